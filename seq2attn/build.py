@@ -1,0 +1,107 @@
+"""Config -> objects. The only place that turns names into classes."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from seq2attn import catalogue
+from seq2attn.config import Config
+from seq2attn.data import TrainingData
+from seq2attn.errors import Seq2AttnError
+from seq2attn.model.attention import Attention, NoAttention
+from seq2attn.model.encoder import Encoder
+from seq2attn.model.initial_state import Bridge, Last, Zeros
+from seq2attn.model.reverser import Reverser
+from seq2attn.scores import Score
+from seq2attn.tasks import Task
+from seq2attn.vocab import Vocabulary
+
+INITIAL_STATES = {"zeros": Zeros, "last": Last, "bridge": Bridge}
+
+
+def build_model(config: Config) -> Reverser:
+    """The model of `config` on the CPU, its weights drawn from `config.seed` and nothing else."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        return _build_reverser(config)
+
+
+def _build_reverser(config: Config) -> Reverser:
+    model = config.model
+    vocabulary_size = len(build_vocabulary(config))
+    encoder = Encoder(vocabulary_size, model.embedding, model.hidden, bidirectional=model.bidirectional)
+    decoder = catalogue.DECODERS.get(model.decoder).load()(
+        vocabulary_size, model.embedding, model.hidden, build_attention(config, encoder.width)
+    )
+    return Reverser(encoder, INITIAL_STATES[model.initial_state](encoder, model.hidden), decoder)
+
+
+def build_attention(config: Config, key_width: int) -> nn.Module:
+    """The attention of `config`, for keys of this width."""
+    attention = config.model.attention
+    if attention.score == "none":
+        return NoAttention()
+    score = build_score(attention.score, config.model.hidden, key_width, attention.options)
+    return Attention(score, mask_padding=attention.mask_padding)
+
+
+def build_score(name: str, query_width: int, key_width: int, options: dict[str, object]) -> Score:
+    """A score by its name. One that a plug-in brought is tried once, so that its mistakes are told here."""
+    cls = catalogue.SCORES.get(name).load()
+    try:
+        score = cls(query_width, key_width, **options)
+    except Exception as error:
+        raise Seq2AttnError(
+            f"score {name!r} cannot be made: {cls.__name__}({query_width}, {key_width}) "
+            f"raised {type(error).__name__}: {error}",
+            hint="Its constructor takes (query_width, key_width, **options) and calls super().__init__ first.",
+        ) from error
+    assert isinstance(score, Score)
+    if not cls.__module__.startswith("seq2attn."):
+        _try_once(name, score)
+    return score
+
+
+def _try_once(name: str, score: Score) -> None:
+    query, keys = torch.rand(2, 4, score.query_width), torch.rand(2, 3, score.key_width)
+    try:
+        with torch.no_grad():
+            result = score(query, score.project(keys))
+    except Exception as error:
+        raise Seq2AttnError(
+            f"score {name!r} failed on query {tuple(query.shape)} and keys {tuple(keys.shape)}: "
+            f"{type(error).__name__}: {error}",
+            hint="`seq2attn check --plugin FILE` tries it on more.",
+        ) from error
+    if not isinstance(result, torch.Tensor) or result.shape != (2, 4, 3):
+        found = tuple(result.shape) if isinstance(result, torch.Tensor) else type(result).__name__
+        raise Seq2AttnError(
+            f"score {name!r} returned {found} for query {tuple(query.shape)} and keys {tuple(keys.shape)}; "
+            "expected (B, L, S) = (2, 4, 3)"
+        )
+
+
+def build_task(config: Config) -> Task:
+    """The task of `config`."""
+    task: Task = catalogue.TASKS.get(config.task.name).load()()
+    return task
+
+
+def build_vocabulary(config: Config) -> Vocabulary:
+    """The vocabulary of `config`."""
+    return Vocabulary(config.task.alphabet)
+
+
+def build_training_data(config: Config, device: torch.device) -> TrainingData:
+    """The stream of training batches of `config`."""
+    return TrainingData(
+        task=build_task(config),
+        alphabet_size=len(config.task.alphabet),
+        min_length=config.task.min_length,
+        max_length=config.task.max_length,
+        source_eos=config.model.source_eos,
+        batch_size=config.training.batch_size,
+        seed=config.seed,
+        device=device,
+    )

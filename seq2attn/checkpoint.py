@@ -1,0 +1,117 @@
+"""Checkpoints: tensors and a little state in one safetensors file: no pickle, written atomically, checked when read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from seq2attn.errors import CheckpointError
+from seq2attn.files import write_atomically
+
+FORMAT = "seq2attn-checkpoint"
+VERSION = 1
+MODEL = "model."  # prefix of the model's tensors; the optimiser's have their own
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint file holds."""
+
+    tensors: dict[str, Tensor]
+    """by name: `model.*` and whatever else the training keeps"""
+    state: dict[str, Any]
+    """plain values: step and so on"""
+
+    def part(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors whose names start with `prefix`, without it."""
+        return {name[len(prefix) :]: tensor for name, tensor in self.tensors.items() if name.startswith(prefix)}
+
+
+def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: dict[str, Any]) -> None:
+    """Write a checkpoint; a reader sees the old file or the new one, whole."""
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    text = json.dumps(state, sort_keys=True)
+    metadata = {"format": FORMAT, "version": str(VERSION), "state": text, "checksum": _checksum(plain, text)}
+    write_atomically(path, save(plain, metadata))
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint. Whatever is wrong with the file is a `CheckpointError` that names it and the reason."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            _check_version(path, metadata)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no iterator of its own)
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: no such checkpoint") from None
+    except (SafetensorError, OSError, ValueError, MemoryError) as error:
+        raise _damaged(path, str(error)) from None
+    text = metadata.get("state", "")
+    if metadata.get("checksum") != _checksum(tensors, text):
+        raise _damaged(path, "its checksum does not match its contents")
+    try:
+        state = json.loads(text)
+    except ValueError:
+        raise _damaged(path, "its state is no JSON") from None
+    if not isinstance(state, dict) or not isinstance(state.get("step"), int):
+        raise _damaged(path, "its state names no step")
+    return Checkpoint(tensors, state)
+
+
+def load_weights(path: Path, checkpoint: Checkpoint, model: nn.Module) -> None:
+    """Put the checkpoint's `model.*` tensors into `model`, after checking names, shapes, types and values."""
+    found, expected = checkpoint.part(MODEL), model.state_dict()
+    missing, extra = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
+    if missing or extra:
+        parts = [f"lacks {', '.join(missing[:3])}"] if missing else []
+        parts += [f"has unexpected {', '.join(extra[:3])}"] if extra else []
+        raise _foreign(path, " and ".join(parts))
+    for name, tensor in found.items():
+        wanted = expected[name]
+        if tensor.shape != wanted.shape or tensor.dtype != wanted.dtype:
+            raise _foreign(
+                path,
+                f"{name} is {tensor.dtype} {tuple(tensor.shape)}, expected {wanted.dtype} {tuple(wanted.shape)}",
+            )
+        if not torch.isfinite(tensor).all():
+            raise _damaged(path, f"{name} holds values that are not finite")
+    model.load_state_dict(found)
+
+
+def _check_version(path: Path, metadata: Mapping[str, str]) -> None:
+    if metadata.get("format") != FORMAT:
+        raise CheckpointError(f"{path}: not a seq2attn checkpoint (its header does not say {FORMAT!r})")
+    version = metadata.get("version", "")
+    if not version.isdecimal() or int(version) > VERSION:
+        raise CheckpointError(
+            f"{path}: written in format version {version[:20]!r}; this seq2attn reads up to {VERSION}",
+            hint="Use a newer seq2attn.",
+        )
+
+
+def _checksum(tensors: Mapping[str, Tensor], text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
+        digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _damaged(path: Path, reason: str) -> CheckpointError:
+    reason = " ".join(reason.split())[:200]
+    hint = "The run's other checkpoint may be whole: --checkpoint last, --checkpoint best."
+    return CheckpointError(f"{path}: damaged: {reason}", hint=hint)
+
+
+def _foreign(path: Path, reason: str) -> CheckpointError:
+    return CheckpointError(f"{path}: does not belong to this config: it {reason}")

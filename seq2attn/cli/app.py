@@ -1,0 +1,72 @@
+"""The application: its commands, and the one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from seq2attn import __version__
+from seq2attn.cli.check import check
+from seq2attn.cli.evaluate import evaluate
+from seq2attn.cli.inspect import inspect
+from seq2attn.cli.list import list_names
+from seq2attn.cli.output import print_error
+from seq2attn.cli.predict import predict
+from seq2attn.cli.runs import runs
+from seq2attn.cli.train import train
+from seq2attn.cli.variadic import VariadicCommand
+from seq2attn.errors import Seq2AttnError
+
+app = typer.Typer(
+    name="seq2attn",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with:  seq2attn train --config configs/scaled.yaml",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"seq2attn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def seq2attn(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """A laboratory bench for attention in recurrent sequence-to-sequence models.
+
+    Train a GRU encoder-decoder on string tasks, swap its score function by one word of YAML, measure what it learned at
+    each length, and look at what it attends to.
+    """
+
+
+app.command()(train)
+app.command("eval", cls=VariadicCommand)(evaluate)
+app.command()(predict)
+app.command()(runs)
+app.command()(inspect)
+app.command("list")(list_names)
+app.command()(check)
+
+
+def main() -> None:
+    """Run the command line. A user's mistake is told in one message, never as a traceback."""
+    try:
+        app()
+    except Seq2AttnError as error:
+        print_error(error)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # the reader went away, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

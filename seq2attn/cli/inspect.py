@@ -1,0 +1,96 @@
+"""`seq2attn inspect`"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from seq2attn.cli import options
+from seq2attn.cli.output import on_terminal, stdout, table, write_line
+from seq2attn.errors import Seq2AttnError
+from seq2attn.runs import DEFAULT_ROOT, find_run
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from seq2attn.config import Config
+
+
+def inspect(
+    target: Annotated[str, typer.Argument(metavar="CONFIG|RUN", help="A YAML config, or a run's name.")],
+    overrides: options.Overrides = None,
+    as_json: options.AsJson = False,
+    plugin: options.Plugins = None,
+    runs_dir: options.RunsDir = DEFAULT_ROOT,
+) -> None:
+    """Show a config with every key resolved and explained, and where the model's parameters are.
+
+    The output in a pipe is YAML that `train --config` takes.
+
+    Examples:
+
+      seq2attn inspect configs/scaled.yaml
+
+      seq2attn inspect scaled-001
+
+      seq2attn inspect configs/scaled.yaml --set model.hidden=256 > wide.yaml
+    """
+    options.load_plugins(plugin)
+    config = _config(target, overrides or [], runs_dir)
+    from seq2attn.build import build_model
+    from seq2attn.ledger import parameter_ledger
+
+    ledger = parameter_ledger(build_model(config))
+    if as_json:
+        write_line(json.dumps({"config": config.model_dump(mode="json"), "parameters": ledger}, indent=2))
+        return
+    lines = list(_explained(config))
+    if on_terminal():
+        from rich.text import Text
+
+        for line, meaning in lines:
+            stdout().print(Text(f"{line:<40}").append(f"  # {meaning}" if meaning else "", style="dim"))
+        rows = [[part, f"{count:,}"] for part, count in ledger.items()]
+        stdout().print(table(("part", "parameters"), rows, right=("parameters",)))
+        return
+    for line, meaning in lines:
+        write_line(f"{line:<40}  # {meaning}" if meaning else line)
+    for part, count in ledger.items():
+        write_line(f"# parameters of {part}: {count}")
+
+
+def _config(target: str, overrides: list[str], runs_dir: Path) -> Config:
+    from seq2attn.config import load_config
+
+    if target.endswith((".yaml", ".yml")) or Path(target).is_file():
+        return load_config(Path(target), overrides)
+    try:
+        run = find_run(runs_dir, target)
+    except Seq2AttnError as error:
+        raise Seq2AttnError(f"{target!r} is no config file, and {error.message}", hint=error.hint) from None
+    return load_config(run.config_file, overrides)
+
+
+def _explained(model: BaseModel, indent: str = "") -> Iterator[tuple[str, str]]:
+    """Each line of the resolved YAML with the meaning of its key."""
+    from pydantic import BaseModel
+
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            yield f"{indent}{name}:", ""
+            yield from _explained(value, f"{indent}  ")
+        else:
+            yield f"{indent}{name}: {_scalar(value)}", " ".join((field.description or "").split())
+
+
+def _scalar(value: Any) -> str:
+    import yaml
+
+    plain = list(value) if isinstance(value, tuple) else value
+    text: str = yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True, width=10**6)
+    return text.removesuffix("...\n").strip()

@@ -1,0 +1,95 @@
+"""`seq2attn list`"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+
+from seq2attn import catalogue
+from seq2attn.cli import options
+from seq2attn.cli.output import on_terminal, stdout, table, write_line, write_rows
+from seq2attn.errors import Seq2AttnError, did_you_mean, shown
+from seq2attn.registry import Entry, Registry, ScoreEntry
+
+KINDS: dict[str, tuple[str, Registry[Any]]] = {
+    "scores": ("model.attention.score", catalogue.SCORES),
+    "tasks": ("task.name", catalogue.TASKS),
+    "decoders": ("model.decoder", catalogue.DECODERS),
+    "initial-states": ("model.initial_state", catalogue.INITIAL_STATES),
+    "architectures": ("model.architecture", catalogue.ARCHITECTURES),
+    "schedules": ("training.schedule", catalogue.SCHEDULES),
+}
+
+
+def list_names(
+    kind: Annotated[
+        str | None, typer.Argument(metavar="[KIND]", help=f"{', '.join(KINDS)}; all of them where none is given.")
+    ] = None,
+    as_json: options.AsJson = False,
+    plugin: options.Plugins = None,
+) -> None:
+    """Show every name a config can use, with its formula and source.
+
+    s is the query (the decoder's state), h a key (an encoder's state), D their width, n a string's length.
+
+    Examples:
+
+      seq2attn list
+
+      seq2attn list scores
+    """
+    if kind is not None and kind not in KINDS:
+        raise Seq2AttnError(f"unknown kind {shown(kind)}; {did_you_mean(kind, KINDS)}allowed: {', '.join(KINDS)}")
+    options.load_plugins(plugin)
+    kinds = [kind] if kind is not None else list(KINDS)
+    records = [record for name in kinds for record in _records(name)]
+    if as_json:
+        write_line(json.dumps(records, indent=2, ensure_ascii=False))
+    elif on_terminal():
+        for name in kinds:
+            _show(name, [record for record in records if record["kind"] == name])
+    else:
+        write_rows(("kind", "name", "formula"), [(r["kind"], r["name"], r["formula"]) for r in records])
+
+
+def _records(kind: str) -> Iterable[dict[str, Any]]:
+    registry = KINDS[kind][1]
+    for entry in registry:
+        yield _record(kind, entry)
+    if kind == "scores":
+        for name, target in catalogue.installed_scores().items():
+            if name not in registry.names():
+                yield _record(kind, Entry(name, formula="", summary="installed", source=target))
+
+
+def _record(kind: str, entry: Entry) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "kind": kind,
+        "name": entry.name,
+        "synonyms": list(entry.synonyms),
+        "formula": entry.formula,
+        "summary": entry.summary,
+        "source": entry.source,
+        "options": {name: option.meaning for name, option in entry.options.items()},
+    }
+    if isinstance(entry, ScoreEntry):
+        record["parameters"] = entry.parameters
+        record["equal_widths"] = entry.equal_widths
+    return record
+
+
+def _show(kind: str, records: list[dict[str, Any]]) -> None:
+    header = ["name", "formula", *(["parameters"] if kind == "scores" else []), "what it is", "source"]
+    if not any(record["source"] for record in records):
+        header.remove("source")
+    rows = []
+    for record in records:
+        name = record["name"] + (f"\n({', '.join(record['synonyms'])})" if record["synonyms"] else "")
+        summary = record["summary"] + "".join(f"\noption {key}: {text}" for key, text in record["options"].items())
+        row = [name, record["formula"]]
+        row += [record.get("parameters", "")] if "parameters" in header else []
+        rows.append([*row, summary, *([record["source"]] if "source" in header else [])])
+    stdout().print(table(header, rows, title=f"{kind}  ({KINDS[kind][0]})"), soft_wrap=False)

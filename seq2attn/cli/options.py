@@ -1,0 +1,63 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seq2attn.errors import Seq2AttnError
+from seq2attn.runs import DEFAULT_ROOT, Run, all_runs
+
+if TYPE_CHECKING:
+    from seq2attn.prediction import Predictor
+
+
+def _complete_run(incomplete: str) -> list[str]:
+    return sorted(run.name for run in all_runs(DEFAULT_ROOT) if run.name.startswith(incomplete))
+
+
+RunsDir = Annotated[
+    Path, typer.Option("--runs-dir", envvar="SEQ2ATTN_RUNS", help="Where runs are kept.", show_default=True)
+]
+RunArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="[RUN]", help="A run's name; the newest where none is given.", autocompletion=_complete_run),
+]
+RunOption = Annotated[
+    str | None,
+    typer.Option("--run", "-r", help="A run's name; the newest where none is given.", autocompletion=_complete_run),
+]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option("--plugin", metavar="FILE", help="A Python file with your own scores. May be repeated."),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", metavar="KEY=VALUE", help="Override one key of the config. May be repeated."),
+]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
+CheckpointName = Annotated[str, typer.Option("--checkpoint", help="best (by validation) or last.", metavar="best|last")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Also draw a figure: .png, .svg or .pdf.")]
+
+
+def load_plugins(plugins: Sequence[Path] | None) -> list[str]:
+    """Make the scores of each file known; returns the files' names."""
+    if plugins:
+        from seq2attn.plugins import load_plugin
+
+        for path in plugins:
+            load_plugin(path)
+    return [str(path) for path in plugins or ()]
+
+
+def load_predictor(run: Run, which: str, device_name: str) -> Predictor:
+    """The trained model of a run, ready to answer."""
+    if which not in ("best", "last"):
+        raise Seq2AttnError(f"unknown checkpoint {which!r}; allowed: best, last")
+    from seq2attn.loading import load_predictor as load
+
+    return load(run, which, device_name)

@@ -1,0 +1,131 @@
+"""`seq2attn predict`"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seq2attn.cli import options
+from seq2attn.cli.output import note, on_terminal, stdout, write_line
+from seq2attn.config.lengths import LONGEST
+from seq2attn.errors import Seq2AttnError
+from seq2attn.runs import DEFAULT_ROOT, find_run
+
+if TYPE_CHECKING:
+    from seq2attn.prediction import Prediction, Predictor
+
+BLOCK = 2**16  # characters of standard input answered together
+
+
+def predict(
+    texts: Annotated[
+        list[str], typer.Argument(metavar="TEXT...", help="Strings to answer, or - for lines of standard input.")
+    ],
+    run: options.RunOption = None,
+    as_json: options.AsJson = False,
+    plot: options.Plot = None,
+    checkpoint: options.CheckpointName = "best",
+    device: options.Device = "cpu",
+    plugin: options.Plugins = None,
+    runs_dir: options.RunsDir = DEFAULT_ROOT,
+) -> None:
+    """Let a trained model answer strings, and show what it looked at.
+
+    On a terminal each answer comes with its attention map. In a pipe the answers come alone, one a line.
+
+    Examples:
+
+      seq2attn predict hello
+
+      seq2attn predict hello world --run scaled-001 --plot attention.svg
+
+      cat words.txt | seq2attn predict - > answers.txt
+    """
+    if plot is not None:
+        from seq2attn.plotting import check_format
+
+        check_format(plot)
+    options.load_plugins(plugin)
+    chosen = find_run(runs_dir, run)
+    predictor = options.load_predictor(chosen, checkpoint, device)
+    if run is None:
+        note(f"run: {chosen.path}")
+    if texts == ["-"]:
+        if plot is not None:
+            raise Seq2AttnError("--plot draws the strings of the command line, not those of standard input")
+        for block in _blocks():
+            _show(predictor, block, as_json=as_json, maps=False)
+        return
+    too_long = [text for text in texts if len(text) > LONGEST]
+    if too_long:
+        raise Seq2AttnError(f"a text of {len(too_long[0]):,} characters; at most {LONGEST:,} are answered")
+    predictions = _show(predictor, texts, as_json=as_json, maps=plot is not None)
+    if plot is not None:
+        from seq2attn.plotting import attention_figure, save_figure
+
+        save_figure(attention_figure(predictions), plot)
+        note(f"figure: {plot}")
+
+
+def _show(predictor: Predictor, texts: Sequence[str], *, as_json: bool, maps: bool) -> list[Prediction]:
+    people = on_terminal() and not as_json
+    predictions = predictor.predict(texts, keep_weights=people or as_json or maps)
+    for prediction in predictions:
+        if as_json:
+            write_line(json.dumps(prediction.to_json(), ensure_ascii=False))
+        elif people:
+            _show_to_people(predictor, prediction)
+        else:
+            write_line(prediction.output)
+        if not prediction.finished and not as_json:
+            note(f"{prediction.source!r}: no <eos> within the bound on the output; the answer is cut there")
+    sys.stdout.flush()
+    return predictions
+
+
+def _show_to_people(predictor: Predictor, prediction: Prediction) -> None:
+    from rich.text import Text
+
+    from seq2attn.heatmap import heat_map, legend
+
+    console = stdout()
+    expected = predictor.solve(prediction.source)
+    line = Text(f"{prediction.source} -> {prediction.output}", style="bold")
+    if prediction.output != expected:
+        line.append(f"   (right: {expected})", style="red")
+    console.print(line)
+    drawn = heat_map(prediction, console)
+    if drawn is not None:
+        console.print(drawn)
+        console.print(f"    {legend(prediction)}", style="dim")
+
+
+def _blocks() -> Iterator[list[str]]:
+    """The lines of standard input, some at a time; one at a time where a person types them."""
+    size = 1 if sys.stdin.isatty() else BLOCK
+    block: list[str] = []
+    held = 0
+    for number, line in enumerate(_lines(), start=1):
+        if len(line) > LONGEST:
+            raise Seq2AttnError(f"line {number} of standard input is longer than {LONGEST:,} characters")
+        if not line:
+            raise Seq2AttnError(f"line {number} of standard input is empty", hint="Give one string a line.")
+        block.append(line)
+        held += len(line)
+        if held >= size:
+            yield block
+            block, held = [], 0
+    if block:
+        yield block
+
+
+def _lines() -> Iterator[str]:
+    try:
+        while line := sys.stdin.readline(LONGEST + 2):
+            yield line.removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise Seq2AttnError(f"standard input is not {error.encoding} text (byte {error.start})") from None

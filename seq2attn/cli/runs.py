@@ -1,0 +1,69 @@
+"""`seq2attn runs`"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from seq2attn.cli import options
+from seq2attn.cli.output import note, on_terminal, stdout, table, write_line, write_rows
+from seq2attn.runs import DEFAULT_ROOT, MAKE_ONE, Run, newest_first
+
+HEADER = ("run", "state", "step", "task", "score", "seed", "exact match, worst", "made")
+
+
+def runs(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many at most, the newest first.")] = 50,
+    as_json: options.AsJson = False,
+    runs_dir: options.RunsDir = DEFAULT_ROOT,
+) -> None:
+    """List runs, the newest first.
+
+    "exact match, worst" is that of the trained length that did worst in the run's last evaluation.
+
+    Examples:
+
+      seq2attn runs
+
+      seq2attn runs --limit 5 --json
+    """
+    found = newest_first(runs_dir)
+    records = [_record(run) for run in found[:limit]]
+    if as_json:
+        write_line(json.dumps(records, indent=2))
+    elif not on_terminal():
+        write_rows(HEADER, map(_row, records))
+    elif not found:
+        note(f"no run in {runs_dir} yet. {MAKE_ONE}")
+    else:
+        stdout().print(table(HEADER, map(_row, records), right=("step", "seed", "exact match, worst")))
+        if len(found) > limit:
+            note(f"{len(found) - limit:,} older ones; --limit shows more")
+
+
+def _record(run: Run) -> dict[str, Any]:
+    status = run.status()
+    return {
+        "run": run.name,
+        "state": status.get("state", "no checkpoint"),
+        "step": status.get("step"),
+        "steps": status.get("steps"),
+        "task": status.get("task"),
+        "score": status.get("score"),
+        "seed": status.get("seed"),
+        "exact_match_worst": status.get("exact_match_worst"),
+        "made": run.environment().get("created"),
+    }
+
+
+def _row(record: dict[str, Any]) -> list[str]:
+    def text(value: Any) -> str:
+        return "-" if value is None else str(value)
+
+    worst = record["exact_match_worst"]
+    progress = "-" if record["step"] is None else f"{record['step']}/{record['steps']}"
+    names = [text(record[key]) for key in ("task", "score", "seed")]
+    shown_worst = f"{worst:.3f}" if isinstance(worst, float | int) else "-"
+    return [record["run"], text(record["state"]), progress, *names, shown_worst, text(record["made"])]

@@ -1,0 +1,197 @@
+"""YAML file + overrides -> `Config`, with every problem reported together under its key and line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from seq2attn.config.schema import Config
+from seq2attn.config.yaml_reader import DEEPEST, read_file, read_text
+from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
+
+HINT = "`seq2attn inspect CONFIG` shows every key with its value."
+
+
+def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
+    """Read a config file and lay `overrides` ("model.hidden=64") over it.
+
+    Raises `ConfigError` with every problem found, or `Seq2AttnError` when the file is no readable YAML.
+    """
+    path = Path(path)
+    document = read_file(path)
+    if document.value is None:
+        raise Seq2AttnError(f"{path}: empty", hint="Every key has a default, so one line is enough: seed: 1")
+    if not isinstance(document.value, dict):
+        raise Seq2AttnError(f"{path}: expected keys and values (a mapping), found {_kind(document.value)}")
+    places = {_dotted(key): f"{path}:{line}" for key, line in document.lines.items()}
+    return _check(document.value, overrides, places, str(path))
+
+
+def check_config(values: dict[str, Any], overrides: Sequence[str] = (), *, source: str = "config") -> Config:
+    """The same for values that are already in memory."""
+    return _check(values, overrides, {}, source)
+
+
+def dump_config(config: Config) -> str:
+    """The resolved config as YAML that `load_config` reads back to an equal one."""
+    text: str = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=110)
+    return text
+
+
+def _check(values: dict[str, Any], overrides: Sequence[str], places: dict[str, str], source: str) -> Config:
+    problems: list[Problem] = []
+    for override in overrides:
+        try:
+            values = _with_override(values, override, places)
+        except Seq2AttnError as error:
+            problems.append(Problem("", str(error), f"--set {shown(override)}"))
+    config, found = _validate(values)
+    problems += found
+    if config is not None and not problems:
+        return config
+    placed = [replace(item, where=item.where or _place(item.path, places)) for item in problems]
+    raise ConfigError(source, placed, hint=HINT)
+
+
+def _with_override(values: dict[str, Any], override: str, places: dict[str, str]) -> dict[str, Any]:
+    """A copy of `values` with `a.b=value` applied; the value is read as YAML."""
+    dotted, equals, text = override.partition("=")
+    keys = [key.strip() for key in dotted.split(".")]
+    if not equals or not all(keys) or len(keys) > DEEPEST:
+        raise Seq2AttnError("expected KEY=VALUE with a dotted key, such as model.hidden=64")
+    value = read_text(text, source="value").value
+    result = dict(values)
+    level = result
+    for depth, key in enumerate(keys[:-1]):
+        inner = level.get(key, {})
+        if inner is None:
+            inner = {}
+        if not isinstance(inner, dict):
+            raise Seq2AttnError(f"{'.'.join(keys[: depth + 1])} has no keys below it")
+        level[key] = dict(inner)
+        level = level[key]
+    level[keys[-1]] = value
+    places[".".join(keys)] = f"--set {shown(override)}"
+    return result
+
+
+def _validate(values: dict[str, Any]) -> tuple[Config | None, list[Problem]]:
+    """The config, or every problem: of single values, and of combinations among the values that are right."""
+    try:
+        return Config.model_validate(values), []
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+    if any(detail["type"] == "combination" for detail in details):
+        return None, [problem for detail in details for problem in detail["ctx"]["problems"]]
+    problems = [_problem(detail, values) for detail in details]
+    # Look at the combinations too, with what was wrong left at its default.
+    bad = {problem.path for problem in problems}
+    mended = _without(values, {tuple(map(str, detail["loc"])) for detail in details})
+    try:
+        Config.model_validate(mended)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            if detail["type"] == "combination":
+                problems += [p for p in detail["ctx"]["problems"] if not _rests_on(p, bad)]
+    return None, problems
+
+
+def _rests_on(problem: Problem, bad: set[str]) -> bool:
+    """Whether a combination's problem speaks of a value that is wrong in itself, and so was not looked at."""
+    keys = (problem.path, *problem.rests_on)
+    return any(key == path or path.startswith(f"{key}.") for key in keys for path in bad)
+
+
+def _without(values: Any, paths: set[tuple[str, ...]]) -> Any:
+    """`values` less what stands at `paths` (or above, where a path leads into something that is no mapping)."""
+    if () in paths or not isinstance(values, dict):
+        return {} if () in paths else values
+    result = {}
+    for key, value in values.items():
+        below = {path[1:] for path in paths if path[0] == key}
+        if () in below or (below and not isinstance(value, dict)):
+            continue
+        result[key] = _without(value, below) if below else value
+    return result
+
+
+def _problem(detail: Any, values: dict[str, Any]) -> Problem:
+    location = tuple(detail["loc"])
+    path = _dotted(location)
+    found = shown(detail["input"])
+    kind = detail["type"]
+    context = detail.get("ctx", {})
+    if kind == "extra_forbidden":
+        return Problem(path, _unknown_key(location))
+    messages = {
+        "int_type": f"expected a whole number, found {found}",
+        "float_type": f"expected a number, found {found}",
+        "bool_type": f"expected true or false, found {found}",
+        "string_type": f"expected text, found {found}{_quote_hint(detail['input'])}",
+        "model_type": f"expected keys and values (a mapping), found {_kind(detail['input'])}",
+        "dict_type": f"expected keys and values (a mapping), found {_kind(detail['input'])}",
+        "greater_than": f"must be above {context.get('gt')}, found {found}",
+        "greater_than_equal": f"must be at least {context.get('ge')}, found {found}",
+        "less_than": f"must be below {context.get('lt')}, found {found}",
+        "less_than_equal": f"must be at most {context.get('le')}, found {found}",
+        "string_too_short": "must not be empty",
+        "finite_number": f"must be a finite number, found {found}",
+    }
+    return Problem(path, messages.get(kind, detail["msg"]))
+
+
+def _unknown_key(location: tuple[str | int, ...]) -> str:
+    key = str(location[-1])
+    here = sorted(_keys_at(location[:-1]))
+    guess = did_you_mean(key, here)
+    if not guess:
+        elsewhere = [path for path in _all_paths(Config) if path.rpartition(".")[2] == key]
+        guess = f"did you mean '{elsewhere[0]}'? " if elsewhere else ""
+    return f"unknown key; {guess}allowed here: {', '.join(here)}"
+
+
+def _keys_at(location: tuple[str | int, ...]) -> list[str]:
+    model: type[BaseModel] = Config
+    for key in location:
+        annotation = model.model_fields[str(key)].annotation
+        assert isinstance(annotation, type)
+        assert issubclass(annotation, BaseModel)
+        model = annotation
+    return list(model.model_fields)
+
+
+def _all_paths(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        yield prefix + name
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _all_paths(field.annotation, f"{prefix}{name}.")
+
+
+def _dotted(location: tuple[str | int, ...]) -> str:
+    return ".".join(map(str, location))
+
+
+def _place(path: str, places: dict[str, str]) -> str | None:
+    """Where `path`, or the nearest key above it, was written."""
+    while path:
+        if path in places:
+            return places[path]
+        path = path.rpartition(".")[0]
+    return None
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, list):
+        return "a list"
+    return shown(value)
+
+
+def _quote_hint(value: object) -> str:
+    return "; put it in quotes" if isinstance(value, bool | int | float) else ""

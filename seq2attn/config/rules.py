@@ -1,0 +1,99 @@
+"""Combinations of values that make no sense, each with the reason and what to change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seq2attn import catalogue
+from seq2attn.errors import Problem, did_you_mean, shown
+from seq2attn.registry import Option, ScoreEntry
+
+if TYPE_CHECKING:
+    from seq2attn.config.schema import Config
+
+_SCORE = "model.attention.score"
+_OPTIONS = "model.attention.options"
+
+
+def combination_problems(config: Config) -> list[Problem]:
+    """Every combination in `config` that cannot work, under the key that would have to change."""
+    return [*_task_problems(config), *_model_problems(config), *_option_problems(config)]
+
+
+def _task_problems(config: Config) -> list[Problem]:
+    problems = []
+    task = config.task
+    if task.min_length > task.max_length:
+        message = f"{task.min_length} is above task.max_length, {task.max_length}; swap or change them"
+        problems.append(Problem("task.min_length", message, rests_on=("task.max_length",)))
+    if config.training.warmup > config.training.steps:
+        message = f"{config.training.warmup} is above training.steps, {config.training.steps}; warm up for less"
+        problems.append(Problem("training.warmup", message, rests_on=("training.steps",)))
+    if config.training.target is not None and not any(map(config.is_trained, config.evaluation_lengths)):
+        message = (
+            f"no length of evaluation.lengths lies within {task.min_length}-{task.max_length}, "
+            "so the target could never be reached; add a trained length or drop the target"
+        )
+        problems.append(Problem("training.target", message, rests_on=("task", "evaluation")))
+    return problems
+
+
+def _model_problems(config: Config) -> list[Problem]:
+    problems = []
+    model = config.model
+    score = catalogue.SCORES.get(model.attention.score)
+    if model.bidirectional and score.equal_widths:
+        message = (
+            f"{score.name!r} needs queries and keys of equal width, but a bidirectional encoder's keys are "
+            f"2 x {model.hidden} wide and the decoder's queries {model.hidden}; "
+            "use general or additive, or set model.bidirectional to false"
+        )
+        problems.append(Problem(_SCORE, message, rests_on=("model.bidirectional",)))
+    if model.bidirectional and model.initial_state == "last":
+        message = (
+            f"'last' needs encoder and decoder states of equal width, but a bidirectional encoder's are "
+            f"2 x {model.hidden} wide and the decoder's {model.hidden}; "
+            "use bridge, or set model.bidirectional to false"
+        )
+        problems.append(Problem("model.initial_state", message, rests_on=("model.bidirectional",)))
+    if score.name == "none" and model.initial_state == "zeros":
+        message = (
+            "'zeros' with attention score 'none' leaves the decoder no way to see the source; "
+            "use last or bridge, or another score"
+        )
+        problems.append(Problem("model.initial_state", message, rests_on=(_SCORE,)))
+    return problems
+
+
+def _option_problems(config: Config) -> list[Problem]:
+    attention = config.model.attention
+    score = catalogue.SCORES.get(attention.score)
+    return [
+        problem
+        for name, value in attention.options.items()
+        if (problem := _option_problem(score, name, value)) is not None
+    ]
+
+
+def _option_problem(score: ScoreEntry, name: str, value: object) -> Problem | None:
+    path = f"{_OPTIONS}.{name}"
+    option = score.options.get(name)
+    if option is None:
+        allowed = ", ".join(score.options) or "none"
+        guess = did_you_mean(name, score.options)
+        return Problem(path, f"unknown option of score {score.name!r}; {guess}allowed: {allowed}", rests_on=(_SCORE,))
+    if not _fits(option, value):
+        return Problem(path, f"{shown(value)} is not allowed: {option.meaning}", rests_on=(_SCORE,))
+    return None
+
+
+def _fits(option: Option, value: object) -> bool:
+    if value is None:
+        return option.default is None
+    if option.type is bool or isinstance(value, bool):
+        return option.type is bool and isinstance(value, bool)
+    if option.type is float:
+        return isinstance(value, int | float) and value > 0
+    if option.type is int:
+        return isinstance(value, int) and value > 0
+    return isinstance(value, option.type)

@@ -1,0 +1,160 @@
+"""YAML, read safely: plain values only, each with the line it stands on.
+
+Stricter than YAML 1.1 where that surprises people: `3e-3` is a number, `no` and `on` are words, a key that stands
+twice, an alias or a tag is refused. Nothing in a file can make code run.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from seq2attn.errors import Seq2AttnError, shown
+
+LARGEST_FILE = 1_000_000  # bytes
+DEEPEST = 20
+
+_SCALARS = (  # YAML 1.2's core schema
+    (re.compile(r"(?:null|Null|NULL|~|)"), lambda text: None),
+    (re.compile(r"(?:true|True|TRUE|false|False|FALSE)"), lambda text: text.lower() == "true"),
+    (re.compile(r"[-+]?[0-9]{1,300}"), int),
+    (re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"), float),
+    (re.compile(r"[-+]?\.(?:inf|Inf|INF)"), lambda text: -math.inf if text[0] == "-" else math.inf),
+    (re.compile(r"\.(?:nan|NaN|NAN)"), lambda text: math.nan),
+)
+
+_PLAIN_TAGS = {
+    f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "str", "timestamp", "merge", "value")
+}
+
+KeyPath = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a YAML text says, and the line (from 1) of each key, by its path."""
+
+    value: Any
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+
+
+def read_file(path: Path) -> Document:
+    """Read a YAML file; every way in which that can fail is a `Seq2AttnError` that names the file."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+    except FileNotFoundError:
+        raise Seq2AttnError(f"{path}: no such file", hint=_nearby(path)) from None
+    except IsADirectoryError:
+        raise Seq2AttnError(f"{path} is a directory, not a file", hint=_nearby(path)) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise Seq2AttnError(f"{path}: cannot be read: {reason}") from None
+    if len(data) > LARGEST_FILE:
+        raise Seq2AttnError(f"{path}: larger than {LARGEST_FILE:,} bytes; that is no config")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Seq2AttnError(f"{path}: not UTF-8 text (byte {error.start})", hint="Save it as UTF-8.") from None
+    return read_text(text, source=str(path))
+
+
+def read_text(text: str, source: str) -> Document:
+    """Read a YAML text; `source` names it in messages."""
+    try:
+        loader = yaml.SafeLoader(text)
+        try:
+            node = loader.get_single_node()
+        finally:
+            loader.dispose()
+    except RecursionError:
+        raise Seq2AttnError(f"{source}: nested deeper than {DEEPEST} levels") from None
+    except yaml.MarkedYAMLError as error:
+        raise Seq2AttnError(_syntax_message(error, text, source)) from None
+    except yaml.YAMLError as error:
+        raise Seq2AttnError(f"{source}: not YAML: {' '.join(str(error).split())}") from None
+    lines: dict[KeyPath, int] = {}
+    if node is None:
+        return Document(None, lines)
+    return Document(_Builder(source, lines).build(node, ()), lines)
+
+
+class _Builder:
+    def __init__(self, source: str, lines: dict[KeyPath, int]) -> None:
+        self.source = source
+        self.lines = lines
+        self.seen: set[int] = set()
+
+    def build(self, node: yaml.Node, path: KeyPath) -> Any:
+        if id(node) in self.seen:
+            raise self.refusal(node, "an alias (*name)", "write the value out")
+        self.seen.add(id(node))
+        if len(path) > DEEPEST:
+            raise Seq2AttnError(f"{self.source}: nested deeper than {DEEPEST} levels")
+        if isinstance(node, yaml.MappingNode):
+            return self.mapping(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            self.check_tag(node, "tag:yaml.org,2002:seq")
+            return [self.build(item, (*path, index)) for index, item in enumerate(node.value)]
+        assert isinstance(node, yaml.ScalarNode)
+        return self.scalar(node)
+
+    def mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
+        self.check_tag(node, "tag:yaml.org,2002:map")
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise self.refusal(key_node, "a key that is not a word", "write key: value")
+            key = key_node.value
+            if key in result:
+                first = self.lines[(*path, key)]
+                raise self.refusal(key_node, f"the key {shown(key)} again (first on line {first})", "keep one")
+            self.lines[(*path, key)] = key_node.start_mark.line + 1
+            result[key] = self.build(value_node, (*path, key))
+        return result
+
+    def scalar(self, node: yaml.ScalarNode) -> Any:
+        if node.style is None and node.tag not in _PLAIN_TAGS:
+            raise self.refusal(node, f"the tag {shown(node.tag)}", "write a plain value")
+        if node.style is not None:
+            self.check_tag(node, "tag:yaml.org,2002:str")
+            return node.value
+        for pattern, convert in _SCALARS:
+            if pattern.fullmatch(node.value):
+                return convert(node.value)
+        return node.value
+
+    def check_tag(self, node: yaml.Node, expected: str) -> None:
+        if node.tag != expected:
+            raise self.refusal(node, f"the tag {shown(node.tag)}", "write a plain value")
+
+    def refusal(self, node: yaml.Node, what: str, instead: str) -> Seq2AttnError:
+        return Seq2AttnError(f"{self.source}:{node.start_mark.line + 1}: found {what}; {instead}")
+
+
+def _syntax_message(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
+    mark = error.problem_mark or error.context_mark
+    line = mark.line + 1 if mark else 1
+    problem = " ".join((error.problem or error.context or "syntax error").split())
+    lines = text.splitlines()
+    if line <= len(lines) and "\t" in lines[line - 1][: len(lines[line - 1]) - len(lines[line - 1].lstrip())]:
+        return f"{source}:{line}: a tab in the indentation; YAML wants spaces"
+    if "found character '\\t'" in problem:
+        return f"{source}:{line}: a tab where YAML wants a space"
+    return f"{source}:{line}: not YAML: {problem}"
+
+
+def _nearby(path: Path) -> str:
+    folder = path if path.is_dir() else path.parent
+    try:
+        found = sorted(str(item) for item in folder.glob("*.yaml"))[:12]
+    except OSError:
+        found = []
+    if not found and path.parent != Path("configs") and Path("configs").is_dir():
+        found = sorted(str(item) for item in Path("configs").glob("*.yaml"))[:12]
+    return f"There are: {', '.join(found)}" if found else "Name an existing YAML file."

@@ -1,0 +1,102 @@
+"""Batches: made from a seed and a number, or from given strings.
+
+Batch n of seed s is a pure function of (s, n) on one kind of device: two models trained with the same seed see the same
+strings, and resuming needs no loader state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from seq2attn.masks import valid_mask
+from seq2attn.tasks import Task
+from seq2attn.vocab import EOS, PAD, SOS, SPECIAL, Vocabulary
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B strings with their targets. L = T + 1 for the `<eos>`; S counts the source's `<eos>` where there is one."""
+
+    source: Tensor
+    """(B, S) ids, right-padded"""
+    source_lengths: Tensor
+    """(B,) real tokens of each source, `<eos>` counted"""
+    decoder_input: Tensor
+    """(B, L) `<sos>` + target, right-padded"""
+    decoder_output: Tensor
+    """(B, L) target + `<eos>`, right-padded"""
+    target_lengths: Tensor
+    """(B,) characters of each target, `<eos>` not counted"""
+    alignment: Tensor
+    """(B, L) ideal source position of each output position; -1 at `<eos>` and past it"""
+
+
+def generator(device: torch.device, *key: int | str) -> torch.Generator:
+    """A generator whose stream is decided by `key` alone, such as (seed, "training", 17)."""
+    digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
+    return torch.Generator(device).manual_seed(int.from_bytes(digest, "big") >> 1)
+
+
+def random_strings(
+    random: torch.Generator, count: int, min_length: int, max_length: int, alphabet_size: int
+) -> tuple[Tensor, Tensor]:
+    """`count` strings of i.i.d. uniform characters, lengths uniform in [min_length, max_length].
+
+    Returns ids (count, max_length), right-padded, and lengths (count,), on the generator's device.
+    """
+    device = random.device
+    lengths = torch.randint(min_length, max_length + 1, (count,), generator=random, device=device)
+    ids = torch.randint(alphabet_size, (count, max_length), generator=random, device=device) + len(SPECIAL)
+    return ids.masked_fill(~valid_mask(lengths, max_length), PAD), lengths
+
+
+def make_batch(task: Task, strings: Tensor, lengths: Tensor, *, source_eos: bool) -> Batch:
+    """The batch of these strings: ids (B, N), right-padded, and lengths (B,)."""
+    target, alignment = task.solve(strings, lengths)  # (B, T) each
+    target_lengths = task.expansion * lengths
+    column = target.new_zeros(len(target), 1)
+    source = torch.cat([strings, column], dim=1) if source_eos else strings
+    if source_eos:
+        source = source.scatter(1, lengths.unsqueeze(1), EOS)
+    return Batch(
+        source=source,
+        source_lengths=lengths + 1 if source_eos else lengths,
+        decoder_input=torch.cat([column + SOS, target], dim=1),  # (B, L)
+        decoder_output=torch.cat([target, column], dim=1).scatter(1, target_lengths.unsqueeze(1), EOS),
+        target_lengths=target_lengths,
+        alignment=torch.cat([alignment, column - 1], dim=1),
+    )
+
+
+def encode_strings(vocabulary: Vocabulary, texts: Sequence[str], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Texts -> ids (B, N), right-padded, and lengths (B,). An unseen character is a `Seq2AttnError`."""
+    rows = [vocabulary.encode(text) for text in texts]
+    width = max(map(len, rows), default=0)
+    ids = torch.tensor([row + [PAD] * (width - len(row)) for row in rows], dtype=torch.int64, device=device)
+    lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64, device=device)
+    return ids.view(len(rows), width), lengths
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """The stream of training batches of one seed."""
+
+    task: Task
+    alphabet_size: int
+    min_length: int
+    max_length: int
+    source_eos: bool
+    batch_size: int
+    seed: int
+    device: torch.device
+
+    def batch(self, index: int) -> Batch:
+        """Batch number `index` (from 0), padded to `max_length`."""
+        random = generator(self.device, self.seed, "training", index)
+        strings, lengths = random_strings(random, self.batch_size, self.min_length, self.max_length, self.alphabet_size)
+        return make_batch(self.task, strings, lengths, source_eos=self.source_eos)

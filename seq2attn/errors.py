@@ -1,0 +1,67 @@
+"""The one exception that a user's mistake raises, and the words it is told in.
+
+This module imports nothing heavy: an error has to be instant.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+class Seq2AttnError(Exception):
+    """Something the user can mend: told as one message, never as a traceback.
+
+    The message says what is wrong, where, what was found and what is allowed; `hint` says what to do next.
+    `exit_code` is the process's: 2 for a mistake in what was asked, 1 for work that failed on the way.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, exit_code: int = 2) -> None:
+        super().__init__(message if hint is None else f"{message}\n{hint}")
+        self.message = message
+        self.hint = hint
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with a config: the dotted key, what is wrong with it, and where it was written.
+
+    `rests_on` names the other keys that the judgement depends on.
+    """
+
+    path: str
+    message: str
+    where: str | None = None
+    rests_on: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        where = f" ({self.where})" if self.where else ""
+        return f"{self.path}{where}: {self.message}" if self.path else f"{self.message}{where}"
+
+
+class ConfigError(Seq2AttnError):
+    """Every problem of one config, reported together."""
+
+    def __init__(self, source: str, problems: Sequence[Problem], *, hint: str | None = None) -> None:
+        self.problems = tuple(problems)
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        super().__init__(f"{source}: {count}\n{lines}", hint=hint)
+
+
+class CheckpointError(Seq2AttnError):
+    """A checkpoint that is missing, damaged, or belongs to something else."""
+
+
+def did_you_mean(found: str, allowed: Iterable[str]) -> str:
+    """`Did you mean 'scaled'? ` for a near miss, otherwise the empty string."""
+    close = difflib.get_close_matches(found.lower(), list(allowed), n=1, cutoff=0.6)
+    return f"did you mean '{close[0]}'? " if close else ""
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """`value` as Python would write it, cut to `limit` characters so that a message stays one message."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."

@@ -1,0 +1,126 @@
+"""Accuracy by input length, teacher-forced and free-running, and what the attention looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import torch
+from torch import Tensor
+
+from seq2attn.data import Batch, generator, make_batch, random_strings
+from seq2attn.masks import valid_mask
+from seq2attn.prediction import Predictor, greedy_decode, rows_at_once
+from seq2attn.statistics import Estimate, share
+
+TINY = 1e-30
+
+
+@dataclass(frozen=True)
+class LengthResult:
+    """What `samples` strings of one length gave. Shares carry 95 % intervals over strings."""
+
+    length: int
+    samples: int
+    trained: bool
+    """whether strings of this length occur in training"""
+    exact_match: Estimate
+    """greedy, with the model's own `<eos>`: the whole string is right"""
+    character_accuracy: Estimate
+    """greedy: characters right at their position, of the target's"""
+    teacher_forced: Estimate
+    """the same with the right previous character given: the accuracy usually published"""
+    alignment: Estimate | None
+    """share of characters whose largest weight lies on the ideal source position; None without attention"""
+    entropy: float | None
+    """mean entropy of the attention weights at the target's characters, nats; None without attention"""
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values."""
+        return asdict(self)
+
+
+@torch.no_grad()
+def evaluate(
+    predictor: Predictor,
+    lengths: Sequence[int],
+    *,
+    samples: int,
+    seed: int | str,
+    is_trained: Callable[[int], bool],
+    progress: Callable[[], None] | None = None,
+) -> list[LengthResult]:
+    """Measure `samples` random strings of each length.
+
+    The strings depend on seed, task and length alone: every model is asked the same. Memory does not grow with
+    `samples`. `progress` is called after each length.
+    """
+    results = []
+    for length in lengths:
+        results.append(_evaluate_length(predictor, length, samples, seed, is_trained(length)))
+        if progress is not None:
+            progress()
+    return results
+
+
+def _evaluate_length(predictor: Predictor, length: int, samples: int, seed: int | str, trained: bool) -> LengthResult:
+    totals: dict[str, float] = {}
+    rows = rows_at_once(length + 1, predictor.task.expansion * length + 1)
+    for first in range(0, samples, rows):
+        random = generator(torch.device("cpu"), seed, "evaluation", length, first)
+        count = min(rows, samples - first)
+        strings, lengths = random_strings(random, count, length, length, len(predictor.vocabulary.alphabet))
+        strings, lengths = strings.to(predictor.device), lengths.to(predictor.device)
+        batch = make_batch(predictor.task, strings, lengths, source_eos=predictor.source_eos)
+        for name, per_string in {**_free_running(predictor, batch), **_teacher_forced(predictor, batch)}.items():
+            totals[name] = totals.get(name, 0.0) + float(per_string.double().sum())
+    means = {name: total / samples for name, total in totals.items()}
+
+    def estimate(name: str) -> Estimate:
+        return share(min(1.0, means[name]), samples)
+
+    attends = "alignment" in means
+    return LengthResult(
+        length=length,
+        samples=samples,
+        trained=trained,
+        exact_match=estimate("exact_match"),
+        character_accuracy=estimate("character_accuracy"),
+        teacher_forced=estimate("teacher_forced"),
+        alignment=estimate("alignment") if attends else None,
+        entropy=means["entropy"] if attends else None,
+    )
+
+
+def _free_running(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
+    """Per string (B,): whether all was right, and the share of characters that was."""
+    steps = batch.decoder_output.size(1)  # one more than the right answer's characters: any longer answer is wrong
+    decoding = greedy_decode(predictor.model, batch.source, batch.source_lengths, max_steps=steps)
+    missing = steps - decoding.tokens.size(1)
+    tokens = torch.nn.functional.pad(decoding.tokens, (0, missing))  # (B, L); steps not taken are <pad>
+    right = tokens == batch.decoder_output
+    inside = valid_mask(batch.target_lengths, steps)
+    return {
+        "exact_match": decoding.finished & (right | ~valid_mask(batch.target_lengths + 1, steps)).all(dim=1),
+        "character_accuracy": (right & inside).sum(dim=1) / batch.target_lengths,
+    }
+
+
+def _teacher_forced(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
+    """Per string (B,): share of characters right, share of characters looked up at the right place, entropy."""
+    decoded = predictor.model(batch.source, batch.source_lengths, batch.decoder_input)
+    inside = valid_mask(batch.target_lengths, batch.decoder_output.size(1))  # (B, L)
+
+    def mean(values: Tensor) -> Tensor:
+        return (values * inside).sum(dim=1) / batch.target_lengths
+
+    measured = {"teacher_forced": mean(decoded.logits.argmax(dim=2) == batch.decoder_output)}
+    if decoded.weights is not None:
+        measured["alignment"] = mean(decoded.weights.argmax(dim=2) == batch.alignment)
+        measured["entropy"] = mean(attention_entropy(decoded.weights))
+    return measured
+
+
+def attention_entropy(weights: Tensor) -> Tensor:
+    """weights (..., S) -> entropy (...) in nats, 0 ln 0 = 0."""
+    return -(weights * weights.clamp(min=TINY).log()).sum(dim=-1)

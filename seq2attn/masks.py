@@ -1,0 +1,24 @@
+"""Which positions are real, and the one masked softmax of the project."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def valid_mask(lengths: Tensor, width: int) -> Tensor:
+    """(B,) lengths -> (B, width) bool, True where a position holds a real token."""
+    return torch.arange(width, device=lengths.device) < lengths.unsqueeze(1)
+
+
+def masked_softmax(scores: Tensor, valid: Tensor | None) -> Tensor:
+    """Softmax over the last dimension, with what is not valid excluded exactly.
+
+    scores (..., S); valid broadcasts to it, True = may be attended to, None = everything. Returns weights (..., S):
+    exactly 0 where not valid; a row with nothing valid is all zeros, with zero gradients.
+    """
+    if valid is None:
+        return torch.softmax(scores, dim=-1)
+    lowest = torch.finfo(scores.dtype).min
+    weights = torch.softmax(scores.masked_fill(~valid, lowest), dim=-1)
+    return weights.masked_fill(~valid, 0.0)

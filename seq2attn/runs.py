@@ -1,0 +1,211 @@
+"""Run directories: where they are, what is in them, how one is named, made and found. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seq2attn.config import Config, dump_config, load_config
+from seq2attn.errors import Seq2AttnError, did_you_mean, shown
+from seq2attn.files import write_atomically, write_json
+
+DEFAULT_ROOT = Path("runs")
+MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run directory.
+
+    config.yaml       the resolved config; written first, never changed
+    environment.json  versions, device, threads, seed, command, git commit
+    status.json       how far it is
+    metrics.jsonl     one JSON object a line: losses, then evaluations
+    events.out.*      the same for TensorBoard, with images and hyperparameters
+    checkpoints/      last.safetensors (to resume), best.safetensors (to use)
+    evaluations/      what `eval` measured
+    """
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def config_file(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def environment_file(self) -> Path:
+        return self.path / "environment.json"
+
+    @property
+    def status_file(self) -> Path:
+        return self.path / "status.json"
+
+    @property
+    def metrics_file(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def evaluations(self) -> Path:
+        return self.path / "evaluations"
+
+    def checkpoint(self, which: str) -> Path:
+        """The file of checkpoint `last` or `best`."""
+        return self.path / "checkpoints" / f"{which}.safetensors"
+
+    @property
+    def has_checkpoint(self) -> bool:
+        return self.checkpoint("best").is_file() or self.checkpoint("last").is_file()
+
+    def config(self) -> Config:
+        """The run's config, checked as any other."""
+        return load_config(self.config_file)
+
+    def status(self) -> dict[str, Any]:
+        """The contents of status.json; empty where there is none that can be read."""
+        return _read_json_object(self.status_file)
+
+    def environment(self) -> dict[str, Any]:
+        """The contents of environment.json; empty where there is none that can be read."""
+        return _read_json_object(self.environment_file)
+
+    def save_evaluation(self, name: str, record: dict[str, Any]) -> Path:
+        """Write `record` as a new file of `evaluations/`, whose name starts with `name`; nothing is replaced."""
+        try:
+            self.evaluations.mkdir(exist_ok=True)
+            taken = {path.stem for path in self.evaluations.iterdir()}
+        except OSError as error:
+            raise Seq2AttnError(f"{self.evaluations}: {error.strerror}", exit_code=1) from error
+        number = next(n for n in range(1, len(taken) + 2) if f"{name}-{n:03d}" not in taken)
+        path = self.evaluations / f"{name}-{number:03d}.json"
+        write_json(path, record)
+        return path
+
+
+def create_run(root: Path, name: str, config: Config, environment: dict[str, Any], *, exact: bool = False) -> Run:
+    """A new run directory: `name` itself if `exact`, otherwise `name-001`, `name-002`, ... whichever is free.
+
+    Nothing is ever overwritten: a name that is taken is refused if `exact`.
+    """
+    check_name(name)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        path = root / name if exact else _claim(root, name)
+        if exact:
+            path.mkdir()
+    except FileExistsError:
+        hint = f"Choose another --name, or continue it: seq2attn train --resume {name}"
+        raise Seq2AttnError(f"run {name!r} is already there, in {root}", hint=hint) from None
+    except OSError as error:
+        raise Seq2AttnError(f"no run can be made in {root}: {error.strerror or error}") from error
+    run = Run(path)
+    (path / "checkpoints").mkdir()
+    write_json(run.environment_file, environment)
+    write_atomically(run.config_file, dump_config(config).encode())
+    return run
+
+
+def check_name(name: str) -> None:
+    """Refuse a run name that is no plain word: it must not lead out of the runs directory."""
+    if not _NAME.fullmatch(name):
+        raise Seq2AttnError(
+            f"{shown(name)} is no run name; allowed: letters, digits, '.', '_' and '-', starting with a letter or digit"
+        )
+
+
+def find_run(root: Path, name: str | None) -> Run:
+    """The run called `name` (or `ROOT/name`); the newest one that has a checkpoint where `name` is None."""
+    if name is None:
+        return _newest(root)
+    folder, _, last = name.rstrip("/\\").replace(os.sep, "/").rpartition("/")
+    check_name(last)
+    if folder and Path(folder).resolve() != root.resolve():
+        raise Seq2AttnError(
+            f"{shown(name)} is not in the runs directory, {root}", hint="Name another with --runs-dir DIR."
+        )
+    run = Run(root / last)
+    if not run.path.is_dir():
+        names = sorted((other.name for other in all_runs(root)), key=_natural)
+        guess = did_you_mean(last, names)
+        known = f"there are: {', '.join(names[-10:])}" if names else MAKE_ONE
+        raise Seq2AttnError(f"no run {last!r} in {root}; {guess}{known}")
+    if not run.config_file.is_file():
+        raise Seq2AttnError(f"{run.path} is no run: it has no config.yaml", hint=MAKE_ONE)
+    return run
+
+
+def need_checkpoint(run: Run) -> Run:
+    """`run`, if it has a checkpoint."""
+    if not run.has_checkpoint:
+        hint = f"Train it: seq2attn train --resume {run.name}"
+        raise Seq2AttnError(f"run {run.name!r} has no checkpoint yet ({run.path / 'checkpoints'} is empty)", hint=hint)
+    return run
+
+
+def all_runs(root: Path) -> Iterator[Run]:
+    """Every run below `root`, in no particular order."""
+    if not root.is_dir():
+        return
+    with os.scandir(root) as entries:
+        for entry in entries:
+            if entry.is_dir() and os.path.isfile(os.path.join(entry.path, "config.yaml")):
+                yield Run(root / entry.name)
+
+
+def newest_first(root: Path) -> list[Run]:
+    """Every run, the one made last first."""
+    return sorted(all_runs(root), key=lambda run: (_made(run), _natural(run.name)), reverse=True)
+
+
+def _newest(root: Path) -> Run:
+    runs = newest_first(root)
+    for run in runs:
+        if run.has_checkpoint:
+            return run
+    if runs:
+        return need_checkpoint(runs[0])
+    raise Seq2AttnError(f"no run in {root} yet", hint=MAKE_ONE)
+
+
+def _made(run: Run) -> float:
+    try:
+        return run.config_file.stat().st_mtime  # written once, when the run was made
+    except OSError:
+        return 0.0
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sort key that puts run-9 before run-10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def _claim(root: Path, name: str) -> Path:
+    pattern = re.compile(re.escape(name) + r"-(\d{3,})")
+    with os.scandir(root) as entries:
+        numbers = [int(match[1]) for entry in entries if (match := pattern.fullmatch(entry.name))]
+    number = max(numbers, default=0)
+    while True:  # another process may claim the same number at the same moment: mkdir decides
+        number += 1
+        path = root / f"{name}-{number:03d}"
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+
+
+def _read_json_object(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,113 @@
+"""metrics.jsonl and the TensorBoard events of a run: the same numbers, written as they come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch.utils.tensorboard import SummaryWriter
+from torch.utils.tensorboard.summary import hparams
+
+from seq2attn.config import Config
+from seq2attn.errors import Seq2AttnError
+from seq2attn.evaluation import LengthResult
+from seq2attn.prediction import Prediction
+from seq2attn.runs import Run
+
+EVENT_FILES = "events.out.tfevents.*"
+HPARAMS_METRICS = ("evaluation/exact_match_worst", "evaluation/exact_match_mean", "train/loss")
+
+
+class Recorder:
+    """Writes what a run measures.
+
+    `positions` says how long each file is; a Recorder opened at those positions forgets everything written after them,
+    so that a resumed run records no step twice.
+    """
+
+    def __init__(self, run: Run, config: Config, positions: dict[str, int] | None = None) -> None:
+        self.run = run
+        _cut(run.path, positions or {})
+        self._metrics = run.metrics_file.open("a", encoding="utf-8")
+        self._events = SummaryWriter(str(run.path), max_queue=100, flush_secs=5)
+        if positions is None:
+            self._write_hparams(config)
+
+    def step(self, step: int, values: dict[str, float]) -> None:
+        """One logged step: loss, learning_rate, gradient_norm, accuracy, tokens_per_second."""
+        self._line({"step": step, **values})
+        for name, value in values.items():
+            self._events.add_scalar(f"train/{name}", value, step)
+
+    def evaluation(self, step: int, results: Sequence[LengthResult], summary: dict[str, float]) -> None:
+        """One evaluation: the results by length and their summary."""
+        self._line({"step": step, "evaluation": [result.to_json() for result in results], "summary": summary})
+        for name, value in summary.items():
+            self._events.add_scalar(f"evaluation/{name}", value, step)
+        for result in results:
+            length = f"{result.length:03d}"
+            self._events.add_scalar(f"exact_match/{length}", result.exact_match.value, step)
+            self._events.add_scalar(f"teacher_forced/{length}", result.teacher_forced.value, step)
+            if result.alignment is not None and result.entropy is not None:
+                self._events.add_scalar(f"alignment/{length}", result.alignment.value, step)
+                self._events.add_scalar(f"attention_entropy/{length}", result.entropy, step)
+
+    def attention(self, step: int, predictions: Sequence[Prediction]) -> None:
+        """The attention maps of a few strings as an image."""
+        from seq2attn.plotting import attention_figure
+
+        figure = attention_figure(predictions)
+        self._events.add_figure("attention", figure, step)
+
+    def positions(self) -> dict[str, int]:
+        """Push everything to the files and say how long each is."""
+        self._metrics.flush()
+        self._events.flush()
+        files = [self.run.metrics_file, *self.run.path.glob(EVENT_FILES)]
+        return {file.name: file.stat().st_size for file in files}
+
+    def close(self) -> None:
+        """Finish the files."""
+        self._metrics.close()
+        self._events.close()
+
+    def _line(self, record: dict[str, Any]) -> None:
+        try:
+            self._metrics.write(json.dumps(record) + "\n")
+            self._metrics.flush()
+        except OSError as error:
+            raise Seq2AttnError(f"{self.run.metrics_file}: {error.strerror}", exit_code=1) from error
+
+    def _write_hparams(self, config: Config) -> None:
+        """TensorBoard's hyperparameter table, in the run's own event file."""
+        writer = self._events._get_file_writer()  # type: ignore[no-untyped-call]
+        values = dict(_flat(config.model_dump(mode="json")))
+        for summary in hparams(values, dict.fromkeys(HPARAMS_METRICS, 0.0)):  # type: ignore[no-untyped-call]
+            writer.add_summary(summary)
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, bool | int | float | str]]:
+    """`{"task": {"name": "copy"}}` -> `[("task.name", "copy")]`; what TensorBoard has no type for, as text."""
+    pairs: list[tuple[str, bool | int | float | str]] = []
+    for key, value in values.items():
+        if isinstance(value, dict):
+            pairs += _flat(value, f"{prefix}{key}.")
+        else:
+            pairs.append((prefix + key, value if isinstance(value, bool | int | float | str) else str(value)))
+    return pairs
+
+
+def _cut(folder: Path, positions: dict[str, int]) -> None:
+    """Shorten each file to its position; drop those that have none."""
+    files = [folder / "metrics.jsonl", *folder.glob(EVENT_FILES)]
+    for file in files:
+        size = positions.get(file.name, 0)
+        if not file.exists():
+            continue
+        if size == 0:
+            file.unlink()
+        elif file.stat().st_size > size:
+            with file.open("r+b") as opened:
+                opened.truncate(size)

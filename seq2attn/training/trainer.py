@@ -1,0 +1,304 @@
+"""The training loop: batches in, checkpoints and records out, stoppable and resumable at any step."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from seq2attn.build import build_model, build_task, build_training_data, build_vocabulary
+from seq2attn.checkpoint import MODEL, Checkpoint, load_checkpoint, load_weights, save_checkpoint
+from seq2attn.config import Config
+from seq2attn.data import generator, random_strings
+from seq2attn.errors import CheckpointError, Seq2AttnError
+from seq2attn.evaluation import LengthResult, evaluate
+from seq2attn.files import write_json
+from seq2attn.prediction import Predictor
+from seq2attn.runs import Run
+from seq2attn.training.objective import token_accuracy, token_cross_entropy
+from seq2attn.training.recorder import Recorder
+from seq2attn.training.schedule import learning_rate
+
+OPTIMISER = "optimiser."  # prefix of the optimiser's tensors in a checkpoint
+VALIDATION_SEED = "validation"  # strings other than those that `eval` draws
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """One logged step."""
+
+    step: int
+    steps: int
+    loss: float
+    accuracy: float
+    tokens_per_second: float
+
+
+class Display(Protocol):
+    """Who is told how training goes."""
+
+    def step(self, report: StepReport) -> None: ...
+
+    def evaluation(self, step: int, results: list[LengthResult]) -> None: ...
+
+
+@dataclass
+class Progress:
+    """How far training is: with weights and optimiser, all that resuming needs."""
+
+    step: int = 0
+    """optimiser steps done"""
+    best: list[float] = field(default_factory=list)
+    """rank of the best evaluation so far; see `Trainer._rank`"""
+    summary: dict[str, float] = field(default_factory=dict)
+    """the last evaluation, in short"""
+    reached_target: bool = False
+
+
+class Trainer:
+    """Trains the model of a run, from its beginning or from where its last checkpoint is.
+
+    Same seed, same machine, same threads: the same bytes of weights, wherever it was stopped and resumed.
+    """
+
+    def __init__(self, run: Run, config: Config, device: torch.device, display: Display) -> None:
+        self.run = run
+        self.config = config
+        self.device = device
+        self.display = display
+        self.model = build_model(config).to(device)
+        self.data = build_training_data(config, device)
+        self.predictor = Predictor(
+            self.model, build_task(config), build_vocabulary(config), source_eos=config.model.source_eos, device=device
+        )
+        self.parameters = list(self.model.parameters())
+        self.optimiser = torch.optim.Adam(self.parameters, lr=config.training.learning_rate, fused=device.type != "mps")
+        self.progress = Progress()
+        self._stop_signal: int | None = None
+        positions = self._restore()
+        self.recorder = Recorder(run, config, positions)
+
+    # ---- the loop ----
+
+    def train(self) -> int | None:
+        """Train to the end, to the target, or to a signal. Returns the signal's number if one stopped it."""
+        with self._stopping_on_signals():
+            try:
+                self._loop()
+                self._save("finished" if self._stop_signal is None else "interrupted")
+            except Diverged:
+                self._write_status("failed")
+                raise
+            finally:
+                self.recorder.close()
+        return self._stop_signal
+
+    def _loop(self) -> None:
+        training = self.config.training
+        tokens, since = torch.zeros((), dtype=torch.int64, device=self.device), time.perf_counter()
+        while not self._done():
+            batch = self.data.batch(self.progress.step)
+            rate = learning_rate(training, self.progress.step)
+            logits, loss, norm = self._optimise(batch, rate)
+            self.progress.step = step = self.progress.step + 1
+            tokens = tokens + batch.target_lengths.sum() + len(batch.target_lengths)
+            if step % training.log_every == 0 or step == training.steps:
+                now = time.perf_counter()
+                values = {
+                    "loss": float(loss),
+                    "accuracy": float(token_accuracy(logits, batch)),
+                    "gradient_norm": float(norm),
+                    "learning_rate": rate,
+                    "tokens_per_second": float(tokens) / (now - since),
+                }
+                tokens, since = torch.zeros_like(tokens), now
+                self._check_finite(step, values["loss"], values["gradient_norm"])
+                self.recorder.step(step, values)
+                self.display.step(
+                    StepReport(step, training.steps, values["loss"], values["accuracy"], values["tokens_per_second"])
+                )
+            if step % training.evaluate_every == 0 or step == training.steps:
+                before = time.perf_counter()
+                self._evaluate()
+                self._save("training")
+                since += time.perf_counter() - before  # tokens/s is of training alone
+
+    def _optimise(self, batch: Any, rate: float) -> tuple[Tensor, Tensor, Tensor]:
+        """One step of Adam on one batch -> logits (B, L, V), loss, gradient norm before clipping."""
+        self.model.train()
+        decoded = self.model(batch.source, batch.source_lengths, batch.decoder_input)
+        loss = token_cross_entropy(decoded.logits, batch)
+        self.optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        limit = self.config.training.clip_norm
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, math.inf if limit is None else limit)
+        if self.device.type == "cpu":  # elsewhere asking would make the device wait at each step
+            self._check_finite(self.progress.step + 1, float(loss.detach()), float(norm))
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.optimiser.step()
+        return decoded.logits.detach(), loss.detach(), norm
+
+    def _done(self) -> bool:
+        return (
+            self.progress.step >= self.config.training.steps
+            or self.progress.reached_target
+            or self._stop_signal is not None
+        )
+
+    def _check_finite(self, step: int, loss: float, norm: float) -> None:
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise Diverged(step, loss, norm)
+
+    # ---- evaluation ----
+
+    def _evaluate(self) -> None:
+        config = self.config
+        self.model.eval()
+        results = evaluate(
+            self.predictor,
+            config.evaluation_lengths,
+            samples=config.training.validation_samples,
+            seed=VALIDATION_SEED,
+            is_trained=config.is_trained,
+        )
+        trained = [result for result in results if result.trained] or results
+        exact = [result.exact_match.value for result in trained]
+        summary = {"exact_match_worst": min(exact), "exact_match_mean": sum(exact) / len(exact)}
+        entropies = [result.entropy for result in trained if result.entropy is not None]
+        if entropies:
+            summary["attention_entropy"] = sum(entropies) / len(entropies)
+        self.progress.summary = summary
+        target = config.training.target
+        self.progress.reached_target = target is not None and summary["exact_match_worst"] >= target
+        self.recorder.evaluation(self.progress.step, results, summary)
+        self.recorder.attention(self.progress.step, self.predictor.predict(self._watched(), keep_weights=True))
+        self.display.evaluation(self.progress.step, results)
+        rank = self._rank(trained)
+        if rank >= self.progress.best:  # of equals the later one: it has trained for longer
+            self.progress.best = rank
+            self._write_checkpoint("best")
+
+    def _rank(self, results: list[LengthResult]) -> list[float]:
+        """What makes one evaluation better than another, most important first."""
+        exact = [result.exact_match.value for result in results]
+        forced = [result.teacher_forced.value for result in results]
+        return [min(exact), sum(exact) / len(exact), sum(forced) / len(forced)]
+
+    def _watched(self) -> list[str]:
+        """The strings whose attention is drawn: the same in every run of a task."""
+        task, vocabulary = self.config.task, self.predictor.vocabulary
+        middle = (task.min_length + task.max_length + 1) // 2
+        texts = ["hello"] if self.config.is_trained(5) and set("hello") <= set(task.alphabet) else []
+        for length in sorted({middle, task.max_length}):
+            random = generator(torch.device("cpu"), "watched", length)
+            ids, _ = random_strings(random, 1, length, length, len(task.alphabet))
+            texts.append(vocabulary.decode(ids[0].tolist()))
+        return [text for text in texts if len(text) <= 64]
+
+    # ---- saving and resuming ----
+
+    def _save(self, state: str) -> None:
+        self._write_checkpoint("last")
+        self._write_status(state)
+
+    def _write_checkpoint(self, which: str) -> None:
+        tensors = {MODEL + name: tensor for name, tensor in self.model.state_dict().items()}
+        if which == "last":
+            for name, parameter in self.model.named_parameters():
+                for kind, tensor in self.optimiser.state.get(parameter, {}).items():
+                    tensors[f"{OPTIMISER}{kind}.{name}"] = tensor
+        state = {
+            "step": self.progress.step,
+            "best": self.progress.best,
+            "summary": self.progress.summary,
+            "reached_target": self.progress.reached_target,
+            "positions": self.recorder.positions(),
+        }
+        save_checkpoint(self.run.checkpoint(which), tensors, state)
+
+    def _write_status(self, state: str) -> None:
+        write_json(
+            self.run.status_file,
+            {
+                "state": state,
+                "step": self.progress.step,
+                "steps": self.config.training.steps,
+                "task": self.config.task.name,
+                "score": self.config.model.attention.score,
+                "seed": self.config.seed,
+                **self.progress.summary,
+            },
+        )
+
+    def _restore(self) -> dict[str, int] | None:
+        """Continue from `last`, if there is one. Returns how long the records were then."""
+        path = self.run.checkpoint("last")
+        if not path.exists():
+            return None
+        checkpoint = load_checkpoint(path)
+        load_weights(path, checkpoint, self.model)
+        try:
+            self._restore_optimiser(checkpoint)
+            state = checkpoint.state
+            self.progress = Progress(state["step"], state["best"], state["summary"], state["reached_target"])
+            positions: dict[str, int] = state["positions"]
+        except (KeyError, TypeError, RuntimeError) as error:
+            raise CheckpointError(f"{path}: cannot be resumed: {type(error).__name__}: {error}") from error
+        return positions
+
+    def _restore_optimiser(self, checkpoint: Checkpoint) -> None:
+        tensors = checkpoint.part(OPTIMISER)
+        for name, parameter in self.model.named_parameters():
+            kept = {key.removesuffix(f".{name}"): value for key, value in tensors.items() if key.endswith(f".{name}")}
+            kept = {kind: value for kind, value in kept.items() if kind in ("step", "exp_avg", "exp_avg_sq")}
+            if len(kept) != 3:
+                raise KeyError(f"optimiser state of {name}")
+            self.optimiser.state[parameter] = {
+                kind: value.to(parameter.device) if kind != "step" or self.device.type != "cpu" else value
+                for kind, value in kept.items()
+            }
+
+    # ---- signals ----
+
+    @contextmanager
+    def _stopping_on_signals(self) -> Iterator[None]:
+        """A first Ctrl-C, SIGTERM or SIGHUP ends the loop after the step at hand; a second one acts at once."""
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            self._stop_signal = number
+            for other, handler in previous.items():
+                signal.signal(other, handler)
+
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if hasattr(signal, "SIGHUP"):
+            numbers.append(signal.SIGHUP)
+        previous: dict[int, Any] = {}
+        try:
+            previous.update({number: signal.signal(number, stop) for number in numbers})
+        except ValueError:  # not the main thread: signals are somebody else's
+            pass
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+
+class Diverged(Seq2AttnError):
+    """Loss or gradients are no longer numbers."""
+
+    def __init__(self, step: int, loss: float, norm: float) -> None:
+        super().__init__(
+            f"training diverged at step {step}: loss {loss}, gradient norm {norm}",
+            hint="The last checkpoint is from before. Try a smaller training.learning_rate, or a warm-up.",
+            exit_code=1,
+        )

@@ -1,0 +1,64 @@
+"""Characters and their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from seq2attn.errors import Seq2AttnError
+
+PAD, SOS, EOS = 0, 1, 2
+SPECIAL = ("<pad>", "<sos>", "<eos>")
+
+
+class Vocabulary:
+    """`<pad>`=0, `<sos>`=1, `<eos>`=2, then the alphabet in order.
+
+    >>> Vocabulary("abc").encode("cab")
+    [5, 3, 4]
+    """
+
+    def __init__(self, alphabet: str) -> None:
+        self.alphabet = alphabet
+        self._ids = {character: len(SPECIAL) + index for index, character in enumerate(alphabet)}
+
+    def __len__(self) -> int:
+        return len(SPECIAL) + len(self.alphabet)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of `text`. A character outside the alphabet is a `Seq2AttnError` that names it."""
+        self.check(text)
+        return [self._ids[character] for character in text]
+
+    def check(self, text: str) -> None:
+        """Raise `Seq2AttnError` unless `text` is a string a model can be given: not empty, and of the alphabet."""
+        if not text:
+            raise Seq2AttnError("the empty string has nothing to read", hint="Give at least one character.")
+        if not self._ids.keys() >= set(text):
+            raise Seq2AttnError(self._unseen_message(text))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of `ids`; special tokens by their names."""
+        return "".join(self.symbol(index) for index in ids)
+
+    def symbol(self, index: int) -> str:
+        """One id as text: a character, `<pad>`, `<sos>` or `<eos>`."""
+        return SPECIAL[index] if index < len(SPECIAL) else self.alphabet[index - len(SPECIAL)]
+
+    def _unseen_message(self, text: str) -> str:
+        unseen = sorted(set(text) - set(self.alphabet))
+        names = ", ".join(map(repr, unseen[:10])) + (f" and {len(unseen) - 10} more" if len(unseen) > 10 else "")
+        shown = text if len(text) <= 40 else f"{text[:37]}..."
+        return f"{shown!r} has characters the model never saw: {names}; its alphabet is {abridged(self.alphabet)}"
+
+
+def abridged(alphabet: Sequence[str]) -> str:
+    """An alphabet with its runs shortened: `abcdefxyz` -> `a-f x-z`."""
+    runs: list[list[str]] = []
+    for character in alphabet:
+        if runs and ord(runs[-1][-1]) + 1 == ord(character):
+            runs[-1].append(character)
+        else:
+            runs.append([character])
+    parts = [f"{run[0]}-{run[-1]}" if len(run) > 2 else "".join(run) for run in runs]
+    text = " ".join(part if part.isprintable() and part.strip() == part else repr(part) for part in parts)
+    return text if len(text) <= 200 else f"{text[:197]}..."
