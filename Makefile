@@ -1,0 +1,49 @@
+# Two commands on a fresh machine with python3 and make: `make run` and `make test`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CODE := seq2attn tests
+
+.PHONY: run test test-slow check format lint types tensorboard clean help
+
+help:  ## show these lines
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+run: $(READY)  ## train configs/scaled.yaml, evaluate it, reverse "hello"
+	$(BIN)/seq2attn train --config configs/scaled.yaml
+	$(BIN)/seq2attn eval
+	$(BIN)/seq2attn predict "hello"
+
+test: $(READY)  ## the default tests, some minutes
+	$(BIN)/pytest
+
+test-slow: $(READY)  ## the long tests: every shipped recipe trained and measured
+	$(BIN)/pytest -m slow
+
+check: lint types test  ## what CI runs: format, lint, types, tests
+
+lint: $(READY)  ## format and lint, changing nothing
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(READY)  ## static types
+	$(BIN)/mypy
+
+format: $(READY)  ## format and mend what can be mended
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+tensorboard: $(READY)  ## look at all runs in the browser
+	$(BIN)/tensorboard --logdir runs
+
+clean:  ## remove the environment and what tools left behind; runs stay
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "seq2attn needs Python 3.11 or newer; found " + sys.version.split()[0] + ". Name one: make run PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	touch $(READY)
