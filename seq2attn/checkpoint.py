@@ -60,7 +60,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise _damaged(path, "its checksum does not match its contents")
     try:
         state = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _damaged(path, "its state is no JSON") from None
     if not isinstance(state, dict) or not isinstance(state.get("step"), int):
         raise _damaged(path, "its state names no step")
@@ -91,7 +91,9 @@ def _check_version(path: Path, metadata: Mapping[str, str]) -> None:
     if metadata.get("format") != FORMAT:
         raise CheckpointError(f"{path}: not a seq2attn checkpoint (its header does not say {FORMAT!r})")
     version = metadata.get("version", "")
-    if not version.isdecimal() or int(version) > VERSION:
+    if not version.isdecimal() or int(version) < 1:
+        raise _damaged(path, "its header names no format version")
+    if int(version) > VERSION:
         raise CheckpointError(
             f"{path}: written in format version {version[:20]!r}; this seq2attn reads up to {VERSION}",
             hint="Use a newer seq2attn.",

@@ -7,8 +7,9 @@ strings, and resuming needs no loader state.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -16,6 +17,8 @@ from torch import Tensor
 from seq2attn.masks import valid_mask
 from seq2attn.tasks import Task
 from seq2attn.vocab import EOS, PAD, SOS, SPECIAL, Vocabulary
+
+BLOCK = 4096  # strings drawn together
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,10 @@ class Batch:
     """(B,) characters of each target, `<eos>` not counted"""
     alignment: Tensor
     """(B, L) ideal source position of each output position; -1 at `<eos>` and past it"""
+
+    def rows(self, start: int, stop: int) -> Batch:
+        """The batch of rows `start` to `stop`, as views."""
+        return Batch(*(getattr(self, field.name)[start:stop] for field in fields(self)))
 
 
 def generator(device: torch.device, *key: int | str) -> torch.Generator:
@@ -97,6 +104,22 @@ class TrainingData:
 
     def batch(self, index: int) -> Batch:
         """Batch number `index` (from 0), padded to `max_length`."""
-        random = generator(self.device, self.seed, "training", index)
-        strings, lengths = random_strings(random, self.batch_size, self.min_length, self.max_length, self.alphabet_size)
+        return next(self.batches(index))
+
+    def batches(self, start: int = 0) -> Iterator[Batch]:
+        """Batches number `start`, `start` + 1, ... without end.
+
+        They are drawn and solved a block at a time, which costs little more than one batch would, and handed out as views.
+        """
+        at_once = max(1, BLOCK // self.batch_size)
+        for block in itertools.count(start // at_once):
+            whole = self._block(block, at_once)
+            for index in range(max(start, block * at_once), (block + 1) * at_once):
+                first = (index - block * at_once) * self.batch_size
+                yield whole.rows(first, first + self.batch_size)
+
+    def _block(self, block: int, at_once: int) -> Batch:
+        random = generator(self.device, self.seed, "training", block)
+        count = at_once * self.batch_size
+        strings, lengths = random_strings(random, count, self.min_length, self.max_length, self.alphabet_size)
         return make_batch(self.task, strings, lengths, source_eos=self.source_eos)

@@ -34,16 +34,18 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """`write_atomically` a JSON value, indented, with a line end."""
-    write_atomically(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+    """`write_atomically` a JSON value, indented, with a line end; what is no Unicode is escaped, as JSON does."""
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    write_atomically(path, text.encode(errors="backslashreplace"))
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename last through a power cut, where the system can (not on Windows)."""
+    """Make a rename last through a power cut, where the system can (not on Windows, nor on every network disk)."""
     if os.name != "posix":
         return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with contextlib.suppress(OSError):  # the file is whole and in its place already
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -28,12 +28,13 @@ def load_plugin(path: Path) -> list[str]:
     try:
         spec.loader.exec_module(module)
     except Seq2AttnError as error:
-        raise Seq2AttnError(f"plugin {path}: {error}") from error
+        raise Seq2AttnError(f"plugin {path}{_line(error, spec.origin)}: {error.message}", hint=error.hint) from error
     except SyntaxError as error:
-        raise Seq2AttnError(f"plugin {path}:{error.lineno}: {error.msg}") from error
-    except Exception as error:
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-        line = f":{frames[-1].lineno}" if frames else ""
+        imported = error.filename not in (None, spec.origin)  # the mistake is in a module that the plug-in imports
+        where = f"{path}{_line(error, spec.origin)}: {error.filename}" if imported else str(path)
+        raise Seq2AttnError(f"plugin {where}:{error.lineno}: {error.msg}") from error
+    except (Exception, SystemExit) as error:
+        line = _line(error, spec.origin)
         raise Seq2AttnError(f"plugin {path}{line}: {type(error).__name__}: {error}") from error
     added = [name for name in catalogue.SCORES.names() if name not in before]
     if not added:
@@ -42,3 +43,9 @@ def load_plugin(path: Path) -> list[str]:
             hint='Decorate a class with @register("name", formula="...") from seq2attn.scores.',
         )
     return added
+
+
+def _line(error: BaseException, origin: str | None) -> str:
+    """`:7` for the last line of the file `origin` that `error` came through; empty where it came through none."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == origin]
+    return f":{frames[-1].lineno}" if frames else ""

@@ -65,7 +65,7 @@ class UnknownName(Seq2AttnError):
 class Registry(Generic[EntryType]):
     """The entries of one kind, by name and synonym.
 
-    `discover` is asked once, at the first unknown name, for entries that installed packages provide.
+    `discover` is asked, for each name that is not known, for an entry that an installed package provides.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -82,13 +83,25 @@ class Run:
         """Write `record` as a new file of `evaluations/`, whose name starts with `name`; nothing is replaced."""
         try:
             self.evaluations.mkdir(exist_ok=True)
-            taken = {path.stem for path in self.evaluations.iterdir()}
+            path = self._claim_evaluation(name)
         except OSError as error:
             raise Seq2AttnError(f"{self.evaluations}: {error.strerror}", exit_code=1) from error
-        number = next(n for n in range(1, len(taken) + 2) if f"{name}-{n:03d}" not in taken)
-        path = self.evaluations / f"{name}-{number:03d}.json"
-        write_json(path, record)
+        try:
+            write_json(path, record)
+        except Seq2AttnError:
+            path.unlink(missing_ok=True)
+            raise
         return path
+
+    def _claim_evaluation(self, name: str) -> Path:
+        """An empty new file; of two processes that want the same number, one gets the next."""
+        number = 0
+        while True:
+            number += 1
+            path = self.evaluations / f"{name}-{number:03d}.json"
+            with contextlib.suppress(FileExistsError):
+                path.touch(exist_ok=False)
+                return path
 
 
 def create_run(root: Path, name: str, config: Config, environment: dict[str, Any], *, exact: bool = False) -> Run:
@@ -96,39 +109,40 @@ def create_run(root: Path, name: str, config: Config, environment: dict[str, Any
 
     Nothing is ever overwritten: a name that is taken is refused if `exact`.
     """
-    check_name(name)
+    check_name(name, hint=None if exact else "Name the run yourself: --name NAME.")
     try:
         root.mkdir(parents=True, exist_ok=True)
         path = root / name if exact else _claim(root, name)
         if exact:
             path.mkdir()
+        (path / "checkpoints").mkdir()
     except FileExistsError:
+        if not root.is_dir():
+            raise Seq2AttnError(f"no run can be made in {root}: it is no directory") from None
         hint = f"Choose another --name, or continue it: seq2attn train --resume {name}"
         raise Seq2AttnError(f"run {name!r} is already there, in {root}", hint=hint) from None
     except OSError as error:
         raise Seq2AttnError(f"no run can be made in {root}: {error.strerror or error}") from error
     run = Run(path)
-    (path / "checkpoints").mkdir()
     write_json(run.environment_file, environment)
     write_atomically(run.config_file, dump_config(config).encode())
     return run
 
 
-def check_name(name: str) -> None:
+def check_name(name: str, *, hint: str | None = None) -> None:
     """Refuse a run name that is no plain word: it must not lead out of the runs directory."""
     if not _NAME.fullmatch(name):
-        raise Seq2AttnError(
-            f"{shown(name)} is no run name; allowed: letters, digits, '.', '_' and '-', starting with a letter or digit"
-        )
+        allowed = "letters, digits, '.', '_' and '-', starting with a letter or digit, at most 100"
+        raise Seq2AttnError(f"{shown(name)} is no run name; allowed: {allowed}", hint=hint)
 
 
 def find_run(root: Path, name: str | None) -> Run:
     """The run called `name` (or `ROOT/name`); the newest one that has a checkpoint where `name` is None."""
     if name is None:
         return _newest(root)
-    folder, _, last = name.rstrip("/\\").replace(os.sep, "/").rpartition("/")
+    folder, slash, last = name.rstrip("/\\").replace(os.sep, "/").rpartition("/")
     check_name(last)
-    if folder and Path(folder).resolve() != root.resolve():
+    if slash and Path(folder or "/").resolve() != root.resolve():
         raise Seq2AttnError(
             f"{shown(name)} is not in the runs directory, {root}", hint="Name another with --runs-dir DIR."
         )
@@ -155,10 +169,14 @@ def all_runs(root: Path) -> Iterator[Run]:
     """Every run below `root`, in no particular order."""
     if not root.is_dir():
         return
-    with os.scandir(root) as entries:
-        for entry in entries:
-            if entry.is_dir() and os.path.isfile(os.path.join(entry.path, "config.yaml")):
-                yield Run(root / entry.name)
+    try:
+        with os.scandir(root) as entries:
+            names = [entry.name for entry in entries if entry.is_dir()]
+    except OSError as error:
+        raise Seq2AttnError(f"{root}: cannot be read: {error.strerror or error}") from error
+    for name in names:
+        if os.path.isfile(os.path.join(root, name, "config.yaml")):
+            yield Run(root / name)
 
 
 def newest_first(root: Path) -> list[Run]:
@@ -185,7 +203,7 @@ def _made(run: Run) -> float:
 
 def _natural(name: str) -> list[tuple[int, str]]:
     """Sort key that puts run-9 before run-10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _claim(root: Path, name: str) -> Path:

@@ -10,6 +10,7 @@ import typer
 from seq2attn.cli import options
 from seq2attn.cli.output import interval, note, on_terminal, stdout, table, write_line, write_rows
 from seq2attn.config.lengths import parse_lengths
+from seq2attn.errors import Seq2AttnError
 from seq2attn.runs import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def evaluate(
         from seq2attn.plotting import check_format
 
         check_format(plot)
-    wanted = parse_lengths(lengths) if lengths is not None else None
+    wanted = _parse(lengths) if lengths is not None else None
     options.load_plugins(plugin)
     chosen = find_run(runs_dir, run)
     predictor = options.load_predictor(chosen, checkpoint, device)
@@ -89,6 +90,13 @@ def evaluate(
 
         save_figure(accuracy_figure(results, f"{chosen.name}: accuracy by length"), plot)
         note(f"figure: {plot}")
+
+
+def _parse(lengths: list[str]) -> tuple[int, ...]:
+    try:
+        return parse_lengths(lengths)
+    except Seq2AttnError as error:
+        raise Seq2AttnError(f"--lengths: {error.message}") from None
 
 
 def _show(results: list[LengthResult]) -> None:

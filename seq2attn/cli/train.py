@@ -65,6 +65,7 @@ def train(
         settings = load_config(config, overrides or ())
     import torch
 
+    from seq2attn.build import build_model
     from seq2attn.environment import choose_device, describe_environment
 
     chosen_device = choose_device(device)
@@ -75,7 +76,11 @@ def train(
     if resume is None:
         assert config is not None
         environment = describe_environment(seed=settings.seed, device=chosen_device, threads=threads, plugins=plugins)
-        run = create_run(runs_dir, name or config.stem, settings, environment, exact=name is not None)
+        build_model(settings)  # a score that cannot be built must not leave a run behind
+        if name is None:
+            run = create_run(runs_dir, config.stem, settings, environment)
+        else:
+            run = create_run(runs_dir, name, settings, environment, exact=True)
     _train(run, settings, chosen_device)
 
 

@@ -20,12 +20,14 @@ def parse_lengths(parts: Iterable[object]) -> tuple[int, ...]:
     for part in parts:
         if isinstance(part, bool) or not isinstance(part, int | str):
             raise Seq2AttnError(f"{shown(part)} is not a length; {_ALLOWED}")
-        for piece in str(part).split(","):
+        for piece in str(part).removesuffix(",").split(","):
             match = re.fullmatch(r"\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?\s*", piece)
             if not match:
                 raise Seq2AttnError(f"{shown(piece)} is not a length; {_ALLOWED}")
             first = int(match[1])
             last = int(match[2]) if match[2] else first
+            if first > last:
+                raise Seq2AttnError(f"{shown(piece)} counts down; write {last}-{first}")
             if not 1 <= first <= last <= LONGEST:
                 raise Seq2AttnError(f"{shown(piece)} is out of range; {_ALLOWED}")
             lengths.update(range(first, last + 1))

@@ -76,7 +76,10 @@ def _with_override(values: dict[str, Any], override: str, places: dict[str, str]
         level[key] = dict(inner)
         level = level[key]
     level[keys[-1]] = value
-    places[".".join(keys)] = f"--set {shown(override)}"
+    path = ".".join(keys)
+    for below in [place for place in places if place.startswith(f"{path}.")]:
+        del places[below]  # the override replaced it
+    places[path] = f"--set {shown(override)}"
     return result
 
 
@@ -104,7 +107,7 @@ def _validate(values: dict[str, Any]) -> tuple[Config | None, list[Problem]]:
 def _rests_on(problem: Problem, bad: set[str]) -> bool:
     """Whether a combination's problem speaks of a value that is wrong in itself, and so was not looked at."""
     keys = (problem.path, *problem.rests_on)
-    return any(key == path or path.startswith(f"{key}.") for key in keys for path in bad)
+    return any(f"{path}.".startswith(f"{key}.") or key.startswith(f"{path}.") for key in keys for path in bad)
 
 
 def _without(values: Any, paths: set[tuple[str, ...]]) -> Any:
@@ -140,6 +143,7 @@ def _problem(detail: Any, values: dict[str, Any]) -> Problem:
         "less_than": f"must be below {context.get('lt')}, found {found}",
         "less_than_equal": f"must be at most {context.get('le')}, found {found}",
         "string_too_short": "must not be empty",
+        "string_too_long": f"must have at most {context.get('max_length')} characters, found {found}",
         "finite_number": f"must be a finite number, found {found}",
     }
     return Problem(path, messages.get(kind, detail["msg"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from seq2attn import catalogue
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 _SCORE = "model.attention.score"
 _OPTIONS = "model.attention.options"
+_EXPECTED = {bool: "true or false", int: "a whole number above 0", float: "a finite number above 0", str: "text"}
 
 
 def combination_problems(config: Config) -> list[Problem]:
@@ -83,7 +85,9 @@ def _option_problem(score: ScoreEntry, name: str, value: object) -> Problem | No
         guess = did_you_mean(name, score.options)
         return Problem(path, f"unknown option of score {score.name!r}; {guess}allowed: {allowed}", rests_on=(_SCORE,))
     if not _fits(option, value):
-        return Problem(path, f"{shown(value)} is not allowed: {option.meaning}", rests_on=(_SCORE,))
+        null = " or null" if option.default is None else ""
+        message = f"expected {_EXPECTED[option.type]}{null}, found {shown(value)} ({option.meaning})"
+        return Problem(path, message, rests_on=(_SCORE,))
     return None
 
 
@@ -93,7 +97,7 @@ def _fits(option: Option, value: object) -> bool:
     if option.type is bool or isinstance(value, bool):
         return option.type is bool and isinstance(value, bool)
     if option.type is float:
-        return isinstance(value, int | float) and value > 0
+        return isinstance(value, int | float) and 0 < value < math.inf
     if option.type is int:
         return isinstance(value, int) and value > 0
     return isinstance(value, option.type)

@@ -28,9 +28,7 @@ _SCALARS = (  # YAML 1.2's core schema
     (re.compile(r"\.(?:nan|NaN|NAN)"), lambda text: math.nan),
 )
 
-_PLAIN_TAGS = {
-    f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "str", "timestamp", "merge", "value")
-}
+_RESOLVER = yaml.resolver.Resolver()  # says which tag a plain scalar has when none is written
 
 KeyPath = tuple[str | int, ...]
 
@@ -92,7 +90,7 @@ class _Builder:
 
     def build(self, node: yaml.Node, path: KeyPath) -> Any:
         if id(node) in self.seen:
-            raise self.refusal(node, "an alias (*name)", "write the value out")
+            raise self.refusal(node, "a value that an alias (*name) repeats", "write it out each time")
         self.seen.add(id(node))
         if len(path) > DEEPEST:
             raise Seq2AttnError(f"{self.source}: nested deeper than {DEEPEST} levels")
@@ -110,6 +108,7 @@ class _Builder:
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
                 raise self.refusal(key_node, "a key that is not a word", "write key: value")
+            self.build(key_node, path)  # refuses an alias and a tag
             key = key_node.value
             if key in result:
                 first = self.lines[(*path, key)]
@@ -119,11 +118,10 @@ class _Builder:
         return result
 
     def scalar(self, node: yaml.ScalarNode) -> Any:
-        if node.style is None and node.tag not in _PLAIN_TAGS:
-            raise self.refusal(node, f"the tag {shown(node.tag)}", "write a plain value")
         if node.style is not None:
             self.check_tag(node, "tag:yaml.org,2002:str")
             return node.value
+        self.check_tag(node, _RESOLVER.resolve(yaml.ScalarNode, node.value, (True, False)))  # type: ignore[no-untyped-call]
         for pattern, convert in _SCALARS:
             if pattern.fullmatch(node.value):
                 return convert(node.value)
@@ -141,6 +139,8 @@ def _syntax_message(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
     mark = error.problem_mark or error.context_mark
     line = mark.line + 1 if mark else 1
     problem = " ".join((error.problem or error.context or "syntax error").split())
+    if problem.startswith("but "):  # PyYAML's sentence begins in the context
+        problem = f"{error.context} {problem}"
     lines = text.splitlines()
     if line <= len(lines) and "\t" in lines[line - 1][: len(lines[line - 1]) - len(lines[line - 1].lstrip())]:
         return f"{source}:{line}: a tab in the indentation; YAML wants spaces"

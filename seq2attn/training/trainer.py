@@ -104,8 +104,9 @@ class Trainer:
     def _loop(self) -> None:
         training = self.config.training
         tokens, since = torch.zeros((), dtype=torch.int64, device=self.device), time.perf_counter()
+        batches = self.data.batches(self.progress.step)
         while not self._done():
-            batch = self.data.batch(self.progress.step)
+            batch = next(batches)
             rate = learning_rate(training, self.progress.step)
             logits, loss, norm = self._optimise(batch, rate)
             self.progress.step = step = self.progress.step + 1
