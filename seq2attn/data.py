@@ -109,7 +109,7 @@ class TrainingData:
     def batches(self, start: int = 0) -> Iterator[Batch]:
         """Batches number `start`, `start` + 1, ... without end.
 
-        They are drawn and solved a block at a time, which costs little more than one batch would, and handed out as views.
+        They are drawn and solved a block at a time, which costs little more than one batch would, and given as views.
         """
         at_once = max(1, BLOCK // self.batch_size)
         for block in itertools.count(start // at_once):
