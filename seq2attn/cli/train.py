@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -78,10 +79,17 @@ def train(
         environment = describe_environment(seed=settings.seed, device=chosen_device, threads=threads, plugins=plugins)
         build_model(settings)  # a score that cannot be built must not leave a run behind
         if name is None:
-            run = create_run(runs_dir, config.stem, settings, environment)
+            run = create_run(runs_dir, _run_name(config), settings, environment)
         else:
             run = create_run(runs_dir, name, settings, environment, exact=True)
     _train(run, settings, chosen_device)
+
+
+def _run_name(config: Path) -> str:
+    """`configs/chapter/dot.yaml` -> `chapter-dot`; elsewhere the file's own name, in characters a run name may have."""
+    parts = config.with_suffix("").parts
+    below = parts[parts.index("configs") + 1 :] if "configs" in parts else parts[-1:]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(below)).strip("-._")[:80] or "run"
 
 
 def _train(run: Run, config: Config, device: object) -> None:
