@@ -2,10 +2,10 @@
 
 from torch import Tensor, nn
 
-from seq2attn.scores.base import Score
+from seq2attn.scores.multiplicative import MultiplicativeScore
 
 
-class General(Score):
+class General(MultiplicativeScore):
     """s W h (Luong et al. 2015, eq. 8); W is (query_width, key_width), no bias.
 
     Computed as s.(W h): a dot product on keys that are projected once a sequence.
@@ -22,6 +22,3 @@ class General(Score):
     def project(self, keys: Tensor) -> Tensor:
         projected: Tensor = self.map(keys)  # (B, S, query_width)
         return projected
-
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        return query @ keys.mT  # (B, L, D) x (B, D, S) -> (B, L, S)
