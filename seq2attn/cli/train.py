@@ -100,7 +100,7 @@ def _train(run: Run, config: Config, device: object) -> None:
     with display:
         trainer = Trainer(run, config, device, display)  # type: ignore[arg-type]
         start = trainer.progress.step
-        if start >= config.training.steps or trainer.progress.reached_target:
+        if trainer.finished:
             note(f"{run.path} is finished: {start:,} of {config.training.steps:,} steps")
             write_line(str(run.path))
             return

@@ -64,11 +64,11 @@ class Encoder(nn.Module):
         if source.device.type != "cpu":
             states: Tensor = gru(self.embedding(source))[0]
             return states
-        gates = token_gates(source.t(), self.embedding, gru.weight_ih_l0, gru.bias_ih_l0, gru.bias_hh_l0)
+        weight_ih, weight_hh, bias_ih, bias_hh = gru.all_weights[0]
+        gates = token_gates(source.t(), self.embedding, weight_ih, bias_ih, bias_hh)  # (S, B, 3D)
         first = gates.new_zeros(rows, self.hidden)
         sizes = [rows] * steps if self.reads_padding else step_sizes(lengths, steps)
-        bias_n = gru.bias_hh_l0[2 * self.hidden :]
-        return gru_recurrence(gates, first, gru.weight_hh_l0, bias_n, sizes).transpose(0, 1)
+        return gru_recurrence(gates, first, weight_hh, bias_hh[2 * self.hidden :], sizes).transpose(0, 1)
 
 
 def _flip_index(lengths: Tensor, width: int) -> Tensor:

@@ -83,17 +83,17 @@ def step_sizes(lengths: Tensor, steps: int) -> list[int]:
 
 class _Recurrence(torch.autograd.Function):
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any,
         gates: Tensor,
         state: Tensor,
         weight: Tensor,
         bias_n: Tensor,
         sizes: Sequence[int],
-        gate_values: Tensor | None,
-        excluded: Tensor | None,
-        score: Score | None,
-        keys: Tensor | None,
+        gate_values: Any,  # these four as in attentive_gru_recurrence, or all None
+        excluded: Any,
+        score: Any,
+        keys: Any,
         *parameters: Tensor,
     ) -> tuple[Tensor, Tensor | None]:
         steps, rows, width = len(gates), *state.shape
@@ -137,7 +137,7 @@ class _Recurrence(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad_states: Tensor, grad_weights: Tensor | None) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad_states: Tensor, grad_weights: Tensor | None) -> tuple[Tensor | None, ...]:
         states, hidden, update, new, weight, weights, gate_values, keys = ctx.saved_tensors
         sizes, (steps, rows, width) = ctx.sizes, new.shape
         factors = _gate_factors(states[:-1], hidden, update, new)
@@ -164,7 +164,19 @@ class _Recurrence(torch.autograd.Function):
             strict=True,
         )
         grad_state = new.new_zeros(rows, width)
-        for size, factor, gradient, to_hidden, to_gates, z, query, given, attention, grad_score, grad_weight in reversed(list(views)):
+        for (
+            size,
+            factor,
+            gradient,
+            to_hidden,
+            to_gates,
+            z,
+            query,
+            given,
+            attention,
+            grad_score,
+            grad_weight,
+        ) in reversed(list(views)):
             grad = grad_state[:size]
             grad += given
             torch.mul(grad.unsqueeze(1), factor, out=gradient)

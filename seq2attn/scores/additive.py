@@ -41,23 +41,23 @@ class AdditiveGradient(ScoreGradient):
     """The hidden layer of one step at a time: (B, S, D_a) is computed again, (B, L, S, D_a) never stored."""
 
     def __init__(self, score: Additive, keys: Tensor) -> None:
-        self.score = score
+        self.query_map, self.v = score.query_map, score.v.weight
         self.keys = keys
         self.grad_keys = torch.zeros_like(keys)
-        self.grad_v = torch.zeros_like(score.v.weight)  # (1, D_a)
+        self.grad_v = torch.zeros_like(self.v)  # (1, D_a)
         self.grad_queries: list[Tensor] = []  # of W_s s, last step first
 
     def step(self, query: Tensor, grad_scores: Tensor) -> Tensor:
         rows = len(query)
-        hidden = torch.tanh(self.score.query_map(query) + self.keys[:rows])  # (b, 1, D_a) + (b, S, D_a)
+        hidden = torch.tanh(self.query_map(query) + self.keys[:rows])  # (b, 1, D_a) + (b, S, D_a)
         self.grad_v += grad_scores.reshape(1, -1) @ hidden.flatten(0, 1)
-        grad_hidden = grad_scores.mT * self.score.v.weight  # (b, S, 1) * (1, D_a)
+        grad_hidden = grad_scores.mT * self.v  # (b, S, 1) * (1, D_a)
         grad_hidden = torch.ops.aten.tanh_backward(grad_hidden, hidden)
         self.grad_keys[:rows] += grad_hidden
         self.grad_queries.append(grad_hidden.sum(dim=1))  # (b, D_a)
-        return (self.grad_queries[-1] @ self.score.query_map.weight).unsqueeze(1)
+        return (self.grad_queries[-1] @ self.query_map.weight).unsqueeze(1)
 
     def finish(self, queries: Tensor, grad_scores: Tensor) -> list[Tensor | None]:
         grad_queries = pad_sequence(self.grad_queries[::-1], batch_first=True)  # (L, B, D_a)
-        grad_query_map = grad_queries.flatten(0, 1).t() @ queries.transpose(0,1).flatten(0, 1)
+        grad_query_map = grad_queries.flatten(0, 1).t() @ queries.transpose(0, 1).flatten(0, 1)
         return [self.grad_keys, grad_query_map, None, self.grad_v]

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import math
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any, Protocol
 
 import torch
@@ -26,6 +22,7 @@ from seq2attn.runs import Run
 from seq2attn.training.objective import token_accuracy, token_cross_entropy
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
+from seq2attn.training.signals import StopRequest, stop_on_signals
 
 OPTIMISER = "optimiser."  # prefix of the optimiser's tensors in a checkpoint
 VALIDATION_SEED = "validation"  # strings other than those that `eval` draws
@@ -82,7 +79,6 @@ class Trainer:
         self.parameters = list(self.model.parameters())
         self.optimiser = torch.optim.Adam(self.parameters, lr=config.training.learning_rate, fused=device.type != "mps")
         self.progress = Progress()
-        self._stop_signal: int | None = None
         positions = self._restore()
         self.recorder = Recorder(run, config, positions)
 
@@ -90,22 +86,22 @@ class Trainer:
 
     def train(self) -> int | None:
         """Train to the end, to the target, or to a signal. Returns the signal's number if one stopped it."""
-        with self._stopping_on_signals():
+        with stop_on_signals() as request:
             try:
-                self._loop()
-                self._save("finished" if self._stop_signal is None else "interrupted")
+                self._loop(request)
+                self._save("interrupted" if request.signal and not self.finished else "finished")
             except Diverged:
                 self._write_status("failed")
                 raise
             finally:
                 self.recorder.close()
-        return self._stop_signal
+        return None if self.finished else request.signal
 
-    def _loop(self) -> None:
+    def _loop(self, request: StopRequest) -> None:
         training = self.config.training
         tokens, since = torch.zeros((), dtype=torch.int64, device=self.device), time.perf_counter()
         batches = self.data.batches(self.progress.step)
-        while not self._done():
+        while not self.finished and request.signal is None:
             batch = next(batches)
             rate = learning_rate(training, self.progress.step)
             logits, loss, norm = self._optimise(batch, rate)
@@ -148,12 +144,10 @@ class Trainer:
         self.optimiser.step()
         return decoded.logits.detach(), loss.detach(), norm
 
-    def _done(self) -> bool:
-        return (
-            self.progress.step >= self.config.training.steps
-            or self.progress.reached_target
-            or self._stop_signal is not None
-        )
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done or the target is reached."""
+        return self.progress.step >= self.config.training.steps or self.progress.reached_target
 
     def _check_finite(self, step: int, loss: float, norm: float) -> None:
         if not (math.isfinite(loss) and math.isfinite(norm)):
@@ -267,31 +261,6 @@ class Trainer:
                 kind: value.to(parameter.device) if kind != "step" or self.device.type != "cpu" else value
                 for kind, value in kept.items()
             }
-
-    # ---- signals ----
-
-    @contextmanager
-    def _stopping_on_signals(self) -> Iterator[None]:
-        """A first Ctrl-C, SIGTERM or SIGHUP ends the loop after the step at hand; a second one acts at once."""
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            self._stop_signal = number
-            for other, handler in previous.items():
-                signal.signal(other, handler)
-
-        numbers = [signal.SIGINT, signal.SIGTERM]
-        if hasattr(signal, "SIGHUP"):
-            numbers.append(signal.SIGHUP)
-        previous: dict[int, Any] = {}
-        try:
-            previous.update({number: signal.signal(number, stop) for number in numbers})
-        except ValueError:  # not the main thread: signals are somebody else's
-            pass
-        try:
-            yield
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
 
 
 class Diverged(Seq2AttnError):

@@ -1,0 +1,49 @@
+"""Ctrl-C and its like, as a request that is honoured between two steps."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # those the system has
+
+
+@dataclass
+class StopRequest:
+    """Whether somebody asked to stop, and how."""
+
+    signal: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """130 for Ctrl-C, 143 for SIGTERM: the shell's custom."""
+        return 0 if self.signal is None else 128 + self.signal
+
+
+@contextlib.contextmanager
+def stop_on_signals() -> Iterator[StopRequest]:
+    """Within, a first signal only makes a request; a second one acts as it did before, at once."""
+    request = StopRequest()
+    previous: dict[int, Any] = {}
+
+    def restore() -> None:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        request.signal = number
+        restore()
+
+    with contextlib.suppress(ValueError):  # outside the main thread signals are somebody else's
+        for name in NAMES:
+            if hasattr(signal, name):
+                number = getattr(signal, name)
+                previous[number] = signal.signal(number, ask)
+    try:
+        yield request
+    finally:
+        restore()
