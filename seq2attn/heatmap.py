@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.cells import set_cell_size
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -17,11 +18,12 @@ _RAMP = (
     (155, 148, 118), (188, 174, 108), (222, 201, 88), (254, 232, 56),
 )  # fmt: skip
 _SHADES = " .:-=+*#%@"
+_MANY_COLOURS = ("256", "truecolor")  # 16 are too few to tell weights apart
 _LABEL = {"<eos>": "$", "<pad>": "0", "<sos>": "^", " ": "_"}
 
 
 def heat_map(prediction: Prediction, console: Console) -> Text | None:
-    """The weights of one prediction as coloured cells, or as shades of ASCII where there is no colour.
+    """The weights of one prediction as coloured cells, or as shades of ASCII where there are too few colours.
 
     None where there are no weights, or more columns than the console has.
     """
@@ -29,15 +31,15 @@ def heat_map(prediction: Prediction, console: Console) -> Text | None:
     if not weights or 2 * len(prediction.source_symbols) + 4 > console.width:
         return None
     text = Text("    ")
-    text.append(" ".join(_LABEL.get(symbol, symbol) for symbol in prediction.source_symbols), style="bold")
+    text.append("".join(map(_label, prediction.source_symbols)).rstrip(), style="bold")
     for symbol, row in zip(prediction.output_symbols, weights, strict=True):
         text.append("\n  ")
-        text.append(f"{_LABEL.get(symbol, symbol)} ", style="bold")
+        text.append(_label(symbol), style="bold")
         for weight in row:
-            if console.color_system is None:
-                text.append(2 * _SHADES[min(9, int(weight * 10))])
-            else:
+            if console.color_system in _MANY_COLOURS:
                 text.append("  ", style=f"on rgb({','.join(map(str, _colour(weight)))})")
+            else:
+                text.append(2 * _SHADES[min(9, int(weight * 10))])
     return text
 
 
@@ -47,6 +49,11 @@ def legend(prediction: Prediction) -> str:
     used = {*prediction.source_symbols, *prediction.output_symbols}
     notes = [meaning for symbol, meaning in signs.items() if symbol in used]
     return ", ".join(["rows: output", "columns: source", *notes, "bright: looked at"])
+
+
+def _label(symbol: str) -> str:
+    """A symbol, two cells wide as the map's columns are: some characters take both."""
+    return set_cell_size(_LABEL.get(symbol, symbol), 2)
 
 
 def _colour(weight: float) -> tuple[int, ...]:

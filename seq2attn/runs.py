@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2attn.config import Config, dump_config, load_config
-from seq2attn.errors import Seq2AttnError, did_you_mean, shown
+from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, shown
 from seq2attn.files import write_atomically, write_json
 
 DEFAULT_ROOT = Path("runs")
@@ -69,7 +69,15 @@ class Run:
 
     def config(self) -> Config:
         """The run's config, checked as any other."""
-        return load_config(self.config_file)
+        try:
+            return load_config(self.config_file)
+        except ConfigError as error:
+            plugins = self.environment().get("plugins")
+            unknown = any("unknown score" in problem.message for problem in error.problems)
+            if unknown and isinstance(plugins, list) and plugins:
+                hint = f"The run was made with {' '.join(f'--plugin {plugin}' for plugin in plugins)}"
+                raise ConfigError(str(self.config_file), error.problems, hint=hint) from None
+            raise
 
     def status(self) -> dict[str, Any]:
         """The contents of status.json; empty where there is none that can be read."""
@@ -109,7 +117,7 @@ def create_run(root: Path, name: str, config: Config, environment: dict[str, Any
 
     Nothing is ever overwritten: a name that is taken is refused if `exact`.
     """
-    check_name(name, hint=None if exact else "Name the run yourself: --name NAME.")
+    check_name(name)
     try:
         root.mkdir(parents=True, exist_ok=True)
         path = root / name if exact else _claim(root, name)
@@ -129,11 +137,11 @@ def create_run(root: Path, name: str, config: Config, environment: dict[str, Any
     return run
 
 
-def check_name(name: str, *, hint: str | None = None) -> None:
+def check_name(name: str) -> None:
     """Refuse a run name that is no plain word: it must not lead out of the runs directory."""
     if not _NAME.fullmatch(name):
         allowed = "letters, digits, '.', '_' and '-', starting with a letter or digit, at most 100"
-        raise Seq2AttnError(f"{shown(name)} is no run name; allowed: {allowed}", hint=hint)
+        raise Seq2AttnError(f"{shown(name)} is no run name; allowed: {allowed}")
 
 
 def find_run(root: Path, name: str | None) -> Run:
@@ -150,8 +158,9 @@ def find_run(root: Path, name: str | None) -> Run:
     if not run.path.is_dir():
         names = sorted((other.name for other in all_runs(root)), key=_natural)
         guess = did_you_mean(last, names)
-        known = f"there are: {', '.join(names[-10:])}" if names else MAKE_ONE
-        raise Seq2AttnError(f"no run {last!r} in {root}; {guess}{known}")
+        if not names:
+            raise Seq2AttnError(f"no run {last!r} in {root}: there is none yet", hint=MAKE_ONE)
+        raise Seq2AttnError(f"no run {last!r} in {root}; {guess}there are: {', '.join(names[-10:])}")
     if not run.config_file.is_file():
         raise Seq2AttnError(f"{run.path} is no run: it has no config.yaml", hint=MAKE_ONE)
     return run

@@ -17,7 +17,7 @@ HEADER = ("score", "check", "result")
 def check(
     scores: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SCORE...]", help="Names; default: those of the plug-ins, or else all."),
+        typer.Argument(metavar="SCORE...", help="Names; default: those of the plug-ins, or else all."),
     ] = None,
     plugin: options.Plugins = None,
 ) -> None:

@@ -50,10 +50,13 @@ def inspect(
         return
     lines = list(_explained(config))
     if on_terminal():
+        from rich.table import Table
         from rich.text import Text
 
+        grid = Table.grid(padding=(0, 3))
         for line, meaning in lines:
-            stdout().print(Text(f"{line:<40}").append(f"  # {meaning}" if meaning else "", style="dim"))
+            grid.add_row(Text(line, overflow="fold"), Text(meaning, style="dim"))
+        stdout().print(grid, soft_wrap=False)
         rows = [[part, f"{count:,}"] for part, count in ledger.items()]
         stdout().print(table(("part", "parameters"), rows, right=("parameters",)))
         return

@@ -26,7 +26,7 @@ KINDS: dict[str, tuple[str, Registry[Any]]] = {
 
 def list_names(
     kind: Annotated[
-        str | None, typer.Argument(metavar="[KIND]", help=f"{', '.join(KINDS)}; all of them where none is given.")
+        str | None, typer.Argument(metavar="KIND", help=f"{', '.join(KINDS)}; all of them where none is given.")
     ] = None,
     as_json: options.AsJson = False,
     plugin: options.Plugins = None,
@@ -88,7 +88,7 @@ def _show(kind: str, records: list[dict[str, Any]]) -> None:
     rows = []
     for record in records:
         name = record["name"] + (f"\n({', '.join(record['synonyms'])})" if record["synonyms"] else "")
-        summary = record["summary"] + "".join(f"\noption {key}: {text}" for key, text in record["options"].items())
+        summary = record["summary"] + (f"\noptions: {', '.join(record['options'])}" if record["options"] else "")
         row = [name, record["formula"]]
         row += [record.get("parameters", "")] if "parameters" in header else []
         rows.append([*row, summary, *([record["source"]] if "source" in header else [])])

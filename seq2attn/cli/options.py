@@ -24,7 +24,7 @@ RunsDir = Annotated[
 ]
 RunArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[RUN]", help="A run's name; the newest where none is given.", autocompletion=_complete_run),
+    typer.Argument(metavar="RUN", help="A run's name; the newest where none is given.", autocompletion=_complete_run),
 ]
 RunOption = Annotated[
     str | None,

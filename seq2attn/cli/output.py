@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from seq2attn.errors import Seq2AttnError
 
@@ -64,7 +65,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequen
     for name in header:
         made.add_column(name, justify="right" if name in right else "left", overflow="fold")
     for row in rows:
-        made.add_row(*row)
+        made.add_row(*map(Text, row))  # as text: `[s;h]` is no markup
     return made
 
 

@@ -1,0 +1,95 @@
+"""What several test files share: the command line called in this process, and one tiny trained run."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from seq2attn import catalogue
+from seq2attn.cli import main
+
+TINY = """\
+model: {hidden: 8, embedding: 4}
+task: {min_length: 1, max_length: 3}
+training: {steps: 2, batch_size: 4, validation_samples: 2}
+evaluation: {samples: 2}
+"""
+
+STEERING = ("SEQ2ATTN_RUNS", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")  # what output depends on
+
+
+class TinyRun(NamedTuple):
+    runs: Path
+    name: str
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def call_main(arguments: tuple[str, ...]) -> int:
+    """`seq2attn ARGUMENTS` in this process -> its exit code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["seq2attn", *arguments])
+        try:
+            main()
+        except SystemExit as stop:
+            return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    return 0
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
+    """A run with both checkpoints. Not to be changed: damage a copy (`runs_copy`)."""
+    import torch
+
+    folder = tmp_path_factory.mktemp("tiny")
+    config = folder / "tiny.yaml"
+    config.write_text(TINY)
+    threads = torch.get_num_threads()
+    arguments = ("train", "--config", str(config), "--name", "tiny", "--runs-dir", str(folder / "runs"))
+    assert call_main((*arguments, "--device", "cpu")) == 0
+    torch.set_num_threads(threads)
+    return TinyRun(folder / "runs", "tiny")
+
+
+@pytest.fixture
+def runs_copy(tiny_run: TinyRun, tmp_path: Path) -> Path:
+    """`tiny_run`'s runs directory, copied to `runs` of the working directory of `cli`."""
+    return Path(shutil.copytree(tiny_run.runs, tmp_path / "runs"))
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """`cli("eval", "--json")` in an empty directory -> exit code, stdout, stderr."""
+    for name in STEERING:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> Done:
+        capsys.readouterr()
+        code = call_main(arguments)
+        out, err = (re.sub(r"\x1b\[[0-9;]*m", "", text) for text in capsys.readouterr())
+        return Done(code, out, err)
+
+    return call
+
+
+@pytest.fixture
+def own_scores() -> Iterator[None]:
+    """Forget, after the test, the scores and modules that plug-ins brought."""
+    scores = catalogue.SCORES
+    entries, synonyms, modules = dict(scores._entries), dict(scores._synonyms), set(sys.modules)
+    yield
+    scores._entries, scores._synonyms = entries, synonyms
+    for name in set(sys.modules) - modules:
+        if name.startswith(("seq2attn_plugin_", "installed_score")):
+            del sys.modules[name]

@@ -1,0 +1,257 @@
+import json
+import pickle
+import random
+import struct
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from seq2attn.build import build_model
+from seq2attn.checkpoint import load_checkpoint, load_weights, save_checkpoint
+from seq2attn.config import check_config
+from seq2attn.errors import CheckpointError
+
+
+def config(score, hidden):
+    model = {"hidden": hidden, "embedding": 3, "initial_state": "zeros", "attention": {"score": score}}
+    return check_config({"model": model})
+
+
+CONFIG = config("general", 4)
+STATE = {"step": 17, "best": [0.1, 1 / 3, 1e-300], "text": 'naïve "x"\n', "nested": {"a": None, "b": [True, -1]}}
+
+
+def tensors():
+    kinds = {
+        "float32": torch.tensor([[1.1, -0.0, 1e-45], [3.4e38, float("inf"), float("nan")]]),
+        "float64": torch.tensor([1 / 3, 5e-324], dtype=torch.float64),
+        "float16": torch.tensor([65504.0, 6e-8], dtype=torch.float16),
+        "bfloat16": torch.tensor([1.5, -2.0], dtype=torch.bfloat16),
+        "int64": torch.tensor([-(2**63), 2**63 - 1]),
+        "bool": torch.tensor([True, False, True]),
+        "scalar": torch.tensor(7.0),
+        "empty": torch.zeros(0, 3),
+        "transposed": torch.arange(6.0).view(2, 3).T,
+    }
+    return {f"model.{name}": tensor for name, tensor in kinds.items()}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "last.safetensors"
+
+
+@pytest.fixture
+def model():
+    return build_model(CONFIG)
+
+
+@pytest.fixture
+def whole(path, model):
+    """The bytes of a small, sound checkpoint, which is at `path`."""
+    save_checkpoint(path, {f"model.{name}": tensor for name, tensor in model.state_dict().items()}, {"step": 3})
+    return path.read_bytes()
+
+
+def refusal(path, *, model=None):
+    """The message with which the checkpoint at `path` is refused: one line that starts with the file."""
+    with pytest.raises(CheckpointError) as caught:
+        load_checkpoint(path) if model is None else load_weights(path, load_checkpoint(path), model)
+    assert caught.value.message.startswith(f"{path}: ")
+    assert "\n" not in caught.value.message
+    assert caught.value.exit_code == 2
+    return caught.value.message
+
+
+# ---- sound ones ----
+
+
+def test_tensors_and_state_come_back_bit_for_bit(path):
+    saved = tensors()
+    save_checkpoint(path, saved, STATE)
+    loaded = load_checkpoint(path)
+    assert loaded.state == STATE
+    assert loaded.tensors.keys() == saved.keys()
+    for name, tensor in saved.items():
+        found = loaded.tensors[name]
+        assert (found.dtype, found.shape) == (tensor.dtype, tensor.shape), name
+        assert found.contiguous().view(-1).view(torch.uint8).equal(tensor.contiguous().view(-1).view(torch.uint8)), name
+
+
+def test_a_part_is_the_tensors_of_one_prefix_without_it(path):
+    save_checkpoint(
+        path, {"model.a": torch.ones(1), "optimiser.a": torch.zeros(1), "model": torch.ones(2)}, {"step": 0}
+    )
+    assert load_checkpoint(path).part("model.") == {"a": torch.ones(1)}
+
+
+def test_weights_reach_the_model(path, model):
+    other = build_model(CONFIG.model_copy(update={"seed": 2}))
+    assert not all(a.equal(b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
+    save_checkpoint(path, {f"model.{name}": tensor for name, tensor in model.state_dict().items()}, {"step": 0})
+    load_weights(path, load_checkpoint(path), other)
+    assert all(a.equal(b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
+
+
+def test_saving_again_replaces_the_file_whole(path):
+    save_checkpoint(path, {"model.a": torch.zeros(100)}, {"step": 1})
+    save_checkpoint(path, {"model.a": torch.ones(1)}, {"step": 2})
+    assert load_checkpoint(path).state == {"step": 2}
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_no_pickle_is_read_or_written(path, monkeypatch):
+    def explode(*_, **__):
+        raise AssertionError("pickle")
+
+    for owner, name in [(torch, "load"), (torch, "save"), *((pickle, n) for n in ("load", "loads", "dump", "dumps"))]:
+        monkeypatch.setattr(owner, name, explode)
+    monkeypatch.setattr(pickle, "Unpickler", explode)
+    save_checkpoint(path, tensors(), STATE)
+    load_checkpoint(path)
+
+
+# ---- damaged ones ----
+
+
+def test_a_file_cut_anywhere_is_refused(path, whole):
+    for length in [*range(40), *range(40, len(whole), 23), len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        refusal(path)
+
+
+def test_a_file_with_bytes_to_spare_is_refused(path, whole):
+    path.write_bytes(whole + b"\0")
+    refusal(path)
+
+
+def test_any_flipped_bit_is_refused(path, whole):
+    choose = random.Random(20)
+    for place in choose.sample(range(len(whole)), 200):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << choose.randrange(8)
+        path.write_bytes(flipped)
+        assert refusal(path), place
+
+
+def test_every_bit_of_the_header_s_own_words_counts(path, whole):
+    start = whole.index(b'"version":"1"')
+    for place in range(start, start + len('"version":"1"')):
+        for bit in range(8):
+            flipped = bytearray(whole)
+            flipped[place] ^= 1 << bit
+            path.write_bytes(flipped)
+            refusal(path)
+
+
+class Payload:
+    def __reduce__(self):
+        return (pytest.fail, ("a pickle was run",))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0",
+        b"\0" * 1000,
+        random.Random(1).randbytes(1000),
+        pickle.dumps(Payload()),
+        b"PK\x03\x04" + b"\0" * 60,  # what torch.save starts with
+        struct.pack("<Q", 2**63) + b"{}",
+        struct.pack("<Q", 2**64 - 1) + b"{}",
+        struct.pack("<Q", 10**8) + b"{}",
+        struct.pack("<Q", 2) + b"{}",
+        struct.pack("<Q", 2) + b"[]",
+        struct.pack("<Q", 4) + b"\xff\xfe{}",
+    ],
+    ids=lambda content: f"{content[:12]!r}",
+)
+def test_what_is_no_checkpoint_is_refused(path, content):
+    path.write_bytes(content)
+    refusal(path)
+
+
+def test_a_torch_checkpoint_renamed_is_refused(path):
+    torch.save({"model": Payload()}, path)
+    refusal(path)
+
+
+def test_a_missing_file_and_a_directory_are_told(path):
+    assert "no such checkpoint" in refusal(path)
+    path.mkdir()
+    refusal(path)
+
+
+def test_a_foreign_safetensors_file_is_refused(path):
+    save_file({"model.a": torch.ones(2)}, path)
+    assert "not a seq2attn checkpoint" in refusal(path)
+    save_file({"model.a": torch.ones(2)}, path, {"format": "pt"})
+    assert "not a seq2attn checkpoint" in refusal(path)
+
+
+@pytest.mark.parametrize(("version", "words"), [("2", "version '2'"), ("10", "version '10'"), ("0", "damaged")])
+def test_another_version_is_refused(path, version, words):
+    save_file({}, path, {"format": "seq2attn-checkpoint", "version": version, "state": "{}"})
+    assert words in refusal(path)
+
+
+@pytest.mark.parametrize("version", ["", "-1", "1.0", "one", "²", 5000 * "9"])
+def test_a_version_that_is_no_number_is_refused(path, version):
+    save_file({}, path, {"format": "seq2attn-checkpoint", "version": version, "state": "{}"})
+    assert len(refusal(path)) < 400
+
+
+@pytest.mark.parametrize("state", ["", "{", "[]", "{}", '{"step": "3"}', '{"step": 3.5}', 100_000 * "["])
+def test_a_state_without_a_step_is_refused(path, state, monkeypatch):
+    monkeypatch.setattr(json, "dumps", lambda *_, **__: state)
+    save_checkpoint(path, {}, {})
+    monkeypatch.undo()
+    assert "damaged: its state" in refusal(path)
+
+
+# ---- those of another model ----
+
+
+def weights(model, **changes):
+    named = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    named.update({f"model.{name}": tensor for name, tensor in changes.items()})
+    return {name: tensor for name, tensor in named.items() if tensor is not None}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda _: None, ["does not belong to this config", "lacks {name}"]),
+        (lambda old: old[:-1], ["does not belong to this config", "{name}", "expected torch.float32 (4, 4)"]),
+        (lambda old: old.reshape(2, 8), ["does not belong to this config", "(2, 8)", "expected torch.float32 (4, 4)"]),
+        (lambda old: old.double(), ["does not belong to this config", "torch.float64 (4, 4)"]),
+        (lambda old: old.half(), ["does not belong to this config", "torch.float16 (4, 4)"]),
+        (lambda old: old.index_fill(0, torch.tensor(1), float("nan")), ["damaged", "{name}", "not finite"]),
+        (lambda old: old.index_fill(0, torch.tensor(1), -float("inf")), ["damaged", "{name}", "not finite"]),
+    ],
+    ids=["missing", "narrow", "reshaped", "double", "half", "nan", "inf"],
+)
+def test_weights_that_do_not_fit_are_refused_and_the_model_left_alone(path, model, change, words):
+    (name,) = (name for name, tensor in model.state_dict().items() if tensor.shape == (4, 4))  # general's W
+    altered = {other: tensor + 1 for other, tensor in model.state_dict().items()}
+    altered[name] = change(altered[name])
+    save_checkpoint(path, weights(model, **altered), {"step": 1})
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    found = refusal(path, model=model)
+    for word in words:
+        assert word.format(name=name) in found
+    assert all(tensor.equal(before[name]) for name, tensor in model.state_dict().items())
+
+
+def test_a_tensor_too_many_is_refused(path, model):
+    save_checkpoint(path, weights(model, stray=torch.ones(1)), {"step": 1})
+    assert "has unexpected stray" in refusal(path, model=model)
+
+
+def test_another_config_s_checkpoint_is_refused(path, whole):
+    assert "does not belong to this config" in refusal(path, model=build_model(config("general", 5)))
+    found = refusal(path, model=build_model(config("additive", 4)))
+    assert "lacks" in found
+    assert "unexpected" in found

@@ -1,0 +1,536 @@
+import contextlib
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from seq2attn import __version__, catalogue
+from seq2attn.checkpoint import load_checkpoint
+from seq2attn.cli import main
+from seq2attn.cli.progress import LineDisplay
+from seq2attn.config import Config, load_config
+
+CONFIGS = Path(__file__).parent.parent / "configs"
+CONSOLE_SCRIPT = Path(sys.executable).parent / "seq2attn"
+
+# Six strings in all: learnt in a second, whatever the seed.
+TINY = """\
+task: {alphabet: ab, max_length: 2}
+model: {hidden: 16, embedding: 4}
+training: {steps: 150, batch_size: 16, learning_rate: 0.03, evaluate_every: 150, validation_samples: 10}
+evaluation: {samples: 10}
+"""
+
+SCORE = '''\
+import torch
+from seq2attn.scores import Score, register
+
+
+@register("negative_distance", formula="-|s - h|^2", equal_widths=True)
+class NegativeDistance(Score):
+    """How near query and key are."""
+
+    def forward(self, query, keys):
+        return -torch.cdist(query, keys).square()
+'''
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def seq2attn(*arguments, stdin="", terminal=False):
+    """`seq2attn ARGUMENTS` as a process of its own would do it: what earlier calls registered is not known."""
+    out = Terminal() if terminal else io.StringIO()
+    err = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setattr(sys, "argv", ["seq2attn", *arguments])
+        patch.setattr(sys, "stdin", io.StringIO(stdin))
+        for name in ("_entries", "_synonyms"):
+            patch.setattr(catalogue.SCORES, name, dict(getattr(catalogue.SCORES, name)))
+        try:
+            main()
+        except SystemExit as stop:
+            return Done(stop.code or 0, out.getvalue(), err.getvalue())
+    return Done(0, out.getvalue(), err.getvalue())
+
+
+def works(*arguments, **keywords):
+    """What a successful command printed."""
+    done = seq2attn(*arguments, **keywords)
+    assert done.code == 0, done.err
+    return done.out
+
+
+def rows(text):
+    """Tab-separated lines under a header -> one dict a line."""
+    header, *lines = [line.split("\t") for line in text.splitlines()]
+    assert all(len(line) == len(header) for line in lines)
+    return [dict(zip(header, line, strict=True)) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A directory with tiny.yaml and two runs: tiny-001, which has learnt its task, and the newer `none`."""
+    threads = torch.get_num_threads()
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "tiny.yaml").write_text(TINY)
+    with contextlib.chdir(folder):
+        first = works("train", "--config", "tiny.yaml")
+        second = works("train", "-c", "tiny.yaml", "--name", "second", "--set", "training.steps=1", "-s", "seed=2")
+    assert (first, second) == ("runs/tiny-001\n", "runs/second\n")
+    os.utime(folder / "runs" / "tiny-001" / "config.yaml", (1, 1))
+    yield folder
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def work(trained, tmp_path, monkeypatch):
+    """A copy of that directory to work in."""
+    for name in ("SEQ2ATTN_RUNS", "FORCE_COLOR", "NO_COLOR", "COLORTERM", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "120")
+    folder = tmp_path / "work"
+    shutil.copytree(trained, folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+# ---- train ----
+
+
+def test_train_prints_the_run_s_path_and_nothing_else_on_stdout(work):
+    done = seq2attn("train", "--config", "tiny.yaml", "--set", "training.steps=1")
+    assert (done.code, done.out) == (0, "runs/tiny-002\n")
+    assert "exact match" in done.err
+    assert "seq2attn eval tiny-002" in done.err
+    names = {path.name for path in (work / "runs" / "tiny-002").iterdir() if not path.name.startswith("events.out.")}
+    assert names == {"config.yaml", "environment.json", "status.json", "metrics.jsonl", "checkpoints"}
+
+
+def test_train_sets_what_it_is_told_to_set(work):
+    works(
+        "train", "-c", "tiny.yaml", "-s", "training.steps=1", "--set", "model.attention.score=concat", "--set", "seed=5"
+    )
+    config = load_config(work / "runs" / "tiny-002" / "config.yaml")
+    assert (config.model.attention.score, config.seed, config.model.hidden) == ("additive", 5, 16)
+    assert load_config(work / "tiny.yaml").seed == 1
+
+
+def test_train_records_where_it_ran(work):
+    works("train", "-c", "tiny.yaml", "-s", "training.steps=1", "--threads", "1", "--device", "cpu")
+    environment = json.loads((work / "runs" / "tiny-002" / "environment.json").read_text())
+    assert environment["command"][1:3] == ["train", "-c"]
+    assert (environment["device"], environment["threads"], environment["seed"]) == ("cpu", 1, 1)
+    assert environment["versions"]["torch"] == torch.__version__
+    assert environment["versions"]["seq2attn"] == __version__
+
+
+def test_train_keeps_runs_where_it_is_told_to(work, monkeypatch):
+    printed = works("train", "-c", "tiny.yaml", "-s", "training.steps=1", "--runs-dir", "elsewhere")
+    assert printed == "elsewhere/tiny-001\n"
+    monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
+    assert works("train", "-c", "tiny.yaml", "-s", "training.steps=1") == "elsewhere/tiny-002\n"
+    assert works("predict", "ab", "--run", "tiny-001").count("\n") == 1
+
+
+def test_an_interrupted_run_is_resumed_to_the_same_end(work, monkeypatch):
+    step = LineDisplay.step
+
+    def interrupted(self, report):
+        step(self, report)
+        if report.step == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(LineDisplay, "step", interrupted)
+    done = seq2attn("train", "-c", "tiny.yaml")
+    monkeypatch.undo()
+    monkeypatch.chdir(work)
+    assert (done.code, done.out) == (128 + signal.SIGINT, "")
+    assert "stopped by SIGINT after step 20" in done.err
+    assert "seq2attn train --resume tiny-002" in done.err
+    assert rows(works("runs", "--limit", "1")) == [
+        {**rows(works("runs"))[0], "run": "tiny-002", "state": "interrupted", "step": "20/150"}
+    ]
+    assert works("train", "--resume", "tiny-002") == "runs/tiny-002\n"
+    ends = [
+        load_checkpoint(work / "runs" / name / "checkpoints" / "last.safetensors") for name in ("tiny-001", "tiny-002")
+    ]
+    assert ends[0].tensors.keys() == ends[1].tensors.keys()
+    assert all(tensor.equal(ends[1].tensors[name]) for name, tensor in ends[0].tensors.items())
+
+
+def test_resuming_a_finished_run_says_so_and_changes_nothing(work):
+    before = {path: path.read_bytes() for path in (work / "runs" / "tiny-001").rglob("*") if path.is_file()}
+    done = seq2attn("train", "--resume", "tiny-001")
+    assert (done.code, done.out) == (0, "runs/tiny-001\n")
+    assert "is finished: 150 of 150 steps" in done.err
+    assert {path: path.read_bytes() for path in (work / "runs" / "tiny-001").rglob("*") if path.is_file()} == before
+
+
+def test_divergence_is_a_failure_of_the_work(work):
+    done = seq2attn("train", "-c", "tiny.yaml", "--set", "training.learning_rate=1e38", "--set", "training.steps=9")
+    assert (done.code, done.out) == (1, "")
+    assert "training diverged at step" in done.err
+    assert "Traceback" not in done.err
+
+
+# ---- eval ----
+
+
+@pytest.mark.parametrize(
+    ("words", "lengths"),
+    [
+        (["--lengths", "3", "5", "7", "10"], ["3", "5", "7", "10"]),
+        (["--lengths", "3-10"], ["3", "4", "5", "6", "7", "8", "9", "10"]),
+        (["--lengths", "7", "--lengths", "3", "--lengths=5"], ["3", "5", "7"]),
+        (["--lengths", "3,5", "7-8"], ["3", "5", "7", "8"]),
+        (["--lengths=2-3"], ["2", "3"]),
+        ([], ["1", "2"]),  # the config's
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_eval_measures_the_lengths_asked_for(words, lengths, first):
+    arguments = ["tiny-001", *words] if first else ["--samples", "3", *words, "--seed", "1"]
+    assert [row["length"] for row in rows(works("eval", *arguments))] == lengths
+
+
+def test_eval_prints_a_table_for_programs():
+    short, _, long = rows(works("eval", "tiny-001", "--lengths", "1-3", "--samples", "20"))
+    assert (short["length"], short["trained"], short["samples"]) == ("1", "yes", "20")
+    assert (long["length"], long["trained"], long["samples"]) == ("3", "no", "20")
+    for field in ("exact_match", "character_accuracy", "teacher_forced"):
+        # Wilson's interval for 20 of 20: from n / (n + z^2) to 1
+        assert [float(short[name]) for name in (field, f"{field}_low", f"{field}_high")] == pytest.approx(
+            [1, 20 / (20 + 1.959964**2), 1], abs=1e-6
+        )
+    assert 0 <= float(short["alignment"]) <= 1
+    assert 0 <= float(short["entropy"]) <= 0.693148  # ln 2: one character and <eos>
+    assert float(long["exact_match"]) <= 1
+
+
+def test_eval_prints_json_and_keeps_it(work):
+    record = json.loads(works("eval", "tiny-001", "--lengths", "1", "2", "--samples", "5", "--seed", "3", "--json"))
+    assert (record["run"], record["checkpoint"], record["samples"], record["seed"]) == ("tiny-001", "best", 5, 3)
+    assert list(record["lengths"]) == ["1", "2"]
+    assert record["lengths"]["2"]["exact_match"]["value"] == 1.0
+    assert record["lengths"]["2"]["trained"] is True
+    (kept,) = (work / "runs" / "tiny-001" / "evaluations").iterdir()
+    assert json.loads(kept.read_text()) == record
+
+
+def test_evaluations_are_never_overwritten(work):
+    folder = work / "runs" / "tiny-001" / "evaluations"
+    works("eval", "tiny-001", "--samples", "1")
+    first = (folder / "best-001.json").read_bytes()
+    works("eval", "tiny-001", "--samples", "2")
+    works("eval", "tiny-001", "--samples", "3", "--checkpoint", "last")
+    assert sorted(path.name for path in folder.iterdir()) == ["best-001.json", "best-002.json", "last-001.json"]
+    assert (folder / "best-001.json").read_bytes() == first
+    assert json.loads((folder / "best-002.json").read_text())["samples"] == 2
+
+
+def test_eval_of_no_run_in_particular_is_of_the_newest_and_says_which():
+    done = seq2attn("eval", "--samples", "1", "--json")
+    assert json.loads(done.out)["run"] == "second"
+    assert "run: runs/second" in done.err
+    assert "run:" not in seq2attn("eval", "tiny-001", "--samples", "1").err
+
+
+def test_eval_asks_the_same_strings_each_time_and_others_of_another_seed():
+    arguments = ["eval", "second", "--lengths", "2", "--samples", "40"]
+    assert works(*arguments) == works(*arguments) != works(*arguments, "--seed", "1")
+
+
+def test_eval_draws(work):
+    done = seq2attn("eval", "tiny-001", "--samples", "2", "--plot", "accuracy.png")
+    assert "figure: accuracy.png" in done.err
+    assert (work / "accuracy.png").read_bytes().startswith(b"\x89PNG")
+    assert [row["length"] for row in rows(done.out)] == ["1", "2"]
+
+
+def test_eval_shows_people_a_table():
+    done = seq2attn("eval", "tiny-001", "--lengths", "2", "3", "--samples", "20", terminal=True)
+    assert "exact match" in done.out
+    assert "1.000 [0.839, 1.000]" in done.out  # 20 / (20 + 1.96^2) = 0.839
+    assert "3*" in done.out and "2*" not in done.out
+    assert "* never seen in training" in done.err
+
+
+# ---- predict ----
+
+
+def test_predict_prints_the_answers_alone():
+    done = seq2attn("predict", "ab", "b", "ba", "--run", "tiny-001")
+    assert (done.out, done.err) == ("ba\nb\nab\n", "")
+
+
+def test_predict_asks_the_newest_run_and_says_which():
+    done = seq2attn("predict", "ab")
+    assert "run: runs/second" in done.err
+    assert "run: " not in done.out
+
+
+def test_predict_prints_json():
+    first, second = [json.loads(line) for line in works("predict", "ab", "a", "-r", "tiny-001", "--json").splitlines()]
+    assert (first["source"], first["output"], first["finished"]) == ("ab", "ba", True)
+    assert (first["source_symbols"], first["output_symbols"]) == (["a", "b", "<eos>"], ["b", "a", "<eos>"])
+    assert [sum(row) for row in first["weights"]] == pytest.approx([1, 1, 1], abs=1e-4)
+    assert [len(row) for row in first["weights"]] == [3, 3, 3]
+    assert (second["source"], second["output"]) == ("a", "a")
+
+
+@pytest.mark.parametrize("lines", ["ab\nba\nb\n", "ab\r\nba\r\nb\r\n", "ab\nba\nb"])
+def test_predict_answers_the_lines_of_standard_input(lines):
+    assert works("predict", "-", "--run", "tiny-001", stdin=lines) == "ba\nab\nb\n"
+    answers = works("predict", "-", "--run", "tiny-001", "--json", stdin=lines).splitlines()
+    assert [json.loads(line)["output"] for line in answers] == ["ba", "ab", "b"]
+
+
+def test_predict_has_nothing_to_say_to_an_empty_standard_input():
+    assert works("predict", "-", "--run", "tiny-001", stdin="") == ""
+
+
+def test_predict_draws(work):
+    done = seq2attn("predict", "ab", "ba", "--run", "tiny-001", "--plot", "attention.svg")
+    assert done.out == "ba\nab\n"
+    assert "figure: attention.svg" in done.err
+    assert "<svg" in (work / "attention.svg").read_text()
+
+
+@pytest.mark.parametrize(("kind", "ground"), [("xterm-256color", "\x1b[48;5;"), ("xterm", None), ("dumb", None)])
+def test_predict_shows_people_what_was_looked_at(monkeypatch, kind, ground):
+    monkeypatch.setenv("TERM", kind)
+    answer, head, *rows, explained = works("predict", "ab", "--run", "tiny-001", terminal=True).splitlines()
+    assert "ab -> ba" in answer
+    assert "right:" not in answer
+    assert "a b $" in head
+    assert len(rows) == 3
+    if ground is None:
+        assert all(set(row[-6:]) <= set(" .:-=+*#%@") for row in rows)
+    else:
+        assert [row.count(ground) for row in rows] == [3, 3, 3]
+    assert "rows: output, columns: source, $ <eos>, bright: looked at" in explained
+
+
+def test_predict_shows_people_the_right_answer_where_the_model_s_is_wrong():
+    assert "(right: ba)" in works("predict", "ab", "--run", "second", terminal=True)
+
+
+# ---- runs, inspect, list, check ----
+
+
+def test_runs_are_listed_the_newest_first():
+    first, second = rows(works("runs"))
+    assert (first["run"], first["state"], first["step"], first["seed"]) == ("second", "finished", "1/1", "2")
+    assert (second["run"], second["state"], second["step"], second["seed"]) == ("tiny-001", "finished", "150/150", "1")
+    assert (second["task"], second["score"], second["exact match, worst"]) == ("reverse", "scaled", "1.000")
+
+
+def test_runs_in_json_and_at_most_so_many():
+    records = json.loads(works("runs", "--json"))
+    assert [record["run"] for record in records] == ["second", "tiny-001"]
+    assert (records[1]["step"], records[1]["steps"], records[1]["exact_match_worst"]) == (150, 150, 1.0)
+    assert [record["run"] for record in json.loads(works("runs", "--json", "-n", "1"))] == ["second"]
+    assert json.loads(works("runs", "--json", "--runs-dir", "elsewhere")) == []
+
+
+def test_runs_are_shown_to_people():
+    out = works("runs", terminal=True)
+    assert "tiny-001" in out and "150/150" in out
+
+
+def test_inspect_prints_the_whole_config_as_yaml_that_is_one(work):
+    printed = works("inspect", "tiny.yaml", "--set", "model.hidden=24", "--set", "evaluation.lengths=1-3")
+    (work / "printed.yaml").write_text(printed)
+    expected = load_config(work / "tiny.yaml", ["model.hidden=24", "evaluation.lengths=[1, 2, 3]"])
+    assert load_config(work / "printed.yaml") == expected
+    assert printed.count("#") > len(Config.model_fields)
+
+
+ALPHABETS = ["'#: \"-'", '"\\\\\'"', '"\\u00e9\\u6587\\t"', "'no'", "'012'", "'~'", "' '", "'[{&*!|>%@`'"]
+
+
+@pytest.mark.parametrize("alphabet", ALPHABETS)
+def test_inspect_s_yaml_survives_any_alphabet(work, alphabet):
+    config = load_config(work / "tiny.yaml", [f"task.alphabet={alphabet}"])
+    (work / "printed.yaml").write_text(works("inspect", "tiny.yaml", "--set", f"task.alphabet={alphabet}"))
+    assert load_config(work / "printed.yaml") == config
+
+
+def test_inspect_of_a_run_is_of_its_config(work):
+    (work / "printed.yaml").write_text(works("inspect", "second"))
+    assert load_config(work / "printed.yaml") == load_config(work / "tiny.yaml", ["training.steps=1", "seed=2"])
+    assert works("inspect", "runs/second") == works("inspect", "second")
+
+
+def test_inspect_s_ledger_counts_every_parameter(work):
+    vocabulary, embedding, hidden = 5, 4, 16  # <pad>, <sos>, <eos>, a, b
+    shown = json.loads(works("inspect", "tiny.yaml", "--json"))
+    gru = {"encoder": 3 * hidden * (embedding + hidden + 2), "decoder": 3 * hidden * (embedding + 2 * hidden + 2)}
+    expected = {
+        "encoder embedding": vocabulary * embedding,
+        "encoder GRU": gru["encoder"],
+        "initial state": hidden * hidden + hidden,
+        "attention": 0,
+        "decoder embedding": vocabulary * embedding,
+        "output layer": vocabulary * (2 * hidden + 1),
+        "decoder GRU": gru["decoder"],
+    }
+    assert shown["parameters"] == {**expected, "total": sum(expected.values())}
+    assert Config.model_validate(shown["config"], strict=False) == load_config(work / "tiny.yaml")
+    general = json.loads(works("inspect", "tiny.yaml", "--json", "--set", "model.attention.score=general"))
+    assert general["parameters"]["attention"] == hidden * hidden
+    assert f"# parameters of total: {sum(expected.values())}" in works("inspect", "tiny.yaml").splitlines()
+
+
+def test_inspect_shows_people_config_and_parameters():
+    out = works("inspect", "tiny.yaml", terminal=True)
+    assert "hidden: 16" in out and "parameters" in out
+
+
+KINDS = ["scores", "tasks", "decoders", "initial-states", "architectures", "schedules"]
+
+
+def test_list_names_everything_a_config_can_use():
+    everything = rows(works("list"))
+    assert list(dict.fromkeys(row["kind"] for row in everything)) == KINDS
+    named = {(row["kind"], row["name"]) for row in everything}
+    for name in ("dot", "scaled", "general", "scaled_general", "additive", "none"):
+        assert ("scores", name) in named
+    for name in ("reverse", "copy", "sort", "duplicate"):
+        assert ("tasks", name) in named
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_list_of_one_kind_is_that_part_of_the_list(kind):
+    assert rows(works("list", kind)) == [row for row in rows(works("list")) if row["kind"] == kind]
+
+
+def test_list_in_json_says_what_each_score_is():
+    scores = {record["name"]: record for record in json.loads(works("list", "scores", "--json"))}
+    assert scores["scaled"]["formula"] == "s.h / sqrt(D)"
+    assert "concat" in scores["additive"]["synonyms"]
+    assert "width" in scores["additive"]["options"]
+    assert scores["dot"]["equal_widths"] is True
+    assert scores["general"]["parameters"] == "D_s*D_h"
+
+
+def test_list_is_shown_to_people():
+    out = works("list", "scores", terminal=True)
+    assert "(scaled_dot)" in out and "Vaswani" in out
+
+
+def test_check_holds_scores_against_the_contract():
+    found = rows(works("check", "dot", "additive"))
+    assert {row["score"] for row in found} == {"dot", "additive"}
+    assert {"shape", "padding", "gradients"} <= {row["check"] for row in found}
+    assert {row["result"] for row in found} == {"kept"}
+    assert "kept" in works("check", "dot", terminal=True)
+
+
+def test_check_finds_a_broken_score(work):
+    (work / "broken.py").write_text(SCORE.replace(".square()", ".square() + keys.sum()"))
+    done = seq2attn("check", "--plugin", "broken.py")
+    assert done.code == 1
+    assert "checks failed" in done.err
+    results = {row["check"]: row["result"] for row in rows(done.out)}
+    assert results["batch invariance"] != "kept"
+    assert results["shape"] == "kept"
+
+
+# ---- a user's own score ----
+
+
+def test_a_score_of_one_s_own_from_training_to_answers(work):
+    (work / "mine.py").write_text(SCORE)
+    mine = ["--plugin", "mine.py"]
+    assert {row["result"] for row in rows(works("check", *mine))} == {"kept"}
+    assert ("negative_distance", "-|s - h|^2") in [(row["name"], row["formula"]) for row in rows(works("list", *mine))]
+    (work / "mine.yaml").write_text(TINY + "seed: 3\n")
+    printed = works("train", "-c", "mine.yaml", "--set", "model.attention.score=negative_distance", *mine)
+    assert printed == "runs/mine-001\n"
+    assert [row["exact_match"] for row in rows(works("eval", "mine-001", *mine))] == ["1.000000", "1.000000"]
+    assert works("predict", "ab", "--run", "mine-001", *mine) == "ba\n"
+    assert "negative_distance" in works("inspect", "mine-001", *mine)
+    assert "mine.py" in json.loads((work / "runs" / "mine-001" / "environment.json").read_text())["plugins"][0]
+    assert rows(works("runs"))[0]["score"] == "negative_distance"
+
+
+@pytest.mark.parametrize(
+    "command", [["eval", "mine"], ["predict", "ab", "--run", "mine"], ["train", "--resume", "mine"]]
+)
+def test_a_run_whose_score_is_not_loaded_says_what_is_missing(work, command):
+    shutil.copytree(work / "runs" / "tiny-001", work / "runs" / "mine")
+    config = work / "runs" / "mine" / "config.yaml"
+    config.write_text(config.read_text().replace("score: scaled", "score: negative_distance"))
+    (work / "runs" / "mine" / "environment.json").write_text('{"plugins": ["a/mine.py"]}')
+    done = seq2attn(*command)
+    assert (done.code, done.out) == (2, "")
+    assert "unknown score 'negative_distance'" in done.err
+    assert "made with --plugin a/mine.py" in done.err
+
+
+# ---- the program itself ----
+
+
+def test_the_package_runs_as_a_module():
+    command = [sys.executable, "-m", "seq2attn", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == f"seq2attn {__version__}\n"
+
+
+@pytest.mark.parametrize("command", [[], ["train"], ["eval"], ["predict"], ["runs"], ["inspect"], ["list"], ["check"]])
+def test_every_command_explains_itself(command):
+    assert "Usage: seq2attn" in works(*command, "--help")
+    assert works(*command, "-h") == works(*command, "--help")
+
+
+def complete(words, position):
+    environment = {
+        **os.environ,
+        "_SEQ2ATTN_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(position),
+    }
+    done = subprocess.run([CONSOLE_SCRIPT], env=environment, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.split()
+
+
+def test_a_shell_is_given_its_completion():
+    environment = {**os.environ, "_SEQ2ATTN_COMPLETE": "source_bash"}
+    done = subprocess.run([CONSOLE_SCRIPT], env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert "complete -o default -F" in done.stdout
+    assert "_SEQ2ATTN_COMPLETE=complete_bash" in done.stdout
+    assert subprocess.run(["bash", "-n"], input=done.stdout, text=True, timeout=60, check=False).returncode == 0
+
+
+def test_commands_and_runs_are_completed():
+    assert complete("seq2attn pre", 1) == ["predict"]
+    assert complete("seq2attn eval tin", 2) == ["tiny-001"]
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.rglob("*.yaml")), ids=lambda path: str(path.relative_to(CONFIGS)))
+def test_every_shipped_config_loads(path):
+    assert isinstance(load_config(path), Config)
+
+
+def test_the_first_command_s_config_is_shipped():
+    assert (CONFIGS / "scaled.yaml").is_file()

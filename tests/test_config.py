@@ -1,0 +1,533 @@
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from seq2attn.config import Config, check_config, dump_config, load_config
+from seq2attn.config.lengths import parse_lengths
+from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
+
+CONFIGS = Path(__file__).parent.parent / "configs"
+
+
+def nested(dotted, value):
+    """`nested("a.b", 1)` -> `{"a": {"b": 1}}`."""
+    for key in reversed(dotted.split(".")):
+        value = {key: value}
+    return value
+
+
+def problems(values, *overrides):
+    with pytest.raises(ConfigError) as caught:
+        check_config(values, overrides)
+    return {problem.path: problem.message for problem in caught.value.problems}
+
+
+def at(config, dotted):
+    for key in dotted.split("."):
+        config = config[key] if isinstance(config, dict) else getattr(config, key)
+    return config
+
+
+# ---- schema ----
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("model.embedding", 32),
+        ("model.hidden", 96),
+        ("model.attention.score", "scaled"),
+        ("model.attention.mask_padding", True),
+        ("training.batch_size", 64),
+        ("training.learning_rate", 0.003),
+        ("training.clip_norm", 1.0),
+        ("training.schedule", "cosine"),
+        ("task.name", "reverse"),
+        ("task.alphabet", "abcdefghijklmnopqrstuvwxyz"),
+    ],
+)
+def test_defaults_are_the_recipe_of_the_specification(key, expected):
+    assert at(check_config({}), key) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "written", "kept"),
+    [
+        ("model.attention.score", "scaled_dot", "scaled"),
+        ("model.attention.score", "concat", "additive"),
+        ("model.attention.score", "bahdanau", "additive"),
+        ("model.attention.score", "multiplicative", "general"),
+        ("training.learning_rate", 1, 1.0),
+        ("training.clip_norm", None, None),
+        ("training.target", 1, 1.0),
+        ("evaluation.lengths", [7, 3, 5], (3, 5, 7)),
+        ("evaluation.lengths", "1-3", (1, 2, 3)),
+        ("evaluation.lengths", ["1-3", 12], (1, 2, 3, 12)),
+        ("evaluation.lengths", 4, (4,)),
+        ("model.hidden", 1, 1),
+        ("model.hidden", 65_536, 65_536),
+        ("seed", 2**63 - 1, 2**63 - 1),
+        ("task.alphabet", "é ☃", "é ☃"),
+    ],
+)
+def test_a_value_is_kept_in_one_form(key, written, kept):
+    found = at(check_config(nested(key, written)), key)
+    assert found == kept
+    assert type(found) is type(kept)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("model.hidden", "64", "expected a whole number, found '64'"),
+        ("model.hidden", 64.0, "expected a whole number, found 64.0"),
+        ("model.hidden", True, "expected a whole number, found True"),
+        ("model.hidden", None, "expected a whole number, found None"),
+        ("model.hidden", 0, "must be at least 1, found 0"),
+        ("model.hidden", 65_537, "must be at most 65536, found 65537"),
+        ("model.embedding", -1, "must be at least 1, found -1"),
+        ("model.bidirectional", "yes", "expected true or false, found 'yes'"),
+        ("model.bidirectional", 1, "expected true or false, found 1"),
+        ("model", [1], "expected keys and values (a mapping), found a list"),
+        ("model", None, "expected keys and values (a mapping), found nothing"),
+        ("model.attention", "dot", "expected keys and values (a mapping), found 'dot'"),
+        ("model.attention.options", [], "expected keys and values (a mapping), found a list"),
+        ("seed", -1, "must be at least 0, found -1"),
+        ("seed", 2**63, f"must be below {2**63}, found {2**63}"),
+        ("training.learning_rate", "3e-3", "expected a number, found '3e-3'"),
+        ("training.learning_rate", 0, "must be above 0.0, found 0"),
+        ("training.learning_rate", float("inf"), "must be a finite number, found inf"),
+        ("training.learning_rate", float("nan"), "must be a finite number, found nan"),
+        ("training.clip_norm", 0.0, "must be above 0.0, found 0.0"),
+        ("training.target", 1.5, "must be at most 1.0, found 1.5"),
+        ("task.alphabet", "", "must not be empty"),
+        ("task.alphabet", 123, "expected text, found 123; put it in quotes"),
+        ("task.alphabet", "abca", "repeats 'a'"),
+        ("task.alphabet", "a\nb", "contains a line end, '\\n'"),
+        ("evaluation.lengths", [], "no length given"),
+        ("evaluation.lengths", [0], "'0' is out of range"),
+        ("evaluation.lengths", [True], "True is not a length"),
+        ("evaluation.lengths", {"a": 1}, "{'a': 1} is not a length"),
+        ("evaluation.lengths", 3.0, "3.0 is not a length"),
+        ("training.schedule", "cosin", "unknown schedule 'cosin'; did you mean 'cosine'? allowed: cosine, "),
+        ("task.name", "Reverse", "unknown task 'Reverse'; did you mean 'reverse'? allowed: reverse, "),
+        ("task.name", "translate", "unknown task 'translate'; allowed: reverse, "),
+        ("model.attention.score", "bilinaer", "unknown score 'bilinaer'; did you mean 'bilinear'? allowed: dot, "),
+    ],
+)
+def test_a_wrong_value_is_told_under_its_key(key, value, message):
+    found = problems(nested(key, value))
+    assert list(found) == [key]
+    assert found[key].startswith(message)
+
+
+def test_an_endless_alphabet_is_cut_in_the_message():
+    message = problems(nested("task.alphabet", "".join(map(chr, range(20_000, 30_001)))))["task.alphabet"]
+    assert message.startswith("must have at most 10000 characters, found ")
+    assert len(message) < 150
+
+
+@pytest.mark.parametrize(
+    ("key", "guess"),
+    [
+        ("model.hiden", "did you mean 'hidden'? allowed here: architecture, attention, "),
+        ("modle", "did you mean 'model'? allowed here: evaluation, model, seed, task, training"),
+        ("hidden", "did you mean 'model.hidden'? allowed here: evaluation, model, seed, task, training"),
+        ("model.score", "did you mean 'model.attention.score'? "),
+        ("training.zzz", "allowed here: batch_size, clip_norm, "),
+    ],
+)
+def test_an_unknown_key_is_told_with_the_likely_one(key, guess):
+    found = problems(nested(key, 1))
+    assert list(found) == [key]
+    assert found[key].startswith(f"unknown key; {guess}")
+
+
+def test_a_config_cannot_be_changed():
+    config = check_config({})
+    for section, key in ((config, "seed"), (config.model, "hidden"), (config.model.attention, "score")):
+        with pytest.raises(ValidationError):
+            setattr(section, key, getattr(section, key))
+
+
+def fields(model, prefix=""):
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from fields(field.annotation, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", field
+
+
+def test_every_key_says_what_it_means():
+    assert [path for path, field in fields(Config) if not field.description] == []
+
+
+def test_lengths_that_eval_measures_and_training_knows():
+    config = check_config({"task": {"min_length": 3, "max_length": 5}})
+    assert config.evaluation_lengths == (3, 4, 5)
+    assert [length for length in range(1, 8) if config.is_trained(length)] == [3, 4, 5]
+    assert check_config({"evaluation": {"lengths": [2, 9]}}).evaluation_lengths == (2, 9)
+
+
+# ---- combinations ----
+
+BIDIRECTIONAL = {"bidirectional": True, "hidden": 8}
+COMBINATIONS = [
+    ({"task": {"min_length": 9, "max_length": 3}}, "task.min_length", "9 is above task.max_length, 3"),
+    ({"task": {"min_length": 13}}, "task.min_length", "13 is above task.max_length, 12"),
+    ({"training": {"warmup": 6, "steps": 5}}, "training.warmup", "6 is above training.steps, 5"),
+    (
+        {"training": {"target": 0.9}, "evaluation": {"lengths": [13, 20]}},
+        "training.target",
+        "no length of evaluation.lengths lies within 1-12",
+    ),
+    (
+        {"model": {**BIDIRECTIONAL, "attention": {"score": "dot"}}},
+        "model.attention.score",
+        "'dot' needs queries and keys of equal width, but a bidirectional encoder's keys are 2 x 8 wide and the "
+        "decoder's queries 8; use general or additive, or set model.bidirectional to false",
+    ),
+    ({"model": {**BIDIRECTIONAL, "attention": {"score": "scaled_dot"}}}, "model.attention.score", "'scaled' needs"),
+    (
+        {"model": {**BIDIRECTIONAL, "attention": {"score": "general"}, "initial_state": "last"}},
+        "model.initial_state",
+        "'last' needs encoder and decoder states of equal width",
+    ),
+    (
+        {"model": {"attention": {"score": "none"}, "initial_state": "zeros"}},
+        "model.initial_state",
+        "'zeros' with attention score 'none' leaves the decoder no way to see the source",
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "key", "message"), COMBINATIONS)
+def test_a_combination_that_cannot_work_is_told_under_the_key_to_change(values, key, message):
+    found = problems(values)
+    assert list(found) == [key]
+    assert found[key].startswith(message)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"task": {"min_length": 3, "max_length": 3}},
+        {"training": {"warmup": 5, "steps": 5}},
+        {"training": {"target": 0.9}, "evaluation": {"lengths": [12, 20]}},
+        {"evaluation": {"lengths": [13]}},
+        {"model": {"bidirectional": True, "attention": {"score": "general"}}},
+        {"model": {"bidirectional": True, "attention": {"score": "additive"}, "initial_state": "zeros"}},
+        {"model": {"attention": {"score": "none"}, "initial_state": "last"}},
+        {"model": {"attention": {"score": "dot"}, "initial_state": "last"}},
+    ],
+)
+def test_a_combination_that_works_is_taken(values):
+    check_config(values)
+
+
+@pytest.mark.parametrize(
+    ("score", "name", "value"),
+    [
+        ("additive", "width", 3),
+        ("concat", "width", None),
+        ("general", "initial_std", 0.1),
+        ("general", "initial_std", 1),
+    ],
+)
+def test_an_option_of_the_score_is_taken(score, name, value):
+    config = check_config({"model": {"attention": {"score": score, "options": {name: value}}}})
+    assert config.model.attention.options == {name: value}
+
+
+@pytest.mark.parametrize(
+    ("score", "name", "value", "message"),
+    [
+        ("dot", "width", 3, "unknown option of score 'dot'; allowed: none"),
+        ("concat", "widht", 3, "unknown option of score 'additive'; did you mean 'width'? allowed: width"),
+        ("additive", "width", 0, "expected a whole number above 0 or null, found 0"),
+        ("additive", "width", 3.0, "expected a whole number above 0 or null, found 3.0"),
+        ("additive", "width", True, "expected a whole number above 0 or null, found True"),
+        ("general", "initial_std", "wide", "expected a finite number above 0 or null, found 'wide'"),
+        ("general", "initial_std", -0.1, "expected a finite number above 0 or null, found -0.1"),
+        ("general", "initial_std", float("inf"), "expected a finite number above 0 or null, found inf"),
+        ("general", "initial_std", float("nan"), "expected a finite number above 0 or null, found nan"),
+    ],
+)
+def test_a_wrong_option_of_the_score_is_told(score, name, value, message):
+    found = problems({"model": {"attention": {"score": score, "options": {name: value}}}})
+    assert list(found) == [f"model.attention.options.{name}"]
+    assert found[f"model.attention.options.{name}"].startswith(message)
+
+
+def test_all_problems_are_told_together():
+    values = {
+        "seed": -1,
+        "typo": 1,
+        "task": {"min_length": 9, "max_length": 3},
+        "training": {"steps": "many", "warmup": 10**9},
+        "model": {"hidden": 0, "initial_state": "zeros", "attention": {"score": "none"}},
+    }
+    # not training.warmup: whether it is above training.steps cannot be said
+    assert set(problems(values)) == {
+        "seed",
+        "typo",
+        "task.min_length",
+        "training.steps",
+        "model.hidden",
+        "model.initial_state",
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"task": {"min_length": 20, "max_length": "x"}}, {"task.max_length"}),
+        ({"task": []}, {"task"}),
+        ({"model": {"bidirectional": "x", "attention": {"score": "dot"}}}, {"model.bidirectional"}),
+        ({"model": {"bidirectional": True, "attention": {"score": "dto"}}}, {"model.attention.score"}),
+        ({"model": {"bidirectional": True, "attention": 5}}, {"model.attention"}),
+        ({"training": {"target": 0.5}, "evaluation": {"lengths": [50], "samples": 0}}, {"evaluation.samples"}),
+        ({"model": {"attention": {"score": "nne", "options": {"width": 3}}}}, {"model.attention.score"}),
+    ],
+)
+def test_a_combination_with_a_wrong_value_is_not_judged(values, told):
+    assert set(problems(values)) == told
+
+
+# ---- files ----
+
+
+def write(path, text):
+    path.write_text(text)
+    return path
+
+
+def test_a_file_gives_what_it_says_and_defaults_for_the_rest(tmp_path):
+    config = load_config(write(tmp_path / "a.yaml", "seed: 5\nmodel: {hidden: 8}\n"))
+    assert (config.seed, config.model.hidden, config.model.embedding) == (5, 8, 32)
+
+
+def test_problems_of_a_file_carry_their_lines(tmp_path):
+    path = write(tmp_path / "a.yaml", "seed: x\nmodel:\n  hiden: 8\n  attention:\n    options: {width: 3}\n")
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, ["training.steps=0"])
+    assert {problem.path: problem.where for problem in caught.value.problems} == {
+        "seed": f"{path}:1",
+        "model.hiden": f"{path}:3",
+        "training.steps": "--set 'training.steps=0'",
+    } | {"model.attention.options.width": f"{path}:5"}
+    first, *lines = str(caught.value).splitlines()
+    assert first == f"{path}: 4 problems"
+    assert f"  seed ({path}:1): expected a whole number, found 'x'" in lines
+    assert lines[-1] == "`seq2attn inspect CONFIG` shows every key with its value."
+
+
+def test_a_combination_carries_the_line_of_the_nearest_key_above(tmp_path):
+    path = write(tmp_path / "a.yaml", "seed: 1\nmodel:\n  bidirectional: true\n")  # and the default score, scaled
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    assert [(problem.path, problem.where) for problem in caught.value.problems] == [
+        ("model.attention.score", f"{path}:2")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "{path}: empty"),
+        ("# nothing\n", "{path}: empty"),
+        ("- seed\n", "{path}: expected keys and values (a mapping), found a list"),
+        ("seed\n", "{path}: expected keys and values (a mapping), found 'seed'"),
+        ("5\n", "{path}: expected keys and values (a mapping), found 5"),
+    ],
+)
+def test_a_file_without_keys_is_refused(tmp_path, text, message):
+    path = write(tmp_path / "a.yaml", text)
+    with pytest.raises(Seq2AttnError) as caught:
+        load_config(path)
+    assert caught.value.message == message.format(path=path)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"task": {"alphabet": " #'\"é☃:"}, "evaluation": {"lengths": "1-4"}},
+        {"task": {"alphabet": "0"}, "training": {"clip_norm": None, "learning_rate": 1e-9}},
+        {"task": {"alphabet": "~"}, "model": {"attention": {"score": "additive", "options": {"width": 7}}}},
+        {"seed": 2**63 - 1, "training": {"target": 0.5}},
+    ],
+)
+def test_a_dumped_config_is_read_back_equal(tmp_path, values):
+    config = check_config(values)
+    path = tmp_path / "a.yaml"
+    path.write_text(dump_config(config), encoding="utf-8")
+    assert load_config(path) == config
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.rglob("*.yaml")), ids=lambda path: path.name)
+def test_every_shipped_config_is_right(path):
+    assert json.loads(load_config(path).model_dump_json())["seed"] >= 0
+
+
+def test_there_are_shipped_configs():
+    assert (CONFIGS / "scaled.yaml").is_file()
+
+
+# ---- overrides ----
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key", "expected"),
+    [
+        (["seed=7"], "seed", 7),
+        (["seed=7", "seed=8"], "seed", 8),
+        ([" seed = 7 "], "seed", 7),
+        (["model.attention.score=additive"], "model.attention.score", "additive"),
+        (["training.learning_rate=3e-3"], "training.learning_rate", 0.003),
+        (["training.clip_norm=null"], "training.clip_norm", None),
+        (["training.clip_norm="], "training.clip_norm", None),
+        (["evaluation.lengths=[3, 5]"], "evaluation.lengths", (3, 5)),
+        (["evaluation.lengths=3-5"], "evaluation.lengths", (3, 4, 5)),
+        (["task.alphabet='a=b'"], "task.alphabet", "a=b"),
+        (["model={embedding: 4}"], "model.hidden", 96),
+        (["model={embedding: 4}", "model.hidden=5"], "model.embedding", 4),
+    ],
+)
+def test_an_override_lies_over_the_file(overrides, key, expected):
+    values = {"seed": 1, "model": {"hidden": 64}}
+    assert at(check_config(values, overrides), key) == expected
+    assert values == {"seed": 1, "model": {"hidden": 64}}
+
+
+def test_an_override_leaves_the_keys_beside_it():
+    config = check_config({"model": {"hidden": 64, "attention": {"score": "dot"}}}, ["model.embedding=4"])
+    assert (config.model.hidden, config.model.embedding, config.model.attention.score) == (64, 4, "dot")
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("seed", "expected KEY=VALUE with a dotted key, such as model.hidden=64"),
+        ("=3", "expected KEY=VALUE"),
+        ("model..hidden=3", "expected KEY=VALUE"),
+        (".".join("a" * 21) + "=1", "expected KEY=VALUE"),
+        ("seed.more=3", "seed has no keys below it"),
+        ("seed=[", "value:1: not YAML"),
+        ("seed=!!str 3", "value:1: found the tag"),
+    ],
+)
+def test_a_wrong_override_is_told_with_its_words(override, message):
+    with pytest.raises(ConfigError) as caught:
+        check_config({"seed": 1}, [override])
+    (problem,) = caught.value.problems
+    assert problem.message.startswith(message)
+    assert problem.where == f"--set {shown(override)}"
+
+
+def test_wrong_overrides_and_wrong_values_are_told_together(tmp_path):
+    path = write(tmp_path / "a.yaml", "model:\n  hidden: 0\n")
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, ["seed", "model.embedding=0", "training.steps=5"])
+    assert [(problem.path, problem.where) for problem in caught.value.problems] == [
+        ("", "--set 'seed'"),
+        ("model.embedding", "--set 'model.embedding=0'"),
+        ("model.hidden", f"{path}:2"),
+    ]
+
+
+def test_what_an_override_replaced_is_not_blamed(tmp_path):
+    path = write(tmp_path / "a.yaml", "model:\n  hidden: 8\n")
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, ["model={hidden: 0}"])
+    assert [problem.where for problem in caught.value.problems] == ["--set 'model={hidden: 0}'"]
+
+
+# ---- lengths ----
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ([3], (3,)),
+        ([7, "3", 5, 3], (3, 5, 7)),
+        (["3-5"], (3, 4, 5)),
+        (["3,5"], (3, 5)),
+        (["3,", "5,", "7"], (3, 5, 7)),
+        (["1-2,9", 4], (1, 2, 4, 9)),
+        ([" 3 - 4 , 6 "], (3, 4, 6)),
+        (["6-6"], (6,)),
+        ([100_000], (100_000,)),
+    ],
+)
+def test_lengths_as_people_write_them(parts, expected):
+    assert parse_lengths(parts) == expected
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([], "no length given; allowed: whole numbers from 1 to 100,000 and ranges of them such as 3-10"),
+        ([0], "'0' is out of range; allowed: "),
+        (["0-3"], "'0-3' is out of range"),
+        ([-3], "'-3' is not a length; allowed: "),
+        ([100_001], "'100001' is out of range"),
+        (["9999999999"], "'9999999999' is not a length"),
+        (["10-3"], "'10-3' counts down; write 3-10"),
+        (["abc"], "'abc' is not a length"),
+        (["3,,5"], "'' is not a length"),
+        ([""], "'' is not a length"),
+        (["3-"], "'3-' is not a length"),
+        (["3-5-7"], "'3-5-7' is not a length"),
+        (["3.0"], "'3.0' is not a length"),
+        (["٣"], "'٣' is not a length"),
+        ([3.0], "3.0 is not a length"),
+        ([True], "True is not a length"),
+        ([None], "None is not a length"),
+        ([[3]], "[3] is not a length"),
+    ],
+)
+def test_what_is_no_length_is_told(parts, message):
+    with pytest.raises(Seq2AttnError) as caught:
+        parse_lengths(parts)
+    assert str(caught.value).startswith(message)
+
+
+# ---- the words of a mistake ----
+
+
+def test_an_error_has_message_hint_and_exit_code():
+    error = Seq2AttnError("what", hint="what next")
+    assert (str(error), error.message, error.hint, error.exit_code) == ("what\nwhat next", "what", "what next", 2)
+    assert str(Seq2AttnError("what")) == "what"
+    assert Seq2AttnError("what", exit_code=1).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("problem", "text"),
+    [
+        (Problem("a.b", "wrong"), "a.b: wrong"),
+        (Problem("a.b", "wrong", "f:3"), "a.b (f:3): wrong"),
+        (Problem("", "wrong", "f:3"), "wrong (f:3)"),
+    ],
+)
+def test_a_problem_in_words(problem, text):
+    assert str(problem) == text
+
+
+def test_one_problem_is_not_problems():
+    assert str(ConfigError("f", [Problem("a", "wrong")])) == "f: 1 problem\n  a: wrong"
+    assert str(ConfigError("f", [Problem("a", "x"), Problem("b", "y")])) == "f: 2 problems\n  a: x\n  b: y"
+
+
+def test_a_guess_is_made_only_for_a_near_miss():
+    assert did_you_mean("SCALD", ["dot", "scaled"]) == "did you mean 'scaled'? "
+    assert did_you_mean("zebra", ["dot", "scaled"]) == ""
+
+
+def test_a_long_value_is_cut():
+    assert shown("abc") == "'abc'"
+    assert shown("x" * 100) == "'" + "x" * 56 + "..."
+    assert len(shown("x" * 58)) == len(shown("x" * 59)) == 60

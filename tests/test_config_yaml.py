@@ -1,0 +1,208 @@
+import math
+from pathlib import Path
+
+import pytest
+
+from seq2attn.config import yaml_reader
+from seq2attn.config.yaml_reader import read_file, read_text
+from seq2attn.errors import Seq2AttnError
+
+
+def value(text):
+    return read_text(text, source="some.yaml").value
+
+
+def refusal(text):
+    with pytest.raises(Seq2AttnError) as caught:
+        read_text(text, source="some.yaml")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("3", 3),
+        ("-12", -12),
+        ("+7", 7),
+        ("010", 10),  # YAML 1.1 reads 8
+        ("1_000", "1_000"),  # YAML 1.1 reads 1000
+        ("0x10", "0x10"),
+        ("1:30", "1:30"),  # YAML 1.1 reads 90
+        ("2.5", 2.5),
+        (".5", 0.5),
+        ("5.", 5.0),
+        ("3e-3", 0.003),  # YAML 1.1 reads text
+        ("1E3", 1000.0),
+        ("-.inf", float("-inf")),
+        (".INF", float("inf")),
+        ("true", True),
+        ("FALSE", False),
+        ("no", "no"),  # YAML 1.1 reads false
+        ("on", "on"),
+        ("y", "y"),
+        ("null", None),
+        ("~", None),
+        ("none", "none"),
+        ("None", "None"),
+        ("2024-01-01", "2024-01-01"),
+        ("'3'", "3"),
+        ('"true"', "true"),
+        ('""', ""),
+        ("a b", "a b"),
+        ("|\n  a\n  b\n", "a\nb\n"),
+        ("[1, two, 3.0]", [1, "two", 3.0]),
+        ("{a: 1, b: {c: x}}", {"a": 1, "b": {"c": "x"}}),
+        ("1: a", {"1": "a"}),
+        ("null: a", {"null": "a"}),
+        ("a:", {"a": None}),
+        ("---\na: 1\n...\n", {"a": 1}),
+    ],
+)
+def test_a_text_has_the_value_that_its_writer_meant(text, expected):
+    found = value(text)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+def test_not_a_number_is_one():
+    assert math.isnan(value(".nan"))
+
+
+def test_more_digits_than_any_number_needs_are_a_float():
+    assert value("9" * 301) == 1e301
+    assert isinstance(value("9" * 300), int)
+
+
+@pytest.mark.parametrize("text", ["", "# only words\n", "---\n"])
+def test_a_text_without_content_is_none(text):
+    assert value(text) is None
+
+
+def test_each_key_knows_its_line():
+    document = read_text("# first\nseed: 1\nmodel:\n  hidden: 8\n\n  attention: {score: dot,\n    options: {}}\n", "x")
+    assert document.lines == {
+        ("seed",): 2,
+        ("model",): 3,
+        ("model", "hidden"): 4,
+        ("model", "attention"): 6,
+        ("model", "attention", "score"): 6,
+        ("model", "attention", "options"): 7,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("a: 1\nb: 2\na: 3\n", 3, "found the key 'a' again (first on line 1); keep one"),
+        ("m:\n  a: 1\n  a: 1\n", 3, "the key 'a' again (first on line 2)"),
+        ("a: &x 1\nb: *x\n", 1, "alias"),
+        ("a: &x [*x]\n", 1, "alias"),
+        ("a: &x word\n*x : 1\n", 1, "alias"),
+        ("a: *x\n", 1, "undefined alias"),
+        ("a: 1\nb: !!python/object/apply:os.system [echo]\n", 2, "os.system"),
+        ("a: !!python/name:os.system\n", 1, "found the tag 'tag:yaml.org,2002:python/name:os.system'"),
+        ("a: !mine 3\n", 1, "found the tag '!mine'; write a plain value"),
+        ("a: !!str 3\n", 1, "found the tag 'tag:yaml.org,2002:str'"),
+        ("a: !!float 3\n", 1, "tag"),
+        ("a: !!binary 'aGk='\n", 1, "tag"),
+        ("a: !!set {x}\n", 1, "tag"),
+        ("!!str 3: a\n", 1, "tag"),
+        ("? [a, b]\n: 1\n", 1, "a key that is not a word"),
+        ("a:\n\thidden: 8\n", 2, "a tab in the indentation; YAML wants spaces"),
+        ("a:\n  b: 1\n\tc: 2\n", 3, "a tab"),
+        ("a:\t\t3\n", 1, "a tab where YAML wants a space"),
+        ("a: 1\n b: 2\n", 2, "not YAML"),
+        ("a: [1, 2\n", 2, "not YAML"),
+        ("a: 'x\n", 2, "not YAML"),
+        ("a: 1\n---\nb: 2\n", 2, "expected a single document in the stream but found another document"),
+    ],
+)
+def test_what_is_no_plain_value_is_refused_with_its_line(text, line, words):
+    message = refusal(text)
+    assert message.startswith(f"some.yaml:{line}: ")
+    assert words in message
+    assert "\n" not in message
+
+
+def test_a_character_that_no_text_has_is_named():
+    assert refusal("a: \x07").startswith("some.yaml: not YAML: unacceptable character #x0007")
+
+
+def test_nesting_is_bounded():
+    def nested(depth):
+        return "{a: " * depth + "1" + "}" * depth
+
+    value(nested(20))
+    assert refusal(nested(21)) == "some.yaml: nested deeper than 20 levels"
+    assert refusal("[" * 1_000) == "some.yaml: nested deeper than 20 levels"
+
+
+def write(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+def file_refusal(path):
+    with pytest.raises(Seq2AttnError) as caught:
+        read_file(path)
+    return caught.value
+
+
+def test_a_file_is_read_as_utf8_with_or_without_byte_order_mark(tmp_path):
+    for data in ("a: é".encode(), "a: é".encode("utf-8-sig")):
+        assert read_file(write(tmp_path / "a.yaml", data)).value == {"a": "é"}
+
+
+def test_messages_name_the_file(tmp_path):
+    path = write(tmp_path / "a.yaml", b"a: [")
+    assert str(file_refusal(path)).startswith(f"{path}:1: not YAML")
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"abc: \xff", "not UTF-8 text (byte 5)"),
+        ("a: 1".encode("utf-16"), "not UTF-8 text (byte 0)"),
+        (b"#" * 1_000_001, "larger than 1,000,000 bytes"),
+    ],
+)
+def test_a_file_that_is_no_config_is_refused(tmp_path, data, words):
+    path = write(tmp_path / "a.yaml", data)
+    message = str(file_refusal(path))
+    assert message.startswith(f"{path}: ")
+    assert words in message
+
+
+def test_the_largest_file_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(yaml_reader, "LARGEST_FILE", 4)
+    assert read_file(write(tmp_path / "a.yaml", b"a: 1")).value == {"a": 1}
+    assert "larger than 4 bytes" in str(file_refusal(write(tmp_path / "b.yaml", b"a: 12")))
+
+
+def test_a_missing_file_is_told_with_those_beside_it(tmp_path):
+    (tmp_path / "scaled.yaml").touch()
+    (tmp_path / "notes.txt").touch()
+    error = file_refusal(tmp_path / "scale.yaml")
+    assert error.message == f"{tmp_path / 'scale.yaml'}: no such file"
+    assert error.hint == f"There are: {tmp_path / 'scaled.yaml'}"
+
+
+def test_a_missing_file_is_told_with_those_in_configs_when_none_is_beside_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert file_refusal(Path("scale.yaml")).hint == "Name an existing YAML file."
+    Path("configs").mkdir()
+    Path("configs/scaled.yaml").touch()
+    assert file_refusal(Path("scale.yaml")).hint == "There are: configs/scaled.yaml"
+
+
+def test_a_directory_is_no_file(tmp_path):
+    (tmp_path / "one.yaml").touch()
+    error = file_refusal(tmp_path)
+    assert error.message == f"{tmp_path} is a directory, not a file"
+    assert error.hint == f"There are: {tmp_path / 'one.yaml'}"
+
+
+def test_a_path_below_a_file_and_an_impossible_one(tmp_path):
+    (tmp_path / "one.yaml").touch()
+    assert "cannot be read: Not a directory" in str(file_refusal(tmp_path / "one.yaml" / "two.yaml"))
+    assert "cannot be read: embedded null byte" in str(file_refusal(Path("a\0.yaml")))

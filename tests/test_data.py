@@ -1,0 +1,161 @@
+import itertools
+import math
+from collections import Counter
+
+import pytest
+import torch
+
+from seq2attn.catalogue import TASKS
+from seq2attn.data import TrainingData, make_batch
+from seq2attn.errors import Seq2AttnError
+from seq2attn.vocab import EOS, PAD, SOS, Vocabulary
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+FIELDS = ("source", "source_lengths", "decoder_input", "decoder_output", "target_lengths", "alignment")
+ANSWERS = {  # task -> the answer to a list, and where each of its items comes from
+    "reverse": lambda ids: (ids[::-1], [len(ids) - 1 - t for t in range(len(ids))]),
+    "copy": lambda ids: (ids, list(range(len(ids)))),
+    "sort": lambda ids: (sorted(ids), sorted(range(len(ids)), key=ids.__getitem__)),
+    "duplicate": lambda ids: (ids + ids, [t % len(ids) for t in range(2 * len(ids))]),
+}
+
+
+def training_data(
+    task="reverse", alphabet=LETTERS, min_length=2, max_length=6, source_eos=False, batch_size=16, seed=1
+):
+    return TrainingData(
+        task=TASKS.get(task).load()(),
+        alphabet_size=len(alphabet),
+        min_length=min_length,
+        max_length=max_length,
+        source_eos=source_eos,
+        batch_size=batch_size,
+        seed=seed,
+        device=torch.device("cpu"),
+    )
+
+
+def same(one, other):
+    return all(torch.equal(getattr(one, name), getattr(other, name)) for name in FIELDS)
+
+
+def strings(batch, source_eos=False):
+    """The characters' ids of each row, without `<eos>` and padding."""
+    rows = zip(batch.source.tolist(), batch.source_lengths.tolist(), strict=True)
+    return [row[: length - source_eos] for row, length in rows]
+
+
+def padded(row, width, value=PAD):
+    return row + [value] * (width - len(row))
+
+
+def chi_square(counts, expected):
+    return sum((count - expected) ** 2 / expected for count in counts)
+
+
+def chi_square_bound(bins):
+    """The 1 - 1e-4 quantile at bins - 1 degrees of freedom (Wilson & Hilferty 1931; 3.719 is the normal's)."""
+    freedom = bins - 1
+    return freedom * (1 - 2 / (9 * freedom) + 3.719 * math.sqrt(2 / (9 * freedom))) ** 3
+
+
+def test_a_batch_by_hand():
+    # "cab" and "b" over the alphabet abc: a=3, b=4, c=5
+    source, lengths = torch.tensor([[5, 3, 4], [4, 0, 0]]), torch.tensor([3, 1])
+    batch = make_batch(TASKS.get("reverse").load()(), source, lengths, source_eos=True)
+    assert batch.source.tolist() == [[5, 3, 4, 2], [4, 2, 0, 0]]
+    assert batch.source_lengths.tolist() == [4, 2]
+    assert batch.decoder_input.tolist() == [[1, 4, 3, 5], [1, 4, 0, 0]]
+    assert batch.decoder_output.tolist() == [[4, 3, 5, 2], [4, 2, 0, 0]]
+    assert batch.target_lengths.tolist() == [3, 1]
+    assert batch.alignment.tolist() == [[2, 1, 0, -1], [0, -1, -1, -1]]
+    without = make_batch(TASKS.get("reverse").load()(), source, lengths, source_eos=False)
+    assert without.source.tolist() == [[5, 3, 4], [4, 0, 0]]
+    assert without.source_lengths.tolist() == [3, 1]
+    assert source.tolist() == [[5, 3, 4], [4, 0, 0]] and lengths.tolist() == [3, 1]
+
+
+@pytest.mark.parametrize("source_eos", [False, True])
+@pytest.mark.parametrize("task", TASKS.names())
+def test_shapes_and_contents(task, source_eos):
+    batch = training_data(task, source_eos=source_eos).batch(5)
+    factor = 2 if task == "duplicate" else 1
+    width = factor * 6 + 1
+    assert batch.source.shape == (16, 6 + source_eos)
+    assert batch.decoder_input.shape == batch.decoder_output.shape == batch.alignment.shape == (16, width)
+    assert batch.source_lengths.shape == batch.target_lengths.shape == (16,)
+    texts = strings(batch, source_eos)
+    assert {len(text) for text in texts} <= set(range(2, 7)) and len({len(text) for text in texts}) > 1
+    for row, text in enumerate(texts):
+        answer, ideal = ANSWERS[task](text)
+        assert all(3 <= index < 29 for index in text)
+        assert batch.source[row].tolist() == padded(text + [EOS] * source_eos, 6 + source_eos)
+        assert batch.decoder_input[row].tolist() == padded([SOS, *answer], width)
+        assert batch.decoder_output[row].tolist() == padded([*answer, EOS], width)
+        assert batch.target_lengths[row] == factor * len(text)
+        assert batch.alignment[row].tolist() == padded(ideal, width, -1)
+
+
+def test_a_batch_is_a_pure_function_of_seed_and_number():
+    data = training_data(seed=4)
+    expected = data.batch(17)
+    for index in (3, 0, 18):
+        assert not same(data.batch(index), expected)
+    torch.rand(3)
+    assert same(data.batch(17), expected)
+    assert same(training_data(seed=4).batch(17), expected)
+
+
+def test_other_seeds_and_numbers_give_other_batches():
+    seen = {
+        tuple(map(tuple, strings(training_data(seed=seed).batch(index)))) for seed in range(6) for index in range(6)
+    }
+    assert len(seen) == 36
+
+
+def test_making_a_batch_leaves_the_global_generator_alone():
+    before = torch.get_rng_state()
+    training_data().batch(0)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_strings_do_not_depend_on_source_eos_or_task():
+    plain = strings(training_data().batch(2))
+    assert strings(training_data(source_eos=True).batch(2), source_eos=True) == plain
+    assert strings(training_data("sort").batch(2)) == plain
+
+
+def test_one_length_and_one_character():
+    batch = training_data(alphabet="x", min_length=3, max_length=3).batch(0)
+    assert batch.source.tolist() == [[3, 3, 3]] * 16
+
+
+def test_lengths_and_characters_are_uniform():
+    data = training_data(min_length=3, max_length=8, batch_size=64)
+    texts = [text for index in range(200) for text in strings(data.batch(index))]
+    lengths = Counter(map(len, texts))
+    assert sorted(lengths) == [3, 4, 5, 6, 7, 8]
+    assert chi_square(lengths.values(), len(texts) / 6) < chi_square_bound(6)
+    for position in (0, 1, -1):
+        characters = Counter(text[position] for text in texts)
+        assert sorted(characters) == list(range(3, 29))
+        assert chi_square(characters.values(), len(texts) / 26) < chi_square_bound(26)
+
+
+def test_neighbouring_characters_and_neighbouring_batches_are_independent():
+    data = training_data(alphabet="abcd", min_length=4, max_length=4, batch_size=32)
+    batches = [strings(data.batch(index)) for index in range(201)]
+    within = Counter((text[0], text[1]) for texts in batches for text in texts)
+    across = Counter(
+        (one[0], other[0])
+        for before, after in itertools.pairwise(batches)
+        for one, other in zip(before, after, strict=True)
+    )
+    for pairs in (within, across):
+        assert len(pairs) == 16
+        assert chi_square(pairs.values(), sum(pairs.values()) / 16) < chi_square_bound(16)
+
+
+def test_unseen_characters_are_an_error_that_names_them():
+    with pytest.raises(Seq2AttnError, match=r"'1', 'É'"):
+        Vocabulary(LETTERS).encode("caf1É")

@@ -1,0 +1,281 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from seq2attn.build import build_model, build_task, build_vocabulary
+from seq2attn.catalogue import TASKS
+from seq2attn.config import check_config
+from seq2attn.evaluation import attention_entropy, evaluate
+from seq2attn.model.decoder import Decoded
+from seq2attn.prediction import Predictor
+from seq2attn.vocab import EOS, SOS, Vocabulary
+
+VOCABULARY = Vocabulary("abcdef")
+A, B = VOCABULARY.encode("ab")
+CPU = torch.device("cpu")
+
+
+def reverse(ids):
+    return [*ids[::-1], EOS]
+
+
+class FakeModel(nn.Module):
+    """Answers a source of n characters with `free(ids)` on its own, with `forced(ids)` under teacher forcing.
+
+    `weights(t, n, width)` is its row of attention at output position t; None: no attention.
+    """
+
+    def __init__(self, free, forced=None, weights=None):
+        super().__init__()
+        self.free, self.forced, self.weights = free, forced or free, weights
+        self.asked, self.forced_input = [], []
+
+    def characters(self, source, lengths):
+        rows = zip(source.tolist(), lengths.tolist(), strict=True)
+        return [[index for index in row[:length] if index != EOS] for row, length in rows]
+
+    def say(self, answers, steps, width):
+        logits = torch.zeros(len(answers), len(steps), len(VOCABULARY))
+        for row, answer in enumerate(answers):
+            for column, t in enumerate(steps):
+                logits[row, column, answer[min(t, len(answer) - 1)]] = 1
+        if self.weights is None:
+            return Decoded(logits, None)
+        length = len(self.asked[-1])
+        rows = torch.stack([self.weights(t, length, width) for t in steps])
+        return Decoded(logits, rows.expand(len(answers), -1, -1))
+
+    def encode(self, source, lengths):
+        strings = self.characters(source, lengths)
+        self.asked.extend(strings)
+        return (source.size(1), [self.free(ids) for ids in strings]), 0
+
+    def step(self, tokens, state, memory):
+        width, answers = memory
+        return self.say(answers, [state], width), state + 1
+
+    def forward(self, source, lengths, decoder_input):
+        self.forced_input.extend(decoder_input.tolist())
+        answers = [self.forced(ids) for ids in self.characters(source, lengths)]
+        return self.say(answers, list(range(decoder_input.size(1))), source.size(1))
+
+
+def one_hot(index, width):
+    return torch.nn.functional.one_hot(torch.tensor(index), width).float()
+
+
+def look_back(t, n, width):
+    """The ideal attention of reversal; at the `<eos>` it looks anywhere."""
+    return one_hot(n - 1 - t, width) if t < n else torch.full((width,), 1 / width)
+
+
+def measure(model, lengths=(4,), samples=20, *, task="reverse", source_eos=False, seed=0, **others):
+    predictor = Predictor(model, TASKS.get(task).load()(), VOCABULARY, source_eos=source_eos, device=CPU)
+    return evaluate(predictor, lengths, samples=samples, seed=seed, is_trained=lambda length: length <= 4, **others)
+
+
+def values_of(result):
+    return [
+        round(estimate.value, 6) for estimate in (result.exact_match, result.character_accuracy, result.teacher_forced)
+    ]
+
+
+def other(index):
+    """A character that is not `index`."""
+    return A if index == B else B
+
+
+def wrong_at(position):
+    def answer(ids):
+        right = reverse(ids)
+        right[position] = other(right[position])
+        return right
+
+    return answer
+
+
+@pytest.mark.parametrize("source_eos", [False, True])
+@pytest.mark.parametrize(
+    ("free", "forced", "expected"),
+    [  # exact match, greedy characters, teacher-forced characters; strings of 4
+        (reverse, reverse, [1, 1, 1]),
+        (wrong_at(0), wrong_at(3), [0, 0.75, 0.75]),
+        (wrong_at(2), reverse, [0, 0.75, 1]),
+        (reverse, wrong_at(1), [1, 1, 0.75]),
+        (lambda ids: ids[::-1], reverse, [0, 1, 1]),  # never emits <eos>: goes on with the last character
+        (lambda ids: [*ids[::-1], A, EOS], reverse, [0, 1, 1]),  # one character too many
+        (lambda ids: [*ids[:0:-1], EOS], reverse, [0, 0.75, 1]),  # one too few
+        (lambda ids: [EOS], reverse, [0, 0, 1]),
+        (lambda ids: [ids[-1], EOS, *ids[-3::-1], EOS], reverse, [0, 0.25, 1]),  # right again, but after its <eos>
+        (lambda ids: [*reverse(ids), A], reverse, [1, 1, 1]),  # nothing counts after the <eos>
+        (lambda ids: [0], reverse, [0, 0, 1]),  # <pad> is no answer
+        (reverse, lambda ids: [*ids[::-1], A], [1, 1, 1]),  # teacher forcing does not count the <eos>
+    ],
+)
+def test_accuracies_by_hand(free, forced, expected, source_eos):
+    (result,) = measure(FakeModel(free, forced), source_eos=source_eos)
+    assert values_of(result) == expected
+    assert result.alignment is None and result.entropy is None
+
+
+@pytest.mark.parametrize(
+    ("task", "answer"),
+    [
+        ("copy", lambda ids: [*ids, EOS]),
+        ("sort", lambda ids: [*sorted(ids), EOS]),
+        ("duplicate", lambda ids: [*ids, *ids, EOS]),
+    ],
+)
+def test_the_other_tasks(task, answer):
+    assert values_of(measure(FakeModel(answer), task=task)[0]) == [1, 1, 1]
+    half = FakeModel(lambda ids: [*answer(ids)[: len(answer(ids)) // 2], EOS])
+    assert values_of(measure(half, task=task)[0]) == [0, 0.5, 0.5]
+
+
+def test_teacher_forcing_gives_the_right_previous_characters():
+    model = FakeModel(reverse)
+    measure(model)
+    assert model.forced_input == [[SOS, *ids[::-1]] for ids in model.asked]
+
+
+def look_wrong_first(t, n, width):
+    return look_back(t if t else 1, n, width)
+
+
+def look_forward(t, n, width):
+    return one_hot(min(t, width - 1), width)
+
+
+def look_everywhere(t, n, width):
+    return torch.full((width,), 1 / width)
+
+
+def look_mostly_back(t, n, width):
+    return 0.7 * look_back(t, n, width) + 0.3 * look_back((t + 1) % n, n, width)
+
+
+def look_everywhere_first(t, n, width):
+    return look_back(t, n, width) if t else look_everywhere(t, n, width)
+
+
+SPREAD = -(0.7 * math.log(0.7) + 0.3 * math.log(0.3))
+
+
+@pytest.mark.parametrize("source_eos", [False, True])
+@pytest.mark.parametrize(
+    ("weights", "alignment", "entropy"),  # strings of 4; None: which of equal weights is largest is nobody's business
+    [
+        (look_back, 1.0, lambda width: 0.0),
+        (look_wrong_first, 0.75, lambda width: 0.0),
+        (look_forward, 0.0, lambda width: 0.0),  # t = 3 - t has no solution
+        (look_mostly_back, 1.0, lambda width: SPREAD),
+        (look_everywhere, None, math.log),
+        (look_everywhere_first, None, lambda width: math.log(width) / 4),
+    ],
+)
+def test_alignment_and_entropy_by_hand(weights, alignment, entropy, source_eos):
+    (result,) = measure(FakeModel(reverse, weights=weights), source_eos=source_eos)
+    if alignment is not None:
+        assert result.alignment.value == pytest.approx(alignment, abs=1e-9)
+    assert result.entropy == pytest.approx(entropy(4 + source_eos), abs=1e-6)
+
+
+def test_the_answer_to_some_strings_is_right():
+    # right where the string begins with a; the share is counted over the strings that were asked
+    model = FakeModel(lambda ids: reverse(ids) if ids[0] == A else [EOS])
+    (result,) = measure(model, samples=300)
+    begins = sum(ids[0] == A for ids in model.asked)
+    assert len(model.asked) == 300 and 0 < begins < 300
+    assert result.exact_match.value == pytest.approx(begins / 300)
+    assert result.character_accuracy.value == pytest.approx(begins / 300)
+    assert result.teacher_forced.value == pytest.approx(begins / 300)
+    # Wilson's interval by its defining equation: both ends are 1.96 deviations of their own from the share
+    for end in (result.exact_match.low, result.exact_match.high):
+        assert abs(end - begins / 300) == pytest.approx(1.959964 * math.sqrt(end * (1 - end) / 300), rel=1e-5)
+
+
+@pytest.mark.parametrize("samples", [1, 1023, 1024, 1025, 2500])
+def test_many_samples_are_measured_in_parts_without_a_difference(samples):
+    model = FakeModel(lambda ids: reverse(ids) if ids[0] == A else [EOS], weights=look_back)
+    (result,) = measure(model, lengths=(2,), samples=samples)
+    assert len(model.asked) == samples and result.samples == samples
+    share = sum(ids[0] == A for ids in model.asked) / samples
+    assert result.exact_match.value == pytest.approx(share)
+    assert result.character_accuracy.value == pytest.approx(share)
+    assert result.alignment.value == pytest.approx(1)
+    assert result.entropy == pytest.approx(0, abs=1e-9)
+
+
+def asked(lengths=(3, 6), **others):
+    model = FakeModel(reverse, weights=others.pop("weights", None))
+    measure(model, lengths, **others)
+    return model.asked
+
+
+def test_every_model_is_asked_the_same_strings():
+    strings = asked()
+    assert [len(ids) for ids in strings] == [3] * 20 + [6] * 20
+    assert asked() == strings
+    assert asked(source_eos=True) == strings
+    assert asked(weights=look_back) == strings
+    assert asked(lengths=(6,)) == strings[20:]  # whatever else is asked
+    assert asked(lengths=(6, 3)) == strings[20:] + strings[:20]
+    assert asked(seed=1) != strings
+    assert asked(seed="validation") != strings
+
+
+def test_strings_are_of_the_whole_alphabet():
+    characters = [index for ids in asked(lengths=(5,), samples=600) for index in ids]
+    counts = [characters.count(index) for index in range(3, 9)]
+    assert sum(counts) == 3000
+    chi_square = sum((count - 500) ** 2 / 500 for count in counts)
+    assert chi_square < 25.7  # 5 degrees of freedom, p = 1e-4
+
+
+def test_results_say_which_length_and_whether_it_was_trained():
+    steps = []
+    results = measure(FakeModel(reverse), lengths=(5, 1, 4), samples=7, progress=lambda: steps.append("done"))
+    assert [(result.length, result.samples, result.trained) for result in results] == [
+        (5, 7, False),
+        (1, 7, True),
+        (4, 7, True),
+    ]
+    assert steps == ["done"] * 3
+    record = results[0].to_json()
+    assert record["length"] == 5 and record["trained"] is False and record["alignment"] is None
+    assert record["exact_match"].keys() == {"value", "low", "high"}
+    assert record["exact_match"]["value"] == 1.0 and 0 < record["exact_match"]["low"] < 1
+
+
+@pytest.mark.parametrize("score", ["scaled", "none"])
+@pytest.mark.parametrize("source_eos", [False, True])
+def test_a_real_model(score, source_eos):
+    values = {"embedding": 4, "hidden": 8, "source_eos": source_eos, "attention": {"score": score}}
+    config = check_config({"task": {"name": "copy", "alphabet": "ab"}, "model": values})
+    model = build_model(config)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.1)
+    source = torch.tensor([[A, EOS], [B, EOS]])[:, : 1 + source_eos]
+    target = torch.tensor([[A, EOS], [B, EOS]])
+    for _ in range(80):  # learns to copy single letters
+        logits = model(source, torch.tensor([1 + source_eos] * 2), torch.tensor([[SOS, A], [SOS, B]])).logits
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten())
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    predictor = Predictor(model, build_task(config), build_vocabulary(config), source_eos=source_eos, device=CPU)
+    assert [prediction.output for prediction in predictor.predict(["b", "a"])] == ["b", "a"]
+    one, four = evaluate(predictor, [1, 4], samples=10, seed=0, is_trained=lambda length: length == 1)
+    assert values_of(one) == [1, 1, 1]
+    assert four.exact_match.value < 1
+    if score == "none":
+        assert one.alignment is None and one.entropy is None
+    else:
+        assert 0 <= four.entropy <= math.log(4 + source_eos)
+
+
+def test_entropy():
+    weights = torch.tensor([[0.25] * 4, [0.0, 1.0, 0.0, 0.0], [0.5, 0.0, 0.0, 0.5], [0.0] * 4])
+    expected = torch.tensor([math.log(4), 0.0, math.log(2), 0.0])
+    torch.testing.assert_close(attention_entropy(weights), expected)

@@ -1,0 +1,114 @@
+import errno
+import json
+import os
+import stat
+
+import pytest
+
+from seq2attn.errors import Seq2AttnError
+from seq2attn.files import write_atomically, write_json
+
+
+@pytest.fixture
+def target(tmp_path):
+    path = tmp_path / "value.bin"
+    path.write_bytes(b"old")
+    return path
+
+
+def refuse(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def only_file(path):
+    return [other.name for other in path.parent.iterdir()] == [path.name]
+
+
+def test_replaces_the_contents_and_leaves_nothing_else(target):
+    write_atomically(target, b"new")
+    assert target.read_bytes() == b"new"
+    assert only_file(target)
+
+
+def test_makes_a_file_where_there_was_none(tmp_path):
+    write_atomically(tmp_path / "new.bin", b"\x00\xff")
+    assert (tmp_path / "new.bin").read_bytes() == b"\x00\xff"
+
+
+@pytest.mark.parametrize("call", ["replace", "fsync"])
+def test_a_refusal_half_way_leaves_the_old_file_and_no_other(target, monkeypatch, call):
+    monkeypatch.setattr(os, call, refuse)
+    with pytest.raises(Seq2AttnError, match="No space left on device") as caught:
+        write_atomically(target, b"new")
+    assert caught.value.exit_code == 1
+    assert str(target) in caught.value.message
+    assert target.read_bytes() == b"old"
+    assert only_file(target)
+
+
+@pytest.mark.parametrize("call", ["replace", "fsync"])
+def test_an_interrupt_half_way_leaves_the_old_file_and_no_other(target, monkeypatch, call):
+    monkeypatch.setattr(os, call, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(target, b"new")
+    assert target.read_bytes() == b"old"
+    assert only_file(target)
+
+
+def test_the_data_is_on_the_disk_before_it_takes_the_name(target, monkeypatch):
+    order = []
+    sync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (order.append("sync"), sync(descriptor)))
+    monkeypatch.setattr(os, "replace", lambda *names: (order.append("replace"), replace(*names)))
+    write_atomically(target, b"new")
+    assert order == ["sync", "replace", "sync"]  # the file, its name, the directory
+
+
+def test_a_directory_that_cannot_be_synced_is_no_failure(target, monkeypatch):
+    sync = os.fsync
+
+    def files_only(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")  # what some network disks answer
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", files_only)
+    write_atomically(target, b"new")
+    assert target.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_permissions_follow_the_umask(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        write_atomically(tmp_path / "file", b"")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == mode
+
+
+@pytest.mark.parametrize("name", ["missing/file", "file/below"])
+def test_a_missing_directory_is_told(tmp_path, name):
+    (tmp_path / "file").write_text("not a directory")
+    with pytest.raises(Seq2AttnError, match="cannot be written") as caught:
+        write_atomically(tmp_path / name, b"data")
+    assert caught.value.exit_code == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_json_is_readable_by_people_and_programs(tmp_path):
+    value = {"name": "naïve", "numbers": [1, 2.5, None]}
+    write_json(tmp_path / "value.json", value)
+    text = (tmp_path / "value.json").read_text(encoding="utf-8")
+    assert json.loads(text) == value
+    assert text.startswith('{\n  "name": "naïve",\n')
+    assert text.endswith("}\n")
+
+
+def test_a_file_name_that_is_no_unicode_survives_in_json(tmp_path):
+    write_json(tmp_path / "value.json", {"command": ["\udcff.yaml"]})  # how Python reads the byte FF in an argument
+    assert json.loads((tmp_path / "value.json").read_text(encoding="utf-8")) == {"command": ["\udcff.yaml"]}

@@ -1,0 +1,339 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from seq2attn.build import build_model
+from seq2attn.catalogue import INITIAL_STATES, SCORES
+from seq2attn.config import check_config
+from seq2attn.vocab import EOS, SOS, Vocabulary
+
+ALPHABET = "abcde"
+D = 5
+VOCABULARY = Vocabulary(ALPHABET)
+TEXTS = ["cab", "e", "badec"]
+
+
+def is_allowed(score, initial_state, bidirectional):
+    """Keys as wide as queries where the score or the first state needs it, and some way to see the source."""
+    if bidirectional and (SCORES.get(score).equal_widths or initial_state == "last"):
+        return False
+    return not (score == "none" and initial_state == "zeros")
+
+
+COMBINATIONS = [
+    (score, initial_state, bidirectional, source_eos)
+    for score, initial_state, bidirectional, source_eos in itertools.product(
+        SCORES.names(), INITIAL_STATES.names(), (False, True), (False, True)
+    )
+    if is_allowed(score, initial_state, bidirectional)
+]
+every_combination = pytest.mark.parametrize(("score", "initial_state", "bidirectional", "source_eos"), COMBINATIONS)
+
+
+def make_model(score="additive", initial_state="zeros", bidirectional=False, *, mask_padding=True, seed=3):
+    values = {
+        "embedding": 4,
+        "hidden": D,
+        "initial_state": initial_state,
+        "bidirectional": bidirectional,
+        "attention": {"score": score, "mask_padding": mask_padding},
+    }
+    return build_model(check_config({"seed": seed, "task": {"alphabet": ALPHABET}, "model": values})).double().eval()
+
+
+def read(texts, source_eos=False, padding=0):
+    """Source (B, S) and lengths (B,), with `padding` columns more than needed."""
+    rows = [VOCABULARY.encode(text) + [EOS] * source_eos for text in texts]
+    width = max(map(len, rows)) + padding
+    source = torch.tensor([row + [0] * (width - len(row)) for row in rows])
+    return source, torch.tensor(list(map(len, rows)))
+
+
+def given(count, length):
+    """Decoder input (B, L): `<sos>`, then some characters."""
+    random = torch.Generator().manual_seed(0)
+    tokens = torch.randint(3, 3 + len(ALPHABET), (count, length), generator=random)
+    tokens[:, 0] = SOS
+    return tokens
+
+
+def close(found, expected, tolerance=1e-12):
+    torch.testing.assert_close(found, expected, rtol=0, atol=tolerance)
+
+
+# ---- against plain NumPy ----
+
+
+def parameters_under(model, *prefixes):
+    """Arrays by the rest of their names."""
+    return {
+        name.removeprefix(prefix): parameter.detach().numpy()
+        for prefix in prefixes
+        for name, parameter in model.named_parameters()
+        if name.startswith(prefix)
+    }
+
+
+def gru_weights(model, prefix):
+    """weight_ih, weight_hh, bias_ih, bias_hh of the one GRU under `prefix`, stacked as torch does: r, z, n."""
+    arrays = parameters_under(model, prefix)
+    ends = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    found = {end: array for end in ends for name, array in arrays.items() if name.removesuffix("_l0").endswith(end)}
+    assert len(found) == 4
+    return found
+
+
+def gru_step(weights, x, h):
+    """The formulas of torch.nn.GRU for one vector."""
+
+    def sigmoid(a):
+        return 1 / (1 + np.exp(-a))
+
+    from_x = np.split(weights["weight_ih"] @ x + weights["bias_ih"], 3)
+    from_h = np.split(weights["weight_hh"] @ h + weights["bias_hh"], 3)
+    r, z = (sigmoid(a + b) for a, b in zip(from_x[:2], from_h[:2], strict=True))
+    n = np.tanh(from_x[2] + r * from_h[2])
+    return (1 - z) * n + z * h
+
+
+def gru_loop(weights, xs):
+    h, states = np.zeros(D), []
+    for x in xs:
+        h = gru_step(weights, x, h)
+        states.append(h)
+    return states
+
+
+def encode_by_loop(model, tokens):
+    """(n, width) states of one string."""
+    embedded = [parameters_under(model, "encoder.embedding.")["weight"][token] for token in tokens]
+    states = gru_loop(gru_weights(model, "encoder.gru."), embedded)
+    if model.encoder.width == D:
+        return np.stack(states)
+    backward = gru_loop(gru_weights(model, "encoder.backward_gru."), embedded[::-1])[::-1]
+    return np.stack([np.concatenate(pair) for pair in zip(states, backward, strict=True)])
+
+
+def score_by_formula(name, parameters, s, h):
+    if name == "dot":
+        return s @ h
+    if name == "scaled":
+        return s @ h / math.sqrt(D)
+    if name == "general":
+        return s @ parameters["map.weight"] @ h
+    assert name == "additive"
+    w = np.concatenate([parameters["query_map.weight"], parameters["key_map.weight"]], axis=1)
+    return parameters["v.weight"][0] @ np.tanh(w @ np.concatenate([s, h]))
+
+
+def first_state_by_formula(model, name, states):
+    if name == "zeros":
+        return np.zeros(D)
+    if name == "last":
+        return states[-1]
+    bridge = parameters_under(model, "initial_state.map.")
+    # one direction: the state at the last token; both: the backward half at the first
+    h = states[-1] if model.encoder.width == D else states[0][D:]
+    return np.tanh(bridge["weight"] @ h + bridge["bias"])
+
+
+def decode_by_loop(model, score, initial_state, tokens, decoder_input):
+    """Logits (L, V) and weights (L, n) of one string: c_t from s_{t-1}; s_t = GRU([y; c_t]); W_o [s_t; c_t] + b."""
+    states = encode_by_loop(model, tokens)
+    s = first_state_by_formula(model, initial_state, states)
+    embedding = parameters_under(model, "decoder.embedding.")["weight"]
+    output = parameters_under(model, "decoder.output.")
+    cell = gru_weights(model, "decoder.")
+    logits, weights = [], []
+    for token in decoder_input:
+        c = np.zeros(0)
+        if score != "none":
+            parameters = parameters_under(model, "decoder.attention.score.")
+            exponentials = np.exp([score_by_formula(score, parameters, s, h) for h in states])
+            weights.append(exponentials / exponentials.sum())
+            c = weights[-1] @ states
+        s = gru_step(cell, np.concatenate([embedding[token], c]), s)
+        logits.append(output["weight"] @ np.concatenate([s, c]) + output["bias"])
+    return np.stack(logits), weights
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_the_encoder_is_a_gru_by_hand(bidirectional):
+    model = make_model(bidirectional=bidirectional)
+    memory, _ = model.encode(*read(TEXTS, padding=2))
+    assert memory.values.shape == (3, 7, 2 * D if bidirectional else D)
+    for row, text in enumerate(TEXTS):
+        expected = encode_by_loop(model, VOCABULARY.encode(text))
+        close(memory.values[row, : len(text)].detach(), torch.from_numpy(expected))
+
+
+@pytest.mark.parametrize(
+    ("score", "initial_state", "bidirectional"),
+    [
+        ("dot", "zeros", False),
+        ("scaled", "last", False),
+        ("general", "bridge", True),
+        ("additive", "bridge", False),
+        ("additive", "zeros", True),
+        ("none", "last", False),
+        ("none", "bridge", True),
+    ],
+)
+def test_the_whole_model_by_hand(score, initial_state, bidirectional):
+    model = make_model(score, initial_state, bidirectional)
+    tokens = given(3, 6)
+    decoded = model(*read(TEXTS), tokens)
+    for row, text in enumerate(TEXTS):
+        source = VOCABULARY.encode(text)
+        logits, weights = decode_by_loop(model, score, initial_state, source, tokens[row].tolist())
+        close(decoded.logits[row].detach(), torch.from_numpy(logits))
+        if score != "none":
+            close(decoded.weights[row, :, : len(text)].detach(), torch.from_numpy(np.stack(weights)))
+
+
+# ---- padding, batches, steps ----
+
+
+@every_combination
+def test_nothing_depends_on_padding_or_on_the_other_strings(score, initial_state, bidirectional, source_eos):
+    model = make_model(score, initial_state, bidirectional)
+    source, lengths = read(TEXTS, source_eos, padding=2)
+    tokens = given(3, 6)
+    together = model(source, lengths, tokens)
+    garbage = source.clone()
+    for row, length in enumerate(lengths):
+        garbage[row, length:] = 4
+    with_garbage = model(garbage, lengths, tokens)
+    for row, text in enumerate(TEXTS):
+        alone = model(*read([text], source_eos), tokens[row : row + 1])
+        length = int(lengths[row])
+        for batch in (together, with_garbage):
+            close(batch.logits[row], alone.logits[0])
+            if score == "none":
+                assert batch.weights is None and alone.weights is None
+            else:
+                close(batch.weights[row, :, :length], alone.weights[0])
+                assert (batch.weights[row, :, length:] == 0).all()
+                close(batch.weights[row].sum(dim=1), torch.ones(6, dtype=torch.float64))
+
+
+@every_combination
+def test_teacher_forcing_is_stepping(score, initial_state, bidirectional, source_eos):
+    model = make_model(score, initial_state, bidirectional)
+    source, lengths = read(TEXTS, source_eos, padding=1)
+    tokens = given(3, 6)
+    forced = model(source, lengths, tokens)
+    assert forced.logits.shape == (3, 6, len(VOCABULARY))
+    memory, state = model.encode(source, lengths)
+    for position in range(6):
+        assert state.shape == (3, D)
+        decoded, state = model.step(tokens[:, position], state, memory)
+        close(decoded.logits, forced.logits[:, position : position + 1])
+        if score == "none":
+            assert decoded.weights is None and forced.weights is None
+        else:
+            assert forced.weights.shape == (3, 6, source.size(1))
+            close(decoded.weights, forced.weights[:, position : position + 1])
+
+
+def test_no_output_depends_on_later_input():
+    model = make_model()
+    source, lengths = read(TEXTS)
+    tokens = given(3, 6)
+    changed = tokens.clone()
+    changed[:, 4:] = EOS
+    one, other = model(source, lengths, tokens), model(source, lengths, changed)
+    assert torch.equal(one.logits[:, :4], other.logits[:, :4])
+    assert not torch.equal(one.logits[:, 4:], other.logits[:, 4:])
+
+
+@pytest.mark.parametrize("score", [name for name in SCORES.names() if name != "none"])
+def test_without_the_mask_padding_is_let_in(score):
+    model = make_model(score, "last", mask_padding=False)
+    tokens = given(1, 4)
+    alone, padded = model(*read(["cab"]), tokens), model(*read(["cab"], padding=3), tokens)
+    assert (padded.weights[:, :, 3:] > 0.01).all()
+    close(padded.weights.sum(dim=2), torch.ones(1, 4, dtype=torch.float64))
+    assert (padded.logits - alone.logits).abs().max() > 1e-3
+    masked = make_model(score, "last")
+    close(alone.logits, masked(*read(["cab"]), tokens).logits)  # unpadded, the mask changes nothing
+
+
+# ---- parts ----
+
+
+def test_without_attention_contexts_have_width_0_and_there_are_no_weights():
+    model = make_model("none", "last")
+    memory, state = model.encode(*read(TEXTS))
+    assert memory.values.shape == (3, 5, 0)
+    attended = model.decoder.attention(state.unsqueeze(1), memory)
+    assert attended.context.shape == (3, 1, 0)
+    assert attended.weights is None and attended.scores is None
+
+
+def test_attention_returns_scores_weights_and_their_context():
+    model = make_model("dot")
+    memory, _ = model.encode(*read(TEXTS))
+    query = torch.randn(3, 2, D, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    attended = model.decoder.attention(query, memory)
+    assert attended.scores.shape == attended.weights.shape == (3, 2, 5)
+    for row, text in enumerate(TEXTS):
+        for step in range(2):
+            states = memory.values[row, : len(text)].detach().numpy()
+            exponentials = np.exp(states @ query[row, step].numpy())
+            context = (exponentials / exponentials.sum()) @ states
+            close(attended.context[row, step].detach(), torch.from_numpy(context))
+
+
+@pytest.mark.parametrize(
+    ("initial_state", "bidirectional"),
+    [("zeros", False), ("zeros", True), ("last", False), ("bridge", False), ("bridge", True)],
+)
+def test_first_states_by_formula(initial_state, bidirectional):
+    model = make_model("general", initial_state, bidirectional)
+    memory, state = model.encode(*read(TEXTS, padding=1))
+    assert state.shape == (3, D)
+    for row, text in enumerate(TEXTS):
+        states = memory.values[row, : len(text)].detach().numpy()
+        close(state[row].detach(), torch.from_numpy(first_state_by_formula(model, initial_state, states)))
+
+
+# ---- gradients and seeds ----
+
+
+def dead_parameters(score, initial_state, bidirectional, source_eos):
+    model = make_model(score, initial_state, bidirectional)
+    tokens = given(3, 6)
+    logits = model(*read(TEXTS, source_eos), tokens).logits
+    torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()).backward()
+    return [name for name, p in model.named_parameters() if p.grad is None or not p.grad.abs().max() > 0]
+
+
+@pytest.mark.parametrize(
+    ("score", "initial_state", "bidirectional", "source_eos"),
+    [case for case in COMBINATIONS if (case[0], case[2]) != ("none", True)],
+)
+def test_every_parameter_receives_a_gradient(score, initial_state, bidirectional, source_eos):
+    assert dead_parameters(score, initial_state, bidirectional, source_eos) == []
+
+
+@pytest.mark.xfail(strict=True, reason="the bridge reads the backward GRU alone, so the forward one does nothing")
+def test_every_parameter_of_a_bidirectional_bottleneck_receives_a_gradient():
+    assert dead_parameters("none", "bridge", True, True) == []
+
+
+@pytest.mark.parametrize(("score", "initial_state"), [("additive", "bridge"), ("general", "zeros"), ("none", "last")])
+def test_weights_come_from_the_seed_and_nothing_else(score, initial_state):
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    one = make_model(score, initial_state, seed=5).state_dict()
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(2)
+    again = make_model(score, initial_state, seed=5).state_dict()
+    other = make_model(score, initial_state, seed=6).state_dict()
+    for name, weight in one.items():
+        assert torch.equal(weight, again[name])
+        assert not torch.equal(weight, other[name])

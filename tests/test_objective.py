@@ -1,0 +1,122 @@
+import math
+
+import pytest
+import torch
+
+from seq2attn.catalogue import TASKS
+from seq2attn.config import check_config
+from seq2attn.data import TrainingData
+from seq2attn.training.objective import token_accuracy, token_cross_entropy
+from seq2attn.training.schedule import learning_rate
+
+V = 8
+
+
+def make_batch():
+    task = TASKS.get("reverse").load()()
+    data = TrainingData(
+        task=task,
+        alphabet_size=V - 3,
+        min_length=1,
+        max_length=5,
+        source_eos=False,
+        batch_size=6,
+        seed=2,
+        device=torch.device("cpu"),
+    )
+    return data.batch(0)
+
+
+def make_logits(batch):
+    random = torch.Generator().manual_seed(0)
+    return torch.randn(*batch.decoder_output.shape, V, generator=random, dtype=torch.float64)
+
+
+def test_the_loss_is_the_mean_over_real_tokens_by_hand():
+    batch = make_batch()
+    logits = make_logits(batch)
+    total, count = 0.0, 0
+    for row, tokens in zip(logits.tolist(), batch.decoder_output.tolist(), strict=True):
+        for scores, token in zip(row, tokens, strict=True):
+            if token != 0:
+                total += math.log(sum(map(math.exp, scores))) - scores[token]
+                count += 1
+    assert count == int(batch.target_lengths.sum()) + 6  # each string's characters and its <eos>
+    assert count < batch.decoder_output.numel()
+    assert float(token_cross_entropy(logits, batch)) == pytest.approx(total / count, rel=1e-12)
+
+
+def test_logits_that_know_nothing_cost_ln_v():
+    batch = make_batch()
+    assert float(token_cross_entropy(torch.zeros(*batch.decoder_output.shape, V), batch)) == pytest.approx(math.log(V))
+
+
+def test_padding_never_counts():
+    batch = make_batch()
+    padding = batch.decoder_output == 0
+    logits = make_logits(batch).requires_grad_()
+    loss = token_cross_entropy(logits, batch)
+    loss.backward()
+    assert padding.any() and (logits.grad[padding] == 0).all()
+    assert (logits.grad[~padding] != 0).all()
+    changed = logits.detach().clone()
+    changed[padding] = torch.tensor([1e6] + [0.0] * (V - 1), dtype=torch.float64)
+    assert float(token_cross_entropy(changed, batch)) == float(loss.detach())
+    assert float(token_accuracy(changed, batch)) == float(token_accuracy(logits.detach(), batch))
+
+
+def test_accuracy_is_the_share_of_real_tokens():
+    batch = make_batch()
+    logits = torch.nn.functional.one_hot(batch.decoder_output, V).double()
+    assert float(token_accuracy(logits, batch)) == 1.0
+    logits[0] = 0.0
+    logits[0, :, 1] = 1.0  # <sos>, which no target holds: all of the first string is wrong
+    tokens = int(batch.target_lengths.sum()) + 6
+    wrong = int(batch.target_lengths[0]) + 1
+    assert float(token_accuracy(logits, batch)) == pytest.approx((tokens - wrong) / tokens)
+
+
+def training(**values):
+    return check_config({"training": {"learning_rate": 0.2, **values}}).training
+
+
+@pytest.mark.parametrize(
+    ("schedule", "warmup", "step", "share"),
+    [
+        ("cosine", 0, 0, 1.0),
+        ("cosine", 0, 25, (1 + math.sqrt(0.5)) / 2),  # cos 45 degrees
+        ("cosine", 0, 50, 0.5),
+        ("cosine", 0, 75, (1 - math.sqrt(0.5)) / 2),
+        ("cosine", 0, 99, math.sin(math.pi / 200) ** 2),  # (1 + cos x) / 2 = sin((pi - x) / 2)^2
+        ("linear", 0, 0, 1.0),
+        ("linear", 0, 30, 0.7),
+        ("linear", 0, 99, 0.01),
+        ("constant", 0, 0, 1.0),
+        ("constant", 0, 99, 1.0),
+        ("cosine", 20, 0, 1 / 20),
+        ("cosine", 20, 9, 0.5),
+        ("cosine", 20, 19, 1.0),
+        ("cosine", 20, 20, 1.0),
+        ("cosine", 20, 60, 0.5),
+        ("linear", 20, 40, 0.75),
+        ("constant", 20, 4, 0.25),
+        ("constant", 20, 50, 1.0),
+        ("cosine", 100, 99, 1.0),
+    ],
+)
+def test_the_schedule_by_formula(schedule, warmup, step, share):
+    rate = learning_rate(training(steps=100, schedule=schedule, warmup=warmup), step)
+    assert rate == pytest.approx(0.2 * share, rel=1e-9)
+
+
+@pytest.mark.parametrize("warmup", [0, 1, 7, 30])
+@pytest.mark.parametrize("schedule", ["cosine", "linear", "constant"])
+def test_every_step_learns_and_none_above_the_rate(schedule, warmup):
+    rates = [learning_rate(training(steps=30, schedule=schedule, warmup=warmup), step) for step in range(30)]
+    assert all(0 < rate <= 0.2 for rate in rates)
+    assert rates[:warmup] == sorted(rates[:warmup])
+    assert rates[warmup:] == sorted(rates[warmup:], reverse=True)
+
+
+def test_one_step():
+    assert learning_rate(training(steps=1), 0) == pytest.approx(0.2)

@@ -1,0 +1,243 @@
+import pytest
+import torch
+from torch import nn
+
+from seq2attn.build import build_model
+from seq2attn.catalogue import TASKS
+from seq2attn.config import check_config
+from seq2attn.errors import Seq2AttnError
+from seq2attn.model.decoder import Decoded
+from seq2attn.prediction import Predictor, greedy_decode
+from seq2attn.vocab import EOS, SOS, Vocabulary
+
+VOCABULARY = Vocabulary("abcdefgh")
+CPU = torch.device("cpu")
+
+
+class Scripted(nn.Module):
+    """Answers each source with `answer(source ids)`, one token a step; step t looks at source position t, or the last.
+
+    Past the answer's end it goes on with `after`.
+    """
+
+    def __init__(self, answer, after=3):
+        super().__init__()
+        self.answer, self.after = answer, after
+        self.fed, self.batches = [], []
+
+    def encode(self, source, lengths):
+        self.batches.append(len(source))
+        rows = [row[:length] for row, length in zip(source.tolist(), lengths.tolist(), strict=True)]
+        return (source.size(1), [self.answer(row) for row in rows]), torch.zeros(len(source), dtype=torch.int64)
+
+    def step(self, tokens, state, memory):
+        self.fed.append(tokens.tolist())
+        width, answers = memory
+        logits = torch.zeros(len(tokens), 1, len(VOCABULARY))
+        weights = torch.zeros(len(tokens), 1, width)
+        for row, t in enumerate(state.tolist()):
+            logits[row, 0, answers[row][t] if t < len(answers[row]) else self.after] = 1
+            weights[row, 0, min(t, width - 1)] = 1
+        return Decoded(logits, weights), state + 1
+
+
+def forget_eos(ids):
+    return [index for index in ids if index != EOS]
+
+
+def make_predictor(model, task="reverse", *, source_eos=False):
+    return Predictor(model, TASKS.get(task).load()(), VOCABULARY, source_eos=source_eos, device=CPU)
+
+
+def make_gru(source_eos, score="additive", task="reverse", *, talkative=False):
+    """A model as it is drawn; `talkative`: with large weights and few `<eos>`, so that its answers differ."""
+    config = check_config(
+        {
+            "seed": 11,
+            "task": {"name": task, "alphabet": VOCABULARY.alphabet},
+            "model": {"embedding": 4, "hidden": 6, "source_eos": source_eos, "attention": {"score": score}},
+        }
+    )
+    model = build_model(config).double()
+    if talkative:
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(4)
+            model.decoder.output.bias[EOS] -= 4
+    return make_predictor(model, task, source_eos=source_eos), model
+
+
+def always(model, token):
+    """Make a GRU model emit `token` whatever happens."""
+    with torch.no_grad():
+        model.decoder.output.weight.zero_()
+        model.decoder.output.bias.zero_()
+        model.decoder.output.bias[token] = 1.0
+
+
+def test_greedy_decoding_by_hand():
+    # sources "ab", "c", "de" (a=3); three answers that end after 2, 0 and 3 characters
+    answers = {3: [7, 8, EOS], 5: [EOS], 6: [4, 4, 4, EOS]}
+    model = Scripted(lambda ids: answers[ids[0]], after=10)
+    source = torch.tensor([[3, 4], [5, 0], [6, 7]])
+    decoding = greedy_decode(model, source, torch.tensor([2, 1, 2]), max_steps=9, keep_weights=True)
+    assert decoding.tokens.tolist() == [[7, 8, 2, 2], [2, 2, 2, 2], [4, 4, 4, 2]]
+    assert decoding.lengths.tolist() == [2, 0, 3]
+    assert decoding.finished.tolist() == [True, True, True]
+    assert decoding.weights.tolist() == [[[1, 0], [0, 1], [0, 1], [0, 1]]] * 3
+    # what was emitted is what is fed back, from <sos> on
+    assert model.fed == [[SOS] * 3, [7, EOS, 4], [8, EOS, 4], [EOS, EOS, 4]]
+
+
+@pytest.mark.parametrize(("max_steps", "finished"), [(3, False), (4, True), (5, True)])
+def test_the_bound_counts_the_eos(max_steps, finished):
+    model = Scripted(lambda ids: [*ids, EOS])
+    decoding = greedy_decode(model, torch.tensor([[5, 6, 7]]), torch.tensor([3]), max_steps=max_steps)
+    assert decoding.tokens.tolist() == [[5, 6, 7, EOS][:max_steps]]
+    assert decoding.lengths.tolist() == [3]
+    assert decoding.finished.tolist() == [finished]
+    assert decoding.weights is None
+
+
+@pytest.mark.parametrize("score", ["additive", "none"])
+@pytest.mark.parametrize("source_eos", [False, True])
+def test_a_models_own_eos_stops_it(source_eos, score):
+    predictor, model = make_gru(source_eos, score)
+    always(model, EOS)
+    for prediction in predictor.predict(["abc", "h"], keep_weights=True):
+        assert (prediction.output, prediction.finished) == ("", True)
+        assert prediction.output_symbols == (("<eos>",) if score == "additive" else ())
+
+
+@pytest.mark.parametrize(("task", "bound"), [("reverse", 2 * 3 + 10), ("duplicate", 4 * 3 + 10)])
+def test_a_model_that_never_ends_is_stopped(task, bound):
+    predictor, model = make_gru(True, task=task)
+    always(model, VOCABULARY.encode("g")[0])
+    (prediction,) = predictor.predict(["abc"], keep_weights=True)
+    assert prediction.output == "g" * bound
+    assert prediction.finished is False
+    assert prediction.output_symbols == ("g",) * bound
+    assert len(prediction.weights) == bound
+
+
+@pytest.mark.parametrize("source_eos", [False, True])
+@pytest.mark.parametrize("keep_weights", [False, True])
+def test_mixed_lengths_come_back_in_order(source_eos, keep_weights):
+    predictor = make_predictor(Scripted(lambda ids: [*forget_eos(ids)[::-1], EOS]), source_eos=source_eos)
+    texts = ["abc", "h", "feed", "cab", "h", "gg", "badcafe", "a"]
+    predictions = predictor.predict(texts, keep_weights=keep_weights)
+    assert [prediction.source for prediction in predictions] == texts
+    assert [prediction.output for prediction in predictions] == [text[::-1] for text in texts]
+    assert all(prediction.finished for prediction in predictions)
+
+
+def test_more_strings_than_are_answered_together():
+    model = Scripted(lambda ids: [*ids, EOS])
+    texts = [VOCABULARY.alphabet[i % 8] + VOCABULARY.alphabet[i // 8 % 8] for i in range(2500)]
+    predictions = make_predictor(model).predict(texts)
+    assert [prediction.output for prediction in predictions] == texts
+    assert len(model.batches) > 1 and sum(model.batches) == 2500
+
+
+def test_rows_of_weights_are_outputs_and_columns_are_sources():
+    predictor = make_predictor(Scripted(lambda ids: [*forget_eos(ids)[::-1], EOS]), source_eos=True)
+    (prediction,) = predictor.predict(["abc"], keep_weights=True)
+    assert prediction.source_symbols == ("a", "b", "c", "<eos>")
+    assert prediction.output_symbols == ("c", "b", "a", "<eos>")
+    assert prediction.weights == ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1))
+
+
+@pytest.mark.parametrize("source_eos", [False, True])
+def test_symbols_and_weights_of_unequal_lengths_agree(source_eos):
+    # answers of 1, 2 and no characters, in one batch; the model looks no further than its own <eos>
+    answers = {3: [5, EOS], 4: [5, 6, EOS], 5: [EOS]}
+    predictor = make_predictor(Scripted(lambda ids: answers[ids[0]]), source_eos=source_eos)
+    predictions = predictor.predict(["aa", "bb", "cc"], keep_weights=True)
+    assert [prediction.output for prediction in predictions] == ["c", "cd", ""]
+    assert [prediction.output_symbols for prediction in predictions] == [
+        ("c", "<eos>"),
+        ("c", "d", "<eos>"),
+        ("<eos>",),
+    ]
+    for prediction in predictions:
+        assert len(prediction.source_symbols) == 2 + source_eos
+        assert len(prediction.weights) == len(prediction.output_symbols)
+        assert {len(row) for row in prediction.weights} == {len(prediction.source_symbols)}
+
+
+@pytest.mark.parametrize("score", ["scaled", "additive", "none"])
+@pytest.mark.parametrize("source_eos", [False, True])
+def test_an_answer_does_not_depend_on_the_other_strings(score, source_eos):
+    predictor, _ = make_gru(source_eos, score, talkative=True)
+    texts = ["abc", "h", "feed", "cab", "hag", "gg", "badcafe", "abc"]
+    together = predictor.predict(texts, keep_weights=True)
+    assert len({prediction.output for prediction in together}) > 2
+    for prediction, text in zip(together, texts, strict=True):
+        (alone,) = predictor.predict([text], keep_weights=True)
+        assert alone.output == prediction.output
+        assert alone.finished == prediction.finished
+        assert alone.output_symbols == prediction.output_symbols
+        if score == "none":
+            assert alone.weights is None and prediction.weights is None
+        else:
+            torch.testing.assert_close(torch.tensor(alone.weights), torch.tensor(prediction.weights), rtol=0, atol=1e-6)
+
+
+def test_free_running_is_teacher_forcing_on_its_own_output():
+    _, model = make_gru(True, talkative=True)
+    source, lengths = torch.tensor([[3, 9, 5, 2], [8, 8, 2, 0]]), torch.tensor([4, 3])
+    decoding = greedy_decode(model, source, lengths, max_steps=12, keep_weights=True)
+    assert len(set(decoding.tokens.flatten().tolist())) > 1
+    fed = torch.cat([torch.full((2, 1), SOS), decoding.tokens[:, :-1]], dim=1)
+    forced = model(source, lengths, fed)
+    for row in range(2):
+        shown = int(decoding.lengths[row]) + int(decoding.finished[row])
+        assert forced.logits[row, :shown].argmax(dim=1).tolist() == decoding.tokens[row, :shown].tolist()
+        torch.testing.assert_close(forced.weights[row, :shown].detach(), decoding.weights[row, :shown])
+
+
+def test_weights_only_where_asked_for():
+    predictor, _ = make_gru(True)
+    (prediction,) = predictor.predict(["abc"])
+    assert prediction.weights is None
+    assert prediction.to_json().keys() == {"source", "output", "finished"}
+    (prediction,) = predictor.predict(["abc"], keep_weights=True)
+    record = prediction.to_json()
+    assert record.keys() == {"source", "output", "finished", "source_symbols", "output_symbols", "weights"}
+    assert len(record["weights"]) == len(record["output_symbols"])
+    assert all(sum(row) == pytest.approx(1, abs=1e-5) for row in record["weights"])
+
+
+def test_special_tokens_that_a_model_emits_are_shown_by_name():
+    (prediction,) = make_predictor(Scripted(lambda ids: [0, 3, 1, EOS])).predict(["a"])
+    assert prediction.output == "<pad>a<sos>"
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"), [(["abc", ""], "empty"), (["abc", "aXa"], "'X'"), (["abc", "a b"], "' '"), (["abc", "A"], "'A'")]
+)
+def test_empty_and_unseen_are_refused_before_anything_is_computed(texts, says):
+    model = Scripted(lambda ids: [EOS])
+    with pytest.raises(Seq2AttnError, match=says):
+        make_predictor(model).predict(texts)
+    assert model.batches == []
+
+
+def test_nothing_to_predict():
+    assert make_predictor(Scripted(lambda ids: [EOS])).predict([]) == []
+
+
+@pytest.mark.parametrize(
+    ("task", "answer"), [("reverse", "edacab"), ("copy", "bacade"), ("sort", "aabcde"), ("duplicate", "bacadebacade")]
+)
+def test_the_right_answer(task, answer):
+    assert make_predictor(Scripted(lambda ids: []), task).solve("bacade") == answer
+
+
+def test_a_predictors_model_is_in_evaluation_mode_and_keeps_no_gradients():
+    model = make_gru(True)[1]
+    model.train()
+    predictor = make_predictor(model, source_eos=True)
+    assert not model.training
+    predictor.predict(["abc"])
+    assert all(parameter.grad is None for parameter in model.parameters())

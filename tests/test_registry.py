@@ -1,0 +1,392 @@
+import importlib
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from seq2attn import catalogue
+from seq2attn.build import build_score
+from seq2attn.catalogue import SCORES
+from seq2attn.cli.list import KINDS
+from seq2attn.config import check_config
+from seq2attn.errors import ConfigError, Seq2AttnError
+from seq2attn.plugins import load_plugin
+from seq2attn.registry import Entry, Registry, UnknownName
+
+# ---- registry ----
+
+
+def fruit(discover=None):
+    entries = [Entry("pear", "", synonyms=("nashi", "birne")), Entry("fig", "")]
+    return Registry("fruit", entries, discover)
+
+
+def test_an_entry_is_found_by_its_name_and_by_each_synonym():
+    registry = fruit()
+    assert [registry.get(name).name for name in ("pear", "nashi", "birne", "fig")] == ["pear", "pear", "pear", "fig"]
+    assert registry.names() == ["pear", "fig"]
+    assert [entry.name for entry in registry] == ["pear", "fig"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (Entry("fig", ""), "fruit 'fig' is already registered (it means 'fig')"),
+        (Entry("nashi", ""), "fruit 'nashi' is already registered (it means 'pear')"),
+        (Entry("plum", "", synonyms=("damson", "fig")), "fruit 'fig' is already registered"),
+        (Entry("plum", "", synonyms=("damson", "birne")), "fruit 'birne' is already registered (it means 'pear')"),
+    ],
+)
+def test_a_taken_name_is_refused_and_nothing_changes(entry, message):
+    registry = fruit()
+    before = list(registry)
+    with pytest.raises(Seq2AttnError) as caught:
+        registry.add(entry)
+    assert caught.value.message.startswith(message)
+    assert caught.value.hint == "Give yours a name of its own."
+    assert list(registry) == before
+    for name in ("plum", "damson"):
+        with pytest.raises(UnknownName):
+            registry.get(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("perr", "unknown fruit 'perr'; did you mean 'pear'? allowed: pear, fig"),
+        ("nasi", "unknown fruit 'nasi'; did you mean 'nashi'? allowed: pear, fig"),
+        ("FIG", "unknown fruit 'FIG'; did you mean 'fig'? allowed: pear, fig"),
+        ("xyz", "unknown fruit 'xyz'; allowed: pear, fig"),
+        ("", "unknown fruit ''; allowed: pear, fig"),
+    ],
+)
+def test_an_unknown_name_is_told_with_what_is_allowed(name, message):
+    with pytest.raises(UnknownName) as caught:
+        fruit().get(name)
+    assert str(caught.value) == message
+    assert isinstance(caught.value, Seq2AttnError)
+
+
+def test_installed_packages_are_asked_for_unknown_names_only():
+    asked = []
+
+    def discover(name):
+        asked.append(name)
+        return Entry("kiwi", "") if name == "kiwi" else None
+
+    registry = fruit(discover)
+    registry.get("pear")
+    registry.get("birne")
+    assert asked == []
+    assert registry.get("kiwi").name == "kiwi"
+    with pytest.raises(UnknownName):
+        registry.get("lime")
+    assert asked == ["kiwi", "lime"]
+
+
+def test_the_class_behind_a_name_is_imported_when_asked_for():
+    assert Entry("a", "", implementation="json:JSONDecoder").load() is json.JSONDecoder
+    assert Entry("a", "", implementation=json.JSONDecoder).load() is json.JSONDecoder
+    assert Entry("a", "").load() is None
+
+
+# ---- catalogue ----
+
+REGISTRIES = [registry for _, registry in KINDS.values()]
+
+
+@pytest.mark.parametrize(
+    ("name", "synonyms", "equal_widths"),
+    [
+        ("dot", [], True),
+        ("scaled", ["scaled_dot"], True),
+        ("general", ["bilinear", "multiplicative"], False),
+        ("scaled_general", ["scaled_bilinear"], False),
+        ("additive", ["concat", "bahdanau"], False),
+        ("none", [], False),
+    ],
+)
+def test_scores_have_the_names_of_the_literature(name, synonyms, equal_widths):
+    assert SCORES.get(name).name == name
+    assert [SCORES.get(synonym).name for synonym in synonyms] == [name] * len(synonyms)
+    assert SCORES.get(name).equal_widths is equal_widths
+
+
+@pytest.mark.parametrize("name", ["reverse", "copy", "sort", "duplicate"])
+def test_tasks_have_the_names_of_the_specification(name):
+    assert catalogue.TASKS.get(name).name == name
+
+
+@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.kind)
+def test_every_entry_has_a_formula_and_a_class_that_can_be_imported(registry):
+    for entry in registry:
+        assert entry.formula
+        assert entry.name == entry.name.lower()
+        if entry.implementation is not None:
+            assert isinstance(entry.load(), type)
+
+
+def told(override):
+    """What is wrong with the default config and this override; the empty string if nothing is."""
+    try:
+        check_config({}, [override])
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def test_every_name_is_accepted_by_the_key_it_is_listed_for():
+    for key, registry in KINDS.values():
+        assert "unknown" in told(f"{key}=no-such-name")
+        for entry in registry:
+            for name in (entry.name, *entry.synonyms):
+                assert "unknown" not in told(f"{key}={name}")  # with the defaults it may be a wrong combination
+
+
+def test_catalogue_config_and_plugins_import_no_torch():
+    code = (
+        "import sys, seq2attn.plugins, seq2attn.runs\n"
+        "from seq2attn.config import check_config\n"
+        "check_config({'model': {'attention': {'score': 'concat', 'options': {'width': 3}}}})\n"
+        "print([name for name in ('torch', 'numpy', 'matplotlib') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+# ---- plug-ins ----
+
+DISTANCE = """\
+import torch
+from seq2attn.scores import Score, register
+
+
+@register("distance", formula="-k |s - h|^2", synonyms=("euclid",), equal_widths=True)
+class Distance(Score):
+    \"\"\"Nearer is better.
+
+    More words.
+    \"\"\"
+
+    def __init__(self, query_width, key_width, factor=1.0, name="x", rows=3, on=True, other=None):
+        super().__init__(query_width, key_width)
+        self.factor = factor
+
+    def forward(self, query, keys):
+        return -self.factor * torch.cdist(query, keys) ** 2
+"""
+
+BARE = """\
+from seq2attn.scores import Score, register
+
+
+@register("mine", formula="?")
+class Mine(Score):
+    def forward(self, query, keys):
+        return {result}
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch, own_scores):
+    monkeypatch.chdir(tmp_path)
+
+    def load(text, name="plugin.py"):
+        path = tmp_path / name
+        path.write_text(text)
+        return load_plugin(path.relative_to(tmp_path))
+
+    return load
+
+
+def test_a_plugin_brings_a_score(plugin):
+    assert plugin(DISTANCE) == ["distance"]
+    entry = SCORES.get("euclid")
+    assert (entry.name, entry.summary, entry.equal_widths) == ("distance", "Nearer is better.", True)
+    assert {name: (option.type, option.default) for name, option in entry.options.items()} == {
+        "factor": (float, 1.0),
+        "name": (str, "x"),
+        "rows": (int, 3),
+        "on": (bool, True),
+    }
+    score = build_score("distance", 2, 2, {"factor": 0.5})
+    query, keys = torch.tensor([[[1.0, 2.0]]]), torch.tensor([[[4.0, 6.0], [1.0, 2.0]]])
+    # distances 5 and 0, so -25/2 and 0
+    assert score(query, keys) == pytest.approx(torch.tensor([[[-12.5, 0.0]]]), abs=1e-5)
+
+
+def test_a_plugin_s_score_and_options_are_checked_in_a_config(plugin):
+    plugin(DISTANCE)
+    attention = {"score": "euclid", "options": {"factor": 2.0, "name": "y", "rows": 4, "on": False}}
+    assert check_config({"model": {"attention": attention}}).model.attention.score == "distance"
+    attention["options"] = {"factor": "x", "name": 3, "rows": None, "on": 1, "other": 1}
+    with pytest.raises(ConfigError) as caught:
+        check_config({"model": {"bidirectional": True, "attention": attention}})
+    assert {problem.path.removeprefix("model.attention."): problem.message for problem in caught.value.problems} == {
+        "score": "'distance' needs queries and keys of equal width, but a bidirectional encoder's keys are 2 x 96 wide "
+        "and the decoder's queries 96; use general or additive, or set model.bidirectional to false",
+        "options.factor": "expected a finite number above 0, found 'x' (a float)",
+        "options.name": "expected text, found 3 (a str)",
+        "options.rows": "expected a whole number above 0, found None (a int)",
+        "options.on": "expected true or false, found 1 (a bool)",
+        "options.other": "unknown option of score 'distance'; allowed: factor, name, rows, on",
+    }
+
+
+def test_the_example_in_the_scores_docstring_is_a_plugin(plugin):
+    from seq2attn import scores
+
+    example = [line.removeprefix("    ") for line in scores.__doc__.splitlines() if line.startswith("    ") or not line]
+    assert plugin("\n".join(example)) == ["distance"]
+    build_score("distance", 4, 4, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1\ny = (\n", "plugin plugin.py:2: '(' was never closed"),
+        ("x = 1\n\nraise ValueError('boom')\n", "plugin plugin.py:3: ValueError: boom"),
+        ("def f():\n    1 / 0\n\n\nf()\n", "plugin plugin.py:2: ZeroDivisionError: division by zero"),
+        ("\nimport no_such_module\n", "plugin plugin.py:2: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("\nimport sys\nsys.exit('bye')\n", "plugin plugin.py:3: SystemExit: bye"),
+        ("import broken\n", "plugin plugin.py:1: {folder}/broken.py:3: invalid syntax"),
+        ("x = 1\n", "plugin plugin.py: registered no score"),
+        (DISTANCE.replace('"distance"', '"dot"'), "plugin plugin.py:5: score 'dot' is already registered"),
+        (DISTANCE.replace("euclid", "concat"), "plugin plugin.py:5: score 'concat' is already registered (it means "),
+        (
+            "from seq2attn.scores import register\n\n\n@register('mine', formula='')\nclass Mine:\n    pass\n",
+            "plugin plugin.py:4: @register('mine') stands on <class ",
+        ),
+    ],
+)
+def test_a_bad_plugin_is_told_with_file_and_line(plugin, tmp_path, monkeypatch, text, message):
+    (tmp_path / "broken.py").write_text("x = 1\n\nif:\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    before = SCORES.names()
+    with pytest.raises(Seq2AttnError) as caught:
+        plugin(text)
+    assert caught.value.message.startswith(message.format(folder=tmp_path))
+    assert caught.value.exit_code == 2
+    assert SCORES.names() == before
+
+
+def test_a_plugin_s_mistake_says_what_to_do(plugin):
+    with pytest.raises(Seq2AttnError) as caught:
+        plugin("x = 1\n")
+    assert caught.value.hint.startswith("Decorate a class with @register(")
+    with pytest.raises(Seq2AttnError) as caught:
+        plugin(DISTANCE.replace('"distance"', '"dot"'))
+    assert caught.value.hint == "Give yours a name of its own."
+
+
+def test_a_plugin_that_is_not_there_or_no_python(tmp_path, plugin):
+    with pytest.raises(Seq2AttnError, match=r"^plugin nowhere.py: no such file$"):
+        load_plugin((tmp_path / "nowhere.py").relative_to(tmp_path))
+    with pytest.raises(Seq2AttnError, match=r"^plugin notes.txt: not a Python file \(its name must end with .py\)$"):
+        plugin(DISTANCE, "notes.txt")
+
+
+def test_a_plugin_given_twice_is_told(plugin):
+    plugin(DISTANCE)
+    with pytest.raises(Seq2AttnError, match="'distance' is already registered"):
+        plugin(DISTANCE)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            BARE.format(result="query"),
+            r"score 'mine' returned (2, 4, 5) for query (2, 4, 5) and keys (2, 3, 7); expected (B, L, S) = (2, 4, 3)",
+        ),
+        (BARE.format(result="3"), "score 'mine' returned int for query"),
+        (
+            BARE.format(result="query @ keys.transpose(1, 2)"),
+            "score 'mine' failed on query (2, 4, 5) and keys (2, 3, 7): RuntimeError: ",
+        ),
+        (
+            BARE.format(result="0") + "\n    def __init__(self, width):\n        pass\n",
+            "score 'mine' cannot be made: Mine(5, 7) raised TypeError: ",
+        ),
+        (
+            BARE.format(result="0")
+            + "\n    def __init__(self, query_width, key_width):\n        raise KeyError('boom')\n",
+            "score 'mine' cannot be made: Mine(5, 7) raised KeyError: 'boom'",
+        ),
+    ],
+)
+def test_a_plugin_s_score_that_does_not_work_is_told_before_it_is_used(plugin, text, message):
+    plugin(text)
+    with pytest.raises(Seq2AttnError) as caught:
+        build_score("mine", 5, 7, {})
+    assert caught.value.message.startswith(message)
+
+
+# ---- scores of installed packages ----
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch, own_scores):
+    """`install("distance", "module:Class", text)`: a package with that entry point and that module."""
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+
+    def make(score, target, text):
+        module = target.partition(":")[0]
+        (tmp_path / f"{module}.py").write_text(text)
+        metadata = tmp_path / f"{module}-1.0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+        (metadata / "entry_points.txt").write_text(f"[seq2attn.scores]\n{score} = {target}\n")
+        importlib.invalidate_caches()
+
+    return make
+
+
+def test_a_score_of_an_installed_package_is_imported_when_it_is_named(install):
+    install("distance", "installed_score_1:Distance", DISTANCE)
+    assert catalogue.installed_scores() == {"distance": "installed_score_1:Distance"}
+    check_config({"model": {"attention": {"score": "dot"}}})
+    assert "installed_score_1" not in sys.modules
+    config = check_config({"model": {"attention": {"score": "distance", "options": {"factor": 2.0}}}})
+    assert config.model.attention.score == "distance"
+    assert SCORES.get("euclid").name == "distance"
+    assert build_score("distance", 2, 2, {}).factor == 1.0
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "message"),
+    [
+        (
+            "installed_score_2:Distance",
+            "import no_such_module\n",
+            "score 'mine' is offered by an installed package (installed_score_2:Distance) that cannot be imported: "
+            "ModuleNotFoundError: No module named 'no_such_module'",
+        ),
+        (
+            "installed_score_3:Nothing",
+            DISTANCE,
+            "score 'mine' is offered by an installed package (installed_score_3:Nothing) that cannot be imported: "
+            "AttributeError: ",
+        ),
+        (
+            "installed_score_4:Distance",
+            DISTANCE,
+            "installed_score_4:Distance was imported for score 'mine' but registered no such score",
+        ),
+    ],
+)
+def test_a_broken_installed_score_is_a_problem_of_the_config(install, target, text, message):
+    install("mine", target, text)
+    with pytest.raises(ConfigError) as caught:
+        check_config({"model": {"attention": {"score": "mine"}}})
+    (problem,) = caught.value.problems
+    assert problem.path == "model.attention.score"
+    assert problem.message.startswith(message)
+
+
+def test_an_installed_score_cannot_take_a_built_in_name(install):
+    install("dot", "installed_score_5:Distance", DISTANCE)
+    assert SCORES.get("dot").load().__module__ == "seq2attn.scores.dot"
+    assert "installed_score_5" not in sys.modules

@@ -1,0 +1,305 @@
+import json
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from seq2attn.config import Config, check_config
+from seq2attn.errors import Seq2AttnError
+from seq2attn.runs import Run, all_runs, check_name, create_run, find_run, need_checkpoint, newest_first
+
+CONFIG = Config()
+
+
+def make(root, name, *, made=1_000_000.0, checkpoint="best"):
+    run = create_run(root, name, CONFIG, {}, exact=True)
+    os.utime(run.config_file, (made, made))
+    if checkpoint:
+        run.checkpoint(checkpoint).write_bytes(b"")
+    return run
+
+
+def names(runs):
+    return [run.name for run in runs]
+
+
+def message(call, *arguments, **keywords):
+    with pytest.raises(Seq2AttnError) as caught:
+        call(*arguments, **keywords)
+    assert caught.value.exit_code == 2
+    return str(caught.value)
+
+
+# ---- making ----
+
+
+def test_a_new_run_holds_its_config_and_environment(tmp_path):
+    config = check_config({"seed": 7, "model": {"hidden": 8}})
+    run = create_run(tmp_path / "deep" / "runs", "mine", config, {"threads": 1})
+    assert run.path == tmp_path / "deep" / "runs" / "mine-001"
+    assert run.config() == config
+    assert run.environment() == {"threads": 1}
+    assert run.checkpoint("best") == run.path / "checkpoints" / "best.safetensors"
+    assert run.checkpoint("best").parent.is_dir()
+    assert not run.has_checkpoint
+
+
+def test_numbers_count_up_past_the_highest(tmp_path):
+    taken = ["a-001", "a-007", "a-b-050", "b-060", "a-0x9"]
+    for name in taken:
+        make(tmp_path, name)
+    assert create_run(tmp_path, "a", CONFIG, {}).name == "a-008"
+    assert create_run(tmp_path, "a", CONFIG, {}).name == "a-009"
+    make(tmp_path, "a-999")
+    assert create_run(tmp_path, "a", CONFIG, {}).name == "a-1000"
+    assert create_run(tmp_path, "a", CONFIG, {}).name == "a-1001"
+
+
+def test_a_file_that_bears_the_number_is_stepped_over(tmp_path):
+    (tmp_path / "a-001").write_text("somebody's")
+    assert create_run(tmp_path, "a", CONFIG, {}).name == "a-002"
+    assert (tmp_path / "a-001").read_text() == "somebody's"
+
+
+def test_threads_never_get_the_same_run(tmp_path):
+    start = threading.Barrier(8)
+
+    def several(_):
+        start.wait()
+        return [create_run(tmp_path, "a", CONFIG, {}).name for _ in range(5)]
+
+    with ThreadPoolExecutor(8) as pool:
+        made = [name for part in pool.map(several, range(8)) for name in part]
+    assert sorted(made) == [f"a-{number:03d}" for number in range(1, 41)]
+
+
+CREATE_TWENTY = """
+import sys
+from pathlib import Path
+from seq2attn.config import Config
+from seq2attn.runs import create_run
+print("ready", flush=True)
+sys.stdin.readline()
+print(*(create_run(Path(sys.argv[1]), "a", Config(), {}).name for _ in range(20)))
+"""
+
+
+def test_processes_never_get_the_same_run(tmp_path):
+    command = [sys.executable, "-c", CREATE_TWENTY, str(tmp_path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(command, **pipes) for _ in range(2)]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    made = [name for process in processes for name in process.communicate(timeout=60)[0].split()]
+    assert sorted(made) == [f"a-{number:03d}" for number in range(1, 41)]
+
+
+def test_an_exact_name_that_is_taken_is_refused_and_left_alone(tmp_path):
+    run = make(tmp_path, "mine")
+    before = run.config_file.read_bytes()
+    text = message(create_run, tmp_path, "mine", check_config({"seed": 9}), {}, exact=True)
+    assert "'mine' is already there" in text
+    assert "--resume mine" in text
+    assert run.config_file.read_bytes() == before
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_root_that_is_a_file_is_told_as_such(tmp_path, exact):
+    root = tmp_path / "runs"
+    root.write_text("")
+    assert "no directory" in message(create_run, root, "a", CONFIG, {}, exact=exact)
+
+
+OUTSIDE = [
+    "",
+    ".",
+    "..",
+    "../a",
+    "a/b",
+    "a/../../b",
+    "/etc",
+    "~",
+    ".hidden",
+    "-rf",
+    "a b",
+    "a\n",
+    "a\0",
+    "é",
+    "a" * 101,
+]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("exact", [False, True])
+def test_names_that_are_no_plain_words_are_refused(tmp_path, name, exact):
+    root = tmp_path / "runs"
+    assert "is no run name" in message(create_run, root, name, CONFIG, {}, exact=exact)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a", "scaled-001", "A.b_c-9", "0", "a" * 100])
+def test_plain_words_are_names(name):
+    check_name(name)
+
+
+# ---- finding ----
+
+
+def test_the_run_made_last_is_the_newest_whatever_its_name(tmp_path):
+    make(tmp_path, "a", made=300)
+    make(tmp_path, "z", made=100)
+    make(tmp_path, "m", made=200)
+    assert names(newest_first(tmp_path)) == ["a", "m", "z"]
+    assert find_run(tmp_path, None).name == "a"
+
+
+def test_training_on_does_not_make_a_run_newer(tmp_path):
+    older = make(tmp_path, "older", made=100)
+    make(tmp_path, "newer", made=200)
+    older.status_file.write_text("{}")
+    older.checkpoint("last").write_bytes(b"new")
+    assert find_run(tmp_path, None).name == "newer"
+
+
+def test_runs_made_at_one_moment_are_ordered_as_people_count(tmp_path):
+    for name in ("run-9", "run-10", "run-2", "run", "other-11"):
+        make(tmp_path, name)
+    assert names(newest_first(tmp_path)) == ["run-10", "run-9", "run-2", "run", "other-11"]
+
+
+def test_a_directory_named_with_any_digits_is_no_obstacle(tmp_path):
+    make(tmp_path, "a-1")
+    for name in ("²", "٣-x"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text("seed: 1\n")
+    assert sorted(names(newest_first(tmp_path))) == sorted(["²", "٣-x", "a-1"])
+
+
+def test_the_newest_without_a_checkpoint_is_skipped(tmp_path):
+    make(tmp_path, "trained", made=100, checkpoint="last")
+    make(tmp_path, "empty", made=200, checkpoint=None)
+    assert find_run(tmp_path, None).name == "trained"
+
+
+def test_what_is_no_run_is_not_listed(tmp_path):
+    make(tmp_path, "run")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "config.yaml").write_text("")
+    (tmp_path / "file").write_text("")
+    assert names(all_runs(tmp_path)) == ["run"]
+    assert list(all_runs(tmp_path / "missing")) == []
+
+
+@pytest.mark.parametrize("form", ["{name}", "{root}/{name}", "{root}/{name}/", "{root}/../{folder}/{name}"])
+def test_a_run_is_found_by_its_name_and_by_its_path(tmp_path, form):
+    make(tmp_path, "mine")
+    make(tmp_path, "newer", made=2e6)
+    found = find_run(tmp_path, form.format(name="mine", root=tmp_path, folder=tmp_path.name))
+    assert found == Run(tmp_path / "mine")
+
+
+def test_a_relative_root_is_found_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make(tmp_path / "runs", "mine")
+    assert find_run(Path("runs"), "runs/mine").path == Path("runs/mine")
+
+
+@pytest.mark.parametrize("name", ["..", ".", "../mine", "a/mine", "{root}/../mine", "mine/..", "", "/"])
+def test_a_name_that_leads_outside_is_refused(tmp_path, name):
+    root = tmp_path / "runs"
+    make(root, "mine")
+    make(tmp_path, "outside")
+    make(tmp_path, "mine")
+    text = message(find_run, root, name.format(root=root))
+    assert "is not in the runs directory" in text or "is no run name" in text
+
+
+def test_an_unknown_run_is_answered_with_the_nearest_name(tmp_path):
+    make(tmp_path, "scaled-001")
+    make(tmp_path, "additive-001")
+    text = message(find_run, tmp_path, "scalled-001")
+    assert "no run 'scalled-001'" in text
+    assert "did you mean 'scaled-001'?" in text
+    assert "there are: additive-001, scaled-001" in text
+
+
+def test_without_any_run_the_message_says_how_to_make_one(tmp_path):
+    for name in (None, "mine"):
+        text = message(find_run, tmp_path / "runs", name)
+        assert "no run" in text
+        assert "seq2attn train --config configs/scaled.yaml" in text
+
+
+def test_a_directory_without_a_config_is_no_run(tmp_path):
+    (tmp_path / "stray").mkdir()
+    assert "has no config.yaml" in message(find_run, tmp_path, "stray")
+
+
+def test_a_run_without_a_checkpoint_says_how_to_train_it(tmp_path):
+    run = make(tmp_path, "empty", checkpoint=None)
+    for text in (message(find_run, tmp_path, None), message(need_checkpoint, run)):
+        assert "'empty' has no checkpoint yet" in text
+        assert "seq2attn train --resume empty" in text
+    run.checkpoint("last").write_bytes(b"")
+    assert need_checkpoint(run) is run
+
+
+def test_a_root_that_cannot_be_read_is_told(tmp_path, monkeypatch):
+    def refuse(_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert "Permission denied" in message(find_run, tmp_path, None)
+
+
+# ---- what a run records ----
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", "null", "\udcff"])
+def test_an_unreadable_status_is_an_empty_one(tmp_path, content):
+    run = make(tmp_path, "mine")
+    assert run.status() == {}
+    run.status_file.write_bytes(content.encode(errors="surrogateescape"))
+    assert run.status() == {}
+
+
+def test_evaluations_are_numbered_and_never_replaced(tmp_path):
+    run = make(tmp_path, "mine")
+    paths = [run.save_evaluation(name, {"n": n}) for n, name in enumerate(["best", "best", "last", "best"])]
+    assert [path.name for path in paths] == ["best-001.json", "best-002.json", "last-001.json", "best-003.json"]
+    assert [json.loads(path.read_text())["n"] for path in paths] == [0, 1, 2, 3]
+    assert sorted(run.evaluations.iterdir()) == sorted(paths)
+
+
+def test_evaluations_saved_at_one_moment_are_all_kept(tmp_path):
+    run = make(tmp_path, "mine")
+    start = threading.Barrier(8)
+
+    def save(thread):
+        start.wait()
+        return [run.save_evaluation("best", {"from": [thread, n]}) for n in range(5)]
+
+    with ThreadPoolExecutor(8) as pool:
+        paths = [path for part in pool.map(save, range(8)) for path in part]
+    assert len(set(paths)) == 40
+    kept = sorted(json.loads(path.read_text())["from"] for path in run.evaluations.iterdir())
+    assert kept == [[thread, n] for thread in range(8) for n in range(5)]
+
+
+def test_an_evaluation_that_cannot_be_written_leaves_no_file(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(28, "No space left on device")
+
+    run = make(tmp_path, "mine")
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(Seq2AttnError, match="No space left") as caught:
+        run.save_evaluation("best", {})
+    assert caught.value.exit_code == 1
+    assert list(run.evaluations.iterdir()) == []

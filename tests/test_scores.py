@@ -1,0 +1,253 @@
+import math
+
+import pytest
+import torch
+
+from seq2attn import contract
+from seq2attn.build import build_score
+from seq2attn.catalogue import SCORES
+from seq2attn.errors import Seq2AttnError
+from seq2attn.scores import Score, register
+
+NAMES = [name for name in SCORES.names() if name != "none"]
+
+
+def dot_product(one, other):
+    return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+def bilinear(s, matrix, h):
+    return sum(s[i] * matrix[i][j] * h[j] for i in range(len(s)) for j in range(len(h)))
+
+
+def weights(score, name):
+    return dict(score.named_parameters())[f"{name}.weight"].tolist()
+
+
+def dot_by_loops(score, s, h):
+    return dot_product(s, h)
+
+
+def scaled_by_loops(score, s, h):
+    return dot_product(s, h) / math.sqrt(len(s))
+
+
+def general_by_loops(score, s, h):
+    return bilinear(s, weights(score, "map"), h)
+
+
+def scaled_general_by_loops(score, s, h):
+    return bilinear(s, weights(score, "map"), h) / math.sqrt(len(s))
+
+
+def additive_by_loops(score, s, h):
+    of_query, of_key = weights(score, "query_map"), weights(score, "key_map")
+    matrix = [row + other for row, other in zip(of_query, of_key, strict=True)]  # W: D_a rows of D_s + D_h
+    (v,) = weights(score, "v")
+    return dot_product(v, [math.tanh(dot_product(row, s + h)) for row in matrix])
+
+
+ORACLES = {
+    "dot": dot_by_loops,
+    "scaled": scaled_by_loops,
+    "general": general_by_loops,
+    "scaled_general": scaled_general_by_loops,
+    "additive": additive_by_loops,
+}
+
+
+def make_inputs(query_width, key_width):
+    random = torch.Generator().manual_seed(7)
+    query = torch.randn(2, 3, query_width, generator=random, dtype=torch.float64)
+    keys = torch.randn(2, 5, key_width, generator=random, dtype=torch.float64)
+    return query, keys
+
+
+def test_every_score_has_an_oracle():
+    assert set(NAMES) == set(ORACLES), "give the new score its formula in plain Python here"
+
+
+@pytest.mark.parametrize("label", contract.CHECKS)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_score_keeps_the_contract(name, label):
+    assert contract.run_check(label, name) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "query_width", "key_width"),
+    [(name, width, width) for name in NAMES for width in (1, 6)]
+    + [(name, *widths) for name in NAMES if not SCORES.get(name).equal_widths for widths in ((4, 7), (7, 4))],
+)
+def test_scores_are_their_formulas(name, query_width, key_width):
+    score = build_score(name, query_width, key_width, {}).double()
+    query, keys = make_inputs(query_width, key_width)
+    with torch.no_grad():
+        found = score(query, score.project(keys))
+    expected = [
+        [[ORACLES[name](score, s, h) for h in row_keys] for s in row_queries]
+        for row_queries, row_keys in zip(query.tolist(), keys.tolist(), strict=True)
+    ]
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("dot", lambda d: 0),
+        ("scaled", lambda d: 0),
+        ("general", lambda d: d * d),
+        ("scaled_general", lambda d: d * d),
+        ("additive", lambda d: 2 * d * d + d),
+    ],
+)
+@pytest.mark.parametrize("width", [64, 96])
+def test_parameter_counts(name, count, width):
+    score = build_score(name, width, width, {})
+    assert sum(parameter.numel() for parameter in score.parameters()) == count(width)
+
+
+def test_additive_with_a_hidden_layer_of_its_own_width():
+    score = build_score("additive", 4, 6, {"width": 3}).double()
+    assert sum(parameter.numel() for parameter in score.parameters()) == 3 * (4 + 6) + 3
+    query, keys = make_inputs(4, 6)
+    found = float(score(query, score.project(keys)).detach()[1, 2, 4])
+    assert found == pytest.approx(additive_by_loops(score, query[1, 2].tolist(), keys[1, 4].tolist()), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["general", "scaled_general"])
+def test_initial_std_is_the_deviation_of_the_first_weights(name):
+    torch.manual_seed(0)
+    weight = build_score(name, 64, 64, {"initial_std": 0.1}).map.weight.detach()
+    # of 4096 draws: the mean is within 4 * .1/64 of 0, the deviation within 4 * .1/sqrt(2 * 4096) of .1
+    assert abs(float(weight.mean())) < 4 * 0.1 / 64
+    assert float(weight.std()) == pytest.approx(0.1, abs=4 * 0.1 / math.sqrt(8192))
+    default = build_score(name, 64, 64, {}).map.weight.detach()
+    assert float(default.abs().max()) <= 1 / 8  # torch.nn.Linear: uniform within 1 / sqrt(64)
+
+
+# ---- the contract can say no ----
+
+
+class Transposed(Score):
+    def forward(self, query, keys):
+        return keys @ query.mT
+
+
+class NotANumber(Score):
+    def forward(self, query, keys):
+        return (query @ keys.mT).sqrt()
+
+
+class SeesOtherRows(Score):
+    def forward(self, query, keys):
+        return query @ (keys - keys.mean(dim=0)).mT
+
+
+class SeesOtherKeys(Score):
+    def project(self, keys):
+        return keys / keys.norm(dim=1, keepdim=True)
+
+    def forward(self, query, keys):
+        return query @ keys.mT
+
+
+class ShiftedByTheBestKey(Score):
+    """The softmax cannot see this shift, whoever reads the scores can."""
+
+    def forward(self, query, keys):
+        scores = query @ keys.mT
+        return scores - scores.amax(dim=2, keepdim=True)
+
+
+class SeesOtherQueries(Score):
+    def forward(self, query, keys):
+        return query.cumsum(dim=1) @ keys.mT
+
+
+class HalfTheGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(context, scores):
+        return scores.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient / 2
+
+
+class WrongGradient(Score):
+    def forward(self, query, keys):
+        return HalfTheGradient.apply(query @ keys.mT)
+
+
+class Random(Score):
+    def forward(self, query, keys):
+        return query @ keys.mT + torch.rand(len(query), query.size(1), keys.size(1), dtype=query.dtype)
+
+
+class Crashes(Score):
+    def forward(self, query, keys):
+        raise ZeroDivisionError("no scores today")
+
+
+class Fine(Score):
+    def forward(self, query, keys):
+        return (query @ keys.mT).tanh()
+
+
+@pytest.mark.parametrize(
+    ("broken", "label", "says"),
+    [
+        (Transposed, "shape", "shape (3, 5, 1), expected (3, 1, 5)"),
+        (NotANumber, "shape", "not finite"),
+        (NotANumber, "padding", "sum to"),
+        (SeesOtherRows, "batch invariance", "depend on the other rows"),
+        (SeesOtherKeys, "padding", "gradient on padding"),
+        (SeesOtherKeys, "padding invariance", "depends on padding"),
+        (SeesOtherKeys, "loop form", "differ when asked alone"),
+        (ShiftedByTheBestKey, "loop form", "differ when asked alone"),
+        (SeesOtherQueries, "loop form", "query 1 and key 0 differ"),
+        (WrongGradient, "gradients", "Jacobian mismatch"),
+        (Random, "loop form", "differ"),
+        (Random, "batch invariance", "other rows"),
+        (Crashes, "shape", "ZeroDivisionError: no scores today"),
+    ],
+)
+def test_a_broken_score_is_refused(broken, label, says, monkeypatch):
+    monkeypatch.setattr(contract, "make_score", lambda name: broken(contract.D, contract.D))
+    assert says in contract.run_check(label, "broken")
+
+
+@pytest.mark.parametrize(
+    ("score", "refusing"),
+    [
+        (Fine, set()),
+        (WrongGradient, {"gradients"}),
+        (SeesOtherRows, {"batch invariance", "padding"}),  # one row's padding is another row's key
+        (ShiftedByTheBestKey, {"loop form"}),
+        (SeesOtherQueries, {"loop form"}),
+        (SeesOtherKeys, {"padding", "padding invariance", "loop form"}),
+    ],
+)
+def test_only_the_checks_that_are_about_it_refuse_it(score, refusing, monkeypatch):
+    monkeypatch.setattr(contract, "make_score", lambda name: score(contract.D, contract.D))
+    assert {label for label in contract.CHECKS if contract.run_check(label, "broken")} == refusing
+
+
+def test_the_checks_use_keys_wider_than_queries_where_allowed():
+    for name in NAMES:
+        score = contract.make_score(name)
+        assert (score.key_width > score.query_width) == (not SCORES.get(name).equal_widths)
+
+
+def test_a_check_leaves_the_global_generator_alone():
+    before = torch.get_rng_state()
+    contract.run_check("gradients", "additive")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_register_refuses_what_is_no_score_and_what_is_taken():
+    with pytest.raises(Seq2AttnError, match="no Score"):
+        register("mine", formula="?")(dict)
+    with pytest.raises(Seq2AttnError, match=r"'concat' is already registered \(it means 'additive'\)"):
+        register("concat", formula="?")(Fine)
+    assert "mine" not in SCORES.names()

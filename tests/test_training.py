@@ -1,0 +1,536 @@
+import io
+import json
+import math
+import os
+import random
+import shutil
+import signal
+import threading
+
+import pytest
+import torch
+from matplotlib.figure import Figure
+from PIL import Image
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from seq2attn.build import build_model, build_training_data
+from seq2attn.checkpoint import load_checkpoint, load_weights, save_checkpoint
+from seq2attn.config import check_config
+from seq2attn.errors import CheckpointError
+from seq2attn.evaluation import LengthResult
+from seq2attn.runs import Run, create_run
+from seq2attn.statistics import share
+from seq2attn.training import trainer as trainer_module
+from seq2attn.training.recorder import Recorder
+from seq2attn.training.schedule import learning_rate
+from seq2attn.training.trainer import Diverged, Trainer
+
+CPU = torch.device("cpu")
+STEPS, EVERY = 20, 8  # evaluations, each with a checkpoint, after steps 8, 16 and 20
+TINY = {
+    "task": {"alphabet": "abcdehlo", "max_length": 3},
+    "model": {"hidden": 8, "embedding": 4},
+    "training": {"steps": STEPS, "batch_size": 4, "log_every": 1, "evaluate_every": EVERY, "validation_samples": 2},
+}
+
+
+def configured(*overrides):
+    return check_config(TINY, overrides)
+
+
+CONFIG = configured()
+
+
+class Watcher:
+    """A display that does something at one moment."""
+
+    def __init__(self, moment=None, act=None):
+        self.moment, self.act = moment, act
+        self.steps, self.evaluations = [], []
+
+    def step(self, report):
+        self.steps.append(report.step)
+        if self.moment in ("step", ("step", report.step)):
+            self.act()
+
+    def evaluation(self, step, results):
+        self.evaluations.append(step)
+        if self.moment == ("evaluation", step):
+            self.act()
+
+
+def start(root, config=CONFIG, display=None):
+    return Trainer(create_run(root, "tiny", config, {}), config, CPU, display or Watcher())
+
+
+def go_on(run, config=CONFIG, display=None):
+    return Trainer(run, config, CPU, display or Watcher())
+
+
+def trained(root, config=CONFIG, display=None):
+    trainer = start(root, config, display)
+    trainer.train()
+    return trainer
+
+
+def send(number):
+    return lambda: os.kill(os.getpid(), number)
+
+
+def metrics(run):
+    lines = [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key != "tokens_per_second"} for line in lines]
+
+
+def events(run):
+    accumulator = EventAccumulator(str(run.path), size_guidance={"scalars": 0, "images": 0})
+    accumulator.Reload()
+    return accumulator
+
+
+def scalars(run):
+    """tag -> sorted (step, value) of everything but the time it took."""
+    found = events(run)
+    tags = [tag for tag in found.Tags()["scalars"] if tag != "train/tokens_per_second"]
+    return {tag: sorted((event.step, event.value) for event in found.Scalars(tag)) for tag in tags}
+
+
+def image_steps(run):
+    return sorted(event.step for event in events(run).Images("attention"))
+
+
+def bits(run, which="last"):
+    """The tensors of a checkpoint as bytes, and its state but for the lengths of files."""
+    checkpoint = load_checkpoint(run.checkpoint(which))
+    tensors = {name: (tensor.dtype, tensor.numpy().tobytes()) for name, tensor in checkpoint.tensors.items()}
+    return tensors, {key: value for key, value in checkpoint.state.items() if key != "positions"}
+
+
+def step_of(run, which):
+    return load_checkpoint(run.checkpoint(which)).state["step"]
+
+
+def same_outcome(run, other):
+    """Metrics, weights, the optimiser's state and TensorBoard's events agree, bit for bit."""
+    assert metrics(run) == metrics(other)
+    assert bits(run) == bits(other)
+    assert bits(run, "best") == bits(other, "best")
+    assert run.status() == other.status()
+    assert scalars(run) == scalars(other)
+    assert image_steps(run) == image_steps(other)
+
+
+@pytest.fixture
+def no_pictures(monkeypatch):
+    monkeypatch.setattr(Recorder, "attention", lambda *_: None)  # they take most of the time
+
+
+@pytest.fixture
+def small_pictures(monkeypatch):
+    monkeypatch.setattr("seq2attn.plotting.attention_figure", lambda _: Figure(figsize=(0.1, 0.1)))
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """A run that nothing disturbed."""
+    return trained(tmp_path_factory.mktemp("reference")).run
+
+
+# ---- what a run leaves behind ----
+
+
+def test_a_finished_run_says_so(reference):
+    status = reference.status()
+    assert (status["state"], status["step"], status["steps"]) == ("finished", STEPS, STEPS)
+    assert (status["task"], status["score"], status["seed"]) == ("reverse", "scaled", 1)
+    assert step_of(reference, "last") == STEPS
+    assert step_of(reference, "best") in (8, 16, 20)
+
+
+def test_metrics_hold_each_logged_step_and_each_evaluation(reference):
+    lines = metrics(reference)
+    assert [line["step"] for line in lines if "loss" in line] == list(range(1, STEPS + 1))
+    evaluations = [line for line in lines if "evaluation" in line]
+    assert [line["step"] for line in evaluations] == [8, 16, 20]
+    assert [result["length"] for result in evaluations[0]["evaluation"]] == [1, 2, 3]
+    assert evaluations[-1]["summary"] == {
+        name: reference.status()[name] for name in ("exact_match_worst", "exact_match_mean", "attention_entropy")
+    }
+
+
+def test_tensorboard_holds_everything_that_was_measured(reference):
+    found = scalars(reference)
+    lengths = {
+        f"{kind}/00{n}" for kind in ("exact_match", "teacher_forced", "alignment", "attention_entropy") for n in "123"
+    }
+    summary = {f"evaluation/{name}" for name in ("exact_match_worst", "exact_match_mean", "attention_entropy")}
+    steps = {f"train/{name}" for name in ("loss", "accuracy", "gradient_norm", "learning_rate")}
+    assert lengths | summary | steps <= found.keys()
+    for tag in steps:
+        assert [step for step, _ in found[tag]] == list(range(1, STEPS + 1))
+    for tag in lengths | summary:
+        assert [step for step, _ in found[tag]] == [8, 16, 20]
+    speeds = events(reference).Scalars("train/tokens_per_second")
+    assert [event.step for event in speeds] == list(range(1, STEPS + 1))
+    assert all(0 < event.value < math.inf for event in speeds)
+
+
+def test_tensorboard_and_metrics_tell_the_same_numbers(reference):
+    found = scalars(reference)
+    for line in metrics(reference):
+        for name, value in line.items():
+            if "loss" in line and name != "step":
+                assert dict(found[f"train/{name}"])[line["step"]] == pytest.approx(value, rel=1e-6)
+        for result in line.get("evaluation", ()):
+            at = dict(found[f"exact_match/{result['length']:03d}"])
+            assert at[line["step"]] == pytest.approx(result["exact_match"]["value"], rel=1e-6)
+            assert 0 <= result["entropy"] <= math.log(result["length"] + 1) + 1e-6  # <eos> is a column too
+
+
+def test_attention_is_kept_as_a_picture(reference):
+    pictures = events(reference).Images("attention")
+    assert [picture.step for picture in pictures] == [8, 16, 20]
+    for picture in pictures:
+        image = Image.open(io.BytesIO(picture.encoded_image_string))
+        assert image.format == "PNG"
+        assert min(image.size) > 100
+        assert len(image.getcolors(2**24)) > 10
+
+
+def test_hyperparameters_are_kept_for_comparison(reference):
+    content = events(reference).PluginTagToContent("hparams")
+    started = content["_hparams_/session_start_info"]
+    for key in (b"model.attention.score", b"training.learning_rate", b"task.max_length", b"seed", b"scaled"):
+        assert key in started
+    assert b"train/loss" in content["_hparams_/experiment"]
+
+
+def test_steps_between_two_lines_are_counted_from_the_beginning(tmp_path, no_pictures):
+    watcher = Watcher()
+    run = trained(tmp_path, configured("training.log_every=3", "training.steps=10"), watcher).run
+    assert watcher.steps == [3, 6, 9, 10]
+    assert watcher.evaluations == [8, 10]
+    assert [line["step"] for line in metrics(run) if "loss" in line] == [3, 6, 9, 10]
+
+
+# ---- what an optimiser step is ----
+
+
+def own_loss(logits, target):
+    """Cross-entropy by its definition, over the tokens that are no padding."""
+    total = count = 0
+    for row, ids in zip(logits, target.tolist(), strict=True):
+        for scores, token in zip(row, ids, strict=True):
+            if token != 0:
+                total = total - (scores[token] - scores.exp().sum().log())
+                count += 1
+    return total / count
+
+
+@pytest.mark.parametrize("clip", [None, 0.5])
+def test_training_is_adam_on_clipped_gradients(tmp_path, no_pictures, clip):
+    config = configured("training.steps=6", f"training.clip_norm={'null' if clip is None else clip}")
+    run = trained(tmp_path, config).run
+    model, data = build_model(config), build_training_data(config, CPU)
+    first = {name: torch.zeros_like(weight) for name, weight in model.named_parameters()}
+    second = {name: torch.zeros_like(weight) for name, weight in model.named_parameters()}
+    logged = [line for line in metrics(run) if "loss" in line]
+    for step in range(6):
+        batch = data.batch(step)
+        loss = own_loss(model(batch.source, batch.source_lengths, batch.decoder_input).logits, batch.decoder_output)
+        model.zero_grad()
+        loss.backward()
+        norm = math.sqrt(sum(float(weight.grad.square().sum()) for weight in model.parameters()))
+        factor = 1.0 if clip is None else min(1.0, clip / norm)
+        rate = 3e-3 * 0.5 * (1 + math.cos(math.pi * step / 6))
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                gradient = weight.grad * factor
+                first[name] = 0.9 * first[name] + 0.1 * gradient
+                second[name] = 0.999 * second[name] + 0.001 * gradient**2
+                mean, square = first[name] / (1 - 0.9 ** (step + 1)), second[name] / (1 - 0.999 ** (step + 1))
+                weight -= rate * mean / (square.sqrt() + 1e-8)
+        assert logged[step]["loss"] == pytest.approx(float(loss.detach()), rel=1e-4)
+        assert logged[step]["gradient_norm"] == pytest.approx(norm, rel=1e-3)
+        assert logged[step]["learning_rate"] == pytest.approx(rate)
+    found = load_checkpoint(run.checkpoint("last")).part("model.")
+    for name, weight in model.state_dict().items():
+        torch.testing.assert_close(found[name], weight, rtol=1e-3, atol=1e-5)
+
+
+def test_a_model_learns(tmp_path, no_pictures):
+    config = configured(
+        "task.alphabet=ab",
+        "task.max_length=2",
+        "model.hidden=16",
+        "training.steps=1000",
+        "training.learning_rate=0.02",
+        "training.batch_size=16",
+        "training.evaluate_every=50",
+        "training.validation_samples=20",
+        "training.target=1.0",
+    )
+    trainer = trained(tmp_path, config)
+    assert trainer.progress.reached_target
+    assert trainer.progress.step < 1000
+    assert [answer.output for answer in trainer.predictor.predict(["a", "ab", "ba", "bb"])] == ["a", "ba", "ab", "bb"]
+
+
+# ---- same seed, same bytes ----
+
+
+def test_neither_a_second_time_nor_the_global_generators_change_anything(reference, tmp_path, small_pictures):
+    torch.manual_seed(99)
+    random.seed(99)
+    torch.rand(3)
+    disturbing = Watcher("step", lambda: (torch.rand(5), random.random()))
+    same_outcome(trained(tmp_path, CONFIG, disturbing).run, reference)
+
+
+def test_training_leaves_the_global_generators_alone(tmp_path, no_pictures):
+    before = torch.get_rng_state(), random.getstate()
+    trained(tmp_path, configured("training.steps=2"))
+    assert torch.get_rng_state().equal(before[0])
+    assert random.getstate() == before[1]
+
+
+def test_another_seed_is_another_model_on_other_strings(reference, tmp_path, no_pictures):
+    config = configured("seed=2", "training.steps=2")
+    other = trained(tmp_path, config).run
+    assert bits(other)[0] != bits(reference)[0]
+    ours, theirs = build_training_data(config, CPU).batch(0), build_training_data(CONFIG, CPU).batch(0)
+    assert not ours.source.equal(theirs.source)
+
+
+# ---- stopping and going on ----
+
+
+@pytest.mark.parametrize("stop", [1, 7, 8, 13, 19])
+def test_a_resumed_run_ends_as_one_that_was_never_stopped(reference, tmp_path, stop, small_pictures):
+    trainer = start(tmp_path, CONFIG, Watcher(("step", stop), send(signal.SIGINT)))
+    assert trainer.train() == signal.SIGINT
+    run = trainer.run
+    assert run.status()["state"] == "interrupted"
+    assert run.status()["step"] == step_of(run, "last") == stop
+    resumed = go_on(run)
+    assert resumed.progress.step == stop
+    assert resumed.train() is None
+    same_outcome(run, reference)
+
+
+def test_a_run_stopped_many_times_ends_the_same(reference, tmp_path, small_pictures):
+    trainer = start(tmp_path, CONFIG, Watcher(("step", 3), send(signal.SIGTERM)))
+    assert trainer.train() == signal.SIGTERM
+    for stop in (4, 9, 15):
+        assert go_on(trainer.run, CONFIG, Watcher(("step", stop), send(signal.SIGTERM))).train() == signal.SIGTERM
+    go_on(trainer.run).train()
+    same_outcome(trainer.run, reference)
+
+
+def crash(run, folder):
+    """The directory of `run` as a power cut at this moment leaves it, with what was half written."""
+    shutil.copytree(run.path, folder)
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 777, "loss": 0.5}\n{"step": 778, "lo')
+    for file in list(folder.glob("events.out.*")):
+        with file.open("ab") as opened:
+            opened.write(b"\x18\0\0\0\0\0\0\0half a record")
+        shutil.copy(file, folder / "events.out.tfevents.9999999999.later.1.0")
+
+
+@pytest.mark.parametrize(
+    ("moment", "checkpoint"), [(("step", 3), 0), (("step", 11), 8), (("evaluation", 16), 8), (("step", 18), 16)]
+)
+def test_a_crashed_run_goes_on_from_its_last_checkpoint(reference, tmp_path, moment, checkpoint, small_pictures):
+    copy = tmp_path / "crashed" / "tiny-001"
+    trainer = start(tmp_path, CONFIG, Watcher(moment, lambda: (crash(trainer.run, copy), send(signal.SIGINT)())))
+    trainer.train()
+    resumed = go_on(Run(copy))
+    assert resumed.progress.step == checkpoint
+    resumed.train()
+    same_outcome(Run(copy), reference)
+
+
+def test_a_finished_run_stays_as_it_is(reference, tmp_path):
+    copy = Run(tmp_path / "copy")
+    shutil.copytree(reference.path, copy.path)
+    trainer = go_on(copy)
+    assert trainer.progress.step == STEPS
+    assert trainer.train() is None
+    same_outcome(copy, reference)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_after_the_step_and_handlers_are_put_back(tmp_path, no_pictures, number):
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(other) for other in numbers]
+    watcher = Watcher(("step", 5), send(number))
+    trainer = start(tmp_path, CONFIG, watcher)
+    assert trainer.train() == number
+    assert watcher.steps == [1, 2, 3, 4, 5]
+    assert step_of(trainer.run, "last") == 5
+    assert [signal.getsignal(other) for other in numbers] == before
+
+
+def test_a_second_signal_acts_at_once(tmp_path, no_pictures):
+    before = signal.getsignal(signal.SIGINT)
+    watcher = Watcher(("step", 10), lambda: (send(signal.SIGINT)(), send(signal.SIGINT)()))
+    trainer = start(tmp_path, CONFIG, watcher)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train()
+    assert signal.getsignal(signal.SIGINT) is before
+    assert step_of(trainer.run, "last") == 8
+
+
+def test_a_signal_in_the_last_evaluation_finds_a_finished_run(tmp_path, no_pictures):
+    trainer = start(tmp_path, CONFIG, Watcher(("evaluation", STEPS), send(signal.SIGINT)))
+    trainer.train()
+    assert trainer.run.status()["state"] == "finished"
+
+
+def test_training_works_away_from_the_main_thread(reference, tmp_path, no_pictures):
+    thread = threading.Thread(target=trained, args=(tmp_path,))
+    thread.start()
+    thread.join()
+    assert bits(Run(tmp_path / "tiny-001")) == bits(reference)
+
+
+@pytest.mark.parametrize("kind", ["step", "exp_avg", "exp_avg_sq"])
+def test_a_checkpoint_without_the_optimiser_s_state_is_refused(reference, tmp_path, kind):
+    copy = Run(tmp_path / "copy")
+    shutil.copytree(reference.path, copy.path)
+    checkpoint = load_checkpoint(copy.checkpoint("last"))
+    tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if not name.startswith(f"optimiser.{kind}.")}
+    save_checkpoint(copy.checkpoint("last"), tensors, checkpoint.state)
+    with pytest.raises(CheckpointError, match="cannot be resumed") as caught:
+        go_on(copy)
+    assert caught.value.message.startswith(str(copy.checkpoint("last")))
+
+
+def test_a_damaged_checkpoint_is_not_trained_over(reference, tmp_path):
+    copy = Run(tmp_path / "copy")
+    shutil.copytree(reference.path, copy.path)
+    damaged = copy.checkpoint("last").read_bytes()[:-1]
+    copy.checkpoint("last").write_bytes(damaged)
+    with pytest.raises(CheckpointError, match="damaged"):
+        go_on(copy)
+    assert copy.checkpoint("last").read_bytes() == damaged
+    assert metrics(copy) == metrics(reference)
+
+
+# ---- divergence ----
+
+
+def test_divergence_keeps_the_last_good_checkpoint(reference, tmp_path, monkeypatch, small_pictures):
+    monkeypatch.setattr(
+        trainer_module, "learning_rate", lambda training, step: learning_rate(training, step) if step < 10 else 1e38
+    )
+    trainer = start(tmp_path)
+    with pytest.raises(Diverged, match=r"diverged at step 1[12]: loss") as caught:
+        trainer.train()
+    assert caught.value.exit_code == 1
+    assert "smaller training.learning_rate" in caught.value.hint
+    run = trainer.run
+    assert run.status()["state"] == "failed"
+    assert step_of(run, "last") == 8
+    load_weights(run.checkpoint("last"), load_checkpoint(run.checkpoint("last")), build_model(CONFIG))
+    monkeypatch.undo()
+    go_on(run).train()
+    same_outcome(run, reference)
+
+
+def test_a_learning_rate_beyond_reason_is_noticed(tmp_path, no_pictures):
+    trainer = start(tmp_path, configured("training.learning_rate=1e38", "training.schedule=constant"))
+    with pytest.raises(Diverged):
+        trainer.train()
+    assert not trainer.run.has_checkpoint
+    assert trainer.run.status()["state"] == "failed"
+
+
+# ---- the best checkpoint, and the target ----
+
+
+def scripted(monkeypatch, script):
+    """Evaluations that find, one after the other, ([exact match by length], teacher-forced accuracy)."""
+    results = iter(script)
+
+    def evaluate(*_, is_trained, **__):
+        exact, forced = next(results)
+        lengths = enumerate(exact, start=1)
+        return [
+            LengthResult(length, 2, is_trained(length), share(value, 2), share(value, 2), share(forced, 2), None, None)
+            for length, value in lengths
+        ]
+
+    monkeypatch.setattr(trainer_module, "evaluate", evaluate)
+
+
+@pytest.mark.parametrize(
+    ("script", "best"),
+    [
+        ([([0.5, 0.5], 0.5), ([0.4, 0.9], 0.9), ([0.3, 0.9], 0.9)], 8),  # the worst length decides
+        ([([0.5, 0.5], 0.9), ([0.5, 0.6], 0.1), ([0.5, 0.5], 0.9)], 16),  # then the mean
+        ([([0.0, 0.0], 0.2), ([0.0, 0.0], 0.3), ([0.0, 0.0], 0.1)], 16),  # then teacher forcing
+        ([([0.5, 0.5], 0.5), ([0.5, 0.5], 0.5), ([0.4, 0.5], 0.5)], 16),  # of equals the later one
+        ([([0.1, 0.1], 0.5), ([0.2, 0.2], 0.5), ([0.3, 0.3], 0.5)], 20),
+        ([([0.5, 0.5, 0.5, 0.0], 0.5), ([0.4, 0.4, 0.4, 1.0], 0.5), ([0.1, 0.1, 0.1, 1.0], 0.5)], 8),  # 4 is untrained
+    ],
+)
+def test_the_best_checkpoint_is_that_of_the_best_evaluation(tmp_path, monkeypatch, no_pictures, script, best):
+    scripted(monkeypatch, script)
+    run = trained(tmp_path).run
+    assert step_of(run, "best") == best
+    assert step_of(run, "last") == STEPS
+    exact = script[2][0][:3]
+    assert run.status()["exact_match_worst"] == min(exact)
+    assert run.status()["exact_match_mean"] == pytest.approx(sum(exact) / len(exact))
+
+
+def test_the_best_is_remembered_when_training_goes_on(tmp_path, monkeypatch, no_pictures):
+    scripted(monkeypatch, [([0.5], 0.5), ([0.4], 0.9), ([0.3], 0.9)])
+    trainer = start(tmp_path, CONFIG, Watcher(("step", 10), send(signal.SIGINT)))
+    trainer.train()
+    go_on(trainer.run).train()
+    assert step_of(trainer.run, "best") == 8
+
+
+@pytest.mark.parametrize(
+    ("exact", "stopped"),
+    [
+        ([0.9, 0.9, 0.9], 16),
+        ([0.9, 1.0, 0.89], 20),
+        ([1.0, 1.0, 1.0, 0.0], 16),  # length 4 does not occur in training
+    ],
+)
+def test_training_stops_when_every_trained_length_is_at_the_target(tmp_path, monkeypatch, no_pictures, exact, stopped):
+    scripted(monkeypatch, [([0.0], 0.0), (exact, 0.0), ([0.0], 0.0)])
+    run = trained(tmp_path, configured("training.target=0.9")).run
+    assert step_of(run, "last") == run.status()["step"] == stopped
+    assert run.status()["state"] == "finished"
+    resumed = go_on(run, configured("training.target=0.9"))
+    resumed.train()
+    assert resumed.progress.step == stopped
+
+
+def test_without_a_target_training_goes_on(tmp_path, monkeypatch, no_pictures):
+    scripted(monkeypatch, 3 * [([1.0], 1.0)])
+    assert step_of(trained(tmp_path).run, "last") == STEPS
+
+
+# ---- every config trains to its end ----
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["model.attention.score=none"],
+        ["task.min_length=66", "task.max_length=66", "evaluation.lengths=[66]"],  # longer than any picture
+        ["task.name=duplicate", "task.max_length=60", "evaluation.lengths=[60]"],  # answers longer than any picture
+        ["task.alphabet='$_\\ é'", "model.attention.score=additive", "model.bidirectional=true"],
+        ["model.source_eos=false", "model.attention.mask_padding=false"],
+    ],
+    ids=lambda overrides: overrides[0],
+)
+def test_training_ends_whatever_is_trained(tmp_path, overrides):
+    run = trained(tmp_path, configured("training.steps=1", "training.batch_size=2", *overrides)).run
+    assert run.status()["state"] == "finished"
