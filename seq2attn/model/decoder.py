@@ -35,8 +35,8 @@ class BahdanauDecoder(nn.Module):
         self.cell = nn.GRUCell(embedding + attention.context_width, hidden)
         self.output = nn.Linear(hidden + attention.context_width, vocabulary_size)
 
-    def forward(self, tokens: Tensor, lengths: Tensor, state: Tensor, memory: Memory) -> Decoded:
-        """Teacher forcing: tokens (B, L), right-padded, lengths (B,) real ones, first state (B, D) -> L steps.
+    def forward(self, tokens: Tensor, lengths: Tensor | None, state: Tensor, memory: Memory) -> Decoded:
+        """Teacher forcing: tokens (B, L), right-padded, lengths (B,) real ones (None: all), first state (B, D).
 
         What stands past a row's end means nothing.
         """
@@ -44,13 +44,14 @@ class BahdanauDecoder(nn.Module):
             return self._forward_at_once(tokens, lengths, state, memory)
         return self.forward_by_steps(tokens, state, memory)
 
-    def _forward_at_once(self, tokens: Tensor, lengths: Tensor, state: Tensor, memory: Memory) -> Decoded:
+    def _forward_at_once(self, tokens: Tensor, lengths: Tensor | None, state: Tensor, memory: Memory) -> Decoded:
         """The same numbers as `forward_by_steps`, with all but the recurrence itself outside the loop."""
         cell, embedding = self.cell, self.embedding.embedding_dim
         token_weight, context_weight = cell.weight_ih[:, :embedding], cell.weight_ih[:, embedding:]
         gates = token_gates(tokens.t(), self.embedding, token_weight, cell.bias_ih, cell.bias_hh)  # (L, B, 3D)
         recurrent = (gates, state, cell.weight_hh, cell.bias_hh[2 * cell.hidden_size :])
-        sizes = step_sizes(lengths, tokens.size(1))
+        rows, steps = tokens.shape
+        sizes = [rows] * steps if lengths is None else step_sizes(lengths, steps)
         if isinstance(self.attention, NoAttention):
             states = gru_recurrence(*recurrent, sizes)  # (L, B, D)
             return Decoded(self.output(states.transpose(0, 1)), None)

@@ -17,7 +17,8 @@ from seq2attn.data import generator, random_strings
 from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.evaluation import LengthResult, evaluate
 from seq2attn.files import write_json
-from seq2attn.prediction import Predictor
+from seq2attn.plotting import LARGEST_SIDE
+from seq2attn.prediction import Predictor, output_bound
 from seq2attn.runs import Run
 from seq2attn.training.objective import token_accuracy, token_cross_entropy
 from seq2attn.training.recorder import Recorder
@@ -175,7 +176,9 @@ class Trainer:
         target = config.training.target
         self.progress.reached_target = target is not None and summary["exact_match_worst"] >= target
         self.recorder.evaluation(self.progress.step, results, summary)
-        self.recorder.attention(self.progress.step, self.predictor.predict(self._watched(), keep_weights=True))
+        watched = self.predictor.predict(self._watched(), keep_weights=True)
+        if any(prediction.weights for prediction in watched):
+            self.recorder.attention(self.progress.step, watched)
         self.display.evaluation(self.progress.step, results)
         rank = self._rank(trained)
         if rank >= self.progress.best:  # of equals the later one: it has trained for longer
@@ -197,7 +200,7 @@ class Trainer:
             random = generator(torch.device("cpu"), "watched", length)
             ids, _ = random_strings(random, 1, length, length, len(task.alphabet))
             texts.append(vocabulary.decode(ids[0].tolist()))
-        return [text for text in texts if len(text) <= 64]
+        return [text for text in texts if output_bound(self.predictor.task, len(text)) < LARGEST_SIDE]
 
     # ---- saving and resuming ----
 
