@@ -99,7 +99,7 @@ def test_a_string_too_long_to_be_seen_is_refused():
 
 
 def result(length, value, *, trained=True):
-    estimate = Estimate(value, value / 2, (1 + value) / 2)
+    estimate = Estimate(value, value * 0.75, (1 + value) / 2)
     return LengthResult(length, 10, trained, estimate, Estimate(1.0, 0.9, 1.0), Estimate(0.5, 0.4, 0.6), None, None)
 
 
@@ -114,7 +114,7 @@ def test_accuracy_is_drawn_at_each_length_with_its_interval():
     assert exact.get_label() == "exact match (greedy)"
     assert exact.lines[0].get_xydata().tolist() == [[3, 0.8], [5, 0.4]]
     bars = [segment.tolist() for segment in exact.lines[2][0].get_segments()]
-    np.testing.assert_allclose(bars, [[[3, 0.4], [3, 0.9]], [[5, 0.2], [5, 0.7]]])
+    np.testing.assert_allclose(bars, [[[3, 0.6], [3, 0.9]], [[5, 0.3], [5, 0.7]]])
     assert characters.lines[0].get_ydata().tolist() == [1.0, 1.0]
     assert forced.lines[0].get_ydata().tolist() == [0.5, 0.5]
     assert axes.get_title(loc="left") == "mine"
@@ -195,7 +195,7 @@ def console(width=80, *, colours=None):
 @pytest.mark.parametrize("colours", [None, "standard"])  # 16 colours cannot tell ten weights apart
 def test_without_colours_weights_are_shades(colours):
     #  0 -> ' ', then a tenth a sign: . : - = + * # % @
-    row = (0.0, 0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95, 1.0)
+    row = (0.0, 0.09, 0.11, 0.29, 0.31, 0.49, 0.51, 0.69, 0.71, 0.89, 0.91, 1.0)
     drawn = heat_map(prediction("abcdefghijk", "x", (row, row[::-1])), console(colours=colours))
     assert drawn.plain.split("\n") == [
         "    a b c d e f g h i j k $",

@@ -214,4 +214,5 @@ def _gate_factors(before: Tensor, hidden: Tensor, update: Tensor, new: Tensor) -
 
 def _alive(tensor: Tensor, sizes: Sequence[int]) -> list[Tensor]:
     """(L, B, ...) -> for each step, a view of the rows that take part: far cheaper than indexing step by step."""
-    return [step if len(step) == size else step[:size] for step, size in zip(tensor.unbind(0), sizes, strict=True)]
+    rows = tensor.size(1)
+    return [step if size == rows else step[:size] for step, size in zip(tensor.unbind(0), sizes, strict=True)]
