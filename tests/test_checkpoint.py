@@ -145,6 +145,17 @@ def test_every_bit_of_the_header_s_own_words_counts(path, whole):
             refusal(path)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(b'\\"step\\": 3', b'\\"step\\": 4'), (b'"model.decoder.', b'"model.encoder.'), (b'"F32"', b'"I32"')],
+    ids=["state", "names", "types"],
+)
+def test_a_header_that_was_altered_is_refused(path, whole, old, new):
+    assert old in whole
+    path.write_bytes(whole.replace(old, new, 1))
+    assert "damaged" in refusal(path)
+
+
 class Payload:
     def __reduce__(self):
         return (pytest.fail, ("a pickle was run",))

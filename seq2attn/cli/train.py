@@ -68,6 +68,9 @@ def train(
 
     from seq2attn.build import build_model
     from seq2attn.environment import choose_device, describe_environment
+    from seq2attn.training.allocator import keep_freed_memory
+
+    keep_freed_memory()
 
     chosen_device = choose_device(device)
     if resume is not None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2attn.model.attention import Attention, Memory, NoAttention
-from seq2attn.model.recurrence import attentive_gru_recurrence, gru_recurrence, step_sizes, token_gates
 
 
 @dataclass(frozen=True)
@@ -35,40 +33,8 @@ class BahdanauDecoder(nn.Module):
         self.cell = nn.GRUCell(embedding + attention.context_width, hidden)
         self.output = nn.Linear(hidden + attention.context_width, vocabulary_size)
 
-    def forward(self, tokens: Tensor, lengths: Tensor | None, state: Tensor, memory: Memory) -> Decoded:
-        """Teacher forcing: tokens (B, L), right-padded, lengths (B,) real ones (None: all), first state (B, D).
-
-        What stands past a row's end means nothing.
-        """
-        if tokens.device.type == "cpu":
-            return self._forward_at_once(tokens, lengths, state, memory)
-        return self.forward_by_steps(tokens, state, memory)
-
-    def _forward_at_once(self, tokens: Tensor, lengths: Tensor | None, state: Tensor, memory: Memory) -> Decoded:
-        """The same numbers as `forward_by_steps`, with all but the recurrence itself outside the loop."""
-        cell, embedding = self.cell, self.embedding.embedding_dim
-        token_weight, context_weight = cell.weight_ih[:, :embedding], cell.weight_ih[:, embedding:]
-        gates = token_gates(tokens.t(), self.embedding, token_weight, cell.bias_ih, cell.bias_hh)  # (L, B, 3D)
-        recurrent = (gates, state, cell.weight_hh, cell.bias_hh[2 * cell.hidden_size :])
-        rows, steps = tokens.shape
-        sizes = [rows] * steps if lengths is None else step_sizes(lengths, steps)
-        if isinstance(self.attention, NoAttention):
-            states = gru_recurrence(*recurrent, sizes)  # (L, B, D)
-            return Decoded(self.output(states.transpose(0, 1)), None)
-        states, weights = attentive_gru_recurrence(
-            *recurrent,
-            sizes,
-            score=self.attention.score,
-            keys=memory.keys,
-            gate_values=F.linear(memory.values, context_weight),  # (B, S, 3D)
-            excluded=_excluded(memory.valid, gates.dtype),
-        )
-        weights = weights.transpose(0, 1)  # (B, L, S)
-        features = torch.cat([states.transpose(0, 1), weights @ memory.values], dim=2)  # (B, L, D + Dv)
-        return Decoded(self.output(features), weights)
-
-    def forward_by_steps(self, tokens: Tensor, state: Tensor, memory: Memory) -> Decoded:
-        """Teacher forcing as the formulas say it: one step after another."""
+    def forward(self, tokens: Tensor, state: Tensor, memory: Memory) -> Decoded:
+        """Teacher forcing: tokens (B, L), first state (B, D) -> logits and weights of all L steps."""
         features: list[Tensor] = []
         weights: list[Tensor] = []
         for embedded in self.embedding(tokens).unbind(1):  # (B, E) each
@@ -92,10 +58,3 @@ class BahdanauDecoder(nn.Module):
         state = self.cell(torch.cat([embedded, context], dim=1), state)
         weights = None if attended.weights is None else attended.weights.squeeze(1)
         return state, torch.cat([state, context], dim=1), weights
-
-
-def _excluded(valid: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """True/False -> 0/the lowest number, to be added to scores."""
-    if valid is None:
-        return None
-    return torch.zeros(valid.shape, dtype=dtype, device=valid.device).masked_fill_(~valid, torch.finfo(dtype).min)
