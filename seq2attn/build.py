@@ -30,7 +30,13 @@ def build_model(config: Config) -> Reverser:
 def _build_reverser(config: Config) -> Reverser:
     model = config.model
     vocabulary_size = len(build_vocabulary(config))
-    encoder = Encoder(vocabulary_size, model.embedding, model.hidden, bidirectional=model.bidirectional)
+    encoder = Encoder(
+        vocabulary_size,
+        model.embedding,
+        model.hidden,
+        bidirectional=model.bidirectional,
+        reads_padding=not model.attention.mask_padding,
+    )
     decoder = catalogue.DECODERS.get(model.decoder).load()(
         vocabulary_size, model.embedding, model.hidden, build_attention(config, encoder.width)
     )

@@ -38,6 +38,11 @@ class Batch:
     alignment: Tensor
     """(B, L) ideal source position of each output position; -1 at `<eos>` and past it"""
 
+    @property
+    def decoder_lengths(self) -> Tensor:
+        """(B,) real tokens of `decoder_input`, and of `decoder_output`"""
+        return self.target_lengths + 1
+
     def rows(self, start: int, stop: int) -> Batch:
         """The batch of rows `start` to `stop`, as views."""
         return Batch(*(getattr(self, field.name)[start:stop] for field in fields(self)))
@@ -103,7 +108,7 @@ class TrainingData:
     device: torch.device
 
     def batch(self, index: int) -> Batch:
-        """Batch number `index` (from 0), padded to `max_length`."""
+        """Batch number `index` (from 0): the longest strings first, padded to `max_length`."""
         return next(self.batches(index))
 
     def batches(self, start: int = 0) -> Iterator[Batch]:
@@ -122,4 +127,6 @@ class TrainingData:
         random = generator(self.device, self.seed, "training", block)
         count = at_once * self.batch_size
         strings, lengths = random_strings(random, count, self.min_length, self.max_length, self.alphabet_size)
-        return make_batch(self.task, strings, lengths, source_eos=self.source_eos)
+        order = lengths.view(at_once, -1).argsort(dim=1, descending=True, stable=True)
+        order = (order + torch.arange(at_once, device=self.device).unsqueeze(1) * self.batch_size).flatten()
+        return make_batch(self.task, strings[order], lengths[order], source_eos=self.source_eos)

@@ -108,7 +108,7 @@ def _free_running(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
 
 def _teacher_forced(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
     """Per string (B,): share of characters right, share of characters looked up at the right place, entropy."""
-    decoded = predictor.model(batch.source, batch.source_lengths, batch.decoder_input)
+    decoded = predictor.model(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
     inside = valid_mask(batch.target_lengths, batch.decoder_output.size(1))  # (B, L)
 
     def mean(values: Tensor) -> Tensor:

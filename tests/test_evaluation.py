@@ -56,7 +56,7 @@ class FakeModel(nn.Module):
         width, answers = memory
         return self.say(answers, [state], width), state + 1
 
-    def forward(self, source, lengths, decoder_input):
+    def forward(self, source, lengths, decoder_input, decoder_lengths):
         self.forced_input.extend(decoder_input.tolist())
         answers = [self.forced(ids) for ids in self.characters(source, lengths)]
         return self.say(answers, list(range(decoder_input.size(1))), source.size(1))

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.model.attention import Attention, Memory, NoAttention
+from seq2attn.model.packing import pack_all, pack_lengths
+from seq2attn.model.recurrence import attentive_gru_recurrence, gru_recurrence, token_gates
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,33 @@ class BahdanauDecoder(nn.Module):
         self.cell = nn.GRUCell(embedding + attention.context_width, hidden)
         self.output = nn.Linear(hidden + attention.context_width, vocabulary_size)
 
-    def forward(self, tokens: Tensor, state: Tensor, memory: Memory) -> Decoded:
-        """Teacher forcing: tokens (B, L), first state (B, D) -> logits and weights of all L steps."""
+    def forward(self, tokens: Tensor, lengths: Tensor | None, state: Tensor, memory: Memory) -> Decoded:
+        """Teacher forcing: tokens (B, L), right-padded, lengths (B,) real ones (None: all), first state (B, D).
+
+        What stands past a row's end means nothing.
+        """
+        if tokens.device.type == "cpu":
+            return self._forward_at_once(tokens, lengths, state, memory)
+        return self.forward_by_steps(tokens, state, memory)
+
+    def _forward_at_once(self, tokens: Tensor, lengths: Tensor | None, state: Tensor, memory: Memory) -> Decoded:
+        """The same numbers as `forward_by_steps`, with all but the recurrence itself outside the loop."""
+        rows, steps = tokens.shape
+        packing = pack_all(rows, steps, tokens.device) if lengths is None else pack_lengths(lengths, steps)
+        cell, embedding = self.cell, self.embedding.embedding_dim
+        token_weight, context_weight = cell.weight_ih[:, :embedding], cell.weight_ih[:, embedding:]
+        gates = token_gates(packing.pack(tokens), self.embedding, token_weight, cell.bias_ih, cell.bias_hh)  # (N, 3D)
+        recurrent = (gates, state, cell.weight_hh, cell.bias_hh[2 * cell.hidden_size :], packing)
+        if isinstance(self.attention, NoAttention):
+            return Decoded(packing.unpack(self.output(gru_recurrence(*recurrent))), None)
+        states, contexts, weights = attentive_gru_recurrence(
+            *recurrent, context_weight=context_weight, score=self.attention.score, memory=memory
+        )
+        logits = self.output(torch.cat([states, contexts], dim=1))  # (N, D + Dv) -> (N, V)
+        return Decoded(packing.unpack(logits), packing.unpack(weights))
+
+    def forward_by_steps(self, tokens: Tensor, state: Tensor, memory: Memory) -> Decoded:
+        """Teacher forcing as the formulas say it: one step after another."""
         features: list[Tensor] = []
         weights: list[Tensor] = []
         for embedded in self.embedding(tokens).unbind(1):  # (B, E) each

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from seq2attn.model.packing import pack_all, pack_lengths
+from seq2attn.model.recurrence import gru_recurrence, token_gates
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -22,28 +25,51 @@ class Encoder(nn.Module):
     """Embedding and a one-layer GRU (Cho et al. 2014); `bidirectional` adds a second GRU that reads backwards.
 
     The backward GRU reads each source from its own last token, so that no state depends on padding.
+
+    reads_padding: go on reading past a source's end, as a model does whose attention does not mask padding. Otherwise the
+    states there may be zeros.
     """
 
-    def __init__(self, vocabulary_size: int, embedding: int, hidden: int, *, bidirectional: bool = False) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding: int,
+        hidden: int,
+        *,
+        bidirectional: bool = False,
+        reads_padding: bool = False,
+    ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary_size, embedding)
         self.gru = nn.GRU(embedding, hidden, batch_first=True)
         self.backward_gru = nn.GRU(embedding, hidden, batch_first=True) if bidirectional else None
+        self.reads_padding = reads_padding
         self.hidden = hidden
         self.width = 2 * hidden if bidirectional else hidden
 
     def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
         """source (B, S) ids, right-padded; lengths (B,) real tokens, at least 1."""
-        embedded = self.embedding(source)  # (B, S, E)
-        states = self.gru(embedded)[0]  # (B, S, D)
+        states = self._read(self.gru, source, lengths)  # (B, S, D)
         last = (lengths - 1).view(-1, 1, 1).expand(-1, -1, self.hidden)  # (B, 1, D)
         final = states.gather(1, last).squeeze(1)  # (B, D)
         if self.backward_gru is None:
             return Encoded(states, final)
-        flip = _flip_index(lengths, source.size(1)).unsqueeze(2)  # (B, S, 1)
-        flipped = embedded.gather(1, flip.expand_as(embedded))
-        backward = self.backward_gru(flipped)[0].gather(1, flip.expand_as(states))  # (B, S, D)
+        flip = _flip_index(lengths, source.size(1))  # (B, S)
+        flipped = self._read(self.backward_gru, source.gather(1, flip), lengths)
+        backward = flipped.gather(1, flip.unsqueeze(2).expand_as(flipped))  # (B, S, D)
         return Encoded(torch.cat([states, backward], dim=2), torch.cat([final, backward[:, 0]], dim=1))
+
+    def _read(self, gru: nn.GRU, source: Tensor, lengths: Tensor) -> Tensor:
+        """All states (B, S, D) of one GRU: on a CPU by our own recurrence, elsewhere by the device's."""
+        if source.device.type != "cpu":
+            states: Tensor = gru(self.embedding(source))[0]
+            return states
+        rows, steps = source.shape
+        packing = pack_all(rows, steps, source.device) if self.reads_padding else pack_lengths(lengths, steps)
+        weight_ih, weight_hh, bias_ih, bias_hh = gru.all_weights[0]
+        gates = token_gates(packing.pack(source), self.embedding, weight_ih, bias_ih, bias_hh)  # (N, 3D)
+        first = gates.new_zeros(rows, self.hidden)
+        return packing.unpack(gru_recurrence(gates, first, weight_hh, bias_hh[2 * self.hidden :], packing))
 
 
 def _flip_index(lengths: Tensor, width: int) -> Tensor:

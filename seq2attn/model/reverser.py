@@ -27,10 +27,16 @@ class Reverser(nn.Module):
         valid = valid_mask(lengths, source.size(1))
         return self.decoder.attention.prepare(encoded.states, valid), self.initial_state(encoded)
 
-    def forward(self, source: Tensor, lengths: Tensor, decoder_input: Tensor) -> Decoded:
-        """Teacher forcing: source (B, S), lengths (B,), decoder_input (B, L) -> logits (B, L, V), weights (B, L, S)."""
+    def forward(
+        self, source: Tensor, lengths: Tensor, decoder_input: Tensor, decoder_lengths: Tensor | None = None
+    ) -> Decoded:
+        """Teacher forcing: source (B, S), lengths (B,), decoder_input (B, L), decoder_lengths (B,), by default all L.
+
+        Returns logits (B, L, V) and weights (B, L, S); past a row's end they mean nothing. Batches whose rows come longest
+        first are computed fastest: rows that have ended take no part.
+        """
         memory, state = self.encode(source, lengths)
-        decoded: Decoded = self.decoder(decoder_input, state, memory)
+        decoded: Decoded = self.decoder(decoder_input, decoder_lengths, state, memory)
         return decoded
 
     def step(self, tokens: Tensor, state: Tensor, memory: Memory) -> tuple[Decoded, Tensor]:

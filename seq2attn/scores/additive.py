@@ -2,8 +2,10 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from seq2attn.scores.base import Score
+from seq2attn.scores.gradient import ScoreGradient
 
 
 class Additive(Score):
@@ -30,3 +32,32 @@ class Additive(Score):
         hidden = self.query_map(query).unsqueeze(2) + keys.unsqueeze(1)  # (B, L, 1, D_a) + (B, 1, S, D_a)
         scores: Tensor = self.v(torch.tanh(hidden)).squeeze(-1)  # (B, L, S, 1) -> (B, L, S)
         return scores
+
+    def gradient(self, keys: Tensor) -> ScoreGradient:
+        return AdditiveGradient(self, keys)
+
+
+class AdditiveGradient(ScoreGradient):
+    """The hidden layer of one step at a time: (B, S, D_a) is computed again, (B, L, S, D_a) never stored."""
+
+    def __init__(self, score: Additive, keys: Tensor) -> None:
+        self.query_map, self.v = score.query_map, score.v.weight
+        self.keys = keys
+        self.grad_keys = torch.zeros_like(keys)
+        self.grad_v = torch.zeros_like(self.v)  # (1, D_a)
+        self.grad_queries: list[Tensor] = []  # of W_s s, last step first
+
+    def step(self, query: Tensor, grad_scores: Tensor) -> Tensor:
+        rows = len(query)
+        hidden = torch.tanh(self.query_map(query) + self.keys[:rows])  # (b, 1, D_a) + (b, S, D_a)
+        self.grad_v += grad_scores.reshape(1, -1) @ hidden.flatten(0, 1)
+        grad_hidden = grad_scores.mT * self.v  # (b, S, 1) * (1, D_a)
+        grad_hidden = torch.ops.aten.tanh_backward(grad_hidden, hidden)
+        self.grad_keys[:rows] += grad_hidden
+        self.grad_queries.append(grad_hidden.sum(dim=1))  # (b, D_a)
+        return (self.grad_queries[-1] @ self.query_map.weight).unsqueeze(1)
+
+    def finish(self, queries: Tensor, grad_scores: Tensor) -> list[Tensor | None]:
+        grad_queries = pad_sequence(self.grad_queries[::-1], batch_first=True)  # (L, B, D_a)
+        grad_query_map = grad_queries.flatten(0, 1).t() @ queries.transpose(0, 1).flatten(0, 1)
+        return [self.grad_keys, grad_query_map, None, self.grad_v]

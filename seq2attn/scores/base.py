@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from seq2attn import catalogue
 from seq2attn.errors import Seq2AttnError
 from seq2attn.registry import Option, ScoreEntry
+from seq2attn.scores.gradient import ScoreGradient
 
 
 class Score(nn.Module):
@@ -36,6 +37,10 @@ class Score(nn.Module):
     @abstractmethod
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """query (B, L, query_width), keys (B, S, ...) from `project` -> scores (B, L, S)."""
+
+    def gradient(self, keys: Tensor) -> ScoreGradient:
+        """How a recurrence differentiates the score on these projected keys; autograd, unless there is a faster way."""
+        return ScoreGradient(self, keys)
 
 
 ScoreType = TypeVar("ScoreType", bound=type[Score])

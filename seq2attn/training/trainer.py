@@ -132,7 +132,7 @@ class Trainer:
     def _optimise(self, batch: Any, rate: float) -> tuple[Tensor, Tensor, Tensor]:
         """One step of Adam on one batch -> logits (B, L, V), loss, gradient norm before clipping."""
         self.model.train()
-        decoded = self.model(batch.source, batch.source_lengths, batch.decoder_input)
+        decoded = self.model(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
         loss = token_cross_entropy(decoded.logits, batch)
         self.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]

@@ -1,0 +1,50 @@
+"""Gradients of a score for a recurrence whose queries come one after another.
+
+The backward pass of a recurrence asks for the query's gradient step by step, and for all the rest once at the end. A score
+gets one of these from `Score.gradient`; the one here serves any score, by autograd.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from seq2attn.scores.base import Score
+
+
+class ScoreGradient:
+    """Works for every score: each step is computed again and differentiated by autograd."""
+
+    def __init__(self, score: Score, keys: Tensor) -> None:
+        self.score = score
+        self.keys = keys
+        self.parameters = list(score.parameters())
+        self.grad_keys = torch.zeros_like(keys)
+        self.grad_parameters = {parameter: torch.zeros_like(parameter) for parameter in self.parameters}
+
+    def step(self, query: Tensor, grad_scores: Tensor) -> Tensor:
+        """query (b, 1, query_width), grad_scores (b, 1, S) -> the query's gradient, of the query's shape.
+
+        Steps come last to first, for the first b rows of the batch.
+        """
+        with torch.enable_grad():
+            query = query.detach().requires_grad_()
+            keys = self.keys[: len(query)].detach().requires_grad_()
+            parameters = [parameter for parameter in self.parameters if parameter.requires_grad]
+            scores = self.score(query, keys)
+            grad_query, grad_keys, *rest = torch.autograd.grad(
+                scores, [query, keys, *parameters], grad_scores, allow_unused=True, materialize_grads=True
+            )
+        self.grad_keys[: len(query)] += grad_keys
+        for parameter, gradient in zip(parameters, rest, strict=True):
+            self.grad_parameters[parameter] += gradient
+        return grad_query
+
+    def finish(self, queries: Tensor, grad_scores: Tensor) -> list[Tensor | None]:
+        """After the last step, queries (B, L, query_width) and grad_scores (B, L, S) of all steps -> the gradients of the
+        keys and of each parameter, in order; None for one that only `project` uses.
+        """
+        return [self.grad_keys, *self.grad_parameters.values()]
