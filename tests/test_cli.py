@@ -25,7 +25,7 @@ CONSOLE_SCRIPT = Path(sys.executable).parent / "seq2attn"
 TINY = """\
 task: {alphabet: ab, max_length: 2}
 model: {hidden: 16, embedding: 4}
-training: {steps: 150, batch_size: 16, learning_rate: 0.03, evaluate_every: 150, validation_samples: 10}
+training: {steps: 80, batch_size: 16, learning_rate: 0.03, evaluate_every: 80, validation_samples: 10}
 evaluation: {samples: 10}
 """
 
@@ -166,7 +166,7 @@ def test_an_interrupted_run_is_resumed_to_the_same_end(work, monkeypatch):
     assert "stopped by SIGINT after step 20" in done.err
     assert "seq2attn train --resume tiny-002" in done.err
     assert rows(works("runs", "--limit", "1")) == [
-        {**rows(works("runs"))[0], "run": "tiny-002", "state": "interrupted", "step": "20/150"}
+        {**rows(works("runs"))[0], "run": "tiny-002", "state": "interrupted", "step": "20/80"}
     ]
     assert works("train", "--resume", "tiny-002") == "runs/tiny-002\n"
     ends = [
@@ -180,7 +180,7 @@ def test_resuming_a_finished_run_says_so_and_changes_nothing(work):
     before = {path: path.read_bytes() for path in (work / "runs" / "tiny-001").rglob("*") if path.is_file()}
     done = seq2attn("train", "--resume", "tiny-001")
     assert (done.code, done.out) == (0, "runs/tiny-001\n")
-    assert "is finished: 150 of 150 steps" in done.err
+    assert "is finished: 80 of 80 steps" in done.err
     assert {path: path.read_bytes() for path in (work / "runs" / "tiny-001").rglob("*") if path.is_file()} == before
 
 
@@ -340,21 +340,21 @@ def test_predict_shows_people_the_right_answer_where_the_model_s_is_wrong():
 def test_runs_are_listed_the_newest_first():
     first, second = rows(works("runs"))
     assert (first["run"], first["state"], first["step"], first["seed"]) == ("second", "finished", "1/1", "2")
-    assert (second["run"], second["state"], second["step"], second["seed"]) == ("tiny-001", "finished", "150/150", "1")
+    assert (second["run"], second["state"], second["step"], second["seed"]) == ("tiny-001", "finished", "80/80", "1")
     assert (second["task"], second["score"], second["exact match, worst"]) == ("reverse", "scaled", "1.000")
 
 
 def test_runs_in_json_and_at_most_so_many():
     records = json.loads(works("runs", "--json"))
     assert [record["run"] for record in records] == ["second", "tiny-001"]
-    assert (records[1]["step"], records[1]["steps"], records[1]["exact_match_worst"]) == (150, 150, 1.0)
+    assert (records[1]["step"], records[1]["steps"], records[1]["exact_match_worst"]) == (80, 80, 1.0)
     assert [record["run"] for record in json.loads(works("runs", "--json", "-n", "1"))] == ["second"]
     assert json.loads(works("runs", "--json", "--runs-dir", "elsewhere")) == []
 
 
 def test_runs_are_shown_to_people():
     out = works("runs", terminal=True)
-    assert "tiny-001" in out and "150/150" in out
+    assert "tiny-001" in out and "80/80" in out
 
 
 def test_inspect_prints_the_whole_config_as_yaml_that_is_one(work):

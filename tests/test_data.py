@@ -106,6 +106,14 @@ def test_a_batch_is_a_pure_function_of_seed_and_number():
     assert same(training_data(seed=4).batch(17), expected)
 
 
+@pytest.mark.parametrize(("batch_size", "start"), [(16, 254), (1500, 1), (5000, 0)])
+def test_the_stream_is_the_batches_in_order(batch_size, start):
+    data = training_data(batch_size=batch_size)
+    for index, batch in zip(range(start, start + 4), data.batches(start), strict=False):
+        assert batch.source.shape == (batch_size, 6)
+        assert same(batch, data.batch(index))
+
+
 def test_other_seeds_and_numbers_give_other_batches():
     seen = {
         tuple(map(tuple, strings(training_data(seed=seed).batch(index)))) for seed in range(6) for index in range(6)

@@ -6,6 +6,7 @@ import random
 import shutil
 import signal
 import threading
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -23,6 +24,7 @@ from seq2attn.statistics import share
 from seq2attn.training import trainer as trainer_module
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
+from seq2attn.training.signals import StopRequest
 from seq2attn.training.trainer import Diverged, Trainer
 
 CPU = torch.device("cpu")
@@ -182,9 +184,11 @@ def test_tensorboard_and_metrics_tell_the_same_numbers(reference):
             if "loss" in line and name != "step":
                 assert dict(found[f"train/{name}"])[line["step"]] == pytest.approx(value, rel=1e-6)
         for result in line.get("evaluation", ()):
-            at = dict(found[f"exact_match/{result['length']:03d}"])
-            assert at[line["step"]] == pytest.approx(result["exact_match"]["value"], rel=1e-6)
-            assert 0 <= result["entropy"] <= math.log(result["length"] + 1) + 1e-6  # <eos> is a column too
+            shares = {kind: result[kind]["value"] for kind in ("exact_match", "teacher_forced", "alignment")}
+            for kind, value in {**shares, "attention_entropy": result["entropy"]}.items():
+                at = dict(found[f"{kind}/{result['length']:03d}"])
+                assert at[line["step"]] == pytest.approx(value, rel=1e-6)
+            assert 0 < result["entropy"] <= math.log(result["length"] + 1) + 1e-6  # <eos> is a column too
 
 
 def test_attention_is_kept_as_a_picture(reference):
@@ -325,6 +329,8 @@ def test_a_run_stopped_many_times_ends_the_same(reference, tmp_path, small_pictu
         assert go_on(trainer.run, CONFIG, Watcher(("step", stop), send(signal.SIGTERM))).train() == signal.SIGTERM
     go_on(trainer.run).train()
     same_outcome(trainer.run, reference)
+    events_files = [file.read_bytes() for file in trainer.run.path.glob("events.out.*")]
+    assert [b"_hparams_/experiment" in file for file in events_files].count(True) == 1
 
 
 def crash(run, folder):
@@ -370,6 +376,17 @@ def test_a_signal_stops_after_the_step_and_handlers_are_put_back(tmp_path, no_pi
     assert watcher.steps == [1, 2, 3, 4, 5]
     assert step_of(trainer.run, "last") == 5
     assert [signal.getsignal(other) for other in numbers] == before
+
+
+def test_a_run_stopped_before_its_first_step_can_be_resumed(reference, tmp_path, monkeypatch, no_pictures):
+    monkeypatch.setattr(trainer_module, "stop_on_signals", lambda: nullcontext(StopRequest(signal.SIGINT)))
+    trainer = start(tmp_path)
+    assert trainer.train() == signal.SIGINT
+    assert trainer.progress.step == 0
+    monkeypatch.undo()
+    monkeypatch.setattr(Recorder, "attention", lambda *_: None)
+    go_on(trainer.run).train()
+    assert bits(trainer.run) == bits(reference)
 
 
 def test_a_second_signal_acts_at_once(tmp_path, no_pictures):
@@ -525,7 +542,7 @@ def test_without_a_target_training_goes_on(tmp_path, monkeypatch, no_pictures):
     [
         ["model.attention.score=none"],
         ["task.min_length=66", "task.max_length=66", "evaluation.lengths=[66]"],  # longer than any picture
-        ["task.name=duplicate", "task.max_length=60", "evaluation.lengths=[60]"],  # answers longer than any picture
+        ["task.name=duplicate", "task.max_length=50", "evaluation.lengths=[50]"],  # answers longer than any picture
         ["task.alphabet='$_\\ é'", "model.attention.score=additive", "model.bidirectional=true"],
         ["model.source_eos=false", "model.attention.mask_padding=false"],
     ],

@@ -58,6 +58,12 @@ def _model_problems(config: Config) -> list[Problem]:
             "use bridge, or set model.bidirectional to false"
         )
         problems.append(Problem("model.initial_state", message, rests_on=("model.bidirectional",)))
+    if score.name == "none" and model.bidirectional:
+        message = (
+            "with attention score 'none' nothing would use the forward direction (the bridge reads the backward one); "
+            "set model.bidirectional to false, or choose another score"
+        )
+        problems.append(Problem("model.bidirectional", message, rests_on=(_SCORE,)))
     if score.name == "none" and model.initial_state == "zeros":
         message = (
             "'zeros' with attention score 'none' leaves the decoder no way to see the source; "

@@ -35,6 +35,8 @@ class ScoreGradient:
             keys = self.keys[: len(query)].detach().requires_grad_()
             parameters = [parameter for parameter in self.parameters if parameter.requires_grad]
             scores = self.score(query, keys)
+            if not scores.requires_grad:  # a score that looks at neither
+                return torch.zeros_like(query)
             grad_query, grad_keys, *rest = torch.autograd.grad(
                 scores, [query, keys, *parameters], grad_scores, allow_unused=True, materialize_grads=True
             )

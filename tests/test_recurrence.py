@@ -1,0 +1,137 @@
+"""The fast path of training against the formulas, step by step."""
+
+import pytest
+import torch
+from torch.nn import GRU
+
+from seq2attn.build import build_model, build_training_data
+from seq2attn.catalogue import SCORES
+from seq2attn.config import check_config
+from seq2attn.model.encoder import Encoder
+from seq2attn.model.packing import pack_all, pack_lengths
+from seq2attn.model.recurrence import gru_recurrence, token_gates
+from seq2attn.scores.gradient import ScoreGradient
+from seq2attn.training.objective import token_cross_entropy
+
+CPU = torch.device("cpu")
+
+
+def by_the_formulas(model, batch, monkeypatch):
+    """torch's own GRU for the encoder, one step after another for the decoder, all by autograd."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Encoder, "_read", lambda encoder, gru, source, lengths: gru(encoder.embedding(source))[0])
+        memory, state = model.encode(batch.source, batch.source_lengths)
+        return model.decoder.forward_by_steps(batch.decoder_input, state, memory)
+
+
+def at_once(model, batch, monkeypatch):
+    return model(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
+
+
+def loss_and_gradients(forward, model, batch, monkeypatch):
+    """A loss that uses logits and weights, and the gradient of every parameter."""
+    model.zero_grad()
+    decoded = forward(model, batch, monkeypatch)
+    loss = token_cross_entropy(decoded.logits, batch)
+    if decoded.weights is not None:
+        real = torch.arange(decoded.weights.size(1)) < batch.decoder_lengths.unsqueeze(1)
+        loss = loss + (decoded.weights.square().sum(dim=2) * real).sum()
+    loss.backward()
+    return loss.detach(), {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+def make(score, task="duplicate", *, bidirectional=False, mask_padding=True, dtype=torch.float64, batch_size=5):
+    config = check_config(
+        {
+            "task": {"name": task, "alphabet": "abcdef", "max_length": 4},
+            "model": {
+                "hidden": 5,
+                "embedding": 3,
+                "bidirectional": bidirectional,
+                "attention": {"score": score, "mask_padding": mask_padding},
+            },
+            "training": {"batch_size": batch_size},
+        }
+    )
+    return build_model(config).to(dtype), build_training_data(config, CPU).batch(0)
+
+
+def assert_equal_to_the_formulas(model, batch, monkeypatch, tolerance):
+    loss, gradients = loss_and_gradients(at_once, model, batch, monkeypatch)
+    expected_loss, expected = loss_and_gradients(by_the_formulas, model, batch, monkeypatch)
+    assert abs(loss - expected_loss) <= tolerance * abs(expected_loss)
+    for name, gradient in expected.items():
+        assert (gradients[name] - gradient).norm() <= tolerance * gradient.norm(), name
+        assert gradient.norm() > 0, name
+
+
+@pytest.mark.parametrize("score", SCORES.names())
+@pytest.mark.parametrize("mask_padding", [True, False])
+def test_losses_and_gradients_equal_the_formulas(score, mask_padding, monkeypatch):
+    model, batch = make(score, mask_padding=mask_padding)
+    assert len(batch.source_lengths.unique()) > 1
+    assert_equal_to_the_formulas(model, batch, monkeypatch, 1e-10)
+
+
+@pytest.mark.parametrize("score", ["general", "scaled_general", "additive"])
+def test_the_same_with_a_bidirectional_encoder(score, monkeypatch):
+    assert_equal_to_the_formulas(*make(score, bidirectional=True), monkeypatch, 1e-10)
+
+
+@pytest.mark.parametrize("score", SCORES.names())
+def test_the_same_in_single_precision(score, monkeypatch):
+    assert_equal_to_the_formulas(*make(score, dtype=torch.float32), monkeypatch, 1e-5)
+
+
+@pytest.mark.parametrize("score", ["dot", "general", "additive"])
+def test_the_same_by_the_gradient_that_serves_any_score(score, monkeypatch):
+    model, batch = make(score)
+    monkeypatch.setattr(type(model.decoder.attention.score), "gradient", lambda score, keys: ScoreGradient(score, keys))
+    assert_equal_to_the_formulas(model, batch, monkeypatch, 1e-10)
+
+
+def test_the_same_for_rows_in_any_order(monkeypatch):
+    model, batch = make("additive", "reverse")
+    order = torch.tensor([3, 0, 4, 1, 2])
+    shuffled = type(batch)(*(getattr(batch, name)[order] for name in batch.__dataclass_fields__))
+    assert not torch.equal(shuffled.source_lengths, shuffled.source_lengths.sort(descending=True).values)
+    assert_equal_to_the_formulas(model, shuffled, monkeypatch, 1e-10)
+
+
+def test_the_same_for_a_vocabulary_larger_than_the_batch(monkeypatch):
+    model, batch = make("dot", "reverse", batch_size=1)
+    assert batch.decoder_input.numel() < model.decoder.embedding.num_embeddings
+    assert_equal_to_the_formulas(model, batch, monkeypatch, 1e-10)
+
+
+def test_a_gru_equals_torchs_own():
+    torch.manual_seed(0)
+    gru, inputs = GRU(3, 4, batch_first=True).double(), torch.randn(2, 5, 3, dtype=torch.float64)
+    weight_ih, weight_hh, bias_ih, bias_hh = gru.all_weights[0]
+    packing = pack_all(2, 5, CPU)
+    embedding = torch.nn.Embedding.from_pretrained(inputs.flatten(0, 1))
+    gates = token_gates(packing.pack(torch.arange(10).view(2, 5)), embedding, weight_ih, bias_ih, bias_hh)
+    states = gru_recurrence(gates, torch.zeros(2, 4, dtype=torch.float64), weight_hh, bias_hh[8:], packing)
+    torch.testing.assert_close(packing.unpack(states), gru(inputs)[0])
+
+
+def test_gradients_of_a_gru_against_finite_differences():
+    torch.manual_seed(0)
+    packing = pack_lengths(torch.tensor([3, 1]), 3)
+    shapes = [(4, 6), (2, 2), (6, 2), (2,)]
+    inputs = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    assert torch.autograd.gradcheck(lambda *tensors: gru_recurrence(*tensors, packing), inputs)
+
+
+def test_packing_by_hand():
+    packing = pack_lengths(torch.tensor([3, 1]), 4)
+    assert packing.sizes == [2, 1, 1, 0]
+    padded = torch.tensor([[10, 11, 12, 13], [20, 21, 22, 23]])
+    assert packing.pack(padded).tolist() == [10, 20, 11, 12]
+    assert packing.unpack(packing.pack(padded)).tolist() == [[10, 11, 12, 0], [20, 0, 0, 0]]
+
+
+def test_packing_takes_all_positions_of_rows_that_do_not_come_longest_first():
+    packing = pack_lengths(torch.tensor([1, 3]), 3)
+    assert packing.sizes == [2, 2, 2]
+    assert packing.pack(torch.tensor([[1, 2, 3], [4, 5, 6]])).tolist() == [1, 4, 2, 5, 3, 6]
