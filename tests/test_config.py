@@ -196,6 +196,11 @@ COMBINATIONS = [
         "'last' needs encoder and decoder states of equal width",
     ),
     (
+        {"model": {"attention": {"score": "none"}, "bidirectional": True}},
+        "model.bidirectional",
+        "with attention score 'none' nothing would use the forward direction",
+    ),
+    (
         {"model": {"attention": {"score": "none"}, "initial_state": "zeros"}},
         "model.initial_state",
         "'zeros' with attention score 'none' leaves the decoder no way to see the source",
@@ -400,6 +405,10 @@ def test_an_override_lies_over_the_file(overrides, key, expected):
     values = {"seed": 1, "model": {"hidden": 64}}
     assert at(check_config(values, overrides), key) == expected
     assert values == {"seed": 1, "model": {"hidden": 64}}
+
+
+def test_an_override_fills_a_section_that_the_file_leaves_empty():
+    assert check_config({"model": None}, ["model.hidden=5"]).model.hidden == 5
 
 
 def test_an_override_leaves_the_keys_beside_it():

@@ -227,12 +227,22 @@ def test_a_plugin_s_score_and_options_are_checked_in_a_config(plugin):
     assert {problem.path.removeprefix("model.attention."): problem.message for problem in caught.value.problems} == {
         "score": "'distance' needs queries and keys of equal width, but a bidirectional encoder's keys are 2 x 96 wide "
         "and the decoder's queries 96; use general or additive, or set model.bidirectional to false",
-        "options.factor": "expected a finite number above 0, found 'x' (a float)",
+        "options.factor": "expected a finite number, found 'x' (a float)",
         "options.name": "expected text, found 3 (a str)",
-        "options.rows": "expected a whole number above 0, found None (a int)",
+        "options.rows": "expected a whole number, found None (a int)",
         "options.on": "expected true or false, found 1 (a bool)",
         "options.other": "unknown option of score 'distance'; allowed: factor, name, rows, on",
     }
+
+
+@pytest.mark.parametrize("factor", [-1.0, 0, 2])
+def test_a_plugin_s_number_may_be_any_finite_one(plugin, factor):
+    plugin(DISTANCE)
+    values = {"model": {"attention": {"score": "distance", "options": {"factor": factor, "rows": -3}}}}
+    assert check_config(values).model.attention.options == {"factor": factor, "rows": -3}
+    values["model"]["attention"]["options"] = {"factor": float("-inf")}
+    with pytest.raises(ConfigError, match="expected a finite number, found -inf"):
+        check_config(values)
 
 
 def test_the_example_in_the_scores_docstring_is_a_plugin(plugin):

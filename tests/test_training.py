@@ -366,25 +366,26 @@ def test_a_finished_run_stays_as_it_is(reference, tmp_path):
     same_outcome(copy, reference)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_stops_after_the_step_and_handlers_are_put_back(tmp_path, no_pictures, number):
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.getsignal(other) for other in numbers]
+    before = [signal.getsignal(other) for other in SIGNALS]
     watcher = Watcher(("step", 5), send(number))
     trainer = start(tmp_path, CONFIG, watcher)
     assert trainer.train() == number
     assert watcher.steps == [1, 2, 3, 4, 5]
     assert step_of(trainer.run, "last") == 5
-    assert [signal.getsignal(other) for other in numbers] == before
+    assert [signal.getsignal(other) for other in SIGNALS] == before
 
 
 def test_a_run_stopped_before_its_first_step_can_be_resumed(reference, tmp_path, monkeypatch, no_pictures):
-    monkeypatch.setattr(trainer_module, "stop_on_signals", lambda: nullcontext(StopRequest(signal.SIGINT)))
-    trainer = start(tmp_path)
-    assert trainer.train() == signal.SIGINT
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer_module, "stop_on_signals", lambda: nullcontext(StopRequest(signal.SIGINT)))
+        trainer = start(tmp_path)
+        assert trainer.train() == signal.SIGINT
     assert trainer.progress.step == 0
-    monkeypatch.undo()
-    monkeypatch.setattr(Recorder, "attention", lambda *_: None)
     go_on(trainer.run).train()
     assert bits(trainer.run) == bits(reference)
 
@@ -397,6 +398,15 @@ def test_a_second_signal_acts_at_once(tmp_path, no_pictures):
         trainer.train()
     assert signal.getsignal(signal.SIGINT) is before
     assert step_of(trainer.run, "last") == 8
+
+
+def test_without_a_signal_handlers_are_put_back_too(tmp_path, no_pictures):
+    before = [signal.getsignal(other) for other in SIGNALS]
+    during = []
+    watcher = Watcher("step", lambda: during.append([signal.getsignal(other) for other in SIGNALS]))
+    trained(tmp_path, configured("training.steps=1"), watcher)
+    assert [signal.getsignal(other) for other in SIGNALS] == before
+    assert all(ours is not theirs for ours, theirs in zip(during[0], before, strict=True))
 
 
 def test_a_signal_in_the_last_evaluation_finds_a_finished_run(tmp_path, no_pictures):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _SCORE = "model.attention.score"
 _OPTIONS = "model.attention.options"
-_EXPECTED = {bool: "true or false", int: "a whole number above 0", float: "a finite number above 0", str: "text"}
+_EXPECTED = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text"}
 
 
 def combination_problems(config: Config) -> list[Problem]:
@@ -91,19 +91,22 @@ def _option_problem(score: ScoreEntry, name: str, value: object) -> Problem | No
         guess = did_you_mean(name, score.options)
         return Problem(path, f"unknown option of score {score.name!r}; {guess}allowed: {allowed}", rests_on=(_SCORE,))
     if not _fits(option, value):
-        null = " or null" if option.default is None else ""
-        message = f"expected {_EXPECTED[option.type]}{null}, found {shown(value)} ({option.meaning})"
+        expected = _EXPECTED[option.type]
+        if option.default is None:
+            expected += " above 0 or null" if option.type in (int, float) else " or null"
+        message = f"expected {expected}, found {shown(value)} ({option.meaning})"
         return Problem(path, message, rests_on=(_SCORE,))
     return None
 
 
 def _fits(option: Option, value: object) -> bool:
+    """Built-in options, whose default is null, are sizes and so above 0; a plug-in's may be any finite number."""
     if value is None:
         return option.default is None
     if option.type is bool or isinstance(value, bool):
         return option.type is bool and isinstance(value, bool)
-    if option.type is float:
-        return isinstance(value, int | float) and 0 < value < math.inf
-    if option.type is int:
-        return isinstance(value, int) and value > 0
-    return isinstance(value, option.type)
+    if option.type is str:
+        return isinstance(value, str)
+    if not isinstance(value, int if option.type is int else int | float):
+        return False
+    return (0 if option.default is None else -math.inf) < value < math.inf
