@@ -108,6 +108,7 @@ def build_training_data(config: Config, device: torch.device) -> TrainingData:
         max_length=config.task.max_length,
         source_eos=config.model.source_eos,
         batch_size=config.training.batch_size,
+        word_dropout=config.training.word_dropout,
         seed=config.seed,
         device=device,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -96,7 +96,11 @@ def encode_strings(vocabulary: Vocabulary, texts: Sequence[str], device: torch.d
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The stream of training batches of one seed."""
+    """The stream of training batches of one seed.
+
+    word_dropout: the share of the decoder's input characters that are blanked out (`<pad>`), so that the decoder has to know
+    where it is rather than what it wrote last (Bowman et al. 2016, section 3.2).
+    """
 
     task: Task
     alphabet_size: int
@@ -106,6 +110,8 @@ class TrainingData:
     batch_size: int
     seed: int
     device: torch.device
+    word_dropout: float = 0.0
+    """share of the decoder's input characters that are blanked out"""
 
     def batch(self, index: int) -> Batch:
         """Batch number `index` (from 0): the longest strings first, padded to `max_length`."""
@@ -129,4 +135,9 @@ class TrainingData:
         strings, lengths = random_strings(random, count, self.min_length, self.max_length, self.alphabet_size)
         order = lengths.view(at_once, -1).argsort(dim=1, descending=True, stable=True)
         order = (order + torch.arange(at_once, device=self.device).unsqueeze(1) * self.batch_size).flatten()
-        return make_batch(self.task, strings[order], lengths[order], source_eos=self.source_eos)
+        batch = make_batch(self.task, strings[order], lengths[order], source_eos=self.source_eos)
+        if self.word_dropout == 0:
+            return batch
+        blank = torch.rand(batch.decoder_input.shape, generator=random, device=self.device) < self.word_dropout
+        blank &= batch.decoder_input != SOS
+        return replace(batch, decoder_input=batch.decoder_input.masked_fill(blank, PAD))

@@ -1,5 +1,6 @@
 import itertools
 import math
+import math
 from collections import Counter
 
 import pytest
@@ -167,3 +168,23 @@ def test_neighbouring_characters_and_neighbouring_batches_are_independent():
 def test_unseen_characters_are_an_error_that_names_them():
     with pytest.raises(Seq2AttnError, match=r"'1', 'É'"):
         Vocabulary(LETTERS).encode("caf1É")
+
+
+def test_batches_come_longest_strings_first():
+    for index in range(5):
+        lengths = training_data().batch(index).source_lengths.tolist()
+        assert lengths == sorted(lengths, reverse=True)
+
+
+def test_word_dropout_blanks_a_share_of_the_decoders_input_and_nothing_else():
+    plain, dropped = training_data(batch_size=512), training_data(batch_size=512, word_dropout=0.25)
+    one, other = plain.batch(3), dropped.batch(3)
+    for name in set(FIELDS) - {"decoder_input"}:
+        assert torch.equal(getattr(one, name), getattr(other, name))
+    characters = one.decoder_input > 2
+    blanked = characters & (other.decoder_input == 0)
+    assert torch.equal(other.decoder_input, one.decoder_input.masked_fill(blanked, 0))
+    count = int(characters.sum())
+    assert abs(int(blanked.sum()) - 0.25 * count) < 4 * math.sqrt(count * 0.25 * 0.75)
+    assert (other.decoder_input[:, 0] == 1).all()  # <sos> stays
+    assert same(other, dropped.batch(3))

@@ -114,6 +114,8 @@ class TrainingConfig(_Section):
     """optimiser steps"""
     batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 64
     """B, strings a step"""
+    word_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """share of the decoder's input characters that are blanked out in training"""
     learning_rate: Annotated[float, Field(gt=0)] = 3e-3
     """Adam's, at its highest"""
     clip_norm: Annotated[float, Field(gt=0)] | None = 1.0
