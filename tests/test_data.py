@@ -1,6 +1,5 @@
 import itertools
 import math
-import math
 from collections import Counter
 
 import pytest
@@ -22,7 +21,14 @@ ANSWERS = {  # task -> the answer to a list, and where each of its items comes f
 
 
 def training_data(
-    task="reverse", alphabet=LETTERS, min_length=2, max_length=6, source_eos=False, batch_size=16, seed=1
+    task="reverse",
+    alphabet=LETTERS,
+    min_length=2,
+    max_length=6,
+    source_eos=False,
+    batch_size=16,
+    seed=1,
+    word_dropout=0.0,
 ):
     return TrainingData(
         task=TASKS.get(task).load()(),
@@ -33,6 +39,7 @@ def training_data(
         batch_size=batch_size,
         seed=seed,
         device=torch.device("cpu"),
+        word_dropout=word_dropout,
     )
 
 

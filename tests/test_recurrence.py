@@ -86,7 +86,7 @@ def test_the_same_in_single_precision(score, monkeypatch):
 @pytest.mark.parametrize("score", ["dot", "general", "additive"])
 def test_the_same_by_the_gradient_that_serves_any_score(score, monkeypatch):
     model, batch = make(score)
-    monkeypatch.setattr(type(model.decoder.attention.score), "gradient", lambda score, keys: ScoreGradient(score, keys))
+    monkeypatch.setattr(type(model.decoder.attention.score), "gradient", lambda score, keys: ScoreGradient(score, keys))  # noqa: PLW0108
     assert_equal_to_the_formulas(model, batch, monkeypatch, 1e-10)
 
 
