@@ -493,7 +493,7 @@ def test_a_run_whose_score_is_not_loaded_says_what_is_missing(work, command):
 
 def test_the_package_runs_as_a_module():
     command = [sys.executable, "-m", "seq2attn", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == f"seq2attn {__version__}\n"
 
 
@@ -510,16 +510,16 @@ def complete(words, position):
         "COMP_WORDS": words,
         "COMP_CWORD": str(position),
     }
-    done = subprocess.run([CONSOLE_SCRIPT], env=environment, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([CONSOLE_SCRIPT], env=environment, capture_output=True, text=True, timeout=300, check=True)
     return done.stdout.split()
 
 
 def test_a_shell_is_given_its_completion():
     environment = {**os.environ, "_SEQ2ATTN_COMPLETE": "source_bash"}
-    done = subprocess.run([CONSOLE_SCRIPT], env=environment, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([CONSOLE_SCRIPT], env=environment, capture_output=True, text=True, timeout=300, check=True)
     assert "complete -o default -F" in done.stdout
     assert "_SEQ2ATTN_COMPLETE=complete_bash" in done.stdout
-    assert subprocess.run(["bash", "-n"], input=done.stdout, text=True, timeout=60, check=False).returncode == 0
+    assert subprocess.run(["bash", "-n"], input=done.stdout, text=True, timeout=300, check=False).returncode == 0
 
 
 def test_commands_and_runs_are_completed():

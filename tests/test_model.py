@@ -14,6 +14,7 @@ ALPHABET = "abcde"
 D = 5
 VOCABULARY = Vocabulary(ALPHABET)
 TEXTS = ["cab", "e", "badec"]
+LONGEST_FIRST = ["badec", "cab", "e"]
 
 
 def is_allowed(score, initial_state, bidirectional):
@@ -199,24 +200,25 @@ def test_the_whole_model_by_hand(score, initial_state, bidirectional):
 @every_combination
 def test_nothing_depends_on_padding_or_on_the_other_strings(score, initial_state, bidirectional, source_eos):
     model = make_model(score, initial_state, bidirectional)
-    source, lengths = read(TEXTS, source_eos, padding=2)
     tokens = given(3, 6)
-    together = model(source, lengths, tokens)
-    garbage = source.clone()
-    for row, length in enumerate(lengths):
-        garbage[row, length:] = 4
-    with_garbage = model(garbage, lengths, tokens)
-    for row, text in enumerate(TEXTS):
-        alone = model(*read([text], source_eos), tokens[row : row + 1])
-        length = int(lengths[row])
-        for batch in (together, with_garbage):
-            close(batch.logits[row], alone.logits[0])
-            if score == "none":
-                assert batch.weights is None and alone.weights is None
-            else:
-                close(batch.weights[row, :, :length], alone.weights[0])
-                assert (batch.weights[row, :, length:] == 0).all()
-                close(batch.weights[row].sum(dim=1), torch.ones(6, dtype=torch.float64))
+    for texts in (TEXTS, LONGEST_FIRST):
+        source, lengths = read(texts, source_eos, padding=2)
+        together = model(source, lengths, tokens)
+        garbage = source.clone()
+        for row, length in enumerate(lengths):
+            garbage[row, length:] = 4
+        with_garbage = model(garbage, lengths, tokens)
+        for row, text in enumerate(texts):
+            alone = model(*read([text], source_eos), tokens[row : row + 1])
+            length = int(lengths[row])
+            for batch in (together, with_garbage):
+                close(batch.logits[row], alone.logits[0])
+                if score == "none":
+                    assert batch.weights is None and alone.weights is None
+                else:
+                    close(batch.weights[row, :, :length], alone.weights[0])
+                    assert (batch.weights[row, :, length:] == 0).all()
+                    close(batch.weights[row].sum(dim=1), torch.ones(6, dtype=torch.float64))
 
 
 @every_combination
@@ -236,6 +238,25 @@ def test_teacher_forcing_is_stepping(score, initial_state, bidirectional, source
         else:
             assert forced.weights.shape == (3, 6, source.size(1))
             close(decoded.weights, forced.weights[:, position : position + 1])
+
+
+@every_combination
+def test_no_real_position_depends_on_the_decoders_lengths(score, initial_state, bidirectional, source_eos):
+    model = make_model(score, initial_state, bidirectional)
+    tokens = given(3, 6)
+    for texts in (TEXTS, LONGEST_FIRST):
+        source, lengths = read(texts, source_eos)
+        full = model(source, lengths, tokens)
+        real = torch.tensor([len(text) + 1 for text in texts])
+        garbage = tokens.clone()
+        for row, length in enumerate(real):
+            garbage[row, length:] = 0
+        short = model(source, lengths, garbage, real)
+        assert short.logits.shape == full.logits.shape
+        for row, length in enumerate(real):
+            close(short.logits[row, :length], full.logits[row, :length])
+            if score != "none":
+                close(short.weights[row, :length], full.weights[row, :length])
 
 
 def test_no_output_depends_on_later_input():
@@ -303,17 +324,58 @@ def test_first_states_by_formula(initial_state, bidirectional):
 # ---- gradients and seeds ----
 
 
-def dead_parameters(score, initial_state, bidirectional, source_eos):
-    model = make_model(score, initial_state, bidirectional)
-    tokens = given(3, 6)
-    logits = model(*read(TEXTS, source_eos), tokens).logits
-    torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()).backward()
-    return [name for name, p in model.named_parameters() if p.grad is None or not p.grad.abs().max() > 0]
+def loss_on(model, texts, source_eos, tokens, decoder_lengths):
+    """A number that every real logit and weight goes into."""
+    source, lengths = read(texts, source_eos)
+    decoded = model(source, lengths, tokens, decoder_lengths)
+    loss = torch.zeros((), dtype=torch.float64)
+    for row, length in enumerate(decoder_lengths):
+        loss = loss + decoded.logits[row, :length].logsumexp(dim=1).sum()
+        loss = loss - decoded.logits[row].gather(1, tokens[row].unsqueeze(1))[:length].sum()
+        if decoded.weights is not None:
+            loss = loss + decoded.weights[row, :length].square().sum()
+    return loss
 
 
 @every_combination
-def test_every_parameter_receives_a_gradient(score, initial_state, bidirectional, source_eos):
-    assert dead_parameters(score, initial_state, bidirectional, source_eos) == []
+def test_every_parameter_receives_its_gradient(score, initial_state, bidirectional, source_eos):
+    model = make_model(score, initial_state, bidirectional)
+    tokens = given(3, 6)
+    parameters = list(model.parameters())
+    random = torch.Generator().manual_seed(0)
+    for texts in (TEXTS, LONGEST_FIRST):
+        arguments = (model, texts, source_eos, tokens, torch.tensor([len(text) + 1 for text in texts]))
+        gradients = torch.autograd.grad(loss_on(*arguments), parameters)
+        assert all(gradient.abs().max() > 0 for gradient in gradients)
+        # along a random direction: the slope by finite differences
+        direction = [torch.randn(p.shape, generator=random, dtype=torch.float64) for p in parameters]
+        step, ends = 1e-5, []
+        for sign in (1, -2):  # one step ahead, then two back: one behind
+            with torch.no_grad():
+                for parameter, along in zip(parameters, direction, strict=True):
+                    parameter.add_(along, alpha=sign * step)
+                ends.append(float(loss_on(*arguments)))
+        with torch.no_grad():
+            for parameter, along in zip(parameters, direction, strict=True):
+                parameter.add_(along, alpha=step)
+        slope = sum(float((g * along).sum()) for g, along in zip(gradients, direction, strict=True))
+        assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(slope, rel=1e-6, abs=1e-7)
+
+
+@every_combination
+def test_gradients_of_a_batch_are_the_sum_of_its_strings(score, initial_state, bidirectional, source_eos):
+    model = make_model(score, initial_state, bidirectional)
+    tokens = given(3, 6)
+    parameters = list(model.parameters())
+    for texts in (TEXTS, LONGEST_FIRST):
+        real = torch.tensor([len(text) + 1 for text in texts])
+        together = torch.autograd.grad(loss_on(model, texts, source_eos, tokens, real), parameters)
+        alone = [
+            torch.autograd.grad(loss_on(model, [text], source_eos, tokens[i : i + 1], real[i : i + 1]), parameters)
+            for i, text in enumerate(texts)
+        ]
+        for gradient, *parts in zip(together, *alone, strict=True):
+            close(gradient, sum(parts), 1e-11)
 
 
 @pytest.mark.parametrize(("score", "initial_state"), [("additive", "bridge"), ("general", "zeros"), ("none", "last")])

@@ -97,7 +97,7 @@ def test_processes_never_get_the_same_run(tmp_path):
     for process in processes:
         process.stdin.write("go\n")
         process.stdin.flush()
-    made = [name for process in processes for name in process.communicate(timeout=60)[0].split()]
+    made = [name for process in processes for name in process.communicate(timeout=300)[0].split()]
     assert sorted(made) == [f"a-{number:03d}" for number in range(1, 41)]
 
 
