@@ -40,23 +40,24 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: dict[str, 
     """Write a checkpoint; a reader sees the old file or the new one, whole."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(state, sort_keys=True)
-    metadata = {"format": FORMAT, "version": str(VERSION), "state": text, "checksum": _checksum(plain, text)}
-    write_atomically(path, save(plain, metadata))
+    header = {"version": VERSION, "checksum": _checksum(plain, text), "state": text}
+    write_atomically(
+        path, save(plain, {FORMAT: json.dumps(header)})
+    )  # one key: safetensors writes several in any order
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint. Whatever is wrong with the file is a `CheckpointError` that names it and the reason."""
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            _check_version(path, metadata)
+            header = _read_header(path, file.metadata() or {})
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no iterator of its own)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such checkpoint") from None
     except (SafetensorError, OSError, ValueError, MemoryError) as error:
         raise _damaged(path, str(error)) from None
-    text = metadata.get("state", "")
-    if metadata.get("checksum") != _checksum(tensors, text):
+    text = header["state"]
+    if header["checksum"] != _checksum(tensors, text):
         raise _damaged(path, "its checksum does not match its contents")
     try:
         state = json.loads(text)
@@ -87,17 +88,25 @@ def load_weights(path: Path, checkpoint: Checkpoint, model: nn.Module) -> None:
     model.load_state_dict(found)
 
 
-def _check_version(path: Path, metadata: Mapping[str, str]) -> None:
-    if metadata.get("format") != FORMAT:
+def _read_header(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
+    """Version, checksum and state, of a file that says it is a checkpoint of a version that can be read."""
+    if FORMAT not in metadata:
         raise CheckpointError(f"{path}: not a seq2attn checkpoint (its header does not say {FORMAT!r})")
-    version = metadata.get("version", "")
-    if not version.isdecimal() or int(version) < 1:
+    try:
+        header = json.loads(metadata[FORMAT])
+        version = header["version"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        raise _damaged(path, "its header names no format version") from None
+    if not isinstance(version, int) or version < 1:
         raise _damaged(path, "its header names no format version")
-    if int(version) > VERSION:
+    if version > VERSION:
         raise CheckpointError(
-            f"{path}: written in format version {version[:20]!r}; this seq2attn reads up to {VERSION}",
+            f"{path}: written in format version {version}; this seq2attn reads up to {VERSION}",
             hint="Use a newer seq2attn.",
         )
+    if not isinstance(header.get("state"), str) or not isinstance(header.get("checksum"), str):
+        raise _damaged(path, "its header lacks state or checksum")
+    return dict(header)
 
 
 def _checksum(tensors: Mapping[str, Tensor], text: str) -> str:

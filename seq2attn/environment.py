@@ -21,7 +21,7 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 def choose_device(name: str) -> torch.device:
     """`auto` is cuda where there is one, otherwise cpu (mps only by name: at this size it is slower)."""
     if name not in DEVICES:
-        raise Seq2AttnError(f"unknown device {name!r}; allowed: {', '.join(DEVICES)}")
+        raise Seq2AttnError(f"--device: unknown device {name!r}; allowed: {', '.join(DEVICES)}")
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if name == "auto":
         return torch.device("cuda" if available["cuda"] else "cpu")

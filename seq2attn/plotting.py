@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,9 +103,11 @@ def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure in the format that the file's name says."""
     check_format(path)
     try:
-        figure.savefig(path, dpi=160)
+        with warnings.catch_warnings():  # a character that the font lacks is drawn as a box
+            warnings.filterwarnings("ignore", message="Glyph .* missing from")
+            figure.savefig(path, dpi=160)
     except OSError as error:
-        raise Seq2AttnError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise Seq2AttnError(f"{path}: cannot be written: {error.strerror or error}", exit_code=1) from error
 
 
 def check_format(path: Path) -> None:

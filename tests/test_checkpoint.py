@@ -202,22 +202,39 @@ def test_a_foreign_safetensors_file_is_refused(path):
     assert "not a seq2attn checkpoint" in refusal(path)
 
 
-@pytest.mark.parametrize(("version", "words"), [("2", "version '2'"), ("10", "version '10'"), ("0", "damaged")])
+def save_header(path, header):
+    save_file({}, path, {"seq2attn-checkpoint": header})
+
+
+@pytest.mark.parametrize(
+    ("version", "words"), [(2, "version 2;"), (10, "version 10;"), (0, "damaged"), (-1, "damaged")]
+)
 def test_another_version_is_refused(path, version, words):
-    save_file({}, path, {"format": "seq2attn-checkpoint", "version": version, "state": "{}"})
+    save_header(path, json.dumps({"version": version, "state": "{}", "checksum": ""}))
     assert words in refusal(path)
 
 
-@pytest.mark.parametrize("version", ["", "-1", "1.0", "one", "²", 5000 * "9"])
-def test_a_version_that_is_no_number_is_refused(path, version):
-    save_file({}, path, {"format": "seq2attn-checkpoint", "version": version, "state": "{}"})
+@pytest.mark.parametrize(
+    "header",
+    ["", "{", "[]", "7", "{}", '{"version": "1"}', '{"version": 1.5}', '{"version": 1}', 5000 * "9", 100_000 * "["],
+)
+def test_a_header_that_says_nothing_usable_is_refused(path, header):
+    save_header(path, header)
+    assert "damaged: its header" in refusal(path)
     assert len(refusal(path)) < 400
+
+
+def test_the_same_contents_are_the_same_bytes(path, whole, model):
+    again = path.with_name("again.safetensors")
+    save_checkpoint(again, {f"model.{name}": tensor for name, tensor in model.state_dict().items()}, {"step": 3})
+    assert again.read_bytes() == whole
 
 
 @pytest.mark.parametrize("state", ["", "{", "[]", "{}", '{"step": "3"}', '{"step": 3.5}', 100_000 * "["])
 def test_a_state_without_a_step_is_refused(path, state, monkeypatch):
-    monkeypatch.setattr(json, "dumps", lambda *_, **__: state)
-    save_checkpoint(path, {}, {})
+    real = json.dumps
+    monkeypatch.setattr(json, "dumps", lambda value, **options: real(value, **options) if value else state)
+    save_checkpoint(path, {}, {})  # whose state, empty, comes out as `state`
     monkeypatch.undo()
     assert "damaged: its state" in refusal(path)
 

@@ -118,6 +118,8 @@ class TrainingConfig(_Section):
     """share of the decoder's input characters that are blanked out in training"""
     learning_rate: Annotated[float, Field(gt=0)] = 3e-3
     """Adam's, at its highest"""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    """decoupled: each step takes learning rate x this share off every weight (AdamW, Loshchilov & Hutter 2019); 0: Adam"""
     clip_norm: Annotated[float, Field(gt=0)] | None = 1.0
     """gradients are scaled down to this norm; null: never"""
     schedule: Annotated[str, _name_in(catalogue.SCHEDULES)] = "cosine"

@@ -78,16 +78,18 @@ class Trainer:
             self.model, build_task(config), build_vocabulary(config), source_eos=config.model.source_eos, device=device
         )
         self.parameters = list(self.model.parameters())
-        self.optimiser = torch.optim.Adam(self.parameters, lr=config.training.learning_rate, fused=device.type != "mps")
+        self.optimiser = torch.optim.AdamW(  # with weight_decay 0 it is Adam
+            self.parameters, weight_decay=config.training.weight_decay, fused=device.type != "mps"
+        )
         self.progress = Progress()
-        positions = self._restore()
-        self.recorder = Recorder(run, config, positions)
+        self._positions = self._restore()
 
     # ---- the loop ----
 
     def train(self) -> int | None:
         """Train to the end, to the target, or to a signal. Returns the signal's number if one stopped it."""
         with stop_on_signals() as request:
+            self.recorder = Recorder(self.run, self.config, self._positions)
             try:
                 self._loop(request)
                 self._save("interrupted" if request.signal and not self.finished else "finished")
@@ -219,8 +221,9 @@ class Trainer:
             "best": self.progress.best,
             "summary": self.progress.summary,
             "reached_target": self.progress.reached_target,
-            "positions": self.recorder.positions(),
         }
+        if which == "last":  # what resuming needs
+            state["positions"] = self.recorder.positions()
         save_checkpoint(self.run.checkpoint(which), tensors, state)
 
     def _write_status(self, state: str) -> None:
@@ -254,11 +257,14 @@ class Trainer:
         return positions
 
     def _restore_optimiser(self, checkpoint: Checkpoint) -> None:
+        if checkpoint.state["step"] == 0:  # it has none yet
+            return
         tensors = checkpoint.part(OPTIMISER)
         for name, parameter in self.model.named_parameters():
             kept = {key.removesuffix(f".{name}"): value for key, value in tensors.items() if key.endswith(f".{name}")}
             kept = {kind: value for kind, value in kept.items() if kind in ("step", "exp_avg", "exp_avg_sq")}
-            if len(kept) != 3:
+            shapes = {kind: value.shape for kind, value in kept.items() if kind != "step"}
+            if len(kept) != 3 or any(shape != parameter.shape for shape in shapes.values()):
                 raise KeyError(f"optimiser state of {name}")
             self.optimiser.state[parameter] = {
                 kind: value.to(parameter.device) if kind != "step" or self.device.type != "cpu" else value
