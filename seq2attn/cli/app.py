@@ -67,6 +67,20 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        hint = "Make model.hidden, training.batch_size or the strings smaller, or use a machine with more."
+        print_error(
+            Seq2AttnError(f"out of memory: {(str(error) or 'the system has none left').splitlines()[0]}", hint=hint)
+        )
+        sys.exit(1)
     except BrokenPipeError:  # the reader went away, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """torch reports it as a RuntimeError: of its own class on a GPU, known by its words on a CPU."""
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, MemoryError) or any(word in str(error).lower() for word in words)

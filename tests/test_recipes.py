@@ -1,0 +1,62 @@
+"""What the README claims of the shipped recipes, by training them: minutes, so `make test-slow`."""
+
+import pytest
+import torch
+
+from seq2attn.config import load_config
+from seq2attn.evaluation import evaluate
+from seq2attn.runs import create_run
+from seq2attn.training.trainer import Trainer
+
+pytestmark = pytest.mark.slow
+
+
+class Silent:
+    """A display that shows nothing."""
+
+    def step(self, report):
+        pass
+
+    def evaluation(self, step, results):
+        pass
+
+
+def trained(tmp_path, config_file, overrides=()):
+    """The shipped config, trained to the end by the trainer itself: a predictor with the final weights."""
+    config = load_config(config_file, overrides)
+    run = create_run(tmp_path, "recipe", config, {})
+    trainer = Trainer(run, config, torch.device("cpu"), Silent())
+    assert trainer.train() is None
+    return trainer.predictor, config
+
+
+def measured(predictor, config, lengths):
+    results = evaluate(predictor, lengths, samples=1000, seed=0, is_trained=config.is_trained)
+    return {result.length: result for result in results}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("score", ["scaled", "additive", "dot", "general"])
+def test_the_recipes_reverse_every_trained_length(score, seed, tmp_path):
+    results = measured(*trained(tmp_path, f"configs/{score}.yaml", [f"seed={seed}"]), range(1, 13))
+    for length, result in results.items():
+        assert result.exact_match.value >= 0.999, length
+        assert result.alignment.value >= 0.99, length
+
+
+def test_without_attention_long_strings_do_not_fit_through_the_bottleneck(tmp_path):
+    results = measured(*trained(tmp_path, "configs/none.yaml"), [2, 12])
+    assert results[12].exact_match.value < 0.5 < results[2].exact_match.value
+
+
+@pytest.mark.parametrize("score", ["scaled", "additive", "dot", "general"])
+def test_the_chapters_models_learn_every_length_once_padding_is_masked(score, tmp_path):
+    results = measured(*trained(tmp_path, f"configs/chapter/{score}-masked.yaml"), [3, 5, 7])
+    for length, result in results.items():
+        assert result.teacher_forced.value >= 0.99, length
+
+
+def test_the_chapters_scaled_model_fails_on_short_strings_without_the_mask(tmp_path):
+    results = measured(*trained(tmp_path, "configs/chapter/scaled.yaml"), [5, 8])
+    assert results[5].teacher_forced.value < 0.6
+    assert results[8].teacher_forced.value > 0.9
