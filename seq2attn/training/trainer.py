@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from torch import Tensor
 from seq2attn.build import build_model, build_task, build_training_data, build_vocabulary
 from seq2attn.checkpoint import MODEL, Checkpoint, load_checkpoint, load_weights, save_checkpoint
 from seq2attn.config import Config
-from seq2attn.data import generator, random_strings
+from seq2attn.data import Batch, generator, random_strings
 from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.evaluation import LengthResult, evaluate
 from seq2attn.files import write_json
@@ -131,7 +131,7 @@ class Trainer:
                 self._save("training")
                 since += time.perf_counter() - before  # tokens/s is of training alone
 
-    def _optimise(self, batch: Any, rate: float) -> tuple[Tensor, Tensor, Tensor]:
+    def _optimise(self, batch: Batch, rate: float) -> tuple[Tensor, Tensor, Tensor]:
         """One step of Adam on one batch -> logits (B, L, V), loss, gradient norm before clipping."""
         self.model.train()
         decoded = self.model(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
