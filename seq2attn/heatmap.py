@@ -30,13 +30,14 @@ def heat_map(prediction: Prediction, console: Console) -> Text | None:
     weights = prediction.weights
     if not weights or 2 * len(prediction.source_symbols) + 4 > console.width:
         return None
+    coloured = console.color_system in _MANY_COLOURS and not console.no_color
     text = Text("    ")
     text.append("".join(map(_label, prediction.source_symbols)).rstrip(), style="bold")
     for symbol, row in zip(prediction.output_symbols, weights, strict=True):
         text.append("\n  ")
         text.append(_label(symbol), style="bold")
         for weight in row:
-            if console.color_system in _MANY_COLOURS:
+            if coloured:
                 text.append("  ", style=f"on rgb({','.join(map(str, _colour(weight)))})")
             else:
                 text.append(2 * _SHADES[min(9, int(weight * 10))])

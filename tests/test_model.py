@@ -8,6 +8,7 @@ import torch
 from seq2attn.build import build_model
 from seq2attn.catalogue import INITIAL_STATES, SCORES
 from seq2attn.config import check_config
+from seq2attn.scores import Score
 from seq2attn.vocab import EOS, SOS, Vocabulary
 
 ALPHABET = "abcde"
@@ -219,6 +220,28 @@ def test_nothing_depends_on_padding_or_on_the_other_strings(score, initial_state
                     close(batch.weights[row, :, :length], alone.weights[0])
                     assert (batch.weights[row, :, length:] == 0).all()
                     close(batch.weights[row].sum(dim=1), torch.ones(6, dtype=torch.float64))
+
+
+class Cosine(Score):
+    """Not defined for a key of zeros."""
+
+    def forward(self, query, keys):
+        unit = keys / keys.norm(dim=2, keepdim=True)
+        return query @ unit.mT
+
+
+@pytest.mark.xfail(
+    strict=True, reason="states past a source's end are zeros, and what they score is added to, not replaced"
+)
+def test_a_score_need_not_be_defined_on_padding():
+    model = make_model("dot", "last")
+    model.decoder.attention.score = Cosine(D, D)
+    tokens = given(3, 6)
+    together = model(*read(LONGEST_FIRST), tokens)
+    for row, text in enumerate(LONGEST_FIRST):
+        close(together.logits[row], model(*read([text]), tokens[row : row + 1]).logits[0])
+    together.logits.sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
 @every_combination

@@ -204,6 +204,12 @@ def test_without_colours_weights_are_shades(colours):
     ]
 
 
+def test_the_reader_who_wants_no_colour_gets_shades():
+    plain = Console(file=io.StringIO(), width=80, color_system="256", force_terminal=True, _environ={"NO_COLOR": "1"})
+    drawn = heat_map(prediction("a", "x", ((0.31, 1.0), (0.0, 0.51))), plain)
+    assert drawn.plain.split("\n")[1:] == ["  x --@@", "  $   ++"]
+
+
 def test_special_tokens_and_spaces_have_signs_of_one_character():
     drawn = heat_map(prediction(columns=("<sos>", " ", "<pad>"), rows=(" ", "<eos>")), console())
     lines = drawn.plain.split("\n")
