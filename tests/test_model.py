@@ -305,6 +305,16 @@ def test_without_the_mask_padding_is_let_in(score):
     close(alone.logits, masked(*read(["cab"]), tokens).logits)  # unpadded, the mask changes nothing
 
 
+@pytest.mark.parametrize("score", ["dot", "additive"])
+def test_without_the_mask_padding_is_read_as_any_token(score):
+    unmasked, masked = make_model(score, mask_padding=False), make_model(score)
+    tokens = given(3, 4)
+    source, lengths = read(LONGEST_FIRST, padding=1)
+    found, expected = unmasked(source, lengths, tokens), masked(source, torch.full_like(lengths, 6), tokens)
+    close(found.logits, expected.logits)
+    close(found.weights, expected.weights)
+
+
 # ---- parts ----
 
 
