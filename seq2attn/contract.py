@@ -119,6 +119,24 @@ def check_gradients(score: Score) -> None:
         raise Broken(" ".join(str(error).split())[:200]) from None
 
 
+def check_recurrence(score: Score) -> None:
+    """The gradients that training uses, step by step, against autograd's."""
+    query, keys = _inputs(score, 3)
+    query, keys = query.requires_grad_(), score.project(keys).detach().requires_grad_()
+    parameters = list(score.parameters())
+    random = torch.Generator().manual_seed(0)
+    grad_scores = torch.randn(B, 3, S, generator=random, dtype=torch.float64)
+    expected = torch.autograd.grad(
+        score(query, keys), [query, keys, *parameters], grad_scores, allow_unused=True, materialize_grads=True
+    )
+    with torch.no_grad():
+        gradient = score.gradient(keys)
+        steps = [gradient.step(query[:, t : t + 1], grad_scores[:, t : t + 1]) for t in (2, 1, 0)]
+        found = [torch.cat(steps[::-1], dim=1), *gradient.finish(query, grad_scores)]
+    for name, one, other in zip(["query", "keys", *dict(score.named_parameters())], found, expected, strict=True):
+        _expect(_close(torch.zeros_like(other) if one is None else one, other), f"the gradient of {name} differs")
+
+
 CHECKS: dict[str, Callable[[Score], None]] = {
     "shape": check_shape,
     "padding": check_padding,
@@ -126,6 +144,7 @@ CHECKS: dict[str, Callable[[Score], None]] = {
     "batch invariance": check_batch_invariance,
     "loop form": check_loop_form,
     "gradients": check_gradients,
+    "recurrence": check_recurrence,
 }
 
 

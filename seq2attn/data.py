@@ -18,7 +18,8 @@ from seq2attn.masks import valid_mask
 from seq2attn.tasks import Task
 from seq2attn.vocab import EOS, PAD, SOS, SPECIAL, Vocabulary
 
-BLOCK = 4096  # strings drawn together
+BLOCK = 4096  # strings drawn together at most
+CELLS = 2**20  # characters drawn together at most, but for one batch
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class TrainingData:
 
         They are drawn and solved a block at a time, which costs little more than one batch would, and given as views.
         """
-        at_once = max(1, BLOCK // self.batch_size)
+        at_once = max(1, min(BLOCK, CELLS // (self.task.expansion * self.max_length)) // self.batch_size)
         for block in itertools.count(start // at_once):
             whole = self._block(block, at_once)
             for index in range(max(start, block * at_once), (block + 1) * at_once):

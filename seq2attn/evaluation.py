@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import torch
@@ -14,6 +14,7 @@ from seq2attn.prediction import Predictor, greedy_decode, rows_at_once
 from seq2attn.statistics import Estimate, share
 
 TINY = 1e-30
+DRAWN = 1000  # strings drawn together
 
 
 @dataclass(frozen=True)
@@ -66,14 +67,12 @@ def evaluate(
 def _evaluate_length(predictor: Predictor, length: int, samples: int, seed: int | str, trained: bool) -> LengthResult:
     totals: dict[str, float] = {}
     rows = rows_at_once(length + 1, predictor.task.expansion * length + 1)
-    for first in range(0, samples, rows):
-        random = generator(torch.device("cpu"), seed, "evaluation", length, first)
-        count = min(rows, samples - first)
-        strings, lengths = random_strings(random, count, length, length, len(predictor.vocabulary.alphabet))
-        strings, lengths = strings.to(predictor.device), lengths.to(predictor.device)
-        batch = make_batch(predictor.task, strings, lengths, source_eos=predictor.source_eos)
-        for name, per_string in {**_free_running(predictor, batch), **_teacher_forced(predictor, batch)}.items():
-            totals[name] = totals.get(name, 0.0) + float(per_string.double().sum())
+    for strings in _questions(length, samples, seed, len(predictor.vocabulary.alphabet)):
+        for chunk in torch.split(strings.to(predictor.device), rows):
+            lengths = torch.full((len(chunk),), length, device=predictor.device)
+            batch = make_batch(predictor.task, chunk, lengths, source_eos=predictor.source_eos)
+            for name, per_string in {**_free_running(predictor, batch), **_teacher_forced(predictor, batch)}.items():
+                totals[name] = totals.get(name, 0.0) + float(per_string.double().sum())
     means = {name: total / samples for name, total in totals.items()}
 
     def estimate(name: str) -> Estimate:
@@ -90,6 +89,14 @@ def _evaluate_length(predictor: Predictor, length: int, samples: int, seed: int 
         alignment=estimate("alignment") if attends else None,
         entropy=means["entropy"] if attends else None,
     )
+
+
+def _questions(length: int, samples: int, seed: int | str, alphabet_size: int) -> Iterator[Tensor]:
+    """`samples` strings (B, length), some at a time: more samples begin with the same strings as fewer."""
+    for first in range(0, samples, DRAWN):
+        random = generator(torch.device("cpu"), seed, "evaluation", length, first)
+        strings, _ = random_strings(random, DRAWN, length, length, alphabet_size)
+        yield strings[: samples - first]
 
 
 def _free_running(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:

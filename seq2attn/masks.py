@@ -11,14 +11,17 @@ def valid_mask(lengths: Tensor, width: int) -> Tensor:
     return torch.arange(width, device=lengths.device) < lengths.unsqueeze(1)
 
 
-def masked_softmax(scores: Tensor, valid: Tensor | None) -> Tensor:
+def masked_softmax(scores: Tensor, valid: Tensor | None, *, out: Tensor | None = None) -> Tensor:
     """Softmax over the last dimension, with what is not valid excluded exactly.
 
     scores (..., S); valid broadcasts to it, True = may be attended to, None = everything. Returns weights (..., S):
-    exactly 0 where not valid; a row with nothing valid is all zeros, with zero gradients.
+    exactly 0 where not valid; a row with nothing valid is all zeros, with zero gradients. `out` takes the weights where
+    autograd is not to follow.
     """
     if valid is None:
-        return torch.softmax(scores, dim=-1)
-    lowest = torch.finfo(scores.dtype).min
-    weights = torch.softmax(scores.masked_fill(~valid, lowest), dim=-1)
-    return weights.masked_fill(~valid, 0.0)
+        return torch.softmax(scores, dim=-1, out=out)
+    invalid = ~valid
+    filled = scores.masked_fill(invalid, torch.finfo(scores.dtype).min)
+    if out is None:
+        return torch.softmax(filled, dim=-1).masked_fill(invalid, 0.0)
+    return torch.softmax(filled, dim=-1, out=out).masked_fill_(invalid, 0.0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from seq2attn.masks import valid_mask
 from seq2attn.model.packing import pack_all, pack_lengths
 from seq2attn.model.recurrence import gru_recurrence, token_gates
 
@@ -53,11 +54,18 @@ class Encoder(nn.Module):
         last = (lengths - 1).view(-1, 1, 1).expand(-1, -1, self.hidden)  # (B, 1, D)
         final = states.gather(1, last).squeeze(1)  # (B, D)
         if self.backward_gru is None:
-            return Encoded(states, final)
+            return Encoded(self._past_the_end(states, final, lengths), final)
         flip = _flip_index(lengths, source.size(1))  # (B, S)
         flipped = self._read(self.backward_gru, source.gather(1, flip), lengths)
         backward = flipped.gather(1, flip.unsqueeze(2).expand_as(flipped))  # (B, S, D)
-        return Encoded(torch.cat([states, backward], dim=2), torch.cat([final, backward[:, 0]], dim=1))
+        final = torch.cat([final, backward[:, 0]], dim=1)
+        return Encoded(self._past_the_end(torch.cat([states, backward], dim=2), final, lengths), final)
+
+    def _past_the_end(self, states: Tensor, final: Tensor, lengths: Tensor) -> Tensor:
+        """`states` with the final one past each source's end: masked there, but a state that any score is defined on."""
+        if self.reads_padding:
+            return states
+        return torch.where(valid_mask(lengths, states.size(1)).unsqueeze(2), states, final.detach().unsqueeze(1))
 
     def _read(self, gru: nn.GRU, source: Tensor, lengths: Tensor) -> Tensor:
         """All states (B, S, D) of one GRU: on a CPU by our own recurrence, elsewhere by the device's."""

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from seq2attn.masks import masked_softmax
 from seq2attn.model.attention import Memory
 from seq2attn.model.packing import Packing
 from seq2attn.scores import Score
@@ -56,7 +57,7 @@ def attentive_gru_recurrence(
         packing,
         context_weight,
         memory.values,
-        _excluded(memory.valid, gates.dtype),
+        memory.valid,
         score,
         memory.keys,
         *score.parameters(),
@@ -87,7 +88,7 @@ class _Recurrence(torch.autograd.Function):
         packing: Packing,
         context_weight: Any,  # this and the following as in attentive_gru_recurrence, or all None
         values: Any,
-        excluded: Any,
+        valid: Any,
         score: Any,
         keys: Any,
         *parameters: Tensor,
@@ -122,8 +123,7 @@ class _Recurrence(torch.autograd.Function):
             before = before[:size]
             if attends:
                 scores = score(before.unsqueeze(1), keys[:size])  # (b, 1, S)
-                scores = scores if excluded is None else scores + excluded[:size]
-                torch.softmax(scores, dim=2, out=attention)
+                masked_softmax(scores, None if valid is None else valid[:size], out=attention)
                 torch.bmm(attention, values[:size], out=context)  # (b, 1, Dv)
                 given = torch.addmm(given, context.squeeze(1), context_weight_t)  # (b, 3D)
             torch.mm(before, weight_t, out=from_state)
@@ -219,10 +219,3 @@ def _gate_factors(before: Tensor, hidden: Tensor, update: Tensor, new: Tensor) -
     factors[:, 1] = aten.sigmoid_backward(into_n.mul_(hidden_n), r)  # * r * (1 - r)
     factors[:, 2] = aten.sigmoid_backward(before - new, z)  # * z * (1 - z)
     return factors
-
-
-def _excluded(valid: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """True/False -> 0/the lowest number, to be added to scores; each row has a key that may be attended to."""
-    if valid is None:
-        return None
-    return torch.zeros(valid.shape, dtype=dtype, device=valid.device).masked_fill_(~valid, torch.finfo(dtype).min)
