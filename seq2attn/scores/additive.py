@@ -22,10 +22,6 @@ class Additive(Score):
         width = query_width if width is None else width
         self.query_map = nn.Linear(query_width, width, bias=False)
         self.key_map = nn.Linear(key_width, width, bias=False)
-        with torch.no_grad():  # as parts of one Linear on [s;h], whose initial range depends on D_s + D_h
-            joint = nn.Linear(query_width + key_width, width, bias=False).weight
-            self.query_map.weight.copy_(joint[:, :query_width])
-            self.key_map.weight.copy_(joint[:, query_width:])
         self.v = nn.Linear(width, 1, bias=False)
 
     def project(self, keys: Tensor) -> Tensor:
