@@ -1,0 +1,50 @@
+"""What the README shows runs."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from seq2attn.catalogue import SCORES
+from seq2attn.cli.app import app
+from seq2attn.contract import CHECKS, run_check
+from seq2attn.plugins import load_plugin
+
+README = Path(__file__).parent.parent / "README.md"
+TEXT = README.read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^    (?:\$ |cat \S+ \| )?(seq2attn .*?)(?:  +#.*)?$", TEXT, re.MULTILINE)
+BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+
+
+def test_the_first_command_stands_within_twenty_lines():
+    assert any("make run" in line for line in TEXT.splitlines()[:20])
+
+
+def test_the_score_shown_keeps_the_contract(tmp_path, own_scores):
+    plugin = tmp_path / "distance.py"
+    plugin.write_text(BLOCKS[0], encoding="utf-8")
+    assert load_plugin(plugin) == ["distance"]
+    assert SCORES.get("distance").equal_widths
+    assert {label: run_check(label, "distance") for label in CHECKS} == dict.fromkeys(CHECKS, "")
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_python_shown_is_python(block):
+    compile(block, "README.md", "exec")
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS)))
+def test_commands_shown_exist_and_name_shipped_configs(command):
+    words = shlex.split(command.partition(" > ")[0])
+    names = {info.name or info.callback.__name__ for info in app.registered_commands}
+    assert words[1] in names | {"--install-completion"}
+    for word in words:
+        if word.startswith("configs/"):
+            assert (README.parent / word).is_file(), word
+
+
+def test_figures_shown_exist():
+    figures = re.findall(r"!\[.*?\]\((.*?)\)", TEXT)
+    assert figures
+    assert all((README.parent / figure).is_file() for figure in figures)
