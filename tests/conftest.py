@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -93,3 +94,17 @@ def own_scores() -> Iterator[None]:
     for name in set(sys.modules) - modules:
         if name.startswith(("seq2attn_plugin_", "installed_score")):
             del sys.modules[name]
+
+
+@pytest.fixture(autouse=True)
+def signals_as_in_a_terminal() -> Iterator[None]:
+    """SIGINT and its like as an interactive process finds them: whoever starts the tests may have ignored them."""
+    handlers = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)

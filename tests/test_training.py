@@ -24,7 +24,7 @@ from seq2attn.statistics import share
 from seq2attn.training import trainer as trainer_module
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
-from seq2attn.training.signals import StopRequest
+from seq2attn.training.signals import StopRequest, stop_on_signals
 from seq2attn.training.trainer import Diverged, Trainer
 
 CPU = torch.device("cpu")
@@ -34,6 +34,14 @@ TINY = {
     "model": {"hidden": 8, "embedding": 4},
     "training": {"steps": STEPS, "batch_size": 4, "log_every": 1, "evaluate_every": EVERY, "validation_samples": 2},
 }
+
+
+def test_a_signal_that_was_ignored_stays_ignored():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with stop_on_signals() as request:
+        os.kill(os.getpid(), signal.SIGHUP)
+    assert request.signal is None
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 def configured(*overrides):

@@ -40,8 +40,8 @@ def stop_on_signals() -> Iterator[StopRequest]:
 
     with contextlib.suppress(ValueError):  # outside the main thread signals are somebody else's
         for name in NAMES:
-            if hasattr(signal, name):
-                number = getattr(signal, name)
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` means it
                 previous[number] = signal.signal(number, ask)
     try:
         yield request
