@@ -101,20 +101,19 @@ class _Recurrence(torch.autograd.Function):
         attends = keys is not None
         contexts = gates.new_empty(count, 1, values.size(2) if attends else 0)
         weights = gates.new_empty(count, 1, keys.size(1) if attends else 0)
-        views = zip(
+        views = _by_step(
             sizes,
-            torch.split(gates, sizes),
-            torch.split(states, sizes),
-            torch.split(new, sizes),
-            torch.split(hidden, sizes),
-            torch.split(hidden[:, both], sizes),
-            torch.split(hidden[:, last], sizes),
-            torch.split(update, sizes),
-            torch.split(update[:, :width], sizes),
-            torch.split(update[:, width:], sizes),
-            torch.split(contexts, sizes),
-            torch.split(weights, sizes),
-            strict=True,
+            gates,
+            states,
+            new,
+            hidden,
+            hidden[:, both],
+            hidden[:, last],
+            update,
+            update[:, :width],
+            update[:, width:],
+            contexts,
+            weights,
         )
         weight_t = weight.t().contiguous()
         context_weight_t: Any = context_weight.t().contiguous() if attends else None
@@ -157,30 +156,28 @@ class _Recurrence(torch.autograd.Function):
         flat = gradients.view(count, 4 * width)
         into_hidden, into_gates = flat[:, : 3 * width], flat[:, width:]
         weight_nrz = weight.roll(width, 0)  # in the order of the factors
-        nothing = [None] * len(sizes)
         if attends:
             score_gradient = ctx.score.gradient(keys)
             values_t = values.mT  # (B, Dv, S)
             into_contexts = torch.empty_like(contexts)  # (N, 1, Dv)
             into_scores = torch.empty_like(weights)  # (N, 1, S)
-        views = zip(
+        views = _by_step(
             sizes,
-            torch.split(factors, sizes),
-            torch.split(gradients, sizes),
-            torch.split(into_hidden, sizes),
-            torch.split(into_gates, sizes),
-            torch.split(update[:, width:], sizes),
-            torch.split(before, sizes),
-            torch.split(grad_states, sizes),
-            torch.split(weights, sizes) if attends else nothing,
-            torch.split(grad_contexts, sizes) if attends and grad_contexts is not None else nothing,
-            torch.split(grad_weights, sizes) if attends and grad_weights is not None else nothing,
-            torch.split(into_contexts, sizes) if attends else nothing,
-            torch.split(into_scores, sizes) if attends else nothing,
-            strict=True,
+            factors,
+            gradients,
+            into_hidden,
+            into_gates,
+            update[:, width:],
+            before,
+            grad_states,
+            weights,
+            grad_contexts if attends else None,
+            grad_weights if attends else None,
+            into_contexts if attends else None,
+            into_scores if attends else None,
         )
         grad_state = torch.zeros_like(state)
-        for view in reversed(list(views)):
+        for view in reversed(views):
             size, factor, gradient, to_hidden, to_gates, z, query, from_states, attention, *rest = view
             grad = grad_state[:size]
             grad += from_states
@@ -206,6 +203,16 @@ class _Recurrence(torch.autograd.Function):
         grad_values = packing.unpack(weights.squeeze(1)).mT @ packing.unpack(into_contexts.squeeze(1))
         from_score = score_gradient.finish(packing.unpack(before), packing.unpack(into_scores.squeeze(1)))
         return *results, grad_context_weight, grad_values, None, None, *from_score
+
+
+def _by_step(sizes: list[int], *packed: Tensor | None) -> list[tuple[Any, ...]]:
+    """For each step its size and its rows of each tensor (N, ...), as views; None for a tensor that is not there.
+
+    Made all at once: made one by one, views would cost more than what is done with them.
+    """
+    nothing = [None] * len(sizes)
+    columns = [nothing if tensor is None else torch.split(tensor, sizes) for tensor in packed]
+    return list(zip(sizes, *columns, strict=True))
 
 
 def _gate_factors(before: Tensor, hidden: Tensor, update: Tensor, new: Tensor) -> Tensor:
