@@ -11,7 +11,9 @@ from rich.console import Console
 from seq2attn.errors import Seq2AttnError
 from seq2attn.evaluation import LengthResult
 from seq2attn.heatmap import heat_map, legend
-from seq2attn.plotting import accuracy_figure, attention_figure, check_format, save_figure
+from seq2attn.plotting.accuracy import accuracy_figure
+from seq2attn.plotting.attention import attention_figure
+from seq2attn.plotting.style import check_format, save_figure
 from seq2attn.prediction import Prediction
 from seq2attn.statistics import Estimate
 

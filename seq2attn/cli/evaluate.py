@@ -53,7 +53,7 @@ def evaluate(
       seq2attn eval --lengths 3 5 --json
     """
     if plot is not None:
-        from seq2attn.plotting import check_format
+        from seq2attn.plotting.style import check_format
 
         check_format(plot)
     wanted = _parse(lengths) if lengths is not None else None
@@ -86,7 +86,8 @@ def evaluate(
     else:
         _show(results)
     if plot is not None:
-        from seq2attn.plotting import accuracy_figure, save_figure
+        from seq2attn.plotting.accuracy import accuracy_figure
+        from seq2attn.plotting.style import save_figure
 
         save_figure(accuracy_figure(results, f"{chosen.name}: accuracy by length"), plot)
         note(f"figure: {plot}")

@@ -46,7 +46,7 @@ def predict(
       cat words.txt | seq2attn predict - > answers.txt
     """
     if plot is not None:
-        from seq2attn.plotting import check_format
+        from seq2attn.plotting.style import check_format
 
         check_format(plot)
     options.load_plugins(plugin)
@@ -65,7 +65,8 @@ def predict(
         raise Seq2AttnError(f"a text of {len(too_long[0]):,} characters; at most {LONGEST:,} are answered")
     predictions = _show(predictor, texts, as_json=as_json, maps=plot is not None)
     if plot is not None:
-        from seq2attn.plotting import attention_figure, save_figure
+        from seq2attn.plotting.attention import attention_figure
+        from seq2attn.plotting.style import save_figure
 
         save_figure(attention_figure(predictions), plot)
         note(f"figure: {plot}")

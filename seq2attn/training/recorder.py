@@ -56,7 +56,7 @@ class Recorder:
 
     def attention(self, step: int, predictions: Sequence[Prediction]) -> None:
         """The attention maps of a few strings as an image."""
-        from seq2attn.plotting import attention_figure
+        from seq2attn.plotting.attention import attention_figure
 
         figure = attention_figure(predictions)
         self._events.add_figure("attention", figure, step)

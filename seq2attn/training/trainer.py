@@ -17,7 +17,7 @@ from seq2attn.data import Batch, generator, random_strings
 from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.evaluation import LengthResult, evaluate
 from seq2attn.files import write_json
-from seq2attn.plotting import LARGEST_SIDE
+from seq2attn.plotting.attention import LARGEST_SIDE
 from seq2attn.prediction import Predictor, output_bound
 from seq2attn.runs import Run
 from seq2attn.training.objective import token_accuracy, token_cross_entropy
