@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 
 from seq2attn.config import Config
-from seq2attn.errors import Seq2AttnError
 from seq2attn.evaluation import LengthResult
+from seq2attn.files import AppendFile, not_written
 from seq2attn.prediction import Prediction
 from seq2attn.runs import Run
+from seq2attn.training.events import FILES as EVENT_FILES
+from seq2attn.training.events import EventWriter
 
-EVENT_FILES = "events.out.tfevents.*"
 HPARAMS_METRICS = ("evaluation/exact_match_worst", "evaluation/exact_match_mean", "train/loss")
 
 
@@ -24,14 +25,14 @@ class Recorder:
     """Writes what a run measures.
 
     `positions` says how long each file is; a Recorder opened at those positions forgets everything written after them,
-    so that a resumed run records no step twice.
+    so that a resumed run records no step twice. What cannot be written is a `Seq2AttnError` (exit code 1).
     """
 
     def __init__(self, run: Run, config: Config, positions: dict[str, int] | None = None) -> None:
         self.run = run
         _cut(run.path, positions or {})
-        self._metrics = run.metrics_file.open("a", encoding="utf-8")
-        self._events = SummaryWriter(str(run.path), max_queue=100, flush_secs=5)
+        self._metrics = AppendFile(run.metrics_file)
+        self._events = EventWriter(run.path)
         if positions is None:
             self._write_hparams(config)
 
@@ -63,10 +64,12 @@ class Recorder:
 
     def positions(self) -> dict[str, int]:
         """Push everything to the files and say how long each is."""
-        self._metrics.flush()
         self._events.flush()
-        files = [self.run.metrics_file, *self.run.path.glob(EVENT_FILES)]
-        return {file.name: file.stat().st_size for file in files}
+        try:
+            files = [self.run.metrics_file, *self.run.path.glob(EVENT_FILES)]
+            return {file.name: file.stat().st_size for file in files}
+        except OSError as error:
+            raise not_written(Path(error.filename or self.run.path), error) from error
 
     def close(self) -> None:
         """Finish the files."""
@@ -74,11 +77,7 @@ class Recorder:
         self._events.close()
 
     def _line(self, record: dict[str, Any]) -> None:
-        try:
-            self._metrics.write(json.dumps(record) + "\n")
-            self._metrics.flush()
-        except OSError as error:
-            raise Seq2AttnError(f"{self.run.metrics_file}: {error.strerror}", exit_code=1) from error
+        self._metrics.add(f"{json.dumps(record)}\n".encode())
 
     def _write_hparams(self, config: Config) -> None:
         """TensorBoard's hyperparameter table, in the run's own event file."""
@@ -101,13 +100,14 @@ def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, bool | in
 
 def _cut(folder: Path, positions: dict[str, int]) -> None:
     """Shorten each file to its position; drop those that have none."""
-    files = [folder / "metrics.jsonl", *folder.glob(EVENT_FILES)]
-    for file in files:
+    for file in [folder / "metrics.jsonl", *folder.glob(EVENT_FILES)]:
         size = positions.get(file.name, 0)
-        if not file.exists():
-            continue
-        if size == 0:
-            file.unlink()
-        elif file.stat().st_size > size:
-            with file.open("r+b") as opened:
-                opened.truncate(size)
+        try:
+            if not file.exists():
+                continue
+            if size == 0:
+                file.unlink()
+            elif file.stat().st_size > size:
+                os.truncate(file, size)
+        except OSError as error:
+            raise not_written(file, error) from error
