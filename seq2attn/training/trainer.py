@@ -5,13 +5,24 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from seq2attn.build import build_model, build_task, build_training_data, build_vocabulary
-from seq2attn.checkpoint import MODEL, Checkpoint, load_checkpoint, load_weights, save_checkpoint
+from seq2attn.checkpoint import (
+    MODEL,
+    OPTIMISER,
+    Checkpoint,
+    check_tensor,
+    is_count,
+    is_number,
+    load_checkpoint,
+    load_weights,
+    save_checkpoint,
+)
 from seq2attn.config import Config
 from seq2attn.data import Batch, generator, random_strings
 from seq2attn.errors import CheckpointError, Seq2AttnError
@@ -23,9 +34,8 @@ from seq2attn.runs import Run
 from seq2attn.training.objective import token_accuracy, token_cross_entropy
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
-from seq2attn.training.signals import StopRequest, stop_on_signals
+from seq2attn.training.signals import StopRequest, stop_on_broken_pipe, stop_on_signals
 
-OPTIMISER = "optimiser."  # prefix of the optimiser's tensors in a checkpoint
 VALIDATION_SEED = "validation"  # strings other than those that `eval` draws
 
 
@@ -64,7 +74,8 @@ class Progress:
 class Trainer:
     """Trains the model of a run, from its beginning or from where its last checkpoint is.
 
-    Same seed, same machine, same threads: the same bytes of weights, wherever it was stopped and resumed.
+    Same seed, same machine, same threads: the same bytes of weights, wherever it was stopped and resumed. To be made, and to
+    train, within `lock.training_lock(run)`: two at once would write over each other.
     """
 
     def __init__(self, run: Run, config: Config, device: torch.device, display: Display) -> None:
@@ -122,13 +133,17 @@ class Trainer:
                 tokens, since = torch.zeros_like(tokens), now
                 self._check_finite(step, values["loss"], values["gradient_norm"])
                 self.recorder.step(step, values)
-                self.display.step(
-                    StepReport(step, training.steps, values["loss"], values["accuracy"], values["tokens_per_second"])
+                report = StepReport(
+                    step, training.steps, values["loss"], values["accuracy"], values["tokens_per_second"]
                 )
+                with stop_on_broken_pipe(request):
+                    self.display.step(report)
             if step % training.evaluate_every == 0 or step == training.steps:
                 before = time.perf_counter()
-                self._evaluate()
+                results = self._evaluate()
                 self._save("training")
+                with stop_on_broken_pipe(request):
+                    self.display.evaluation(step, results)
                 since += time.perf_counter() - before  # tokens/s is of training alone
 
     def _optimise(self, batch: Batch, rate: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -158,7 +173,7 @@ class Trainer:
 
     # ---- evaluation ----
 
-    def _evaluate(self) -> None:
+    def _evaluate(self) -> list[LengthResult]:
         config = self.config
         self.model.eval()
         results = evaluate(
@@ -181,11 +196,11 @@ class Trainer:
         watched = self.predictor.predict(self._watched(), keep_weights=True)
         if any(prediction.weights for prediction in watched):
             self.recorder.attention(self.progress.step, watched)
-        self.display.evaluation(self.progress.step, results)
         rank = self._rank(trained)
         if rank >= self.progress.best:  # of equals the later one: it has trained for longer
             self.progress.best = rank
             self._write_checkpoint("best")
+        return results
 
     def _rank(self, results: list[LengthResult]) -> list[float]:
         """What makes one evaluation better than another, most important first."""
@@ -247,29 +262,41 @@ class Trainer:
             return None
         checkpoint = load_checkpoint(path)
         load_weights(path, checkpoint, self.model)
-        try:
-            self._restore_optimiser(checkpoint)
-            state = checkpoint.state
-            self.progress = Progress(state["step"], state["best"], state["summary"], state["reached_target"])
-            positions: dict[str, int] = state["positions"]
-        except (KeyError, TypeError, RuntimeError) as error:
-            raise CheckpointError(f"{path}: cannot be resumed: {type(error).__name__}: {error}") from error
+        self._restore_optimiser(path, checkpoint)
+        state = checkpoint.state
+        keys = ("step", "best", "summary", "reached_target", "positions")
+        kinds = {"best": list, "summary": dict, "reached_target": bool, "positions": dict}
+        wrong = [key for key in keys if key not in state or not isinstance(state[key], kinds.get(key, int))]
+        if not wrong:
+            numbers = [*state["best"], *state["summary"].values()]
+            if not all(map(is_number, numbers)) or not all(map(is_count, state["positions"].values())):
+                wrong = ["best, summary or positions"]
+        if wrong:
+            raise _cannot_resume(path, f"its state has no usable {wrong[0]}")
+        self.progress = Progress(state["step"], state["best"], state["summary"], state["reached_target"])
+        positions: dict[str, int] = state["positions"]
         return positions
 
-    def _restore_optimiser(self, checkpoint: Checkpoint) -> None:
-        if checkpoint.state["step"] == 0:  # it has none yet
-            return
+    def _restore_optimiser(self, path: Path, checkpoint: Checkpoint) -> None:
         tensors = checkpoint.part(OPTIMISER)
-        for name, parameter in self.model.named_parameters():
-            kept = {key.removesuffix(f".{name}"): value for key, value in tensors.items() if key.endswith(f".{name}")}
-            kept = {kind: value for kind, value in kept.items() if kind in ("step", "exp_avg", "exp_avg_sq")}
-            shapes = {kind: value.shape for kind, value in kept.items() if kind != "step"}
-            if len(kept) != 3 or any(shape != parameter.shape for shape in shapes.values()):
-                raise KeyError(f"optimiser state of {name}")
-            self.optimiser.state[parameter] = {
-                kind: value.to(parameter.device) if kind != "step" or self.device.type != "cpu" else value
-                for kind, value in kept.items()
-            }
+        if checkpoint.state["step"] > 0:  # before the first step it has none
+            for name, parameter in self.model.named_parameters():
+                kept = {kind: tensors.pop(f"{kind}.{name}", None) for kind in ("step", "exp_avg", "exp_avg_sq")}
+                for kind, value in kept.items():
+                    if value is None:
+                        raise _cannot_resume(path, f"it lacks the optimiser's {kind} of {name}")
+                    like = torch.zeros(()) if kind == "step" else parameter
+                    check_tensor(path, f"{OPTIMISER}{kind}.{name}", value, like)
+                self.optimiser.state[parameter] = {
+                    kind: value.to(parameter.device) if kind != "step" or self.device.type != "cpu" else value
+                    for kind, value in kept.items()
+                }
+        if tensors:
+            raise _cannot_resume(path, f"it has unexpected {OPTIMISER}{min(tensors)}")
+
+
+def _cannot_resume(path: Path, reason: str) -> CheckpointError:
+    return CheckpointError(f"{path}: cannot be resumed: {reason}")
 
 
 class Diverged(Seq2AttnError):
