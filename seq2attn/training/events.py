@@ -1,7 +1,7 @@
 """TensorBoard's event files, written in the training's own thread.
 
-TensorBoard's writer hands events to a thread of its own; on a full disk that thread dies with a traceback, or leaves its owner
-waiting. Here an event that cannot be written is an error at that event.
+TensorBoard's writer hands events to a thread of its own; on a full disk that thread dies with a traceback, or leaves its
+owner waiting. Here an event that cannot be written is an error at that event.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ class EventWriter(SummaryWriter):
     def __init__(self, folder: Path) -> None:
         self._file = _EventFile(folder)
         super().__init__(str(folder))
+
+    file_writer: Any
+    all_writers: Any
 
     def _get_file_writer(self) -> Any:
         if self.file_writer is None:
@@ -74,4 +77,3 @@ class _EventFile:
     def close(self) -> None:
         self.flush()
         self._file.close()
-

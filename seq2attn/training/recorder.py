@@ -81,7 +81,7 @@ class Recorder:
 
     def _write_hparams(self, config: Config) -> None:
         """TensorBoard's hyperparameter table, in the run's own event file."""
-        writer = self._events._get_file_writer()  # type: ignore[no-untyped-call]
+        writer = self._events._get_file_writer()
         values = dict(_flat(config.model_dump(mode="json", exclude={"evaluation"})))
         for summary in hparams(values, dict.fromkeys(HPARAMS_METRICS, 0.0)):  # type: ignore[no-untyped-call]
             writer.add_summary(summary)

@@ -281,16 +281,15 @@ class Trainer:
         tensors = checkpoint.part(OPTIMISER)
         if checkpoint.state["step"] > 0:  # before the first step it has none
             for name, parameter in self.model.named_parameters():
-                kept = {kind: tensors.pop(f"{kind}.{name}", None) for kind in ("step", "exp_avg", "exp_avg_sq")}
-                for kind, value in kept.items():
-                    if value is None:
-                        raise _cannot_resume(path, f"it lacks the optimiser's {kind} of {name}")
-                    like = torch.zeros(()) if kind == "step" else parameter
-                    check_tensor(path, f"{OPTIMISER}{kind}.{name}", value, like)
-                self.optimiser.state[parameter] = {
-                    kind: value.to(parameter.device) if kind != "step" or self.device.type != "cpu" else value
-                    for kind, value in kept.items()
-                }
+                kept: dict[str, Tensor] = {}
+                for kind in ("step", "exp_avg", "exp_avg_sq"):
+                    full = f"{kind}.{name}"
+                    if full not in tensors:
+                        raise _cannot_resume(path, f"it lacks {OPTIMISER}{full}")
+                    value = tensors.pop(full)
+                    check_tensor(path, OPTIMISER + full, value, torch.zeros(()) if kind == "step" else parameter)
+                    kept[kind] = value.to(parameter.device) if kind != "step" or self.device.type != "cpu" else value
+                self.optimiser.state[parameter] = kept
         if tensors:
             raise _cannot_resume(path, f"it has unexpected {OPTIMISER}{min(tensors)}")
 
