@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MOST_PROBLEMS = 50  # told in one message
+LONGEST_PATH = 200  # characters of a dotted key that are told
 
 
 class Seq2AttnError(Exception):
@@ -40,7 +41,8 @@ class Problem:
 
     def __str__(self) -> str:
         where = f" ({self.where})" if self.where else ""
-        return f"{self.path}{where}: {self.message}" if self.path else f"{self.message}{where}"
+        path = self.path if len(self.path) <= LONGEST_PATH else f"{self.path[: LONGEST_PATH - 3]}..."
+        return f"{path}{where}: {self.message}" if path else f"{self.message}{where}"
 
 
 class ConfigError(Seq2AttnError):

@@ -6,12 +6,15 @@ import contextlib
 import errno
 import json
 import os
+import re
 import secrets
 import stat
 from pathlib import Path
 from typing import Any
 
 from seq2attn.errors import Seq2AttnError
+
+_TEMPORARY = re.compile(r"\..+\.[0-9]+-[0-9a-f]{8}")  # as `write_atomically` names them
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -38,6 +41,14 @@ def write_json(path: Path, value: Any) -> None:
     """`write_atomically` a JSON value, indented, with a line end; what is no Unicode is escaped, as JSON does."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     write_atomically(path, text.encode(errors="backslashreplace"))
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of a `write_atomically` that was killed. Nothing may be writing there."""
+    for path in folder.glob(".*"):
+        if _TEMPORARY.fullmatch(path.name):
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 class AppendFile:

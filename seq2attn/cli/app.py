@@ -86,12 +86,10 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except (_ClosedPipe, BrokenPipeError):  # the reader went away, as `| head` does
-        drop_closed_streams()
         sys.exit(141)
     except OSError as error:
         where = f"{error.filename}" if error.filename else "reading or writing failed"
         print_error(Seq2AttnError(f"{where}: {error.strerror or error}"))
-        drop_closed_streams()
         sys.exit(1)
     except (MemoryError, RuntimeError) as error:
         if not _is_out_of_memory(error):
@@ -101,6 +99,8 @@ def main() -> None:
             Seq2AttnError(f"out of memory: {(str(error) or 'the system has none left').splitlines()[0]}", hint=hint)
         )
         sys.exit(1)
+    finally:
+        drop_closed_streams()
 
 
 def _is_out_of_memory(error: Exception) -> bool:

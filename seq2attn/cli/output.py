@@ -75,11 +75,11 @@ def prepare_streams() -> None:
 
 
 def drop_closed_streams() -> None:
-    """After a broken pipe: what is still held for a reader that went away goes nowhere."""
+    """What is still held for a reader that went away goes nowhere, or the interpreter would end with a code of its own."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except OSError:
+        except (OSError, ValueError):
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 

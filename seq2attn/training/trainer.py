@@ -27,7 +27,7 @@ from seq2attn.config import Config
 from seq2attn.data import Batch, generator, random_strings
 from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.evaluation import LengthResult, evaluate
-from seq2attn.files import write_json
+from seq2attn.files import remove_leftovers, write_json
 from seq2attn.plotting.attention import LARGEST_SIDE
 from seq2attn.prediction import Predictor, output_bound
 from seq2attn.runs import Run
@@ -100,6 +100,8 @@ class Trainer:
     def train(self) -> int | None:
         """Train to the end, to the target, or to a signal. Returns the signal's number if one stopped it."""
         with stop_on_signals() as request:
+            for folder in (self.run.path, self.run.checkpoint("last").parent):
+                remove_leftovers(folder)
             self.recorder = Recorder(self.run, self.config, self._positions)
             try:
                 self._loop(request)
