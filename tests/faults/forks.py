@@ -29,11 +29,12 @@ class Server:
         self._running = None
         self._answer()
 
-    def start(self, folder, *arguments, fault=None, terminal=None):
+    def start(self, folder, *arguments, fault=None, terminal=None, environment=None):
         """Begin `seq2attn ARGUMENTS` in `folder`, where `out` and `err` receive its output, or on a terminal of its own;
         returns its number.
         """
         order = {"folder": str(folder), "arguments": arguments, "fault": fault, "terminal": terminal}
+        order["environment"] = environment or {}
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
         self._running = int(self._answer())
@@ -150,6 +151,7 @@ def run(order):
     from seq2attn.cli import main
 
     os.chdir(order["folder"])
+    os.environ.update(order["environment"])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
@@ -163,7 +165,9 @@ def run(order):
             os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for name, number in (("stdout", 1), ("stderr", 2)):
-        setattr(sys, name, os.fdopen(number, "w", errors="backslashreplace" if number == 2 else None))
+        encoding = order["environment"].get("PYTHONIOENCODING", "utf-8")
+        errors = "backslashreplace" if number == 2 else "strict"
+        setattr(sys, name, os.fdopen(number, "w", encoding=encoding, errors=errors))
     fault = Fault(*(order["fault"] or (None, 0)))
     fault.install()
     sys.argv = ["seq2attn", *order["arguments"]]
