@@ -171,7 +171,7 @@ class Trainer:
 
     def _check_finite(self, step: int, loss: float, norm: float) -> None:
         if not (math.isfinite(loss) and math.isfinite(norm)):
-            raise Diverged(step, loss, norm)
+            raise Diverged(step, loss, norm, saved=self.run.checkpoint("last").exists())
 
     # ---- evaluation ----
 
@@ -303,9 +303,10 @@ def _cannot_resume(path: Path, reason: str) -> CheckpointError:
 class Diverged(Seq2AttnError):
     """Loss or gradients are no longer numbers."""
 
-    def __init__(self, step: int, loss: float, norm: float) -> None:
+    def __init__(self, step: int, loss: float, norm: float, *, saved: bool) -> None:
+        before = "The last checkpoint is from before. " if saved else ""
         super().__init__(
             f"training diverged at step {step}: loss {loss}, gradient norm {norm}",
-            hint="The last checkpoint is from before. Try a smaller training.learning_rate, or a warm-up.",
+            hint=f"{before}Try a smaller training.learning_rate, or a warm-up.",
             exit_code=1,
         )

@@ -13,7 +13,8 @@ import pytest
 from outcomes import same_outcome
 from test_stop import until
 
-from seq2attn.checkpoint import load_checkpoint
+from seq2attn.build import build_model
+from seq2attn.checkpoint import load_checkpoint, load_weights
 from seq2attn.config import Config
 from seq2attn.runs import Run, create_run, find_run
 
@@ -161,6 +162,26 @@ def test_a_run_that_is_removed_while_it_is_trained(server, work):
     status = server.wait()
     refused((status, "", (work / "err").read_text()), "No such file or directory")
     assert not (work / "runs" / "tiny").exists()
+
+
+def test_a_learning_rate_beyond_reason(server, work):
+    words = (
+        "--set",
+        "training.learning_rate=1e6",
+        "--set",
+        "training.weight_decay=0.3",
+        "--set",
+        "training.evaluate_every=3",
+    )
+    status, _, err = server.call(work, *TRAIN, *words)
+    assert status == 1
+    assert re.search(
+        r"^error: training diverged at step \d+: loss (nan|inf|[0-9.e+]+), gradient norm (nan|inf)$", err, re.M
+    )
+    assert err.endswith("\nThe last checkpoint is from before. Try a smaller training.learning_rate, or a warm-up.\n")
+    run = Run(work / "runs" / "tiny")
+    assert run.status()["state"] == "failed"
+    load_weights(run.checkpoint("last"), load_checkpoint(run.checkpoint("last")), build_model(run.config()))
 
 
 def test_the_newest_run_is_the_one_made_last_whatever_the_clock_says(tmp_path):
