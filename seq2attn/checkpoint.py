@@ -93,7 +93,7 @@ def check_tensor(path: Path, name: str, tensor: Tensor, like: Tensor) -> None:
     """Raise `CheckpointError` unless `tensor` has the shape and type of `like`, and finite values."""
     if tensor.shape != like.shape or tensor.dtype != like.dtype:
         found = f"{tensor.dtype} {tuple(tensor.shape)}"
-        raise _foreign(path, f"{name} is {found}, expected {like.dtype} {tuple(like.shape)}")
+        raise _foreign(path, f"has {name} as {found}, expected {like.dtype} {tuple(like.shape)}")
     if not torch.isfinite(tensor).all():
         raise _damaged(path, f"{name} holds values that are not finite")
 

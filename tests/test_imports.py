@@ -11,7 +11,7 @@ import seq2attn
 
 PACKAGE = Path(seq2attn.__file__).parent
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
-LIGHT = ("config", "errors", "registry", "catalogue", "cli", "runs", "files", "heatmap", "plugins")
+LIGHT = ("config", "errors", "registry", "catalogue", "cli", "runs", "files", "lock", "memory", "heatmap", "plugins")
 
 
 def module_name(path):
