@@ -122,6 +122,7 @@ def _train(run: Run, config: Config, device: object) -> None:
         trainer = Trainer(run, config, device, display)  # type: ignore[arg-type]
         start = trainer.progress.step
         if trainer.finished:
+            trainer.mend_status()
             note(f"{run.path} is finished: {start:,} of {config.training.steps:,} steps")
             write_line(str(run.path))
             return

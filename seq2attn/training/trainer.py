@@ -243,6 +243,11 @@ class Trainer:
             state["positions"] = self.recorder.positions()
         save_checkpoint(self.run.checkpoint(which), tensors, state)
 
+    def mend_status(self) -> None:
+        """See that status.json says so of a finished run: the fault may have come between the last checkpoint and it."""
+        if self.finished and self.run.status().get("state") != "finished":
+            self._write_status("finished")
+
     def _write_status(self, state: str) -> None:
         write_json(
             self.run.status_file,

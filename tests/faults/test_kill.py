@@ -1,5 +1,6 @@
 """kill -9 at any moment: the run goes on to the same bytes, every step recorded once."""
 
+import json
 import os
 import random
 import shutil
@@ -80,3 +81,9 @@ def test_a_kill_at_every_other_write_of_one_kind(server, reference, work, told, 
 def test_a_run_that_was_killed_is_called_stopped(server, work):
     assert server.call(work, *TRAIN, fault=["half a record", 12])[0] == -signal.SIGKILL
     assert "tiny\tstopped\t" in server.call(work, "runs")[1]
+
+
+def test_a_kill_between_the_last_checkpoint_and_the_status(server, reference, run_copy, work):
+    run_copy.status_file.write_text(json.dumps({**run_copy.status(), "state": "training", "step": 20}))
+    assert server.call(work, *RESUME)[0] == 0
+    same_outcome(run_copy, reference)
