@@ -188,7 +188,7 @@ def _plain(run: Run) -> Run:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(Path(entry.path))
-                    elif not entry.is_file(follow_symlinks=False):
+                    elif not entry.is_file(follow_symlinks=False) and os.path.lexists(entry.path):  # or it is gone
                         raise _not_plain(Path(entry.path))
         except OSError as error:
             raise Seq2AttnError(f"{run.path}: cannot be read: {error.strerror or error}") from error
