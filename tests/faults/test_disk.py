@@ -115,6 +115,7 @@ def fill(path):
 
 
 @ROOT
+@pytest.mark.slow
 def test_a_disk_that_is_full_when_something_is_measured_or_drawn(server, reference, work, disk):
     disk(4_000)
     shutil.copytree(reference.path, work / "runs" / "tiny")
@@ -164,6 +165,7 @@ def test_a_run_that_is_removed_while_it_is_trained(server, work):
     assert not (work / "runs" / "tiny").exists()
 
 
+@pytest.mark.slow
 def test_a_learning_rate_beyond_reason(server, work):
     words = (
         "--set",
