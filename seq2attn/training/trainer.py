@@ -93,6 +93,8 @@ class Trainer:
             self.parameters, weight_decay=config.training.weight_decay, fused=device.type != "mps"
         )
         self.progress = Progress()
+        for folder in (run.path, run.checkpoint("last").parent):
+            remove_leftovers(folder)
         self._positions = self._restore()
 
     # ---- the loop ----
@@ -100,8 +102,6 @@ class Trainer:
     def train(self) -> int | None:
         """Train to the end, to the target, or to a signal. Returns the signal's number if one stopped it."""
         with stop_on_signals() as request:
-            for folder in (self.run.path, self.run.checkpoint("last").parent):
-                remove_leftovers(folder)
             self.recorder = Recorder(self.run, self.config, self._positions)
             try:
                 self._loop(request)
