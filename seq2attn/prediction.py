@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seq2attn.data import encode_strings, make_batch
-from seq2attn.model.reverser import Reverser
+from seq2attn.model.interface import Model
 from seq2attn.tasks import Task
 from seq2attn.vocab import EOS, SOS, Vocabulary
 
@@ -34,7 +34,7 @@ class GreedyDecoding:
 
 @torch.no_grad()
 def greedy_decode(
-    model: Reverser, source: Tensor, lengths: Tensor, *, max_steps: int, keep_weights: bool = False
+    model: Model, source: Tensor, lengths: Tensor, *, max_steps: int, keep_weights: bool = False
 ) -> GreedyDecoding:
     """Emit the likeliest token until each row has emitted `<eos>`, or for `max_steps`.
 
@@ -104,7 +104,7 @@ class Predictor:
     """
 
     def __init__(
-        self, model: Reverser, task: Task, vocabulary: Vocabulary, *, source_eos: bool, device: torch.device
+        self, model: Model, task: Task, vocabulary: Vocabulary, *, source_eos: bool, device: torch.device
     ) -> None:
         self.model = model.to(device).eval()
         self.task = task

@@ -1,0 +1,63 @@
+"""History: what a score knows of its own past weights. It combines with every score.
+
+A history keeps one row of numbers (B, S), zeros at first, which is handed on from step to step, never kept on the module.
+What it says of each key enters the score where the score wants it (`Score.with_features`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from torch import Tensor, nn
+
+
+class History(nn.Module):
+    """Made the same way, whatever the kind: `History(feature_width)`, the width of what the score takes in."""
+
+    def __init__(self, feature_width: int) -> None:
+        super().__init__()
+        self.feature_width = feature_width
+
+    @abstractmethod
+    def forward(self, past: Tensor) -> Tensor:
+        """past (B, S) -> features (B, 1, S, feature_width) of each key."""
+
+    @abstractmethod
+    def update(self, past: Tensor, weights: Tensor) -> Tensor:
+        """What is kept after a step with these weights (B, S)."""
+
+
+class Location(History):
+    """`location`: U (F * alpha_{t-1}), features of a convolution over the previous weights (Chorowski et al. 2015, eq. 8
+    and 9).
+
+    filters: how many; kernel: the width of each, odd; it reaches (kernel - 1) / 2 positions to each side.
+    """
+
+    def __init__(self, feature_width: int, *, filters: int = 8, kernel: int = 5) -> None:
+        super().__init__(feature_width)
+        self.convolution = nn.Conv1d(1, filters, kernel, padding=kernel // 2, bias=False)
+        self.map = nn.Linear(filters, feature_width, bias=False)
+
+    def forward(self, past: Tensor) -> Tensor:
+        features = self.convolution(past.unsqueeze(1)).mT  # (B, F, S) -> (B, S, F)
+        mapped: Tensor = self.map(features).unsqueeze(1)  # (B, 1, S, feature_width)
+        return mapped
+
+    def update(self, past: Tensor, weights: Tensor) -> Tensor:
+        return weights
+
+
+class Coverage(History):
+    """`coverage`: w c_t, c_t the sum of all past weights (See et al. 2017, eq. 10 and 11)."""
+
+    def __init__(self, feature_width: int) -> None:
+        super().__init__(feature_width)
+        self.map = nn.Linear(1, feature_width, bias=False)
+
+    def forward(self, past: Tensor) -> Tensor:
+        mapped: Tensor = self.map(past.unsqueeze(2)).unsqueeze(1)  # (B, S, 1) -> (B, 1, S, feature_width)
+        return mapped
+
+    def update(self, past: Tensor, weights: Tensor) -> Tensor:
+        return past + weights
