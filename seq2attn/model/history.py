@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -40,9 +41,11 @@ class Location(History):
         self.map = nn.Linear(filters, feature_width, bias=False)
 
     def forward(self, past: Tensor) -> Tensor:
-        features = self.convolution(past.unsqueeze(1)).mT  # (B, F, S) -> (B, S, F)
-        mapped: Tensor = self.map(features).unsqueeze(1)  # (B, 1, S, feature_width)
-        return mapped
+        # two linear maps in a row are one: a kernel for each feature that the score takes in
+        kernels = self.map.weight @ self.convolution.weight.squeeze(1)  # (feature_width, F) x (F, kernel)
+        reach = kernels.size(1) // 2
+        neighbours = F.pad(past, (reach, reach)).unfold(1, kernels.size(1), 1)  # (B, S, kernel)
+        return (neighbours @ kernels.t()).unsqueeze(1)  # (B, 1, S, feature_width)
 
     def update(self, past: Tensor, weights: Tensor) -> Tensor:
         return weights
