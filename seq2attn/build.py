@@ -10,7 +10,7 @@ from seq2attn.data import TrainingData
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.encoder import Encoder
-from seq2attn.model.history import Coverage, History, Location
+from seq2attn.model.history import Coverage, History, Location, LocationCoverage
 from seq2attn.model.initial_state import Bridge, Last, Zeros
 from seq2attn.model.interface import Model
 from seq2attn.model.reverser import Reverser
@@ -83,8 +83,9 @@ def _build_window(config: Config) -> Window | None:
 
 
 def _build_history(attention: AttentionConfig, feature_width: int) -> History | None:
-    if attention.history == "location":
-        return Location(feature_width, filters=attention.filters, kernel=attention.kernel)
+    if attention.history in ("location", "location_coverage"):
+        kind = Location if attention.history == "location" else LocationCoverage
+        return kind(feature_width, filters=attention.filters, kernel=attention.kernel)
     return Coverage(feature_width) if attention.history == "coverage" else None
 
 

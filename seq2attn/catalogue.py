@@ -203,6 +203,12 @@ HISTORIES: Registry[Entry] = Registry(
             summary="the sum of all past weights",
             source="See et al. 2017, eq. 10 and 11",
         ),
+        Entry(
+            "location_coverage",
+            formula="U (F * [alpha_{t-1}; c_t])",
+            summary="convolutional features of both",
+            source="Shen et al. 2018, section 2.2",
+        ),
     ],
 )
 

@@ -156,7 +156,10 @@ class _Watcher:
 
     def _add(self, name: str, values: Tensor, part: slice) -> None:
         total = (values * self.inside[:, part]).sum(dim=1)
-        self.totals[name] = self.totals[name] + total if name in self.totals else total
+        if name in self.totals:
+            self.totals[name] += total
+        else:
+            self.totals[name] = total
 
 
 def _decode(model: Model, batch: Batch) -> Iterator[Decoded]:

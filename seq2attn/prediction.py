@@ -52,19 +52,22 @@ def greedy_decode(
     memory, state = model.encode(source, lengths)
     token = torch.full_like(lengths, SOS)  # (B,)
     finished = torch.zeros_like(lengths, dtype=torch.bool)
-    tokens, weights = [], []
+    emitted = token.new_full(
+        (len(token), max_steps), EOS
+    )  # made at once: a piece kept each step would scatter the memory
+    weights = []
     for position in range(max_steps):
         decoded, state = model.step(token, state, memory)
         if watch is not None:
             watch(position, decoded)
         token = decoded.logits.squeeze(1).argmax(dim=1).masked_fill(finished, EOS)
-        tokens.append(token)
+        emitted[:, position] = token
         if keep_weights and decoded.weights is not None:
             weights.append(decoded.weights)
         finished = finished | (token == EOS)
         if finished.all():
+            emitted = emitted[:, : position + 1]  # (B, T)
             break
-    emitted = torch.stack(tokens, dim=1)  # (B, T)
     return GreedyDecoding(
         tokens=emitted,
         lengths=(emitted != EOS).int().cumprod(dim=1).sum(dim=1),

@@ -111,8 +111,8 @@ def _unused_problems(config: Config) -> list[Problem]:
     owners = {
         "radius": ("window", ("local_m", "local_p")),
         "centre": ("window", ("local_m",)),
-        "filters": ("history", ("location",)),
-        "kernel": ("history", ("location",)),
+        "filters": ("history", ("location", "location_coverage")),
+        "kernel": ("history", ("location", "location_coverage")),
     }
     problems = []
     for key, (owner, names) in owners.items():

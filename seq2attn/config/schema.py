@@ -93,7 +93,7 @@ class AttentionConfig(_Section):
     centre: Annotated[str, _name_in(catalogue.CENTRES)] = "monotonic"
     """how local_m's centre moves: monotonic or reversed"""
     history: Annotated[str, _name_in(catalogue.HISTORIES)] = "none"
-    """what scores know of past weights: none, location or coverage"""
+    """what scores know of past weights: none, location, coverage or location_coverage"""
     filters: Annotated[int, Field(ge=1, le=1024)] = 8
     """convolutional features that location makes"""
     kernel: Annotated[int, Field(ge=1, le=1001)] = 5

@@ -40,7 +40,7 @@ class Attended:
     scores: Tensor | None
     """(B, L, S) before window, mask and softmax; None without attention"""
     past: Tensor | None = None
-    """(B, S) what the next step's `history` looks at; None without one"""
+    """(B, C, S) what the next step's `history` looks at; None without one"""
 
 
 class Attention(nn.Module):
@@ -89,8 +89,11 @@ class Attention(nn.Module):
         )
 
     def begin(self, memory: Memory) -> Tensor | None:
-        """The `past` of the first step: no weight anywhere (B, S); None without a history."""
-        return None if self.history is None else memory.values.new_zeros(memory.values.shape[:2])
+        """The `past` of the first step: no weight anywhere (B, C, S); None without a history."""
+        if self.history is None:
+            return None
+        rows, width = memory.values.shape[:2]
+        return memory.values.new_zeros(rows, self.history.channels, width)
 
     def forward(self, query: Tensor, memory: Memory, past: Tensor | None = None, first: int = 0) -> Attended:
         """query (B, L, query_width) of output positions first, ..., first + L - 1 -> contexts, weights and scores of each.

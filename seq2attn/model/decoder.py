@@ -19,7 +19,7 @@ class DecoderState:
     hidden: Tensor
     """(B, D) the GRU's state"""
     past: Tensor | None = None
-    """(B, S) what the attention's history looks at; None without one"""
+    """(B, C, S) what the attention's history looks at; None without one"""
     attentional: Tensor | None = None
     """(B, D) the attentional vector that input feeding hands on; None without"""
     position: int = 0
