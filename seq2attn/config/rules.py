@@ -57,7 +57,7 @@ def _model_problems(config: Config) -> list[Problem]:
         message = (
             f"{score.name!r} needs queries and keys of equal width, but a bidirectional encoder's keys are "
             f"2 x {model.hidden} wide and the decoder's queries {model.hidden}; "
-            "use general or additive, or set model.bidirectional to false"
+            "use general, additive or key_value, or set model.bidirectional to false"
         )
         problems.append(Problem(_SCORE, message, rests_on=("model.bidirectional",)))
     if model.bidirectional and model.initial_state == "last":
@@ -168,7 +168,7 @@ def _transformer_problems(config: Config) -> list[Problem]:
     for path, found, wanted, why in required:
         if found != wanted:
             advice = f"set it to {_yaml(wanted)}, or model.architecture to gru"
-            message = f"{shown(found)} does not go with architecture 'transformer': {why}; {advice}"
+            message = f"{_yaml(found) if isinstance(found, bool) else shown(found)} does not go with architecture 'transformer': {why}; {advice}"
             problems.append(Problem(path, message, rests_on=("model.architecture",)))
     return problems
 
