@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from seq2attn.cli.output import note, on_terminal, stdout, write_rows
-from seq2attn.comparison.experiment import METRICS
+from seq2attn.comparison.results import cell
 
 if TYPE_CHECKING:
     from seq2attn.comparison.results import Comparison, GroupResult, LengthSummary
@@ -46,7 +46,7 @@ def _show_to_people(comparison: Comparison, console: Console) -> None:
         left_out |= {"worst", "best", "95 % interval"}
     columns = [name for name in WIDTHS if name not in left_out]
     gap = 2 if sum(WIDTHS[name] + 2 for name in columns) <= console.width else 1
-    title = f"{comparison.name}: {METRICS[comparison.metric]}"
+    title = f"{comparison.name}: {comparison.metric_label}"
     console.print(f"\n[bold]{title}[/], mean over seeds ± standard deviation\n")
     heading = _grid(columns, gap)
     ends = {"worst": "lowest", "best": "highest"} if comparison.metric == "entropy" else {}
@@ -121,7 +121,7 @@ def _tsv(comparison: Comparison) -> tuple[list[str], Iterator[list[str]]]:
 
 def _tsv_row(group: GroupResult, keys: list[str], row: LengthSummary) -> list[str]:
     found, difference = row.spread, row.difference
-    start = [group.label, *(str(group.values[key]) for key in keys), str(row.length), "yes" if row.trained else "no"]
+    start = [group.label, *(cell(group.values[key]) for key in keys), str(row.length), "yes" if row.trained else "no"]
     numbers = [found.mean, found.deviation, found.low, found.high]
     extremes = [_number(found.least), str(row.worst_seed), _number(found.most), str(row.best_seed)]
     differences = [difference.mean, difference.low, difference.high] if difference else [None, None, None]

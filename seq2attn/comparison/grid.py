@@ -53,19 +53,19 @@ def make_axis(key: str, values: Any, where: str) -> Axis:
     if isinstance(values, dict):
         raise Seq2AttnError(f"{where}: expected a list of values, found keys; write the key dotted, as in model.hidden")
     values = values if isinstance(values, list) else [values]
-    pieces = tuple(_range(value) or (value,) for value in values) if _is_whole_number(key) else (tuple(values),)
+    pieces = tuple(_range(value, where) or (value,) for value in values) if _is_whole_number(key) else (tuple(values),)
     if not any(map(len, pieces)):
         raise Seq2AttnError(f"{where}: no value given")
     return Axis(key, pieces, where)
 
 
-def _range(value: Any) -> range | None:
+def _range(value: Any, where: str) -> range | None:
     match = _RANGE.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return None
     first, last = int(match[1]), int(match[2])
     if first > last:
-        raise Seq2AttnError(f"{shown(value)} counts down; write {last}-{first}")
+        raise Seq2AttnError(f"{where}: {shown(value)} counts down; write {last}-{first}")
     return range(first, last + 1)
 
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from seq2attn.comparison.experiment import HINT, Experiment, override, run_word
+from seq2attn.comparison.experiment import Experiment, override, run_word
 from seq2attn.comparison.grid import CONFIG, SEED, Axis, combinations, count_trials, describe_count
 from seq2attn.comparison.trial import Trial, blocked_by, value_at
 from seq2attn.config import load_config
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
 
 MOST_TRIALS = 1000
+MOST_REASONS = 3  # of runs that are in the way
 LONGEST_NAME = 80  # characters of a run's name; one that would be longer ends with a digest
 
 
@@ -70,9 +71,9 @@ def make_plan(experiment: Experiment, root: Path, most: int = MOST_TRIALS) -> Pl
         experiment, problems = _with_known_baseline(experiment, trials)
         problems += _published_problems(experiment, trials) + _same_config_problems(trials)
     if not problems:
-        problems += [Problem("", reason) for trial in trials if (reason := blocked_by(trial, root))]
+        problems = _blocked_problems(trials, root)
     if problems:
-        raise ConfigError(experiment.source, problems, hint=f"Nothing was run: {describe_count(axes)}. {HINT}")
+        raise ConfigError(experiment.source, problems, hint=f"Nothing was run: {describe_count(axes)}.")
     return Plan(experiment, tuple(trials))
 
 
@@ -87,7 +88,7 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any]) -> Trial:
     config = load_config(experiment.bases[base], [*experiment.fixed, *overrides])
     resolved = {key: base if key == CONFIG else value_at(config, key) for key in values}
     seed = resolved.pop(SEED, config.seed)
-    label = ", ".join(_words(resolved)) or base
+    label = ", ".join(name_values(resolved).values()) or base
     return Trial(
         name=_run_name(experiment.name, resolved, seed),
         experiment=experiment.name,
@@ -102,23 +103,22 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any]) -> Trial:
     )
 
 
-def _words(values: Mapping[str, Any]) -> list[str]:
+def name_values(values: Mapping[str, Any]) -> dict[str, str]:
     """`dot` and `mask_padding=false`: a name says what it is, a number and a truth value need their key."""
-    words = []
+    words = {}
     lasts = Counter(key.rpartition(".")[2] for key in values)
     for key, value in values.items():
         last = key.rpartition(".")[2]
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        words.append(text if isinstance(value, str) else f"{last if lasts[last] == 1 else key}={text}")
+        words[key] = text if isinstance(value, str) else f"{last if lasts[last] == 1 else key}={text}"
     return words
 
 
 def _run_name(experiment: str, values: Mapping[str, Any], seed: int) -> str:
     """`chapter-dot-mask_padding_false-seed_1`: the same whenever the same values are asked for."""
-    words = _words(values)
-    name = "-".join([experiment, *(run_word(word.replace("=", "_")) for word in words), f"seed_{seed}"])
-    plain = all(run_word(word.replace("=", "_")) == word.replace("=", "_") for word in words)
-    if plain and len(name) <= LONGEST_NAME:
+    words = [word.replace("=", "_") for word in name_values(values).values()]
+    name = "-".join([experiment, *map(run_word, words), f"seed_{seed}"])
+    if len(name) <= LONGEST_NAME and words == list(map(run_word, words)):
         return name
     digest = hashlib.blake2b(json.dumps([values, seed], sort_keys=True).encode(), digest_size=4).hexdigest()
     return f"{name[: LONGEST_NAME - 9]}-{digest}"
@@ -129,13 +129,22 @@ def _relocated(problem: Problem, experiment: Experiment, values: Mapping[str, An
     places = {f"--set {shown(text)}": where for text, where in experiment.places.items()}
     for axis in experiment.axes:
         places[f"--set {shown(override(axis.key, values[axis.key]))}"] = axis.where
-    return replace(problem, where=places.get(problem.where or "", problem.where))
+    above = [axis.where for axis in experiment.axes if f"{axis.key}.".startswith(f"{problem.path}.")]
+    return replace(problem, where=places.get(problem.where or "", problem.where) or next(iter(above), None))
 
 
 def _counted(problem: Problem, count: int, trials: int) -> Problem:
     return (
         problem if count == trials else replace(problem, message=f"{problem.message} ({count:,} of {trials:,} trials)")
     )
+
+
+def _blocked_problems(trials: Sequence[Trial], root: Path) -> list[Problem]:
+    reasons = [reason for trial in trials if (reason := blocked_by(trial, root))]
+    more = len(reasons) - MOST_REASONS
+    if more > 0:
+        reasons = [*reasons[:MOST_REASONS], f"and {more:,} more"]
+    return [Problem("", reason) for reason in reasons]
 
 
 def _same_config_problems(trials: Sequence[Trial]) -> list[Problem]:
@@ -162,7 +171,9 @@ def _with_known_baseline(experiment: Experiment, trials: Sequence[Trial]) -> tup
         path = f"baseline.{key}"
         if key not in varied:
             allowed = f"allowed: {', '.join(varied)}" if varied else "nothing but the seed is"
-            problems.append(Problem(path, f"is not varied; {did_you_mean(key, varied)}{allowed}"))
+            same_end = [f"did you mean '{other}'? " for other in varied if other.rpartition(".")[2] == key]
+            guess = did_you_mean(key, varied) or "".join(same_end[:1])
+            problems.append(Problem(path, f"is not varied; {guess}{allowed}"))
             continue
         values = [trial.values[key] for trial in trials]
         if value not in values:

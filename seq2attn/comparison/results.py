@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from seq2attn.comparison.experiment import Published
-from seq2attn.comparison.plan import Plan
+from seq2attn.comparison.experiment import METRICS, Published
+from seq2attn.comparison.plan import Plan, name_values
 from seq2attn.comparison.trial import Trial, find_record
 from seq2attn.runs import Run
 from seq2attn.statistics import Spread, spread
@@ -37,8 +37,8 @@ class TrialResult:
 
     def value(self, metric: str, length: int) -> float | None:
         """A metric at a length; None for what this model does not have, such as attention."""
-        found = self.lengths[length][metric]
-        return found["value"] if isinstance(found, dict) else found
+        found: Any = self.lengths[length][metric]
+        return None if found is None else float(found["value"] if isinstance(found, dict) else found)
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,9 @@ class GroupResult:
 
     label: str
     values: Mapping[str, Any]
+    """what varies, but for the seed: config key -> value"""
+    words: Mapping[str, str]
+    """the same as labels say it"""
     score: str
     """its score function, which decides its colour"""
     baseline: str | None
@@ -107,6 +110,11 @@ class Comparison:
     groups: tuple[GroupResult, ...]
     """those with at least one trial done"""
 
+    @property
+    def metric_label(self) -> str:
+        """The metric as tables and figures call it."""
+        return METRICS[self.metric]
+
 
 def gather(plan: Plan, root: Path) -> Comparison:
     """Read what the trials measured, those that are done."""
@@ -125,6 +133,7 @@ def gather(plan: Plan, root: Path) -> Comparison:
             GroupResult(
                 label=label,
                 values=trials[0].values,
+                words=name_values(trials[0].values),
                 score=trials[0].config.model.attention.score,
                 baseline=None if baseline == label else baseline,
                 planned=len(trials),
@@ -269,10 +278,11 @@ def csv_rows(comparison: Comparison) -> Iterator[list[Any]]:
         for trial in group.trials:
             for length, record in trial.lengths.items():
                 metrics = [trial.value(metric, length) for metric in METRIC_COLUMNS]
-                start = [trial.run, group.label, *(_cell(group.values[key]) for key in keys), trial.seed, length]
+                start = [trial.run, group.label, *(cell(group.values[key]) for key in keys), trial.seed, length]
                 end = [trial.parameters["total"], trial.losses[-1][1] if trial.losses else "", trial.tokens_per_second]
-                yield [*start, _cell(record["trained"]), *("" if value is None else value for value in metrics), *end]
+                yield [*start, cell(record["trained"]), *("" if value is None else value for value in metrics), *end]
 
 
-def _cell(value: Any) -> Any:
+def cell(value: Any) -> str:
+    """A config value in a table: a word as it is, anything else as JSON writes it."""
     return value if isinstance(value, str) else json.dumps(value)
