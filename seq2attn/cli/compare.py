@@ -71,18 +71,21 @@ def compare(
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Train a grid of configs over several seeds, in parallel, and compare what they learned.
+    """Train a grid of configs over several seeds, and compare what they learn.
 
-    Every combination of the values of --vary is a trial, and each trial an ordinary run that `eval`, `predict` and
-    `runs` know. Ctrl-C saves, and so does `kill`; the same command goes on where it was, and trains nothing twice, not
-    even after `kill -9`. More seeds later: the same command with seed=1-20.
+    Every combination of the values of --vary is a trial, and each trial is an
+    ordinary run that `eval`, `predict` and `runs` know. Ctrl-C saves; the same
+    command goes on where it was and trains nothing twice, even after kill -9.
+    More seeds later: the same command with seed=1-20.
 
-    Trials with the same seed see the same batches, and all are asked the same strings, so differences are taken seed by
-    seed ("paired"): chance that strikes both sides cancels.
+    Trials with the same seed see the same batches, and all are asked the same
+    strings, so differences are taken seed by seed ("paired"): chance that
+    strikes both sides cancels.
 
-    The table shows, for each group and length: the mean over seeds, the standard deviation, the worst and the best seed,
-    the 95 % confidence interval of the mean (Student's), and the mean paired difference from the baseline with its
-    interval. docs/comparing.md says what these mean, in plain words.
+    The table shows, for each group and length: mean and standard deviation over
+    seeds, the worst and the best seed, the 95 % confidence interval of the mean
+    (Student's), and the mean paired difference from the baseline with its
+    interval. docs/comparing.md says in plain words what these mean.
 
     Examples:
 
@@ -219,6 +222,8 @@ def _run(plan: Plan, root: Path, device: str, plugins: list[str], workers: int |
         return {}
     _check_device(device)
     at_once = min(workers or available_cores(), len(jobs))
+    if plan.experiment.description:
+        note(plan.experiment.description)
     note(
         f"{plan.experiment.name}: {len(plan.trials):,} trials, {done:,} done, {len(jobs):,} to run, "
         f"{at_once:,} at a time; runs in {root}"

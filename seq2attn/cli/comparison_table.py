@@ -20,10 +20,10 @@ WIDTHS = {  # of the columns, the same in every group
     "length": 6,
     "mean ± sd": 13,
     "published": 9,
-    "worst": 6,
-    "best": 7,
-    "95 % interval": 13,
-    "difference [95 %]": 23,
+    "worst": 5,
+    "best": 5,
+    "interval": 11,
+    "difference": 23,
 }
 
 
@@ -41,19 +41,22 @@ def _show_to_people(comparison: Comparison, console: Console) -> None:
     if all(row.published is None for row in rows):
         left_out.add("published")
     if all(row.difference is None for row in rows):
-        left_out.add("difference [95 %]")
+        left_out.add("difference")
     if all(row.spread.count == 1 for row in rows):
-        left_out |= {"worst", "best", "95 % interval"}
+        left_out |= {"worst", "best", "interval"}
     columns = [name for name in WIDTHS if name not in left_out]
-    gap = 2 if sum(WIDTHS[name] + 2 for name in columns) <= console.width else 1
-    title = f"{comparison.name}: {comparison.metric_label}"
-    console.print(f"\n[bold]{title}[/], mean over seeds ± standard deviation\n")
+    gap = 3 if sum(WIDTHS[name] + 3 for name in columns) <= console.width else 1
+    console.print()
+    console.print(Text(f"{comparison.name}: {comparison.metric_label}", style="bold"))
+    console.print("mean over seeds ± standard deviation; intervals of 95 %\n", style="dim")
     heading = _grid(columns, gap)
-    ends = {"worst": "lowest", "best": "highest"} if comparison.metric == "entropy" else {}
+    ends = {"worst": "least", "best": "most"} if comparison.metric == "entropy" else {}
     heading.add_row(*(Text(ends.get(name, name), style="dim") for name in columns))
     console.print(heading)
     for group in comparison.groups:
-        console.print(Text(group.label, style="bold"), Text(_about(group), style="dim"), soft_wrap=False)
+        against = "the baseline" if group.baseline is None else f"against {group.baseline}"
+        console.print(Text(group.label, style="bold").append(f"  {against}", style="not bold dim"))
+        console.print(Text(_about(group), style="dim"))
         table = _grid(columns, gap)
         for row in group.lengths:
             cells = _cells(row)
@@ -65,14 +68,14 @@ def _show_to_people(comparison: Comparison, console: Console) -> None:
 
 
 def _grid(columns: list[str], gap: int) -> Table:
-    grid = Table.grid(padding=(0, gap, 0, 0))
+    grid = Table.grid(padding=(0, gap, 0, 0), pad_edge=False)
     for name in columns:
         grid.add_column(justify="right", width=WIDTHS[name], no_wrap=True)
     return grid
 
 
 def _about(group: GroupResult) -> str:
-    """`10 seeds, 75,069 parameters, loss 0.0027 (published 0.0016), 31,000 target tokens/s, against dot`"""
+    """`10 seeds, 75,069 parameters, loss 0.0027 (published 0.0016), 31,000 tokens/s`"""
     count = len(group.trials)
     parts = [f"{count} seed{'' if count == 1 else 's'}", f"{group.parameters:,} parameters"]
     if group.loss is not None:
@@ -80,8 +83,7 @@ def _about(group: GroupResult) -> str:
         parts.append(f"loss {group.loss.mean:.4f}{published}")
     if group.tokens_per_second is not None:
         parts.append(f"{group.tokens_per_second:,.0f} tokens/s")
-    parts.append("the baseline" if group.baseline is None else f"against {group.baseline}")
-    return "  " + ", ".join(parts)
+    return ", ".join(parts)
 
 
 def _cells(row: LengthSummary) -> dict[str, str]:
@@ -94,8 +96,8 @@ def _cells(row: LengthSummary) -> dict[str, str]:
         "published": "" if row.published is None else f"{row.published:.3f}",
         "worst": f"{found.least:.3f}",
         "best": f"{found.most:.3f}",
-        "95 % interval": interval,
-        "difference [95 %]": "" if row.difference is None else _difference(row.difference),
+        "interval": interval,
+        "difference": "" if row.difference is None else _difference(row.difference),
     }
 
 

@@ -74,7 +74,7 @@ def entropy_figure(comparison: Comparison) -> Figure | None:
     def draw(panel: Axes, series: Sequence[Series]) -> None:
         for item in series:
             _band(panel, item, [trial.entropies for trial in item.group.trials], statistics.fmean)
-        panel.set_ylim(bottom=0)
+        _from_zero(panel)
         panel.set_xlabel("step")
 
     if not any(len(trial.entropies) > 1 for group in comparison.groups for trial in group.trials):
@@ -103,7 +103,7 @@ def length_figure(comparison: Comparison) -> Figure | None:
             published = [(row.length, row.published) for row in rows if row.published is not None]
             if published:
                 panel.plot(*zip(*published, strict=True), "D", mfc="none", mec=item.colour, ms=8, mew=1.4)
-        _mark_untrained(panel, series, 0.5)
+        _mark_untrained(panel, series, {row.length: row.length for item in series for row in item.group.lengths})
         lengths = sorted({row.length for item in series for row in item.group.lengths})
         panel.set_xticks(lengths if len(lengths) <= 12 else lengths[:: math.ceil(len(lengths) / 12)])
         panel.set_xlabel("string length")
@@ -131,6 +131,7 @@ def bar_figure(comparison: Comparison) -> Figure | None:
                     panel.errorbar(at, row.spread.mean, ends, color="0.15", lw=1.2, capsize=min(4, 12 * width))
                 if row.published is not None:
                     panel.plot(at, row.published, "D", mfc="white", mec="0.15", ms=5, mew=1.2, zorder=5)
+        _mark_untrained(panel, series, {length: at for at, length in enumerate(lengths)})
         panel.set_xticks(range(len(lengths)), [str(length) for length in lengths])
         panel.set_xlabel("string length")
         _share_axis(panel, comparison)
@@ -168,8 +169,11 @@ def _panels(
     for panel in figure.axes:
         for handle, name in zip(*panel.get_legend_handles_labels(), strict=True):
             handles.setdefault(name, handle)
+    rows_by_length = [row for group in comparison.groups for row in group.lengths]
     by_length = label == comparison.metric_label
-    if by_length and any(row.published is not None for group in comparison.groups for row in group.lengths):
+    if by_length and not all(row.trained for row in rows_by_length):
+        explanation += "; grey: never seen in training"
+    if by_length and any(row.published is not None for row in rows_by_length):
         handles["published"] = Line2D([], [], marker="D", mfc="none", mec="0.15", ls="", ms=6)
     figure.legend(
         handles.values(),
@@ -255,13 +259,19 @@ def _dots(panel: Axes, at: float, width: float, values: Mapping[int, float], col
     panel.plot(places, list(values.values()), "o", color=colour, ms=2.5, mec="0.2", mew=0.3)
 
 
-def _mark_untrained(panel: Axes, series: Sequence[Series], half: float) -> None:
-    for length in {row.length for item in series for row in item.group.lengths if not row.trained}:
-        panel.axvspan(length - half, length + half, color="0.93", lw=0, zorder=0)
+def _mark_untrained(panel: Axes, series: Sequence[Series], places: Mapping[int, float]) -> None:
+    """A grey ground under lengths that no group was trained on."""
+    rows = [row for item in series for row in item.group.lengths]
+    for length in {row.length for row in rows} - {row.length for row in rows if row.trained}:
+        panel.axvspan(places[length] - 0.5, places[length] + 0.5, color="0.93", lw=0, zorder=0)
+
+
+def _from_zero(panel: Axes) -> None:
+    panel.set_ylim(0, max(panel.get_ylim()[1], *(other.get_ylim()[1] for other in panel.figure.axes)))
 
 
 def _share_axis(panel: Axes, comparison: Comparison) -> None:
     if comparison.metric == "entropy":
-        panel.set_ylim(bottom=0)
+        _from_zero(panel)
     else:
         panel.set_ylim(-0.03, 1.05)
