@@ -68,7 +68,9 @@ def test_a_range_is_counted_without_being_written_out():
     assert describe_count(axes) == "200,000,000,000,000,000 trials (100,000,000,000,000,000 seed x 2 model.hidden)"
 
 
-@pytest.mark.parametrize("text", ["seed", "=1", "seed=", "seed= ", "seed=3-1", "seed=1,,2", "seed=[1", "seed=*a", "a={"])
+@pytest.mark.parametrize(
+    "text", ["seed", "=1", "seed=", "seed= ", "seed=3-1", "seed=1,,2", "seed=[1", "seed=*a", "a={"]
+)
 def test_what_is_no_axis_is_refused(text):
     assert f"--vary {text!r}" in refusal(parse_vary, text)
 
@@ -272,7 +274,9 @@ def test_an_axis_of_the_command_line_takes_the_place_of_the_file_s(base):
 def test_every_mistake_of_a_file_is_told_with_its_line(base):
     text = refusal(
         read_experiment,
-        written(base, "confgs: base.yaml\nmetric: exact\nlengths: [0]\nsamples: many\npublished:\n  - valeus: {3: 1}\n"),
+        written(
+            base, "confgs: base.yaml\nmetric: exact\nlengths: [0]\nsamples: many\npublished:\n  - valeus: {3: 1}\n"
+        ),
     )
     for line in (
         "confgs (",

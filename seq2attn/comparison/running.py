@@ -28,6 +28,19 @@ class Watcher(Protocol):
     def ended(self, job: Job, outcome: Outcome) -> None: ...
 
 
+class Nobody:
+    """A watcher that does not look."""
+
+    def started(self, job: Job) -> None: ...
+
+    def progress(self, job: Job, step: int) -> None: ...
+
+    def ended(self, job: Job, outcome: Outcome) -> None: ...
+
+
+NOBODY = Nobody()
+
+
 class _Jobs:
     """What waits, what runs, and what runs alone because it may have killed a process."""
 
@@ -51,12 +64,13 @@ def run_jobs(
     jobs: Sequence[Job],
     make_executor: Callable[[], Executor],
     at_once: int,
-    watcher: Watcher,
+    watcher: Watcher = NOBODY,
     request: StopRequest = STOP,
 ) -> dict[str, Outcome]:
     """Run every job, `at_once` at a time -> outcome by the trial's name.
 
-    `make_executor` makes any standard Executor whose workers see the runs directory; it is called again when one breaks
+    `make_executor` makes any standard Executor whose workers see the runs directory, and run one trial at a time each
+    (processes, not threads: weights are drawn from the process's own generator). It is called again when one breaks
     because a worker died. The jobs that ran then are run again, one by one, so that only the one that kills its process
     fails. When `request` asks to stop, running jobs are waited for (`shutdown(cancel_futures=True)`), and those that did
     not run have no outcome.

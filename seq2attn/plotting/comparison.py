@@ -155,7 +155,7 @@ def _panels(
     rows = math.ceil(len(facets) / columns)
     size = (max(5.6, columns * PANEL[0]), rows * PANEL[1] + 1.0)
     figure = Figure(figsize=size, layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False, sharey=True).flat
+    panels = list(figure.subplots(rows, columns, squeeze=False, sharey=True).flat)
     for panel, (title, series) in zip(panels, facets.items(), strict=False):
         draw(panel, series)
         panel.set_title(title, fontsize=11, loc="left")
@@ -163,7 +163,7 @@ def _panels(
         panel.grid(axis="y", color="0.88", lw=0.7)
         panel.set_axisbelow(True)
         panel.spines[["top", "right"]].set_visible(False)
-    for panel in list(panels)[len(facets) :]:
+    for panel in panels[len(facets) :]:
         panel.set_axis_off()
     handles: dict[str, Any] = {}
     for panel in figure.axes:
