@@ -48,6 +48,10 @@ class Batch:
         """The batch of rows `start` to `stop`, as views."""
         return Batch(*(getattr(self, field.name)[start:stop] for field in fields(self)))
 
+    def select(self, index: Tensor) -> Batch:
+        """The batch of the rows that `index` (b,) names."""
+        return Batch(*(getattr(self, field.name)[index] for field in fields(self)))
+
 
 def generator(device: torch.device, *key: int | str) -> torch.Generator:
     """A generator whose stream is decided by `key` alone, such as (seed, "training", 17)."""

@@ -406,14 +406,24 @@ def test_inspect_shows_people_config_and_parameters():
     assert "hidden: 16" in out and "parameters" in out
 
 
-KINDS = ["scores", "tasks", "decoders", "initial-states", "architectures", "schedules"]
+KINDS = [
+    "scores",
+    "tasks",
+    "windows",
+    "centres",
+    "histories",
+    "decoders",
+    "initial-states",
+    "architectures",
+    "schedules",
+]
 
 
 def test_list_names_everything_a_config_can_use():
     everything = rows(works("list"))
     assert list(dict.fromkeys(row["kind"] for row in everything)) == KINDS
     named = {(row["kind"], row["name"]) for row in everything}
-    for name in ("dot", "scaled", "general", "scaled_general", "additive", "none"):
+    for name in ("dot", "scaled", "general", "scaled_general", "additive", "cosine", "key_value", "none"):
         assert ("scores", name) in named
     for name in ("reverse", "copy", "sort", "duplicate"):
         assert ("tasks", name) in named

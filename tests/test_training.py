@@ -137,7 +137,7 @@ def no_pictures(monkeypatch):
 
 @pytest.fixture
 def small_pictures(monkeypatch):
-    monkeypatch.setattr("seq2attn.plotting.attention_figure", lambda _: Figure(figsize=(0.1, 0.1)))
+    monkeypatch.setattr("seq2attn.plotting.attention.attention_figure", lambda _: Figure(figsize=(0.1, 0.1)))
 
 
 @pytest.fixture(scope="module")

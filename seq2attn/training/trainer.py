@@ -21,7 +21,7 @@ from seq2attn.files import write_json
 from seq2attn.plotting.attention import LARGEST_SIDE
 from seq2attn.prediction import Predictor, output_bound
 from seq2attn.runs import Run
-from seq2attn.training.objective import token_accuracy, token_cross_entropy
+from seq2attn.training.objective import coverage_loss, token_accuracy, token_cross_entropy
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.signals import StopRequest, stop_on_signals
@@ -111,13 +111,13 @@ class Trainer:
         while not self.finished and request.signal is None:
             batch = next(batches)
             rate = learning_rate(training, self.progress.step)
-            logits, loss, norm = self._optimise(batch, rate)
+            logits, losses, norm = self._optimise(batch, rate)
             self.progress.step = step = self.progress.step + 1
             tokens = tokens + batch.target_lengths.sum() + len(batch.target_lengths)
             if step % training.log_every == 0 or step == training.steps:
                 now = time.perf_counter()
                 values = {
-                    "loss": float(loss),
+                    **{name: float(loss) for name, loss in losses.items()},
                     "accuracy": float(token_accuracy(logits, batch)),
                     "gradient_norm": float(norm),
                     "learning_rate": rate,
@@ -135,21 +135,28 @@ class Trainer:
                 self._save("training")
                 since += time.perf_counter() - before  # tokens/s is of training alone
 
-    def _optimise(self, batch: Batch, rate: float) -> tuple[Tensor, Tensor, Tensor]:
-        """One step of Adam on one batch -> logits (B, L, V), loss, gradient norm before clipping."""
+    def _optimise(self, batch: Batch, rate: float) -> tuple[Tensor, dict[str, Tensor], Tensor]:
+        """One step of Adam on one batch -> logits (B, L, V), losses by name, gradient norm before clipping."""
         self.model.train()
+        if self.config.model.transformer.dropout:  # drawn from torch's default generator: a function of seed and step
+            key = generator(torch.device("cpu"), self.config.seed, "dropout", self.progress.step)
+            torch.manual_seed(key.initial_seed())
         decoded = self.model(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
-        loss = token_cross_entropy(decoded.logits, batch)
+        losses = {"loss": token_cross_entropy(decoded.logits, batch)}
+        total, coverage_weight = losses["loss"], self.config.training.coverage_weight
+        if coverage_weight and decoded.weights is not None:
+            losses["coverage_loss"] = coverage_loss(decoded.weights, batch)
+            total = total + coverage_weight * losses["coverage_loss"]
         self.optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        total.backward()  # type: ignore[no-untyped-call]
         limit = self.config.training.clip_norm
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, math.inf if limit is None else limit)
         if self.device.type == "cpu":  # elsewhere asking would make the device wait at each step
-            self._check_finite(self.progress.step + 1, float(loss.detach()), float(norm))
+            self._check_finite(self.progress.step + 1, float(total.detach()), float(norm))
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.step()
-        return decoded.logits.detach(), loss.detach(), norm
+        return decoded.logits.detach(), {name: loss.detach() for name, loss in losses.items()}, norm
 
     @property
     def finished(self) -> bool:
