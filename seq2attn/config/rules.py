@@ -167,8 +167,9 @@ def _transformer_problems(config: Config) -> list[Problem]:
     ]
     for path, found, wanted, why in required:
         if found != wanted:
+            given = _yaml(found) if isinstance(found, bool) else shown(found)
             advice = f"set it to {_yaml(wanted)}, or model.architecture to gru"
-            message = f"{_yaml(found) if isinstance(found, bool) else shown(found)} does not go with architecture 'transformer': {why}; {advice}"
+            message = f"{given} does not go with architecture 'transformer': {why}; {advice}"
             problems.append(Problem(path, message, rests_on=("model.architecture",)))
     return problems
 
