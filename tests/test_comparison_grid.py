@@ -90,10 +90,18 @@ def test_trials_stand_group_by_group_with_their_seeds_together(base):
 
 
 def test_labels_and_names_say_what_varies(base):
-    found = plan(base, vary=("model.hidden=8,16", "model.attention.score=concat", "training.clip_norm=null,0.5"))
+    found = plan(
+        base,
+        vary=(
+            "model.hidden=8,16",
+            "model.attention.score=concat",
+            "training.clip_norm=null,0.5",
+            "model.initial_state=last",
+        ),
+    )
     labels = list(found.groups)
-    assert labels[0] == "hidden=8, additive, clip_norm=null"  # the name, not the synonym
-    assert found.trials[-1].name == "e-hidden_16-additive-clip_norm_0.5-seed_1"
+    assert labels[0] == "hidden=8, additive, clip_norm=null, initial_state=last"  # the name, not the synonym
+    assert found.trials[-1].name == "e-hidden_16-additive-clip_norm_0.5-initial_state_last-seed_1"
 
 
 def test_names_are_plain_distinct_and_the_same_every_time(base):

@@ -83,6 +83,9 @@ class Diary:
     def ended(self, job, outcome):
         self.outcomes.append((job.trial.seed, outcome.state))
 
+    def stopping(self, running):
+        self.outcomes.append(("stopping", running))
+
 
 @pytest.fixture(autouse=True)
 def in_a_fresh_worker(monkeypatch):

@@ -84,6 +84,10 @@ class TrialBars:
         if outcome.state == "failed":
             self._console.print(f"failed: {job.trial.name}: {outcome.reason}", style="red", markup=False)
 
+    def stopping(self, running: int) -> None:
+        """Say what is waited for."""
+        self._console.print(_stopping(running), style="dim")
+
     def _count(self) -> str:
         return f"{self._tally.done:,}/{self._tally.trials:,} trials"
 
@@ -124,6 +128,10 @@ class TrialLines:
             reason = f": {outcome.reason}" if outcome.reason else ""
             self._say(f"{self._tally.done} of {self._tally.trials}: {job.trial.name} {outcome.state}{reason}")
 
+    def stopping(self, running: int) -> None:
+        """Say what is waited for."""
+        self._say(_stopping(running))
+
     def _say(self, line: str) -> None:
         self._console.print(line, markup=False)
         self._said = time.monotonic()
@@ -139,3 +147,7 @@ class TrialLines:
 
 def _title(job: Job) -> str:
     return f"{job.trial.group}, seed {job.trial.seed}"
+
+
+def _stopping(running: int) -> str:
+    return f"stopping: waiting for {running} trial{'' if running == 1 else 's'} to save"

@@ -18,6 +18,7 @@ from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, s
 
 MOST_TRIALS = 1000
 MOST_REASONS = 3  # of runs that are in the way
+NAMED = (CONFIG, "model.attention.score", "model.architecture", "task.name")  # keys whose values speak for themselves
 LONGEST_NAME = 80  # characters of a run's name; one that would be longer ends with a digest
 
 
@@ -104,13 +105,13 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any]) -> Trial:
 
 
 def name_values(values: Mapping[str, Any]) -> dict[str, str]:
-    """`dot` and `mask_padding=false`: a name says what it is, a number and a truth value need their key."""
+    """`dot` and `mask_padding=false`: what is usually compared goes by its name alone, anything else needs its key."""
     words = {}
     lasts = Counter(key.rpartition(".")[2] for key in values)
     for key, value in values.items():
         last = key.rpartition(".")[2]
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        words[key] = text if isinstance(value, str) else f"{last if lasts[last] == 1 else key}={text}"
+        words[key] = text if key in NAMED else f"{last if lasts[last] == 1 else key}={text}"
     return words
 
 

@@ -27,6 +27,8 @@ class Watcher(Protocol):
 
     def ended(self, job: Job, outcome: Outcome) -> None: ...
 
+    def stopping(self, running: int) -> None: ...
+
 
 class Nobody:
     """A watcher that does not look."""
@@ -36,6 +38,8 @@ class Nobody:
     def progress(self, job: Job, step: int) -> None: ...
 
     def ended(self, job: Job, outcome: Outcome) -> None: ...
+
+    def stopping(self, running: int) -> None: ...
 
 
 NOBODY = Nobody()
@@ -89,6 +93,8 @@ def run_jobs(
                 executor = make_executor()
             for job in queue.running.values():
                 watcher.progress(job, steps_done(job.run))
+        if queue.running:
+            watcher.stopping(len(queue.running))
     finally:
         executor.shutdown(wait=True, cancel_futures=bool(queue.left))
     _collect(queue, list(queue.running), outcomes, watcher)
