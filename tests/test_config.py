@@ -447,7 +447,9 @@ def test_a_dumped_config_is_read_back_equal(tmp_path, values):
     assert load_config(path) == config
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.rglob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted(set(CONFIGS.rglob("*.yaml")) - set(CONFIGS.glob("experiments/*"))), ids=lambda path: path.name
+)
 def test_every_shipped_config_is_right(path):
     assert json.loads(load_config(path).model_dump_json())["seed"] >= 0
 

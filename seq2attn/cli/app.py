@@ -10,6 +10,7 @@ import typer
 
 from seq2attn import __version__
 from seq2attn.cli.check import check
+from seq2attn.cli.compare import compare
 from seq2attn.cli.evaluate import evaluate
 from seq2attn.cli.inspect import inspect
 from seq2attn.cli.list import list_names
@@ -52,6 +53,7 @@ def seq2attn(
 app.command()(train)
 app.command("eval", cls=VariadicCommand)(evaluate)
 app.command()(predict)
+app.command("compare", cls=VariadicCommand)(compare)
 app.command()(runs)
 app.command()(inspect)
 app.command("list")(list_names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from dataclasses import dataclass, field
@@ -86,9 +87,12 @@ class Trainer:
 
     # ---- the loop ----
 
-    def train(self) -> int | None:
-        """Train to the end, to the target, or to a signal. Returns the signal's number if one stopped it."""
-        with stop_on_signals() as request:
+    def train(self, asked: StopRequest | None = None) -> int | None:
+        """Train to the end, to the target, or to a signal. Returns the signal's number if one stopped it.
+
+        With `asked`, signals are left to the caller, who makes the request.
+        """
+        with stop_on_signals() if asked is None else contextlib.nullcontext(asked) as request:
             self.recorder = Recorder(self.run, self.config, self._positions)
             try:
                 self._loop(request)
