@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from seq2attn import __version__
+from seq2attn.cli.analyze import analyze
 from seq2attn.cli.check import check
 from seq2attn.cli.evaluate import evaluate
 from seq2attn.cli.inspect import inspect
@@ -56,6 +57,7 @@ app.command()(runs)
 app.command()(inspect)
 app.command("list")(list_names)
 app.command()(check)
+app.add_typer(analyze)
 
 
 def main() -> None:
