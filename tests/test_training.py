@@ -132,12 +132,12 @@ def same_outcome(run, other):
 
 @pytest.fixture
 def no_pictures(monkeypatch):
-    monkeypatch.setattr(Recorder, "attention", lambda *_: None)  # they take most of the time
+    monkeypatch.setattr(Recorder, "attention", lambda *_, **__: None)  # they take most of the time
 
 
 @pytest.fixture
 def small_pictures(monkeypatch):
-    monkeypatch.setattr("seq2attn.plotting.attention_figure", lambda _: Figure(figsize=(0.1, 0.1)))
+    monkeypatch.setattr("seq2attn.plotting.attention.attention_figure", lambda *_: Figure(figsize=(0.1, 0.1)))
 
 
 @pytest.fixture(scope="module")

@@ -66,12 +66,11 @@ def compare_forms(scores: Sequence[str], *, batch: int, source: int, target: int
             matrix = attention(query, attention.prepare(keys, valid_mask(lengths, source)))
             weights, contexts = attend_by_loops(score, query, keys, lengths)
             assert matrix.weights is not None
-            differences = [
-                float((matrix.weights - weights).abs().max()),
-                float((matrix.context - contexts).abs().max()),
-            ]
+            of_weights = float((matrix.weights - weights).abs().max())
+            of_contexts = float((matrix.context - contexts).abs().max())
             rounding = torch.finfo(dtype).eps * width * float(keys.abs().max())
-            rows.append(FormsRow(name, precision, *differences, rounding, max(differences) <= rounding))
+            agree = max(of_weights, of_contexts) <= rounding
+            rows.append(FormsRow(name, precision, of_weights, of_contexts, rounding, agree))
     return Forms(batch, source, target, width, seed, tuple(rows))
 
 

@@ -15,6 +15,7 @@ from seq2attn.cli.evaluate import evaluate
 from seq2attn.cli.inspect import inspect
 from seq2attn.cli.list import list_names
 from seq2attn.cli.output import print_error
+from seq2attn.cli.plot import plot
 from seq2attn.cli.predict import predict
 from seq2attn.cli.runs import runs
 from seq2attn.cli.train import train
@@ -58,6 +59,7 @@ app.command()(inspect)
 app.command("list")(list_names)
 app.command()(check)
 app.add_typer(analyze)
+app.add_typer(plot)
 
 
 def main() -> None:
