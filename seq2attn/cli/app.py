@@ -17,6 +17,7 @@ from seq2attn.cli.list import list_names
 from seq2attn.cli.output import print_error
 from seq2attn.cli.plot import plot
 from seq2attn.cli.predict import predict
+from seq2attn.cli.report import report
 from seq2attn.cli.runs import runs
 from seq2attn.cli.train import train
 from seq2attn.cli.variadic import VariadicCommand
@@ -58,6 +59,7 @@ app.command()(runs)
 app.command()(inspect)
 app.command("list")(list_names)
 app.command()(check)
+app.command()(report)
 app.add_typer(analyze)
 app.add_typer(plot)
 
