@@ -67,7 +67,7 @@ app.add_typer(plot)
 def main() -> None:
     """Run the command line. A user's mistake is told in one message, never as a traceback."""
     try:
-        app()
+        app(prog_name="seq2attn")
     except Seq2AttnError as error:
         print_error(error)
         sys.exit(error.exit_code)

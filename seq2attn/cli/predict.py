@@ -55,6 +55,8 @@ def predict(
         raise Seq2AttnError("--ideal outlines cells of a figure", hint="Name one: --plot FILE")
     options.load_plugins(plugin)
     chosen = find_run(runs_dir, run)
+    if plot is not None and chosen.config().model.attention.score == "none":
+        raise Seq2AttnError(f"there is no attention to draw: run {chosen.name!r} was trained with score 'none'")
     predictor = options.load_predictor(chosen, checkpoint, device)
     if run is None:
         note(f"run: {chosen.path}")
@@ -82,8 +84,7 @@ def _draw(predictor: Predictor, predictions: Sequence[Prediction], plot: Path, *
     for prediction in predictions:
         right = ideal_alignment(predictor.task, predictor.vocabulary, prediction.source)
         one = AttentionMap.of(prediction, right)
-        if one is None:
-            raise Seq2AttnError("there is no attention to draw: the model was trained with score 'none'")
+        assert one is not None, "asked for with keep_weights, and the score is not none"
         maps.append(one)
     save_figure(attention_figure(maps, ideal=ideal), plot)
     note(f"figure: {plot}")

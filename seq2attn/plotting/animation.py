@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.plotting.attention import frame_figure
+from seq2attn.plotting.attention import IDEAL, frame_figure
+from seq2attn.plotting.style import HEAT
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from seq2attn.maps import AttentionMap
 
 DPI = 100
-COLOURS = 128
 SECONDS, LAST_SECONDS = 0.6, 2.0  # each frame, and the last
 
 
@@ -26,7 +26,7 @@ def save_animation(snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], path
     from PIL.Image import Dither
 
     frames = [_frame(step, maps, ideal) for step, maps in snapshots]
-    palette = _palette(frames[-1])
+    palette = _palette()
     drawn = [frame.quantize(palette=palette, dither=Dither.NONE) for frame in frames]
     times = [int(1000 * SECONDS)] * (len(drawn) - 1) + [int(1000 * LAST_SECONDS)]
     try:
@@ -35,13 +35,20 @@ def save_animation(snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], path
         raise Seq2AttnError(f"{path}: cannot be written: {error.strerror or error}", exit_code=1) from error
 
 
-def _palette(frame: Image) -> Image:
-    """An image with the colours of all frames: those of `frame`, the lightest made white."""
-    chosen = frame.quantize(COLOURS)
-    colours = chosen.getpalette() or []
-    lightest = max(range(0, len(colours), 3), key=lambda place: sum(colours[place : place + 3]))
-    chosen.putpalette([*colours[:lightest], 255, 255, 255, *colours[lightest + 3 :]])
-    return chosen
+def _palette() -> Image:
+    """An image with the colours of every frame: those of the heat map, greys, and shades of the outlines."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_rgb
+    from PIL import Image
+
+    outline = to_rgb(IDEAL)
+    colours = [colormaps[HEAT](place / 159)[:3] for place in range(160)]
+    colours += [3 * (place / 63,) for place in range(64)]
+    colours += [tuple(1 - place / 16 * (1 - part) for part in outline) for place in range(1, 17)]
+    colours += [tuple(place / 16 * part for part in outline) for place in range(1, 17)]
+    made = Image.new("P", (1, 1))
+    made.putpalette([round(255 * part) for colour in colours for part in colour])
+    return made
 
 
 def _frame(step: int, maps: Sequence[AttentionMap], ideal: bool) -> Image:

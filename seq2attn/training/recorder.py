@@ -17,7 +17,6 @@ from seq2attn.maps import AttentionMap
 from seq2attn.runs import Run
 
 EVENT_FILES = "events.out.tfevents.*"
-HPARAMS_METRICS = ("evaluation/exact_match_worst", "evaluation/exact_match_mean", "train/loss")
 
 
 class Recorder:
@@ -50,20 +49,25 @@ class Recorder:
         for name, value in summary.items():
             self._events.add_scalar(f"evaluation/{name}", value, step)
         for result in results:
-            length = f"{result.length:03d}"
-            self._events.add_scalar(f"exact_match/{length}", result.exact_match.value, step)
-            self._events.add_scalar(f"teacher_forced/{length}", result.teacher_forced.value, step)
-            if result.alignment is not None and result.entropy is not None:
-                self._events.add_scalar(f"alignment/{length}", result.alignment.value, step)
-                self._events.add_scalar(f"attention_entropy/{length}", result.entropy, step)
+            measured = {
+                "exact_match": result.exact_match,
+                "teacher_forced": result.teacher_forced,
+                "alignment": result.alignment,
+            }
+            values = {name: estimate.value for name, estimate in measured.items() if estimate is not None}
+            if result.entropy is not None:
+                values["attention_entropy"] = result.entropy
+            for name, value in values.items():  # TensorBoard sorts: these many stand behind evaluation/ and train/
+                self._events.add_scalar(f"validation_{name}/{result.length:03d}", value, step)
 
     def attention(self, step: int, maps: Sequence[AttentionMap], *, draw: bool) -> None:
-        """The attention maps of a few strings: a line of attention.jsonl, and if `draw` an image."""
+        """The attention maps of a few strings: a line of attention.jsonl, and if `draw` an image each."""
         self._line({"step": step, "maps": [one.to_json() for one in maps]}, self._attention)
         if draw:
             from seq2attn.plotting.attention import attention_figure
 
-            self._events.add_figure("attention", attention_figure(maps), step)
+            for place, one in enumerate(maps, start=1):
+                self._events.add_figure(f"attention/{place}", attention_figure([one]), step)
 
     def positions(self) -> dict[str, int]:
         """Push everything to the files and say how long each is."""
@@ -87,10 +91,15 @@ class Recorder:
             raise Seq2AttnError(f"{file.name}: {error.strerror}", exit_code=1) from error
 
     def _write_hparams(self, config: Config) -> None:
-        """TensorBoard's hyperparameter table, in the run's own event file."""
+        """The run's line in TensorBoard's table of hyperparameters, in its own event file.
+
+        Without a description of the experiment, which would be that of one run, TensorBoard looks at all runs: it shows the
+        keys in which they differ first, and every scalar can be a column.
+        """
         writer = self._events._get_file_writer()  # type: ignore[no-untyped-call]
         values = dict(_flat(config.model_dump(mode="json", exclude={"evaluation"})))
-        for summary in hparams(values, dict.fromkeys(HPARAMS_METRICS, 0.0)):  # type: ignore[no-untyped-call]
+        _, start, end = hparams(values, {})  # type: ignore[no-untyped-call]
+        for summary in (start, end):
             writer.add_summary(summary)
 
 
