@@ -16,7 +16,7 @@ from seq2attn.heatmap import heat_map, legend
 from seq2attn.maps import AttentionMap
 from seq2attn.plotting.accuracy import accuracy_figure
 from seq2attn.plotting.animation import save_animation
-from seq2attn.plotting.attention import attention_figure, cropped, evolution_figure, spread
+from seq2attn.plotting.attention import attention_figure, cropped, evolution_figure, frame_figure, spread
 from seq2attn.plotting.curves import accuracy_curves_figure, averaged, loss_figure, run_colours
 from seq2attn.plotting.style import check_format, save_figure, score_colour
 from seq2attn.prediction import Prediction
@@ -185,6 +185,17 @@ def test_what_a_young_model_writes_too_much_is_left_out():
     assert short.weights == ((0.5,) * 3, (0.0,) * 3, (0.0,) * 3)
 
 
+@pytest.mark.parametrize("output", ["", "b", "bbbbbbbb"])
+def test_all_frames_are_of_one_size(output):
+    def frame(text, rows):
+        rows = rows or (*text, "<eos>")
+        return frame_figure(1, [one_map("ab", text, ((0.5,) * 3,) * len(rows), rows=rows, ideal=(1, 0))])
+
+    expected = frame("ba", None).get_size_inches().tolist()
+    assert frame(output, None).get_size_inches().tolist() == expected
+    assert frame(8 * "b", 8 * ("b",)).get_size_inches().tolist() == expected  # no <eos> came
+
+
 def test_an_animation_has_a_frame_a_step(tmp_path):
     save_animation(snapshots(3), tmp_path / "map.gif", ideal=True)
     with Image.open(tmp_path / "map.gif") as image:
@@ -212,8 +223,8 @@ def test_losses_are_drawn_with_their_average():
     drawn = {
         line.get_label(): line.get_xydata().tolist() for line in axes.lines if not line.get_label().startswith("_")
     }
-    assert drawn["one"] == pytest.approx(np.array([[0, 1.0], [10, 0.5], [20, 0.25], [30, 0.125]]))
-    assert drawn["two"].tolist() == [[10, 1.0]]  # 0 has no logarithm
+    np.testing.assert_allclose(drawn["one"], [[0, 1.0], [10, 0.5], [20, 0.25], [30, 0.125]])
+    assert drawn["two"] == [[10, 1.0]]  # 0 has no logarithm
     colours = {line.get_label(): line.get_color() for line in axes.lines}
     assert (colours["one"], colours["two"]) == (score_colour("scaled"), score_colour("dot"))
 

@@ -103,6 +103,7 @@ def _row(name: str, score: Score, width: int, samples: int, seed: int, component
     )
 
 
+@torch.no_grad()
 def theoretical_moments(score: Score, width: int, components: Components) -> tuple[float | None, float | None]:
     """Mean and variance of a multiplicative score by formula; (None, None) for another, whose formula is not known."""
     if not isinstance(score, MultiplicativeScore):

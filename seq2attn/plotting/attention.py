@@ -28,7 +28,7 @@ _MEANINGS = {
 _SHEET = 10.0  # a line of maps is broken beyond this width
 _STRIP = 13.0  # the maps of one string through training
 _LARGEST_CELL, _SMALLEST_CELL, _LONG_SIDE = 0.30, 0.11, 6.5
-_CHARACTER = 0.085  # of a title
+_CHARACTER, _KEY = 0.085, 0.066  # of a title, of the key
 _LEFT, _TOP, _RIGHT, _BOTTOM = 0.32, 0.62, 0.15, 0.3  # around each map: labels and title
 _MARGIN = 0.25  # left of all
 _BAR = 0.95  # the colour bar with its labels
@@ -41,6 +41,8 @@ class Panel:
 
     map: AttentionMap
     title: str
+    room: int = 0
+    """characters of a title to leave room for"""
 
 
 def attention_figure(maps: Sequence[AttentionMap], *, ideal: bool = False) -> Figure:
@@ -78,8 +80,12 @@ def evolution_figure(
 
 def frame_figure(step: int, maps: Sequence[AttentionMap], *, ideal: bool = False) -> Figure:
     """The maps at one step, on a sheet whose size depends on the sources alone: a frame of an animation."""
-    panels = [Panel(cropped(one), f"{_short(one.source)} → {_short(one.output, len(one.ideal) + 1)}") for one in maps]
-    return sheet([panels], cell_size([panel.map for panel in panels]), ideal=ideal, heading=f"step {step:,}")
+    panels = []
+    for one in maps:
+        before, after = _short(one.source), _short(one.output, min(24, len(one.ideal) + 1))
+        panels.append(Panel(cropped(one), f"{before} → {after}", room=len(before) + 3 + min(24, len(one.ideal) + 1)))
+    cell = cell_size([panel.map for panel in panels])
+    return sheet([panels], cell, ideal=ideal, heading=f"step {step:,}", signs=("<eos>",))
 
 
 def cropped(one: AttentionMap) -> AttentionMap:
@@ -117,14 +123,17 @@ def cell_size(maps: Sequence[AttentionMap]) -> float:
     return max(_SMALLEST_CELL, min(_LARGEST_CELL, _LONG_SIDE / longest))
 
 
-def sheet(lines: Sequence[Sequence[Panel]], cell: float, *, ideal: bool, heading: str = "") -> Figure:
-    """Lines of panels, each at the same scale, with one colour bar and a key to the signs."""
+def sheet(
+    lines: Sequence[Sequence[Panel]], cell: float, *, ideal: bool, heading: str = "", signs: Sequence[str] = ()
+) -> Figure:
+    """Lines of panels, each at the same scale, with one colour bar and a key to the signs used and to `signs`."""
     from matplotlib.figure import Figure
 
     heights = [_TOP + _BOTTOM + cell * max(len(panel.map.output_symbols) for panel in line) for line in lines]
-    key = _key(lines, ideal)
+    key = _key(lines, ideal, signs)
     above, below = _LINE * bool(heading), _LINE * bool(key)
-    width = max(*(sum(_width(panel, cell) for panel in line) for line in lines), _CHARACTER * len(key)) + _MARGIN + _BAR
+    maps_width = _MARGIN + max(sum(_width(panel, cell) for panel in line) for line in lines)
+    width = max(maps_width + _BAR, _MARGIN + _LEFT + _KEY * len(key))
     height = max(sum(heights), 1.9) + above + below
     figure = Figure(figsize=(width, height))
     top = height - above
@@ -146,7 +155,7 @@ def sheet(lines: Sequence[Sequence[Panel]], cell: float, *, ideal: bool, heading
         top -= line_height
     bar = min(2.2, height - above - below - 0.9)
     place = (
-        (width - _BAR + 0.2) / width,
+        (maps_width + 0.2) / width,
         (height - above - _TOP - bar) / height,
         0.13 / width,
         bar / height,
@@ -190,13 +199,13 @@ def _heat_map(axes: Any, panel: Panel, cell: float, *, ideal: bool) -> Any:
 
 
 def _width(panel: Panel, cell: float) -> float:
-    return _LEFT + _RIGHT + max(cell * len(panel.map.source_symbols), _CHARACTER * len(panel.title))
+    return _LEFT + _RIGHT + max(cell * len(panel.map.source_symbols), _CHARACTER * max(panel.room, len(panel.title)))
 
 
-def _key(lines: Sequence[Sequence[Panel]], ideal: bool) -> str:
+def _key(lines: Sequence[Sequence[Panel]], ideal: bool, signs: Sequence[str]) -> str:
     """What the signs of a sheet mean."""
     maps = [panel.map for line in lines for panel in line]
-    used = {symbol for one in maps for symbol in (*one.source_symbols, *one.output_symbols)}
+    used = {symbol for one in maps for symbol in (*one.source_symbols, *one.output_symbols)} | set(signs)
     outlined = ["ideal alignment"] if ideal and any(one.ideal for one in maps) else []
     return "      ".join([*outlined, *(meaning for symbol, meaning in _MEANINGS.items() if symbol in used)])
 

@@ -103,14 +103,16 @@ class Recorder:
             writer.add_summary(summary)
 
 
-def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, bool | int | float | str]]:
+def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, int | float | str]]:
     """`{"task": {"name": "copy"}}` -> `[("task.name", "copy")]`; what TensorBoard has no type for, as text."""
-    pairs: list[tuple[str, bool | int | float | str]] = []
+    pairs: list[tuple[str, int | float | str]] = []
     for key, value in values.items():
         if isinstance(value, dict):
             pairs += _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, bool):  # its table would show 1.0000
+            pairs.append((prefix + key, str(value).lower()))
         else:
-            pairs.append((prefix + key, value if isinstance(value, bool | int | float | str) else str(value)))
+            pairs.append((prefix + key, value if isinstance(value, int | float | str) else str(value)))
     return pairs
 
 
