@@ -11,7 +11,7 @@ import seq2attn
 
 PACKAGE = Path(seq2attn.__file__).parent
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
-LIGHT = ("config", "errors", "registry", "catalogue", "cli", "runs", "files", "heatmap", "plugins")
+LIGHT = ("config", "errors", "registry", "catalogue", "cli", "runs", "files", "heatmap", "plugins", "maps", "records")
 
 
 def module_name(path):
@@ -116,7 +116,11 @@ def test_no_heavy_module_is_loaded_before_a_command_runs():
         (("config", "errors", "registry", "catalogue"), ("model", "data", "build", "runs", "training", "cli")),
         (("prediction", "evaluation", "statistics"), ("config", "build", "files", "runs", "training", "cli")),
         (("build",), ("prediction", "evaluation", "files", "runs", "training", "cli")),
-        (("plotting", "heatmap"), ("model", "config", "build", "training", "runs", "cli")),
+        (("plotting", "heatmap", "maps"), ("model", "config", "build", "training", "runs", "records", "cli")),
+        (("records",), ("model", "build", "training", "plotting", "cli")),
+        (("analysis",), ("training", "plotting", "runs", "files", "cli")),
+        (("reporting",), ("training", "cli")),
+        (("training",), ("analysis", "reporting", "records", "cli")),
     ],
 )
 def test_imports_point_one_way(importers, forbidden):

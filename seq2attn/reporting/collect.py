@@ -49,7 +49,7 @@ def _run(run: Run, config: Config, colour: str) -> dict[str, Any]:
             "entropy": _number(status.get("attention_entropy")),
             "parameters": ledger["total"],
             "tokens/s": _number(median(speeds)) if speeds else None,
-            "made": str(environment.get("created") or "").replace("T", " ").removesuffix("+00:00") or None,
+            "made": str(environment.get("created") or "").replace("T", " ")[:16] or None,
         },
         "config": flat(config.model_dump(mode="json")),
         "curves": curves(metrics),

@@ -41,7 +41,7 @@ def forms(
         raise Seq2AttnError(f"B x L x S = {batch * source * target:,} pairs, one at a time; at most {2**14:,}")
     result = compare_forms(names, batch=batch, source=source, target=target, width=width, seed=seed)
     columns = {"score": "", "precision": "", "weights": ".1e", "contexts": ".1e", "rounding": ".1e", "agree": "yes"}
-    headers = ("score", "precision", "weights differ by", "contexts differ by", "rounding", "agree")
+    headers = ("score", "precision", "in weights", "in contexts", "rounding", "agree")
     finish(result, columns, headers, as_json=as_json, plot=plot)
     if not all(row.agree for row in result.rows):
         raise Seq2AttnError("the two forms differ by more than rounding", exit_code=1)

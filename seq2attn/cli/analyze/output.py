@@ -16,13 +16,18 @@ if TYPE_CHECKING:
 def finish(
     result: Any, columns: Mapping[str, str], headers: Sequence[str], *, as_json: bool, plot: Path | None
 ) -> None:
-    """Print `result.rows`: for people, for programs in a pipe, or as JSON; and draw the figure."""
+    """Print `result.rows`: for people, for programs in a pipe, or as JSON; and draw the figure.
+
+    columns: each field with its format; a field whose header is empty is for programs alone.
+    """
     if as_json:
         write_line(json.dumps(result.to_json(), indent=2))
     elif on_terminal():
-        rows = [[_for_people(getattr(row, name), how) for name, how in columns.items()] for row in result.rows]
-        right = [header for header, how in zip(headers, columns.values(), strict=True) if how not in ("", "yes")]
-        stdout().print(table(headers, rows, right=right), soft_wrap=False)
+        pairs = zip(headers, columns.items(), strict=True)
+        shown = [(header, name, how) for header, (name, how) in pairs if header]
+        rows = [[_for_people(getattr(row, name), how) for _, name, how in shown] for row in result.rows]
+        right = [header for header, _, how in shown if how not in ("", "yes")]
+        stdout().print(table([header for header, _, _ in shown], rows, right=right), soft_wrap=False)
     else:
         write_rows(list(columns), [[_for_programs(getattr(row, name)) for name in columns] for row in result.rows])
     save(result, plot)
