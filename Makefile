@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CODE := seq2attn tests
 
-.PHONY: run test test-slow check format lint types tensorboard clean help
+.PHONY: run test test-slow torture check format lint types tensorboard clean help
 
 help:  ## show these lines
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -20,7 +20,10 @@ test: $(READY)  ## the default tests, some minutes
 	$(BIN)/pytest
 
 test-slow: $(READY)  ## the long tests: every shipped recipe trained and measured
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m slow --ignore tests/faults
+
+torture: $(READY)  ## the fault suite at full length, most of an hour: kills, full disks, damage, fuzz
+	$(BIN)/pytest -m "slow or not slow" tests/faults
 
 check: lint types test  ## what CI runs: format, lint, types, tests
 
