@@ -237,6 +237,22 @@ def test_asked_to_stop_before_it_began_a_trial_leaves_nothing(jobs):
     assert not job.root.exists()
 
 
+def test_asked_to_stop_while_it_is_measured_a_trial_is_measured_later(jobs, monkeypatch):
+    (job,) = jobs("seed=3")
+
+    def load(*arguments):
+        STOP.signal = signal.SIGTERM
+        return load_predictor(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("seq2attn.loading.load_predictor", load)
+        assert run_trial(job) == Outcome("stopped")
+    assert job.run.status()["state"] == "finished"
+    assert find_record(job.trial, job.root) is None
+    STOP.signal = None
+    assert run_trial(job) == Outcome("done")
+
+
 # ---- many ----
 
 
