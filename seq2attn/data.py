@@ -99,6 +99,13 @@ def encode_strings(vocabulary: Vocabulary, texts: Sequence[str], device: torch.d
     return ids.view(len(rows), width), lengths
 
 
+def ideal_alignment(task: Task, vocabulary: Vocabulary, text: str) -> list[int]:
+    """The source position that each character of the right answer to `text` copies."""
+    strings, lengths = encode_strings(vocabulary, [text], torch.device("cpu"))
+    positions: list[int] = task.solve(strings, lengths)[1][0].tolist()
+    return positions
+
+
 @dataclass(frozen=True)
 class TrainingData:
     """The stream of training batches of one seed.

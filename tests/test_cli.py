@@ -121,7 +121,14 @@ def test_train_prints_the_run_s_path_and_nothing_else_on_stdout(work):
     assert "exact match" in done.err
     assert "seq2attn eval tiny-002" in done.err
     names = {path.name for path in (work / "runs" / "tiny-002").iterdir() if not path.name.startswith("events.out.")}
-    assert names == {"config.yaml", "environment.json", "status.json", "metrics.jsonl", "checkpoints"}
+    assert names == {
+        "config.yaml",
+        "environment.json",
+        "status.json",
+        "metrics.jsonl",
+        "attention.jsonl",
+        "checkpoints",
+    }
 
 
 def test_train_sets_what_it_is_told_to_set(work):
@@ -507,7 +514,9 @@ def test_the_package_runs_as_a_module():
     assert done.stdout == f"seq2attn {__version__}\n"
 
 
-@pytest.mark.parametrize("command", [[], ["train"], ["eval"], ["predict"], ["runs"], ["inspect"], ["list"], ["check"]])
+@pytest.mark.parametrize(
+    "command", [[], ["train"], ["eval"], ["predict"], ["runs"], ["inspect"], ["list"], ["check"], ["report"]]
+)
 def test_every_command_explains_itself(command):
     assert "Usage: seq2attn" in works(*command, "--help")
     assert works(*command, "-h") == works(*command, "--help")

@@ -9,13 +9,16 @@ from typing import Annotated
 import typer
 
 from seq2attn import __version__
+from seq2attn.cli.analyze import analyze
 from seq2attn.cli.check import check
 from seq2attn.cli.compare import compare
 from seq2attn.cli.evaluate import evaluate
 from seq2attn.cli.inspect import inspect
 from seq2attn.cli.list import list_names
 from seq2attn.cli.output import print_error
+from seq2attn.cli.plot import plot
 from seq2attn.cli.predict import predict
+from seq2attn.cli.report import report
 from seq2attn.cli.runs import runs
 from seq2attn.cli.train import train
 from seq2attn.cli.variadic import VariadicCommand
@@ -58,12 +61,15 @@ app.command()(runs)
 app.command()(inspect)
 app.command("list")(list_names)
 app.command()(check)
+app.command()(report)
+app.add_typer(analyze)
+app.add_typer(plot)
 
 
 def main() -> None:
     """Run the command line. A user's mistake is told in one message, never as a traceback."""
     try:
-        app()
+        app(prog_name="seq2attn")
     except Seq2AttnError as error:
         print_error(error)
         sys.exit(error.exit_code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,6 +29,7 @@ def predict(
     run: options.RunOption = None,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
+    ideal: Annotated[bool, typer.Option("--ideal", help="In the figure, outline the ideal alignment.")] = False,
     checkpoint: options.CheckpointName = "best",
     device: options.Device = "cpu",
     plugin: options.Plugins = None,
@@ -41,7 +43,7 @@ def predict(
 
       seq2attn predict hello
 
-      seq2attn predict hello world --run scaled-001 --plot attention.svg
+      seq2attn predict hello world --run scaled-001 --plot attention.svg --ideal
 
       cat words.txt | seq2attn predict - > answers.txt
     """
@@ -49,8 +51,12 @@ def predict(
         from seq2attn.plotting.style import check_format
 
         check_format(plot)
+    elif ideal:
+        raise Seq2AttnError("--ideal outlines cells of a figure", hint="Name one: --plot FILE")
     options.load_plugins(plugin)
     chosen = find_run(runs_dir, run)
+    if plot is not None and chosen.config().model.attention.score == "none":
+        raise Seq2AttnError(f"there is no attention to draw: run {chosen.name!r} was trained with score 'none'")
     predictor = options.load_predictor(chosen, checkpoint, device)
     if run is None:
         note(f"run: {chosen.path}")
@@ -65,11 +71,23 @@ def predict(
         raise Seq2AttnError(f"a text of {len(too_long[0]):,} characters; at most {LONGEST:,} are answered")
     predictions = _show(predictor, texts, as_json=as_json, maps=plot is not None)
     if plot is not None:
-        from seq2attn.plotting.attention import attention_figure
-        from seq2attn.plotting.style import save_figure
+        _draw(predictor, predictions, plot, ideal=ideal)
 
-        save_figure(attention_figure(predictions), plot)
-        note(f"figure: {plot}")
+
+def _draw(predictor: Predictor, predictions: Sequence[Prediction], plot: Path, *, ideal: bool) -> None:
+    from seq2attn.data import ideal_alignment
+    from seq2attn.maps import AttentionMap
+    from seq2attn.plotting.attention import attention_figure
+    from seq2attn.plotting.style import save_figure
+
+    maps = []
+    for prediction in predictions:
+        right = ideal_alignment(predictor.task, predictor.vocabulary, prediction.source)
+        one = AttentionMap.of(prediction, right)
+        assert one is not None, "asked for with keep_weights, and the score is not none"
+        maps.append(one)
+    save_figure(attention_figure(maps, ideal=ideal), plot)
+    note(f"figure: {plot}")
 
 
 def _show(predictor: Predictor, texts: Sequence[str], *, as_json: bool, maps: bool) -> list[Prediction]:

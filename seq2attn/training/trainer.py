@@ -14,10 +14,11 @@ from torch import Tensor
 from seq2attn.build import build_model, build_task, build_training_data, build_vocabulary
 from seq2attn.checkpoint import MODEL, Checkpoint, load_checkpoint, load_weights, save_checkpoint
 from seq2attn.config import Config
-from seq2attn.data import Batch, generator, random_strings
+from seq2attn.data import Batch, generator, ideal_alignment, random_strings
 from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.evaluation import LengthResult, evaluate
 from seq2attn.files import write_json
+from seq2attn.maps import AttentionMap
 from seq2attn.plotting.attention import LARGEST_SIDE
 from seq2attn.prediction import Predictor, output_bound
 from seq2attn.runs import Run
@@ -27,6 +28,7 @@ from seq2attn.training.schedule import learning_rate
 from seq2attn.training.signals import StopRequest, stop_on_signals
 
 OPTIMISER = "optimiser."  # prefix of the optimiser's tensors in a checkpoint
+MAPS, IMAGES = 200, 20  # evaluations of a run that keep their attention, and those that draw it for TensorBoard
 VALIDATION_SEED = "validation"  # strings other than those that `eval` draws
 
 
@@ -189,9 +191,7 @@ class Trainer:
         target = config.training.target
         self.progress.reached_target = target is not None and summary["exact_match_worst"] >= target
         self.recorder.evaluation(self.progress.step, results, summary)
-        watched = self.predictor.predict(self._watched(), keep_weights=True)
-        if any(prediction.weights for prediction in watched):
-            self.recorder.attention(self.progress.step, watched)
+        self._record_attention()
         self.display.evaluation(self.progress.step, results)
         rank = self._rank(trained)
         if rank >= self.progress.best:  # of equals the later one: it has trained for longer
@@ -203,6 +203,25 @@ class Trainer:
         exact = [result.exact_match.value for result in results]
         forced = [result.teacher_forced.value for result in results]
         return [min(exact), sum(exact) / len(exact), sum(forced) / len(forced)]
+
+    def _record_attention(self) -> None:
+        """Where the model looks, on the same strings at each evaluation; evaluations beyond reason are thinned out."""
+        step = self.progress.step
+        if not self._is_one_of(step, MAPS):
+            return
+        predictor = self.predictor
+        answers = predictor.predict(self._watched(), keep_weights=True)
+        rights = [ideal_alignment(predictor.task, predictor.vocabulary, answer.source) for answer in answers]
+        maps = [AttentionMap.of(answer, right) for answer, right in zip(answers, rights, strict=True)]
+        there = [one for one in maps if one is not None]
+        if there:
+            self.recorder.attention(step, there, draw=self._is_one_of(step, IMAGES))
+
+    def _is_one_of(self, step: int, most: int) -> bool:
+        """Whether the evaluation after `step` is among about `most` evenly spread ones: the first and the last are."""
+        training = self.config.training
+        stride = math.ceil(math.ceil(training.steps / training.evaluate_every) / most)
+        return (step // training.evaluate_every - 1) % stride == 0 or self.finished
 
     def _watched(self) -> list[str]:
         """The strings whose attention is drawn: the same in every run of a task."""
