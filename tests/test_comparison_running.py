@@ -57,11 +57,11 @@ class Deadly(Inline):
         self.seen.append(job.trial.seed)
         future = Future()
         self.pending.append((future, job))
-        if len(self.pending) == 2 or job.trial.seed == self.seed:  # two run side by side
-            self._run(call)
+        if len(self.pending) == 2:  # two run side by side
+            self.run(call)
         return future
 
-    def _run(self, call):
+    def run(self, call):
         self.broken = any(job.trial.seed == self.seed for _, job in self.pending)
         for future, job in self.pending:
             future.set_exception(BrokenExecutor()) if self.broken else future.set_result(call(job))
@@ -230,6 +230,29 @@ def test_asked_to_stop_a_trial_saves_and_goes_on_later_where_it_was(jobs, monkey
     assert stopped.run.checkpoint("last").read_bytes()[-1000:] == whole.run.checkpoint("last").read_bytes()[-1000:]
 
 
+def test_asked_to_stop_before_it_began_a_trial_leaves_nothing(jobs):
+    (job,) = jobs("seed=3")
+    STOP.signal = signal.SIGTERM
+    assert run_trial(job) == Outcome("stopped")
+    assert not job.root.exists()
+
+
+def test_asked_to_stop_while_it_is_measured_a_trial_is_measured_later(jobs, monkeypatch):
+    (job,) = jobs("seed=3")
+
+    def load(*arguments):
+        STOP.signal = signal.SIGTERM
+        return load_predictor(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("seq2attn.loading.load_predictor", load)
+        assert run_trial(job) == Outcome("stopped")
+    assert job.run.status()["state"] == "finished"
+    assert find_record(job.trial, job.root) is None
+    STOP.signal = None
+    assert run_trial(job) == Outcome("done")
+
+
 # ---- many ----
 
 
@@ -283,17 +306,16 @@ def test_a_trial_that_kills_its_process_fails_alone(jobs):
         return made[-1]
 
     class Closer(Diary):
-        def progress(self, job, step):  # nobody runs beside the last one: finish it
+        def progress(self, job, step):  # nobody runs beside it: finish it
             if made[-1].pending:
-                made[-1]._run(run_trial)
+                made[-1].run(run_trial)
 
     diary = Closer()
     outcomes = run_jobs(asked, make, 2, diary)
     states = {job.trial.seed: outcomes[job.trial.name].state for job in asked}
     assert states == {1: "done", 2: "done", 3: "failed", 4: "done"}
     assert outcomes[asked[2].trial.name].reason == DIED
-    assert seen.count(1) == 1
-    assert seen.count(3) == 2
+    assert seen == [1, 2, 3, 4, 3, 4]  # those that ran when it died, one by one
     assert len(made) == 3
 
 
@@ -312,6 +334,23 @@ def test_asked_to_stop_nothing_more_is_submitted(jobs):
     assert executor.shut == [True]  # asks what runs to stop
     assert run(asked[1:2], executor) == {asked[1].trial.name: Outcome("done")}
     assert executor.shut == [True, False]
+
+
+def test_asked_to_stop_what_runs_is_waited_for(jobs):
+    class Patient(Inline):
+        def submit(self, call, /, *arguments, **keywords):
+            self.future = Future()
+            request.signal = signal.SIGTERM
+            return self.future
+
+        def shutdown(self, wait=True, *, cancel_futures=False):
+            assert wait and cancel_futures
+            self.future.set_result(Outcome("stopped"))  # it has saved
+
+    request, executor, diary = StopRequest(), Patient(), Diary()
+    asked = jobs("seed=1-2")
+    assert run_jobs(asked, lambda: executor, 1, diary, request) == {asked[0].trial.name: Outcome("stopped")}
+    assert diary.outcomes == [("stopping", 1), (1, "stopped")]
 
 
 @pytest.mark.parametrize(
