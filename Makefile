@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CODE := seq2attn tests
 
-.PHONY: run test test-slow check format lint types tensorboard clean help
+.PHONY: run test test-slow torture records check format lint types tensorboard clean help
 
 help:  ## show these lines
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -20,7 +20,10 @@ test: $(READY)  ## the default tests, some minutes
 	$(BIN)/pytest
 
 test-slow: $(READY)  ## the long tests: every shipped recipe trained and measured
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m slow --ignore tests/faults
+
+torture: $(READY)  ## the fault suite at full length, most of an hour: kills, full disks, damage, fuzz
+	$(BIN)/pytest -m "slow or not slow" tests/faults
 
 check: lint types test  ## what CI runs: format, lint, types, tests
 
@@ -34,6 +37,11 @@ types: $(READY)  ## static types
 format: $(READY)  ## format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+records: $(READY)  ## train and measure every row of docs/length-generalisation.md: two hours on two cores
+	$(BIN)/seq2attn compare configs/experiments/records.yaml
+	$(BIN)/seq2attn compare configs/experiments/records.yaml --lengths 8000 --samples 100
+	$(BIN)/seq2attn compare configs/experiments/record-ablation.yaml
 
 tensorboard: $(READY)  ## look at all runs in the browser
 	$(BIN)/tensorboard --logdir runs

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from seq2attn.errors import CheckpointError
+from seq2attn.errors import CheckpointError, shown
 from seq2attn.files import write_atomically
+from seq2attn.memory import available_bytes, shown_bytes
 
 FORMAT = "seq2attn-checkpoint"
 VERSION = 1
-MODEL = "model."  # prefix of the model's tensors; the optimiser's have their own
+MODEL = "model."  # prefix of the model's tensors
+OPTIMISER = "optimiser."  # prefix of the optimiser's
+LARGEST_HEADER = 1 << 24  # bytes
 
 
 @dataclass(frozen=True)
@@ -49,13 +53,16 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: dict[str, 
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint. Whatever is wrong with the file is a `CheckpointError` that names it and the reason."""
     try:
+        _check_size(path)
         with safe_open(path, framework="pt") as file:
             header = _read_header(path, file.metadata() or {})
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no iterator of its own)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such checkpoint") from None
-    except (SafetensorError, OSError, ValueError, MemoryError) as error:
-        raise _damaged(path, str(error)) from None
+    except CheckpointError:
+        raise
+    except Exception as error:  # a reader of a foreign format: what it raises is not for us to say
+        raise _damaged(path, getattr(error, "strerror", None) or str(error) or type(error).__name__) from None
     text = header["state"]
     if header["checksum"] != _checksum(tensors, text):
         raise _damaged(path, "its checksum does not match its contents")
@@ -63,7 +70,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         state = json.loads(text)
     except (ValueError, RecursionError):
         raise _damaged(path, "its state is no JSON") from None
-    if not isinstance(state, dict) or not isinstance(state.get("step"), int):
+    if not isinstance(state, dict) or not is_count(state.get("step")):
         raise _damaged(path, "its state names no step")
     return Checkpoint(tensors, state)
 
@@ -72,20 +79,45 @@ def load_weights(path: Path, checkpoint: Checkpoint, model: nn.Module) -> None:
     """Put the checkpoint's `model.*` tensors into `model`, after checking names, shapes, types and values."""
     found, expected = checkpoint.part(MODEL), model.state_dict()
     missing, extra = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
+    extra += sorted(name for name in checkpoint.tensors if not name.startswith((MODEL, OPTIMISER)))
     if missing or extra:
         parts = [f"lacks {', '.join(missing[:3])}"] if missing else []
-        parts += [f"has unexpected {', '.join(extra[:3])}"] if extra else []
+        parts += [f"has unexpected {', '.join(shown(name) for name in extra[:3])}"] if extra else []
         raise _foreign(path, " and ".join(parts))
     for name, tensor in found.items():
-        wanted = expected[name]
-        if tensor.shape != wanted.shape or tensor.dtype != wanted.dtype:
-            raise _foreign(
-                path,
-                f"{name} is {tensor.dtype} {tuple(tensor.shape)}, expected {wanted.dtype} {tuple(wanted.shape)}",
-            )
-        if not torch.isfinite(tensor).all():
-            raise _damaged(path, f"{name} holds values that are not finite")
+        check_tensor(path, name, tensor, expected[name])
     model.load_state_dict(found)
+
+
+def check_tensor(path: Path, name: str, tensor: Tensor, like: Tensor) -> None:
+    """Raise `CheckpointError` unless `tensor` has the shape and type of `like`, and finite values."""
+    if tensor.shape != like.shape or tensor.dtype != like.dtype:
+        found = f"{tensor.dtype} {tuple(tensor.shape)}"
+        raise _foreign(path, f"has {name} as {found}, expected {like.dtype} {tuple(like.shape)}")
+    if not torch.isfinite(tensor).all():
+        raise _damaged(path, f"{name} holds values that are not finite")
+
+
+def is_count(value: object) -> bool:
+    """Whether `value` is a whole number from 0 that counts something of this world."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def is_number(value: object) -> bool:
+    """Whether `value` is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _check_size(path: Path) -> None:
+    """Refuse, before anything of that size is read, a header or a file that is too large."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        header = int.from_bytes(file.read(8), "little")
+    if header > LARGEST_HEADER:
+        raise _damaged(path, f"its header would be {header:,} bytes long; at most {LARGEST_HEADER:,} are read")
+    free = available_bytes()
+    if free is not None and size > free:
+        raise _damaged(path, f"it is {shown_bytes(size)} large, and {shown_bytes(free)} of memory are free")
 
 
 def _read_header(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
@@ -114,7 +146,7 @@ def _checksum(tensors: Mapping[str, Tensor], text: str) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
-        digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

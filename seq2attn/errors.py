@@ -9,6 +9,9 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+MOST_PROBLEMS = 50  # told in one message
+LONGEST_PATH = 200  # characters of a dotted key that are told
+
 
 class Seq2AttnError(Exception):
     """Something the user can mend: told as one message, never as a traceback.
@@ -38,7 +41,8 @@ class Problem:
 
     def __str__(self) -> str:
         where = f" ({self.where})" if self.where else ""
-        return f"{self.path}{where}: {self.message}" if self.path else f"{self.message}{where}"
+        path = self.path if len(self.path) <= LONGEST_PATH else f"{self.path[: LONGEST_PATH - 3]}..."
+        return f"{path}{where}: {self.message}" if path else f"{self.message}{where}"
 
 
 class ConfigError(Seq2AttnError):
@@ -46,9 +50,10 @@ class ConfigError(Seq2AttnError):
 
     def __init__(self, source: str, problems: Sequence[Problem], *, hint: str | None = None) -> None:
         self.problems = tuple(problems)
-        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        lines = "\n".join(f"  {problem}" for problem in problems)
-        super().__init__(f"{source}: {count}\n{lines}", hint=hint)
+        count = "1 problem" if len(problems) == 1 else f"{len(problems):,} problems"
+        lines = [f"  {problem}" for problem in problems[:MOST_PROBLEMS]]
+        lines += [f"  and {len(problems) - MOST_PROBLEMS:,} more"] if len(problems) > MOST_PROBLEMS else []
+        super().__init__("\n".join([f"{source}: {count}", *lines]), hint=hint)
 
 
 class CheckpointError(Seq2AttnError):

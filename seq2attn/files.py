@@ -1,15 +1,20 @@
-"""Writing files so that a reader sees the old one or the new one, never a part of one."""
+"""Files that a fault cannot leave half written, and files of a stranger that cannot do harm when they are read."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+import re
 import secrets
+import stat
 from pathlib import Path
 from typing import Any
 
 from seq2attn.errors import Seq2AttnError
+
+_TEMPORARY = re.compile(r"\..+\.[0-9]+-[0-9a-f]{8}")  # as `write_atomically` names them
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -26,8 +31,7 @@ def write_atomically(path: Path, data: bytes) -> None:
         os.replace(temporary, path)
         _sync_folder(path.parent)
     except OSError as error:
-        message = f"{path}: cannot be written: {error.strerror or error}"
-        raise Seq2AttnError(message, hint="What was there before is untouched.", exit_code=1) from error
+        raise not_written(path, error, hint="What was there before is untouched.") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -37,6 +41,67 @@ def write_json(path: Path, value: Any) -> None:
     """`write_atomically` a JSON value, indented, with a line end; what is no Unicode is escaped, as JSON does."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     write_atomically(path, text.encode(errors="backslashreplace"))
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of a `write_atomically` that was killed. Nothing may be writing there."""
+    for path in folder.glob(".*"):
+        if _TEMPORARY.fullmatch(path.name):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+class AppendFile:
+    """A file that grows: what is added is on its way to the disk, whole, when `add` returns.
+
+    Raises `Seq2AttnError` (exit code 1) when the disk refuses; the file then ends where it ended before.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = path.open("ab", buffering=0)
+        except OSError as error:
+            raise not_written(path, error) from error
+
+    def add(self, data: bytes) -> None:
+        """Append `data`, all of it or nothing."""
+        size = None
+        try:
+            size = os.fstat(self._file.fileno()).st_size
+            view = memoryview(data)
+            while view:
+                view = view[self._file.write(view) or 0 :]
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                if size is not None:
+                    self._file.truncate(size)
+            raise not_written(self.path, error) from error
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+def read_plain(path: Path, limit: int) -> bytes:
+    """The contents of a plain file of at most `limit` bytes.
+
+    A link, a pipe, a device and a larger file are `OSError`s: none of them is followed, waited for or read.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with open(os.open(path, flags), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a plain file")
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"larger than {limit:,} bytes")
+    return data
+
+
+def not_written(path: Path, error: OSError, hint: str | None = None) -> Seq2AttnError:
+    """The error for a file that the system would not write."""
+    return Seq2AttnError(f"{path}: cannot be written: {error.strerror or error}", hint=hint, exit_code=1)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from seq2attn.build import build_model, build_task, build_vocabulary
 from seq2attn.checkpoint import load_checkpoint, load_weights
 from seq2attn.environment import choose_device
+from seq2attn.memory import check_model_memory
 from seq2attn.prediction import Predictor
 from seq2attn.runs import Run, need_checkpoint
 
@@ -19,6 +20,7 @@ def load_predictor(run: Run, which: str = "best", device_name: str = "auto") -> 
     path = run.checkpoint(which)
     if which == "best" and not path.exists():
         path = run.checkpoint("last")
+    check_model_memory(config)
     model = build_model(config)
     load_weights(path, load_checkpoint(path), model)
     return Predictor(

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
+import secrets
+import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +17,13 @@ from typing import Any
 
 from seq2attn.config import Config, dump_config, load_config
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, shown
-from seq2attn.files import write_atomically, write_json
+from seq2attn.files import not_written, read_plain, write_atomically, write_json
 
 DEFAULT_ROOT = Path("runs")
 MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
+LARGEST_JSON = 1_000_000  # bytes of status.json or environment.json
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_TICK = 1_000_000  # nanoseconds between two runs made by a clock that stands still or goes back
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,7 @@ class Run:
     events.out.*      the same for TensorBoard, with images and hyperparameters
     checkpoints/      last.safetensors (to resume), best.safetensors (to use)
     evaluations/      what `eval` measured
+    training.lock     there while the run is trained
     """
 
     path: Path
@@ -98,7 +105,7 @@ class Run:
             self.evaluations.mkdir(exist_ok=True)
             path = self._claim_evaluation(name)
         except OSError as error:
-            raise Seq2AttnError(f"{self.evaluations}: {error.strerror}", exit_code=1) from error
+            raise not_written(self.evaluations, error) from error
         try:
             write_json(path, record)
         except Seq2AttnError:
@@ -120,26 +127,30 @@ class Run:
 def create_run(root: Path, name: str, config: Config, environment: dict[str, Any], *, exact: bool = False) -> Run:
     """A new run directory: `name` itself if `exact`, otherwise `name-001`, `name-002`, ... whichever is free.
 
-    Nothing is ever overwritten: a name that is taken is refused if `exact`.
+    Nothing is ever overwritten: a name that is taken is refused if `exact`. The directory is made whole under another name
+    first, so that a run is there with its config or not at all.
     """
     check_name(name)
+    made = root / f".new-{secrets.token_hex(8)}"
     try:
         root.mkdir(parents=True, exist_ok=True)
-        path = root / name if exact else _claim(root, name)
-        if exact:
-            path.mkdir()
-        (path / "checkpoints").mkdir()
+        made.mkdir()
+        (made / "checkpoints").mkdir()
+        write_json(Run(made).environment_file, environment)
+        write_atomically(Run(made).config_file, dump_config(config).encode())
+        _stamp(made / "config.yaml", root)
+        return Run(_take_name(made, root, name) if exact else _take_number(made, root, name))
     except FileExistsError:
         if not root.is_dir():
             raise Seq2AttnError(f"no run can be made in {root}: it is no directory") from None
         hint = f"Choose another --name, or continue it: seq2attn train --resume {name}"
         raise Seq2AttnError(f"run {name!r} is already there, in {root}", hint=hint) from None
-    except OSError as error:
-        raise Seq2AttnError(f"no run can be made in {root}: {error.strerror or error}") from error
-    run = Run(path)
-    write_json(run.environment_file, environment)
-    write_atomically(run.config_file, dump_config(config).encode())
-    return run
+    except (OSError, Seq2AttnError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        reason = getattr(cause, "strerror", None) or error
+        raise Seq2AttnError(f"no run can be made in {root}: {reason}", exit_code=1) from error
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def check_name(name: str) -> None:
@@ -168,7 +179,31 @@ def find_run(root: Path, name: str | None) -> Run:
         raise Seq2AttnError(f"no run {last!r} in {root}; {guess}there are: {', '.join(names[-10:])}")
     if not run.config_file.is_file():
         raise Seq2AttnError(f"{run.path} is no run: it has no config.yaml", hint=MAKE_ONE)
+    return _plain(run)
+
+
+def _plain(run: Run) -> Run:
+    """`run`, if it holds plain files and directories only: a link in a run of a stranger's could lead anywhere."""
+    waiting = [run.path]
+    if run.path.is_symlink():
+        raise _not_plain(run.path)
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(Path(entry.path))
+                    elif not entry.is_file(follow_symlinks=False) and os.path.lexists(entry.path):  # or it is gone
+                        raise _not_plain(Path(entry.path))
+        except OSError as error:
+            raise Seq2AttnError(f"{run.path}: cannot be read: {error.strerror or error}") from error
     return run
+
+
+def _not_plain(path: Path) -> Seq2AttnError:
+    kind = "a link" if path.is_symlink() else "no plain file"
+    hint = "Put the file itself there, or remove it." if path.is_symlink() else "Remove it."
+    return Seq2AttnError(f"{path} is {kind}; a run holds plain files and directories only", hint=hint)
 
 
 def need_checkpoint(run: Run) -> Run:
@@ -185,7 +220,7 @@ def all_runs(root: Path) -> Iterator[Run]:
         return
     try:
         with os.scandir(root) as entries:
-            names = [entry.name for entry in entries if entry.is_dir()]
+            names = [e.name for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith(".")]
     except OSError as error:
         raise Seq2AttnError(f"{root}: cannot be read: {error.strerror or error}") from error
     for name in names:
@@ -202,7 +237,7 @@ def _newest(root: Path) -> Run:
     runs = newest_first(root)
     for run in runs:
         if run.has_checkpoint:
-            return run
+            return _plain(run)
     if runs:
         return need_checkpoint(runs[0])
     raise Seq2AttnError(f"no run in {root} yet", hint=MAKE_ONE)
@@ -220,24 +255,44 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-def _claim(root: Path, name: str) -> Path:
+def _take_name(made: Path, root: Path, name: str) -> Path:
+    """Give the directory `made` the name `root/name`; `FileExistsError` if something has it."""
+    path = root / name
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    try:
+        made.rename(path)  # of two at this moment the second fails: no run is an empty directory
+    except OSError as error:
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
+        raise
+    return path
+
+
+def _take_number(made: Path, root: Path, name: str) -> Path:
+    """The same with the next free number behind the name."""
     pattern = re.compile(re.escape(name) + r"-(\d{3,})")
     with os.scandir(root) as entries:
         numbers = [int(match[1]) for entry in entries if (match := pattern.fullmatch(entry.name))]
     number = max(numbers, default=0)
-    while True:  # another process may claim the same number at the same moment: mkdir decides
+    while True:  # another process may take the same number at the same moment
         number += 1
-        path = root / f"{name}-{number:03d}"
         try:
-            path.mkdir()
+            return _take_name(made, root, f"{name}-{number:03d}")
         except FileExistsError:
             continue
-        return path
+
+
+def _stamp(config_file: Path, root: Path) -> None:
+    """See that the run that is being made is the newest, also where the clock was set back since the last was made."""
+    latest = max((int(_made(run) * 1e9) for run in all_runs(root)), default=0)
+    if latest >= time.time_ns() - _TICK:
+        os.utime(config_file, ns=(latest + _TICK, latest + _TICK))
 
 
 def _read_json_object(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        value = json.loads(read_plain(path, LARGEST_JSON))
+    except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -195,11 +195,14 @@ def test_operations_are_those_of_the_score_s_products(name):
     query, keys = torch.rand(1, 1, 8), torch.rand(1, 5, 8)
     with FlopCounterMode(display=False) as counter:
         projected = score.project(keys)
-    elsewhere = {"scaled": 5 * 8, "scaled_general": 5 * 8}.get(name, 0)  # a division of each component
+        score.values(keys)
+    # a division of each component; of a cosine also a square and a sum, and a root of each key
+    elsewhere = {"scaled": 5 * 8, "scaled_general": 5 * 8, "key_value": 5 * 8, "cosine": 5 * (3 * 8 + 1)}.get(name, 0)
     assert FORMULAS[name].projecting(SIZES) == counter.get_total_flops() + elsewhere
     with FlopCounterMode(display=False) as counter:
         score(query, projected)
-    elsewhere = {"additive": 2 * 5 * 8}.get(name, 0)  # an addition and a tanh of each component
+    # an addition and a tanh of each component; the query's length, exp(b), and each score times that
+    elsewhere = {"additive": 2 * 5 * 8, "cosine": 3 * 8 + 1 + 1 + 5}.get(name, 0)
     assert FORMULAS[name].scoring(SIZES) == counter.get_total_flops() + elsewhere
 
 

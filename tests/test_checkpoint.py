@@ -276,7 +276,7 @@ def test_weights_that_do_not_fit_are_refused_and_the_model_left_alone(path, mode
 
 def test_a_tensor_too_many_is_refused(path, model):
     save_checkpoint(path, weights(model, stray=torch.ones(1)), {"step": 1})
-    assert "has unexpected stray" in refusal(path, model=model)
+    assert "has unexpected 'stray'" in refusal(path, model=model)
 
 
 def test_another_config_s_checkpoint_is_refused(path, whole):

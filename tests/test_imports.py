@@ -19,6 +19,8 @@ LIGHT = (
     "cli",
     "runs",
     "files",
+    "lock",
+    "memory",
     "heatmap",
     "plugins",
     "maps",

@@ -32,7 +32,9 @@ class Silent:
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_it_trains(path, tmp_path, monkeypatch):
-    monkeypatch.setattr("seq2attn.training.recorder.Recorder.attention", lambda *_: None)  # drawing is tested elsewhere
+    monkeypatch.setattr(
+        "seq2attn.training.recorder.Recorder.attention", lambda *_, **__: None
+    )  # drawing is tested elsewhere
     config = load_config(path, SHORT)
     display = Silent()
     trainer = Trainer(create_run(tmp_path, "run", config, {}), config, torch.device("cpu"), display)

@@ -390,7 +390,7 @@ def crash(run, folder):
 
 
 @pytest.mark.parametrize(
-    ("moment", "checkpoint"), [(("step", 3), 0), (("step", 11), 8), (("evaluation", 16), 8), (("step", 18), 16)]
+    ("moment", "checkpoint"), [(("step", 3), 0), (("step", 11), 8), (("evaluation", 16), 16), (("step", 18), 16)]
 )
 def test_a_crashed_run_goes_on_from_its_last_checkpoint(reference, tmp_path, moment, checkpoint, small_pictures):
     copy = tmp_path / "crashed" / "tiny-001"

@@ -41,7 +41,7 @@ class Formula:
     scoring: Callable[[Sizes], int]
     """for one query against S projected keys"""
     projecting: Callable[[Sizes], int]
-    """for the keys of one sequence"""
+    """for the keys, and values, of one sequence"""
     projected: Callable[[Sizes], int]
     """numbers that projecting leaves, for one sequence; 0: the keys as they are"""
     hidden: Callable[[Sizes], int]
@@ -76,6 +76,21 @@ FORMULAS: dict[str, Formula] = {
         _linear,
         _keys,
         _keys,
+    ),
+    "cosine": Formula(
+        lambda n: 1,
+        # of the query 2D for its square, a root and D divisions; exp(b) and a multiplication of each score
+        lambda n: _dot(n) + 3 * n.hidden + 1 + 1 + n.source,
+        lambda n: n.source * (3 * n.hidden + 1),
+        _keys,
+        _nothing,
+    ),
+    "key_value": Formula(
+        lambda n: 3 * n.hidden**2,
+        _dot,
+        lambda n: 3 * _linear(n) + _keys(n),  # W_k h, scaled, and W_q^T of it; W_v h
+        lambda n: 2 * _keys(n),
+        _nothing,
     ),
 }
 

@@ -77,7 +77,7 @@ def compare_forms(scores: Sequence[str], *, batch: int, source: int, target: int
 def attend_by_loops(score: Score, query: Tensor, keys: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """query (B, L, D), keys (B, S, D), lengths (B,) -> weights (B, L, S), contexts (B, L, D): one pair at a time."""
     weights = query.new_zeros(len(query), query.size(1), keys.size(1))
-    contexts = torch.zeros_like(query)
+    contexts = query.new_zeros(len(query), query.size(1), score.value_width)
     for b, length in enumerate(lengths.tolist()):
         for t in range(query.size(1)):
             s = query[b : b + 1, t : t + 1]  # (1, 1, D)
@@ -86,5 +86,5 @@ def attend_by_loops(score: Score, query: Tensor, keys: Tensor, lengths: Tensor) 
             exponentials = [(one - highest).exp() for one in scores]
             for j, one in enumerate(exponentials):
                 weights[b, t, j] = one / sum(exponentials)
-                contexts[b, t] += weights[b, t, j] * keys[b, j]
+                contexts[b, t] += weights[b, t, j] * score.values(keys[b : b + 1, j : j + 1])[0, 0]
     return weights, contexts

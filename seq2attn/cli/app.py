@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from seq2attn import __version__
 from seq2attn.cli.analyze import analyze
@@ -15,7 +15,7 @@ from seq2attn.cli.compare import compare
 from seq2attn.cli.evaluate import evaluate
 from seq2attn.cli.inspect import inspect
 from seq2attn.cli.list import list_names
-from seq2attn.cli.output import print_error
+from seq2attn.cli.output import drop_closed_streams, prepare_streams, print_error
 from seq2attn.cli.plot import plot
 from seq2attn.cli.predict import predict
 from seq2attn.cli.report import report
@@ -24,8 +24,22 @@ from seq2attn.cli.train import train
 from seq2attn.cli.variadic import VariadicCommand
 from seq2attn.errors import Seq2AttnError
 
+
+class _ClosedPipe(Exception):
+    """A `BrokenPipeError` on its way past the parser, which would make the exit code 1 of it."""
+
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _ClosedPipe from error
+
+
 app = typer.Typer(
     name="seq2attn",
+    cls=_Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -68,13 +82,23 @@ app.add_typer(plot)
 
 def main() -> None:
     """Run the command line. A user's mistake is told in one message, never as a traceback."""
+    prepare_streams()
     try:
-        app(prog_name="seq2attn")
+        try:
+            app(prog_name="seq2attn")
+        finally:
+            sys.stdout.flush()  # here, where what goes wrong can be told
     except Seq2AttnError as error:
         print_error(error)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+    except (_ClosedPipe, BrokenPipeError):  # the reader went away, as `| head` does
+        sys.exit(141)
+    except OSError as error:
+        where = f"{error.filename}" if error.filename else "reading or writing failed"
+        print_error(Seq2AttnError(f"{where}: {error.strerror or error}"))
+        sys.exit(1)
     except (MemoryError, RuntimeError) as error:
         if not _is_out_of_memory(error):
             raise
@@ -83,9 +107,8 @@ def main() -> None:
             Seq2AttnError(f"out of memory: {(str(error) or 'the system has none left').splitlines()[0]}", hint=hint)
         )
         sys.exit(1)
-    except BrokenPipeError:  # the reader went away, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+    finally:
+        drop_closed_streams()
 
 
 def _is_out_of_memory(error: Exception) -> bool:

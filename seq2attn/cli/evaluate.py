@@ -62,13 +62,16 @@ def evaluate(
     predictor = options.load_predictor(chosen, checkpoint, device)
     config = chosen.config()
     from seq2attn.evaluation import evaluate as measure
+    from seq2attn.memory import check_answer_memory
 
+    asked = wanted if wanted is not None else config.evaluation_lengths
+    check_answer_memory((predictor.task.expansion * max(asked) + 1) * (max(asked) + 1))
     count = samples if samples is not None else config.evaluation.samples
     if run is None:
         note(f"run: {chosen.path}")
     results = measure(
         predictor,
-        wanted if wanted is not None else config.evaluation_lengths,
+        asked,
         samples=count,
         seed=seed,
         is_trained=config.is_trained,
@@ -80,11 +83,13 @@ def evaluate(
         "seed": seed,
         "lengths": {str(result.length): result.to_json() for result in results},
     }
-    chosen.save_evaluation(checkpoint, record)
-    if as_json:
-        write_line(json.dumps(record, indent=2))
-    else:
-        _show(results)
+    try:
+        chosen.save_evaluation(checkpoint, record)
+    finally:  # what was measured is shown even if it cannot be kept
+        if as_json:
+            write_line(json.dumps(record, indent=2))
+        else:
+            _show(results)
     if plot is not None:
         from seq2attn.plotting.accuracy import accuracy_figure
         from seq2attn.plotting.style import save_figure

@@ -43,7 +43,9 @@ def inspect(
     config = _config(target, overrides or [], runs_dir)
     from seq2attn.build import build_model
     from seq2attn.ledger import parameter_ledger
+    from seq2attn.memory import check_model_memory
 
+    check_model_memory(config)
     ledger = parameter_ledger(build_model(config))
     if as_json:
         write_line(json.dumps({"config": config.model_dump(mode="json"), "parameters": ledger}, indent=2))
@@ -67,8 +69,9 @@ def inspect(
 
 
 def _config(target: str, overrides: list[str], runs_dir: Path) -> Config:
-    from seq2attn.config import load_config
+    from seq2attn.config import check_overrides, load_config
 
+    check_overrides(overrides)
     if target.endswith((".yaml", ".yml")) or Path(target).is_file():
         return load_config(Path(target), overrides)
     try:

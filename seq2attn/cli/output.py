@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from rich import box
 from rich.console import Console
@@ -17,14 +20,68 @@ if TYPE_CHECKING:
     from seq2attn.statistics import Estimate
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise  # noqa: PLE0704  (rich calls this while it handles the BrokenPipeError, and would exit with 1)
+
+
+class _Messages:
+    """sys.stderr, but for a terminal that was closed: saying something there is silence, not a failure."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        with _unless_gone():
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with _unless_gone():
+            self._file.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+@contextlib.contextmanager
+def _unless_gone() -> Any:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError):
+        pass
+
+
 def stdout() -> Console:
     """A console for results."""
-    return Console(highlight=False, soft_wrap=True)
+    return _Console(highlight=False, soft_wrap=True)
 
 
 def stderr() -> Console:
     """A console for everything else."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return _Console(file=cast(IO[str], _Messages(sys.stderr)), highlight=False, soft_wrap=True)
+
+
+def prepare_streams() -> None:
+    """Make the standard streams fit to be written to: none is missing, no character is one too many for its encoding."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the shell: `>&-`
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def drop_closed_streams() -> None:
+    """What is still held for a reader that went away goes nowhere, or the interpreter would end with a code of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def on_terminal() -> bool:
@@ -34,16 +91,18 @@ def on_terminal() -> bool:
 
 def note(text: str) -> None:
     """Say something beside the result."""
-    stderr().print(text, style="dim", markup=False)
+    with contextlib.suppress(OSError):
+        stderr().print(printable(text), style="dim", markup=False)
 
 
 def print_error(error: Seq2AttnError) -> None:
     """Tell a mistake in one message."""
     console = stderr()
-    console.print("error: ", style="bold red", end="")
-    console.print(_printable(error.message), markup=False)
-    if error.hint:
-        console.print(_printable(error.hint), style="dim", markup=False)
+    with contextlib.suppress(OSError):
+        console.print("error: ", style="bold red", end="")
+        console.print(printable(error.message), markup=False)
+        if error.hint:
+            console.print(printable(error.hint), style="dim", markup=False)
 
 
 def write_line(text: str) -> None:
@@ -54,7 +113,7 @@ def write_line(text: str) -> None:
 def write_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Tab-separated lines under a header: for programs."""
     for row in (header, *rows):
-        write_line("\t".join(row))
+        write_line("\t".join(printable(field).replace("\n", "\\n") for field in row))
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = (), title: str = "") -> Table:
@@ -65,7 +124,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequen
     for name in header:
         made.add_column(name, justify="right" if name in right else "left", overflow="fold")
     for row in rows:
-        made.add_row(*map(Text, row))  # as text: `[s;h]` is no markup
+        made.add_row(*(Text(printable(field)) for field in row))  # as text: `[s;h]` is no markup
     return made
 
 
@@ -74,6 +133,6 @@ def interval(estimate: Estimate | None) -> str:
     return "-" if estimate is None else f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """`text` with control characters escaped: a file's words must not steer a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)

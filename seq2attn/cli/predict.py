@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, on_terminal, stdout, write_line
+from seq2attn.cli.output import note, on_terminal, printable, stdout, write_line
 from seq2attn.config.lengths import LONGEST
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.runs import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
     from seq2attn.prediction import Prediction, Predictor
 
-BLOCK = 2**16  # characters of standard input answered together
+BLOCK = 2**16  # characters answered together
+WITH_WEIGHTS = 1000  # longest text whose attention is shown: it grows with the square
+CELLS = 2**21  # attention weights held together
 
 
 def predict(
@@ -63,25 +65,29 @@ def predict(
     if texts == ["-"]:
         if plot is not None:
             raise Seq2AttnError("--plot draws the strings of the command line, not those of standard input")
-        for block in _blocks():
-            _show(predictor, block, as_json=as_json, maps=False)
+        for block in _blocks(_standard_input(), weights=as_json or on_terminal()):
+            _show(predictor, block, as_json=as_json)
         return
-    too_long = [text for text in texts if len(text) > LONGEST]
-    if too_long:
-        raise Seq2AttnError(f"a text of {len(too_long[0]):,} characters; at most {LONGEST:,} are answered")
-    predictions = _show(predictor, texts, as_json=as_json, maps=plot is not None)
+    for text in texts:
+        if len(text) > LONGEST:
+            raise Seq2AttnError(f"a text of {len(text):,} characters; at most {LONGEST:,} are answered")
+        predictor.vocabulary.check(text)
+    for block in _blocks(texts, weights=as_json or on_terminal()):
+        _show(predictor, block, as_json=as_json)
     if plot is not None:
-        _draw(predictor, predictions, plot, ideal=ideal)
+        _draw(predictor, texts, plot, ideal=ideal)
 
 
-def _draw(predictor: Predictor, predictions: Sequence[Prediction], plot: Path, *, ideal: bool) -> None:
+def _draw(predictor: Predictor, texts: Sequence[str], plot: Path, *, ideal: bool) -> None:
     from seq2attn.data import ideal_alignment
     from seq2attn.maps import AttentionMap
-    from seq2attn.plotting.attention import attention_figure
+    from seq2attn.plotting.attention import LARGEST_SIDE, attention_figure
     from seq2attn.plotting.style import save_figure
 
+    if max(map(len, texts)) > LARGEST_SIDE:
+        raise Seq2AttnError(f"a heat map shows at most {LARGEST_SIDE} characters a side; draw a shorter string")
     maps = []
-    for prediction in predictions:
+    for prediction in predictor.predict(texts, keep_weights=True):
         right = ideal_alignment(predictor.task, predictor.vocabulary, prediction.source)
         one = AttentionMap.of(prediction, right)
         assert one is not None, "asked for with keep_weights, and the score is not none"
@@ -90,10 +96,10 @@ def _draw(predictor: Predictor, predictions: Sequence[Prediction], plot: Path, *
     note(f"figure: {plot}")
 
 
-def _show(predictor: Predictor, texts: Sequence[str], *, as_json: bool, maps: bool) -> list[Prediction]:
+def _show(predictor: Predictor, texts: Sequence[str], *, as_json: bool) -> None:
     people = on_terminal() and not as_json
-    predictions = predictor.predict(texts, keep_weights=people or as_json or maps)
-    for prediction in predictions:
+    keep = (people or as_json) and len(texts[0]) <= WITH_WEIGHTS
+    for prediction in predictor.predict(texts, keep_weights=keep):
         if as_json:
             write_line(json.dumps(prediction.to_json(), ensure_ascii=False))
         elif people:
@@ -101,9 +107,8 @@ def _show(predictor: Predictor, texts: Sequence[str], *, as_json: bool, maps: bo
         else:
             write_line(prediction.output)
         if not prediction.finished and not as_json:
-            note(f"{prediction.source!r}: no <eos> within the bound on the output; the answer is cut there")
+            note(f"{shown(prediction.source)}: no <eos> within the bound on the output; the answer is cut there")
     sys.stdout.flush()
-    return predictions
 
 
 def _show_to_people(predictor: Predictor, prediction: Prediction) -> None:
@@ -113,9 +118,9 @@ def _show_to_people(predictor: Predictor, prediction: Prediction) -> None:
 
     console = stdout()
     expected = predictor.solve(prediction.source)
-    line = Text(f"{prediction.source} -> {prediction.output}", style="bold")
+    line = Text(printable(f"{prediction.source} -> {prediction.output}"), style="bold")
     if prediction.output != expected:
-        line.append(f"   (right: {expected})", style="red")
+        line.append(printable(f"   (right: {expected})"), style="red")
     console.print(line)
     drawn = heat_map(prediction, console)
     if drawn is not None:
@@ -123,23 +128,38 @@ def _show_to_people(predictor: Predictor, prediction: Prediction) -> None:
         console.print(f"    {legend(prediction)}", style="dim")
 
 
-def _blocks() -> Iterator[list[str]]:
-    """The lines of standard input, some at a time; one at a time where a person types them."""
-    size = 1 if sys.stdin.isatty() else BLOCK
+def _blocks(texts: Iterable[str], *, weights: bool) -> Iterator[list[str]]:
+    """`texts`, some at a time, fewer with their `weights`; one at a time where a person types them.
+
+    All of a block are short enough for their weights to be shown, or none is.
+    """
+    together = 1 if sys.stdin is not None and sys.stdin.isatty() else BLOCK
     block: list[str] = []
     held = 0
+    for text in texts:
+        long = len(text) > WITH_WEIGHTS
+        if block and long != (len(block[0]) > WITH_WEIGHTS):
+            yield block
+            block, held = [], 0
+        block.append(text)
+        held += len(text) if long or not weights else max(len(text), len(text) ** 2 * BLOCK // CELLS)
+        if held >= together:
+            yield block
+            block, held = [], 0
+    if block:
+        yield block
+
+
+def _standard_input() -> Iterator[str]:
+    """Its lines, none of which may be endless."""
+    if sys.stdin is None:
+        raise Seq2AttnError("standard input is closed", hint="Give the strings as arguments, or one a line.")
     for number, line in enumerate(_lines(), start=1):
         if len(line) > LONGEST:
             raise Seq2AttnError(f"line {number} of standard input is longer than {LONGEST:,} characters")
         if not line:
             raise Seq2AttnError(f"line {number} of standard input is empty", hint="Give one string a line.")
-        block.append(line)
-        held += len(line)
-        if held >= size:
-            yield block
-            block, held = [], 0
-    if block:
-        yield block
+        yield line
 
 
 def _lines() -> Iterator[str]:
@@ -148,3 +168,5 @@ def _lines() -> Iterator[str]:
             yield line.removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise Seq2AttnError(f"standard input is not {error.encoding} text (byte {error.start})") from None
+    except OSError as error:
+        raise Seq2AttnError(f"standard input cannot be read: {error.strerror or error}") from None

@@ -9,6 +9,7 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.cli.output import note, on_terminal, stdout, table, write_line, write_rows
+from seq2attn.lock import is_training
 from seq2attn.runs import DEFAULT_ROOT, MAKE_ONE, Run, newest_first
 
 HEADER = ("run", "state", "step", "task", "score", "seed", "exact match, worst", "made")
@@ -22,6 +23,7 @@ def runs(
     """List runs, the newest first.
 
     "exact match, worst" is that of the trained length that did worst in the run's last evaluation.
+    A run is "training" as long as a process trains it, and "stopped" where that process is gone.
 
     Examples:
 
@@ -45,9 +47,10 @@ def runs(
 
 def _record(run: Run) -> dict[str, Any]:
     status = run.status()
+    state = status.get("state", "no checkpoint")
     return {
         "run": run.name,
-        "state": status.get("state", "no checkpoint"),
+        "state": "stopped" if state == "training" and not is_training(run) else state,
         "step": status.get("step"),
         "steps": status.get("steps"),
         "task": status.get("task"),
@@ -65,5 +68,5 @@ def _row(record: dict[str, Any]) -> list[str]:
     worst = record["exact_match_worst"]
     progress = "-" if record["step"] is None else f"{record['step']}/{record['steps']}"
     names = [text(record[key]) for key in ("task", "score", "seed")]
-    shown_worst = f"{worst:.3f}" if isinstance(worst, float | int) else "-"
+    shown_worst = f"{worst:.3f}" if isinstance(worst, float | int) and 0 <= worst <= 1 else "-"
     return [record["run"], text(record["state"]), progress, *names, shown_worst, text(record["made"])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,9 @@ from seq2attn.runs import DEFAULT_ROOT, Run, create_run, find_run
 
 if TYPE_CHECKING:
     from seq2attn.config import Config
+    from seq2attn.training.trainer import Trainer
+
+MOST_THREADS = 256
 
 
 def train(
@@ -30,7 +34,7 @@ def train(
     ] = None,
     device: options.Device = "auto",
     threads: Annotated[
-        int | None, typer.Option(min=1, help="CPU threads. Default: 1, the fastest at this size.")
+        int | None, typer.Option(min=1, max=MOST_THREADS, help="CPU threads. Default: 1, the fastest at this size.")
     ] = None,
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
@@ -61,22 +65,25 @@ def train(
         settings = run.config()
     else:
         assert config is not None
-        from seq2attn.config import load_config
+        from seq2attn.config import check_overrides, load_config
 
+        check_overrides(overrides or ())
         settings = load_config(config, overrides or ())
     import torch
 
     from seq2attn.build import build_model
     from seq2attn.environment import choose_device, describe_environment
+    from seq2attn.memory import check_training_memory
     from seq2attn.training.allocator import keep_freed_memory
 
     keep_freed_memory()
 
     chosen_device = choose_device(device)
     if resume is not None:
-        threads = threads or run.environment().get("threads")
+        threads = threads or _recorded_threads(run)
     threads = threads or 1
     torch.set_num_threads(threads)
+    check_training_memory(settings, chosen_device)
     if resume is None:
         assert config is not None
         environment = describe_environment(seed=settings.seed, device=chosen_device, threads=threads, plugins=plugins)
@@ -95,30 +102,72 @@ def _run_name(config: Path) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(below)).strip("-._")[:80] or "run"
 
 
+def _recorded_threads(run: Run) -> int | None:
+    """The threads that `run` was begun with, if its environment.json says so sensibly."""
+    threads = run.environment().get("threads")
+    return threads if isinstance(threads, int) and 1 <= threads <= MOST_THREADS else None
+
+
 def _train(run: Run, config: Config, device: object) -> None:
     from seq2attn.cli.progress import make_display
+    from seq2attn.lock import training_lock
     from seq2attn.training.trainer import Trainer
 
     display = make_display(stderr())
-    with display:
+    with training_lock(run) as locked:
+        if not locked:
+            note(
+                f"{run.path} lies on a file system without locks: nothing but you keeps it from being trained twice at once"
+            )
         trainer = Trainer(run, config, device, display)  # type: ignore[arg-type]
         start = trainer.progress.step
         if trainer.finished:
+            trainer.mend_status()
             note(f"{run.path} is finished: {start:,} of {config.training.steps:,} steps")
             write_line(str(run.path))
             return
         note(f"{'resuming' if start else 'training'} {run.path} on {device} from step {start:,}")
-        stopped_by = trainer.train()
+        try:
+            with display:
+                stopped_by = trainer.train()
+        except Seq2AttnError as error:
+            raise _with_way_on(error, run) from error
     if stopped_by is not None:
-        note(f"stopped by {signal.Signals(stopped_by).name} after step {trainer.progress.step:,}; all is saved.")
-        note(f"Go on with: seq2attn train --resume {run.name}{_runs_dir(run)}")
+        note(f"stopped by {_signal_name(stopped_by)} after step {trainer.progress.step:,}; all is saved.")
+        note(_way_on(run))
         raise typer.Exit(128 + stopped_by)
+    _say_finished(run, trainer)
+
+
+def _say_finished(run: Run, trainer: Trainer) -> None:
     if trainer.progress.reached_target:
         note(f"reached the target after step {trainer.progress.step:,}")
     note(f"Next: seq2attn eval {run.name}{_runs_dir(run)}")
     write_line(str(run.path))
 
 
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _way_on(run: Run) -> str:
+    plugins = run.environment().get("plugins")
+    named = "".join(f" --plugin {shlex.quote(str(plugin))}" for plugin in plugins) if isinstance(plugins, list) else ""
+    return f"Go on with: seq2attn train --resume {run.name}{_runs_dir(run)}{named}"
+
+
+def _with_way_on(error: Seq2AttnError, run: Run) -> Seq2AttnError:
+    """`error`, which ended a training, with the sentence on how to go on from the last checkpoint."""
+    from seq2attn.training.trainer import Diverged
+
+    if isinstance(error, Diverged) or error.exit_code != 1 or not run.checkpoint("last").is_file():
+        return error
+    return Seq2AttnError(error.message, hint=f"The last checkpoint is whole. {_way_on(run)}", exit_code=1)
+
+
 def _runs_dir(run: Run) -> str:
     root = run.path.parent
-    return "" if root == DEFAULT_ROOT or os.environ.get("SEQ2ATTN_RUNS") else f" --runs-dir {root}"
+    return "" if root == DEFAULT_ROOT or os.environ.get("SEQ2ATTN_RUNS") else f" --runs-dir {shlex.quote(str(root))}"

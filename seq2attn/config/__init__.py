@@ -1,6 +1,6 @@
 """From YAML and `--set` to a frozen, checked `Config`. Imports no torch."""
 
-from seq2attn.config.loading import check_config, dump_config, load_config
+from seq2attn.config.loading import check_config, check_overrides, dump_config, load_config
 from seq2attn.config.schema import (
     AttentionConfig,
     Config,
@@ -18,6 +18,7 @@ __all__ = [
     "TaskConfig",
     "TrainingConfig",
     "check_config",
+    "check_overrides",
     "dump_config",
     "load_config",
 ]

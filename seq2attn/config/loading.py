@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from seq2attn.config.schema import Config
+from seq2attn.config.shipped import shipped_config
 from seq2attn.config.yaml_reader import DEEPEST, read_file, read_text
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
 
@@ -23,13 +24,26 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     Raises `ConfigError` with every problem found, or `Seq2AttnError` when the file is no readable YAML.
     """
     path = Path(path)
-    document = read_file(path)
+    document = read_file(path if path.exists() else shipped_config(path) or path)
     if document.value is None:
         raise Seq2AttnError(f"{path}: empty", hint="Every key has a default, so one line is enough: seed: 1")
     if not isinstance(document.value, dict):
         raise Seq2AttnError(f"{path}: expected keys and values (a mapping), found {_kind(document.value)}")
     places = {_dotted(key): f"{path}:{line}" for key, line in document.lines.items()}
     return _check(document.value, overrides, places, str(path))
+
+
+def check_overrides(overrides: Sequence[str]) -> None:
+    """Refuse overrides whose order would decide: of one key, or of a key and one below it."""
+    for index, override in enumerate(overrides):
+        path = f"{_key(override)}."
+        for other in overrides[:index]:
+            if path.startswith(f"{_key(other)}.") or f"{_key(other)}.".startswith(path):
+                raise Seq2AttnError(f"--set {shown(other)} and --set {shown(override)} speak of the same key; keep one")
+
+
+def _key(override: str) -> str:
+    return ".".join(key.strip() for key in override.partition("=")[0].split("."))
 
 
 def check_config(values: dict[str, Any], overrides: Sequence[str] = (), *, source: str = "config") -> Config:
@@ -114,9 +128,12 @@ def _without(values: Any, paths: set[tuple[str, ...]]) -> Any:
     """`values` less what stands at `paths` (or above, where a path leads into something that is no mapping)."""
     if () in paths or not isinstance(values, dict):
         return {} if () in paths else values
+    inside: dict[str, set[tuple[str, ...]]] = {}
+    for first, *rest in paths:
+        inside.setdefault(first, set()).add(tuple(rest))
     result = {}
     for key, value in values.items():
-        below = {path[1:] for path in paths if path[0] == key}
+        below = inside.get(key, set())
         if () in below or (below and not isinstance(value, dict)):
             continue
         result[key] = _without(value, below) if below else value

@@ -12,6 +12,8 @@ from seq2attn.registry import Option, ScoreEntry
 if TYPE_CHECKING:
     from seq2attn.config.schema import Config
 
+MOST_RECORDS = 1_000_000  # lines of metrics.jsonl: some 0.5 GB with TensorBoard's events
+MOST_EVALUATIONS = 10_000  # each with a picture and a checkpoint
 _ATTENTION = "model.attention"
 _SCORE = f"{_ATTENTION}.score"
 _OPTIONS = f"{_ATTENTION}.options"
@@ -46,6 +48,14 @@ def _task_problems(config: Config) -> list[Problem]:
             "so the target could never be reached; add a trained length or drop the target"
         )
         problems.append(Problem("training.target", message, rests_on=("task", "evaluation")))
+    for key, most in (("log_every", MOST_RECORDS), ("evaluate_every", MOST_EVALUATIONS)):
+        every = getattr(config.training, key)
+        if config.training.steps > every * most:
+            message = (
+                f"{every} makes more than {most:,} records of training.steps, {config.training.steps}; "
+                f"set it to {math.ceil(config.training.steps / most)} or more"
+            )
+            problems.append(Problem(f"training.{key}", message, rests_on=("training.steps",)))
     return problems
 
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import yaml
 
+from seq2attn.config.shipped import shipped_folder
 from seq2attn.errors import Seq2AttnError, shown
 
-LARGEST_FILE = 1_000_000  # bytes
+LARGEST_FILE = 200_000  # bytes
 DEEPEST = 20
 
 _SCALARS = (  # YAML 1.2's core schema
@@ -157,4 +158,6 @@ def _nearby(path: Path) -> str:
         found = []
     if not found and path.parent != Path("configs") and Path("configs").is_dir():
         found = sorted(str(item) for item in Path("configs").glob("*.yaml"))[:12]
+    if not found:
+        found = sorted(f"configs/{item.name}" for item in shipped_folder().glob("*.yaml"))
     return f"There are: {', '.join(found)}" if found else "Name an existing YAML file."

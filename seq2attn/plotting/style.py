@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seq2attn.errors import Seq2AttnError, did_you_mean
+from seq2attn.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,12 +45,11 @@ def score_colour(name: str) -> str:
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure in the format that the file's name says."""
     check_format(path)
-    try:
-        with warnings.catch_warnings():  # a character that the font lacks is drawn as a box
-            warnings.filterwarnings("ignore", message="Glyph .* missing from")
-            figure.savefig(path, dpi=160)
-    except OSError as error:
-        raise Seq2AttnError(f"{path}: cannot be written: {error.strerror or error}", exit_code=1) from error
+    drawn = io.BytesIO()
+    with warnings.catch_warnings():  # a character that the font lacks is drawn as a box
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(drawn, dpi=160, format=path.suffix.lower().removeprefix("."))
+    write_atomically(path, drawn.getvalue())
 
 
 def check_format(path: Path) -> None:

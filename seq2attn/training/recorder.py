@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 
 from seq2attn.config import Config
-from seq2attn.errors import Seq2AttnError
 from seq2attn.evaluation import LengthResult
+from seq2attn.files import AppendFile, not_written
 from seq2attn.maps import AttentionMap
 from seq2attn.runs import Run
-
-EVENT_FILES = "events.out.tfevents.*"
+from seq2attn.training.events import FILES as EVENT_FILES
+from seq2attn.training.events import EventWriter
 
 
 class Recorder:
     """Writes what a run measures.
 
     `positions` says how long each file is; a Recorder opened at those positions forgets everything written after them,
-    so that a resumed run records no step twice.
+    so that a resumed run records no step twice. What cannot be written is a `Seq2AttnError` (exit code 1).
     """
 
     def __init__(self, run: Run, config: Config, positions: dict[str, int] | None = None) -> None:
         self.run = run
         _cut(run.path, positions or {})
-        self._metrics = run.metrics_file.open("a", encoding="utf-8")
-        self._attention = run.attention_file.open("a", encoding="utf-8")
-        self._events = SummaryWriter(str(run.path), max_queue=100, flush_secs=5)
+        self._metrics = AppendFile(run.metrics_file)
+        self._attention = AppendFile(run.attention_file)
+        self._events = EventWriter(run.path)
         if positions is None:
             self._write_hparams(config)
 
@@ -71,11 +71,12 @@ class Recorder:
 
     def positions(self) -> dict[str, int]:
         """Push everything to the files and say how long each is."""
-        self._metrics.flush()
-        self._attention.flush()
         self._events.flush()
-        files = [self.run.metrics_file, self.run.attention_file, *self.run.path.glob(EVENT_FILES)]
-        return {file.name: file.stat().st_size for file in files}
+        try:
+            files = [self.run.metrics_file, self.run.attention_file, *self.run.path.glob(EVENT_FILES)]
+            return {file.name: file.stat().st_size for file in files}
+        except OSError as error:
+            raise not_written(Path(error.filename or self.run.path), error) from error
 
     def close(self) -> None:
         """Finish the files."""
@@ -83,12 +84,8 @@ class Recorder:
         self._attention.close()
         self._events.close()
 
-    def _line(self, record: dict[str, Any], file: TextIO) -> None:
-        try:
-            file.write(json.dumps(record) + "\n")
-            file.flush()
-        except OSError as error:
-            raise Seq2AttnError(f"{file.name}: {error.strerror}", exit_code=1) from error
+    def _line(self, record: dict[str, Any], file: AppendFile) -> None:
+        file.add(f"{json.dumps(record)}\n".encode())
 
     def _write_hparams(self, config: Config) -> None:
         """The run's line in TensorBoard's table of hyperparameters, in its own event file.
@@ -96,7 +93,7 @@ class Recorder:
         Without a description of the experiment, which would be that of one run, TensorBoard looks at all runs: it shows the
         keys in which they differ first, and every scalar can be a column.
         """
-        writer = self._events._get_file_writer()  # type: ignore[no-untyped-call]
+        writer = self._events._get_file_writer()
         values = dict(_flat(config.model_dump(mode="json", exclude={"evaluation"})))
         _, start, end = hparams(values, {})  # type: ignore[no-untyped-call]
         for summary in (start, end):
@@ -118,13 +115,14 @@ def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, int | flo
 
 def _cut(folder: Path, positions: dict[str, int]) -> None:
     """Shorten each file to its position; drop those that have none."""
-    files = [folder / "metrics.jsonl", folder / "attention.jsonl", *folder.glob(EVENT_FILES)]
-    for file in files:
+    for file in [folder / "metrics.jsonl", folder / "attention.jsonl", *folder.glob(EVENT_FILES)]:
         size = positions.get(file.name, 0)
-        if not file.exists():
-            continue
-        if size == 0:
-            file.unlink()
-        elif file.stat().st_size > size:
-            with file.open("r+b") as opened:
-                opened.truncate(size)
+        try:
+            if not file.exists():
+                continue
+            if size == 0:
+                file.unlink()
+            elif file.stat().st_size > size:
+                os.truncate(file, size)
+        except OSError as error:
+            raise not_written(file, error) from error

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+BROKEN_PIPE = 13  # SIGPIPE, whose number Windows has no name for
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # those the system has
 
 
@@ -20,7 +21,7 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """130 for Ctrl-C, 143 for SIGTERM: the shell's custom."""
+        """130 for Ctrl-C, 143 for SIGTERM, 141 for a closed pipe: the shell's custom."""
         return 0 if self.signal is None else 128 + self.signal
 
 
@@ -47,3 +48,12 @@ def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]
         yield request
     finally:
         restore()
+
+
+@contextlib.contextmanager
+def stop_on_broken_pipe(request: StopRequest) -> Iterator[None]:
+    """Within, a closed pipe (`seq2attn train ... 2>&1 | head`) is a request to stop like a signal."""
+    try:
+        yield
+    except BrokenPipeError:
+        request.signal = BROKEN_PIPE

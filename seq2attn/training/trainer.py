@@ -6,18 +6,29 @@ import contextlib
 import math
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from seq2attn.build import build_model, build_task, build_training_data, build_vocabulary
-from seq2attn.checkpoint import MODEL, Checkpoint, load_checkpoint, load_weights, save_checkpoint
+from seq2attn.checkpoint import (
+    MODEL,
+    OPTIMISER,
+    Checkpoint,
+    check_tensor,
+    is_count,
+    is_number,
+    load_checkpoint,
+    load_weights,
+    save_checkpoint,
+)
 from seq2attn.config import Config
 from seq2attn.data import Batch, generator, ideal_alignment, random_strings
 from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.evaluation import LengthResult, evaluate
-from seq2attn.files import write_json
+from seq2attn.files import remove_leftovers, write_json
 from seq2attn.maps import AttentionMap
 from seq2attn.plotting.attention import LARGEST_SIDE
 from seq2attn.prediction import Predictor, output_bound
@@ -25,9 +36,8 @@ from seq2attn.runs import Run
 from seq2attn.training.objective import coverage_loss, token_accuracy, token_cross_entropy
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
-from seq2attn.training.signals import StopRequest, stop_on_signals
+from seq2attn.training.signals import StopRequest, stop_on_broken_pipe, stop_on_signals
 
-OPTIMISER = "optimiser."  # prefix of the optimiser's tensors in a checkpoint
 MAPS, IMAGES = 200, 20  # evaluations of a run that keep their attention, and those that draw it for TensorBoard
 VALIDATION_SEED = "validation"  # strings other than those that `eval` draws
 
@@ -67,7 +77,8 @@ class Progress:
 class Trainer:
     """Trains the model of a run, from its beginning or from where its last checkpoint is.
 
-    Same seed, same machine, same threads: the same bytes of weights, wherever it was stopped and resumed.
+    Same seed, same machine, same threads: the same bytes of weights, wherever it was stopped and resumed. To be made, and to
+    train, within `lock.training_lock(run)`: two at once would write over each other.
     """
 
     def __init__(self, run: Run, config: Config, device: torch.device, display: Display) -> None:
@@ -95,6 +106,8 @@ class Trainer:
         With `asked`, signals are left to the caller, who makes the request.
         """
         with stop_on_signals() if asked is None else contextlib.nullcontext(asked) as request:
+            for folder in (self.run.path, self.run.checkpoint("last").parent):
+                remove_leftovers(folder)
             self.recorder = Recorder(self.run, self.config, self._positions)
             try:
                 self._loop(request)
@@ -128,13 +141,17 @@ class Trainer:
                 tokens, since = torch.zeros_like(tokens), now
                 self._check_finite(step, values["loss"], values["gradient_norm"])
                 self.recorder.step(step, values)
-                self.display.step(
-                    StepReport(step, training.steps, values["loss"], values["accuracy"], values["tokens_per_second"])
+                report = StepReport(
+                    step, training.steps, values["loss"], values["accuracy"], values["tokens_per_second"]
                 )
+                with stop_on_broken_pipe(request):
+                    self.display.step(report)
             if step % training.evaluate_every == 0 or step == training.steps:
                 before = time.perf_counter()
-                self._evaluate()
+                results = self._evaluate()
                 self._save("training")
+                with stop_on_broken_pipe(request):
+                    self.display.evaluation(step, results)
                 since += time.perf_counter() - before  # tokens/s is of training alone
 
     def _optimise(self, batch: Batch, rate: float) -> tuple[Tensor, dict[str, Tensor], Tensor]:
@@ -167,11 +184,11 @@ class Trainer:
 
     def _check_finite(self, step: int, loss: float, norm: float) -> None:
         if not (math.isfinite(loss) and math.isfinite(norm)):
-            raise Diverged(step, loss, norm)
+            raise Diverged(step, loss, norm, saved=self.run.checkpoint("last").exists())
 
     # ---- evaluation ----
 
-    def _evaluate(self) -> None:
+    def _evaluate(self) -> list[LengthResult]:
         config = self.config
         self.model.eval()
         results = evaluate(
@@ -192,11 +209,11 @@ class Trainer:
         self.progress.reached_target = target is not None and summary["exact_match_worst"] >= target
         self.recorder.evaluation(self.progress.step, results, summary)
         self._record_attention()
-        self.display.evaluation(self.progress.step, results)
         rank = self._rank(trained)
         if rank >= self.progress.best:  # of equals the later one: it has trained for longer
             self.progress.best = rank
             self._write_checkpoint("best")
+        return results
 
     def _rank(self, results: list[LengthResult]) -> list[float]:
         """What makes one evaluation better than another, most important first."""
@@ -256,6 +273,11 @@ class Trainer:
             state["positions"] = self.recorder.positions()
         save_checkpoint(self.run.checkpoint(which), tensors, state)
 
+    def mend_status(self) -> None:
+        """See that status.json says so of a finished run: the fault may have come between the last checkpoint and it."""
+        if self.finished and self.run.status().get("state") != "finished":
+            self._write_status("finished")
+
     def _write_status(self, state: str) -> None:
         write_json(
             self.run.status_file,
@@ -277,37 +299,49 @@ class Trainer:
             return None
         checkpoint = load_checkpoint(path)
         load_weights(path, checkpoint, self.model)
-        try:
-            self._restore_optimiser(checkpoint)
-            state = checkpoint.state
-            self.progress = Progress(state["step"], state["best"], state["summary"], state["reached_target"])
-            positions: dict[str, int] = state["positions"]
-        except (KeyError, TypeError, RuntimeError) as error:
-            raise CheckpointError(f"{path}: cannot be resumed: {type(error).__name__}: {error}") from error
+        self._restore_optimiser(path, checkpoint)
+        state = checkpoint.state
+        keys = ("step", "best", "summary", "reached_target", "positions")
+        kinds = {"best": list, "summary": dict, "reached_target": bool, "positions": dict}
+        wrong = [key for key in keys if key not in state or not isinstance(state[key], kinds.get(key, int))]
+        if not wrong:
+            numbers = [*state["best"], *state["summary"].values()]
+            if not all(map(is_number, numbers)) or not all(map(is_count, state["positions"].values())):
+                wrong = ["best, summary or positions"]
+        if wrong:
+            raise _cannot_resume(path, f"its state has no usable {wrong[0]}")
+        self.progress = Progress(state["step"], state["best"], state["summary"], state["reached_target"])
+        positions: dict[str, int] = state["positions"]
         return positions
 
-    def _restore_optimiser(self, checkpoint: Checkpoint) -> None:
-        if checkpoint.state["step"] == 0:  # it has none yet
-            return
+    def _restore_optimiser(self, path: Path, checkpoint: Checkpoint) -> None:
         tensors = checkpoint.part(OPTIMISER)
-        for name, parameter in self.model.named_parameters():
-            kept = {key.removesuffix(f".{name}"): value for key, value in tensors.items() if key.endswith(f".{name}")}
-            kept = {kind: value for kind, value in kept.items() if kind in ("step", "exp_avg", "exp_avg_sq")}
-            shapes = {kind: value.shape for kind, value in kept.items() if kind != "step"}
-            if len(kept) != 3 or any(shape != parameter.shape for shape in shapes.values()):
-                raise KeyError(f"optimiser state of {name}")
-            self.optimiser.state[parameter] = {
-                kind: value.to(parameter.device) if kind != "step" or self.device.type != "cpu" else value
-                for kind, value in kept.items()
-            }
+        if checkpoint.state["step"] > 0:  # before the first step it has none
+            for name, parameter in self.model.named_parameters():
+                kept: dict[str, Tensor] = {}
+                for kind in ("step", "exp_avg", "exp_avg_sq"):
+                    full = f"{kind}.{name}"
+                    if full not in tensors:
+                        raise _cannot_resume(path, f"it lacks {OPTIMISER}{full}")
+                    value = tensors.pop(full)
+                    check_tensor(path, OPTIMISER + full, value, torch.zeros(()) if kind == "step" else parameter)
+                    kept[kind] = value.to(parameter.device) if kind != "step" or self.device.type != "cpu" else value
+                self.optimiser.state[parameter] = kept
+        if tensors:
+            raise _cannot_resume(path, f"it has unexpected {OPTIMISER}{min(tensors)}")
+
+
+def _cannot_resume(path: Path, reason: str) -> CheckpointError:
+    return CheckpointError(f"{path}: cannot be resumed: {reason}")
 
 
 class Diverged(Seq2AttnError):
     """Loss or gradients are no longer numbers."""
 
-    def __init__(self, step: int, loss: float, norm: float) -> None:
+    def __init__(self, step: int, loss: float, norm: float, *, saved: bool) -> None:
+        before = "The last checkpoint is from before. " if saved else ""
         super().__init__(
             f"training diverged at step {step}: loss {loss}, gradient norm {norm}",
-            hint="The last checkpoint is from before. Try a smaller training.learning_rate, or a warm-up.",
+            hint=f"{before}Try a smaller training.learning_rate, or a warm-up.",
             exit_code=1,
         )

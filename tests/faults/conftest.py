@@ -1,0 +1,71 @@
+"""A server that starts commands, and the config that they train: small, and writing all the time."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from forks import Server
+
+from seq2attn.runs import Run
+
+TINY = """\
+task: {alphabet: abc, max_length: 2}
+model: {hidden: 8, embedding: 4}
+training: {steps: 24, batch_size: 4, log_every: 1, evaluate_every: 4, validation_samples: 2, word_dropout: 0.3}
+evaluation: {samples: 2}
+"""
+
+
+@pytest.fixture(scope="session")
+def session_server():
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def server(session_server):
+    yield session_server
+    session_server.end()
+
+
+@pytest.fixture(scope="session")
+def reference(session_server, tmp_path_factory):
+    """A run that nothing disturbed. Not to be changed: `run_copy` is."""
+    folder = tmp_path_factory.mktemp("reference")
+    (folder / "tiny.yaml").write_text(TINY)
+    status, _, err = session_server.call(folder, "train", "-c", "tiny.yaml", "--name", "tiny")
+    assert status == 0, err
+    return Run(folder / "runs" / "tiny")
+
+
+@pytest.fixture
+def work(tmp_path):
+    """An empty directory but for tiny.yaml."""
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    return tmp_path
+
+
+@pytest.fixture
+def run_copy(reference, work):
+    """The reference run, copied to `runs/tiny` of `work`."""
+    return Run(Path(shutil.copytree(reference.path, work / "runs" / "tiny")))
+
+
+@pytest.fixture
+def told(request, pytestconfig):
+    """`told(kills=100)`: a figure of this test, printed at the end of the whole run."""
+
+    def tell(**figures):
+        words = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in figures.items())
+        request.node.user_properties.append(("found", words))
+
+    return tell
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The figures that docs/reliability.md quotes."""
+    for report in terminalreporter.getreports("passed"):
+        for name, words in report.user_properties:
+            if name == "found":
+                terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {words}")

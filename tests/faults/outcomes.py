@@ -1,0 +1,50 @@
+"""What a training left behind, in a form that two of them can be compared in."""
+
+import json
+from collections import Counter
+
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from seq2attn.checkpoint import load_checkpoint
+
+TIMED = "tokens_per_second"  # the one number that differs from run to run
+
+
+def metrics(run):
+    """The lines of metrics.jsonl, none of which may be cut short."""
+    text = run.metrics_file.read_text()
+    assert text.endswith("\n")
+    lines = [json.loads(line) for line in text.splitlines()]
+    return [{key: value for key, value in line.items() if key != TIMED} for line in lines]
+
+
+def events(run):
+    """tag -> its (step, value)s, in order; a step that was recorded twice fails."""
+    found = EventAccumulator(str(run.path), size_guidance={"scalars": 0, "images": 0})
+    found.Reload()
+    tags = found.Tags()
+    result = {tag: sorted((e.step, e.value) for e in found.Scalars(tag)) for tag in tags["scalars"] if TIMED not in tag}
+    result |= {tag: sorted((e.step, e.encoded_image_string) for e in found.Images(tag)) for tag in tags["images"]}
+    for tag, values in result.items():
+        steps = Counter(step for step, _ in values)
+        assert set(steps.values()) == {1}, (tag, steps)
+    return result
+
+
+def weights(run):
+    """Every tensor of `last` as bytes, and its state but for the lengths of files, whose names hold the time."""
+    checkpoint = load_checkpoint(run.checkpoint("last"))
+    state = {key: value for key, value in checkpoint.state.items() if key != "positions"}
+    return {name: (str(tensor.dtype), tensor.numpy().tobytes()) for name, tensor in checkpoint.tensors.items()}, state
+
+
+def same_outcome(run, other):
+    """The two cannot be told apart but by their clocks."""
+    assert weights(run) == weights(other)
+    assert run.checkpoint("best").read_bytes() == other.checkpoint("best").read_bytes()
+    assert metrics(run) == metrics(other)
+    assert events(run) == events(other)
+    assert run.status() == other.status()
+    assert run.config_file.read_bytes() == other.config_file.read_bytes()
+    names = [{path.name for path in run.path.rglob("*") if "events" not in path.name} for run in (run, other)]
+    assert names[0] - {"training.lock"} == names[1] - {"training.lock"}

@@ -1,0 +1,99 @@
+"""A great many steps, runs and strings: memory stays flat, files have a bound, lists are quick."""
+
+import json
+import resource
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from seq2attn.config import check_config
+from seq2attn.config.rules import MOST_RECORDS
+from seq2attn.errors import ConfigError
+from seq2attn.evaluation import evaluate
+from seq2attn.loading import load_predictor
+from seq2attn.runs import create_run, find_run, newest_first
+from seq2attn.training.recorder import Recorder
+
+VALUES = {
+    "loss": 1.5,
+    "accuracy": 0.123456789,
+    "gradient_norm": 0.5,
+    "learning_rate": 0.001,
+    "tokens_per_second": 12345.6,
+}
+
+
+def resident():
+    """Bytes of memory that this process has now."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def record(run, config, steps):
+    """Log so many steps -> how much the memory grew after the first tenth, and the bytes written."""
+    recorder = Recorder(run, config)
+    grown = 0
+    for step in range(1, steps + 1):
+        recorder.step(step, VALUES)
+        if step == steps // 10:
+            grown = -resident()
+    grown += resident()
+    recorder.close()
+    return grown, sum(file.stat().st_size for file in run.path.iterdir() if file.is_file())
+
+
+@pytest.mark.parametrize("steps", [5_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_logged_steps(tmp_path, told, steps):
+    config = check_config({})
+    grown, written = record(create_run(tmp_path, "long", config, {}), config, steps)
+    assert grown < 4_000_000
+    assert written < 600 * steps + 10_000
+    told(steps_logged=steps, bytes_of_memory_more=max(0, grown), bytes_of_files=written)
+
+
+def test_a_run_that_would_log_more_is_refused():
+    check_config({"training": {"steps": MOST_RECORDS, "log_every": 1}})
+    with pytest.raises(ConfigError) as caught:
+        check_config({"training": {"steps": 10**8}})
+    assert [problem.path for problem in caught.value.problems] == ["training.log_every", "training.evaluate_every"]
+    assert "set it to 100 or more" in str(caught.value)
+    assert "set it to 10000 or more" in str(caught.value)
+    check_config({"training": {"steps": 10**8, "log_every": 100, "evaluate_every": 10_000}})
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_many_runs_are_listed(run_copy, work, cli, told, count):
+    root = run_copy.path.parent
+    status, config = json.dumps(run_copy.status()), run_copy.config_file.read_text()
+    for number in range(count):
+        folder = root / f"run-{number:05d}"
+        (folder / "checkpoints").mkdir(parents=True)
+        (folder / "config.yaml").write_text(config)
+        (folder / "status.json").write_text(status)
+        (folder / "environment.json").write_text('{"created": "2026-01-01"}')
+    began = time.process_time()
+    done = cli("runs")
+    took = time.process_time() - began
+    assert done.code == 0
+    assert len(done.out.splitlines()) == 51
+    assert len(newest_first(root)) == count + 1
+    assert find_run(root, None).name == "tiny"  # the only one with a checkpoint
+    began = time.process_time()
+    assert len(cli("runs", "--limit", str(count)).out.splitlines()) == count + 1
+    told(runs=count, ms_for_a_list_of_50=round(1000 * took), ms_for_all=round(1000 * (time.process_time() - began)))
+    if count == 10_000:
+        assert took < 2
+
+
+@pytest.mark.parametrize("samples", [4_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_many_strings_are_evaluated(run_copy, told, samples):
+    predictor = load_predictor(run_copy)
+    ask = SimpleNamespace(seed=0, is_trained=lambda length: True)
+    evaluate(predictor, [2], samples=2_000, **vars(ask))
+    before = resident()
+    (result,) = evaluate(predictor, [2], samples=samples, **vars(ask))
+    grown = resident() - before
+    assert result.samples == samples
+    assert grown < 4_000_000
+    told(strings=samples, bytes_of_memory_more=max(0, grown))

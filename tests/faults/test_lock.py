@@ -1,0 +1,83 @@
+"""Two trainings of one run: the second is refused, and a dead process is in nobody's way."""
+
+import os
+import signal
+import threading
+
+import pytest
+from test_stop import until
+
+from seq2attn.errors import Seq2AttnError
+from seq2attn.lock import is_training, training_lock
+from seq2attn.runs import Run
+
+LONG = (
+    "train",
+    "-c",
+    "tiny.yaml",
+    "--name",
+    "tiny",
+    "--set",
+    "training.steps=1000000",
+    "--set",
+    "training.log_every=10",
+)
+LONG = (*LONG, "--set", "training.evaluate_every=1000")
+
+
+def test_the_second_is_refused_until_the_first_is_dead(server, work, cli):
+    pid = server.start(work, *LONG)
+    until((work / "runs" / "tiny" / "training.lock").exists)
+    until((work / "runs" / "tiny" / "metrics.jsonl").exists)
+    assert cli("train", "--resume", "tiny") == (
+        2,
+        "",
+        f"error: run 'tiny' is being trained by another process (pid {pid})\nWait for it, or stop it; then resume.\n",
+    )
+    assert "tiny\ttraining\t" in cli("runs").out or "tiny\tno checkpoint\t" in cli("runs").out
+    os.kill(pid, signal.SIGKILL)
+    assert server.wait() == -signal.SIGKILL
+    assert (work / "runs" / "tiny" / "training.lock").exists()
+    with training_lock(Run(work / "runs" / "tiny")) as locked:
+        assert locked
+    assert not (work / "runs" / "tiny" / "training.lock").exists()
+
+
+def test_of_many_at_once_one_gets_the_lock(run_copy):
+    inside, most, lock = 0, 0, threading.Lock()
+    got = []
+
+    def take():
+        nonlocal inside, most
+        for _ in range(20):
+            try:
+                with training_lock(run_copy):
+                    with lock:
+                        inside += 1
+                        most = max(most, inside)
+                    got.append(1)
+                    with lock:
+                        inside -= 1
+            except Seq2AttnError:
+                pass
+
+    threads = [threading.Thread(target=take) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+    assert got
+
+
+def test_looking_is_not_locking(run_copy):
+    assert not is_training(run_copy)
+    with training_lock(run_copy):
+        assert is_training(run_copy)
+        with (
+            pytest.raises(Seq2AttnError, match=r"is being trained by another process \(pid \d+\)"),
+            training_lock(run_copy),
+        ):
+            pass
+        assert is_training(run_copy)
+    assert not is_training(run_copy)

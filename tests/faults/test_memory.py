@@ -1,0 +1,144 @@
+"""Too large a batch, width or length: refused up front with numbers, or told in a sentence."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from seq2attn import memory
+from seq2attn.build import build_model
+from seq2attn.config import check_config
+from seq2attn.memory import parameter_count, training_bytes
+
+ROOT = Path(__file__).parent.parent.parent
+HUGE = ["training.batch_size=1000000", "model.hidden=65536", "task.max_length=100000"]
+
+
+@pytest.mark.parametrize("override", HUGE)
+def test_training_that_cannot_fit_is_refused(cli, work, monkeypatch, override):
+    monkeypatch.setattr(memory, "available_bytes", lambda device=None: 2**30)
+    extra = ("--set", "task.max_length=100") if "batch" in override else ()
+    done = cli("train", "-c", "tiny.yaml", "--set", override, *extra)
+    assert (done.code, done.out) == (2, "")
+    first, second = done.err.splitlines()
+    assert first.startswith("error: training on cpu needs about ")
+    assert first.endswith(" for one batch), and 1.0 GiB are free")
+    assert second.startswith("Make one of these smaller: model.hidden (")
+    assert not (work / "runs").exists()
+
+
+def test_a_model_that_cannot_fit_is_refused_elsewhere_too(run_copy, cli, monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda device=None: 2**30)
+    text = run_copy.config_file.read_text()
+    run_copy.config_file.write_text(text.replace("hidden: 8", "hidden: 65536"))
+    for command in (("predict", "ab"), ("eval",), ("inspect", "tiny")):
+        done = cli(*command)
+        assert done.code == 2
+        assert "the model needs about " in done.err
+
+
+def test_lengths_that_cannot_fit_are_refused(run_copy, cli, monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda device=None: 2**30)
+    done = cli("eval", "--lengths", "100000")
+    assert done.code == 2
+    assert "error: strings this long need about 149.0 GiB of memory, and 1.0 GiB are free" in done.err
+
+
+def test_memory_that_is_not_told_is_no_reason_to_refuse(monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda device=None: None)
+    memory._check("it", {"all": 10**30}, check_config({}), None)
+    memory.check_answer_memory(10**30)
+
+
+def test_the_count_of_parameters_is_that_of_the_model():
+    config = check_config({"model": {"attention": {"score": "additive"}, "bidirectional": True}})
+    assert parameter_count(config) == sum(parameter.numel() for parameter in build_model(config).parameters())
+
+
+def test_the_estimate_follows_its_formula():
+    values = {"task": {"max_length": 9}, "model": {"hidden": 10, "embedding": 3}, "training": {"batch_size": 7}}
+    parts = training_bytes(check_config(values))  # S = L = 10, V = 29, D = 10
+    assert parts["one batch"] == 4 * 7 * (20 * 20 * 10 + 6 * 10 * 29 + 8 * 10 * 10)
+
+
+@pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="reads Linux's own numbers")
+def test_free_memory_is_found():
+    assert 10**7 < memory.available_bytes() < 10**15
+
+
+TOO_MUCH = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
+from seq2attn import memory
+memory.available_bytes = lambda device=None: None
+from seq2attn.cli import main
+sys.argv = ["seq2attn", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.slow
+def test_memory_that_runs_out_is_told_in_a_sentence(work):
+    words = ["train", "-c", "tiny.yaml", "--set", "training.batch_size=1000000", "--set", "model.hidden=128"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", TOO_MUCH, *words], cwd=work, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "error: out of memory: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+MEASURE = """
+import json, resource, sys, torch
+from seq2attn.build import build_model, build_training_data
+from seq2attn.config import check_config
+from seq2attn.training.objective import token_cross_entropy
+torch.set_num_threads(1)
+config = check_config(json.loads(sys.argv[1]))
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+before = peak()
+model = build_model(config)
+optimiser = torch.optim.AdamW(model.parameters(), fused=True)
+batches = build_training_data(config, torch.device("cpu")).batches()
+for _ in range(2):
+    batch = next(batches)
+    decoded = model(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
+    optimiser.zero_grad()
+    token_cross_entropy(decoded.logits, batch).backward()
+    optimiser.step()
+print(peak() - before)
+"""
+MEASURED = [
+    (3000, 40, 96, "scaled", 26),
+    (3000, 40, 96, "none", 26),
+    (3000, 40, 96, "additive", 26),
+    (2000, 20, 16, "scaled", 2000),
+    (64, 600, 32, "scaled", 26),
+    (100, 12, 2048, "general", 26),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", MEASURED, ids=str)
+def test_the_estimate_is_below_what_training_takes_but_not_far(told, sizes):
+    batch, length, hidden, score, alphabet = sizes
+    values = {
+        "task": {
+            "min_length": length,
+            "max_length": length,
+            "alphabet": "".join(map(chr, range(0x4E00, 0x4E00 + alphabet))),
+        },
+        "model": {"hidden": hidden, "initial_state": "last", "attention": {"score": score}},
+        "training": {"batch_size": batch},
+    }
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    words = [sys.executable, "-c", MEASURE, json.dumps(values)]
+    measured = int(subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout)
+    estimate = sum(training_bytes(check_config(values)).values())
+    told(MiB_estimated=estimate >> 20, MiB_measured=measured >> 20)
+    assert 0.4 * measured < estimate < 1.05 * measured

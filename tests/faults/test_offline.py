@@ -1,0 +1,102 @@
+"""No network, and an installed package that brings what it needs."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+WATCHED = """
+import sys
+def refuse(event, arguments):
+    if event in ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
+        raise SystemExit(f"network: {event} {arguments}")
+sys.addaudithook(refuse)
+from seq2attn.cli import main
+for line in ("train -c tiny.yaml --name tiny", "eval", "predict ab --plot a.png", "runs", "list"):
+    sys.argv = ["seq2attn", *line.split()]
+    try:
+        main()
+    except SystemExit as stop:
+        assert not stop.code, stop.code
+print("offline")
+"""
+
+
+def run(folder, *words, **environment):
+    kept = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}
+    return subprocess.run(words, cwd=folder, env=kept, capture_output=True, text=True, check=False)
+
+
+def test_nothing_asks_for_the_network(work):
+    done = run(work, sys.executable, "-c", WATCHED)
+    assert done.stdout.endswith("offline\n"), done.stderr
+
+
+@pytest.mark.slow
+def test_everything_works_without_routes(work):
+    probe = run(work, "unshare", "-rn", "true")
+    if probe.returncode:
+        pytest.skip("no network namespace is to be had here")
+    done = run(work, "unshare", "-rn", sys.executable, "-c", WATCHED)
+    assert done.stdout.endswith("offline\n"), done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, built from a copy of the repository's files."""
+    pytest.importorskip("setuptools")
+    source = tmp_path_factory.mktemp("source")
+    for name in ("seq2attn", "configs", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, source / name)
+    words = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", "dist", "."]
+    done = run(source, sys.executable, *words)
+    assert done.returncode == 0, done.stderr
+    (found,) = (source / "dist").glob("*.whl")
+    return found
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_package_and_the_configs_and_nothing_else(wheel):
+    with zipfile.ZipFile(wheel) as opened:
+        names = set(opened.namelist())
+    assert {name.partition("/")[0] for name in names if not name.startswith("seq2attn-")} == {"seq2attn"}
+    shipped = {name.removeprefix("seq2attn/") for name in names if name.startswith("seq2attn/configs/")}
+    assert shipped == {str(path.relative_to(ROOT)) for path in (ROOT / "configs").rglob("*.yaml")}
+    modules = {name for name in names if name.endswith(".py")}
+    assert modules == {str(path.relative_to(ROOT)) for path in (ROOT / "seq2attn").rglob("*.py")}
+    assert "seq2attn/py.typed" in names
+
+
+@pytest.mark.slow
+def test_the_installed_wheel_finds_its_configs(wheel, work):
+    place = work / "installed"
+    done = run(work, sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place), str(wheel))
+    assert done.returncode == 0, done.stderr
+    words = (
+        "train",
+        "--config",
+        "configs/scaled.yaml",
+        "--set",
+        "training.steps=1",
+        "--set",
+        "training.validation_samples=1",
+    )
+    done = run(work, sys.executable, "-m", "seq2attn", *words, PYTHONPATH=str(place))
+    assert (done.returncode, done.stdout) == (0, "runs/scaled-001\n"), done.stderr
+    done = run(work, sys.executable, "-m", "seq2attn", "inspect", "configs/chapter/dot.yaml", PYTHONPATH=str(place))
+    assert done.returncode == 0
+    done = run(work, sys.executable, "-m", "seq2attn", "inspect", "configs/scald.yaml", PYTHONPATH=str(place))
+    assert done.stderr.startswith("error: configs/scald.yaml: no such file\nThere are: configs/additive.yaml, ")
+
+
+def test_a_config_of_ones_own_goes_before_the_shipped_one(work, cli):
+    (work / "configs").mkdir()
+    (work / "configs" / "scaled.yaml").write_text("seed: 77\n")
+    assert "seed: 77" in cli("inspect", "configs/scaled.yaml").out
+    assert "score: dot" in cli("inspect", "configs/dot.yaml").out

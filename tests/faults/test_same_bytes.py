@@ -1,0 +1,68 @@
+"""Same seed, same machine, same bytes: on one thread and on several; the seed decides; the order of --set does not."""
+
+import itertools
+import os
+
+import pytest
+from outcomes import metrics, same_outcome, weights
+
+from seq2attn.runs import Run
+
+WIDE = ("--set", "model.hidden=64", "--set", "training.batch_size=256", "--set", "training.steps=8")
+
+
+def trained(server, work, name, *words):
+    status, _, err = server.call(work, "train", "-c", "tiny.yaml", "--name", name, *words)
+    assert status == 0, err
+    return Run(work / "runs" / name)
+
+
+@pytest.mark.parametrize("threads", ["1", "2", pytest.param(str(os.cpu_count()), marks=pytest.mark.slow)])
+def test_the_same_bytes_on_so_many_threads(server, work, threads):
+    runs = [trained(server, work, name, *WIDE, "--threads", threads) for name in ("one", "two")]
+    same_outcome(*runs)
+    for run in runs:
+        assert run.environment()["threads"] == int(threads)
+
+
+@pytest.mark.slow
+def test_the_order_of_set_does_not_matter(server, work):
+    pairs = ["seed=3", "model.hidden=5", "training.word_dropout=0.5"]
+    outcomes = []
+    for number, order in enumerate(itertools.permutations(pairs)):
+        words = [word for pair in order for word in ("--set", pair)]
+        outcomes.append(weights(trained(server, work, f"run{number}", *words)))
+    assert all(outcome == outcomes[0] for outcome in outcomes)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("seed=1", "seed=2"),
+        ("seed=1", "seed=1"),
+        ("model.hidden=8", "model={embedding: 3}"),
+        ("model={}", "model.hidden=8"),
+    ],
+)
+@pytest.mark.parametrize("command", [("train", "-c"), ("inspect",)])
+def test_a_key_that_is_set_twice_is_refused(cli, work, command, first, second):
+    done = cli(*command, "tiny.yaml", "--set", first, "--set", second)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"error: --set {first!r} and --set {second!r} speak of the same key; keep one\n"
+
+
+@pytest.mark.slow
+def test_the_seed_decides_weights_data_and_dropout(server, work):
+    for key in ("training.word_dropout=0", "training.word_dropout=0.5"):
+        one, again, other = (
+            trained(server, work, f"{key[-3:].strip('=')}-{n}", "--set", key, "--set", f"seed={seed}")
+            for n, seed in enumerate((1, 1, 2))
+        )
+        assert weights(one) == weights(again) != weights(other)
+        assert metrics(one) == metrics(again) != metrics(other)
+
+
+@pytest.mark.slow
+def test_evaluation_asks_the_same_each_time(server, run_copy, work):
+    first, second = (server.call(work, "eval", "tiny", "--samples", "50")[1] for _ in range(2))
+    assert first == second
