@@ -120,7 +120,7 @@ def _collect(
 ) -> bool:
     """Take in the outcomes of `done`. Returns whether the executor turned out to be broken."""
     broken = False
-    for future in done:
+    for future in [future for future in queue.running if future in done]:  # in the order in which they were submitted
         job = queue.running.pop(future)
         try:
             outcome = future.result()
