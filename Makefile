@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CODE := seq2attn tests
 
-.PHONY: run test test-slow torture check format lint types tensorboard clean help
+.PHONY: run test test-slow torture records check format lint types tensorboard clean help
 
 help:  ## show these lines
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -37,6 +37,10 @@ types: $(READY)  ## static types
 format: $(READY)  ## format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+records: $(READY)  ## train and measure every row of docs/length-generalisation.md: two hours on two cores
+	$(BIN)/seq2attn compare configs/experiments/records.yaml
+	$(BIN)/seq2attn compare configs/experiments/records.yaml --lengths 8000 --samples 100
 
 tensorboard: $(READY)  ## look at all runs in the browser
 	$(BIN)/tensorboard --logdir runs

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
 
 from seq2attn import catalogue
-from seq2attn.config import Config
+from seq2attn.config import AttentionConfig, Config
 from seq2attn.data import TrainingData
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.encoder import Encoder
+from seq2attn.model.history import Coverage, History, Location, LocationCoverage
 from seq2attn.model.initial_state import Bridge, Last, Zeros
+from seq2attn.model.interface import Model
 from seq2attn.model.reverser import Reverser
+from seq2attn.model.transformer import Transformer
+from seq2attn.model.window import LocalM, LocalP, Window
 from seq2attn.scores import Score
 from seq2attn.tasks import Task
 from seq2attn.vocab import Vocabulary
@@ -20,11 +23,23 @@ from seq2attn.vocab import Vocabulary
 INITIAL_STATES = {"zeros": Zeros, "last": Last, "bridge": Bridge}
 
 
-def build_model(config: Config) -> Reverser:
+def build_model(config: Config) -> Model:
     """The model of `config` on the CPU, its weights drawn from `config.seed` and nothing else."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        return _build_reverser(config)
+        return _build_transformer(config) if config.model.architecture == "transformer" else _build_reverser(config)
+
+
+def _build_transformer(config: Config) -> Transformer:
+    sizes = config.model.transformer
+    return Transformer(
+        len(build_vocabulary(config)),
+        config.model.hidden,
+        layers=sizes.layers,
+        heads=sizes.heads,
+        feedforward=sizes.feedforward,
+        dropout=sizes.dropout,
+    )
 
 
 def _build_reverser(config: Config) -> Reverser:
@@ -37,19 +52,41 @@ def _build_reverser(config: Config) -> Reverser:
         bidirectional=model.bidirectional,
         reads_padding=not model.attention.mask_padding,
     )
+    extra = {"input_feeding": True} if model.input_feeding else {}
     decoder = catalogue.DECODERS.get(model.decoder).load()(
-        vocabulary_size, model.embedding, model.hidden, build_attention(config, encoder.width)
+        vocabulary_size, model.embedding, model.hidden, build_attention(config, encoder.width), **extra
     )
     return Reverser(encoder, INITIAL_STATES[model.initial_state](encoder, model.hidden), decoder)
 
 
-def build_attention(config: Config, key_width: int) -> nn.Module:
+def build_attention(config: Config, key_width: int) -> Attention | NoAttention:
     """The attention of `config`, for keys of this width."""
     attention = config.model.attention
     if attention.score == "none":
         return NoAttention()
     score = build_score(attention.score, config.model.hidden, key_width, attention.options)
-    return Attention(score, mask_padding=attention.mask_padding)
+    return Attention(
+        score,
+        window=_build_window(config),
+        history=_build_history(attention, score.feature_width),
+        scalable_softmax=attention.scalable_softmax,
+        mask_padding=attention.mask_padding,
+    )
+
+
+def _build_window(config: Config) -> Window | None:
+    attention, width = config.model.attention, config.model.hidden
+    if attention.window == "local_m":
+        is_reversed = attention.centre == "reversed"
+        return LocalM(width, radius=attention.radius, reversed=is_reversed, trailing=int(config.model.source_eos))
+    return LocalP(width, radius=attention.radius) if attention.window == "local_p" else None
+
+
+def _build_history(attention: AttentionConfig, feature_width: int) -> History | None:
+    if attention.history in ("location", "location_coverage"):
+        kind = Location if attention.history == "location" else LocationCoverage
+        return kind(feature_width, filters=attention.filters, kernel=attention.kernel)
+    return Coverage(feature_width) if attention.history == "coverage" else None
 
 
 def build_score(name: str, query_width: int, key_width: int, options: dict[str, object]) -> Score:

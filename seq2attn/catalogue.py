@@ -98,6 +98,28 @@ SCORES: Registry[ScoreEntry] = Registry(
             options={"width": Option(int, None, "D_a, the width of the hidden layer; null: the query's width")},
         ),
         ScoreEntry(
+            "cosine",
+            formula="s.h / (|s| |h|) * exp(b)",
+            parameters="1",
+            summary="the angle alone, with a learned strength",
+            source="Graves et al. 2014, eq. 5 and 6",
+            equal_widths=True,
+            implementation="seq2attn.scores.cosine:Cosine",
+            options={"learned_strength": Option(bool, True, "multiply with exp(b), b learned; false: the bare cosine")},
+        ),
+        ScoreEntry(
+            "key_value",
+            formula="(W_q s).(W_k h) / sqrt(d_k), values W_v h",
+            parameters="d_k*(D_s+D_h) + d_v*D_h",
+            summary="separate projections for queries, keys and values",
+            source="Vaswani et al. 2017, section 3.2.2, one head",
+            implementation="seq2attn.scores.key_value:KeyValue",
+            options={
+                "key_size": Option(int, None, "d_k, the width in which they are compared; null: the query's width"),
+                "value_size": Option(int, None, "d_v, the width of the values; null: the key's width"),
+            },
+        ),
+        ScoreEntry(
             "none",
             formula="(no attention)",
             parameters="0",
@@ -138,9 +160,69 @@ TASKS: Registry[Entry] = Registry(
     ],
 )
 
+WINDOWS: Registry[Entry] = Registry(
+    "window",
+    [
+        Entry("global", formula="every key", summary="no window", source="Bahdanau et al. 2015"),
+        Entry(
+            "local_m",
+            formula="|j - p_t| <= R, p_t = t or n-1-t",
+            summary="a window that moves one key a step, forwards (centre: monotonic) or backwards (reversed)",
+            source="Luong et al. 2015, section 3.2",
+        ),
+        Entry(
+            "local_p",
+            formula="|j - p_t| <= R, p_t = (S-1) sigmoid(v_p.tanh(W_p s)); weights * exp(-2 (j - p_t)^2 / R^2)",
+            summary="a window around a learned centre",
+            source="Luong et al. 2015, eq. 9 and 10",
+        ),
+    ],
+)
+
+CENTRES: Registry[Entry] = Registry(
+    "centre",
+    [
+        Entry("monotonic", formula="p_t = t", summary="from the first character on", source="Luong et al. 2015"),
+        Entry("reversed", formula="p_t = n-1-t", summary="from the last character back: reversal's right answer"),
+    ],
+)
+
+HISTORIES: Registry[Entry] = Registry(
+    "history",
+    [
+        Entry("none", formula="(nothing)", summary="scores do not know what was attended to before"),
+        Entry(
+            "location",
+            formula="U (F * alpha_{t-1})",
+            summary="convolutional features of the previous weights",
+            source="Chorowski et al. 2015, eq. 8 and 9",
+        ),
+        Entry(
+            "coverage",
+            formula="w c_t, c_t = alpha_1 + ... + alpha_{t-1}",
+            summary="the sum of all past weights",
+            source="See et al. 2017, eq. 10 and 11",
+        ),
+        Entry(
+            "location_coverage",
+            formula="U (F * [alpha_{t-1}; c_t])",
+            summary="convolutional features of both",
+            source="Shen et al. 2018, section 2.2",
+        ),
+    ],
+)
+
 ARCHITECTURES: Registry[Entry] = Registry(
     "architecture",
-    [Entry("gru", formula="GRU encoder, GRU decoder", summary="the Reverser", source="Cho et al. 2014")],
+    [
+        Entry("gru", formula="GRU encoder, GRU decoder", summary="the Reverser", source="Cho et al. 2014"),
+        Entry(
+            "transformer",
+            formula="softmax(Q K^T / sqrt(d_k)) V, three times: encoder, decoder so far, decoder to encoder",
+            summary="Transformer encoder and decoder",
+            source="Vaswani et al. 2017",
+        ),
+    ],
 )
 
 DECODERS: Registry[Entry] = Registry(
@@ -151,8 +233,15 @@ DECODERS: Registry[Entry] = Registry(
             formula="c_t from s_{t-1}; s_t = GRU([emb(y_{t-1}); c_t], s_{t-1}); logits = W_o [s_t; c_t] + b",
             summary="attend, then step",
             source="Bahdanau et al. 2015",
-            implementation="seq2attn.model.decoder:BahdanauDecoder",
-        )
+            implementation="seq2attn.model.bahdanau:BahdanauDecoder",
+        ),
+        Entry(
+            "luong",
+            formula="s_t = GRU(emb(y_{t-1}), s_{t-1}); c_t from s_t; a_t = tanh(W_c [c_t; s_t]); logits = W_o a_t + b",
+            summary="step, then attend; with model.input_feeding the GRU also reads a_{t-1}",
+            source="Luong et al. 2015, eq. 5 and 6, section 3.3",
+            implementation="seq2attn.model.luong:LuongDecoder",
+        ),
     ],
 )
 

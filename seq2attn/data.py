@@ -48,6 +48,10 @@ class Batch:
         """The batch of rows `start` to `stop`, as views."""
         return Batch(*(getattr(self, field.name)[start:stop] for field in fields(self)))
 
+    def select(self, index: Tensor) -> Batch:
+        """The batch of the rows that `index` (b,) names."""
+        return Batch(*(getattr(self, field.name)[index] for field in fields(self)))
+
 
 def generator(device: torch.device, *key: int | str) -> torch.Generator:
     """A generator whose stream is decided by `key` alone, such as (seed, "training", 17)."""
@@ -93,6 +97,13 @@ def encode_strings(vocabulary: Vocabulary, texts: Sequence[str], device: torch.d
     ids = torch.tensor([row + [PAD] * (width - len(row)) for row in rows], dtype=torch.int64, device=device)
     lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64, device=device)
     return ids.view(len(rows), width), lengths
+
+
+def ideal_alignment(task: Task, vocabulary: Vocabulary, text: str) -> list[int]:
+    """The source position that each character of the right answer to `text` copies."""
+    strings, lengths = encode_strings(vocabulary, [text], torch.device("cpu"))
+    positions: list[int] = task.solve(strings, lengths)[1][0].tolist()
+    return positions
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from seq2attn.data import Batch, generator, make_batch, random_strings
 from seq2attn.masks import valid_mask
-from seq2attn.prediction import Predictor, greedy_decode, rows_at_once
+from seq2attn.model.interface import Decoded, Model
+from seq2attn.prediction import CELLS, Predictor, greedy_decode, rows_at_once
 from seq2attn.statistics import Estimate, share
 
 TINY = 1e-30
@@ -66,12 +67,12 @@ def evaluate(
 
 def _evaluate_length(predictor: Predictor, length: int, samples: int, seed: int | str, trained: bool) -> LengthResult:
     totals: dict[str, float] = {}
-    rows = rows_at_once(length + 1, predictor.task.expansion * length + 1)
+    rows = rows_at_once(length + 1)
     for strings in _questions(length, samples, seed, len(predictor.vocabulary.alphabet)):
         for chunk in torch.split(strings.to(predictor.device), rows):
             lengths = torch.full((len(chunk),), length, device=predictor.device)
             batch = make_batch(predictor.task, chunk, lengths, source_eos=predictor.source_eos)
-            for name, per_string in {**_free_running(predictor, batch), **_teacher_forced(predictor, batch)}.items():
+            for name, per_string in _measure(predictor, batch).items():
                 totals[name] = totals.get(name, 0.0) + float(per_string.double().sum())
     means = {name: total / samples for name, total in totals.items()}
 
@@ -99,33 +100,78 @@ def _questions(length: int, samples: int, seed: int | str, alphabet_size: int) -
         yield strings[: samples - first]
 
 
-def _free_running(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
-    """Per string (B,): whether all was right, and the share of characters that was."""
+def _measure(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
+    """Per string (B,): exact match, and the shares and means over its characters that `LengthResult` names.
+
+    A string that the model gets right on its own it reads with the right characters given: it is not decoded again.
+    """
+    watcher = _Watcher(batch)
     steps = batch.decoder_output.size(1)  # one more than the right answer's characters: any longer answer is wrong
-    decoding = greedy_decode(predictor.model, batch.source, batch.source_lengths, max_steps=steps)
+    decoding = greedy_decode(
+        predictor.model, batch.source, batch.source_lengths, max_steps=steps, watch=watcher.position
+    )
     missing = steps - decoding.tokens.size(1)
     tokens = torch.nn.functional.pad(decoding.tokens, (0, missing))  # (B, L); steps not taken are <pad>
     right = tokens == batch.decoder_output
     inside = valid_mask(batch.target_lengths, steps)
-    return {
+    measured = {
         "exact_match": decoding.finished & (right | ~valid_mask(batch.target_lengths + 1, steps)).all(dim=1),
         "character_accuracy": (right & inside).sum(dim=1) / batch.target_lengths,
     }
+    off = (measured["character_accuracy"] < 1).nonzero().squeeze(1)  # (b,) rows that went astray
+    forced = watcher.means()
+    if len(off):
+        for name, values in _teacher_forced(predictor.model, batch.select(off)).items():
+            forced[name][off] = values
+    return {**measured, **forced}
 
 
-def _teacher_forced(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
-    """Per string (B,): share of characters right, share of characters looked up at the right place, entropy."""
-    decoded = predictor.model(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
-    inside = valid_mask(batch.target_lengths, batch.decoder_output.size(1))  # (B, L)
+def _teacher_forced(model: Model, batch: Batch) -> dict[str, Tensor]:
+    """Per string (B,): what `_Watcher` sees with the right characters given."""
+    watcher = _Watcher(batch)
+    for position, decoded in enumerate(_decode(model, batch)):
+        watcher.position(position, decoded)
+    return watcher.means()
 
-    def mean(values: Tensor) -> Tensor:
-        return (values * inside).sum(dim=1) / batch.target_lengths
 
-    measured = {"teacher_forced": mean(decoded.logits.argmax(dim=2) == batch.decoder_output)}
-    if decoded.weights is not None:
-        measured["alignment"] = mean(decoded.weights.argmax(dim=2) == batch.alignment)
-        measured["entropy"] = mean(attention_entropy(decoded.weights))
-    return measured
+class _Watcher:
+    """Sums over a string's characters: those right, those looked up at the right place, entropy of the weights."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.inside = valid_mask(batch.target_lengths, batch.decoder_output.size(1))  # (B, L)
+        self.totals: dict[str, Tensor] = {}
+
+    def position(self, first: int, decoded: Decoded) -> None:
+        """Output positions first, first + 1, ... of each string."""
+        part = slice(first, first + decoded.logits.size(1))
+        self._add("teacher_forced", decoded.logits.argmax(dim=2) == self.batch.decoder_output[:, part], part)
+        if decoded.weights is not None:
+            self._add("alignment", decoded.weights.argmax(dim=2) == self.batch.alignment[:, part], part)
+            self._add("entropy", attention_entropy(decoded.weights), part)
+
+    def means(self) -> dict[str, Tensor]:
+        """Per string (B,), over its characters."""
+        return {name: total / self.batch.target_lengths for name, total in self.totals.items()}
+
+    def _add(self, name: str, values: Tensor, part: slice) -> None:
+        total = (values * self.inside[:, part]).sum(dim=1)
+        if name in self.totals:
+            self.totals[name] += total
+        else:
+            self.totals[name] = total
+
+
+def _decode(model: Model, batch: Batch) -> Iterator[Decoded]:
+    """Teacher forcing, all positions at once; one after another where their weights (B, L, S) would take too much memory."""
+    rows, steps = batch.decoder_input.shape
+    if rows * steps * batch.source.size(1) <= CELLS:
+        yield model(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
+        return
+    memory, state = model.encode(batch.source, batch.source_lengths)
+    for tokens in batch.decoder_input.unbind(1):  # (B,) each
+        decoded, state = model.step(tokens, state, memory)
+        yield decoded
 
 
 def attention_entropy(weights: Tensor) -> Tensor:

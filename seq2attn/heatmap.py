@@ -10,6 +10,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from seq2attn.maps import AttentionMap
     from seq2attn.prediction import Prediction
 
 # cividis at 0, 1/8, ..., 1
@@ -22,7 +23,7 @@ _MANY_COLOURS = ("256", "truecolor")  # 16 are too few to tell weights apart
 _LABEL = {"<eos>": "$", "<pad>": "0", "<sos>": "^", " ": "_"}
 
 
-def heat_map(prediction: Prediction, console: Console) -> Text | None:
+def heat_map(prediction: Prediction | AttentionMap, console: Console) -> Text | None:
     """The weights of one prediction as coloured cells, or as shades of ASCII where there are too few colours.
 
     None where there are no weights, or more columns than the console has.

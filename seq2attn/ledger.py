@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import re
+
 from torch import nn
 
-PARTS = (  # by the start of a parameter's name; the first that fits counts it
-    ("encoder.embedding", "encoder embedding"),
-    ("encoder.", "encoder GRU"),
-    ("initial_state.", "initial state"),
-    ("decoder.attention.", "attention"),
-    ("decoder.embedding", "decoder embedding"),
-    ("decoder.output", "output layer"),
-    ("decoder.", "decoder GRU"),
+PARTS = (  # by a parameter's name; the first that fits counts it
+    (r"encoder\.embedding|source_embedding", "encoder embedding"),
+    (r"encoder\.(gru|backward_gru)", "encoder GRU"),
+    (r"initial_state", "initial state"),
+    (r"decoder\.attention|.*\.(self_attn|multihead_attn)", "attention"),
+    (r"decoder\.embedding|target_embedding", "decoder embedding"),
+    (r"decoder\.(cell|gru)", "decoder GRU"),
+    (r"decoder\.combine", "attentional vector"),
+    (r"(encoder|decoder)(\.\d|_norm)", "feed-forward and norms"),
+    (r"(decoder\.)?output", "output layer"),
 )
 
 
 def parameter_ledger(model: nn.Module) -> dict[str, int]:
-    """Parameters by part, attention's own counted apart, and their total. Every parameter is in exactly one part."""
+    """Parameters by part, attention's own counted apart (0 where it has none), and their total.
+
+    Every parameter is in exactly one part; parts that a model does not have are left out.
+    """
     ledger = {label: 0 for _, label in PARTS}
     for name, parameter in model.named_parameters():
-        label = next(label for start, label in PARTS if name.startswith(start))
+        label = next(label for pattern, label in PARTS if re.match(pattern, name))
         ledger[label] += parameter.numel()
+    ledger = {label: count for label, count in ledger.items() if count or label == "attention"}
     ledger["total"] = sum(ledger.values())
     return ledger

@@ -5,8 +5,13 @@ Training keeps, in float32 numbers:
     parameters and optimiser   4 x parameters       (weights, gradients, Adam's two averages)
     one batch                  B x (12 x (S x directions + L) x D  +  5 x L x V  +  7 x L x S)
 
-with S and L those of the longest string of the task, `<eos>` counted. The factors were fitted to the peaks that GRU models
-reached on a CPU, from below: what is refused would not have fitted. What is let through may still not fit, by a little.
+with S and L those of the longest string of the task, `<eos>` counted; for a Transformer of N layers with H heads and inner
+layers F wide,
+
+    one batch                  B x (N x ((S + L) x (16 x D + 2 x F)  +  H x (S x S + L x L + L x S))  +  6 x L x V)
+
+The factors were fitted to the peaks that GRU models reached on a CPU, from below: what is refused would not have fitted.
+What is let through may still not fit, by a little.
 """
 
 from __future__ import annotations
@@ -55,6 +60,11 @@ def training_bytes(config: Config) -> dict[str, int]:
     states = source * (2 if model.bidirectional else 1) + target
     vocabulary = len(task.alphabet) + 3
     batch = 12 * states * model.hidden + 5 * target * vocabulary + 7 * target * source
+    if model.architecture == "transformer":
+        sizes = model.transformer
+        pairs = source * source + target * target + target * source
+        inner = 16 * model.hidden + 2 * sizes.feedforward
+        batch = sizes.layers * ((source + target) * inner + sizes.heads * pairs) + 6 * target * vocabulary
     return {
         "parameters and optimiser": 4 * FLOAT * parameter_count(config),
         "one batch": FLOAT * training.batch_size * batch,

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from seq2attn.data import encode_strings, make_batch
-from seq2attn.model.reverser import Reverser
+from seq2attn.model.interface import Decoded, Model
 from seq2attn.tasks import Task
 from seq2attn.vocab import EOS, SOS, Vocabulary
 
 ROWS = 1024  # strings decoded together at most
-CELLS = 2**24  # source tokens x steps x strings decoded together at most: 64 MiB of weights
+CELLS = 2**24  # source tokens x steps x strings whose weights are kept together at most: 64 MiB
+TOKENS = (
+    2**16
+)  # source tokens decoded together at most, but for one string: what a step works on stays near the processor
 
 
 @dataclass(frozen=True)
@@ -34,26 +37,37 @@ class GreedyDecoding:
 
 @torch.no_grad()
 def greedy_decode(
-    model: Reverser, source: Tensor, lengths: Tensor, *, max_steps: int, keep_weights: bool = False
+    model: Model,
+    source: Tensor,
+    lengths: Tensor,
+    *,
+    max_steps: int,
+    keep_weights: bool = False,
+    watch: Callable[[int, Decoded], None] | None = None,
 ) -> GreedyDecoding:
     """Emit the likeliest token until each row has emitted `<eos>`, or for `max_steps`.
 
-    source (B, S) ids, right-padded; lengths (B,).
+    source (B, S) ids, right-padded; lengths (B,). `watch` is shown each position, counted from 0, as it comes.
     """
     memory, state = model.encode(source, lengths)
     token = torch.full_like(lengths, SOS)  # (B,)
     finished = torch.zeros_like(lengths, dtype=torch.bool)
-    tokens, weights = [], []
-    for _ in range(max_steps):
+    emitted = token.new_full(
+        (len(token), max_steps), EOS
+    )  # made at once: a piece kept each step would scatter the memory
+    weights = []
+    for position in range(max_steps):
         decoded, state = model.step(token, state, memory)
+        if watch is not None:
+            watch(position, decoded)
         token = decoded.logits.squeeze(1).argmax(dim=1).masked_fill(finished, EOS)
-        tokens.append(token)
+        emitted[:, position] = token
         if keep_weights and decoded.weights is not None:
             weights.append(decoded.weights)
         finished = finished | (token == EOS)
         if finished.all():
+            emitted = emitted[:, : position + 1]  # (B, T)
             break
-    emitted = torch.stack(tokens, dim=1)  # (B, T)
     return GreedyDecoding(
         tokens=emitted,
         lengths=(emitted != EOS).int().cumprod(dim=1).sum(dim=1),
@@ -92,9 +106,10 @@ def output_bound(task: Task, length: int) -> int:
     return 2 * task.expansion * length + 10
 
 
-def rows_at_once(source_length: int, steps: int) -> int:
-    """How many strings of one length are decoded together, so that memory stays bounded."""
-    return max(1, min(ROWS, CELLS // (source_length * steps)))
+def rows_at_once(source_length: int, steps: int | None = None) -> int:
+    """How many strings of one length are decoded together, so that memory stays bounded; steps: if weights are kept."""
+    kept = ROWS if steps is None else CELLS // (source_length * steps)
+    return max(1, min(ROWS, TOKENS // source_length, kept))
 
 
 class Predictor:
@@ -104,7 +119,7 @@ class Predictor:
     """
 
     def __init__(
-        self, model: Reverser, task: Task, vocabulary: Vocabulary, *, source_eos: bool, device: torch.device
+        self, model: Model, task: Task, vocabulary: Vocabulary, *, source_eos: bool, device: torch.device
     ) -> None:
         self.model = model.to(device).eval()
         self.task = task
@@ -122,7 +137,7 @@ class Predictor:
             by_length[len(text)].append(index)
         answers: dict[int, Prediction] = {}
         for length, indices in by_length.items():
-            rows = rows_at_once(length + 1, output_bound(self.task, length))
+            rows = rows_at_once(length + 1, output_bound(self.task, length) if keep_weights else None)
             for chunk in _chunks(indices, rows):
                 answers.update(zip(chunk, self._answer([texts[i] for i in chunk], keep_weights), strict=True))
         return [answers[index] for index in range(len(texts))]

@@ -34,6 +34,7 @@ class Run:
     environment.json  versions, device, threads, seed, command, git commit
     status.json       how far it is
     metrics.jsonl     one JSON object a line: losses, then evaluations
+    attention.jsonl   attention on a few strings, one JSON object an evaluation
     events.out.*      the same for TensorBoard, with images and hyperparameters
     checkpoints/      last.safetensors (to resume), best.safetensors (to use)
     evaluations/      what `eval` measured
@@ -61,6 +62,10 @@ class Run:
     @property
     def metrics_file(self) -> Path:
         return self.path / "metrics.jsonl"
+
+    @property
+    def attention_file(self) -> Path:
+        return self.path / "attention.jsonl"
 
     @property
     def evaluations(self) -> Path:

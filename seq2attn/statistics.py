@@ -1,8 +1,10 @@
-"""Intervals for what was measured on finite samples."""
+"""Intervals for what was measured on finite samples: of strings, and of seeds."""
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 Z_95 = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
@@ -29,3 +31,58 @@ def share(value: float, count: int) -> Estimate:
     centre = (value + z2 / (2 * count)) / (1 + z2 / count)
     half = Z_95 / (1 + z2 / count) * math.sqrt(value * (1 - value) / count + z2 / (4 * count**2))
     return Estimate(value, max(0.0, min(value, centre - half)), min(1.0, max(value, centre + half)))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How a number varies from seed to seed."""
+
+    count: int
+    mean: float
+    deviation: float | None
+    """standard deviation over seeds (n - 1); None for one seed"""
+    low: float | None
+    high: float | None
+    """95 % confidence interval of the mean, Student's; None for one seed"""
+    least: float
+    most: float
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Mean, standard deviation, Student's 95 % interval of the mean, and the extremes of independent numbers.
+
+    The interval supposes that the numbers are drawn from something like a normal distribution. Where all are equal, its
+    width is 0: that says that these seeds agree, not that every seed would.
+    """
+    count = len(values)
+    mean = math.fsum(values) / count
+    if count == 1:
+        return Spread(1, mean, None, None, None, mean, mean)
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (count - 1))
+    half = t_quantile(count - 1) * deviation / math.sqrt(count)
+    return Spread(count, mean, deviation, mean - half, mean + half, min(values), max(values))
+
+
+@functools.cache
+def t_quantile(freedom: int, probability: float = 0.95) -> float:
+    """t such that |T| < t with this probability, T of Student's distribution with `freedom` degrees of freedom.
+
+    The angle atan(t / sqrt(freedom)) is found by bisection of the finite series of Abramowitz & Stegun 26.7.3 and 26.7.4.
+    """
+    low, high = 0.0, math.pi / 2
+    for _ in range(100):
+        angle = (low + high) / 2
+        low, high = (angle, high) if _t_probability(angle, freedom) < probability else (low, angle)
+    return math.sqrt(freedom) * math.tan(low)
+
+
+def _t_probability(angle: float, freedom: int) -> float:
+    """P(|T| < t) for t = sqrt(freedom) * tan(angle)."""
+    cosine, odd = math.cos(angle), freedom % 2
+    term = cosine if odd else 1.0
+    total = 0.0
+    for power in range(odd, freedom - 1, 2):  # cos + 2/3 cos^3 + ..., or 1 + 1/2 cos^2 + ...
+        total += term
+        term *= cosine**2 * (power + 1) / (power + 2)
+    total *= math.sin(angle)
+    return 2 / math.pi * (angle + total) if odd else total

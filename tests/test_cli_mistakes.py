@@ -56,7 +56,7 @@ CONFIGS = [
     (
         "model:\n  hidden: 8\n  bidirectional: true\n  attention:\n    score: dot",
         "model.attention.score (bad.yaml:5): 'dot' needs queries and keys of equal width, but a bidirectional "
-        "encoder's keys are 2 x 8 wide and the decoder's queries 8; use general or additive, or set "
+        "encoder's keys are 2 x 8 wide and the decoder's queries 8; use general, additive or key_value, or set "
         "model.bidirectional to false",
     ),
 ]
@@ -101,7 +101,7 @@ def test_every_problem_of_file_and_overrides_in_one_message(mistake):
         "  seed (--set 'seed=x'): expected a whole number, found 'x'",
         "  model.embedding (--set 'model.embedding=0'): must be at least 1, found 0",
         "  model.hiden (bad.yaml:1): unknown key; did you mean 'hidden'? allowed here: architecture, attention, "
-        "bidirectional, decoder, embedding, hidden, initial_state, source_eos",
+        "bidirectional, decoder, embedding, hidden, initial_state, input_feeding, source_eos, transformer",
         "`seq2attn inspect CONFIG` shows every key with its value.",
     ]
 

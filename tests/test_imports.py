@@ -11,7 +11,22 @@ import seq2attn
 
 PACKAGE = Path(seq2attn.__file__).parent
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
-LIGHT = ("config", "errors", "registry", "catalogue", "cli", "runs", "files", "lock", "memory", "heatmap", "plugins")
+LIGHT = (
+    "config",
+    "errors",
+    "registry",
+    "catalogue",
+    "cli",
+    "runs",
+    "files",
+    "lock",
+    "memory",
+    "heatmap",
+    "plugins",
+    "maps",
+    "records",
+    "comparison",
+)
 
 
 def module_name(path):
@@ -116,7 +131,15 @@ def test_no_heavy_module_is_loaded_before_a_command_runs():
         (("config", "errors", "registry", "catalogue"), ("model", "data", "build", "runs", "training", "cli")),
         (("prediction", "evaluation", "statistics"), ("config", "build", "files", "runs", "training", "cli")),
         (("build",), ("prediction", "evaluation", "files", "runs", "training", "cli")),
-        (("plotting", "heatmap"), ("model", "config", "build", "training", "runs", "cli")),
+        (
+            ("plotting", "heatmap", "maps"),
+            ("model", "config", "build", "training", "comparison", "runs", "records", "cli"),
+        ),
+        (("comparison",), ("plotting.comparison", "cli")),
+        (("records",), ("model", "build", "training", "plotting", "cli")),
+        (("analysis",), ("training", "plotting", "runs", "files", "cli")),
+        (("reporting",), ("training", "cli")),
+        (("training",), ("analysis", "reporting", "records", "comparison", "cli")),
     ],
 )
 def test_imports_point_one_way(importers, forbidden):

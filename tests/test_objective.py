@@ -6,7 +6,7 @@ import torch
 from seq2attn.catalogue import TASKS
 from seq2attn.config import check_config
 from seq2attn.data import TrainingData
-from seq2attn.training.objective import token_accuracy, token_cross_entropy
+from seq2attn.training.objective import coverage_loss, token_accuracy, token_cross_entropy
 from seq2attn.training.schedule import learning_rate
 
 V = 8
@@ -120,3 +120,28 @@ def test_every_step_learns_and_none_above_the_rate(schedule, warmup):
 
 def test_one_step():
     assert learning_rate(training(steps=1), 0) == pytest.approx(0.2)
+
+
+def test_the_coverage_loss_by_hand():
+    batch = make_batch()
+    rows, steps = batch.decoder_output.shape
+    weights = torch.rand(rows, steps, 3, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    total, count = 0.0, 0
+    for row in range(rows):
+        covered = [0.0] * 3
+        for t in range(steps):
+            if batch.decoder_output[row, t] != 0:
+                total += sum(min(float(weights[row, t, j]), covered[j]) for j in range(3))
+                count += 1
+            covered = [c + float(w) for c, w in zip(covered, weights[row, t], strict=True)]
+    assert float(coverage_loss(weights, batch)) == pytest.approx(total / count, rel=1e-12)
+
+
+def test_looking_at_each_place_once_costs_no_coverage():
+    batch = make_batch()
+    rows, steps = batch.decoder_output.shape
+    once = torch.eye(steps).expand(rows, -1, -1)
+    assert float(coverage_loss(once, batch)) == 0
+    stuck = torch.zeros(rows, steps, 2)
+    stuck[:, :, 0] = 1  # each step but the first looks where it was before
+    assert float(coverage_loss(stuck, batch)) == pytest.approx(1 - rows / float((batch.decoder_output != 0).sum()))

@@ -1,19 +1,24 @@
 import io
+import itertools
 import struct
 from xml.etree import ElementTree
 
 import matplotlib.image
 import numpy as np
 import pytest
+from PIL import Image
 from rich.cells import cell_len
 from rich.console import Console
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.evaluation import LengthResult
 from seq2attn.heatmap import heat_map, legend
+from seq2attn.maps import AttentionMap
 from seq2attn.plotting.accuracy import accuracy_figure
-from seq2attn.plotting.attention import attention_figure
-from seq2attn.plotting.style import check_format, save_figure
+from seq2attn.plotting.animation import save_animation
+from seq2attn.plotting.attention import attention_figure, cropped, evolution_figure, frame_figure, spread
+from seq2attn.plotting.curves import accuracy_curves_figure, averaged, loss_figure, run_colours
+from seq2attn.plotting.style import check_format, save_figure, score_colour
 from seq2attn.prediction import Prediction
 from seq2attn.statistics import Estimate
 
@@ -26,15 +31,23 @@ def prediction(source="ab", output="b", weights=WEIGHTS, *, columns=None, rows=N
     return Prediction(source, output, True, columns, rows, weights)
 
 
+def one_map(*arguments, ideal=(), **keywords):
+    return AttentionMap.of(prediction(*arguments, **keywords), ideal)
+
+
 def square(side):
-    """A prediction whose heat map has this many characters a side."""
+    """A map of this many characters a side."""
     row = tuple(1.0 if column == 0 else 0.0 for column in range(side))
-    return prediction(columns=side * ("a",), rows=side * ("a",), weights=side * (row,))
+    return one_map(columns=side * ("a",), rows=side * ("a",), weights=side * (row,))
 
 
 def panels(figure):
-    """The figure's heat maps, without the colour bar and the places left empty."""
-    return [axes for axes in figure.axes if axes.images and axes.get_xlabel() == "source"]
+    """The figure's heat maps, without the colour bar."""
+    return [axes for axes in figure.axes if axes.get_gid() == "attention"]
+
+
+def weights(panel):
+    return np.array(panel.collections[0].get_array())
 
 
 def texts(labels):
@@ -51,50 +64,186 @@ def refusal(call, *arguments):
 
 
 def test_the_picture_is_the_weights():
-    (panel,) = panels(attention_figure([prediction()]))
-    (image,) = panel.images
-    np.testing.assert_array_equal(image.get_array(), np.array(WEIGHTS))
-    assert image.get_clim() == (0.0, 1.0)
-    assert image.origin == "upper"  # the first output at the top
+    (panel,) = panels(attention_figure([one_map()]))
+    np.testing.assert_array_equal(weights(panel), np.array(WEIGHTS))
+    assert panel.collections[0].get_clim() == (0.0, 1.0)
+    assert panel.get_ylim() == (2, 0)  # the first output at the top
 
 
 def test_rows_are_output_and_columns_are_source():
-    (panel,) = panels(attention_figure([prediction("ab", "b")]))
-    assert list(panel.get_xticks()) == [0, 1, 2]
-    assert list(panel.get_yticks()) == [0, 1]
+    (panel,) = panels(attention_figure([one_map("ab", "b")]))
+    assert list(panel.get_xticks()) == [0.5, 1.5, 2.5]
+    assert list(panel.get_yticks()) == [0.5, 1.5]
     assert texts(panel.get_xticklabels()) == ["a", "b", "⏎"]
     assert texts(panel.get_yticklabels()) == ["b", "⏎"]
     assert (panel.get_xlabel(), panel.get_ylabel()) == ("source", "output")
-    assert panel.get_title() == "ab → b"
+    assert panel.get_title("left") == "ab → b"
 
 
 def test_spaces_special_tokens_and_signs_of_mathematics_are_labelled():
     columns = ("<sos>", " ", "$", "<pad>", "<eos>", "_", "é")
-    (panel,) = panels(attention_figure([prediction(columns=columns, weights=(7 * (1 / 7,), 7 * (0.0,)))]))
+    figure = attention_figure([one_map(columns=columns, weights=(7 * (1 / 7,), 7 * (0.0,)))])
+    (panel,) = panels(figure)
     assert texts(panel.get_xticklabels()) == ["⊢", "␣", r"\$", "∅", "⏎", "_", "é"]  # matplotlib shows \$ as $
+    (key,) = figure.texts
+    assert "⏎  <eos>" in key.get_text()
+    assert "␣  space" in key.get_text()
 
 
 def test_each_prediction_has_its_panel():
-    several = [prediction(name, "b") for name in ("ab", "cd", "ef", "gh", "ij")]
+    several = [one_map(name, "b") for name in ("ab", "cd", "ef", "gh", "ij")]
     found = panels(attention_figure(several))
-    assert [panel.get_title() for panel in found] == ["ab → b", "cd → b", "ef → b", "gh → b", "ij → b"]
+    titles = [panel.get_title("left") for panel in found]
+    assert titles == ["ab → b", "cd → b", "ef → b", "gh → b", "ij → b"]
     assert [texts(panel.get_xticklabels())[:2] for panel in found[3:]] == [["g", "h"], ["i", "j"]]
 
 
+@pytest.mark.parametrize("sides", [[3], 12 * [6], [4, 41, 4, 3], [41, 41], [2, 200]])
+def test_every_map_of_a_sheet_stands_apart_at_the_same_scale(sides):
+    figure = attention_figure([square(side) for side in sides])
+    boxes = [axes.get_position() for axes in figure.axes]
+    for one in boxes:
+        assert 0 <= one.x0 < one.x1 <= 1
+        assert 0 <= one.y0 < one.y1 <= 1
+    for place, one in enumerate(boxes):
+        assert not any(one.overlaps(other) for other in boxes[place + 1 :])
+    cells = {
+        round(figure.get_figwidth() * panel.get_position().width / side, 6)
+        for panel, side in zip(panels(figure), sides, strict=True)
+    }
+    assert len(cells) == 1
+
+
+def test_the_ideal_alignment_is_outlined_on_request():
+    several = [one_map("ab", "b", ideal=(2, 0, 1))]
+    assert list(panels(attention_figure(several))[0].patches) == []
+    figure = attention_figure(several, ideal=True)
+    outlines = [(round(box.get_x() - 0.5 + box.get_width() / 2), round(box.get_y() - 0.5 + box.get_height() / 2))
+                for box in panels(figure)[0].patches]  # fmt: skip
+    assert outlines == [(2, 0), (0, 1)]  # (column, row); the map has two rows
+    assert any("ideal alignment" in text.get_text() for text in figure.texts)
+
+
 def test_a_long_string_has_a_short_title():
-    (panel,) = panels(attention_figure([prediction("a" * 30, "b" * 24, (31 * (0.0,), *24 * (31 * (0.0,),)))]))
-    assert panel.get_title() == f"{'a' * 23}… → {'b' * 24}"
+    (panel,) = panels(attention_figure([one_map("a" * 30, "b" * 24, (31 * (0.0,),) * 25)]))
+    assert panel.get_title("left") == f"{'a' * 23}… → {'b' * 24}"
 
 
-def test_without_weights_there_is_nothing_to_draw():
-    message = refusal(attention_figure, [prediction(), prediction(weights=None)])
-    assert "no attention to draw" in message
-    assert "score 'none'" in message
+def test_a_prediction_without_weights_has_no_map():
+    assert AttentionMap.of(prediction(weights=None)) is None
 
 
 def test_a_string_too_long_to_be_seen_is_refused():
     assert len(panels(attention_figure([square(200)]))) == 1
     assert "at most 200" in refusal(attention_figure, [square(201)])
+
+
+# ---- attention through training ----
+
+
+def snapshots(count):
+    return [
+        (100 * n, [one_map(ideal=(1,)), one_map("abc", "b", ((n / 100,) * 4,) * 2, ideal=(1,))]) for n in range(count)
+    ]
+
+
+def test_a_strip_has_a_line_a_string_and_a_column_a_step():
+    found = panels(evolution_figure(snapshots(3)))
+    assert [panel.get_title("left") for panel in found] == 2 * ["step 0", "step 100", "step 200"]
+    assert [float(weights(panel).max()) for panel in found[3:]] == [0.0, 0.01, 0.02]
+    assert len({round(panel.get_position().y1, 6) for panel in found[:3]}) == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "largest", "chosen"),
+    [
+        (3, 5, [0, 1, 2]),
+        (24, 5, [0, 1, 4, 10, 23]),  # 24^(0, 1/4, 1/2, 3/4, 1) = 1, 2.2, 4.9, 10.8, 24
+        (6, 5, [0, 1, 2, 3, 5]),  # 6^(1/4) = 1.6, 2.4, 3.8, 6
+        (100, 2, [0, 99]),
+        (100, 1, [99]),
+        (0, 3, []),
+    ],
+)
+def test_steps_are_chosen_closer_together_at_first(count, largest, chosen):
+    assert spread(count, largest) == chosen
+
+
+@pytest.mark.parametrize("largest", range(2, 40))
+def test_chosen_steps_are_different_and_end_at_the_last(largest):
+    chosen = spread(40, largest)
+    assert len(set(chosen)) == largest
+    assert chosen == sorted(chosen)
+    assert (chosen[0], chosen[-1]) == (0, 39)
+
+
+def test_what_a_young_model_writes_too_much_is_left_out():
+    long = one_map("ab", "bbbb", ((0.5,) * 3,) * 5, ideal=(1, 0))
+    assert cropped(long).output_symbols == ("b", "b", "b")
+    short = cropped(one_map("ab", "", ((0.5,) * 3,), ideal=(1, 0)))
+    assert short.output_symbols == ("<eos>", "", "")
+    assert short.weights == ((0.5,) * 3, (0.0,) * 3, (0.0,) * 3)
+
+
+@pytest.mark.parametrize("output", ["", "b", "bbbbbbbb"])
+def test_all_frames_are_of_one_size(output):
+    def frame(text, rows):
+        rows = rows or (*text, "<eos>")
+        return frame_figure(1, [one_map("ab", text, ((0.5,) * 3,) * len(rows), rows=rows, ideal=(1, 0))])
+
+    expected = frame("ba", None).get_size_inches().tolist()
+    assert frame(output, None).get_size_inches().tolist() == expected
+    assert frame(8 * "b", 8 * ("b",)).get_size_inches().tolist() == expected  # no <eos> came
+
+
+def test_an_animation_has_a_frame_a_step(tmp_path):
+    save_animation(snapshots(3), tmp_path / "map.gif", ideal=True)
+    with Image.open(tmp_path / "map.gif") as image:
+        assert (image.format, image.n_frames, image.info["loop"]) == ("GIF", 3, 0)
+        frames = []
+        for place in range(3):
+            image.seek(place)
+            frames.append(np.array(image.convert("RGB")))
+    assert (frames[0][0, 0] == 255).all()
+    assert all((one != other).any() for one, other in itertools.pairwise(frames))
+
+
+def test_an_animation_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "map.gif").mkdir()
+    assert "cannot be written" in refusal(save_animation, snapshots(1), tmp_path / "map.gif")
+
+
+# ---- curves ----
+
+
+def test_losses_are_drawn_with_their_average():
+    curves = {"one": [(10 * n, 2.0**-n) for n in range(4)], "two": [(10, 1.0), (20, 0.0)]}
+    (axes,) = loss_figure(curves, ["scaled", "dot"]).axes
+    assert axes.get_yscale() == "log"
+    drawn = {
+        line.get_label(): line.get_xydata().tolist() for line in axes.lines if not line.get_label().startswith("_")
+    }
+    np.testing.assert_allclose(drawn["one"], [[0, 1.0], [10, 0.5], [20, 0.25], [30, 0.125]])
+    assert drawn["two"] == [[10, 1.0]]  # 0 has no logarithm
+    colours = {line.get_label(): line.get_color() for line in axes.lines}
+    assert (colours["one"], colours["two"]) == (score_colour("scaled"), score_colour("dot"))
+
+
+def test_neighbours_are_averaged():
+    points = [(step, 1.0 if step % 2 else 4.0) for step in range(100)]
+    assert averaged(points)[:2] == [(0.5, pytest.approx(2.0)), (2.5, pytest.approx(2.0))]  # sqrt(1 x 4)
+
+
+def test_runs_of_one_score_have_different_colours():
+    assert len(set(run_colours(["scaled", "scaled", "dot"]))) == 3
+    assert run_colours(["dot", "scaled"]) == [score_colour("dot"), score_colour("scaled")]
+
+
+def test_accuracy_through_training_is_the_mean_and_the_worst():
+    results = [result(1, 1.0), result(2, 0.5), result(9, 0.0, trained=False)]
+    (axes,) = accuracy_curves_figure({"one": [(10, results), (20, results)]}, ["scaled"]).axes
+    assert axes.lines[0].get_xydata().tolist() == [[10, 0.75], [20, 0.75]]
+    assert axes.collections[0].get_datalim(axes.transData).y0 == pytest.approx(0.5)
 
 
 # ---- accuracy by length ----
@@ -141,7 +290,7 @@ def test_many_lengths_have_few_ticks():
 
 
 def test_a_png_is_written(tmp_path):
-    save_figure(attention_figure([prediction()]), tmp_path / "map.png")
+    save_figure(attention_figure([one_map()]), tmp_path / "map.png")
     data = (tmp_path / "map.png").read_bytes()
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
     width, height = struct.unpack(">II", data[16:24])

@@ -13,7 +13,14 @@ from seq2attn.plugins import load_plugin
 
 README = Path(__file__).parent.parent / "README.md"
 TEXT = README.read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^    (?:\$ |cat \S+ \| )?(seq2attn .*?)(?:  +#.*)?$", TEXT, re.MULTILINE)
+PAGES = [README, *sorted((README.parent / "docs").glob("*.md"))]
+COMMANDS = [
+    command
+    for page in PAGES
+    for command in re.findall(
+        r"^    (?:\$ |cat \S+ \| )?(seq2attn .*?)(?:  +#.*)?$", page.read_text(encoding="utf-8"), re.MULTILINE
+    )
+]
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
@@ -38,13 +45,22 @@ def test_python_shown_is_python(block):
 def test_commands_shown_exist_and_name_shipped_configs(command):
     words = shlex.split(command.partition(" > ")[0])
     names = {info.name or info.callback.__name__ for info in app.registered_commands}
-    assert words[1] in names | {"--install-completion"}
+    groups = {
+        group.typer_instance.info.name: {info.callback.__name__ for info in group.typer_instance.registered_commands}
+        for group in app.registered_groups
+    }
+    assert words[1] in names | groups.keys() | {"--install-completion"}
+    assert words[1] not in groups or words[2] in groups[words[1]]
     for word in words:
         if word.startswith("configs/"):
             assert (README.parent / word).is_file(), word
 
 
-def test_figures_shown_exist():
-    figures = re.findall(r"!\[.*?\]\((.*?)\)", TEXT)
-    assert figures
-    assert all((README.parent / figure).is_file() for figure in figures)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_figures_and_pages_linked_exist(page):
+    linked = re.findall(r"\]\((?!https?:)(.*?)\)", page.read_text(encoding="utf-8"))
+    assert all((page.parent / target).is_file() for target in linked)
+
+
+def test_figures_are_small():
+    assert all(file.stat().st_size < 60_000 for file in (README.parent / "docs" / "images").iterdir())

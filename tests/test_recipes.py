@@ -1,5 +1,7 @@
 """What the README claims of the shipped recipes, by training them: minutes, so `make test-slow`."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -42,6 +44,21 @@ def test_the_recipes_reverse_every_trained_length(score, seed, tmp_path):
     for length, result in results.items():
         assert result.exact_match.value >= 0.999, length
         assert result.alignment.value >= 0.99, length
+
+
+@pytest.mark.parametrize("path", sorted(Path("configs/mechanisms").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_mechanism_reads_every_trained_length(path, tmp_path):
+    results = measured(*trained(tmp_path, path), range(1, 13))
+    for length, result in results.items():
+        assert result.exact_match.value >= 0.999, length
+
+
+@pytest.mark.parametrize("task", ["reverse", "copy", "duplicate"])
+def test_what_was_learned_on_eight_letters_holds_on_two_hundred(task, tmp_path):
+    predictor, config = trained(tmp_path, f"configs/records/{task}.yaml")
+    (result,) = evaluate(predictor, [200], samples=100, seed=0, is_trained=config.is_trained)
+    assert not result.trained
+    assert result.exact_match.value == 1
 
 
 def test_without_attention_long_strings_do_not_fit_through_the_bottleneck(tmp_path):

@@ -40,7 +40,7 @@ def loss_and_gradients(forward, model, batch, monkeypatch):
     return loss.detach(), {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
-def make(score, task="duplicate", *, bidirectional=False, mask_padding=True, dtype=torch.float64, batch_size=5):
+def make(score, task="duplicate", *, bidirectional=False, dtype=torch.float64, batch_size=5, **attention):
     config = check_config(
         {
             "task": {"name": task, "alphabet": "abcdef", "max_length": 4},
@@ -48,7 +48,7 @@ def make(score, task="duplicate", *, bidirectional=False, mask_padding=True, dty
                 "hidden": 5,
                 "embedding": 3,
                 "bidirectional": bidirectional,
-                "attention": {"score": score, "mask_padding": mask_padding},
+                "attention": {"score": score, **attention},
             },
             "training": {"batch_size": batch_size},
         }
@@ -89,6 +89,13 @@ def test_the_same_in_single_precision(score, monkeypatch):
 def test_the_same_by_the_gradient_that_serves_any_score(score, monkeypatch):
     model, batch = make(score)
     monkeypatch.setattr(type(model.decoder.attention.score), "gradient", lambda score, keys: ScoreGradient(score, keys))  # noqa: PLW0108
+    assert_equal_to_the_formulas(model, batch, monkeypatch, 1e-10)
+
+
+@pytest.mark.parametrize("mask_padding", [True, False])
+@pytest.mark.parametrize("score", ["scaled", "additive", "cosine"])
+def test_the_same_with_the_scalable_softmax(score, mask_padding, monkeypatch):
+    model, batch = make(score, scalable_softmax=True, mask_padding=mask_padding)
     assert_equal_to_the_formulas(model, batch, monkeypatch, 1e-10)
 
 

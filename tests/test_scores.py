@@ -47,12 +47,26 @@ def additive_by_loops(score, s, h):
     return dot_product(v, [math.tanh(dot_product(row, s + h)) for row in matrix])
 
 
+def cosine_by_loops(score, s, h):
+    lengths = math.sqrt(dot_product(s, s)) * math.sqrt(dot_product(h, h))
+    return dot_product(s, h) / lengths * math.exp(score.log_strength.item())
+
+
+def key_value_by_loops(score, s, h):
+    query, key = (
+        [dot_product(row, x) for row in weights(score, name)] for name, x in (("query_map", s), ("key_map", h))
+    )
+    return dot_product(query, key) / math.sqrt(len(key))
+
+
 ORACLES = {
     "dot": dot_by_loops,
     "scaled": scaled_by_loops,
     "general": general_by_loops,
     "scaled_general": scaled_general_by_loops,
     "additive": additive_by_loops,
+    "cosine": cosine_by_loops,
+    "key_value": key_value_by_loops,
 }
 
 
@@ -98,6 +112,8 @@ def test_scores_are_their_formulas(name, query_width, key_width):
         ("general", lambda d: d * d),
         ("scaled_general", lambda d: d * d),
         ("additive", lambda d: 2 * d * d + d),
+        ("cosine", lambda d: 1),
+        ("key_value", lambda d: 3 * d * d),
     ],
 )
 @pytest.mark.parametrize("width", [64, 96])
@@ -123,6 +139,33 @@ def test_initial_std_is_the_deviation_of_the_first_weights(name):
     assert float(weight.std()) == pytest.approx(0.1, abs=4 * 0.1 / math.sqrt(8192))
     default = build_score(name, 64, 64, {}).map.weight.detach()
     assert float(default.abs().max()) <= 1 / 8  # torch.nn.Linear: uniform within 1 / sqrt(64)
+
+
+def test_cosine_begins_with_scores_of_variance_1():
+    query, keys = torch.randn(2, 1, 400, 96, generator=torch.Generator().manual_seed(0))
+    score = build_score("cosine", 96, 96, {})
+    # the cosine of two random vectors has variance 1/D; of 160,000 dependent ones at least 400 are independent
+    assert float(score(query, score.project(keys)).detach().var()) == pytest.approx(1, abs=4 * math.sqrt(2 / 400))
+
+
+def test_cosine_without_a_strength_is_bare():
+    score = build_score("cosine", 3, 3, {"learned_strength": False})
+    assert list(score.parameters()) == []
+    query, keys = torch.tensor([[[3.0, 4.0, 0.0]]]), torch.tensor([[[0.0, 2.0, 0.0], [-3.0, -4.0, 0.0]]])
+    torch.testing.assert_close(score(query, score.project(keys)), torch.tensor([[[0.8, -1.0]]]))
+
+
+def test_key_value_with_widths_of_its_own():
+    score = build_score("key_value", 4, 6, {"key_size": 3, "value_size": 5}).double()
+    assert sum(parameter.numel() for parameter in score.parameters()) == 3 * (4 + 6) + 5 * 6
+    query, keys = make_inputs(4, 6)
+    with torch.no_grad():
+        found = float(score(query, score.project(keys))[1, 2, 4])
+        values = score.values(keys)
+    assert found == pytest.approx(key_value_by_loops(score, query[1, 2].tolist(), keys[1, 4].tolist()), rel=1e-12)
+    assert values.shape == (2, 5, score.value_width) == (2, 5, 5)
+    expected = [dot_product(row, keys[1, 4].tolist()) for row in weights(score, "value_map")]
+    torch.testing.assert_close(values[1, 4], torch.tensor(expected, dtype=torch.float64))
 
 
 # ---- the contract can say no ----

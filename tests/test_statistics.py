@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from seq2attn.statistics import share
+from seq2attn.statistics import share, spread, t_quantile
 
 Z = 1.959964
 
@@ -53,3 +53,42 @@ def test_the_interval_holds_the_value_and_stays_within_0_and_1():
 def test_nonsense_is_refused(value, count):
     with pytest.raises(ValueError, match="share"):
         share(value, count)
+
+
+# ---- over seeds ----
+
+
+@pytest.mark.parametrize(
+    ("freedom", "expected"),
+    [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (10, 2.228), (29, 2.045), (30, 2.042), (120, 1.980)],
+)
+def test_student_s_t_as_tables_print_it(freedom, expected):
+    assert t_quantile(freedom) == pytest.approx(expected, abs=5e-4)
+
+
+def test_student_s_t_where_it_has_a_closed_form():
+    # one degree of freedom is Cauchy's distribution: tan(pi * 0.475); two: P(|T| < t) = t / sqrt(2 + t^2)
+    assert t_quantile(1) == pytest.approx(math.tan(math.pi * 0.475), rel=1e-12)
+    assert t_quantile(2) == pytest.approx(math.sqrt(2 * 0.95**2 / (1 - 0.95**2)), rel=1e-12)
+    assert t_quantile(100_000) == pytest.approx(Z, abs=5e-5)
+
+
+def test_student_s_own_sleepers():
+    # Student 1908: hours of sleep gained by ten patients, the one drug less the other
+    gains = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]
+    found = spread(gains)
+    assert (found.count, found.least, found.most) == (10, 0.0, 4.6)
+    assert found.mean == pytest.approx(1.58)
+    assert found.deviation == pytest.approx(1.2300, abs=5e-5)
+    assert (found.low, found.high) == pytest.approx((0.7001, 2.4599), abs=5e-5)
+
+
+def test_one_number_has_no_spread():
+    found = spread([0.25])
+    assert (found.count, found.mean, found.least, found.most) == (1, 0.25, 0.25, 0.25)
+    assert (found.deviation, found.low, found.high) == (None, None, None)
+
+
+def test_equal_numbers_spread_by_nothing():
+    found = spread([1.0] * 7)
+    assert (found.mean, found.deviation, found.low, found.high) == (1.0, 0.0, 1.0, 1.0)

@@ -106,7 +106,7 @@ def scalars(run):
 
 
 def image_steps(run):
-    return sorted(event.step for event in events(run).Images("attention"))
+    return sorted(event.step for event in events(run).Images("attention/1"))
 
 
 def bits(run, which="last"):
@@ -128,16 +128,17 @@ def same_outcome(run, other):
     assert run.status() == other.status()
     assert scalars(run) == scalars(other)
     assert image_steps(run) == image_steps(other)
+    assert run.attention_file.read_bytes() == other.attention_file.read_bytes()
 
 
 @pytest.fixture
 def no_pictures(monkeypatch):
-    monkeypatch.setattr(Recorder, "attention", lambda *_: None)  # they take most of the time
+    monkeypatch.setattr(Recorder, "attention", lambda *_, **__: None)  # they take most of the time
 
 
 @pytest.fixture
 def small_pictures(monkeypatch):
-    monkeypatch.setattr("seq2attn.plotting.attention.attention_figure", lambda _: Figure(figsize=(0.1, 0.1)))
+    monkeypatch.setattr("seq2attn.plotting.attention.attention_figure", lambda *_: Figure(figsize=(0.1, 0.1)))
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +172,9 @@ def test_metrics_hold_each_logged_step_and_each_evaluation(reference):
 def test_tensorboard_holds_everything_that_was_measured(reference):
     found = scalars(reference)
     lengths = {
-        f"{kind}/00{n}" for kind in ("exact_match", "teacher_forced", "alignment", "attention_entropy") for n in "123"
+        f"validation_{kind}/00{n}"
+        for kind in ("exact_match", "teacher_forced", "alignment", "attention_entropy")
+        for n in "123"
     }
     summary = {f"evaluation/{name}" for name in ("exact_match_worst", "exact_match_mean", "attention_entropy")}
     steps = {f"train/{name}" for name in ("loss", "accuracy", "gradient_norm", "learning_rate")}
@@ -194,13 +197,13 @@ def test_tensorboard_and_metrics_tell_the_same_numbers(reference):
         for result in line.get("evaluation", ()):
             shares = {kind: result[kind]["value"] for kind in ("exact_match", "teacher_forced", "alignment")}
             for kind, value in {**shares, "attention_entropy": result["entropy"]}.items():
-                at = dict(found[f"{kind}/{result['length']:03d}"])
+                at = dict(found[f"validation_{kind}/{result['length']:03d}"])
                 assert at[line["step"]] == pytest.approx(value, rel=1e-6)
             assert 0 < result["entropy"] <= math.log(result["length"] + 1) + 1e-6  # <eos> is a column too
 
 
 def test_attention_is_kept_as_a_picture(reference):
-    pictures = events(reference).Images("attention")
+    pictures = events(reference).Images("attention/1")
     assert [picture.step for picture in pictures] == [8, 16, 20]
     for picture in pictures:
         image = Image.open(io.BytesIO(picture.encoded_image_string))
@@ -214,7 +217,39 @@ def test_hyperparameters_are_kept_for_comparison(reference):
     started = content["_hparams_/session_start_info"]
     for key in (b"model.attention.score", b"training.learning_rate", b"task.max_length", b"seed", b"scaled"):
         assert key in started
-    assert b"train/loss" in content["_hparams_/experiment"]
+    assert "_hparams_/experiment" not in content  # TensorBoard compares the runs itself
+
+
+def test_attention_is_kept_for_drawing_it_again(reference):
+    lines = [json.loads(line) for line in reference.attention_file.read_text().splitlines()]
+    assert [line["step"] for line in lines] == [8, 16, 20]
+    for line in lines:
+        lengths = [len(one["source"]) for one in line["maps"]]
+        assert lengths == [2, 3]  # the middle length and the longest
+        for one in line["maps"]:
+            assert one["ideal"] == list(range(len(one["source"])))[::-1]
+            assert [len(row) for row in one["weights"]] == len(one["output_symbols"]) * [len(one["source"]) + 1]
+            assert all(abs(sum(row) - 1) < 0.001 for row in one["weights"])
+    assert len({tuple(one["source"] for one in line["maps"]) for line in lines}) == 1
+
+
+@pytest.mark.parametrize(
+    ("steps", "every", "most", "kept"),
+    [
+        (100, 10, 200, range(10, 101, 10)),
+        (100, 10, 5, [10, 30, 50, 70, 90, 100]),
+        (95, 10, 5, [10, 30, 50, 70, 90, 95]),
+        (1000, 1, 20, [*range(1, 1000, 50), 1000]),
+    ],
+)
+def test_attention_of_very_many_evaluations_is_thinned_out(tmp_path, steps, every, most, kept):
+    trainer = start(tmp_path, configured(f"training.steps={steps}", f"training.evaluate_every={every}"))
+    found = []
+    for step in sorted({*range(every, steps + 1, every), steps}):
+        trainer.progress.step = step
+        if trainer._is_one_of(step, most):
+            found.append(step)
+    assert found == list(kept)
 
 
 def test_steps_between_two_lines_are_counted_from_the_beginning(tmp_path, no_pictures):
@@ -338,7 +373,7 @@ def test_a_run_stopped_many_times_ends_the_same(reference, tmp_path, small_pictu
     go_on(trainer.run).train()
     same_outcome(trainer.run, reference)
     events_files = [file.read_bytes() for file in trainer.run.path.glob("events.out.*")]
-    assert [b"_hparams_/experiment" in file for file in events_files].count(True) == 1
+    assert [b"_hparams_/session_start_info" in file for file in events_files].count(True) == 1
 
 
 def crash(run, folder):
@@ -346,6 +381,8 @@ def crash(run, folder):
     shutil.copytree(run.path, folder)
     with (folder / "metrics.jsonl").open("a") as file:
         file.write('{"step": 777, "loss": 0.5}\n{"step": 778, "lo')
+    with (folder / "attention.jsonl").open("a") as file:
+        file.write('{"step": 777, "maps": []}\n{"step": 778, "ma')
     for file in list(folder.glob("events.out.*")):
         with file.open("ab") as opened:
             opened.write(b"\x18\0\0\0\0\0\0\0half a record")

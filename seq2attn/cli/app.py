@@ -9,12 +9,16 @@ import typer
 from typer.core import TyperGroup
 
 from seq2attn import __version__
+from seq2attn.cli.analyze import analyze
 from seq2attn.cli.check import check
+from seq2attn.cli.compare import compare
 from seq2attn.cli.evaluate import evaluate
 from seq2attn.cli.inspect import inspect
 from seq2attn.cli.list import list_names
 from seq2attn.cli.output import drop_closed_streams, prepare_streams, print_error
+from seq2attn.cli.plot import plot
 from seq2attn.cli.predict import predict
+from seq2attn.cli.report import report
 from seq2attn.cli.runs import runs
 from seq2attn.cli.train import train
 from seq2attn.cli.variadic import VariadicCommand
@@ -66,10 +70,14 @@ def seq2attn(
 app.command()(train)
 app.command("eval", cls=VariadicCommand)(evaluate)
 app.command()(predict)
+app.command("compare", cls=VariadicCommand)(compare)
 app.command()(runs)
 app.command()(inspect)
 app.command("list")(list_names)
 app.command()(check)
+app.command()(report)
+app.add_typer(analyze)
+app.add_typer(plot)
 
 
 def main() -> None:
@@ -77,7 +85,7 @@ def main() -> None:
     prepare_streams()
     try:
         try:
-            app()
+            app(prog_name="seq2attn")
         finally:
             sys.stdout.flush()  # here, where what goes wrong can be told
     except Seq2AttnError as error:

@@ -17,6 +17,9 @@ from seq2attn.registry import Entry, Registry, ScoreEntry
 KINDS: dict[str, tuple[str, Registry[Any]]] = {
     "scores": ("model.attention.score", catalogue.SCORES),
     "tasks": ("task.name", catalogue.TASKS),
+    "windows": ("model.attention.window", catalogue.WINDOWS),
+    "centres": ("model.attention.centre", catalogue.CENTRES),
+    "histories": ("model.attention.history", catalogue.HISTORIES),
     "decoders": ("model.decoder", catalogue.DECODERS),
     "initial-states": ("model.initial_state", catalogue.INITIAL_STATES),
     "architectures": ("model.architecture", catalogue.ARCHITECTURES),

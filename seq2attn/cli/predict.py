@@ -31,6 +31,7 @@ def predict(
     run: options.RunOption = None,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
+    ideal: Annotated[bool, typer.Option("--ideal", help="In the figure, outline the ideal alignment.")] = False,
     checkpoint: options.CheckpointName = "best",
     device: options.Device = "cpu",
     plugin: options.Plugins = None,
@@ -44,7 +45,7 @@ def predict(
 
       seq2attn predict hello
 
-      seq2attn predict hello world --run scaled-001 --plot attention.svg
+      seq2attn predict hello world --run scaled-001 --plot attention.svg --ideal
 
       cat words.txt | seq2attn predict - > answers.txt
     """
@@ -52,8 +53,12 @@ def predict(
         from seq2attn.plotting.style import check_format
 
         check_format(plot)
+    elif ideal:
+        raise Seq2AttnError("--ideal outlines cells of a figure", hint="Name one: --plot FILE")
     options.load_plugins(plugin)
     chosen = find_run(runs_dir, run)
+    if plot is not None and chosen.config().model.attention.score == "none":
+        raise Seq2AttnError(f"there is no attention to draw: run {chosen.name!r} was trained with score 'none'")
     predictor = options.load_predictor(chosen, checkpoint, device)
     if run is None:
         note(f"run: {chosen.path}")
@@ -70,16 +75,24 @@ def predict(
     for block in _blocks(texts, weights=as_json or on_terminal()):
         _show(predictor, block, as_json=as_json)
     if plot is not None:
-        _draw(predictor, texts, plot)
+        _draw(predictor, texts, plot, ideal=ideal)
 
 
-def _draw(predictor: Predictor, texts: Sequence[str], plot: Path) -> None:
+def _draw(predictor: Predictor, texts: Sequence[str], plot: Path, *, ideal: bool) -> None:
+    from seq2attn.data import ideal_alignment
+    from seq2attn.maps import AttentionMap
     from seq2attn.plotting.attention import LARGEST_SIDE, attention_figure
     from seq2attn.plotting.style import save_figure
 
     if max(map(len, texts)) > LARGEST_SIDE:
         raise Seq2AttnError(f"a heat map shows at most {LARGEST_SIDE} characters a side; draw a shorter string")
-    save_figure(attention_figure(predictor.predict(texts, keep_weights=True)), plot)
+    maps = []
+    for prediction in predictor.predict(texts, keep_weights=True):
+        right = ideal_alignment(predictor.task, predictor.vocabulary, prediction.source)
+        one = AttentionMap.of(prediction, right)
+        assert one is not None, "asked for with keep_weights, and the score is not none"
+        maps.append(one)
+    save_figure(attention_figure(maps, ideal=ideal), plot)
     note(f"figure: {plot}")
 
 

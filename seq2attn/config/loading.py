@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -105,7 +105,7 @@ def _validate(values: dict[str, Any]) -> tuple[Config | None, list[Problem]]:
         details = error.errors(include_url=False)
     if any(detail["type"] == "combination" for detail in details):
         return None, [problem for detail in details for problem in detail["ctx"]["problems"]]
-    problems = [_problem(detail, values) for detail in details]
+    problems = [describe(detail) for detail in details]
     # Look at the combinations too, with what was wrong left at its default.
     bad = {problem.path for problem in problems}
     mended = _without(values, {tuple(map(str, detail["loc"])) for detail in details})
@@ -140,14 +140,15 @@ def _without(values: Any, paths: set[tuple[str, ...]]) -> Any:
     return result
 
 
-def _problem(detail: Any, values: dict[str, Any]) -> Problem:
+def describe(detail: Any, model: type[BaseModel] = Config) -> Problem:
+    """One of pydantic's errors on a `model`, in our words."""
     location = tuple(detail["loc"])
     path = _dotted(location)
     found = shown(detail["input"])
     kind = detail["type"]
     context = detail.get("ctx", {})
     if kind == "extra_forbidden":
-        return Problem(path, _unknown_key(location))
+        return Problem(path, _unknown_key(location, model))
     messages = {
         "int_type": f"expected a whole number, found {found}",
         "float_type": f"expected a number, found {found}",
@@ -166,24 +167,24 @@ def _problem(detail: Any, values: dict[str, Any]) -> Problem:
     return Problem(path, messages.get(kind, detail["msg"]))
 
 
-def _unknown_key(location: tuple[str | int, ...]) -> str:
+def _unknown_key(location: tuple[str | int, ...], model: type[BaseModel]) -> str:
     key = str(location[-1])
-    here = sorted(_keys_at(location[:-1]))
+    here = sorted(_keys_at(location[:-1], model))
     guess = did_you_mean(key, here)
     if not guess:
-        elsewhere = [path for path in _all_paths(Config) if path.rpartition(".")[2] == key]
+        elsewhere = [path for path in _all_paths(model) if path.rpartition(".")[2] == key]
         guess = f"did you mean '{elsewhere[0]}'? " if elsewhere else ""
     return f"unknown key; {guess}allowed here: {', '.join(here)}"
 
 
-def _keys_at(location: tuple[str | int, ...]) -> list[str]:
-    model: type[BaseModel] = Config
+def _keys_at(location: tuple[str | int, ...], model: type[BaseModel]) -> list[str]:
     for key in location:
-        annotation = model.model_fields[str(key)].annotation
-        assert isinstance(annotation, type)
-        assert issubclass(annotation, BaseModel)
-        model = annotation
-    return list(model.model_fields)
+        if isinstance(key, int):  # an item of a list, whose model the list's own key led to
+            continue
+        annotation = model.model_fields[key].annotation
+        inner = [annotation, *get_args(annotation)]  # `tuple[Figures, ...]` is a list of Figures
+        model = next(kind for kind in inner if isinstance(kind, type) and issubclass(kind, BaseModel))
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _all_paths(model: type[BaseModel], prefix: str = "") -> Iterator[str]:

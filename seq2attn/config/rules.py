@@ -14,14 +14,23 @@ if TYPE_CHECKING:
 
 MOST_RECORDS = 1_000_000  # lines of metrics.jsonl: some 0.5 GB with TensorBoard's events
 MOST_EVALUATIONS = 10_000  # each with a picture and a checkpoint
-_SCORE = "model.attention.score"
-_OPTIONS = "model.attention.options"
+_ATTENTION = "model.attention"
+_SCORE = f"{_ATTENTION}.score"
+_OPTIONS = f"{_ATTENTION}.options"
 _EXPECTED = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text"}
 
 
 def combination_problems(config: Config) -> list[Problem]:
     """Every combination in `config` that cannot work, under the key that would have to change."""
-    return [*_task_problems(config), *_model_problems(config), *_option_problems(config)]
+    if config.model.architecture == "transformer":
+        return [*_task_problems(config), *_transformer_problems(config)]
+    return [
+        *_task_problems(config),
+        *_model_problems(config),
+        *_attention_problems(config),
+        *_unused_problems(config),
+        *_option_problems(config),
+    ]
 
 
 def _task_problems(config: Config) -> list[Problem]:
@@ -58,7 +67,7 @@ def _model_problems(config: Config) -> list[Problem]:
         message = (
             f"{score.name!r} needs queries and keys of equal width, but a bidirectional encoder's keys are "
             f"2 x {model.hidden} wide and the decoder's queries {model.hidden}; "
-            "use general or additive, or set model.bidirectional to false"
+            "use general, additive or key_value, or set model.bidirectional to false"
         )
         problems.append(Problem(_SCORE, message, rests_on=("model.bidirectional",)))
     if model.bidirectional and model.initial_state == "last":
@@ -81,6 +90,102 @@ def _model_problems(config: Config) -> list[Problem]:
         )
         problems.append(Problem("model.initial_state", message, rests_on=(_SCORE,)))
     return problems
+
+
+def _attention_problems(config: Config) -> list[Problem]:
+    problems = []
+    model, attention = config.model, config.model.attention
+    if attention.score == "none":
+        for key, plain in (("window", "global"), ("history", "none"), ("scalable_softmax", False)):
+            if getattr(attention, key) != plain:
+                message = f"attention score 'none' has no weights for this to act on; set it to {_yaml(plain)}"
+                problems.append(Problem(f"{_ATTENTION}.{key}", message, rests_on=(_SCORE,)))
+        if config.training.coverage_weight:
+            message = "attention score 'none' has no weights to cover the source with; set it to 0"
+            problems.append(Problem("training.coverage_weight", message, rests_on=(_SCORE,)))
+    if model.input_feeding and model.decoder != "luong":
+        message = (
+            f"decoder {model.decoder!r} feeds the context to its GRU anyway; input feeding is for luong: "
+            "set model.decoder to luong, or this to false"
+        )
+        problems.append(Problem("model.input_feeding", message, rests_on=("model.decoder",)))
+    if attention.kernel % 2 == 0:
+        message = f"must be odd, so that it looks as far to the left as to the right; found {attention.kernel}"
+        problems.append(Problem(f"{_ATTENTION}.kernel", message))
+    return problems
+
+
+def _unused_problems(config: Config) -> list[Problem]:
+    """Settings that nothing would read: somebody expects them to do something."""
+    attention = config.model.attention
+    owners = {
+        "radius": ("window", ("local_m", "local_p")),
+        "centre": ("window", ("local_m",)),
+        "filters": ("history", ("location", "location_coverage")),
+        "kernel": ("history", ("location", "location_coverage")),
+    }
+    problems = []
+    for key, (owner, names) in owners.items():
+        changed = getattr(attention, key) != type(attention).model_fields[key].default
+        if changed and getattr(attention, owner) not in names:
+            message = (
+                f"has no effect with {owner} {getattr(attention, owner)!r}; "
+                f"set {_ATTENTION}.{owner} to {' or '.join(names)}, or leave this out"
+            )
+            problems.append(Problem(f"{_ATTENTION}.{key}", message, rests_on=(f"{_ATTENTION}.{owner}",)))
+    sizes = config.model.transformer
+    for key, field in type(sizes).model_fields.items():
+        if getattr(sizes, key) != field.default:
+            message = "has no effect with architecture 'gru'; set model.architecture to transformer, or leave this out"
+            problems.append(Problem(f"model.transformer.{key}", message, rests_on=("model.architecture",)))
+    return problems
+
+
+def _transformer_problems(config: Config) -> list[Problem]:
+    model = config.model
+    heads = model.transformer.heads
+    problems = []
+    if model.hidden % heads:
+        message = f"{model.hidden} is no multiple of model.transformer.heads, {heads}; change one of them"
+        problems.append(Problem("model.hidden", message, rests_on=("model.transformer.heads",)))
+    required = [
+        (_SCORE, model.attention.score, "scaled", "its attention is the scaled dot product, by definition"),
+        (_OPTIONS, model.attention.options, {}, "its attention has no options of its own"),
+        (f"{_ATTENTION}.mask_padding", model.attention.mask_padding, True, "its layers always mask padding"),
+        (f"{_ATTENTION}.window", model.attention.window, "global", "windows follow a GRU decoder's state step by step"),
+        (
+            f"{_ATTENTION}.history",
+            model.attention.history,
+            "none",
+            "history is handed from step to step of a GRU decoder",
+        ),
+        (
+            f"{_ATTENTION}.scalable_softmax",
+            model.attention.scalable_softmax,
+            False,
+            "PyTorch's layers know a plain softmax",
+        ),
+        ("model.decoder", model.decoder, "bahdanau", "the arrangement is a GRU decoder's"),
+        ("model.input_feeding", model.input_feeding, False, "input feeding is a GRU decoder's"),
+        ("model.bidirectional", model.bidirectional, False, "its encoder reads in no direction, or in both"),
+        (
+            "training.coverage_weight",
+            config.training.coverage_weight,
+            0,
+            "coverage is summed over a GRU decoder's steps",
+        ),
+    ]
+    for path, found, wanted, why in required:
+        if found != wanted:
+            given = _yaml(found) if isinstance(found, bool) else shown(found)
+            advice = f"set it to {_yaml(wanted)}, or model.architecture to gru"
+            message = f"{given} does not go with architecture 'transformer': {why}; {advice}"
+            problems.append(Problem(path, message, rests_on=("model.architecture",)))
+    return problems
+
+
+def _yaml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _option_problems(config: Config) -> list[Problem]:

@@ -84,13 +84,40 @@ class AttentionConfig(_Section):
     """settings of that score function, such as additive's `width`"""
     mask_padding: bool = True
     """give padding the weight 0; false repeats a common mistake, for study"""
+    scalable_softmax: bool = False
+    """scores times ln n, n the keys that may be attended to: as sharp on long sources as on short ones (Nakanishi 2025)"""
+    window: Annotated[str, _name_in(catalogue.WINDOWS)] = "global"
+    """which keys may be looked at: global, local_m or local_p"""
+    radius: Annotated[int, Field(ge=1, le=100_000)] = 2
+    """R, positions that a window reaches to each side of its centre"""
+    centre: Annotated[str, _name_in(catalogue.CENTRES)] = "monotonic"
+    """how local_m's centre moves: monotonic or reversed"""
+    history: Annotated[str, _name_in(catalogue.HISTORIES)] = "none"
+    """what scores know of past weights: none, location, coverage or location_coverage"""
+    filters: Annotated[int, Field(ge=1, le=1024)] = 8
+    """convolutional features that location makes"""
+    kernel: Annotated[int, Field(ge=1, le=1001)] = 5
+    """positions that each of them looks at; odd"""
+
+
+class TransformerConfig(_Section):
+    """What only the architecture `transformer` has."""
+
+    layers: Annotated[int, Field(ge=1, le=64)] = 2
+    """of the encoder, and of the decoder"""
+    heads: Annotated[int, Field(ge=1, le=256)] = 4
+    """of each attention; they share model.hidden between them"""
+    feedforward: Annotated[int, Field(ge=1, le=65_536)] = 384
+    """width of each layer's inner layer"""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """share of each sublayer's output that is blanked out in training"""
 
 
 class ModelConfig(_Section):
     """The encoder-decoder."""
 
     architecture: Annotated[str, _name_in(catalogue.ARCHITECTURES)] = "gru"
-    """the kind of encoder and decoder"""
+    """the kind of encoder and decoder: gru or transformer"""
     embedding: Annotated[int, Field(ge=1, le=65_536)] = 32
     """E, width of the character embeddings"""
     hidden: Annotated[int, Field(ge=1, le=65_536)] = 96
@@ -100,11 +127,15 @@ class ModelConfig(_Section):
     initial_state: Annotated[str, _name_in(catalogue.INITIAL_STATES)] = "bridge"
     """the decoder's first state: zeros, last or bridge"""
     decoder: Annotated[str, _name_in(catalogue.DECODERS)] = "bahdanau"
-    """the order of attention and recurrence"""
+    """the order of attention and recurrence: bahdanau or luong"""
+    input_feeding: bool = False
+    """luong: the GRU also reads what was attended to before"""
     source_eos: bool = True
     """end the source with <eos>, so that the encoder knows where the string stops"""
     attention: AttentionConfig = AttentionConfig()
     """the attention"""
+    transformer: TransformerConfig = TransformerConfig()
+    """the Transformer's own sizes"""
 
 
 class TrainingConfig(_Section):
@@ -120,6 +151,8 @@ class TrainingConfig(_Section):
     """Adam's, at its highest"""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     """decoupled: each step takes learning rate x this share off every weight (AdamW, Loshchilov & Hutter 2019); 0: Adam"""
+    coverage_weight: Annotated[float, Field(ge=0)] = 0.0
+    """weight of the coverage loss, sum_j min(alpha_tj, c_tj) a token (See et al. 2017, eq. 12 and 13)"""
     clip_norm: Annotated[float, Field(gt=0)] | None = 1.0
     """gradients are scaled down to this norm; null: never"""
     schedule: Annotated[str, _name_in(catalogue.SCHEDULES)] = "cosine"

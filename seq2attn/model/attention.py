@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from seq2attn.masks import masked_softmax
+from seq2attn.model.history import History
+from seq2attn.model.window import Window
 from seq2attn.scores import Score
 
 
@@ -20,6 +22,10 @@ class Memory:
     """(B, S, Dv) what contexts are averages of"""
     valid: Tensor | None
     """(B, 1, S) True = real token; None: everything may be attended to"""
+    lengths: Tensor
+    """(B,) real tokens"""
+    scale: Tensor | None = None
+    """(B, 1, 1) what scores are multiplied with before the softmax; None: 1"""
 
 
 @dataclass(frozen=True)
@@ -29,46 +35,108 @@ class Attended:
     context: Tensor
     """(B, L, Dv) weighted averages of the values"""
     weights: Tensor | None
-    """(B, L, S) non-negative; rows sum to 1, or to 0 where there was nothing to attend to; None without attention"""
+    """(B, L, S) non-negative; rows sum to 1, or to 0 where there was nothing to attend to (`local_p`: to 1 at most); None
+    without attention"""
     scores: Tensor | None
-    """(B, L, S) before mask and softmax; None without attention"""
+    """(B, L, S) before window, mask and softmax; None without attention"""
+    past: Tensor | None = None
+    """(B, C, S) what the next step's `history` looks at; None without one"""
 
 
 class Attention(nn.Module):
     """softmax over the source of score(query, key), and the average of the values under it.
 
+    window: which keys may be looked at; None: all (`global`).
+    history: what the score knows of past weights; None: nothing. With one, queries come one at a time.
+    scalable_softmax: scores times ln n, n the number of keys that a query may attend to (Nakanishi 2025, eq. 2). The same
+        scores give a flatter softmax over more keys; this makes up for it, so that attention stays as sharp on sources far
+        longer than those trained on.
     mask_padding: give padding the weight 0. False repeats a common mistake, for study.
     """
 
-    def __init__(self, score: Score, *, mask_padding: bool = True) -> None:
+    def __init__(
+        self,
+        score: Score,
+        *,
+        window: Window | None = None,
+        history: History | None = None,
+        scalable_softmax: bool = False,
+        mask_padding: bool = True,
+    ) -> None:
         super().__init__()
         self.score = score
+        self.window = window
+        self.history = history
+        self.scalable_softmax = scalable_softmax
         self.mask_padding = mask_padding
-        self.context_width = score.key_width
+        self.context_width = score.value_width
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether weights depend on query and keys alone: no window, no history."""
+        return self.window is None and self.history is None
 
     def prepare(self, states: Tensor, valid: Tensor) -> Memory:
         """states (B, S, key_width) and valid (B, S), True = real token -> what `forward` attends to."""
+        keys = self.score.project(states)
+        allowed = valid.unsqueeze(1) if self.mask_padding else None
         return Memory(
-            keys=self.score.project(states),
-            values=states,
-            valid=valid.unsqueeze(1) if self.mask_padding else None,
+            keys=keys,
+            values=self.score.values(states),
+            valid=allowed,
+            lengths=valid.sum(dim=1),
+            scale=log_count(allowed, states) if self.scalable_softmax else None,
         )
 
-    def forward(self, query: Tensor, memory: Memory) -> Attended:
-        """query (B, L, query_width) -> contexts, weights and scores of each of the L queries."""
-        scores = self.score(query, memory.keys)  # (B, L, S)
-        weights = masked_softmax(scores, memory.valid)  # (B, L, S)
-        return Attended(context=weights @ memory.values, weights=weights, scores=scores)
+    def begin(self, memory: Memory) -> Tensor | None:
+        """The `past` of the first step: no weight anywhere (B, C, S); None without a history."""
+        if self.history is None:
+            return None
+        rows, width = memory.values.shape[:2]
+        return memory.values.new_zeros(rows, self.history.channels, width)
+
+    def forward(self, query: Tensor, memory: Memory, past: Tensor | None = None, first: int = 0) -> Attended:
+        """query (B, L, query_width) of output positions first, ..., first + L - 1 -> contexts, weights and scores of each.
+
+        With a history L is 1, and `past` what `begin` or the step before gave.
+        """
+        if past is None or self.history is None:
+            scores = self.score(query, memory.keys)  # (B, L, S)
+        else:
+            scores = self.score.with_features(query, memory.keys, self.history(past))  # (B, 1, S)
+        allowed, scale, factor = memory.valid, memory.scale, None
+        if self.window is not None:
+            view = self.window(query, memory.lengths, scores.size(2), first)
+            factor = view.factor
+            allowed = view.allowed if allowed is None else view.allowed & allowed  # (B, L, S)
+            scale = None if scale is None else log_count(allowed, scores)
+        weights = masked_softmax(scores if scale is None else scores * scale, allowed)  # (B, L, S)
+        if factor is not None:
+            weights = weights * factor
+        if past is not None and self.history is not None:
+            past = self.history.update(past, weights.squeeze(1))
+        return Attended(weights @ memory.values, weights, scores, past)
 
 
 class NoAttention(nn.Module):
     """The fixed-vector bottleneck: contexts of width 0, so that a decoder needs no special case (`score: none`)."""
 
     context_width = 0
+    is_plain = True
 
     def prepare(self, states: Tensor, valid: Tensor) -> Memory:
         nothing = states[..., :0]
-        return Memory(keys=nothing, values=nothing, valid=None)
+        return Memory(keys=nothing, values=nothing, valid=None, lengths=valid.sum(dim=1))
 
-    def forward(self, query: Tensor, memory: Memory) -> Attended:
+    def begin(self, memory: Memory) -> None:
+        return None
+
+    def forward(self, query: Tensor, memory: Memory, past: Tensor | None = None, first: int = 0) -> Attended:
         return Attended(context=query[..., :0], weights=None, scores=None)
+
+
+def log_count(allowed: Tensor | None, like: Tensor) -> Tensor:
+    """ln n, n the number of keys that are allowed: (B, L, S) -> (B, L, 1); None: all S of `like` (B, S, ...)."""
+    if allowed is None:
+        return like.new_full((len(like), 1, 1), like.size(1)).log()
+    return allowed.sum(dim=2, keepdim=True).clamp(min=1).to(like.dtype).log()

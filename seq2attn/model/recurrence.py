@@ -30,7 +30,7 @@ def gru_recurrence(gates: Tensor, state: Tensor, weight: Tensor, bias_n: Tensor,
     gates (N, 3D): ordered r, z, n, what of them does not depend on the state (b_hn excepted); state (B, D): the first;
     weight (3D, D): W_h; bias_n (D,): b_hn.
     """
-    states: Tensor = _Recurrence.apply(gates, state, weight, bias_n, packing, *[None] * 5)[0]  # type: ignore[no-untyped-call]
+    states: Tensor = _Recurrence.apply(gates, state, weight, bias_n, packing, *[None] * 6)[0]  # type: ignore[no-untyped-call]
     return states
 
 
@@ -58,6 +58,7 @@ def attentive_gru_recurrence(
         context_weight,
         memory.values,
         memory.valid,
+        memory.scale,
         score,
         memory.keys,
         *score.parameters(),
@@ -89,6 +90,7 @@ class _Recurrence(torch.autograd.Function):
         context_weight: Any,  # this and the following as in attentive_gru_recurrence, or all None
         values: Any,
         valid: Any,
+        scale: Any,
         score: Any,
         keys: Any,
         *parameters: Tensor,
@@ -122,6 +124,8 @@ class _Recurrence(torch.autograd.Function):
             before = before[:size]
             if attends:
                 scores = score(before.unsqueeze(1), keys[:size])  # (b, 1, S)
+                if scale is not None:
+                    scores = scores * scale[:size]
                 masked_softmax(scores, None if valid is None else valid[:size], out=attention)
                 torch.bmm(attention, values[:size], out=context)  # (b, 1, Dv)
                 given = torch.addmm(given, context.squeeze(1), context_weight_t)  # (b, 3D)
@@ -130,7 +134,7 @@ class _Recurrence(torch.autograd.Function):
             from_state_n += bias_n
             torch.addcmul(given[:, last], r, from_state_n, out=n).tanh_()
             before = torch.lerp(n, before, z, out=after)
-        ctx.score, ctx.packing = score, packing
+        ctx.score, ctx.scale, ctx.packing = score, scale, packing
         ctx.save_for_backward(
             state, states, hidden, update, new, weight, context_weight, contexts, weights, values, keys
         )
@@ -192,17 +196,19 @@ class _Recurrence(torch.autograd.Function):
                 if from_weights is not None:
                     to_attention += from_weights.unsqueeze(1)
                 torch._softmax_backward_data(to_attention, attention, 2, grad.dtype, grad_input=to_scores)
+                if ctx.scale is not None:
+                    to_scores *= ctx.scale[:size]
                 grad += score_gradient.step(query.unsqueeze(1), to_scores).squeeze(1)
         grad_weight = (into_hidden.t() @ before).roll(-width, 0)
         grad_bias_n = into_hidden[:, :width].sum(dim=0)
         results: tuple[Tensor | None, ...] = (into_gates, grad_state, grad_weight, grad_bias_n, None)
         if not attends:
-            return *results, *[None] * 5
+            return *results, *[None] * 6
         grad_context_weight = into_gates.t() @ contexts.squeeze(1)
         # (B, S, L) x (B, L, Dv): each value's gradient, over all steps at once
         grad_values = packing.unpack(weights.squeeze(1)).mT @ packing.unpack(into_contexts.squeeze(1))
         from_score = score_gradient.finish(packing.unpack(before), packing.unpack(into_scores.squeeze(1)))
-        return *results, grad_context_weight, grad_values, None, None, *from_score
+        return *results, grad_context_weight, grad_values, None, None, None, *from_score
 
 
 def _by_step(sizes: list[int], *packed: Tensor | None) -> list[tuple[Any, ...]]:

@@ -6,39 +6,35 @@ from torch import Tensor, nn
 
 from seq2attn.masks import valid_mask
 from seq2attn.model.attention import Memory
-from seq2attn.model.decoder import BahdanauDecoder, Decoded
+from seq2attn.model.decoder import Decoder, DecoderState
 from seq2attn.model.encoder import Encoder
+from seq2attn.model.interface import Decoded, Model
 
 
-class Reverser(nn.Module):
-    """A GRU encoder-decoder with attention. Every result is the same whatever the batch's padding (unless its attention
-    was told not to mask padding).
+class Reverser(Model):
+    """A GRU encoder-decoder with attention.
+
+    Batches whose rows come longest first are computed fastest: rows that have ended take no part.
     """
 
-    def __init__(self, encoder: Encoder, initial_state: nn.Module, decoder: BahdanauDecoder) -> None:
+    def __init__(self, encoder: Encoder, initial_state: nn.Module, decoder: Decoder) -> None:
         super().__init__()
         self.encoder = encoder
         self.initial_state = initial_state
         self.decoder = decoder
 
-    def encode(self, source: Tensor, lengths: Tensor) -> tuple[Memory, Tensor]:
-        """source (B, S), right-padded, lengths (B,) -> what the decoder attends to, and its first state (B, D)."""
+    def encode(self, source: Tensor, lengths: Tensor) -> tuple[Memory, DecoderState]:
         encoded = self.encoder(source, lengths)
         valid = valid_mask(lengths, source.size(1))
-        return self.decoder.attention.prepare(encoded.states, valid), self.initial_state(encoded)
+        memory = self.decoder.attention.prepare(encoded.states, valid)
+        return memory, self.decoder.begin(self.initial_state(encoded), memory)
 
     def forward(
         self, source: Tensor, lengths: Tensor, decoder_input: Tensor, decoder_lengths: Tensor | None = None
     ) -> Decoded:
-        """Teacher forcing: source (B, S), lengths (B,), decoder_input (B, L), decoder_lengths (B,), by default all L.
-
-        Returns logits (B, L, V) and weights (B, L, S); past a row's end they mean nothing. Batches whose rows come longest
-        first are computed fastest: rows that have ended take no part.
-        """
         memory, state = self.encode(source, lengths)
         decoded: Decoded = self.decoder(decoder_input, decoder_lengths, state, memory)
         return decoded
 
-    def step(self, tokens: Tensor, state: Tensor, memory: Memory) -> tuple[Decoded, Tensor]:
-        """One output position: the last tokens (B,) -> logits (B, 1, V), weights (B, 1, S), and the next state."""
+    def step(self, tokens: Tensor, state: DecoderState, memory: Memory) -> tuple[Decoded, DecoderState]:
         return self.decoder.step(tokens, state, memory)

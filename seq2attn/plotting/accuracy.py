@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from seq2attn.evaluation import LengthResult
+    from seq2attn.records import SavedLength
 
 
-def accuracy_figure(results: Sequence[LengthResult], title: str) -> Figure:
+def accuracy_figure(results: Sequence[LengthResult | SavedLength], title: str) -> Figure:
     """Accuracy by length with 95 % intervals; lengths outside training on a grey ground."""
     from matplotlib.figure import Figure
 

@@ -1,9 +1,9 @@
-"""Heat maps of attention weights."""
+"""Heat maps of attention weights: one string, a sheet of several, or the same ones through training."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.errors import Seq2AttnError
@@ -12,54 +12,202 @@ from seq2attn.plotting.style import HEAT
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from seq2attn.prediction import Prediction
+    from seq2attn.maps import AttentionMap
 
-CELL = 0.32  # inches
 LARGEST_SIDE = 200  # rows or columns of one heat map
+IDEAL = "#d55e00"
 _SYMBOLS = {"<eos>": "⏎", "<pad>": "∅", "<sos>": "⊢", " ": "␣"}
+_MEANINGS = {
+    "<eos>": "⏎  <eos>, the end of a string",
+    "<pad>": "∅  <pad>, padding",
+    "<sos>": "⊢  <sos>, the start",
+    " ": "␣  space",
+}
+
+# lengths in inches
+_SHEET = 10.0  # a line of maps is broken beyond this width
+_STRIP = 13.0  # the maps of one string through training
+_LARGEST_CELL, _SMALLEST_CELL, _LONG_SIDE = 0.30, 0.11, 6.5
+_CHARACTER, _KEY = 0.085, 0.066  # of a title, of the key
+_LEFT, _TOP, _RIGHT, _BOTTOM = 0.32, 0.62, 0.15, 0.3  # around each map: labels and title
+_MARGIN = 0.25  # left of all
+_BAR = 0.95  # the colour bar with its labels
+_LINE = 0.3  # a line of text
 
 
-def attention_figure(predictions: Sequence[Prediction]) -> Figure:
+@dataclass(frozen=True)
+class Panel:
+    """One heat map of a sheet."""
+
+    map: AttentionMap
+    title: str
+    room: int = 0
+    """characters of a title to leave room for"""
+
+
+def attention_figure(maps: Sequence[AttentionMap], *, ideal: bool = False) -> Figure:
     """Heat maps side by side: rows are output tokens, columns source tokens, `<eos>` drawn as a return sign.
 
-    Raises `Seq2AttnError` where there are no weights, or more than a figure can show.
+    ideal: outline the cells that the right answer copies. Raises `Seq2AttnError` for more than a figure can show.
     """
+    panels = [Panel(one, f"{_short(one.source)} → {_short(one.output)}") for one in maps]
+    cell = cell_size(maps)
+    lines: list[list[Panel]] = [[]]
+    width = 0.0
+    for panel in panels:
+        needed = _width(panel, cell)
+        if lines[-1] and width + needed > _SHEET:
+            lines.append([])
+            width = 0.0
+        lines[-1].append(panel)
+        width += needed
+    return sheet(lines, cell, ideal=ideal)
+
+
+def evolution_figure(
+    snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], *, ideal: bool = False, largest: int = 5
+) -> Figure:
+    """The maps of the same strings through training: a line a string, a column a step, `largest` columns at most."""
+    chosen = [snapshots[place] for place in spread(len(snapshots), largest)]
+    lines = [
+        [Panel(cropped(maps[line]), f"step {step:,}") for step, maps in chosen] for line in range(len(chosen[0][1]))
+    ]
+    longest = max(len(panel.map.source_symbols) for line in lines for panel in line)
+    room = (_STRIP / len(chosen) - _LEFT - _RIGHT) / longest
+    cell = cell_size([panel.map for line in lines for panel in line])
+    return sheet(lines, max(_SMALLEST_CELL, min(cell, room)), ideal=ideal)
+
+
+def frame_figure(step: int, maps: Sequence[AttentionMap], *, ideal: bool = False) -> Figure:
+    """The maps at one step, on a sheet whose size depends on the sources alone: a frame of an animation."""
+    panels = []
+    for one in maps:
+        before, after = _short(one.source), _short(one.output, min(24, len(one.ideal) + 1))
+        panels.append(Panel(cropped(one), f"{before} → {after}", room=len(before) + 3 + min(24, len(one.ideal) + 1)))
+    cell = cell_size([panel.map for panel in panels])
+    return sheet([panels], cell, ideal=ideal, heading=f"step {step:,}", signs=("<eos>",))
+
+
+def cropped(one: AttentionMap) -> AttentionMap:
+    """A map with as many rows as the right answer has, with its `<eos>`: what a young model writes beyond is left out,
+    and what it does not write is blank.
+    """
+    rows = len(one.ideal) + 1
+    missing = max(0, rows - len(one.weights))
+    blank = (0.0,) * len(one.source_symbols)
+    return replace(
+        one,
+        output_symbols=(*one.output_symbols[:rows], *("",) * missing),
+        weights=(*one.weights[:rows], *(blank,) * missing),
+    )
+
+
+def spread(count: int, largest: int) -> list[int]:
+    """At most `largest` of the indices 0..count-1, the first and the last among them, closer together at first: early in
+    training more happens.
+    """
+    if count <= largest or largest == 1:
+        return list(range(count))[-largest:]
+    chosen = [0]
+    for place in range(1, largest):
+        wanted = round(count ** (place / (largest - 1))) - 1
+        chosen.append(max(chosen[-1] + 1, wanted))
+    return chosen
+
+
+def cell_size(maps: Sequence[AttentionMap]) -> float:
+    """The side of a cell in inches: the same for all maps of a sheet."""
+    longest = max(max(len(one.source_symbols), len(one.output_symbols)) for one in maps)
+    if longest > LARGEST_SIDE:
+        raise Seq2AttnError(f"a heat map shows at most {LARGEST_SIDE} characters a side; draw a shorter string")
+    return max(_SMALLEST_CELL, min(_LARGEST_CELL, _LONG_SIDE / longest))
+
+
+def sheet(
+    lines: Sequence[Sequence[Panel]], cell: float, *, ideal: bool, heading: str = "", signs: Sequence[str] = ()
+) -> Figure:
+    """Lines of panels, each at the same scale, with one colour bar and a key to the signs used and to `signs`."""
     from matplotlib.figure import Figure
 
-    for prediction in predictions:
-        if prediction.weights is None:
-            raise Seq2AttnError("there is no attention to draw: the model was trained with score 'none'")
-        if max(len(prediction.source_symbols), len(prediction.output_symbols)) > LARGEST_SIDE:
-            raise Seq2AttnError(f"a heat map shows at most {LARGEST_SIDE} characters a side; draw a shorter string")
-    columns = min(4, len(predictions))
-    rows = math.ceil(len(predictions) / columns)
-    wide = max(len(prediction.source_symbols) for prediction in predictions)
-    high = max(len(prediction.output_symbols) for prediction in predictions)
-    size = (columns * (wide * CELL + 0.9) + 0.8, rows * (high * CELL + 1.2))
-    figure = Figure(figsize=size, layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).flat
+    heights = [_TOP + _BOTTOM + cell * max(len(panel.map.output_symbols) for panel in line) for line in lines]
+    key = _key(lines, ideal, signs)
+    above, below = _LINE * bool(heading), _LINE * bool(key)
+    maps_width = _MARGIN + max(sum(_width(panel, cell) for panel in line) for line in lines)
+    width = max(maps_width + _BAR, _MARGIN + _LEFT + _KEY * len(key))
+    height = max(sum(heights), 1.9) + above + below
+    figure = Figure(figsize=(width, height))
+    top = height - above
     image = None
-    for panel, prediction in zip(panels, predictions, strict=False):
-        image = _heat_map(panel, prediction)
-    for panel in list(panels)[len(predictions) :]:
-        panel.set_axis_off()
-    assert image is not None
-    figure.colorbar(image, ax=figure.axes, label="attention weight", fraction=0.05, aspect=20, shrink=0.8)
+    for line, line_height in zip(lines, heights, strict=True):
+        left = _MARGIN
+        for panel in line:
+            columns, rows = cell * len(panel.map.source_symbols), cell * len(panel.map.output_symbols)
+            bottom = top - _TOP - rows
+            axes = figure.add_axes(
+                ((left + _LEFT) / width, bottom / height, columns / width, rows / height), gid="attention"
+            )
+            image = _heat_map(axes, panel, cell, ideal=ideal)
+            if panel is line[0]:
+                axes.set_ylabel("output", fontsize=8, color="0.35")
+                axes.set_xlabel("source", fontsize=8, color="0.35")
+                axes.xaxis.set_label_position("bottom")
+            left += _width(panel, cell)
+        top -= line_height
+    bar = min(2.2, height - above - below - 0.9)
+    place = (
+        (maps_width + 0.2) / width,
+        (height - above - _TOP - bar) / height,
+        0.13 / width,
+        bar / height,
+    )
+    colours = figure.colorbar(image, cax=figure.add_axes(place), ticks=[0, 0.5, 1])  # type: ignore[arg-type]
+    colours.outline.set_visible(False)
+    colours.ax.tick_params(length=0, labelsize=8)
+    colours.set_label("attention weight", fontsize=8)
+    if heading:
+        figure.text((_MARGIN + _LEFT) / width, 1 - 0.24 / height, heading, fontsize=11, weight="bold")
+    if key:
+        figure.text((_MARGIN + _LEFT) / width, 0.12 / height, key, fontsize=8, color="0.35")
+    if ideal and any(panel.map.ideal for line in lines for panel in line):
+        figure.text((_MARGIN + 0.08) / width, 0.1 / height, "□", fontsize=12, color=IDEAL)
     return figure
 
 
-def _heat_map(panel: Any, prediction: Prediction) -> Any:
-    image = panel.imshow(prediction.weights, cmap=HEAT, vmin=0.0, vmax=1.0, aspect="equal")
-    panel.set_xticks(range(len(prediction.source_symbols)), _labels(prediction.source_symbols))
-    panel.set_yticks(range(len(prediction.output_symbols)), _labels(prediction.output_symbols))
-    panel.xaxis.tick_top()
-    panel.tick_params(length=0, labelsize=11)
-    for spine in panel.spines.values():
+def _heat_map(axes: Any, panel: Panel, cell: float, *, ideal: bool) -> Any:
+    from matplotlib.patches import Rectangle
+
+    one = panel.map
+    columns, rows = len(one.source_symbols), len(one.output_symbols)
+    image = axes.pcolormesh(one.weights, cmap=HEAT, vmin=0.0, vmax=1.0, rasterized=max(columns, rows) > 60)
+    axes.set_ylim(rows, 0)
+    size = min(11.0, cell * 72 * 0.62)
+    axes.set_xticks([place + 0.5 for place in range(columns)], _labels(one.source_symbols))
+    axes.set_yticks([place + 0.5 for place in range(rows)], _labels(one.output_symbols))
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0, labelsize=size, pad=2)
+    for spine in axes.spines.values():
         spine.set_visible(False)
-    panel.set_title(f"{_short(prediction.source)} → {_short(prediction.output)}", fontsize=10, pad=8)
-    panel.set_xlabel("source", fontsize=8)
-    panel.set_ylabel("output", fontsize=8)
+    axes.set_title(panel.title, fontsize=10, loc="left", pad=7)
+    if ideal:
+        for row, column in enumerate(one.ideal[:rows]):
+            inset = 0.06
+            side = 1 - 2 * inset
+            axes.add_patch(
+                Rectangle((column + inset, row + inset), side, side, fill=False, ec=IDEAL, lw=max(0.8, 5 * cell))
+            )
     return image
+
+
+def _width(panel: Panel, cell: float) -> float:
+    return _LEFT + _RIGHT + max(cell * len(panel.map.source_symbols), _CHARACTER * max(panel.room, len(panel.title)))
+
+
+def _key(lines: Sequence[Sequence[Panel]], ideal: bool, signs: Sequence[str]) -> str:
+    """What the signs of a sheet mean."""
+    maps = [panel.map for line in lines for panel in line]
+    used = {symbol for one in maps for symbol in (*one.source_symbols, *one.output_symbols)} | set(signs)
+    outlined = ["ideal alignment"] if ideal and any(one.ideal for one in maps) else []
+    return "      ".join([*outlined, *(meaning for symbol, meaning in _MEANINGS.items() if symbol in used)])
 
 
 def _labels(symbols: Sequence[str]) -> list[str]:

@@ -23,6 +23,7 @@ class Additive(Score):
         self.query_map = nn.Linear(query_width, width, bias=False)
         self.key_map = nn.Linear(key_width, width, bias=False)
         self.v = nn.Linear(width, 1, bias=False)
+        self.feature_width = width
 
     def project(self, keys: Tensor) -> Tensor:
         projected: Tensor = self.key_map(keys)  # (B, S, D_a)
@@ -30,7 +31,14 @@ class Additive(Score):
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         hidden = self.query_map(query).unsqueeze(2) + keys.unsqueeze(1)  # (B, L, 1, D_a) + (B, 1, S, D_a)
-        scores: Tensor = self.v(torch.tanh(hidden)).squeeze(-1)  # (B, L, S, 1) -> (B, L, S)
+        return self._score(hidden)
+
+    def with_features(self, query: Tensor, keys: Tensor, features: Tensor) -> Tensor:
+        """v.tanh(W [s;h] + f): inside the tanh (Chorowski et al. 2015, eq. 9; See et al. 2017, eq. 11)."""
+        return self._score(self.query_map(query).unsqueeze(2) + keys.unsqueeze(1) + features)
+
+    def _score(self, hidden: Tensor) -> Tensor:
+        scores: Tensor = self.v(torch.tanh(hidden)).squeeze(3)  # (B, L, S, D_a) -> (B, L, S)
         return scores
 
     def gradient(self, keys: Tensor) -> ScoreGradient:

@@ -26,6 +26,10 @@ class Score(nn.Module):
         super().__init__()
         self.query_width = query_width
         self.key_width = key_width
+        self.value_width = key_width
+        """of `values`"""
+        self.feature_width = 1
+        """of what `with_features` takes in"""
 
     def project(self, keys: Tensor) -> Tensor:
         """What of the score depends on the keys alone, computed once a sequence.
@@ -37,6 +41,15 @@ class Score(nn.Module):
     @abstractmethod
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """query (B, L, query_width), keys (B, S, ...) from `project` -> scores (B, L, S)."""
+
+    def values(self, states: Tensor) -> Tensor:
+        """What contexts are averages of: states (B, S, key_width) -> (B, S, value_width). The default: the states."""
+        return states
+
+    def with_features(self, query: Tensor, keys: Tensor, features: Tensor) -> Tensor:
+        """`forward` with features (B, L, S, feature_width) of each key taken in. The default: added to the scores."""
+        scores: Tensor = self(query, keys)
+        return scores + features.squeeze(3)
 
     def gradient(self, keys: Tensor) -> ScoreGradient:
         """How a recurrence differentiates the score on these projected keys; autograd, unless there is a faster way."""

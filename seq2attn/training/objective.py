@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -15,6 +16,17 @@ def token_cross_entropy(logits: Tensor, batch: Batch) -> Tensor:
     logits (B, L, V). Padding never counts.
     """
     return F.cross_entropy(logits.flatten(0, 1), batch.decoder_output.flatten(), ignore_index=PAD)
+
+
+def coverage_loss(weights: Tensor, batch: Batch) -> Tensor:
+    """sum_j min(alpha_tj, c_tj), c_t the sum of the weights before t, per real output token (See et al. 2017, eq. 12).
+
+    weights (B, L, S). It is what attention spends on places that it was at before: 0 where no place is looked at twice.
+    """
+    covered = weights.cumsum(dim=1) - weights  # (B, L, S)
+    repeated = torch.minimum(weights, covered).sum(dim=2)  # (B, L)
+    real = batch.decoder_output != PAD
+    return repeated.masked_select(real).sum() / real.sum()
 
 
 def token_accuracy(logits: Tensor, batch: Batch) -> Tensor:

@@ -1,4 +1,4 @@
-"""metrics.jsonl and the TensorBoard events of a run: the same numbers, written as they come."""
+"""metrics.jsonl, attention.jsonl and the TensorBoard events of a run: the same numbers, written as they come."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from torch.utils.tensorboard.summary import hparams
 from seq2attn.config import Config
 from seq2attn.evaluation import LengthResult
 from seq2attn.files import AppendFile, not_written
-from seq2attn.prediction import Prediction
+from seq2attn.maps import AttentionMap
 from seq2attn.runs import Run
 from seq2attn.training.events import FILES as EVENT_FILES
 from seq2attn.training.events import EventWriter
-
-HPARAMS_METRICS = ("evaluation/exact_match_worst", "evaluation/exact_match_mean", "train/loss")
 
 
 class Recorder:
@@ -32,41 +30,50 @@ class Recorder:
         self.run = run
         _cut(run.path, positions or {})
         self._metrics = AppendFile(run.metrics_file)
+        self._attention = AppendFile(run.attention_file)
         self._events = EventWriter(run.path)
         if positions is None:
             self._write_hparams(config)
 
     def step(self, step: int, values: dict[str, float]) -> None:
         """One logged step: loss, learning_rate, gradient_norm, accuracy, tokens_per_second."""
-        self._line({"step": step, **values})
+        self._line({"step": step, **values}, self._metrics)
         for name, value in values.items():
             self._events.add_scalar(f"train/{name}", value, step)
 
     def evaluation(self, step: int, results: Sequence[LengthResult], summary: dict[str, float]) -> None:
         """One evaluation: the results by length and their summary."""
-        self._line({"step": step, "evaluation": [result.to_json() for result in results], "summary": summary})
+        self._line(
+            {"step": step, "evaluation": [result.to_json() for result in results], "summary": summary}, self._metrics
+        )
         for name, value in summary.items():
             self._events.add_scalar(f"evaluation/{name}", value, step)
         for result in results:
-            length = f"{result.length:03d}"
-            self._events.add_scalar(f"exact_match/{length}", result.exact_match.value, step)
-            self._events.add_scalar(f"teacher_forced/{length}", result.teacher_forced.value, step)
-            if result.alignment is not None and result.entropy is not None:
-                self._events.add_scalar(f"alignment/{length}", result.alignment.value, step)
-                self._events.add_scalar(f"attention_entropy/{length}", result.entropy, step)
+            measured = {
+                "exact_match": result.exact_match,
+                "teacher_forced": result.teacher_forced,
+                "alignment": result.alignment,
+            }
+            values = {name: estimate.value for name, estimate in measured.items() if estimate is not None}
+            if result.entropy is not None:
+                values["attention_entropy"] = result.entropy
+            for name, value in values.items():  # TensorBoard sorts: these many stand behind evaluation/ and train/
+                self._events.add_scalar(f"validation_{name}/{result.length:03d}", value, step)
 
-    def attention(self, step: int, predictions: Sequence[Prediction]) -> None:
-        """The attention maps of a few strings as an image."""
-        from seq2attn.plotting.attention import attention_figure
+    def attention(self, step: int, maps: Sequence[AttentionMap], *, draw: bool) -> None:
+        """The attention maps of a few strings: a line of attention.jsonl, and if `draw` an image each."""
+        self._line({"step": step, "maps": [one.to_json() for one in maps]}, self._attention)
+        if draw:
+            from seq2attn.plotting.attention import attention_figure
 
-        figure = attention_figure(predictions)
-        self._events.add_figure("attention", figure, step)
+            for place, one in enumerate(maps, start=1):
+                self._events.add_figure(f"attention/{place}", attention_figure([one]), step)
 
     def positions(self) -> dict[str, int]:
         """Push everything to the files and say how long each is."""
         self._events.flush()
         try:
-            files = [self.run.metrics_file, *self.run.path.glob(EVENT_FILES)]
+            files = [self.run.metrics_file, self.run.attention_file, *self.run.path.glob(EVENT_FILES)]
             return {file.name: file.stat().st_size for file in files}
         except OSError as error:
             raise not_written(Path(error.filename or self.run.path), error) from error
@@ -74,33 +81,41 @@ class Recorder:
     def close(self) -> None:
         """Finish the files."""
         self._metrics.close()
+        self._attention.close()
         self._events.close()
 
-    def _line(self, record: dict[str, Any]) -> None:
-        self._metrics.add(f"{json.dumps(record)}\n".encode())
+    def _line(self, record: dict[str, Any], file: AppendFile) -> None:
+        file.add(f"{json.dumps(record)}\n".encode())
 
     def _write_hparams(self, config: Config) -> None:
-        """TensorBoard's hyperparameter table, in the run's own event file."""
+        """The run's line in TensorBoard's table of hyperparameters, in its own event file.
+
+        Without a description of the experiment, which would be that of one run, TensorBoard looks at all runs: it shows the
+        keys in which they differ first, and every scalar can be a column.
+        """
         writer = self._events._get_file_writer()
         values = dict(_flat(config.model_dump(mode="json", exclude={"evaluation"})))
-        for summary in hparams(values, dict.fromkeys(HPARAMS_METRICS, 0.0)):  # type: ignore[no-untyped-call]
+        _, start, end = hparams(values, {})  # type: ignore[no-untyped-call]
+        for summary in (start, end):
             writer.add_summary(summary)
 
 
-def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, bool | int | float | str]]:
+def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, int | float | str]]:
     """`{"task": {"name": "copy"}}` -> `[("task.name", "copy")]`; what TensorBoard has no type for, as text."""
-    pairs: list[tuple[str, bool | int | float | str]] = []
+    pairs: list[tuple[str, int | float | str]] = []
     for key, value in values.items():
         if isinstance(value, dict):
             pairs += _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, bool):  # its table would show 1.0000
+            pairs.append((prefix + key, str(value).lower()))
         else:
-            pairs.append((prefix + key, value if isinstance(value, bool | int | float | str) else str(value)))
+            pairs.append((prefix + key, value if isinstance(value, int | float | str) else str(value)))
     return pairs
 
 
 def _cut(folder: Path, positions: dict[str, int]) -> None:
     """Shorten each file to its position; drop those that have none."""
-    for file in [folder / "metrics.jsonl", *folder.glob(EVENT_FILES)]:
+    for file in [folder / "metrics.jsonl", folder / "attention.jsonl", *folder.glob(EVENT_FILES)]:
         size = positions.get(file.name, 0)
         try:
             if not file.exists():

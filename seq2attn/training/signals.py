@@ -26,9 +26,9 @@ class StopRequest:
 
 
 @contextlib.contextmanager
-def stop_on_signals() -> Iterator[StopRequest]:
+def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]:
     """Within, a first signal only makes a request; a second one acts as it did before, at once."""
-    request = StopRequest()
+    request = request or StopRequest()
     previous: dict[int, Any] = {}
 
     def restore() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from dataclasses import dataclass, field
@@ -24,18 +25,20 @@ from seq2attn.checkpoint import (
     save_checkpoint,
 )
 from seq2attn.config import Config
-from seq2attn.data import Batch, generator, random_strings
+from seq2attn.data import Batch, generator, ideal_alignment, random_strings
 from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.evaluation import LengthResult, evaluate
 from seq2attn.files import remove_leftovers, write_json
+from seq2attn.maps import AttentionMap
 from seq2attn.plotting.attention import LARGEST_SIDE
 from seq2attn.prediction import Predictor, output_bound
 from seq2attn.runs import Run
-from seq2attn.training.objective import token_accuracy, token_cross_entropy
+from seq2attn.training.objective import coverage_loss, token_accuracy, token_cross_entropy
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.signals import StopRequest, stop_on_broken_pipe, stop_on_signals
 
+MAPS, IMAGES = 200, 20  # evaluations of a run that keep their attention, and those that draw it for TensorBoard
 VALIDATION_SEED = "validation"  # strings other than those that `eval` draws
 
 
@@ -99,9 +102,12 @@ class Trainer:
 
     # ---- the loop ----
 
-    def train(self) -> int | None:
-        """Train to the end, to the target, or to a signal. Returns the signal's number if one stopped it."""
-        with stop_on_signals() as request:
+    def train(self, asked: StopRequest | None = None) -> int | None:
+        """Train to the end, to the target, or to a signal. Returns the signal's number if one stopped it.
+
+        With `asked`, signals are left to the caller, who makes the request.
+        """
+        with stop_on_signals() if asked is None else contextlib.nullcontext(asked) as request:
             self.recorder = Recorder(self.run, self.config, self._positions)
             try:
                 self._loop(request)
@@ -120,13 +126,13 @@ class Trainer:
         while not self.finished and request.signal is None:
             batch = next(batches)
             rate = learning_rate(training, self.progress.step)
-            logits, loss, norm = self._optimise(batch, rate)
+            logits, losses, norm = self._optimise(batch, rate)
             self.progress.step = step = self.progress.step + 1
             tokens = tokens + batch.target_lengths.sum() + len(batch.target_lengths)
             if step % training.log_every == 0 or step == training.steps:
                 now = time.perf_counter()
                 values = {
-                    "loss": float(loss),
+                    **{name: float(loss) for name, loss in losses.items()},
                     "accuracy": float(token_accuracy(logits, batch)),
                     "gradient_norm": float(norm),
                     "learning_rate": rate,
@@ -148,21 +154,28 @@ class Trainer:
                     self.display.evaluation(step, results)
                 since += time.perf_counter() - before  # tokens/s is of training alone
 
-    def _optimise(self, batch: Batch, rate: float) -> tuple[Tensor, Tensor, Tensor]:
-        """One step of Adam on one batch -> logits (B, L, V), loss, gradient norm before clipping."""
+    def _optimise(self, batch: Batch, rate: float) -> tuple[Tensor, dict[str, Tensor], Tensor]:
+        """One step of Adam on one batch -> logits (B, L, V), losses by name, gradient norm before clipping."""
         self.model.train()
+        if self.config.model.transformer.dropout:  # drawn from torch's default generator: a function of seed and step
+            key = generator(torch.device("cpu"), self.config.seed, "dropout", self.progress.step)
+            torch.manual_seed(key.initial_seed())
         decoded = self.model(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
-        loss = token_cross_entropy(decoded.logits, batch)
+        losses = {"loss": token_cross_entropy(decoded.logits, batch)}
+        total, coverage_weight = losses["loss"], self.config.training.coverage_weight
+        if coverage_weight and decoded.weights is not None:
+            losses["coverage_loss"] = coverage_loss(decoded.weights, batch)
+            total = total + coverage_weight * losses["coverage_loss"]
         self.optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        total.backward()  # type: ignore[no-untyped-call]
         limit = self.config.training.clip_norm
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, math.inf if limit is None else limit)
         if self.device.type == "cpu":  # elsewhere asking would make the device wait at each step
-            self._check_finite(self.progress.step + 1, float(loss.detach()), float(norm))
+            self._check_finite(self.progress.step + 1, float(total.detach()), float(norm))
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.step()
-        return decoded.logits.detach(), loss.detach(), norm
+        return decoded.logits.detach(), {name: loss.detach() for name, loss in losses.items()}, norm
 
     @property
     def finished(self) -> bool:
@@ -195,9 +208,7 @@ class Trainer:
         target = config.training.target
         self.progress.reached_target = target is not None and summary["exact_match_worst"] >= target
         self.recorder.evaluation(self.progress.step, results, summary)
-        watched = self.predictor.predict(self._watched(), keep_weights=True)
-        if any(prediction.weights for prediction in watched):
-            self.recorder.attention(self.progress.step, watched)
+        self._record_attention()
         rank = self._rank(trained)
         if rank >= self.progress.best:  # of equals the later one: it has trained for longer
             self.progress.best = rank
@@ -209,6 +220,25 @@ class Trainer:
         exact = [result.exact_match.value for result in results]
         forced = [result.teacher_forced.value for result in results]
         return [min(exact), sum(exact) / len(exact), sum(forced) / len(forced)]
+
+    def _record_attention(self) -> None:
+        """Where the model looks, on the same strings at each evaluation; evaluations beyond reason are thinned out."""
+        step = self.progress.step
+        if not self._is_one_of(step, MAPS):
+            return
+        predictor = self.predictor
+        answers = predictor.predict(self._watched(), keep_weights=True)
+        rights = [ideal_alignment(predictor.task, predictor.vocabulary, answer.source) for answer in answers]
+        maps = [AttentionMap.of(answer, right) for answer, right in zip(answers, rights, strict=True)]
+        there = [one for one in maps if one is not None]
+        if there:
+            self.recorder.attention(step, there, draw=self._is_one_of(step, IMAGES))
+
+    def _is_one_of(self, step: int, most: int) -> bool:
+        """Whether the evaluation after `step` is among about `most` evenly spread ones: the first and the last are."""
+        training = self.config.training
+        stride = math.ceil(math.ceil(training.steps / training.evaluate_every) / most)
+        return (step // training.evaluate_every - 1) % stride == 0 or self.finished
 
     def _watched(self) -> list[str]:
         """The strings whose attention is drawn: the same in every run of a task."""

@@ -1,0 +1,116 @@
+"""The entropy of attention over random keys against the width: raw scores lose it, scaled ones keep it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from seq2attn.analysis.weights import random_weights
+from seq2attn.evaluation import attention_entropy
+
+_STEP = 0.25  # of the quadrature, in units of the log of a score's exponential
+_WIDE = 9.0  # standard deviations on each side
+_TAIL = 40.0
+
+
+@dataclass(frozen=True)
+class EntropyRow:
+    """One score at one width D, over S random keys."""
+
+    score: str
+    keys: int
+    width: int
+    entropy: float
+    """mean, nats"""
+    entropy_error: float
+    """its standard error"""
+    limit: float | None
+    """expected of S independent normal scores of the same variance, which D -> infinity gives; None: no formula"""
+
+
+@dataclass(frozen=True)
+class Entropy:
+    """Entropy by width."""
+
+    samples: int
+    seed: int
+    uniform: dict[int, float]
+    """log S, the entropy of uniform weights"""
+    plateau: dict[int, float]
+    """expected of S independent N(0, 1) scores: what scaled scores tend to"""
+    rows: tuple[EntropyRow, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def entropy_by_width(
+    scores: Sequence[str], widths: Sequence[int], *, keys: Sequence[int], samples: int, seed: int
+) -> Entropy:
+    """The mean entropy of the weights that random queries give `keys` random keys, all components N(0, 1)."""
+    rows = {}
+    for count in keys:
+        for width in widths:
+            parts = [
+                {name: attention_entropy(weights) for name, weights in part.items()}
+                for part in random_weights(scores, width, count, samples, seed)
+            ]
+            for name in scores:
+                rows[count, name, width] = _row(name, count, width, torch.cat([part[name] for part in parts]))
+    uniform = {count: math.log(count) for count in keys}
+    plateau = {count: expected_entropy(count, 1.0) for count in keys}
+    ordered = tuple(rows[count, name, width] for count in keys for name in scores for width in widths)
+    return Entropy(samples, seed, uniform, plateau, ordered)
+
+
+def _row(name: str, keys: int, width: int, entropies: Tensor) -> EntropyRow:
+    """entropies (n,) of one score's weights."""
+    deviation = {"dot": math.sqrt(width), "scaled": 1.0}.get(name)
+    return EntropyRow(
+        score=name,
+        keys=keys,
+        width=width,
+        entropy=float(entropies.mean()),
+        entropy_error=float(entropies.std() / len(entropies) ** 0.5),
+        limit=None if deviation is None else expected_entropy(keys, deviation),
+    )
+
+
+def expected_entropy(keys: int, deviation: float) -> float:
+    """E[H(softmax(z))] for z_1..z_S independent N(0, deviation^2), by quadrature; nats.
+
+    H = log Z - sum p_j z_j with Z = sum exp z_j. By Stein's lemma E[sum p_j z_j] = deviation^2 (1 - E[sum p_j^2]). With
+    F(u) = E[exp(-e^(u+z))] and G(u) = E[e^(2(u+z)) exp(-e^(u+z))],
+    E[log Z] is the integral of exp(-e^u) - F(u)^S over all u, and E[sum p_j^2] that of S G(u) F(u)^(S-1):
+    both follow from 1/Z^k = integral of t^(k-1) e^(-tZ) dt / (k-1)!, at t = e^u.
+    """
+    step = min(_STEP, deviation / 8)
+    reach = math.ceil(_WIDE * deviation / step)
+    z = step * np.arange(-reach, reach + 1)
+    density = np.exp(-0.5 * (z / deviation) ** 2)
+    density /= density.sum()
+    beyond = math.ceil((_TAIL + math.log(keys)) / step)
+    u = step * np.arange(-reach - beyond, reach + beyond + 1)
+    wide = step * np.arange(-2 * reach - beyond, 2 * reach + beyond + 1)
+    t = np.exp(np.minimum(wide, 50.0))
+    survival, square = np.exp(-t), t**2 * np.exp(-t)
+    f = np.clip(_convolve(survival, density), 0, 1)  # F at u; the density is even
+    g = _convolve(square, density)
+    log_sum = float(np.sum(np.exp(-np.exp(np.minimum(u, 50.0))) - f**keys)) * step
+    squares = float(np.sum(keys * g * f ** (keys - 1))) * step
+    return log_sum - deviation**2 * (1 - squares)
+
+
+def _convolve(values: NDArray[np.float64], kernel: NDArray[np.float64]) -> NDArray[np.float64]:
+    """numpy.convolve(values, kernel, "valid"), by Fourier transforms: both are long where scores vary much."""
+    size = 1 << (len(values) + len(kernel) - 2).bit_length()
+    whole = np.fft.irfft(np.fft.rfft(values, size) * np.fft.rfft(kernel, size), size)
+    return np.asarray(whole[len(kernel) - 1 : len(values)])

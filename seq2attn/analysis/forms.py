@@ -1,0 +1,90 @@
+"""Attention as loops over batch, queries and keys, and as products of matrices: the same numbers but for rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seq2attn.build import build_score
+from seq2attn.data import generator
+from seq2attn.masks import valid_mask
+from seq2attn.model.attention import Attention
+from seq2attn.scores import Score
+
+PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
+
+
+@dataclass(frozen=True)
+class FormsRow:
+    """One score in one precision."""
+
+    score: str
+    precision: str
+    weights: float
+    """largest difference between the weights of the two forms"""
+    contexts: float
+    """largest difference between the contexts"""
+    rounding: float
+    """what rounding may do: the machine's epsilon x D x the largest component of a key"""
+    agree: bool
+
+
+@dataclass(frozen=True)
+class Forms:
+    """Loop form against matrix form."""
+
+    batch: int
+    source: int
+    target: int
+    width: int
+    seed: int
+    rows: tuple[FormsRow, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+@torch.no_grad()
+def compare_forms(scores: Sequence[str], *, batch: int, source: int, target: int, width: int, seed: int) -> Forms:
+    """Attend with L random queries to S random keys, B times, in both forms; the B sources are of different lengths."""
+    rows = []
+    for name in scores:
+        for precision, dtype in PRECISIONS.items():
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                score = build_score(name, width, width, {}).to(dtype)
+            random = generator(torch.device("cpu"), seed, "forms")
+            query = torch.randn(batch, target, width, generator=random, dtype=torch.float64).to(dtype)
+            keys = torch.randn(batch, source, width, generator=random, dtype=torch.float64).to(dtype)
+            lengths = torch.arange(batch) % source + 1
+            attention = Attention(score)
+            matrix = attention(query, attention.prepare(keys, valid_mask(lengths, source)))
+            weights, contexts = attend_by_loops(score, query, keys, lengths)
+            assert matrix.weights is not None
+            of_weights = float((matrix.weights - weights).abs().max())
+            of_contexts = float((matrix.context - contexts).abs().max())
+            rounding = torch.finfo(dtype).eps * width * float(keys.abs().max())
+            agree = max(of_weights, of_contexts) <= rounding
+            rows.append(FormsRow(name, precision, of_weights, of_contexts, rounding, agree))
+    return Forms(batch, source, target, width, seed, tuple(rows))
+
+
+def attend_by_loops(score: Score, query: Tensor, keys: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """query (B, L, D), keys (B, S, D), lengths (B,) -> weights (B, L, S), contexts (B, L, D): one pair at a time."""
+    weights = query.new_zeros(len(query), query.size(1), keys.size(1))
+    contexts = query.new_zeros(len(query), query.size(1), score.value_width)
+    for b, length in enumerate(lengths.tolist()):
+        for t in range(query.size(1)):
+            s = query[b : b + 1, t : t + 1]  # (1, 1, D)
+            scores = [score(s, score.project(keys[b : b + 1, j : j + 1])).squeeze() for j in range(length)]
+            highest = max(scores)
+            exponentials = [(one - highest).exp() for one in scores]
+            for j, one in enumerate(exponentials):
+                weights[b, t, j] = one / sum(exponentials)
+                contexts[b, t] += weights[b, t, j] * score.values(keys[b : b + 1, j : j + 1])[0, 0]
+    return weights, contexts

@@ -1,0 +1,77 @@
+"""The windows of attention as pictures: which source positions each output position may look at, and how much."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+KINDS = ("global", "monotonic", "reversed", "local_p")
+
+
+@dataclass(frozen=True)
+class Mask:
+    """One window, over L output and S source positions."""
+
+    kind: str
+    centres: tuple[float, ...] | None
+    """p_t of each output position; None: there is none (global)"""
+    factors: tuple[tuple[float, ...], ...]
+    """L rows of S: 0 outside the window, inside it what the weight is multiplied by"""
+
+
+@dataclass(frozen=True)
+class Masks:
+    """Windows of radius R over L output and S source positions."""
+
+    source: int
+    target: int
+    radius: int
+    masks: tuple[Mask, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def window_masks(source: int, target: int, radius: int) -> Masks:
+    """`global`, `local_m` monotonic and reversed, and `local_p` (Luong et al. 2015, section 3.2).
+
+    local_p learns its centres; here they sweep evenly from the last source position to the first.
+    These are the formulas once more, without torch; the tests hold them against `model.window`.
+    """
+    last = source - 1
+    steps = range(target)
+    sweep = [last * (1 - t / max(1, target - 1)) for t in steps]
+    return Masks(
+        source,
+        target,
+        radius,
+        (
+            Mask("global", None, tuple((1.0,) * source for _ in steps)),
+            _mask("monotonic", [float(t) for t in steps], source, radius, gaussian=False),
+            _mask("reversed", [float(last - t) for t in steps], source, radius, gaussian=False),
+            _mask("local_p", sweep, source, radius, gaussian=True),
+        ),
+    )
+
+
+def _mask(kind: str, centres: Sequence[float], source: int, radius: int, *, gaussian: bool) -> Mask:
+    rows = tuple(window_factors(source, centre, radius, gaussian=gaussian) for centre in centres)
+    return Mask(kind, tuple(centres), rows)
+
+
+def window_factors(source: int, centre: float, radius: int, *, gaussian: bool) -> tuple[float, ...]:
+    """What each of S source positions is multiplied by: inside [p_t - R, p_t + R] 1, or exp(-(j - p_t)^2 / (2 sigma^2))
+    with sigma = R / 2; outside 0.
+    """
+    sigma = radius / 2
+
+    def factor(position: int) -> float:
+        distance = abs(position - centre)
+        if distance > radius:
+            return 0.0
+        return math.exp(-(distance**2) / (2 * sigma**2)) if gaussian and distance else 1.0
+
+    return tuple(factor(position) for position in range(source))

@@ -1,0 +1,27 @@
+"""`seq2attn analyze ...`: what can be known about attention before anything is trained, a subcommand a file."""
+
+from __future__ import annotations
+
+import typer
+
+from seq2attn.cli.analyze.entropy import entropy
+from seq2attn.cli.analyze.forms import forms
+from seq2attn.cli.analyze.gradient import gradient
+from seq2attn.cli.analyze.ledger import ledger
+from seq2attn.cli.analyze.masks import masks
+from seq2attn.cli.analyze.saturation import saturation
+from seq2attn.cli.analyze.variance import variance
+from seq2attn.cli.variadic import ManyVariadicCommand
+
+analyze = typer.Typer(
+    name="analyze",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Measure what can be known about attention before training, with theory beside it.",
+    epilog="Start with:  seq2attn analyze variance",
+)
+for command in (variance, saturation, gradient, entropy, ledger, masks, forms):
+    analyze.command(cls=ManyVariadicCommand)(command)
+
+__all__ = ["analyze"]

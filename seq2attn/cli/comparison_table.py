@@ -1,0 +1,145 @@
+"""A comparison as people and programs read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from seq2attn.cli.output import note, on_terminal, stdout, write_rows
+from seq2attn.comparison.results import cell
+
+if TYPE_CHECKING:
+    from seq2attn.comparison.results import Comparison, GroupResult, LengthSummary
+    from seq2attn.statistics import Spread
+
+WIDTHS = {  # of the columns, the same in every group
+    "length": 6,
+    "mean ± sd": 13,
+    "published": 9,
+    "worst": 5,
+    "best": 5,
+    "interval": 11,
+    "difference": 23,
+}
+
+
+def show(comparison: Comparison) -> None:
+    """Print it: tables on a terminal, one row for each group and length in a pipe."""
+    if not on_terminal():
+        write_rows(*_tsv(comparison))
+    elif comparison.groups:
+        _show_to_people(comparison, stdout())
+
+
+def _show_to_people(comparison: Comparison, console: Console) -> None:
+    rows = [row for group in comparison.groups for row in group.lengths]
+    left_out = set()
+    if all(row.published is None for row in rows):
+        left_out.add("published")
+    if all(row.difference is None for row in rows):
+        left_out.add("difference")
+    if all(row.spread.count == 1 for row in rows):
+        left_out |= {"worst", "best", "interval"}
+    columns = [name for name in WIDTHS if name not in left_out]
+    gap = 3 if sum(WIDTHS[name] + 3 for name in columns) <= console.width else 1
+    console.print()
+    console.print(Text(f"{comparison.name}: {comparison.metric_label}", style="bold"))
+    console.print("mean over seeds ± standard deviation; intervals of 95 %\n", style="dim")
+    heading = _grid(columns, gap)
+    ends = {"worst": "least", "best": "most"} if comparison.metric == "entropy" else {}
+    heading.add_row(*(Text(ends.get(name, name), style="dim") for name in columns))
+    console.print(heading)
+    for group in comparison.groups:
+        against = "the baseline" if group.baseline is None else f"against {group.baseline}"
+        console.print(Text(group.label, style="bold").append(f"  {against}", style="not bold dim"))
+        console.print(Text(_about(group), style="dim"))
+        table = _grid(columns, gap)
+        for row in group.lengths:
+            cells = _cells(row)
+            table.add_row(*(cells[name] for name in columns))
+        console.print(table)
+    if not all(row.trained for row in rows):
+        note("* never seen in training")
+    _note_missing(comparison)
+
+
+def _grid(columns: list[str], gap: int) -> Table:
+    grid = Table.grid(padding=(0, gap, 0, 0), pad_edge=False)
+    for name in columns:
+        grid.add_column(justify="right", width=WIDTHS[name], no_wrap=True)
+    return grid
+
+
+def _about(group: GroupResult) -> str:
+    """`10 seeds, 75,069 parameters, loss 0.0027 (published 0.0016), 31,000 tokens/s`"""
+    count = len(group.trials)
+    parts = [f"{count} seed{'' if count == 1 else 's'}", f"{group.parameters:,} parameters"]
+    if group.loss is not None:
+        published = "" if group.published_loss is None else f" (published {group.published_loss:.4f})"
+        parts.append(f"loss {group.loss.mean:.4f}{published}")
+    if group.tokens_per_second is not None:
+        parts.append(f"{group.tokens_per_second:,.0f} tokens/s")
+    return ", ".join(parts)
+
+
+def _cells(row: LengthSummary) -> dict[str, str]:
+    found = row.spread
+    deviation = "" if found.deviation is None else f" ± {found.deviation:.3f}"
+    interval = "" if found.low is None else f"{found.low:.3f}-{found.high:.3f}"
+    return {
+        "length": f"{row.length}{'' if row.trained else '*'}",
+        "mean ± sd": f"{found.mean:.3f}{deviation}",
+        "published": "" if row.published is None else f"{row.published:.3f}",
+        "worst": f"{found.least:.3f}",
+        "best": f"{found.most:.3f}",
+        "interval": interval,
+        "difference": "" if row.difference is None else _difference(row.difference),
+    }
+
+
+def _difference(found: Spread) -> str:
+    interval = "" if found.low is None else f" [{found.low:+.3f}, {found.high:+.3f}]"
+    return f"{found.mean:+.3f}{interval}"
+
+
+def _note_missing(comparison: Comparison) -> None:
+    for group in comparison.groups:
+        if len(group.trials) < group.planned:
+            note(f"{group.label}: {len(group.trials)} of {group.planned} trials; the others failed")
+
+
+def _tsv(comparison: Comparison) -> tuple[list[str], Iterator[list[str]]]:
+    keys = list(comparison.groups[0].values) if comparison.groups else []
+    header = ["group", *keys, "length", "trained", "seeds", "mean", "sd", "low", "high"]
+    header += ["worst", "worst_seed", "best", "best_seed"]
+    header += ["baseline", "difference", "difference_low", "difference_high", "published"]
+    header += ["loss", "published_loss", "parameters", "tokens_per_second"]
+    return header, (_tsv_row(group, keys, row) for group in comparison.groups for row in group.lengths)
+
+
+def _tsv_row(group: GroupResult, keys: list[str], row: LengthSummary) -> list[str]:
+    found, difference = row.spread, row.difference
+    start = [group.label, *(cell(group.values[key]) for key in keys), str(row.length), "yes" if row.trained else "no"]
+    numbers = [found.mean, found.deviation, found.low, found.high]
+    extremes = [_number(found.least), str(row.worst_seed), _number(found.most), str(row.best_seed)]
+    differences = [difference.mean, difference.low, difference.high] if difference else [None, None, None]
+    end = [group.loss.mean if group.loss else None, group.published_loss]
+    speed = group.tokens_per_second
+    return [
+        *start,
+        str(found.count),
+        *map(_number, numbers),
+        *extremes,
+        group.baseline or "",
+        *map(_number, [*differences, row.published, *end]),
+        str(group.parameters),
+        "" if speed is None else f"{speed:.0f}",
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6f}"

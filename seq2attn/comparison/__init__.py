@@ -1,0 +1,1 @@
+"""Comparing configs: a grid of trials, trained in parallel and measured over seeds. Imports no torch at the top."""

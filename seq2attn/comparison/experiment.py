@@ -1,0 +1,222 @@
+"""What is to be compared: an experiment file (`configs/experiments/`), or the same from the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
+
+from seq2attn.comparison.grid import CONFIG, SEED, Axis, make_axis
+from seq2attn.config.lengths import parse_lengths
+from seq2attn.config.loading import describe
+from seq2attn.config.yaml_reader import Document, read_file
+from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
+
+METRICS = {  # name -> how it is called in tables and figures
+    "exact_match": "exact match",
+    "character_accuracy": "characters (greedy)",
+    "teacher_forced": "characters (teacher-forced)",
+    "alignment": "alignment",
+    "entropy": "attention entropy, nats",
+}
+CHECKPOINTS = ("best", "last")
+HINT = "An experiment names base configs and what to vary; docs/comparing.md explains its keys."
+
+
+def check_metric(name: str) -> str:
+    """Refuse a name that is no metric."""
+    if name not in METRICS:
+        raise Seq2AttnError(f"unknown metric {shown(name)}; {did_you_mean(name, METRICS)}allowed: {', '.join(METRICS)}")
+    return name
+
+
+def check_checkpoint(name: str) -> str:
+    """Refuse a name that is no checkpoint."""
+    if name not in CHECKPOINTS:
+        raise Seq2AttnError(f"unknown checkpoint {shown(name)}; allowed: {', '.join(CHECKPOINTS)}")
+    return name
+
+
+def _told(check: Any) -> BeforeValidator:
+    """A check of ours as pydantic takes it."""
+
+    def validate(value: Any) -> Any:
+        if value is None:
+            return None
+        try:
+            return check(value)
+        except Seq2AttnError as error:
+            raise PydanticCustomError("told", "{m}", {"m": str(error)}) from error
+
+    return BeforeValidator(validate)
+
+
+def _lengths(value: Any) -> tuple[int, ...]:
+    return parse_lengths(value if isinstance(value, list | tuple) else [value])
+
+
+def _many(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+def _by_length(value: Any) -> Any:
+    """YAML's keys are words: `3` -> 3."""
+    if not isinstance(value, dict):
+        return value
+    return {parse_lengths([key])[0]: number for key, number in value.items()}
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+class Published(_Section):
+    """Figures that somebody printed, to be shown beside ours."""
+
+    where: dict[str, Any]
+    """config keys and values of the groups that they speak of; `config` is a base's name"""
+    values: Annotated[dict[int, float], _told(_by_length)]
+    """the metric by length"""
+    loss: float | None = None
+    """the training loss at the end"""
+
+
+class ExperimentFile(_Section):
+    """The keys of an experiment file."""
+
+    description: str = ""
+    """what is compared and why, for people"""
+    configs: Annotated[tuple[str, ...], BeforeValidator(_many), Field(min_length=1)]
+    """base configs, one or a list; paths from the experiment file's own folder"""
+    fixed: dict[str, Any] = Field(default_factory=dict, alias="set")
+    """config keys that are the same in every trial"""
+    vary: dict[str, Any] = Field(default_factory=dict)
+    """config keys and the values that each takes: a list, or a range such as 1-10"""
+    baseline: dict[str, Any] = Field(default_factory=dict)
+    """each group is compared with the one that differs from it in these values only"""
+    metric: Annotated[str, _told(check_metric)] = "exact_match"
+    """what the table shows: exact_match, character_accuracy, teacher_forced, alignment, entropy"""
+    lengths: Annotated[tuple[int, ...] | None, _told(_lengths)] = None
+    """string lengths, as [3, 5, 7] or "1-12"; null: the config's"""
+    samples: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    """strings a length; null: the config's"""
+    checkpoint: Annotated[str, _told(check_checkpoint)] = "best"
+    """which weights are measured: best (by validation) or last"""
+    published: Annotated[tuple[Published, ...], BeforeValidator(_many)] = ()
+    """figures to show beside ours"""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Base configs, what is the same in all trials, what varies, and what is measured."""
+
+    name: str
+    """its trials are the runs NAME-..."""
+    source: str
+    """the file or command line, for messages"""
+    bases: Mapping[str, Path]
+    """config files, by the name that tables use"""
+    fixed: tuple[str, ...] = ()
+    """overrides as `train --set` takes them"""
+    axes: tuple[Axis, ...] = ()
+    baseline: Mapping[str, Any] = field(default_factory=dict)
+    metric: str = "exact_match"
+    lengths: tuple[int, ...] | None = None
+    samples: int | None = None
+    checkpoint: str = "best"
+    published: tuple[Published, ...] = ()
+    description: str = ""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """override -> where it was written"""
+
+    def all_axes(self) -> tuple[Axis, ...]:
+        """The axes in the order of tables: the base configs first, the seed last."""
+        bases = (Axis(CONFIG, (tuple(self.bases),), self.source),) if len(self.bases) > 1 else ()
+        others = tuple(axis for axis in self.axes if axis.key != SEED)
+        return (*bases, *others, *(axis for axis in self.axes if axis.key == SEED))
+
+    def varied(self, axes: Sequence[Axis]) -> Experiment:
+        """With these axes, each in the place of one with its key where there is one."""
+        new = {axis.key: axis for axis in axes}
+        kept = [new.pop(axis.key, axis) for axis in self.axes]
+        return replace(self, axes=(*kept, *new.values()))
+
+
+def read_experiment(path: Path) -> Experiment:
+    """An experiment from its file. Raises `ConfigError` with every problem found."""
+    document = read_file(path)
+    if not isinstance(document.value, dict):
+        raise Seq2AttnError(f"{path}: expected keys and values (a mapping)", hint=HINT)
+    try:
+        found = ExperimentFile.model_validate(document.value)
+    except ValidationError as error:
+        problems = [describe(detail, ExperimentFile) for detail in error.errors(include_url=False)]
+        placed = [replace(problem, where=_line(document, problem.path, path)) for problem in problems]
+        raise ConfigError(str(path), placed, hint=HINT) from None
+    axes: list[Axis] = []
+    problems = []
+    for key, values in found.vary.items():
+        where = f"{path}:{document.lines['vary', key]}"
+        try:
+            axes.append(make_axis(key, values, where))
+        except Seq2AttnError as error:
+            problems.append(Problem(f"vary.{key}", error.message.removeprefix(f"{where}: "), where))
+    if problems:
+        raise ConfigError(str(path), problems, hint=HINT)
+    fixed = {override(key, value): f"{path}:{document.lines['set', key]}" for key, value in found.fixed.items()}
+    return Experiment(
+        name=run_word(path.stem),
+        source=str(path),
+        bases=name_bases([path.parent / config for config in found.configs]),
+        fixed=tuple(fixed),
+        axes=tuple(axes),
+        baseline=found.baseline,
+        metric=found.metric,
+        lengths=found.lengths,
+        samples=found.samples,
+        checkpoint=found.checkpoint,
+        published=found.published,
+        description=" ".join(found.description.split()),
+        places=fixed,
+    )
+
+
+def name_bases(paths: Sequence[Path]) -> dict[str, Path]:
+    """Base configs by name: the file's, with its folder's where two have the same."""
+    names = [path.stem for path in paths]
+    named: dict[str, Path] = {}
+    for path in paths:
+        name = path.stem if names.count(path.stem) == 1 else f"{path.resolve().parent.name}-{path.stem}"
+        if name in named:
+            raise Seq2AttnError(f"{path} and {named[name]}: two base configs of one name; name each once")
+        named[name] = path
+    return named
+
+
+def override(key: str, value: Any) -> str:
+    """`model.hidden=64`, as `train --set` takes it."""
+    import json
+
+    return f"{key}={json.dumps(value, ensure_ascii=False)}"
+
+
+def run_word(text: str) -> str:
+    """`text` in characters that a run's name may have."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._") or "x"
+
+
+def _line(document: Document, dotted: str, path: Path) -> str:
+    """Where the key of a problem, or the nearest above it, was written."""
+    keys = {".".join(map(str, key)): line for key, line in document.lines.items()}
+    while dotted:
+        if dotted in keys:
+            return f"{path}:{keys[dotted]}"
+        dotted = dotted.rpartition(".")[0]
+    return str(path)

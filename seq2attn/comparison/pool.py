@@ -1,0 +1,66 @@
+"""Processes of this machine that run trials: a standard Executor."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+from seq2attn.comparison.trial import STOP
+
+
+def available_cores() -> int:
+    """The processor cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+class TrialPool(ProcessPoolExecutor):
+    """Worker processes with one torch thread each.
+
+    Beyond what every Executor does: `shutdown(cancel_futures=True)` also asks the trials that are running to save and stop,
+    and when this process dies, however it does, its workers die at once.
+    """
+
+    def __init__(self, workers: int, plugins: Sequence[str] = ()) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._asked, self._ask = context.Pipe(duplex=False)  # closed to ask: no worker's death can block that
+        super().__init__(workers, mp_context=context, initializer=_prepare, initargs=(self._asked, tuple(plugins)))
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """As every Executor's; with `cancel_futures`, trials that are running save and stop."""
+        if cancel_futures:
+            self._ask.close()
+        super().shutdown(wait, cancel_futures=cancel_futures)
+
+
+def _prepare(asked: Connection, plugins: Sequence[str]) -> None:
+    """Make a new process a worker."""
+    for name in ("SIGINT", "SIGHUP"):  # a terminal sends them to all; whoever made the pool decides what they mean
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    threading.Thread(target=_watch, args=(asked,), daemon=True).start()
+    import torch
+
+    from seq2attn.plugins import load_plugin
+    from seq2attn.training.allocator import keep_freed_memory
+
+    keep_freed_memory()
+    torch.set_num_threads(1)
+    for plugin in plugins:
+        load_plugin(Path(plugin))
+
+
+def _watch(asked: Connection) -> None:
+    """Pass on the request to stop, and die with the parent."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([asked, parent.sentinel])
+    STOP.signal = signal.SIGTERM
+    wait([parent.sentinel])
+    os._exit(1)

@@ -1,0 +1,288 @@
+"""What the trials of an experiment gave: by group and length, over seeds. Plain records, read from the runs' files."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from seq2attn.comparison.experiment import METRICS, Published
+from seq2attn.comparison.plan import Plan, name_values
+from seq2attn.comparison.trial import Trial, find_record
+from seq2attn.runs import Run
+from seq2attn.statistics import Spread, spread
+
+Curve = tuple[tuple[int, float], ...]  # (step, value), step by step
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What one run measured."""
+
+    run: str
+    seed: int
+    lengths: Mapping[int, Mapping[str, Any]]
+    """evaluation by length, as `eval` records it"""
+    parameters: Mapping[str, int]
+    """by part, and their total"""
+    losses: Curve
+    """training loss"""
+    entropies: Curve
+    """mean attention entropy over the trained lengths, at each evaluation of training"""
+    tokens_per_second: float | None
+    """target tokens a second, the median over training; a timing, and so no two are equal"""
+
+    def value(self, metric: str, length: int) -> float | None:
+        """A metric at a length; None for what this model does not have, such as attention."""
+        found: Any = self.lengths[length][metric]
+        return None if found is None else float(found["value"] if isinstance(found, dict) else found)
+
+
+@dataclass(frozen=True)
+class LengthSummary:
+    """One group at one length, over its seeds."""
+
+    length: int
+    trained: bool
+    values: Mapping[int, float]
+    """the metric by seed"""
+    spread: Spread
+    difference: Spread | None
+    """the metric less the baseline's with the same seed; None for the baseline itself"""
+    published: float | None
+
+    @property
+    def worst_seed(self) -> int:
+        """The seed with the lowest value, the first of equals."""
+        return min(self.values, key=lambda seed: (self.values[seed], seed))
+
+    @property
+    def best_seed(self) -> int:
+        """The seed with the highest value, the first of equals."""
+        return min(self.values, key=lambda seed: (-self.values[seed], seed))
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """The trials that differ in their seed alone."""
+
+    label: str
+    values: Mapping[str, Any]
+    """what varies, but for the seed: config key -> value"""
+    words: Mapping[str, str]
+    """the same as labels say it"""
+    score: str
+    """its score function, which decides its colour"""
+    baseline: str | None
+    """the label of the group that it is compared with; None for the baseline itself"""
+    planned: int
+    """trials asked for, of which some may have failed"""
+    trials: tuple[TrialResult, ...]
+    lengths: tuple[LengthSummary, ...]
+    published_loss: float | None
+
+    @property
+    def parameters(self) -> int:
+        return self.trials[0].parameters["total"]
+
+    @property
+    def loss(self) -> Spread | None:
+        """The last training loss on record, over seeds."""
+        losses = [trial.losses[-1][1] for trial in self.trials if trial.losses]
+        return spread(losses) if losses else None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """The median over its trials."""
+        speeds = [trial.tokens_per_second for trial in self.trials if trial.tokens_per_second is not None]
+        return statistics.median(speeds) if speeds else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An experiment's results, ready for tables and figures."""
+
+    name: str
+    metric: str
+    groups: tuple[GroupResult, ...]
+    """those with at least one trial done"""
+
+    @property
+    def metric_label(self) -> str:
+        """The metric as tables and figures call it."""
+        return METRICS[self.metric]
+
+
+def gather(plan: Plan, root: Path) -> Comparison:
+    """Read what the trials measured, those that are done."""
+    done = {
+        label: [result for trial in trials if (result := read_trial(trial, root)) is not None]
+        for label, trials in plan.groups.items()
+    }
+    metric = plan.experiment.metric
+    groups = []
+    for label, trials in plan.groups.items():
+        if not done[label]:
+            continue
+        baseline = plan.baseline_of(label)
+        figures = [item for item in plan.experiment.published if _speaks_of(item, trials[0])]
+        groups.append(
+            GroupResult(
+                label=label,
+                values=trials[0].values,
+                words=name_values(trials[0].values),
+                score=trials[0].config.model.attention.score,
+                baseline=None if baseline == label else baseline,
+                planned=len(trials),
+                trials=tuple(done[label]),
+                lengths=_summaries(metric, done[label], done[baseline] if baseline != label else [], figures),
+                published_loss=next((item.loss for item in figures if item.loss is not None), None),
+            )
+        )
+    return Comparison(plan.experiment.name, metric, tuple(groups))
+
+
+def read_trial(trial: Trial, root: Path) -> TrialResult | None:
+    """What a trial measured; None if it is not done."""
+    record = find_record(trial, root)
+    if record is None:
+        return None
+    lines = list(_metrics(Run(root / trial.name)))
+    speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
+    return TrialResult(
+        run=trial.name,
+        seed=trial.seed,
+        lengths={length: record["lengths"][str(length)] for length in trial.lengths},
+        parameters=record["parameters"],
+        losses=tuple((line["step"], line["loss"]) for line in lines if "loss" in line),
+        entropies=tuple(
+            (line["step"], line["summary"]["attention_entropy"])
+            for line in lines
+            if "attention_entropy" in line.get("summary", {})
+        ),
+        tokens_per_second=statistics.median(speeds) if speeds else None,
+    )
+
+
+def _metrics(run: Run) -> Iterator[dict[str, Any]]:
+    """The lines of metrics.jsonl, up to the first that cannot be read."""
+    try:
+        for line in run.metrics_file.read_text(encoding="utf-8").splitlines():
+            yield json.loads(line)
+    except (OSError, ValueError):
+        return
+
+
+def _speaks_of(published: Published, trial: Trial) -> bool:
+    return all(trial.has(key) and trial.value(key) == value for key, value in published.where.items())
+
+
+def _summaries(
+    metric: str, trials: Sequence[TrialResult], baseline: Sequence[TrialResult], figures: Sequence[Published]
+) -> tuple[LengthSummary, ...]:
+    summaries = []
+    for length, record in trials[0].lengths.items():
+        values = _by_seed(metric, length, trials)
+        if not values:
+            continue
+        others = _by_seed(metric, length, baseline)
+        differences = [value - others[seed] for seed, value in values.items() if seed in others]
+        found = spread(list(values.values()))
+        summaries.append(
+            LengthSummary(
+                length=length,
+                trained=record["trained"],
+                values=values,
+                spread=found if metric == "entropy" else _share(found),
+                difference=spread(differences) if differences else None,
+                published=next((item.values[length] for item in figures if length in item.values), None),
+            )
+        )
+    return tuple(summaries)
+
+
+def _by_seed(metric: str, length: int, trials: Sequence[TrialResult]) -> dict[int, float]:
+    """The values of those trials that have one."""
+    values = {trial.seed: trial.value(metric, length) for trial in trials if length in trial.lengths}
+    return {seed: value for seed, value in values.items() if value is not None}
+
+
+def _share(found: Spread) -> Spread:
+    """The interval of a share does not leave [0, 1]."""
+    if found.low is None or found.high is None:
+        return found
+    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
+
+
+# ---- for programs ----
+
+
+def to_json(comparison: Comparison) -> dict[str, Any]:
+    """All of it as plain values."""
+    return {
+        "experiment": comparison.name,
+        "metric": comparison.metric,
+        "groups": [_group_json(group) for group in comparison.groups],
+        "trials": [
+            {
+                "run": trial.run,
+                "group": group.label,
+                "seed": trial.seed,
+                "parameters": dict(trial.parameters),
+                "tokens_per_second": trial.tokens_per_second,
+                "lengths": {str(length): dict(record) for length, record in trial.lengths.items()},
+            }
+            for group in comparison.groups
+            for trial in group.trials
+        ],
+    }
+
+
+def _group_json(group: GroupResult) -> dict[str, Any]:
+    return {
+        "group": group.label,
+        "values": dict(group.values),
+        "baseline": group.baseline,
+        "trials": len(group.trials),
+        "planned": group.planned,
+        "parameters": group.parameters,
+        "loss": asdict(group.loss) if group.loss else None,
+        "published_loss": group.published_loss,
+        "tokens_per_second": group.tokens_per_second,
+        "lengths": {
+            str(row.length): {
+                "trained": row.trained,
+                **asdict(row.spread),
+                "worst_seed": row.worst_seed,
+                "best_seed": row.best_seed,
+                "difference": asdict(row.difference) if row.difference else None,
+                "published": row.published,
+            }
+            for row in group.lengths
+        },
+    }
+
+
+METRIC_COLUMNS = ("exact_match", "character_accuracy", "teacher_forced", "alignment", "entropy")
+
+
+def csv_rows(comparison: Comparison) -> Iterator[list[Any]]:
+    """A header, then one row a trial and length, with every metric: for a spreadsheet or a data frame."""
+    keys = list(comparison.groups[0].values) if comparison.groups else []
+    header = ["run", "group", *keys, "seed", "length", "trained", *METRIC_COLUMNS]
+    yield [*header, "parameters", "last_loss", "tokens_per_second"]
+    for group in comparison.groups:
+        for trial in group.trials:
+            for length, record in trial.lengths.items():
+                metrics = [trial.value(metric, length) for metric in METRIC_COLUMNS]
+                start = [trial.run, group.label, *(cell(group.values[key]) for key in keys), trial.seed, length]
+                end = [trial.parameters["total"], trial.losses[-1][1] if trial.losses else "", trial.tokens_per_second]
+                yield [*start, cell(record["trained"]), *("" if value is None else value for value in metrics), *end]
+
+
+def cell(value: Any) -> str:
+    """A config value in a table: a word as it is, anything else as JSON writes it."""
+    return value if isinstance(value, str) else json.dumps(value)

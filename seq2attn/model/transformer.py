@@ -1,0 +1,180 @@
+"""`architecture: transformer`: the same tasks on a Transformer encoder-decoder (Vaswani et al. 2017).
+
+Attention is used three times: the encoder's positions attend to each other, the decoder's to those before them, and the
+decoder's to the encoder's (cross-attention, whose weights are those shown). The layers are PyTorch's own, with the
+normalisation before each sublayer (Xiong et al. 2020), which trains without a long warm-up.
+
+Shapes besides B, S, L, V: H heads, D = model width, d = D / H.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from seq2attn.masks import masked_softmax, valid_mask
+from seq2attn.model.interface import Decoded, Model
+
+Projected = tuple[Tensor, Tensor]
+"""keys and values of one attention, (B, H, S, d) each"""
+
+
+@dataclass(frozen=True)
+class TransformerMemory:
+    """The source as the decoder sees it."""
+
+    layers: tuple[Projected, ...]
+    """of each decoder layer's cross-attention"""
+    valid: Tensor
+    """(B, 1, 1, S) True = real token"""
+
+
+@dataclass(frozen=True)
+class TransformerState:
+    """The output so far: keys and values of each decoder layer's self-attention, none of them ever computed twice."""
+
+    layers: tuple[Projected, ...] = ()
+    position: int = 0
+
+
+class Transformer(Model):
+    """Embeddings with sinusoidal positions, encoder layers, decoder layers, an output layer.
+
+    dropout draws from torch's default generator; the training loop seeds it at each step.
+    """
+
+    def __init__(
+        self, vocabulary_size: int, width: int, *, layers: int, heads: int, feedforward: int, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.width = width
+        self.source_embedding = nn.Embedding(vocabulary_size, width)
+        self.target_embedding = nn.Embedding(vocabulary_size, width)
+        for embedding in (self.source_embedding, self.target_embedding):
+            nn.init.normal_(embedding.weight, std=width**-0.5)  # x sqrt(D): variance 1, as the positions' is about 1/2
+        sizes = (width, heads, feedforward, dropout)
+        self.encoder = nn.ModuleList(
+            nn.TransformerEncoderLayer(*sizes, batch_first=True, norm_first=True) for _ in range(layers)
+        )
+        self.encoder_norm = nn.LayerNorm(width)
+        self.decoder = nn.ModuleList(
+            nn.TransformerDecoderLayer(*sizes, batch_first=True, norm_first=True) for _ in range(layers)
+        )
+        self.decoder_norm = nn.LayerNorm(width)
+        self.output = nn.Linear(width, vocabulary_size)
+
+    def encode(self, source: Tensor, lengths: Tensor) -> tuple[TransformerMemory, TransformerState]:
+        valid = valid_mask(lengths, source.size(1))  # (B, S)
+        states = self._embed(self.source_embedding, source, 0)  # (B, S, D)
+        for layer in self.encoder:
+            states = layer(states, src_key_padding_mask=~valid)
+        states = self.encoder_norm(states)
+        projected = tuple(project(layer.multihead_attn, states) for layer in self._decoder_layers())
+        return TransformerMemory(projected, valid[:, None, None]), TransformerState()
+
+    def forward(
+        self, source: Tensor, lengths: Tensor, decoder_input: Tensor, decoder_lengths: Tensor | None = None
+    ) -> Decoded:
+        memory, state = self.encode(source, lengths)
+        return self._decode(decoder_input, state, memory)[0]
+
+    def step(
+        self, tokens: Tensor, state: TransformerState, memory: TransformerMemory
+    ) -> tuple[Decoded, TransformerState]:
+        return self._decode(tokens.unsqueeze(1), state, memory)
+
+    def _decode(
+        self, tokens: Tensor, state: TransformerState, memory: TransformerMemory
+    ) -> tuple[Decoded, TransformerState]:
+        """tokens (B, L) that follow those of `state` -> logits (B, L, V), weights (B, L, S), and the state after them."""
+        steps = tokens.size(1)
+        positions = torch.arange(state.position + steps, device=tokens.device)
+        earlier = positions <= positions[state.position :].unsqueeze(1)  # (L, so far + L) True = not in the future
+        states = self._embed(self.target_embedding, tokens, state.position)  # (B, L, D)
+        kept = []
+        weights = None
+        for index, layer in enumerate(self._decoder_layers()):
+            past = state.layers[index] if state.layers else None
+            states, weights, projected = decode_layer(layer, states, past, earlier, memory.layers[index], memory.valid)
+            kept.append(projected)
+        assert weights is not None
+        logits = self.output(self.decoder_norm(states))  # (B, L, D) -> (B, L, V)
+        decoded = Decoded(logits, weights.mean(dim=1))  # of the last layer, averaged over its heads
+        return decoded, TransformerState(tuple(kept), state.position + steps)
+
+    def _decoder_layers(self) -> list[nn.TransformerDecoderLayer]:
+        return cast(list[nn.TransformerDecoderLayer], list(self.decoder))
+
+    def _embed(self, embedding: nn.Embedding, tokens: Tensor, first: int) -> Tensor:
+        """tokens (B, L) at positions first, first + 1, ... -> (B, L, D)"""
+        positions = sinusoids(first, tokens.size(1), self.width).to(embedding.weight)
+        embedded: Tensor = embedding(tokens)
+        return embedded * math.sqrt(self.width) + positions
+
+
+def decode_layer(
+    layer: nn.TransformerDecoderLayer,
+    states: Tensor,
+    past: Projected | None,
+    earlier: Tensor,
+    source: Projected,
+    valid: Tensor,
+) -> tuple[Tensor, Tensor, Projected]:
+    """One decoder layer at L positions that follow those of `past`: what `layer` itself computes, with its weights kept.
+
+    states (B, L, D); earlier (L, positions so far) and valid (B, 1, 1, S), True = may be attended to. Returns states
+    (B, L, D), cross-attention weights (B, H, L, S), and the self-attention's keys and values of all positions.
+    """
+    normed = layer.norm1(states)
+    keys, values = project(layer.self_attn, normed)
+    if past is not None:
+        keys, values = torch.cat([past[0], keys], dim=2), torch.cat([past[1], values], dim=2)
+    states = states + layer.dropout1(attend(layer.self_attn, normed, (keys, values), earlier)[0])
+    looked_up, weights = attend(layer.multihead_attn, layer.norm2(states), source, valid)
+    states = states + layer.dropout2(looked_up)
+    inner = layer.dropout(F.relu(layer.linear1(layer.norm3(states))))
+    return states + layer.dropout3(layer.linear2(inner)), weights, (keys, values)
+
+
+def sinusoids(first: int, count: int, width: int) -> Tensor:
+    """Positions first, ..., first + count - 1 as sines and cosines, (count, width) (Vaswani et al. 2017, section 3.5)."""
+    positions = torch.arange(first, first + count, dtype=torch.float64).unsqueeze(1)
+    places = torch.arange(width, dtype=torch.float64)
+    angles = positions / 10_000 ** ((places - places % 2) / width)
+    return torch.where(places % 2 == 0, angles.sin(), angles.cos())
+
+
+def project(attention: nn.MultiheadAttention, states: Tensor) -> Projected:
+    """Keys and values (B, H, S, d) of states (B, S, D)."""
+    width = attention.embed_dim
+    both = F.linear(states, attention.in_proj_weight[width:], attention.in_proj_bias[width:])  # (B, S, 2D)
+    keys, values = both.chunk(2, dim=2)
+    return _split_heads(keys, attention.num_heads), _split_heads(values, attention.num_heads)
+
+
+def attend(
+    attention: nn.MultiheadAttention, query: Tensor, projected: Projected, allowed: Tensor
+) -> tuple[Tensor, Tensor]:
+    """What `attention` does, on keys and values that are projected already.
+
+    query (B, L, D); allowed broadcasts to (B, H, L, S). Returns (B, L, D) and weights (B, H, L, S).
+    """
+    width = attention.embed_dim
+    mapped = F.linear(query, attention.in_proj_weight[:width], attention.in_proj_bias[:width])
+    queries = _split_heads(mapped, attention.num_heads)  # (B, H, L, d)
+    keys, values = projected
+    weights = masked_softmax(queries @ keys.mT / math.sqrt(keys.size(3)), allowed)
+    mixed = (weights @ values).transpose(1, 2).flatten(2)  # (B, H, L, d) -> (B, L, D)
+    result: Tensor = attention.out_proj(mixed)
+    return result, weights
+
+
+def _split_heads(states: Tensor, heads: int) -> Tensor:
+    """(B, S, D) -> (B, H, S, d)"""
+    rows, steps, width = states.shape
+    return states.view(rows, steps, heads, width // heads).transpose(1, 2)

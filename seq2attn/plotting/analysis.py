@@ -1,0 +1,270 @@
+"""Figures of the analyses, one a function, named after the result that it draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from seq2attn.plotting.style import HEAT, score_colour
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from seq2attn.analysis.costs import Costs
+    from seq2attn.analysis.entropy import Entropy
+    from seq2attn.analysis.forms import Forms
+    from seq2attn.analysis.gradient import Gradient
+    from seq2attn.analysis.masks import Masks
+    from seq2attn.analysis.saturation import Saturation
+    from seq2attn.analysis.variance import Variance
+
+MARKERS = "osD^vPX*"
+GREY = "0.45"
+
+
+def variance_figure(result: Variance) -> Figure:
+    """Variance against width, both logarithmic: measured points with two standard errors, theory as a line."""
+    figure, panel = _panel()
+    names = _unique(row.score for row in result.rows)
+    for name, marker in zip(names, MARKERS * len(names), strict=False):
+        rows = sorted((row for row in result.rows if row.score == name), key=lambda row: row.width)
+        widths = [row.width for row in rows]
+        panel.errorbar(
+            widths,
+            [row.variance for row in rows],
+            [2 * row.variance_error for row in rows],
+            label=name,
+            color=score_colour(name),
+            marker=marker,
+            ms=5,
+            lw=0,
+            elinewidth=1.2,
+            capsize=3,
+            zorder=3,
+        )
+        if all(row.variance_theory is not None for row in rows):
+            panel.plot(widths, [row.variance_theory for row in rows], color=score_colour(name), lw=1.2)
+    _widths_axis(panel, [row.width for row in result.rows])
+    panel.set_yscale("log")
+    panel.set_ylabel("variance of the score")
+    panel.plot([], [], color=GREY, lw=1.2, label="by formula")
+    _legend(panel)
+    _title(panel, "Variance of a score over random queries and keys")
+    return figure
+
+
+def saturation_figure(result: Saturation) -> Figure:
+    """Mean weight by rank, a panel a score, a line a width."""
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+
+    names = _unique(row.score for row in result.rows)
+    widths = sorted({row.width for row in result.rows})
+    figure = Figure(figsize=(1.2 + 2.7 * len(names), 3.5), layout="constrained")
+    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    shades = colormaps[HEAT]
+    for panel, name in zip(panels, names, strict=True):
+        for row in sorted((row for row in result.rows if row.score == name), key=lambda row: row.width):
+            place = widths.index(row.width) / max(1, len(widths) - 1)
+            marker = MARKERS[widths.index(row.width) % len(MARKERS)]
+            ranks = range(1, len(row.weights) + 1)
+            panel.plot(
+                ranks, row.weights, label=f"D = {row.width:,}", color=shades(0.9 * place), marker=marker, ms=4, lw=1.4
+            )
+        panel.axhline(1 / result.keys, color=GREY, lw=1, ls=":", zorder=0)
+        panel.set_title(name, fontsize=10)
+        panel.set_xlabel("rank of the key")
+        panel.set_ylim(-0.02, 1.02)
+        panel.xaxis.get_major_locator().set_params(integer=True)
+        _clean(panel)
+    panels[0].set_ylabel("mean weight")
+    panels[0].text(result.keys, 1 / result.keys + 0.015, "uniform", fontsize=8, color=GREY, ha="right", va="bottom")
+    panels[-1].legend(frameon=False, fontsize=9)
+    figure.suptitle(f"Attention weights over {result.keys} random keys", fontsize=11, x=0.01, ha="left")
+    return figure
+
+
+def gradient_figure(result: Gradient) -> Figure:
+    """Mean and median norm against the scale, with the scales of raw dot products marked."""
+    figure, panel = _panel()
+    rows = sorted(result.rows, key=lambda row: row.scale)
+    scales = [row.scale for row in rows]
+    panel.plot(scales, [row.formula for row in rows], color="#0072b2", lw=1.4, label="mean, by formula")
+    errors = [2 * row.mean_error for row in rows]
+    panel.errorbar(
+        scales, [row.mean for row in rows], errors, color="#0072b2", marker="o", ms=5, lw=0, elinewidth=1.2, capsize=3,
+        label="mean, by autograd",
+    )  # fmt: skip
+    medians = [row.median for row in rows]
+    panel.plot(scales, medians, color="#d55e00", marker="s", ms=4, lw=1.4, ls="--", label="median")
+    panel.set_xscale("log")
+    top = 1.25 * max(row.mean for row in rows)
+    panel.set_ylim(0, max(top, 1.1 * max(medians)))
+    for width in (1, 16, 256):
+        scale = math.sqrt(width)
+        if scales[0] <= scale <= scales[-1]:
+            panel.axvline(scale, color="0.8", lw=0.8, zorder=0)
+            text = "scaled" if width == 1 else f"raw,\nD = {width:,}"
+            panel.text(scale, 0.99, text, transform=panel.get_xaxis_transform(), fontsize=7.5, color=GREY, ha="center",
+                       va="top", bbox={"color": "white", "pad": 0.5})  # fmt: skip
+    ticks = [tick for tick in (0.001, 0.01, 0.1, 1, 10, 100, 1000) if scales[0] <= tick <= scales[-1]]
+    panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    panel.set_xlabel("scale c: standard deviation of the scores")
+    panel.set_ylabel("norm of the gradient")
+    panel.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(0, 0.9))
+    _clean(panel)
+    _title(panel, f"Gradient of the largest of {result.keys} weights with respect to the scores")
+    return figure
+
+
+def entropy_figure(result: Entropy) -> Figure:
+    """Entropy against width, a panel for each number of keys."""
+    from matplotlib.figure import Figure
+
+    counts = list(result.uniform)
+    names = _unique(row.score for row in result.rows)
+    figure = Figure(figsize=(1.4 + 3.2 * len(counts), 3.6), layout="constrained")
+    panels = figure.subplots(1, len(counts), sharey=True, squeeze=False)[0]
+    for panel, count in zip(panels, counts, strict=True):
+        for name, marker in zip(names, MARKERS * len(names), strict=False):
+            rows = [row for row in result.rows if (row.keys, row.score) == (count, name)]
+            rows.sort(key=lambda row: row.width)
+            widths, colour = [row.width for row in rows], score_colour(name)
+            errors = [2 * row.entropy_error for row in rows]
+            panel.errorbar(
+                widths, [row.entropy for row in rows], errors, label=name, color=colour, marker=marker, ms=5, lw=0,
+                elinewidth=1.2, capsize=3, zorder=3,
+            )  # fmt: skip
+            limits = [(row.width, row.limit) for row in rows if row.limit is not None]
+            panel.plot(*zip(*limits, strict=True) if limits else ([], []), color=colour, lw=1.2)
+        panel.axhline(result.uniform[count], color=GREY, lw=1, ls=":", zorder=0)
+        end = max(row.width for row in result.rows)
+        panel.text(end, result.uniform[count], "uniform: log S", fontsize=8, color=GREY, ha="right", va="bottom")
+        _widths_axis(panel, [row.width for row in result.rows])
+        panel.set_title(f"S = {count:,} keys", fontsize=10)
+    panels[0].set_ylabel("entropy of attention, nats")
+    panels[0].set_ylim(bottom=0)
+    panels[-1].plot([], [], color=GREY, lw=1.2, label="expected")
+    panels[-1].legend(frameon=False, fontsize=9, loc="center right", bbox_to_anchor=(1, 0.62))
+    figure.suptitle("Entropy of attention over random keys", fontsize=11, x=0.01, ha="left")
+    return figure
+
+
+def costs_figure(result: Costs) -> Figure:
+    """Parameters, operations and bytes as bars, a colour a score."""
+    from matplotlib.figure import Figure
+
+    names = [row.score for row in result.rows]
+    figure = Figure(figsize=(9.6, 0.9 + 0.42 * len(names)), layout="constrained")
+    panels = figure.subplots(1, 3, sharey=True)
+    columns = (
+        ("parameters of attention", [row.attention_parameters for row in result.rows]),
+        ("operations a query", [row.flops_query for row in result.rows]),
+        ("bytes, all queries at once", [row.bytes_at_once for row in result.rows]),
+    )
+    for panel, (label, values) in zip(panels, columns, strict=True):
+        panel.barh(names, values, color=[score_colour(name) for name in names], height=0.62)
+        for place, value in enumerate(values):
+            panel.text(value, place, f" {value:,}", va="center", fontsize=8)
+        panel.set_xlim(0, 1.35 * max(*values, 1))
+        panel.set_title(label, fontsize=10, loc="left")
+        panel.set_xticks([])
+        panel.tick_params(axis="y", length=0)
+        panel.spines[["top", "right", "bottom"]].set_visible(False)
+    panels[0].invert_yaxis()
+    sizes = result.sizes
+    figure.supxlabel(
+        f"B = {sizes.batch:,}, S = {sizes.source:,}, L = {sizes.target:,}, D = {sizes.hidden:,}", fontsize=9, color=GREY
+    )
+    return figure
+
+
+def masks_figure(result: Masks) -> Figure:
+    """The windows side by side: rows are output positions, columns source positions."""
+    from matplotlib.figure import Figure
+
+    side = 2.3
+    high = side * max(0.35, min(2.0, result.target / result.source))
+    figure = Figure(figsize=(4 * side + 1.4, high + 0.7), layout="constrained")
+    panels = figure.subplots(1, len(result.masks), sharey=True)
+    titles = {"monotonic": "local_m, monotonic", "reversed": "local_m, reversed"}
+    for panel, mask in zip(panels, result.masks, strict=True):
+        image = panel.imshow(mask.factors, cmap=HEAT, vmin=0, vmax=1, aspect="equal")
+        if mask.centres is not None:
+            inside = [(c, t) for t, c in enumerate(mask.centres) if -0.5 <= c <= result.source - 0.5]
+            panel.plot(*zip(*inside, strict=True) if inside else ([], []), color="#d55e00", marker=".", ms=3, lw=0.8)
+        panel.set_title(titles.get(mask.kind, mask.kind), fontsize=10)
+        panel.set_xlabel("source position")
+        for axis in (panel.xaxis, panel.yaxis):
+            axis.get_major_locator().set_params(integer=True, nbins=6)
+        for spine in panel.spines.values():
+            spine.set_visible(False)
+    panels[0].set_ylabel("output position")
+    figure.colorbar(image, ax=panels, label="factor of the weight", shrink=0.8, aspect=18)
+    figure.suptitle(f"Windows of radius {result.radius}; orange: their centres", fontsize=11, x=0.01, ha="left")
+    return figure
+
+
+def forms_figure(result: Forms) -> Figure:
+    """Largest difference between the two forms, and what rounding may do."""
+    figure, panel = _panel(width=7.2)
+    names = _unique(row.score for row in result.rows)
+    for precision, hollow in (("float32", False), ("float64", True)):
+        rows = [row for row in result.rows if row.precision == precision]
+        for row in rows:
+            place = names.index(row.score)
+            colour = score_colour(row.score)
+            for value, marker, shift in ((row.weights, "o", -0.12), (row.contexts, "s", 0.12)):
+                panel.plot(
+                    place + shift, max(value, 1e-18), marker=marker, color=colour, mfc="white" if hollow else colour
+                )
+        panel.axhline(rows[0].rounding, color=GREY, lw=1, ls=":")
+        panel.text(len(names) - 0.45, rows[0].rounding, f"rounding, {precision}", fontsize=8, color=GREY, ha="right",
+                   va="bottom")  # fmt: skip
+    for marker, fill, label in (("o", GREY, "weights, float32"), ("s", GREY, "contexts, float32"),
+                                ("o", "white", "weights, float64"), ("s", "white", "contexts, float64")):  # fmt: skip
+        panel.plot([], [], marker=marker, color=GREY, mfc=fill, lw=0, label=label)
+    panel.set_yscale("log")
+    panel.set_xlim(-0.5, len(names) - 0.4)
+    panel.set_xticks(range(len(names)), names)
+    panel.set_ylabel("largest difference")
+    panel.legend(frameon=False, fontsize=8, ncols=2, loc="center", bbox_to_anchor=(0.5, 0.45))
+    _clean(panel)
+    _title(panel, "Attention by loops and by matrices")
+    return figure
+
+
+def _panel(width: float = 6.4) -> tuple[Figure, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, 3.8), layout="constrained")
+    return figure, figure.subplots()
+
+
+def _widths_axis(panel: Any, widths: Sequence[int]) -> None:
+    panel.set_xscale("log", base=2)
+    shown = sorted(set(widths))
+    panel.set_xticks(shown if len(shown) <= 8 else shown[:: math.ceil(len(shown) / 8)])
+    panel.set_xticklabels([f"{tick:g}" for tick in panel.get_xticks()])
+    panel.minorticks_off()
+    panel.set_xlabel("width D")
+    _clean(panel)
+
+
+def _clean(panel: Any) -> None:
+    panel.grid(axis="y", color="0.9", lw=0.6)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _legend(panel: Any) -> None:
+    panel.legend(frameon=False, fontsize=9)
+
+
+def _title(panel: Any, text: str) -> None:
+    panel.set_title(text, fontsize=11, loc="left")
+
+
+def _unique(names: Any) -> list[str]:
+    return list(dict.fromkeys(names))

@@ -1,0 +1,277 @@
+"""Figures of a comparison: loss and entropy through training, the metric by length, bars with error bars.
+
+Groups of one score have its colour; what else varies is told apart by panels or, with a single score, by line and shade.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seq2attn.plotting.style import save_figure, score_colour
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from seq2attn.comparison.results import Comparison, Curve, GroupResult
+
+SCORE = "model.attention.score"
+LINES = ("-", "--", "-.", ":")
+MARKERS = "osD^vP"
+COLUMNS = 3  # panels side by side
+PANEL = (3.6, 3.0)  # inches
+DOTS = 30  # seeds drawn one by one at most
+
+
+@dataclass(frozen=True)
+class Series:
+    """One group as a panel draws it."""
+
+    group: GroupResult
+    label: str
+    colour: Any
+    line: str
+    marker: str
+
+
+def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
+    """Draw every figure that there are numbers for, as `NAME-loss.png` and so on. Returns the files."""
+    figures = {"loss": loss_figure, "lengths": length_figure, "bars": bar_figure, "entropy": entropy_figure}
+    paths = []
+    for name, draw in figures.items():
+        figure = draw(comparison)
+        if figure is not None:
+            paths.append(folder / f"{comparison.name}-{name}.png")
+            save_figure(figure, paths[-1])
+    return paths
+
+
+# ---- the figures ----
+
+
+def loss_figure(comparison: Comparison) -> Figure | None:
+    """Training loss by step: the median over seeds, and a band from the lowest to the highest."""
+
+    def draw(panel: Axes, series: Sequence[Series]) -> None:
+        for item in series:
+            _band(panel, item, [trial.losses for trial in item.group.trials], statistics.median)
+        panel.set_yscale("log")
+        panel.set_xlabel("step")
+
+    if not any(trial.losses for group in comparison.groups for trial in group.trials):
+        return None
+    return _panels(comparison, draw, "training loss, nats", "median over seeds; band: lowest to highest seed")
+
+
+def entropy_figure(comparison: Comparison) -> Figure | None:
+    """Attention entropy at each evaluation of training: the mean over seeds, and a band from the lowest to the highest."""
+
+    def draw(panel: Axes, series: Sequence[Series]) -> None:
+        for item in series:
+            _band(panel, item, [trial.entropies for trial in item.group.trials], statistics.fmean)
+        _from_zero(panel)
+        panel.set_xlabel("step")
+
+    if not any(len(trial.entropies) > 1 for group in comparison.groups for trial in group.trials):
+        return None
+    label = "mean attention entropy, nats"
+    return _panels(comparison, draw, label, "trained lengths; mean over seeds; band: lowest to highest seed")
+
+
+def length_figure(comparison: Comparison) -> Figure | None:
+    """The metric by string length: the mean over seeds, a band from the worst to the best, published figures as diamonds."""
+
+    def draw(panel: Axes, series: Sequence[Series]) -> None:
+        for item in series:
+            rows = item.group.lengths
+            lengths = [row.length for row in rows]
+            panel.fill_between(
+                lengths,
+                [row.spread.least for row in rows],
+                [row.spread.most for row in rows],
+                color=item.colour,
+                alpha=0.15,
+                lw=0,
+            )
+            means = [row.spread.mean for row in rows]
+            panel.plot(lengths, means, item.line, color=item.colour, marker=item.marker, ms=5, lw=1.6, label=item.label)
+            published = [(row.length, row.published) for row in rows if row.published is not None]
+            if published:
+                panel.plot(*zip(*published, strict=True), "D", mfc="none", mec=item.colour, ms=8, mew=1.4)
+        _mark_untrained(panel, series, {row.length: row.length for item in series for row in item.group.lengths})
+        lengths = sorted({row.length for item in series for row in item.group.lengths})
+        panel.set_xticks(lengths if len(lengths) <= 12 else lengths[:: math.ceil(len(lengths) / 12)])
+        panel.set_xlabel("string length")
+        _share_axis(panel, comparison)
+
+    return _panels(comparison, draw, comparison.metric_label, "mean over seeds; band: worst to best seed")
+
+
+def bar_figure(comparison: Comparison) -> Figure | None:
+    """The metric as bars by length: the mean over seeds, its 95 % interval, and each seed as a dot."""
+
+    def draw(panel: Axes, series: Sequence[Series]) -> None:
+        lengths = sorted({row.length for item in series for row in item.group.lengths})
+        width = 0.8 / len(series)
+        for number, item in enumerate(series):
+            shift = (number - (len(series) - 1) / 2) * width
+            for row in item.group.lengths:
+                at = lengths.index(row.length) + shift
+                label = item.label if row is item.group.lengths[0] else None
+                hatch = "" if item.line == LINES[0] else "//"
+                panel.bar(at, row.spread.mean, width * 0.9, color=item.colour, alpha=0.55, label=label, hatch=hatch)
+                _dots(panel, at, width, row.values, item.colour)
+                if row.spread.low is not None and row.spread.high is not None:
+                    ends = [[row.spread.mean - row.spread.low], [row.spread.high - row.spread.mean]]
+                    panel.errorbar(at, row.spread.mean, ends, color="0.15", lw=1.2, capsize=min(4, 12 * width))
+                if row.published is not None:
+                    panel.plot(at, row.published, "D", mfc="white", mec="0.15", ms=5, mew=1.2, zorder=5)
+        _mark_untrained(panel, series, {length: at for at, length in enumerate(lengths)})
+        panel.set_xticks(range(len(lengths)), [str(length) for length in lengths])
+        panel.set_xlabel("string length")
+        _share_axis(panel, comparison)
+
+    return _panels(comparison, draw, comparison.metric_label, "mean and its 95 % interval over seeds; dots: seeds")
+
+
+# ---- what they share ----
+
+
+def _panels(
+    comparison: Comparison, draw: Callable[[Axes, Sequence[Series]], None], label: str, explanation: str
+) -> Figure | None:
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    facets = facets_of(comparison.groups)
+    if not facets:
+        return None
+    columns = min(COLUMNS, len(facets))
+    rows = math.ceil(len(facets) / columns)
+    size = (max(5.6, columns * PANEL[0]), rows * PANEL[1] + 1.0)
+    figure = Figure(figsize=size, layout="constrained")
+    panels = list(figure.subplots(rows, columns, squeeze=False, sharey=True).flat)
+    for panel, (title, series) in zip(panels, facets.items(), strict=False):
+        draw(panel, series)
+        panel.set_title(title, fontsize=11, loc="left")
+        panel.tick_params(labelsize=10, labelleft=True)
+        panel.grid(axis="y", color="0.88", lw=0.7)
+        panel.set_axisbelow(True)
+        panel.spines[["top", "right"]].set_visible(False)
+    for panel in panels[len(facets) :]:
+        panel.set_axis_off()
+    handles: dict[str, Any] = {}
+    for panel in figure.axes:
+        for handle, name in zip(*panel.get_legend_handles_labels(), strict=True):
+            handles.setdefault(name, handle)
+    rows_by_length = [row for group in comparison.groups for row in group.lengths]
+    by_length = label == comparison.metric_label
+    if by_length and not all(row.trained for row in rows_by_length):
+        explanation += "; grey: never seen in training"
+    if by_length and any(row.published is not None for row in rows_by_length):
+        handles["published"] = Line2D([], [], marker="D", mfc="none", mec="0.15", ls="", ms=6)
+    figure.legend(
+        handles.values(),
+        handles.keys(),
+        loc="outside lower center",
+        ncols=min(5, len(handles)),
+        frameon=False,
+        fontsize=10,
+    )
+    figure.supylabel(label, fontsize=11)
+    figure.suptitle(f"{comparison.name}: {explanation}", fontsize=10, x=0.01, ha="left", color="0.3")
+    return figure
+
+
+def facets_of(groups: Sequence[GroupResult]) -> dict[str, list[Series]]:
+    """Panels: where several scores are compared, one for each combination of what varies apart from them; otherwise one."""
+    keys = _keys_beside_the_score(groups)
+    facets: dict[str, list[GroupResult]] = {}
+    for group in groups:
+        facets.setdefault(", ".join(group.words[key] for key in keys), []).append(group)
+    return {title: _series(members, keys) for title, members in facets.items()}
+
+
+def _keys_beside_the_score(groups: Sequence[GroupResult]) -> list[str]:
+    """What varies within one score, if there are several: `config` does not where each score has its own."""
+    scores = {group.score for group in groups}
+    if len(scores) < 2:
+        return []
+
+    def varies(key: str) -> bool:
+        return any(len({group.words[key] for group in groups if group.score == score}) > 1 for score in scores)
+
+    return [key for key in groups[0].words if key != SCORE and varies(key)]
+
+
+def _series(groups: Sequence[GroupResult], keys: Sequence[str]) -> list[Series]:
+    of_score: dict[str, list[GroupResult]] = {}
+    series = []
+    for group in groups:
+        of_score.setdefault(group.score, []).append(group)
+    for group in groups:
+        same = of_score[group.score]
+        place = same.index(group)
+        words = [word for key, word in group.words.items() if key not in keys]
+        series.append(
+            Series(
+                group,
+                label=", ".join(words) or group.label,
+                colour=_shade(score_colour(group.score), place / max(1, len(same) - 1) if len(same) > 1 else 0),
+                line=LINES[place % len(LINES)],
+                marker=MARKERS[place % len(MARKERS)],
+            )
+        )
+    return series
+
+
+def _shade(colour: str, lightness: float) -> tuple[float, float, float]:
+    """The colour itself at 0, half way to white at 1."""
+    red, green, blue = (int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
+    return tuple(part + (1 - part) * 0.5 * lightness for part in (red, green, blue))  # type: ignore[return-value]
+
+
+def _band(panel: Axes, item: Series, curves: Sequence[Curve], middle: Callable[[list[float]], float]) -> None:
+    """The middle of the curves and the band between their extremes, at the steps that any of them has."""
+    at: dict[int, list[float]] = {}
+    for curve in curves:
+        for step, value in curve:
+            at.setdefault(step, []).append(value)
+    if not at:
+        return
+    steps = sorted(at)
+    panel.fill_between(
+        steps, [min(at[step]) for step in steps], [max(at[step]) for step in steps], color=item.colour, alpha=0.15, lw=0
+    )
+    panel.plot(steps, [middle(at[step]) for step in steps], item.line, color=item.colour, lw=1.6, label=item.label)
+
+
+def _dots(panel: Axes, at: float, width: float, values: Mapping[int, float], colour: Any) -> None:
+    """Each seed beside its neighbours, so that equal ones are all seen."""
+    if not 1 < len(values) <= DOTS:
+        return
+    places = [at + width * 0.6 * (number / (len(values) - 1) - 0.5) for number in range(len(values))]
+    panel.plot(places, list(values.values()), "o", color=colour, ms=2.5, mec="0.2", mew=0.3)
+
+
+def _mark_untrained(panel: Axes, series: Sequence[Series], places: Mapping[int, float]) -> None:
+    """A grey ground under lengths that no group was trained on."""
+    rows = [row for item in series for row in item.group.lengths]
+    for length in {row.length for row in rows} - {row.length for row in rows if row.trained}:
+        panel.axvspan(places[length] - 0.5, places[length] + 0.5, color="0.93", lw=0, zorder=0)
+
+
+def _from_zero(panel: Axes) -> None:
+    panel.set_ylim(0, max(panel.get_ylim()[1], *(other.get_ylim()[1] for other in panel.figure.axes)))
+
+
+def _share_axis(panel: Axes, comparison: Comparison) -> None:
+    if comparison.metric == "entropy":
+        _from_zero(panel)
+    else:
+        panel.set_ylim(-0.03, 1.05)

@@ -1,0 +1,93 @@
+"""Curves of training: one or several runs over steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from seq2attn.plotting.style import PALETTE, score_colour
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from seq2attn.records import SavedLength
+
+DASHES = ("-", "--", "-.", ":")
+SMOOTHED = 50  # points of a curve at most, about: neighbours are averaged
+
+
+def run_colours(scores: Sequence[str]) -> list[str]:
+    """A colour for each run: its score's, where no two runs share one."""
+    if len(set(scores)) == len(scores):
+        return [score_colour(name) for name in scores]
+    return [PALETTE[place % len(PALETTE)] for place in range(len(scores))]
+
+
+def loss_figure(curves: Mapping[str, Sequence[tuple[float, float]]], scores: Sequence[str]) -> Figure:
+    """Training loss against step, on a logarithmic scale: run -> (step, loss). Faint: as logged; strong: averaged."""
+    figure, panel = _panel()
+    for place, (name, points) in enumerate(curves.items()):
+        colour, dash = run_colours(scores)[place], DASHES[place // len(PALETTE) % len(DASHES)]
+        positive = [(step, loss) for step, loss in points if loss > 0]
+        panel.plot(*zip(*positive, strict=True), color=colour, lw=0.5, alpha=0.3)
+        panel.plot(*zip(*averaged(positive), strict=True), color=colour, lw=1.6, ls=dash, label=name)
+    panel.set_yscale("log")
+    panel.set_ylabel("training loss, nats a token")
+    _finish(panel, len(curves))
+    return figure
+
+
+def accuracy_curves_figure(
+    curves: Mapping[str, Sequence[tuple[int, Sequence[SavedLength]]]], scores: Sequence[str]
+) -> Figure:
+    """Exact match against step: run -> (step, results by length). The mean over the trained lengths; shaded down to the
+    worst of them.
+    """
+    figure, panel = _panel()
+    for place, (name, evaluations) in enumerate(curves.items()):
+        colour, dash = run_colours(scores)[place], DASHES[place // len(PALETTE) % len(DASHES)]
+        steps = [step for step, _ in evaluations]
+        values = [
+            [result.exact_match.value for result in results if result.trained]
+            or [result.exact_match.value for result in results]
+            for _, results in evaluations
+        ]
+        means = [math.fsum(shares) / len(shares) for shares in values]
+        panel.plot(steps, means, color=colour, lw=1.6, ls=dash, marker="o", ms=3, label=name)
+        panel.fill_between(steps, [min(shares) for shares in values], means, color=colour, alpha=0.15, lw=0)
+    panel.set_ylim(-0.03, 1.03)
+    panel.set_ylabel("exact match, mean and worst length")
+    _finish(panel, len(curves))
+    return figure
+
+
+def averaged(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Points with neighbours averaged, so that about `SMOOTHED` remain: steps plainly, values geometrically."""
+    size = max(1, len(points) // SMOOTHED)
+    blocks = [points[start : start + size] for start in range(0, len(points), size)]
+    return [
+        (
+            math.fsum(step for step, _ in block) / len(block),
+            math.exp(math.fsum(math.log(value) for _, value in block) / len(block)),
+        )
+        for block in blocks
+    ]
+
+
+def _panel() -> tuple[Figure, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+    return figure, figure.subplots()
+
+
+def _finish(panel: Any, runs: int) -> None:
+    panel.set_xlabel("step")
+    panel.set_xlim(left=0)
+    panel.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
+    panel.grid(axis="y", color="0.9", lw=0.6)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+    if runs <= 10:
+        panel.legend(frameon=False, fontsize=9)

@@ -1,0 +1,35 @@
+"""Data and templates -> one HTML page."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from importlib.resources import files
+from typing import Any
+
+SCRIPTS = ("chart.js", "map.js", "report.js")
+
+
+def render(data: dict[str, Any], title: str) -> str:
+    """The page that shows `data`, with style and scripts inside."""
+    folder = files("seq2attn.reporting")
+
+    def read(name: str) -> str:
+        return folder.joinpath(name).read_text(encoding="utf-8")
+
+    parts = {
+        "title": html.escape(title),
+        "style": read("report.css"),
+        "script": "\n".join(map(read, SCRIPTS)),
+        "data": embedded(data),
+    }
+    return re.sub(
+        r"\{\{(\w+)\}\}", lambda found: parts[found[1]], read("report.html")
+    )  # in one pass: parts may hold {{
+
+
+def embedded(data: Any) -> str:
+    """JSON that may stand between script tags, whatever its strings hold: no `<`, `>` or `&`, ASCII only."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return re.sub(r"[<>&]", lambda found: f"\\u{ord(found[0]):04x}", text)

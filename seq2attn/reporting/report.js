@@ -1,0 +1,182 @@
+"use strict";
+// The page: tables, charts and maps of the runs that are shown.
+
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const RUNS = DATA.runs;
+const hidden = new Set();
+const visible = () => RUNS.filter(run => !hidden.has(run.name));
+const section = id => document.getElementById(id);
+
+const CURVES = [
+  ["loss", "Training loss, nats a token", {log: true}],
+  ["exact_match_mean", "Exact match, mean over trained lengths", {share: true}],
+  ["exact_match_worst", "Exact match, worst trained length", {share: true}],
+  ["teacher_forced", "Teacher-forced accuracy", {share: true}],
+  ["alignment", "Alignment accuracy", {share: true}],
+  ["entropy", "Attention entropy, nats", {}],
+  ["gradient_norm", "Gradient norm before clipping", {log: true}],
+  ["learning_rate", "Learning rate", {}],
+  ["tokens_per_second", "Target tokens a second", {}],
+];
+const MEASURES = {
+  exact_match: "exact match", character_accuracy: "characters", teacher_forced: "characters, teacher-forced",
+  alignment: "alignment", entropy: "attention entropy, nats",
+};
+
+function table(header, rows) {
+  const head = element("tr", {}, ...header.map(one => element("th", one.number ? {class: "number"} : {}, one.text ?? one)));
+  const body = rows.map(({cells, kind}) => element("tr", kind ? {class: kind} : {}, ...cells.map((cell, i) =>
+    element(i ? "td" : "th", header[i].number ? {class: "number"} : {}, i ? shown(cell) : cell))));
+  return element("div", {class: "scroll"}, element("table", {}, element("thead", {}, head), element("tbody", {}, ...body)));
+}
+
+function runName(run) {
+  return element("span", {}, element("span", {class: "dot", style: `background:${run.colour}`}), ` ${run.name}`);
+}
+
+function select(label, choices, chosen, act) {
+  const made = element("select", {}, ...Object.entries(choices).map(([value, text]) => element("option", {value}, text)));
+  if (chosen !== undefined) made.value = chosen;
+  made.addEventListener("change", () => act(made.value));
+  return element("label", {}, label, made);
+}
+
+function fill(id, ...parts) {
+  const place = section(id);
+  place.replaceChildren(place.querySelector("h2"), ...parts);
+}
+
+function drawSummary() {
+  const runs = visible();
+  const names = Object.keys(RUNS[0].summary).filter(name => runs.some(run => run.summary[name] !== null));
+  const rows = runs.map(run => ({cells: [runName(run), ...names.map(name => run.summary[name])]}));
+  const numeric = name => runs.some(run => typeof run.summary[name] === "number");
+  fill("summary", table(["run", ...names.map(name => ({text: name, number: numeric(name)}))], rows));
+}
+
+function drawCurves() {
+  const grid = element("div", {class: "charts"});
+  fill("curves", grid);
+  for (const [name, title, options] of CURVES) {
+    const series = visible().filter(run => run.curves[name]).map(run => ({name: run.name, colour: run.colour, points: run.curves[name]}));
+    if (!series.length) continue;
+    const place = element("div", {});
+    grid.append(element("div", {class: "chart"}, element("h3", {}, title), place));
+    drawChart(place, series, {...options, fromZero: true, xName: "step", label: `${title} by step`});
+  }
+  if (!grid.children.length) grid.append(element("p", {class: "note"}, "Nothing was logged yet."));
+}
+
+let measure = "exact_match";
+function drawLengths() {
+  const runs = visible().filter(run => run.lengths);
+  if (!runs.length) return fill("lengths", element("p", {class: "note"}, "No evaluation yet: seq2attn eval RUN"));
+  const choices = Object.fromEntries(Object.entries(MEASURES).filter(([name]) => runs.some(run => run.lengths.rows.some(row => row[name]))));
+  if (!(measure in choices)) measure = "exact_match";
+  const series = runs.map(run => ({name: run.name, colour: run.colour,
+    points: run.lengths.rows.filter(row => row[measure]).map(row => [row.length, ...row[measure]])})).filter(one => one.points.length);
+  const rows = new Map();
+  for (const run of runs) for (const row of run.lengths.rows) rows.set(row.length, (rows.get(row.length) ?? false) || !row.trained);
+  const lengths = [...rows.keys()].sort((a, b) => a - b), shaded = lengths.filter(length => rows.get(length));
+  const place = element("div", {});
+  const value = (run, length) => run.lengths.rows.find(row => row.length === length)?.[measure]?.[0] ?? null;
+  const sources = runs.map(run => `${run.name}: ${run.lengths.source}, ${run.lengths.rows[0].samples.toLocaleString("en")} strings a length`);
+  fill("lengths",
+    element("div", {class: "controls"}, select("measure", choices, measure, chosen => { measure = chosen; drawLengths(); })),
+    place,
+    element("p", {class: "note"}, `Bars are 95 % intervals.${shaded.length ? " Grey: lengths that a run never saw in training." : ""} ${sources.join("; ")}.`),
+    element("details", {}, element("summary", {}, "as a table"),
+      table(["length", ...runs.map(run => ({text: run.name, number: true}))],
+        lengths.map(length => ({cells: [`${length}${rows.get(length) ? " *" : ""}`, ...runs.map(run => value(run, length))]})))));
+  drawChart(place, series, {share: measure !== "entropy", tall: true, around: true, shaded, x: "string length", xName: "length", label: `${MEASURES[measure]} by string length`});
+}
+
+let text = null, step = Infinity, ideal = false;
+function drawAttention() {
+  const runs = visible().filter(run => run.attention.length);
+  if (!runs.length) return fill("attention", element("p", {class: "note"}, "No attention was kept: the score is none, or nothing was evaluated yet."));
+  const texts = [...new Set(runs.flatMap(run => run.attention.at(-1).maps.map(map => map.source)))];
+  if (!texts.includes(text)) text = texts[0];
+  const steps = [...new Set(runs.flatMap(run => run.attention.map(one => one.step)))].sort((a, b) => a - b);
+  step = Math.min(step, steps.at(-1));
+  const maps = element("div", {class: "maps"});
+  const drawMaps = () => maps.replaceChildren(...runs.map(run => mapOf(run)));
+  const number = element("output", {}, "");
+  const slider = element("input", {type: "range", min: 0, max: steps.length - 1, "aria-label": "training step"});
+  slider.value = steps.findLastIndex(one => one <= step);
+  const move = () => { step = steps[slider.value]; number.textContent = `step ${step.toLocaleString("en")}`; drawMaps(); };
+  slider.addEventListener("input", move);
+  const box = element("input", {type: "checkbox"});
+  box.checked = ideal;
+  box.addEventListener("change", () => { ideal = box.checked; drawMaps(); });
+  const names = Object.fromEntries(texts.map((one, i) => [i, one.replaceAll(" ", "␣")]));
+  fill("attention",
+    element("div", {class: "controls"},
+      select("string", names, texts.indexOf(text), chosen => { text = texts[chosen]; drawMaps(); }),
+      ...(steps.length > 1 ? [element("label", {}, "through training", slider, number)] : []),
+      element("label", {}, box, "ideal alignment"), ramp()),
+    maps,
+    element("p", {class: "note"}, "Rows: what the model writes. Columns: what it reads. ⏎ is the end of a string, <eos>. Point at a cell for its weight."));
+  move();
+}
+
+function mapOf(run) {
+  const snapshot = run.attention.findLast(one => one.step <= step) ?? run.attention[0];
+  const map = snapshot.maps.find(one => one.source === text);
+  const card = element("div", {class: "map"}, element("h3", {}, runName(run)));
+  if (!map) {
+    card.append(element("p", {}, "did not watch this string"));
+    return card;
+  }
+  card.append(element("p", {}, `${map.source.replaceAll(" ", "␣")} → ${map.output.replaceAll(" ", "␣")}`), drawMap(map, ideal));
+  return card;
+}
+
+function byRun(name) {
+  return [...new Set(visible().flatMap(run => Object.keys(run[name])))];
+}
+
+let everything = RUNS.length === 1;
+function drawConfig() {
+  const runs = visible();
+  const keys = byRun("config");
+  const differs = key => new Set(runs.map(run => JSON.stringify(run.config[key] ?? null))).size > 1;
+  const different = keys.filter(differs), same = keys.filter(key => !differs(key));
+  const text_ = value => value === null || value === undefined ? "–" : typeof value === "number" ? String(value) : `${value}`;
+  const rows = [...different.map(key => [key, "differs"]), ...(everything || !different.length ? same.map(key => [key, ""]) : [])]
+    .map(([key, kind]) => ({kind, cells: [key, ...runs.map(run => text_(run.config[key]))]}));
+  const box = element("input", {type: "checkbox"});
+  box.checked = everything || !different.length;
+  box.addEventListener("change", () => { everything = box.checked; drawConfig(); });
+  const controls = different.length ? [element("div", {class: "controls"}, element("label", {}, box, `also the ${same.length} keys that are the same`))] : [];
+  const note = runs.length > 1 && !different.length ? [element("p", {class: "note"}, "The configs are the same.")] : [];
+  fill("config", ...note, ...controls, table(["key", ...runs.map(run => run.name)], rows));
+}
+
+function drawParameters() {
+  const runs = visible();
+  fill("parameters", table(["part", ...runs.map(run => ({text: run.name, number: true}))], byRun("parameters").map(part =>
+    ({kind: part === "total" ? "total" : "", cells: [part, ...runs.map(run => run.parameters[part] ?? 0)]}))));
+}
+
+function drawEnvironment() {
+  const runs = visible();
+  fill("environment", table(["", ...runs.map(run => run.name)], byRun("environment").map(key =>
+    ({cells: [key, ...runs.map(run => `${run.environment[key] ?? "–"}`)]}))));
+}
+
+function drawAll() {
+  for (const draw of [drawSummary, drawCurves, drawLengths, drawAttention, drawConfig, drawParameters, drawEnvironment]) draw();
+}
+
+for (const run of RUNS) {
+  const button = element("button", {type: "button", "aria-pressed": "true"}, element("span", {class: "dot", style: `background:${run.colour}`}), run.name);
+  button.addEventListener("click", () => {
+    if (!hidden.has(run.name) && hidden.size === RUNS.length - 1) return; // one stays
+    hidden.has(run.name) ? hidden.delete(run.name) : hidden.add(run.name);
+    button.setAttribute("aria-pressed", String(!hidden.has(run.name)));
+    drawAll();
+  });
+  section("runs").append(button);
+}
+drawAll();

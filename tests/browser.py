@@ -1,0 +1,100 @@
+"""A headless Chromium, driven through chromedriver over plain HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+DRIVER = shutil.which("chromedriver")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+)
+
+
+class Browser:
+    def __init__(self, port: int, profile: Path) -> None:
+        self._base = f"http://127.0.0.1:{port}"
+        options = {"binary": CHROMIUM, "args": [*FLAGS, f"--user-data-dir={profile}"]}
+        wanted = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        self._session = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
+
+    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        request = urllib.request.Request(
+            self._base + path,
+            data=None if body is None else json.dumps(body).encode(),
+            method=method,
+            headers={"Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.load(answer)["value"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(error.read().decode()) from None
+
+    def open(self, path: Path) -> None:
+        self._ask("POST", f"/session/{self._session}/url", {"url": path.as_uri()})
+
+    def run(self, script: str) -> Any:
+        """The value of a JavaScript function's body."""
+        return self._ask("POST", f"/session/{self._session}/execute/sync", {"script": script, "args": []})
+
+    def resize(self, width: int, height: int) -> None:
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
+        command = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
+        self._ask("POST", f"/session/{self._session}/goog/cdp/execute", command)
+
+    def console(self) -> list[str]:
+        """What was logged since the last call: errors of the page, and of what it tried to load."""
+        return [line["message"] for line in self._ask("POST", f"/session/{self._session}/se/log", {"type": "browser"})]
+
+    def close(self) -> None:
+        self._ask("DELETE", f"/session/{self._session}")
+
+
+@contextlib.contextmanager
+def opened_browser(folder: Path) -> Iterator[Browser]:
+    """Skips the test where there is no Chromium."""
+    if CHROMIUM is None or DRIVER is None:
+        pytest.skip("needs a browser: apt-get install chromium chromium-driver")
+    with (folder / "driver.log").open("w+") as log:
+        process = subprocess.Popen([DRIVER, "--port=0"], stdout=log, stderr=subprocess.STDOUT)
+        try:
+            port = _port(folder / "driver.log", process)
+            browser = Browser(port, folder / "profile")
+            try:
+                yield browser
+            finally:
+                browser.close()
+        finally:
+            process.terminate()
+            process.wait(timeout=10)
+
+
+def _port(log: Path, process: subprocess.Popen[bytes]) -> int:
+    """The port that the driver took, which it says."""
+    for _ in range(200):
+        words = log.read_text().split()
+        if "port" in words and "successfully" in words:
+            return int(words[-1].rstrip("."))
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.05)
+    raise AssertionError(log.read_text())

@@ -1,0 +1,358 @@
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from seq2attn.analysis.costs import FORMULAS, Sizes, reverser_parameters, score_costs
+from seq2attn.analysis.entropy import entropy_by_width, expected_entropy
+from seq2attn.analysis.forms import attend_by_loops, compare_forms
+from seq2attn.analysis.gradient import gradient_by_scale
+from seq2attn.analysis.masks import window_factors, window_masks
+from seq2attn.analysis.saturation import weight_saturation
+from seq2attn.analysis.variance import Components, score_variance, theoretical_moments
+from seq2attn.build import build_model, build_score
+from seq2attn.catalogue import SCORES
+from seq2attn.config import check_config
+from seq2attn.errors import Seq2AttnError
+from seq2attn.ledger import parameter_ledger
+from seq2attn.model.window import LocalM, LocalP
+from seq2attn.plotting import analysis as figures
+from seq2attn.plotting.style import score_colour
+
+NAMES = [name for name in SCORES.names() if name != "none"]
+STANDARD = Components()
+SHIFTED = Components(query_mean=0.5, query_sd=2.0, key_mean=-1.0, key_sd=3.0)
+
+# ---- variance ----
+
+
+def test_the_formula_for_dot_is_the_specification_s():
+    # D (ss^2 sh^2 + ss^2 mh^2 + sh^2 ms^2) = 7 (4*9 + 4*1 + 9*0.25); the mean is D ms mh
+    mean, variance = theoretical_moments(build_score("dot", 7, 7, {}), 7, SHIFTED)
+    assert (mean, variance) == pytest.approx((7 * 0.5 * -1.0, 7 * (36 + 4 + 2.25)))
+    mean, variance = theoretical_moments(build_score("scaled", 7, 7, {}), 7, SHIFTED)
+    assert (mean, variance) == pytest.approx((-3.5 / math.sqrt(7), 42.25), rel=1e-6)
+
+
+def test_the_formula_for_general_is_a_sum_over_its_matrix():
+    score = build_score("general", 3, 3, {})
+    matrix = score.map.weight.detach().double().tolist()  # s W h = sum of s_i W_ij h_j
+    found = theoretical_moments(score, 3, SHIFTED)
+    squares = sum(w * w for row in matrix for w in row)
+    of_rows = sum(sum(row) ** 2 for row in matrix)
+    of_columns = sum(sum(row[j] for row in matrix) ** 2 for j in range(3))
+    total = sum(w for row in matrix for w in row)
+    assert found == pytest.approx((-0.5 * total, 36 * squares + 4 * 1 * of_rows + 9 * 0.25 * of_columns), rel=1e-6)
+
+
+@pytest.mark.parametrize("components", [STANDARD, SHIFTED])
+def test_measured_variance_lies_within_its_sampling_error(components):
+    result = score_variance(["dot", "scaled", "general"], [4, 32, 256], samples=20_000, seed=1, components=components)
+    assert len(result.rows) == 9
+    for row in result.rows:
+        assert abs(row.deviation) < 4
+        assert abs(row.variance - row.variance_theory) < 4 * row.variance_error
+        # of nearly normal values it is variance * sqrt(2 / n); of heavier tails (small D) somewhat more
+        assert 0.95 < row.variance_error / (row.variance * math.sqrt(2 / 20_000)) < 2.1
+
+
+def test_a_score_without_a_formula_is_measured():
+    (row,) = score_variance(["additive"], [8], samples=100, seed=0, components=STANDARD).rows
+    assert (row.variance_theory, row.deviation) == (None, None)
+    assert row.variance > 0
+
+
+# ---- saturation, entropy ----
+
+
+def test_scaled_weights_stay_and_raw_weights_saturate():
+    result = weight_saturation(["dot", "scaled"], [16, 1024], keys=8, samples=1000, seed=0)
+    by_name = {(row.score, row.width): row for row in result.rows}
+    assert by_name["dot", 16].largest < by_name["dot", 1024].largest > 0.95
+    assert abs(by_name["scaled", 16].largest - by_name["scaled", 1024].largest) < 0.03
+    assert by_name["dot", 1024].saturated > 0.7
+    for row in result.rows:
+        assert len(row.weights) == 8
+        assert sum(row.weights) == pytest.approx(1)
+        assert list(row.weights) == sorted(row.weights, reverse=True)
+
+
+@pytest.mark.parametrize(("keys", "deviation"), [(2, 1.0), (16, 1.0), (16, 4.0), (64, 0.3), (5, 20.0)])
+def test_expected_entropy_agrees_with_drawing(keys, deviation):
+    random = torch.Generator().manual_seed(0)
+    scores = deviation * torch.randn(100_000, keys, generator=random, dtype=torch.float64)
+    found = torch.special.entr(torch.softmax(scores, dim=1)).sum(dim=1)
+    error = float(found.std()) / math.sqrt(len(found))
+    assert abs(expected_entropy(keys, deviation) - float(found.mean())) < 4 * error
+
+
+def test_expected_entropy_at_its_ends():
+    assert expected_entropy(16, 1e-3) == pytest.approx(math.log(16), abs=1e-5)
+    assert expected_entropy(1, 1.0) == pytest.approx(0, abs=1e-6)
+    assert 0 < expected_entropy(16, 300.0) < 0.015
+
+
+def test_entropy_of_scaled_scores_is_at_its_plateau_and_that_of_raw_ones_falls():
+    result = entropy_by_width(["dot", "scaled"], [64, 1024], keys=[16], samples=1000, seed=3)
+    by_name = {(row.score, row.width): row for row in result.rows}
+    for row in result.rows:
+        assert abs(row.entropy - row.limit) < 4 * row.entropy_error + 0.3 / row.width * 16
+    assert result.plateau[16] == expected_entropy(16, 1.0) < result.uniform[16] == math.log(16)
+    assert by_name["scaled", 64].limit == by_name["scaled", 1024].limit == result.plateau[16]
+    assert by_name["dot", 1024].entropy < by_name["dot", 64].entropy / 3
+
+
+# ---- gradient ----
+
+
+def test_the_gradient_peaks_near_one_and_collapses():
+    result = gradient_by_scale([0.01, 0.1, 0.5, 1, 1.5, 2, 5, 10, 50], keys=8, samples=5000, seed=0)
+    by_scale = {row.scale: row for row in result.rows}
+    assert 1 <= result.peak <= 2
+    # at c = 0 all weights are 1/8: (1/8) sqrt((7/8)^2 + 7/64)
+    assert by_scale[0.01].mean == pytest.approx(math.sqrt(49 + 7) / 64, rel=0.02)
+    assert by_scale[10].median < 0.1 * by_scale[1].median
+    for row in result.rows:
+        assert row.mean == pytest.approx(row.formula, rel=1e-6)
+
+
+# ---- masks ----
+
+
+def test_windows_by_hand():
+    assert window_factors(5, 2.0, 1, gaussian=False) == (0, 1, 1, 1, 0)
+    assert window_factors(5, -1.0, 1, gaussian=False) == (1, 0, 0, 0, 0)
+    assert window_factors(3, 7.0, 2, gaussian=False) == (0, 0, 0)
+    assert window_factors(3, 1.0, 0, gaussian=True) == (0, 1, 0)
+    # sigma = 1: exp(-1/2), exp(-2); the centre between two positions: exp(-1/8)
+    assert window_factors(5, 2.0, 2, gaussian=True) == pytest.approx(
+        (math.exp(-2), math.exp(-0.5), 1, math.exp(-0.5), math.exp(-2))
+    )
+    assert window_factors(2, 0.5, 2, gaussian=True) == pytest.approx((math.exp(-1 / 8),) * 2)
+
+
+def test_each_kind_of_window_has_its_centres():
+    result = window_masks(4, 3, 1)
+    assert [mask.kind for mask in result.masks] == ["global", "monotonic", "reversed", "local_p"]
+    assert [mask.centres for mask in result.masks] == [None, (0, 1, 2), (3, 2, 1), (3, 1.5, 0)]
+    assert result.masks[0].factors == ((1.0,) * 4,) * 3
+    assert result.masks[1].factors == ((1, 1, 0, 0), (1, 1, 1, 0), (0, 1, 1, 1))
+    assert result.masks[2].factors == ((0, 0, 1, 1), (0, 1, 1, 1), (1, 1, 1, 0))
+
+
+@pytest.mark.parametrize(("source", "radius"), [(1, 1), (7, 1), (7, 3), (12, 2), (5, 9)])
+def test_windows_are_those_of_the_model(source, radius):
+    result = window_masks(source, 6, radius)
+    query, lengths = torch.randn(1, 6, 4), torch.tensor([source])
+    for mask in result.masks[1:3]:
+        view = LocalM(4, radius=radius, reversed=mask.kind == "reversed")(query, lengths, source, 0)
+        assert view.allowed[0].float().tolist() == [list(row) for row in mask.factors]
+    window = LocalP(4, radius=radius)
+    view = window(query, lengths, source, 0)
+    centres = (source - 1) * torch.sigmoid(
+        window.v(torch.tanh(window.map(query)))
+    ).flatten()  # p_t, as the paper has it
+    rows = [window_factors(source, centre, radius, gaussian=True) for centre in centres.tolist()]
+    torch.testing.assert_close(view.allowed[0] * view.factor[0], torch.tensor(rows))
+
+
+# ---- forms ----
+
+
+def test_loops_and_matrices_agree_for_every_score():
+    result = compare_forms(NAMES, batch=3, source=5, target=4, width=16, seed=0)
+    assert [(row.score, row.precision) for row in result.rows] == [
+        (n, p) for n in NAMES for p in ("float32", "float64")
+    ]
+    assert all(row.agree for row in result.rows)
+    assert all(row.rounding < 1e-13 for row in result.rows if row.precision == "float64")
+
+
+def test_loops_attend_by_hand():
+    score = build_score("dot", 2, 2, {}).double()
+    query, keys = (
+        torch.tensor([[[1.0, 0.0]]]).double(),
+        torch.tensor([[[math.log(3), 1.0], [0.0, 5.0], [9.0, 9.0]]]).double(),
+    )
+    weights, contexts = attend_by_loops(score, query, keys, torch.tensor([2]))  # e^scores are 3 and 1
+    assert weights.tolist() == [[[pytest.approx(0.75), pytest.approx(0.25), 0.0]]]
+    assert contexts.tolist() == [[[pytest.approx(0.75 * math.log(3)), pytest.approx(2.0)]]]
+
+
+def test_a_difference_beyond_rounding_is_seen(monkeypatch):
+    monkeypatch.setattr("seq2attn.analysis.forms.attend_by_loops", lambda *a: [x + 1e-9 for x in attend_by_loops(*a)])
+    rows = compare_forms(["dot"], batch=1, source=2, target=2, width=4, seed=0).rows
+    assert [row.agree for row in rows] == [True, False]
+
+
+# ---- costs ----
+
+SIZES = Sizes(batch=2, source=5, target=3, hidden=8, embedding=4, vocabulary=29)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("hidden", "embedding"), [(96, 32), (64, 16)])
+def test_parameters_are_those_of_the_model(name, hidden, embedding):
+    settings = {
+        "model": {"hidden": hidden, "embedding": embedding, "initial_state": "last", "attention": {"score": name}}
+    }
+    counted = parameter_ledger(build_model(check_config(settings)))
+    (row,) = score_costs([name], Sizes(1, 1, 1, hidden, embedding, 29)).rows
+    assert (row.total_parameters, row.attention_parameters) == (counted["total"], counted["attention"])
+    assert reverser_parameters(Sizes(1, 1, 1, hidden, embedding, 29)) == counted["total"] - counted["attention"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_operations_are_those_of_the_score_s_products(name):
+    """torch counts products of matrices; what else the formulas count is spelt out here."""
+    score = build_score(name, 8, 8, {})
+    query, keys = torch.rand(1, 1, 8), torch.rand(1, 5, 8)
+    with FlopCounterMode(display=False) as counter:
+        projected = score.project(keys)
+        score.values(keys)
+    # a division of each component; of a cosine also a square and a sum, and a root of each key
+    elsewhere = {"scaled": 5 * 8, "scaled_general": 5 * 8, "key_value": 5 * 8, "cosine": 5 * (3 * 8 + 1)}.get(name, 0)
+    assert FORMULAS[name].projecting(SIZES) == counter.get_total_flops() + elsewhere
+    with FlopCounterMode(display=False) as counter:
+        score(query, projected)
+    # an addition and a tanh of each component; the query's length, exp(b), and each score times that
+    elsewhere = {"additive": 2 * 5 * 8, "cosine": 3 * 8 + 1 + 1 + 5}.get(name, 0)
+    assert FORMULAS[name].scoring(SIZES) == counter.get_total_flops() + elsewhere
+
+
+def test_bytes_by_hand():
+    rows = {row.score: row for row in score_costs(["dot", "general", "additive"], SIZES).rows}
+    # float32; B = 2 times: scores and weights 2*3*5; projected keys 5*8; hidden layer 5*8 for each of 3 queries, or once
+    assert (rows["dot"].bytes_at_once, rows["dot"].bytes_by_step) == (2 * 4 * 30, 2 * 4 * 30)
+    assert (rows["general"].bytes_at_once, rows["general"].bytes_by_step) == (2 * 4 * 70, 2 * 4 * 70)
+    assert (rows["additive"].bytes_at_once, rows["additive"].bytes_by_step) == (2 * 4 * (70 + 120), 2 * 4 * (70 + 40))
+
+
+def test_operations_of_a_query_are_the_sum_of_their_parts():
+    (row,) = score_costs(["general"], SIZES).rows
+    assert row.flops_scoring == 2 * 5 * 8
+    assert row.flops_projecting == round(2 * 5 * 64 / 3)
+    assert row.flops_rest == 4 * 5 + 2 * 5 * 8
+    assert row.flops_query == row.flops_scoring + row.flops_projecting + row.flops_rest
+
+
+def test_a_score_without_a_count_is_refused():
+    with pytest.raises(Seq2AttnError, match="no count is known for mine; there is one for: dot, "):
+        score_costs(["mine"], SIZES)
+
+
+# ---- all of them ----
+
+CALLS = {
+    "variance": lambda seed: score_variance(["dot", "additive"], [4, 8], samples=50, seed=seed, components=STANDARD),
+    "saturation": lambda seed: weight_saturation(["dot", "general"], [4, 8], keys=3, samples=50, seed=seed),
+    "entropy": lambda seed: entropy_by_width(["dot", "additive"], [4, 8], keys=[2, 3], samples=50, seed=seed),
+    "gradient": lambda seed: gradient_by_scale([0.1, 1.0, 10.0], keys=4, samples=50, seed=seed),
+    "forms": lambda seed: compare_forms(["dot", "general"], batch=1, source=2, target=2, width=4, seed=seed),
+    "costs": lambda _: score_costs(["dot", "additive"], SIZES),
+    "masks": lambda _: window_masks(6, 5, 2),
+}
+
+
+@pytest.mark.parametrize("name", ["variance", "saturation", "entropy", "gradient"])
+def test_the_seed_decides(name):
+    torch.manual_seed(5)
+    first = CALLS[name](1)
+    torch.rand(3)
+    assert CALLS[name](1) == first
+    assert CALLS[name](2) != first
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_generator_of_everyone_is_left_alone(name):
+    before = torch.get_rng_state()
+    CALLS[name](1)
+    assert torch.get_rng_state().equal(before)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_results_are_plain_values_and_can_be_drawn(name, tmp_path):
+    result = CALLS[name](1)
+    assert json.loads(json.dumps(result.to_json(), allow_nan=False))
+    figure = getattr(figures, f"{name}_figure")(result)
+    figure.savefig(tmp_path / "figure.png")
+    assert figure.axes
+
+
+def test_a_figure_shows_what_was_measured():
+    result = CALLS["variance"](1)
+    (axes,) = figures.variance_figure(result).axes
+    dot = next(container for container in axes.containers if container.get_label() == "dot")
+    expected = [[row.width, row.variance] for row in result.rows if row.score == "dot"]
+    np.testing.assert_allclose(dot.lines[0].get_xydata(), expected)
+    assert dot.lines[0].get_color() == score_colour("dot")
+
+
+def test_the_picture_of_a_mask_is_its_factors():
+    result = CALLS["masks"](1)
+    panels = figures.masks_figure(result).axes[:4]
+    for panel, mask in zip(panels, result.masks, strict=True):
+        np.testing.assert_array_equal(panel.images[0].get_array(), mask.factors)
+
+
+# ---- the command line ----
+
+QUICK = {
+    "variance": ("--widths", "4", "8", "--samples", "50"),
+    "saturation": ("--widths", "4,8", "--samples", "50", "--scores", "dot", "bilinear"),
+    "gradient": ("--scales", "0.1", "1", "--samples", "50"),
+    "entropy": ("--widths", "4", "--keys", "2", "3", "--samples", "50"),
+    "ledger": ("-D", "8", "--scores", "dot", "additive"),
+    "masks": ("-S", "4", "-L", "3", "-R", "1"),
+    "forms": ("-B", "1", "-S", "2", "-L", "2", "-D", "4", "--scores", "dot"),
+}
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_pipe_gets_a_table_and_a_program_json(cli, name):
+    done = cli("analyze", name, *QUICK[name], "--plot", "figure.svg")
+    assert done.code == 0
+    header, *rows = [line.split("\t") for line in done.out.splitlines()]
+    assert rows
+    assert {len(row) for row in rows} == {len(header)}
+    assert "figure: figure.svg" in done.err
+    assert json.loads(cli("analyze", name, *QUICK[name], "--json").out)
+
+
+def test_values_of_a_table_are_those_of_the_analysis(cli):
+    out = cli("analyze", "saturation", *QUICK["saturation"]).out
+    header, *rows = [line.split("\t") for line in out.splitlines()]
+    assert [row[:2] for row in rows] == [["dot", "4"], ["dot", "8"], ["general", "4"], ["general", "8"]]
+    expected = weight_saturation(["dot", "general"], [4, 8], keys=8, samples=50, seed=0).rows
+    assert [float(row[header.index("largest")]) for row in rows] == pytest.approx(
+        [row.largest for row in expected], rel=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("variance --widths 0", "--widths: '0' is not allowed; allowed: whole numbers from 1 to 65,536"),
+        ("variance --widths 16 x", "'x' is not allowed"),
+        ("variance --widths 1.5", "'1.5' is not allowed"),
+        ("variance --widths", "--widths needs at least one width, such as --widths 16 64 256"),
+        ("variance --scores scalde", "unknown score 'scalde'; did you mean 'scaled'?"),
+        ("variance --scores none", "'none' is no attention"),
+        ("variance --query-mean nan", "means and standard deviations are numbers of at most 1e6"),
+        ("variance --plot figure.jpg", "figure.jpg: a figure's file name ends with one of"),
+        ("entropy --keys 5000", "--keys: '5000' is not allowed; allowed: whole numbers from 1 to 4,096"),
+        ("entropy --samples 10000000", "random numbers; at most 10,000,000,000"),
+        ("gradient --scales 0", "--scales: '0' is not allowed; allowed: numbers from 1e-6 to 1e6"),
+        ("gradient --scales inf", "'inf' is not allowed"),
+        ("gradient --keys 4096 --samples 1000000", "at most"),
+        ("forms -B 64 -S 64 -L 64", "262,144 pairs, one at a time; at most 16,384"),
+        ("ledger --scores mine", "unknown score 'mine'"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_computed(cli, arguments, message):
+    done = cli("analyze", *arguments.split())
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err.replace("\n", " ")

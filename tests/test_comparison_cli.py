@@ -1,0 +1,313 @@
+"""`seq2attn compare` as people use it: refused, run, killed, stopped, gone on with, and read again."""
+
+import csv
+import inspect
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from test_comparison_running import Inline
+
+import seq2attn.comparison.pool
+from seq2attn.cli.compare import compare as compare_command
+from seq2attn.comparison.pool import TrialPool
+from seq2attn.comparison.trial import STOP
+
+TINY = """\
+model: {hidden: 8, embedding: 4, initial_state: last, attention: {score: none}}
+task: {alphabet: ab, max_length: 2}
+training: {steps: 6, batch_size: 4, log_every: 1, evaluate_every: 6, validation_samples: 2}
+evaluation: {samples: 4}
+"""
+
+
+@pytest.fixture(autouse=True)
+def work(cli, tmp_path, monkeypatch):
+    """tiny.yaml in the working directory, and a pool that is this process."""
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    monkeypatch.setattr(seq2attn.comparison.pool, "TrialPool", lambda *_: Inline())
+    monkeypatch.setattr("seq2attn.comparison.running.POLL", 0.01)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as a worker does
+    yield tmp_path
+    torch.set_num_threads(threads)
+    STOP.signal = None
+
+
+def compare(cli, *arguments):
+    return cli("compare", "-c", "tiny.yaml", "--device", "cpu", *arguments)
+
+
+def table(done):
+    assert done.code == 0, done.err
+    header, *lines = [line.split("\t") for line in done.out.splitlines()]
+    return [dict(zip(header, line, strict=True)) for line in lines]
+
+
+def runs(folder="runs"):
+    return sorted(path.name for path in Path(folder).iterdir())
+
+
+# ---- refused ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--vary", "model.attention.score=dot,scalde"], "did you mean 'scaled'"),
+        (["--vary", "model.hiden=8"], "did you mean 'hidden'"),
+        (["--vary", "model.bidirectional=true,false", "--vary", "model.attention.score=dot,general"], "equal width"),
+        (["--vary", "seed=1-1000", "--vary", "model.hidden=1-100"], "100,000 trials"),
+        (["--vary", "seed=1-3", "--max-trials", "2"], "3 trials"),
+        (["--vary", "seed=1", "--vary", "seed=2"], "--vary names seed twice"),
+        (["--vary", "seed=1", "--metric", "exact"], "did you mean 'exact_match'"),
+        (["--vary", "seed=1", "--checkpoint", "first"], "allowed: best, last"),
+        (["--vary", "seed=1", "--lengths", "0"], "--lengths: '0' is out of range"),
+        (["--vary", "seed=1", "--baseline", "seed"], "expected KEY=VALUE"),
+        (["--vary", "seed=1", "--baseline", "model.hidden=8"], "is not varied"),
+        (["--vary", "seed=1", "--set", "sed=1"], "did you mean 'seed'"),
+        (["--vary", "seed=1", "--name", "a/b"], "is no run name"),
+        (["--vary", "seed=1", "--csv", "nowhere/a.csv"], "there is no directory nowhere"),
+        (["--vary", "seed=1", "--plot", "tiny.yaml"], "no directory can be made there"),
+        (["--vary", "seed=1", "-c", "tiny.yaml"], "two base configs of one name"),
+        (["--vary", "seed=1", "-c", "tinny.yaml"], "tinny.yaml: no such file"),
+        (["--vary", "seed=1", "--device", "tpu"], "unknown device 'tpu'"),
+        (["experiment.yaml"], "give either an experiment file, or --config"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_made(cli, arguments, reason):
+    done = compare(cli, *arguments)
+    assert done.code == 2
+    assert reason in done.err
+    assert done.out == ""
+    assert not Path("runs").exists()
+
+
+def test_nothing_asked_for_is_refused(cli):
+    done = cli("compare")
+    assert done.code == 2
+    assert "--config FILE and --vary" in done.err
+
+
+# ---- run ----
+
+ASKED = ("--vary", "model.attention.score=none,dot", "--vary", "seed=1-2")
+
+
+def test_each_trial_becomes_a_run_and_the_table_a_row_for_each_group_and_length(cli):
+    rows = table(compare(cli, *ASKED))
+    assert [(row["group"], row["length"]) for row in rows] == [("none", "1"), ("none", "2"), ("dot", "1"), ("dot", "2")]
+    assert [row["baseline"] for row in rows] == ["", "", "none", "none"]
+    assert runs() == [f"compare-tiny-{score}-seed_{seed}" for score in ("dot", "none") for seed in (1, 2)]
+    assert cli("predict", "ab", "--run", "compare-tiny-dot-seed_2").code == 0
+    assert len(cli("runs").out.splitlines()) == 5
+
+
+def test_two_invocations_with_the_same_seeds_give_identical_tables(cli):
+    def without_timings(done):
+        return [{key: value for key, value in row.items() if key != "tokens_per_second"} for row in table(done)]
+
+    first = without_timings(compare(cli, *ASKED, "--runs-dir", "one"))
+    assert without_timings(compare(cli, *ASKED, "--runs-dir", "two")) == first
+    again = compare(cli, *ASKED, "--runs-dir", "one")
+    assert again.out == compare(cli, *ASKED, "--runs-dir", "one").out
+    assert "all 4 trials are done" in again.err
+
+
+def test_more_seeds_later_run_only_those(cli):
+    compare(cli, "--vary", "seed=1-2")
+    before = {path: path.stat().st_mtime_ns for path in Path("runs").rglob("*.safetensors")}
+    done = compare(cli, "--vary", "seed=1-3")
+    assert "3 trials, 2 done, 1 to run" in done.err
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert table(done)[0]["seeds"] == "3"
+
+
+def test_a_failing_trial_is_told_and_the_others_go_on(cli):
+    done = compare(cli, "--vary", "training.learning_rate=1e38,0.01", "--vary", "seed=1-2")
+    assert done.code == 1
+    assert "2 of 4 trials failed" in done.err
+    assert done.err.count("training diverged at step") == 4  # as it happens, and at the end
+    rows = [line.split("\t") for line in done.out.splitlines()[1:]]
+    assert {row[0] for row in rows} == {"learning_rate=0.01"}
+    again = compare(cli, "--vary", "training.learning_rate=1e38,0.01", "--vary", "seed=1-2", "--json")
+    assert again.code == 1
+    assert len(json.loads(again.out)["failed"]) == 2
+    assert "4 trials, 2 done, 2 to run" in again.err
+
+
+def test_json_csv_and_figures(cli):
+    done = compare(cli, *ASKED, "--json", "--csv", "trials.csv", "--plot", "deep/figures", "--metric", "teacher_forced")
+    assert done.code == 0
+    told = json.loads(done.out)
+    assert (told["metric"], told["failed"], len(told["trials"])) == ("teacher_forced", {}, 4)
+    with open("trials.csv", newline="") as file:
+        assert len(list(csv.DictReader(file))) == 8
+    names = [path.name for path in sorted(Path("deep/figures").iterdir())]
+    assert names == ["compare-tiny-bars.png", "compare-tiny-lengths.png", "compare-tiny-loss.png"]
+
+
+def test_an_experiment_file_with_options_laid_over_it(cli):
+    Path("mine.yaml").write_text(
+        "description: a try\nconfigs: tiny.yaml\nvary: {model.hidden: [4, 8], seed: 1-9}\nbaseline: {model.hidden: 8}\n"
+        "metric: teacher_forced\nlengths: [1, 3]\npublished: {where: {model.hidden: 4}, values: {3: 0.5}}\n"
+    )
+    arguments = ("mine.yaml", "--device", "cpu", "--vary", "seed=2")
+    rows = table(cli("compare", *arguments))
+    assert [(row["group"], row["length"], row["trained"], row["baseline"], row["published"]) for row in rows] == [
+        ("hidden=4", "1", "yes", "hidden=8", ""),
+        ("hidden=4", "3", "no", "hidden=8", "0.500000"),
+        ("hidden=8", "1", "yes", "", ""),
+        ("hidden=8", "3", "no", "", ""),
+    ]
+    assert runs() == ["mine-hidden_4-seed_2", "mine-hidden_8-seed_2"]
+    rows = table(
+        cli("compare", *arguments, "--metric", "exact_match", "--lengths", "2", "--baseline", "model.hidden=4")
+    )
+    assert [(row["length"], row["baseline"], row["published"]) for row in rows] == [
+        ("2", "", ""),
+        ("2", "hidden=4", ""),
+    ]
+
+
+def test_asked_to_stop_it_says_how_to_go_on(cli, monkeypatch):
+    class Stopping(Inline):
+        def submit(self, call, /, *arguments, **keywords):
+            future = super().submit(call, *arguments, **keywords)
+            signal.raise_signal(signal.SIGINT)
+            return future
+
+    with monkeypatch.context() as patch:
+        patch.setattr(seq2attn.comparison.pool, "TrialPool", lambda *_: Stopping())
+        done = compare(cli, "--vary", "seed=1-3", "--workers", "1")
+    assert (done.code, done.out) == (130, "")
+    assert "stopped by SIGINT: 1 of 3 trials are done" in done.err
+    assert "Go on with the same command: seq2attn compare -c tiny.yaml --device cpu --vary seed=1-3" in done.err
+    assert "3 trials, 1 done, 2 to run" in compare(cli, "--vary", "seed=1-3").err
+
+
+# ---- what is written about it ----
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "docs" / "comparing.md").read_text(encoding="utf-8")
+HELP = inspect.getdoc(compare_command)
+COMMANDS = re.findall(r"^ +(seq2attn compare .*)$|`(seq2attn compare [^`]*)`", f"{TEXT}\n{HELP}", re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", sorted({first or second for first, second in COMMANDS}))
+def test_commands_shown_name_experiments_that_are_sound(cli, work, monkeypatch, command):
+    (work / "configs").symlink_to(ROOT / "configs")
+    monkeypatch.setattr("seq2attn.cli.compare._run", lambda *_: {})
+    done = cli(*shlex.split(command)[1:])
+    assert (done.code, done.out.count("\n")) == (0, 1), done.err
+
+
+def test_python_shown_runs(cli):
+    Path("mine.yaml").write_text("configs: tiny.yaml\nvary: {seed: 1-2}\n")
+    (block,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    printed = []
+    code = compile(block.replace("configs/experiments/chapter.yaml", "mine.yaml"), "comparing.md", "exec")
+    exec(code, {"__name__": "__main__", "print": lambda *words: printed.append(words)})
+    ((label, means),) = printed
+    assert (label, len(means)) == ("tiny", 2)
+
+
+# ---- with processes ----
+
+
+def test_a_pool_s_workers_run_trials_and_report_their_death():
+    with TrialPool(1) as pool:
+        assert pool.submit(abs, -3).result() == 3
+        assert pool.submit(os.getpid).result() != os.getpid()
+        with pytest.raises(Exception, match="terminated abruptly"):
+            pool.submit(os._exit, 1).result()
+
+
+PATIENCE = 300  # seconds
+LONG = TINY.replace("steps: 6", "steps: 300").replace("log_every: 1", "log_every: 5").replace("every: 6", "every: 20")
+
+
+def test_killed_at_any_time_it_goes_on_where_it_was_and_runs_nothing_twice(cli, work):
+    """kill -9 in the second trial, then Ctrl-C in it, then the same command to the end."""
+    Path("long.yaml").write_text(LONG)
+    arguments = ("compare", "-c", "long.yaml", "--vary", "seed=1-3", "--device", "cpu", "--workers", "1")
+    second = work / "runs" / "compare-long-seed_2"
+
+    def start_and(number, step):
+        """The command until the second trial has saved `step`, and then that signal -> exit code, stderr."""
+        command = [sys.executable, "-m", "seq2attn", *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(Path(seq2attn.__file__).parent.parent)}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        with subprocess.Popen(command, env=environment, **pipes) as process:
+            try:
+                wait_for(lambda: process.poll() is not None or saved(second) >= step)
+                process.send_signal(number)
+                _, err = process.communicate(timeout=PATIENCE)
+            finally:
+                process.kill()
+        return process.returncode, err
+
+    code, _ = start_and(signal.SIGKILL, 40)
+    assert code == -signal.SIGKILL
+    at = lines(second)
+    time.sleep(0.3)
+    assert lines(second) == at  # its workers died with it
+    first = {path: path.stat().st_mtime_ns for path in (work / "runs" / "compare-long-seed_1").rglob("*")}
+    code, err = start_and(signal.SIGINT, max(140, saved(second) + 20))
+    assert code == 130
+    assert "stopped by SIGINT: 1 of 3 trials are done; what was running is saved" in err
+    status = json.loads((second / "status.json").read_text())
+    assert status["state"] == "interrupted"
+    assert lines(second) == steps_up_to(status["step"])
+    done = cli(*arguments)
+    assert "3 trials, 1 done, 2 to run" in done.err
+    assert table(done)[0]["seeds"] == "3"
+    assert {path: path.stat().st_mtime_ns for path in first} == first
+    for seed in (1, 2, 3):
+        run = work / "runs" / f"compare-long-seed_{seed}"
+        assert lines(run) == steps_up_to(300)  # every step once
+        assert len(list((run / "evaluations").iterdir())) == 1
+    whole = cli(*arguments, "--runs-dir", "whole")
+    assert [row["mean"] for row in table(whole)] == [row["mean"] for row in table(done)]
+    for seed in (1, 2, 3):
+        left, right = (Path(folder) / f"compare-long-seed_{seed}" for folder in ("runs", "whole"))
+        assert losses(left) == losses(right)
+
+
+def saved(run):
+    try:
+        return int(json.loads((run / "status.json").read_text())["step"])
+    except (OSError, ValueError):
+        return 0
+
+
+def lines(run):
+    return [step for step, _ in losses(run)]
+
+
+def losses(run):
+    records = []
+    for line in (run / "metrics.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        if "loss" in record:
+            records.append((record["step"], record["loss"]))
+    return records
+
+
+def steps_up_to(step):
+    return list(range(5, step + 1, 5))
+
+
+def wait_for(condition):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.02)

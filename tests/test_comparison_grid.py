@@ -1,0 +1,340 @@
+"""From --vary and experiment files to trials, all of them checked before anything runs."""
+
+from pathlib import Path
+
+import pytest
+
+from seq2attn.comparison.experiment import Experiment, name_bases, read_experiment
+from seq2attn.comparison.grid import count_trials, describe_count, parse_vary
+from seq2attn.comparison.plan import make_plan
+from seq2attn.config import load_config
+from seq2attn.errors import Seq2AttnError
+from seq2attn.runs import check_name, create_run
+
+EXPERIMENTS = sorted((Path(__file__).parent.parent / "configs" / "experiments").glob("*.yaml"))
+
+
+@pytest.fixture
+def base(tmp_path):
+    path = tmp_path / "base.yaml"
+    path.write_text("model: {hidden: 8, initial_state: last}\ntask: {max_length: 3}\n")
+    return path
+
+
+def experiment(*configs, vary=(), **settings):
+    axes = tuple(map(parse_vary, vary))
+    return Experiment("e", "command", name_bases(configs), axes=axes, **settings)
+
+
+def plan(*configs, root=Path("none"), most=1000, **settings):
+    return make_plan(experiment(*configs, **settings), root, most)
+
+
+def refusal(call, *arguments, **keywords):
+    with pytest.raises(Seq2AttnError) as caught:
+        call(*arguments, **keywords)
+    assert caught.value.exit_code == 2
+    return str(caught.value)
+
+
+def values(text):
+    return list(parse_vary(text))
+
+
+# ---- --vary ----
+
+
+def test_values_are_read_as_yaml():
+    assert values("model.attention.score=dot,scaled") == ["dot", "scaled"]
+    assert values("training.learning_rate=3e-3,0.01") == [0.003, 0.01]
+    assert values("model.bidirectional=true,false") == [True, False]
+    assert values("training.clip_norm=1.0,null") == [1.0, None]
+    assert values("model.attention.options={},{initial_std: 0.1}") == [{}, {"initial_std": 0.1}]
+    assert values("task.alphabet='a,b',no") == ["a,b", "no"]
+
+
+def test_ranges_are_for_whole_numbers_alone():
+    assert values("seed=1-4") == [1, 2, 3, 4]
+    assert values("seed=1-3,7,10-11") == [1, 2, 3, 7, 10, 11]
+    assert values("model.hidden=8-9") == [8, 9]
+    assert values("evaluation.lengths=1-12,3-5") == ["1-12", "3-5"]
+    assert values("training.learning_rate=1-2") == ["1-2"]
+    assert values("task.alphabet=0-9") == ["0-9"]
+
+
+def test_a_range_is_counted_without_being_written_out():
+    axes = [parse_vary("seed=0-99999999999999999"), parse_vary("model.hidden=1,2")]
+    assert count_trials(axes) == 2 * 10**17
+    assert describe_count(axes) == "200,000,000,000,000,000 trials (100,000,000,000,000,000 seed x 2 model.hidden)"
+
+
+@pytest.mark.parametrize(
+    "text", ["seed", "=1", "seed=", "seed= ", "seed=3-1", "seed=1,,2", "seed=[1", "seed=*a", "a={"]
+)
+def test_what_is_no_axis_is_refused(text):
+    assert f"--vary {text!r}" in refusal(parse_vary, text)
+
+
+# ---- trials ----
+
+
+def test_trials_stand_group_by_group_with_their_seeds_together(base):
+    found = plan(base, vary=("seed=1-2", "model.attention.score=dot,none"))
+    assert [(trial.group, trial.seed) for trial in found.trials] == [("dot", 1), ("dot", 2), ("none", 1), ("none", 2)]
+    assert [trial.config for trial in found.trials] == [
+        load_config(base, [f"seed={seed}", f"model.attention.score={score}"])
+        for score in ("dot", "none")
+        for seed in (1, 2)
+    ]
+    assert list(found.groups) == ["dot", "none"]
+
+
+def test_labels_and_names_say_what_varies(base):
+    found = plan(
+        base,
+        vary=(
+            "model.hidden=8,16",
+            "model.attention.score=concat",
+            "training.clip_norm=null,0.5",
+            "model.initial_state=last",
+        ),
+    )
+    labels = list(found.groups)
+    assert labels[0] == "hidden=8, additive, clip_norm=null, initial_state=last"  # the name, not the synonym
+    assert found.trials[-1].name == "e-hidden_16-additive-clip_norm_0.5-initial_state_last-seed_1"
+
+
+def test_names_are_plain_distinct_and_the_same_every_time(base):
+    options = "model.attention.options={},{initial_std: 0.1},{initial_std: 0.2}"
+    alphabets = f"task.alphabet=abc,{'abcdefghijklmnopqrstuvwxyz' * 1}ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789,äöü,'a-b'"
+    asked = (options, alphabets, "model.attention.score=general", "seed=1-2")
+    names = [trial.name for trial in plan(base, vary=asked).trials]
+    assert len(set(names)) == 24
+    for name in names:
+        check_name(name)
+    assert names == [trial.name for trial in plan(base, vary=asked).trials]
+
+
+def test_more_seeds_leave_the_others_their_names(base):
+    few = [trial.name for trial in plan(base, vary=("model.hidden=8,9", "seed=1-2")).trials]
+    many = [trial.name for trial in plan(base, vary=("model.hidden=8,9,10", "seed=1-5")).trials]
+    assert set(few) < set(many)
+
+
+def test_several_base_configs_are_an_axis(base, tmp_path):
+    (tmp_path / "deep").mkdir()
+    other, same_name = tmp_path / "other.yaml", tmp_path / "deep" / "base.yaml"
+    other.write_text("seed: 5\n")
+    same_name.write_text("seed: 6\n")
+    found = plan(base, other)
+    assert [(trial.group, trial.seed) for trial in found.trials] == [("base", 1), ("other", 5)]
+    assert list(plan(base, same_name).groups) == [f"{tmp_path.name}-base", "deep-base"]
+    assert "two base configs of one name" in refusal(name_bases, [base, base])
+
+
+def test_what_is_measured_comes_from_the_config_unless_it_is_given(base):
+    (trial,) = plan(base).trials
+    assert (trial.lengths, trial.samples, trial.checkpoint) == ((1, 2, 3), 1000, "best")
+    (trial,) = plan(base, lengths=(4, 9), samples=7, checkpoint="last").trials
+    assert (trial.lengths, trial.samples, trial.checkpoint) == ((4, 9), 7, "last")
+
+
+# ---- the baseline ----
+
+GRID = ("model.attention.score=additive,dot", "model.hidden=8,16", "seed=1-2")
+
+
+def test_the_baseline_differs_in_its_values_only(base):
+    found = plan(base, vary=GRID, baseline={"model.attention.score": "dot"})
+    assert found.baseline_of("additive, hidden=8") == "dot, hidden=8"
+    assert found.baseline_of("additive, hidden=16") == "dot, hidden=16"
+    assert found.baseline_of("dot, hidden=16") == "dot, hidden=16"
+
+
+def test_a_baseline_named_in_full_is_everybody_s(base):
+    found = plan(base, vary=GRID, baseline={"model.attention.score": "concat", "model.hidden": 16})
+    assert {found.baseline_of(group) for group in found.groups} == {"additive, hidden=16"}
+
+
+def test_without_a_baseline_it_is_the_first_group(base):
+    found = plan(base, vary=GRID)
+    assert {found.baseline_of(group) for group in found.groups} == {"additive, hidden=8"}
+
+
+@pytest.mark.parametrize(
+    ("baseline", "expected"),
+    [
+        ({"model.attention.score": "dott"}, "no trial has 'dott'; did you mean 'dot'? there are: additive, dot"),
+        ({"model.hidden": 9}, "no trial has 9; there are: 8, 16"),
+        ({"hidden": 8}, "is not varied; did you mean 'model.hidden'? allowed: model.attention.score, model.hidden"),
+        ({"seed": 1}, "is not varied"),
+    ],
+)
+def test_a_baseline_that_is_not_there_is_refused(base, baseline, expected):
+    assert expected in refusal(plan, base, vary=GRID, baseline=baseline)
+
+
+# ---- refusals ----
+
+
+def test_a_typo_is_told_with_its_place_and_its_count(base):
+    text = refusal(plan, base, vary=("model.attention.score=dot,scalde", "model.hiden=1,2", "seed=1-3"))
+    assert "model.attention.score (--vary 'model.attention.score=dot,scalde'): unknown score 'scalde'" in text
+    assert "did you mean 'scaled'?" in text
+    assert "(6 of 12 trials)" in text
+    assert "model.hiden (--vary 'model.hiden=1,2'): unknown key; did you mean 'hidden'?" in text
+    assert "command: 2 problems" in text
+    assert "Nothing was run: 12 trials (2 model.attention.score x 2 model.hiden x 3 seed)" in text
+
+
+def test_an_impossible_combination_is_told_with_its_count(base):
+    text = refusal(
+        plan,
+        base,
+        vary=("model.attention.score=dot,general", "model.bidirectional=false,true", "seed=1-5"),
+        fixed=("model.initial_state=bridge",),
+    )
+    assert "'dot' needs queries and keys of equal width" in text
+    assert "(5 of 20 trials)" in text
+    assert "command: 1 problem\n" in text
+
+
+def test_too_many_trials_are_refused_with_the_count_and_before_any_is_looked_at(base):
+    text = refusal(plan, base, vary=("model.hidden=1-100", "seed=1-1000"))
+    assert "100,000 trials (100 model.hidden x 1,000 seed), and at most 1,000 are allowed" in text
+    assert "--max-trials" in text
+    assert len(plan(base, vary=("seed=1-4",), most=4).trials) == 4
+    assert "5 trials" in refusal(plan, base, vary=("seed=1-5",), most=4)
+
+
+@pytest.mark.parametrize("vary", [("model.attention.score=additive,concat",), ("seed=1,1-2",)])
+def test_trials_that_would_be_the_same_are_refused(base, vary):
+    assert "repeat another's config" in refusal(plan, base, vary=vary)
+
+
+def test_runs_of_another_config_are_in_the_way_and_left_alone(base, tmp_path):
+    root = tmp_path / "runs"
+    trials = plan(base, vary=("seed=1-6",)).trials
+    for trial in trials[:5]:
+        create_run(root, trial.name, load_config(base, ["training.steps=9"]), {}, exact=True)
+    (root / trials[5].name).mkdir()
+    (root / trials[5].name / "notes.txt").write_text("mine")
+    text = refusal(plan, base, root=root, vary=("seed=1-6",))
+    assert f"{root / trials[0].name} has another config" in text
+    assert "and 3 more" in text
+    assert "has another config" not in refusal(plan, base, root=root, vary=("seed=6",))
+    assert "it is no run" in refusal(plan, base, root=root, vary=("seed=6",))
+    create_run(root, "e-seed_7", load_config(base, ["seed=7"]), {}, exact=True)
+    assert plan(base, root=root, vary=("seed=7",)).trials[0].name == "e-seed_7"
+
+
+# ---- experiment files ----
+
+FILE = """\
+description: two scores
+configs: base.yaml
+set: {training.steps: 5}
+vary:
+  model.attention.score: [dot, scaled]
+  seed: 1-3
+baseline: {model.attention.score: scaled}
+metric: teacher_forced
+lengths: 3-5
+samples: 10
+checkpoint: last
+published:
+  - where: {model.attention.score: dot}
+    values: {3: 0.5, 5: 1.0}
+    loss: 0.25
+"""
+
+
+def written(base, text=FILE):
+    path = base.parent / "mine.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_says_it_all(base, monkeypatch):
+    found = read_experiment(written(base))
+    assert (found.name, found.metric, found.lengths, found.samples, found.checkpoint) == (
+        "mine",
+        "teacher_forced",
+        (3, 4, 5),
+        10,
+        "last",
+    )
+    assert found.published[0].values == {3: 0.5, 5: 1.0}
+    monkeypatch.chdir("/")  # paths are from the file's folder
+    trials = make_plan(found, Path("none")).trials
+    assert [(trial.group, trial.seed) for trial in trials] == [(s, n) for s in ("dot", "scaled") for n in (1, 2, 3)]
+    assert {trial.config.training.steps for trial in trials} == {5}
+
+
+def test_an_axis_of_the_command_line_takes_the_place_of_the_file_s(base):
+    found = read_experiment(written(base)).varied([parse_vary("seed=7"), parse_vary("model.hidden=4,5")])
+    trials = make_plan(found, Path("none")).trials
+    assert [(trial.group, trial.seed) for trial in trials] == [
+        (f"{score}, hidden={hidden}", 7) for score in ("dot", "scaled") for hidden in (4, 5)
+    ]
+
+
+def test_every_mistake_of_a_file_is_told_with_its_line(base):
+    text = refusal(
+        read_experiment,
+        written(
+            base, "confgs: base.yaml\nmetric: exact\nlengths: [0]\nsamples: many\npublished:\n  - valeus: {3: 1}\n"
+        ),
+    )
+    for line in (
+        "confgs (",
+        "mine.yaml:1): unknown key; did you mean 'configs'?",
+        "metric (",
+        "mine.yaml:2): unknown metric 'exact'; did you mean 'exact_match'?",
+        "mine.yaml:3): '0' is out of range",
+        "mine.yaml:4): expected a whole number, found 'many'",
+        "published.0.valeus (",
+        "mine.yaml:6): unknown key; did you mean 'values'?",
+    ):
+        assert line in text
+
+
+def test_every_mistake_in_what_a_file_varies_is_told_with_its_line(base):
+    vary = "configs: base.yaml\nvary:\n  seed: 3-1\n  model: {hidden: [1]}\n  model.hidden: []\n"
+    text = refusal(read_experiment, written(base, vary))
+    assert "vary.seed (" in text and "mine.yaml:3): '3-1' counts down; write 1-3" in text
+    assert "mine.yaml:4): expected a list of values" in text
+    assert "mine.yaml:5): no value given" in text
+    found = read_experiment(written(base, "configs: base.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1]\n"))
+    text = refusal(make_plan, found, Path("none"))
+    assert "seeed (" in text and "mine.yaml:2): unknown key" in text
+    assert "mine.yaml:4): must be at least 1, found -1 (1 of 2 trials)" in text
+
+
+def test_published_figures_may_speak_of_what_is_not_compared_but_not_of_no_key(base):
+    found = read_experiment(written(base)).varied([parse_vary("model.attention.score=scaled")])
+    make_plan(found, Path("none"))
+    found = read_experiment(written(base, FILE.replace("where: {model.attention.score", "where: {model.score")))
+    assert "published.0.where.model.score: no config has this key" in refusal(make_plan, found, Path("none"))
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
+def test_shipped_experiments_are_sound(path):
+    found = make_plan(read_experiment(path), Path("none"))
+    assert found.experiment.description
+    assert all(len(trials) >= 3 for trials in found.groups.values())  # one seed says nothing
+
+
+def test_the_chapter_s_experiment_differs_in_the_mask_alone():
+    (path,) = [path for path in EXPERIMENTS if path.stem == "chapter"]
+    found = make_plan(read_experiment(path), Path("none"))
+    assert len(found.trials) == 80
+    shipped = path.parent.parent / "chapter"
+    for label, trials in found.groups.items():
+        score, mask = label.split(", mask_padding=")
+        name = f"{score}-masked" if mask == "true" else score
+        expected = load_config(shipped / f"{name}.yaml")
+        assert trials[0].config == expected
+        assert [trial.config for trial in trials] == [
+            expected.model_copy(update={"seed": seed}) for seed in range(1, 11)
+        ]

@@ -1,0 +1,271 @@
+"""What tables say, against numbers worked out by hand from runs made up for the purpose."""
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from seq2attn.cli import comparison_table
+from seq2attn.comparison.experiment import Experiment, Published
+from seq2attn.comparison.grid import parse_vary
+from seq2attn.comparison.plan import make_plan
+from seq2attn.comparison.results import csv_rows, gather, to_json
+from seq2attn.files import write_json
+from seq2attn.runs import create_run
+
+EXACT = {  # group -> length -> values of seeds 1, 2, 3
+    "dot": {3: (0.5, 0.6, 0.7), 9: (0.1, 0.1, 0.1)},
+    "scaled": {3: (0.8, 0.7, 0.9), 9: (0.1, 0.2, 0.3)},
+    "none": {3: (1.0, 1.0, 0.7), 9: (0.0, 0.0, 0.0)},
+}
+LOSSES = {"dot": (0.1, 0.2, 0.3), "scaled": (0.4, 0.4, 0.4), "none": (1.0, 2.0, 3.0)}
+PUBLISHED = (Published(where={"model.attention.score": "dot"}, values={"3": 0.55}, loss=0.15),)
+
+
+def estimate(value):
+    return {"value": value, "low": 0.0, "high": 1.0}
+
+
+def record(group, length, exact):
+    attends = group != "none"
+    return {
+        "length": length,
+        "samples": 100,
+        "trained": length <= 8,
+        "exact_match": estimate(exact),
+        "character_accuracy": estimate(1.0),
+        "teacher_forced": estimate(exact / 2),
+        "alignment": estimate(0.75) if attends else None,
+        "entropy": 2 * exact if attends else None,
+    }
+
+
+def finish(root, trial):
+    """The files of a trial that was run."""
+    run = create_run(root, trial.name, trial.config, {}, exact=True)
+    write_json(run.status_file, {"state": "finished", "step": 20})
+    place = trial.seed - 1
+    lengths = {str(length): record(trial.group, length, EXACT[trial.group][length][place]) for length in trial.lengths}
+    settings = {"checkpoint": trial.checkpoint, "samples": trial.samples, "seed": 0, "step": 20}
+    run.save_evaluation("best", {**settings, "parameters": {"attention": 0, "total": 1234}, "lengths": lengths})
+    lines = [
+        {"step": 10, "loss": 9.0, "tokens_per_second": 100.0 * trial.seed},
+        {"step": 10, "evaluation": [], "summary": {"exact_match_worst": 0.0, "attention_entropy": 2.0 + trial.seed}},
+        {"step": 20, "loss": LOSSES[trial.group][place], "tokens_per_second": 300.0 * trial.seed},
+    ]
+    run.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return run
+
+
+@pytest.fixture
+def planned(tmp_path):
+    """The plan of that experiment, and its runs directory with every trial done."""
+    (tmp_path / "base.yaml").write_text(
+        "model: {hidden: 8, initial_state: last}\ntask: {min_length: 3, max_length: 8}\n"
+    )
+
+    def make(**settings):
+        experiment = Experiment(
+            "e",
+            "test",
+            {"base": tmp_path / "base.yaml"},
+            axes=tuple(map(parse_vary, ("model.attention.score=dot,scaled,none", "seed=1-3"))),
+            lengths=(3, 9),
+            published=PUBLISHED,
+            **settings,
+        )
+        return make_plan(experiment, tmp_path / "runs")
+
+    for trial in make().trials:
+        finish(tmp_path / "runs", trial)
+    return make, tmp_path / "runs"
+
+
+@pytest.fixture
+def comparison(planned):
+    make, root = planned
+    return gather(make(), root)
+
+
+def group(comparison, label):
+    (found,) = [group for group in comparison.groups if group.label == label]
+    return found
+
+
+def row(comparison, label, length):
+    (found,) = [row for row in group(comparison, label).lengths if row.length == length]
+    return found
+
+
+def test_mean_deviation_and_interval_over_seeds(comparison):
+    found = row(comparison, "dot", 3).spread
+    assert (found.count, found.least, found.most) == (3, 0.5, 0.7)
+    assert found.mean == pytest.approx(0.6)
+    assert found.deviation == pytest.approx(0.1)
+    half = 4.302653 * 0.1 / math.sqrt(3)  # t of 2 degrees of freedom: .2484
+    assert (found.low, found.high) == pytest.approx((0.6 - half, 0.6 + half), abs=1e-6)
+
+
+def test_the_interval_of_a_share_stays_between_0_and_1(comparison):
+    found = row(comparison, "none", 3).spread  # 0.9 +- 0.43
+    assert found.low == pytest.approx(0.9 - 4.302653 * math.sqrt(0.03) / math.sqrt(3), abs=1e-6)
+    assert found.high == 1.0
+    assert row(comparison, "scaled", 9).spread.low == 0.0
+
+
+def test_the_worst_and_the_best_seed(comparison):
+    assert (row(comparison, "scaled", 3).worst_seed, row(comparison, "scaled", 3).best_seed) == (2, 3)
+    assert (row(comparison, "none", 3).worst_seed, row(comparison, "none", 3).best_seed) == (3, 1)
+    assert (row(comparison, "dot", 9).worst_seed, row(comparison, "dot", 9).best_seed) == (1, 1)
+
+
+def test_differences_are_taken_seed_by_seed(comparison):
+    assert row(comparison, "dot", 3).difference is None  # the baseline
+    found = row(comparison, "scaled", 3).difference  # .3, .1, .2
+    assert found.mean == pytest.approx(0.2)
+    assert found.deviation == pytest.approx(0.1)
+    assert found.low == pytest.approx(0.2 - 4.302653 * 0.1 / math.sqrt(3), abs=1e-6)
+    assert group(comparison, "scaled").baseline == "dot"
+    assert group(comparison, "dot").baseline is None
+
+
+def test_another_baseline(planned):
+    make, root = planned
+    found = gather(make(baseline={"model.attention.score": "none"}), root)
+    assert row(found, "dot", 3).difference.mean == pytest.approx((0.5 + 0.6 + 0.7 - 1 - 1 - 0.7) / 3)
+    assert group(found, "none").baseline is None
+
+
+def test_a_trial_that_is_missing_is_left_out_of_both_sides(planned):
+    make, root = planned
+    for path in (root / "e-dot-seed_3" / "evaluations").iterdir():
+        path.unlink()
+    found = gather(make(), root)
+    assert (len(group(found, "dot").trials), group(found, "dot").planned) == (2, 3)
+    assert row(found, "dot", 3).spread.mean == pytest.approx(0.55)
+    assert row(found, "scaled", 3).spread.mean == pytest.approx(0.8)
+    assert row(found, "scaled", 3).difference.mean == pytest.approx((0.3 + 0.1) / 2)
+
+
+def test_a_baseline_without_any_trial_leaves_no_difference(planned):
+    make, root = planned
+    for number in (1, 2, 3):
+        (root / f"e-dot-seed_{number}" / "status.json").unlink()
+    found = gather(make(), root)
+    assert [group.label for group in found.groups] == ["scaled", "none"]
+    assert row(found, "scaled", 3).difference is None
+
+
+def test_other_metrics_and_what_a_model_does_not_have(planned):
+    make, root = planned
+    assert row(gather(make(metric="teacher_forced"), root), "dot", 3).spread.mean == pytest.approx(0.3)
+    found = gather(make(metric="entropy"), root)
+    assert row(found, "scaled", 3).spread.mean == pytest.approx(1.6)
+    assert row(found, "scaled", 3).spread.high > 1.6  # no share: not cut at 1
+    assert group(found, "none").lengths == ()
+
+
+def test_what_stands_beside_the_metric(comparison):
+    found = group(comparison, "dot")
+    assert (found.parameters, found.published_loss, found.score) == (1234, 0.15, "dot")
+    assert found.loss.mean == pytest.approx(0.2)
+    assert found.tokens_per_second == 400.0  # medians of the trials: 200, 400, 600
+    assert (row(comparison, "dot", 3).published, row(comparison, "dot", 9).published) == (0.55, None)
+    assert row(comparison, "scaled", 3).published is None
+    assert (row(comparison, "dot", 3).trained, row(comparison, "dot", 9).trained) == (True, False)
+    assert found.trials[1].losses == ((10, 9.0), (20, 0.2))
+    assert found.trials[1].entropies == ((10, 4.0),)
+
+
+def test_metrics_that_were_removed_cost_the_curves_alone(planned):
+    make, root = planned
+    (root / "e-dot-seed_1" / "metrics.jsonl").unlink()
+    (root / "e-dot-seed_2" / "metrics.jsonl").write_text('{"step": 10, "loss": 0.5}\n{"step')
+    found = group(gather(make(), root), "dot")
+    assert [trial.losses for trial in found.trials] == [(), ((10, 0.5),), ((10, 9.0), (20, 0.3))]
+    assert found.loss.mean == pytest.approx(0.4)
+
+
+# ---- for programs ----
+
+
+def test_json_holds_groups_and_trials(comparison):
+    told = json.loads(json.dumps(to_json(comparison)))
+    assert (told["experiment"], told["metric"], len(told["groups"]), len(told["trials"])) == ("e", "exact_match", 3, 9)
+    scaled = told["groups"][1]
+    assert (scaled["group"], scaled["baseline"], scaled["trials"], scaled["planned"]) == ("scaled", "dot", 3, 3)
+    assert scaled["values"] == {"model.attention.score": "scaled"}
+    assert scaled["lengths"]["3"]["mean"] == pytest.approx(0.8)
+    assert scaled["lengths"]["3"]["difference"]["mean"] == pytest.approx(0.2)
+    assert scaled["lengths"]["9"]["trained"] is False
+    assert told["trials"][0]["lengths"]["3"]["exact_match"]["value"] == 0.5
+
+
+def test_csv_has_a_row_for_each_trial_and_length(comparison):
+    file = io.StringIO()
+    csv.writer(file).writerows(csv_rows(comparison))
+    rows = list(csv.DictReader(io.StringIO(file.getvalue())))
+    assert len(rows) == 9 * 2
+    first, last = rows[0], rows[-1]
+    assert (first["run"], first["model.attention.score"], first["seed"], first["length"]) == (
+        "e-dot-seed_1",
+        "dot",
+        "1",
+        "3",
+    )
+    assert (first["exact_match"], first["trained"], first["parameters"], first["last_loss"]) == (
+        "0.5",
+        "true",
+        "1234",
+        "0.1",
+    )
+    assert (last["group"], last["length"], last["trained"], last["entropy"]) == ("none", "9", "false", "")
+
+
+def test_the_piped_table_has_a_row_for_each_group_and_length(comparison, capsys):
+    comparison_table.show(comparison)
+    header, *lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    rows = [dict(zip(header, line, strict=True)) for line in lines]
+    assert [(row["group"], row["length"]) for row in rows] == [
+        (label, length) for label in EXACT for length in ("3", "9")
+    ]
+    scaled = rows[2]
+    assert (scaled["seeds"], scaled["mean"], scaled["sd"]) == ("3", "0.800000", "0.100000")
+    assert (scaled["worst"], scaled["worst_seed"], scaled["best"], scaled["best_seed"]) == (
+        "0.700000",
+        "2",
+        "0.900000",
+        "3",
+    )
+    assert (scaled["baseline"], scaled["difference"], scaled["published"]) == ("dot", "0.200000", "")
+    assert (rows[0]["published"], rows[0]["published_loss"], rows[1]["trained"]) == ("0.550000", "0.150000", "no")
+    assert header[-1] == "tokens_per_second"  # a timing: apart from what two invocations share
+
+
+def test_the_table_for_people_fits_80_columns(comparison):
+    file = io.StringIO()
+    comparison_table._show_to_people(comparison, Console(file=file, width=80, soft_wrap=True))
+    lines = file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in file.getvalue()
+    text = " ".join(file.getvalue().split())
+    assert "3 0.800 ± 0.100 0.700 0.900 0.552-1.000 +0.200 [-0.048, +0.448]" in text
+    assert "9* 0.100 ± 0.000" in text
+    assert "3 0.600 ± 0.100 0.550 0.500 0.700" in text
+    assert "3 seeds, 1,234 parameters, loss 0.2000 (published 0.1500), 400 tokens/s" in text
+    assert "scaled against dot" in text
+
+
+def test_one_seed_gets_a_table_without_intervals(planned):
+    make, root = planned
+    experiment = make().experiment.varied([parse_vary("seed=2")])
+    found = gather(make_plan(experiment, Path(root)), root)
+    file = io.StringIO()
+    comparison_table._show_to_people(found, Console(file=file, width=100))
+    text = " ".join(file.getvalue().split())
+    assert "3 0.700 +0.100" in text
+    assert "interval" not in text.replace("intervals of 95 %", "")

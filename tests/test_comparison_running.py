@@ -1,0 +1,374 @@
+"""Trials on an Executor: whichever it is, resumed, failing alone, stopped, and never run twice."""
+
+import json
+import signal
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from seq2attn.comparison import trial as trial_module
+from seq2attn.comparison.experiment import Experiment
+from seq2attn.comparison.grid import parse_vary
+from seq2attn.comparison.plan import make_plan
+from seq2attn.comparison.running import DIED, run_jobs, steps_done
+from seq2attn.comparison.trial import STOP, Job, Outcome, find_record, run_trial
+from seq2attn.loading import load_predictor
+from seq2attn.lock import training_lock
+from seq2attn.runs import Run, create_run
+from seq2attn.training.signals import StopRequest
+from seq2attn.training.trainer import Trainer
+
+TINY = """\
+model: {hidden: 8, embedding: 4, initial_state: last, attention: {score: none}}
+task: {alphabet: ab, max_length: 2}
+training: {steps: 6, batch_size: 4, log_every: 1, evaluate_every: 6, validation_samples: 2}
+evaluation: {samples: 4}
+"""
+
+
+class Inline(Executor):
+    """Runs what is submitted at once, in this process: all of the Executor interface that is needed."""
+
+    def __init__(self):
+        self.shut = []
+
+    def submit(self, call, /, *arguments, **keywords):
+        future = Future()
+        future.set_result(call(*arguments, **keywords))
+        return future
+
+    def shutdown(self, wait=True, *, cancel_futures=False):
+        self.shut.append(cancel_futures)
+
+
+class Deadly(Inline):
+    """Its worker dies of the trials of one seed, and so do all futures that are not done."""
+
+    def __init__(self, seed, seen):
+        super().__init__()
+        self.seed, self.seen, self.pending, self.broken = seed, seen, [], False
+
+    def submit(self, call, /, *arguments, **keywords):
+        if self.broken:
+            raise BrokenExecutor
+        (job,) = arguments
+        self.seen.append(job.trial.seed)
+        future = Future()
+        self.pending.append((future, job))
+        if len(self.pending) == 2:  # two run side by side
+            self.run(call)
+        return future
+
+    def run(self, call):
+        self.broken = any(job.trial.seed == self.seed for _, job in self.pending)
+        for future, job in self.pending:
+            future.set_exception(BrokenExecutor()) if self.broken else future.set_result(call(job))
+        self.pending.clear()
+
+
+class Diary:
+    """A watcher that writes down what it is told."""
+
+    def __init__(self):
+        self.started_seeds, self.outcomes, self.steps = [], [], []
+
+    def started(self, job):
+        self.started_seeds.append(job.trial.seed)
+
+    def progress(self, job, step):
+        self.steps.append((job.trial.seed, step))
+
+    def ended(self, job, outcome):
+        self.outcomes.append((job.trial.seed, outcome.state))
+
+    def stopping(self, running):
+        self.outcomes.append(("stopping", running))
+
+
+@pytest.fixture(autouse=True)
+def in_a_fresh_worker(monkeypatch):
+    monkeypatch.setattr("seq2attn.comparison.running.POLL", 0.01)
+    STOP.signal = None
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as a worker does
+    yield
+    torch.set_num_threads(threads)
+    STOP.signal = None
+
+
+@pytest.fixture
+def jobs(tmp_path):
+    """`jobs("seed=1-2", ...)` -> the jobs of that grid on a tiny config."""
+    (tmp_path / "tiny.yaml").write_text(TINY)
+
+    def make(*vary, **settings):
+        experiment = Experiment("e", "test", {"tiny": tmp_path / "tiny.yaml"}, axes=tuple(map(parse_vary, vary)))
+        plan = make_plan(replace(experiment, **settings), tmp_path / "runs")
+        return [Job(trial, tmp_path / "runs", "cpu") for trial in plan.trials]
+
+    return make
+
+
+def run(jobs, executor=None, at_once=1):
+    executor = executor or Inline()
+    return run_jobs(jobs, lambda: executor, at_once, Diary())
+
+
+def metrics(run, key):
+    return [line[key] for line in map(json.loads, run.metrics_file.read_text().splitlines()) if key in line]
+
+
+# ---- one trial ----
+
+
+def test_a_trial_is_an_ordinary_run_with_its_evaluation(jobs):
+    (job,) = jobs("seed=3")
+    assert run_trial(job) == Outcome("done")
+    assert job.run.config() == job.trial.config
+    assert (job.run.status()["state"], job.run.status()["step"]) == ("finished", 6)
+    assert job.run.environment()["experiment"] == {"name": "e", "group": "tiny", "values": {}}
+    record = find_record(job.trial, job.root)
+    assert sorted(record["lengths"]) == ["1", "2"]
+    assert record["parameters"]["total"] == sum(
+        parameter.numel() for parameter in load_predictor(job.run).model.parameters()
+    )
+
+
+def test_the_evaluation_is_eval_s(jobs, cli, tmp_path):
+    (job,) = jobs("seed=3", samples=50)
+    run_trial(job)
+    told = json.loads(cli("eval", job.trial.name, "--samples", "50", "--device", "cpu", "--json").out)
+    assert told["lengths"] == find_record(job.trial, job.root)["lengths"]
+
+
+def test_a_trial_that_is_done_is_left_alone(jobs):
+    (job,) = jobs("seed=3")
+    run_trial(job)
+    before = {path: path.stat().st_mtime_ns for path in job.run.path.rglob("*")}
+    assert run_trial(job) == Outcome("done")
+    assert {path: path.stat().st_mtime_ns for path in job.run.path.rglob("*")} == before
+
+
+def test_other_questions_are_asked_without_training_again(jobs):
+    (job,) = jobs("seed=3")
+    run_trial(job)
+    trained = job.run.checkpoint("last").stat().st_mtime_ns
+    for settings in ({"samples": 9}, {"lengths": (1, 5)}, {"checkpoint": "last"}):
+        (other,) = jobs("seed=3", **settings)
+        assert find_record(other.trial, other.root) is None
+        assert run_trial(other) == Outcome("done")
+        assert find_record(other.trial, other.root) is not None
+    assert job.run.checkpoint("last").stat().st_mtime_ns == trained
+    (fewer,) = jobs("seed=3", lengths=(5,))
+    assert find_record(fewer.trial, fewer.root) is not None
+
+
+def test_an_evaluation_of_an_earlier_step_is_not_taken_for_the_trial_s(jobs):
+    (job,) = jobs("seed=3")
+    run_trial(job)
+    (path,) = job.run.evaluations.iterdir()
+    path.write_text(json.dumps({**json.loads(path.read_text()), "step": 2}))
+    (job.run.evaluations / "best-002.json").write_text("")  # its writer was killed
+    assert find_record(job.trial, job.root) is None
+    assert run_trial(job) == Outcome("done")
+    assert find_record(job.trial, job.root)["step"] == 6
+
+
+def test_a_trial_that_another_process_trains_fails_and_is_left_alone(jobs):
+    (job,) = jobs("seed=3")
+    create_run(job.root, job.trial.name, job.trial.config, {}, exact=True)
+    with training_lock(job.run):
+        outcome = run_trial(job)
+    assert outcome.state == "failed"
+    assert "is being trained by another process" in outcome.reason
+    assert run_trial(job) == Outcome("done")
+
+
+def test_a_run_of_another_config_that_appears_meanwhile_is_not_touched(jobs):
+    (job,) = jobs("seed=3")
+    other = job.trial.config.model_copy(update={"seed": 4})
+    create_run(job.root, job.trial.name, other, {}, exact=True)
+    outcome = run_trial(job)
+    assert outcome.state == "failed"
+    assert "has another config" in outcome.reason
+    assert not job.run.has_checkpoint
+
+
+def test_what_goes_wrong_is_the_outcome(jobs, monkeypatch):
+    diverging, broken = jobs("training.learning_rate=1e38,0.01")
+    outcome = run_trial(diverging)
+    assert outcome.state == "failed"
+    assert "training diverged at step" in outcome.reason
+
+    def fail(self, asked):
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr(Trainer, "train", fail)
+    outcome = run_trial(broken)
+    assert outcome.state == "failed"
+    assert outcome.reason.startswith("RuntimeError: a mistake of ours (traceback: ")
+    assert "in fail" in (broken.run.path / "failure.txt").read_text()
+
+
+def test_asked_to_stop_a_trial_saves_and_goes_on_later_where_it_was(jobs, monkeypatch):
+    (whole,), (stopped,) = jobs("seed=3"), jobs("seed=3", name="f")
+    run_trial(whole)
+
+    class Impatient(trial_module._Silence):
+        def step(self, report):
+            if report.step == 3:
+                STOP.signal = signal.SIGTERM
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trial_module, "_Silence", Impatient)
+        assert run_trial(stopped) == Outcome("stopped")
+    assert (stopped.run.status()["state"], stopped.run.status()["step"]) == ("interrupted", 3)
+    assert run_trial(stopped) == Outcome("stopped")  # still asked to
+    STOP.signal = None
+    assert run_trial(stopped) == Outcome("done")
+    assert metrics(stopped.run, "loss") == metrics(whole.run, "loss")
+    assert stopped.run.checkpoint("last").read_bytes()[-1000:] == whole.run.checkpoint("last").read_bytes()[-1000:]
+
+
+def test_asked_to_stop_before_it_began_a_trial_leaves_nothing(jobs):
+    (job,) = jobs("seed=3")
+    STOP.signal = signal.SIGTERM
+    assert run_trial(job) == Outcome("stopped")
+    assert not job.root.exists()
+
+
+def test_asked_to_stop_while_it_is_measured_a_trial_is_measured_later(jobs, monkeypatch):
+    (job,) = jobs("seed=3")
+
+    def load(*arguments):
+        STOP.signal = signal.SIGTERM
+        return load_predictor(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("seq2attn.loading.load_predictor", load)
+        assert run_trial(job) == Outcome("stopped")
+    assert job.run.status()["state"] == "finished"
+    assert find_record(job.trial, job.root) is None
+    STOP.signal = None
+    assert run_trial(job) == Outcome("done")
+
+
+# ---- many ----
+
+
+@pytest.mark.parametrize("executor", [Inline, lambda: ThreadPoolExecutor(1)], ids=["inline", "a thread"])
+def test_any_standard_executor_will_do(jobs, executor):
+    asked = jobs("seed=1-3")
+    diary = Diary()
+    outcomes = run_jobs(asked, executor, 2, diary)
+    assert outcomes == {job.trial.name: Outcome("done") for job in asked}
+    assert diary.started_seeds == [1, 2, 3]
+    assert sorted(diary.outcomes) == [(1, "done"), (2, "done"), (3, "done")]
+    assert all(find_record(job.trial, job.root) for job in asked)
+
+
+def test_no_more_than_so_many_run_at_once(jobs):
+    class Slow(Inline):
+        running = most = 0
+
+        def submit(self, call, /, *arguments, **keywords):
+            self.running += 1
+            self.most = max(self.most, self.running)
+            future = Future()
+
+            waiting.append((future, arguments, call))
+            return future
+
+    waiting = []
+    executor = Slow()
+
+    class Finisher(Diary):
+        def progress(self, job, step):  # called while others run: finish the oldest
+            future, arguments, call = waiting.pop(0)
+            executor.running -= 1
+            future.set_result(call(*arguments))
+
+    assert len(run_jobs(jobs("seed=1-5"), lambda: executor, 2, Finisher())) == 5
+    assert executor.most == 2
+
+
+def test_a_trial_that_fails_does_not_stop_the_others(jobs):
+    asked = jobs("training.learning_rate=0.01,1e38", "seed=1-2")
+    outcomes = run(asked)
+    assert [outcomes[job.trial.name].state for job in asked] == ["done", "done", "failed", "failed"]
+
+
+def test_a_trial_that_kills_its_process_fails_alone(jobs):
+    asked, seen, made = jobs("seed=1-4"), [], []
+
+    def make():
+        made.append(Deadly(3, seen))
+        return made[-1]
+
+    class Closer(Diary):
+        def progress(self, job, step):  # nobody runs beside it: finish it
+            if made[-1].pending:
+                made[-1].run(run_trial)
+
+    diary = Closer()
+    outcomes = run_jobs(asked, make, 2, diary)
+    states = {job.trial.seed: outcomes[job.trial.name].state for job in asked}
+    assert states == {1: "done", 2: "done", 3: "failed", 4: "done"}
+    assert outcomes[asked[2].trial.name].reason == DIED
+    assert seen == [1, 2, 3, 4, 3, 4]  # those that ran when it died, one by one
+    assert len(made) == 3
+
+
+def test_asked_to_stop_nothing_more_is_submitted(jobs):
+    request = StopRequest()
+    executor = Inline()
+
+    class Stopper(Diary):
+        def ended(self, job, outcome):
+            super().ended(job, outcome)
+            request.signal = signal.SIGINT
+
+    asked = jobs("seed=1-5")
+    outcomes = run_jobs(asked, lambda: executor, 1, Stopper(), request)
+    assert list(outcomes) == [asked[0].trial.name]
+    assert executor.shut == [True]  # asks what runs to stop
+    assert run(asked[1:2], executor) == {asked[1].trial.name: Outcome("done")}
+    assert executor.shut == [True, False]
+
+
+def test_asked_to_stop_what_runs_is_waited_for(jobs):
+    class Patient(Inline):
+        def submit(self, call, /, *arguments, **keywords):
+            self.future = Future()
+            request.signal = signal.SIGTERM
+            return self.future
+
+        def shutdown(self, wait=True, *, cancel_futures=False):
+            assert wait and cancel_futures
+            self.future.set_result(Outcome("stopped"))  # it has saved
+
+    request, executor, diary = StopRequest(), Patient(), Diary()
+    asked = jobs("seed=1-2")
+    assert run_jobs(asked, lambda: executor, 1, diary, request) == {asked[0].trial.name: Outcome("stopped")}
+    assert diary.outcomes == [("stopping", 1), (1, "stopped")]
+
+
+@pytest.mark.parametrize(
+    ("text", "step"),
+    [
+        ("", 0),
+        ('{"step": 10, "loss": 1.0}\n', 10),
+        ('{"step": 10}\n{"step": 20, "evaluation": []}\n', 20),
+        ('{"step": 10}\n{"step": 2', 10),
+        ("x" * 100_000 + '"}\n{"step": 30}\n', 30),
+        ("garbage\n[1]\n", 0),
+    ],
+)
+def test_how_far_a_run_is_stands_in_its_metrics(tmp_path, text, step):
+    run = Run(Path(tmp_path))
+    assert steps_done(run) == 0
+    run.metrics_file.write_text(text)
+    assert steps_done(run) == step

@@ -1,0 +1,146 @@
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import seq2attn
+from seq2attn.maps import AttentionMap
+from seq2attn.records import newest_evaluation, read_attention, read_metrics
+from seq2attn.runs import Run
+
+PACKAGE = Path(seq2attn.__file__).parent.parent
+
+
+@pytest.fixture
+def tiny(runs_copy):
+    return Run(runs_copy / "tiny")
+
+
+def test_a_map_comes_back_from_its_file():
+    one = AttentionMap(
+        "a b", "b", ("a", " ", "b", "<eos>"), ("b", "<eos>"), ((0.25, 0.0, 0.5, 0.25), (1.0, 0.0, 0.0, 0.0)), (2, 1)
+    )
+    assert AttentionMap.from_json(json.loads(json.dumps(one.to_json()))) == one
+
+
+def test_what_training_wrote_is_read(tiny):
+    metrics = read_metrics(tiny)
+    assert [line["step"] for line in metrics.steps] == [2]
+    ((step, results),) = metrics.evaluations
+    assert step == 2
+    assert [(result.length, result.samples, result.trained) for result in results] == [(n, 2, True) for n in (1, 2, 3)]
+    ((step, maps),) = read_attention(tiny)
+    assert step == 2
+    assert [len(one.source) for one in maps] == [2, 3]
+    assert newest_evaluation(tiny) is None
+
+
+def test_the_newest_evaluation_is_the_last_eval(cli, tiny):
+    assert cli("eval", "--lengths", "3").code == 0
+    assert cli("eval", "--lengths", "2").code == 0
+    name, results = newest_evaluation(tiny)
+    assert name == "best-002.json"
+    assert [result.length for result in results] == [2]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "plot loss --plot {}.png",
+        "plot loss tiny --plot {}.svg",
+        "plot accuracy --plot {}.pdf",
+        "plot accuracy tiny --by-length --plot {}.png",
+        "plot attention --plot {}.svg",
+        "plot attention tiny --ideal --columns 1 --plot {}.png",
+        "plot attention tiny --plot {}.gif",
+    ],
+)
+def test_figures_are_written(cli, tiny, tmp_path, command):
+    done = cli(*command.format("figure").split())
+    assert (done.code, done.out) == (0, "")
+    file = tmp_path / command.split()[-1].format("figure")
+    assert f"figure: {file.name}" in done.err
+    assert file.stat().st_size > 1000
+
+
+def test_one_string_can_be_chosen(cli, tiny, tmp_path):
+    ((_, maps),) = read_attention(tiny)
+    assert cli("plot", "attention", "--string", maps[0].source, "--plot", "one.gif").code == 0
+    assert cli("plot", "attention", "--plot", "both.gif").code == 0
+    sizes = [Image.open(io.BytesIO((tmp_path / f"{name}.gif").read_bytes())).size for name in ("one", "both")]
+    assert sizes[0][0] < sizes[1][0]
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("plot attention --string abc --plot x.gif", "did not watch 'abc'; "),
+        ("plot loss --plot x.gif", "a figure's file name ends with one of .png, .svg, .pdf"),
+        ("plot attention --plot nowhere/x.gif", "there is no directory nowhere"),
+        ("plot accuracy tiny tiny2 --by-length --plot x.png", "no run 'tiny2'"),
+        ("plot loss", "Missing option '--plot'"),
+    ],
+)
+def test_mistakes_are_told(cli, tiny, command, message):
+    done = cli(*command.split())
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_a_run_without_attention_says_why(cli, tiny):
+    tiny.attention_file.unlink()
+    done = cli("plot", "attention", "--plot", "x.png")
+    assert done.code == 2
+    assert "kept no attention: it was not evaluated yet, or by an older version" in done.err
+    tiny.status_file.write_text('{"score": "none"}')
+    assert "it has no attention (score 'none')" in cli("plot", "attention", "--plot", "x.png").err
+
+
+@pytest.mark.parametrize("line", ['{"step": 3, "maps": [{"source": "a"}]}', '{"maps": []}', "[]", "{"])
+def test_a_damaged_line_is_told(cli, tiny, line):
+    with tiny.attention_file.open("a") as file:
+        file.write(f"{line}\n")
+    done = cli("plot", "attention", "--plot", "x.png")
+    assert done.code == 2
+    assert "attention.jsonl" in done.err
+    assert "not what a run writes" in done.err
+
+
+def test_a_line_that_is_being_written_is_left_out(tiny):
+    with tiny.attention_file.open("a") as file:
+        file.write('{"step": 3, "ma')
+    assert [step for step, _ in read_attention(tiny)] == [2]
+
+
+def test_predict_draws_no_attention_where_there_is_none(cli, tiny):
+    config = tiny.config_file.read_text().replace("score: scaled", "score: none")
+    tiny.config_file.write_text(config)
+    done = cli("predict", "a", "--plot", "x.png")
+    assert done.code == 2
+    assert "there is no attention to draw: run 'tiny' was trained with score 'none'" in done.err
+
+
+def test_outlines_need_a_figure(cli, tiny):
+    done = cli("predict", "a", "--ideal")
+    assert done.code == 2
+    assert "--ideal outlines cells of a figure" in done.err
+
+
+def test_drawing_again_imports_no_torch(tiny, tmp_path):
+    code = (
+        "import sys; sys.argv = ['seq2attn', 'plot', 'attention', '--plot', 'x.svg']\n"
+        "from seq2attn.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print('torch' in sys.modules)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "SEQ2ATTN_RUNS": "runs"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
+    assert (tmp_path / "x.svg").exists()

@@ -1,0 +1,285 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+from browser import opened_browser
+
+from seq2attn.config import check_config
+from seq2attn.maps import AttentionMap
+from seq2attn.records import read_metrics
+from seq2attn.reporting.collect import collect, curves, flat, thinned
+from seq2attn.reporting.page import embedded, render
+from seq2attn.runs import create_run
+
+NASTY = "</script><!--\"'&{{data}}"
+ALPHABET = "</script>&\"'"
+
+
+def estimate(value):
+    return {"value": value, "low": value / 2, "high": (1 + value) / 2}
+
+
+def length(number, exact, *, trained=True, attends=True):
+    return {
+        "length": number,
+        "samples": 10,
+        "trained": trained,
+        "exact_match": estimate(exact),
+        "character_accuracy": estimate(0.9),
+        "teacher_forced": estimate(0.95),
+        "alignment": estimate(0.75) if attends else None,
+        "entropy": 0.5 if attends else None,
+    }
+
+
+def one_map(source, output, weight):
+    other = 1 - weight
+    symbols = tuple(source)
+    rows = tuple(tuple(weight if i == j else other for j in range(len(source))) for i in range(len(output) + 1))
+    ideal = tuple(range(len(source)))[::-1]
+    return AttentionMap(source, output, symbols, (*output, "<eos>"), rows, ideal)
+
+
+def make_run(root, name, *overrides, alphabet="ab<>/one tw", attends=True):
+    """A run as training leaves it, without a model."""
+    config = check_config({"model": {"hidden": 4, "embedding": 2}, "task": {"alphabet": alphabet}}, overrides)
+    run = create_run(
+        root, name, config, {"created": "2030-01-01T12:00:00+00:00", "command": ["train", NASTY]}, exact=True
+    )
+    lines = [
+        {"step": step, "loss": 4 / step, "accuracy": step / 20, "tokens_per_second": 1000.0} for step in range(1, 21)
+    ]
+    lines[3]["loss"] = float("nan")
+    lines.append(
+        {"step": 20, "evaluation": [length(1, 1.0), length(2, 0.25), length(3, 0.0, trained=False)], "summary": {}}
+    )
+    if not attends:
+        lines[-1]["evaluation"] = [length(1, 1.0, attends=False)]
+    run.metrics_file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    if attends:
+        snapshots = []
+        for step in (10, 20):
+            maps = [one_map("ab", "ba", 0.5 + step / 100), one_map(f"</{name[0]}>", "x", 0.25)]
+            snapshots.append({"step": step, "maps": [one.to_json() for one in maps]})
+        run.attention_file.write_text("".join(f"{json.dumps(one)}\n" for one in snapshots))
+    run.status_file.write_text(json.dumps({"state": "finished", "step": 20, "exact_match_worst": 0.25}))
+    return run
+
+
+@pytest.fixture
+def two_runs(tmp_path):
+    root = tmp_path / "runs"
+    return [make_run(root, "one"), make_run(root, "two", "model.attention.score=dot", alphabet=ALPHABET)]
+
+
+# ---- what a report is made of ----
+
+
+def test_json_in_a_page_holds_no_markup_and_says_the_same():
+    text = embedded({NASTY: ["é\u2028", 1.5, None]})
+    assert not re.search(r"[<>&]|[^ -~]", text)
+    assert json.loads(text) == {NASTY: ["é\u2028", 1.5, None]}
+
+
+def test_a_value_that_json_lacks_is_our_own_mistake():
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        embedded(float("nan"))
+
+
+def test_the_page_is_one_file_that_names_no_other(two_runs):
+    page = render(collect(two_runs), NASTY)
+    assert not re.search(r"""(src|href)=["'](?!data:)""", page)
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
+    assert page.count("</script>") == 2
+    assert "{{" not in page.replace(NASTY, "").replace("{{data}}", "")
+    assert "<title>&lt;/script&gt;" in page
+
+
+def test_curves_are_means_over_trained_lengths_and_never_nan(two_runs):
+    found = curves(read_metrics(two_runs[0]))
+    assert found["loss"][:4] == [[1, 4.0], [2, 2.0], [3, pytest.approx(4 / 3, rel=1e-5)], [4, None]]
+    assert found["exact_match_mean"] == [[20, 0.625]]  # of 1 and 0.25; length 3 was not trained
+    assert found["exact_match_worst"] == [[20, 0.25]]
+    assert found["entropy"] == [[20, 0.5]]
+    assert "gradient_norm" not in found
+
+
+def test_long_curves_are_thinned_and_keep_both_ends():
+    points = [[step, 0.0] for step in range(1001)]
+    kept = thinned(points)
+    assert (kept[0], kept[-1]) == (points[0], points[-1])
+    assert 300 <= len(kept) <= 402
+    assert thinned(points[:5]) == points[:5]
+    assert thinned([]) == []
+
+
+def test_nested_settings_get_dotted_names():
+    assert flat({"a": {"b": 1, "c": {}}, "d": [1, 2], "e": None}) == {"a.b": 1, "a.c": "{}", "d": "1 2", "e": None}
+
+
+def test_a_run_without_attention_is_reported_too(tmp_path):
+    run = make_run(tmp_path, "plain", "model.attention.score=none", attends=False)
+    (record,) = collect([run])["runs"]
+    assert record["attention"] == []
+    assert record["lengths"]["rows"][0]["alignment"] is None
+    assert "entropy" not in record["curves"]
+
+
+def test_a_run_that_was_never_trained_is_reported(tmp_path):
+    run = create_run(tmp_path, "new", check_config({}), {}, exact=True)
+    (record,) = collect([run])["runs"]
+    assert (record["curves"], record["lengths"], record["attention"]) == ({}, None, [])
+    assert record["parameters"]["total"] > 0
+
+
+def test_the_last_eval_is_shown_before_training_s_own(two_runs):
+    run = two_runs[0]
+    record = {"lengths": {str(n): length(n, 1.0) for n in (10, 2)}}
+    run.evaluations.mkdir()
+    (run.evaluations / "best-001.json").write_text(json.dumps(record))
+    (run.evaluations / "best-002.json").touch()  # an `eval` that is still running
+    lengths = collect([run])["runs"][0]["lengths"]
+    assert lengths["source"] == "eval, best-001.json"
+    assert [row["length"] for row in lengths["rows"]] == [2, 10]
+
+
+# ---- the command ----
+
+
+def test_the_command_prints_the_page_s_path(cli, runs_copy):
+    done = cli("report", "tiny", "--to", "page.html")
+    assert (done.code, done.out) == (0, "page.html\n")
+    assert "<title>seq2attn: tiny</title>" in Path("page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--to", "page.txt"), "a report's file name ends with .html"),
+        (("--to", "missing/page.html"), "there is no directory missing"),
+        (("tine",), "did you mean 'tiny'?"),
+    ],
+)
+def test_mistakes_are_told(cli, runs_copy, arguments, message):
+    done = cli("report", *arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert not Path("report.html").exists()
+
+
+def test_a_damaged_record_is_told_with_its_line(cli, runs_copy):
+    file = runs_copy / "tiny" / "metrics.jsonl"
+    file.write_text("{}\nno json\n")
+    done = cli("report", "tiny")
+    assert done.code == 2
+    assert "metrics.jsonl" in done.err
+    assert "not what a run writes" in done.err
+
+
+def test_a_line_that_is_being_written_is_left_out(two_runs):
+    run = two_runs[0]
+    with run.metrics_file.open("a") as file:
+        file.write('{"step": 21, "lo')
+    assert read_metrics(run).steps[-1]["step"] == 20
+
+
+# ---- in a browser ----
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with opened_browser(tmp_path_factory.mktemp("browser")) as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser, two_runs, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(render(collect(two_runs), f"report {NASTY}"), encoding="utf-8")
+    browser.resize(1200, 900)
+    browser.open(path)
+    yield browser
+    assert browser.console() == []  # no error, nothing that was asked of a network
+
+
+def test_the_page_shows_every_part(page):
+    headings = page.run("return [...document.querySelectorAll('h2')].map(one => one.textContent)")
+    assert headings == [
+        "Summary",
+        "Training",
+        "Accuracy by string length",
+        "Attention",
+        "Config",
+        "Parameters",
+        "Environment",
+    ]
+    assert page.run("return document.title") == f"report {NASTY}"
+    assert page.run("return document.querySelectorAll('#curves svg path').length") == 2 * 7  # two runs, seven curves
+    assert page.run("return document.querySelectorAll('#attention .map').length") == 2
+    assert NASTY in page.run("return document.querySelector('#environment').textContent")
+
+
+def test_only_the_keys_that_differ_are_shown_first(page):
+    rows = "return [...document.querySelectorAll('#config tbody tr')].map(row => [...row.cells].map(one => one.textContent))"
+    assert page.run(rows) == [
+        ["task.alphabet", "ab<>/one tw", ALPHABET],
+        ["model.attention.score", "scaled", "dot"],
+    ]
+    page.run("document.querySelector('#config input').click()")
+    assert len(page.run(rows)) > 20
+
+
+def test_choosing_a_string_switches_the_maps(page):
+    title = "return [...document.querySelectorAll('#attention .map p')].map(one => one.textContent)"
+    assert page.run(title) == ["ab → ba", "ab → ba"]
+    page.run(
+        "const box = document.querySelector('#attention select'); box.value = 1; box.dispatchEvent(new Event('change'))"
+    )
+    assert page.run(title) == ["</o> → x", "did not watch this string"]
+
+
+def test_the_slider_goes_back_in_training(page):
+    fill = "return document.querySelector('#attention rect.cell').getAttribute('fill')"
+    last = page.run(fill)
+    page.run(
+        "const one = document.querySelector('input[type=range]'); one.value = 0; one.dispatchEvent(new Event('input'))"
+    )
+    assert page.run("return document.querySelector('#attention output').textContent") == "step 10"
+    assert page.run(fill) != last
+
+
+HOVER = """
+const target = document.querySelector('%s');
+const box = target.getBoundingClientRect();
+const at = {clientX: box.left + %s * box.width, clientY: box.top + %s * box.height, bubbles: true};
+target.dispatchEvent(new PointerEvent('pointermove', at));
+return document.getElementById('tip').hidden ? '' : document.getElementById('tip').innerText;
+"""
+
+
+def test_pointing_at_a_cell_shows_its_weight(page):
+    # 26 of margin and cells of 24: the middle of row 2, column 1, in a map of 2 columns and 3 rows
+    text = page.run(HOVER % ("#attention svg", (26 + 12) / 78, (26 + 36) / 102))
+    assert "writes a (2), looks at a (1)" in text
+    assert "0.300" in text  # 1 - (0.5 + 20 / 100)
+
+
+def test_pointing_at_a_curve_shows_its_value(page):
+    text = page.run(HOVER % ("#curves svg", 0.999, 0.5))
+    assert text.split() == ["step", "20", "one", "0.2", "two", "0.2"]
+
+
+def test_a_run_can_be_hidden_but_not_the_last(page):
+    count = "return document.querySelectorAll('#summary tbody tr').length"
+    for number, left in ((0, 1), (1, 1), (0, 2)):
+        page.run(f"document.querySelectorAll('nav button')[{number}].click()")
+        assert page.run(count) == left
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_nothing_is_wider_than_the_window(page, width):
+    page.resize(width, 844)
+    assert page.run("return document.documentElement.scrollWidth") <= width
+    chart = page.run("return document.querySelector('#curves svg').getBoundingClientRect().width")
+    assert 250 < chart < width

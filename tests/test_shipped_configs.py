@@ -1,0 +1,47 @@
+"""Every config that is shipped trains: a few steps of each."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from seq2attn.config import load_config
+from seq2attn.runs import create_run
+from seq2attn.training.trainer import Trainer
+
+ROOT = Path(__file__).parent.parent
+CONFIGS = sorted(path for path in (ROOT / "configs").rglob("*.yaml") if path.parent.name != "experiments")
+SHORT = [
+    "training.steps=2",
+    "training.warmup=0",
+    "training.batch_size=4",
+    "training.validation_samples=1",
+    "evaluation.lengths=[3]",
+]
+
+
+class Silent:
+    """A display that shows nothing."""
+
+    def step(self, report):
+        self.report = report
+
+    def evaluation(self, step, results):
+        pass
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_it_trains(path, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "seq2attn.training.recorder.Recorder.attention", lambda *_, **__: None
+    )  # drawing is tested elsewhere
+    config = load_config(path, SHORT)
+    display = Silent()
+    trainer = Trainer(create_run(tmp_path, "run", config, {}), config, torch.device("cpu"), display)
+    before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
+    assert trainer.train() is None
+    assert display.report.step == 2
+    after = list(trainer.model.parameters())
+    assert all(parameter.isfinite().all() for parameter in after)
+    unused = sum(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+    assert unused == 0

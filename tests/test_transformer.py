@@ -1,0 +1,164 @@
+"""The Transformer against PyTorch's own forward passes, and against its formulas."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from seq2attn.build import build_model, build_score, build_task, build_vocabulary
+from seq2attn.config import check_config
+from seq2attn.ledger import parameter_ledger
+from seq2attn.masks import valid_mask
+from seq2attn.model.attention import Attention
+from seq2attn.model.transformer import attend, project, sinusoids
+from seq2attn.prediction import Predictor, greedy_decode
+
+D, HEADS = 8, 2
+LENGTHS = torch.tensor([5, 3, 1])
+
+
+def make(dropout=0.0, layers=2):
+    sizes = {"layers": layers, "heads": HEADS, "feedforward": 12, "dropout": dropout}
+    model = {"architecture": "transformer", "hidden": D, "transformer": sizes}
+    return build_model(check_config({"task": {"alphabet": "abcd"}, "model": model})).double()
+
+
+def batch(padding=0):
+    random = torch.Generator().manual_seed(0)
+    source = torch.randint(3, 7, (3, 5), generator=random)
+    tokens = torch.randint(3, 7, (3, 4), generator=random)
+    return torch.cat([source, torch.full((3, padding), 4)], dim=1), tokens
+
+
+def close(found, expected, tolerance=1e-12):
+    torch.testing.assert_close(found, expected, rtol=0, atol=tolerance)
+
+
+def test_it_computes_what_pytorchs_decoder_computes():
+    model = make()
+    source, tokens = batch()
+    found = model(source, LENGTHS, tokens)
+    valid = valid_mask(LENGTHS, 5)
+    states = model.source_embedding(source) * math.sqrt(D) + sinusoids(0, 5, D)
+    for layer in model.encoder:
+        states = layer(states, src_key_padding_mask=~valid)
+    states = model.encoder_norm(states)
+    future = nn.Transformer.generate_square_subsequent_mask(4, dtype=torch.float64)
+    decoded = model.target_embedding(tokens) * math.sqrt(D) + sinusoids(0, 4, D)
+    for layer in model.decoder:
+        decoded = layer(decoded, states, tgt_mask=future, memory_key_padding_mask=~valid, tgt_is_causal=True)
+    close(found.logits, model.output(model.decoder_norm(decoded)))
+
+
+def test_attention_is_pytorchs_own():
+    torch.manual_seed(0)
+    attention = nn.MultiheadAttention(D, HEADS, batch_first=True).double()
+    query, states = torch.randn(2, 3, 4, D, dtype=torch.float64)
+    keys, values = project(attention, states)
+    valid = valid_mask(torch.tensor([4, 2, 1]), 4)
+    found, weights = attend(attention, query, (keys, values), valid[:, None, None])
+    expected, expected_weights = attention(
+        query, states, states, key_padding_mask=~valid, need_weights=True, average_attn_weights=False
+    )
+    close(found, expected)
+    close(weights, expected_weights)
+    mapped = F.linear(query, attention.in_proj_weight[:D], attention.in_proj_bias[:D])
+    queries = mapped.unflatten(2, (HEADS, D // HEADS)).transpose(1, 2)
+    by_torch = F.scaled_dot_product_attention(queries, keys, values, attn_mask=valid[:, None, None])
+    close(found, attention.out_proj(by_torch.transpose(1, 2).flatten(2)))
+
+
+@pytest.mark.parametrize("score", ["scaled", "key_value"])
+def test_scaled_attention_in_matrix_form_is_torchs_scaled_dot_product_attention(score):
+    torch.manual_seed(0)
+    attention = Attention(build_score(score, D, D, {})).double()
+    query, states = torch.randn(2, 3, 4, D, dtype=torch.float64)
+    valid = valid_mask(torch.tensor([4, 2, 1]), 4)
+    attended = attention(query, attention.prepare(states, valid))
+    q, k, v = query, states, states
+    if score == "key_value":
+        made = attention.score
+        q, k, v = made.query_map(query), made.key_map(states), made.value_map(states)
+    close(attended.context, F.scaled_dot_product_attention(q, k, v, attn_mask=valid.unsqueeze(1)))
+
+
+def test_sinusoids_by_formula():
+    table = sinusoids(3, 2, 5)
+    for row, position in enumerate((3, 4)):
+        for i in range(5):
+            angle = position / 10_000 ** ((i - i % 2) / 5)
+            assert float(table[row, i]) == pytest.approx(math.cos(angle) if i % 2 else math.sin(angle))
+
+
+def test_cached_decoding_is_teacher_forcing():
+    model = make().eval()
+    source, tokens = batch(padding=1)
+    forced = model(source, LENGTHS, tokens)
+    memory, state = model.encode(source, LENGTHS)
+    for position in range(4):
+        decoded, state = model.step(tokens[:, position], state, memory)
+        close(decoded.logits, forced.logits[:, position : position + 1])
+        close(decoded.weights, forced.weights[:, position : position + 1])
+        keys, values = state.layers[0]
+        assert keys.shape == values.shape == (3, HEADS, position + 1, D // HEADS)
+
+
+def test_no_position_sees_the_future():
+    model = make()
+    source, tokens = batch()
+    changed = tokens.clone()
+    changed[:, 2] = 3 + (changed[:, 2] - 2) % 4
+    one, other = model(source, LENGTHS, tokens), model(source, LENGTHS, changed)
+    close(one.logits[:, :2], other.logits[:, :2])
+    assert (one.logits[:, 2] != other.logits[:, 2]).any()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_string_is_answered_the_same_alone_padded_and_among_others(training):
+    model = make().train(training)
+    with torch.set_grad_enabled(training):
+        source, tokens = batch(padding=2)
+        together = model(source, LENGTHS, tokens)
+        for row, length in enumerate(LENGTHS.tolist()):
+            alone = model(source[row : row + 1, :length], LENGTHS[row : row + 1], tokens[row : row + 1])
+            close(together.logits[row], alone.logits[0], 1e-11)
+            close(together.weights[row, :, :length], alone.weights[0], 1e-11)
+            assert (together.weights[row, :, length:] == 0).all()
+            close(together.weights[row].sum(dim=1), torch.ones(4, dtype=torch.float64))
+
+
+def test_gradients_against_finite_differences():
+    model = make(layers=1)
+    source, tokens = batch()
+    parameters = [parameter for parameter in model.parameters() if parameter.numel() < 40]
+    assert len(parameters) > 8
+
+    def logits(*_):
+        return model(source[:2, :3], LENGTHS[1:], tokens[:2, :2]).logits
+
+    assert torch.autograd.gradcheck(logits, parameters)
+
+
+def test_every_parameter_is_in_one_part_of_the_ledger():
+    model = make()
+    ledger = parameter_ledger(model)
+    assert ledger["total"] == sum(parameter.numel() for parameter in model.parameters())
+    # of each attention: three maps in, one out, D x D with biases; one in the encoder's layers, two in the decoder's
+    assert ledger["attention"] == 2 * 3 * 4 * (D * D + D)
+    assert ledger["encoder embedding"] == ledger["decoder embedding"] == 7 * D
+
+
+def test_greedy_decoding_returns_weights_of_each_step():
+    config = check_config({"task": {"alphabet": "abcd"}, "model": {"architecture": "transformer", "hidden": D}})
+    model = build_model(config).eval()
+    source, _ = batch()
+    decoding = greedy_decode(model, source, LENGTHS, max_steps=6, keep_weights=True)
+    assert decoding.weights.shape == (*decoding.tokens.shape, 5)
+    predictor = Predictor(
+        model, build_task(config), build_vocabulary(config), source_eos=True, device=torch.device("cpu")
+    )
+    (prediction,) = predictor.predict(["abca"], keep_weights=True)
+    assert prediction.source_symbols == ("a", "b", "c", "a", "<eos>")
+    assert all(sum(row) == pytest.approx(1, abs=1e-5) for row in prediction.weights)

@@ -1,0 +1,200 @@
+"""Windows, history and the scalable softmax against their formulas, written out for single numbers."""
+
+import math
+
+import pytest
+import torch
+
+from seq2attn.build import build_score
+from seq2attn.masks import valid_mask
+from seq2attn.model.attention import Attention
+from seq2attn.model.history import Coverage, Location, LocationCoverage
+from seq2attn.model.window import LocalM, LocalP
+
+B, S, D = 2, 7, 4
+LENGTHS = torch.tensor([7, 4])
+
+
+def randn(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def make_attention(score="dot", **parts):
+    torch.manual_seed(0)
+    return Attention(build_score(score, D, D, {}), **parts).double()
+
+
+def attend(attention, query, past=None, first=0, lengths=LENGTHS):
+    states = randn(B, S, D, seed=1)
+    memory = attention.prepare(states, valid_mask(lengths, S))
+    return attention(query, memory, attention.begin(memory) if past is None else past, first), states
+
+
+def where(view, row, step):
+    return view.allowed[row, step].nonzero().flatten().tolist()
+
+
+# ---- local_m ----
+
+
+def test_a_monotonic_window_moves_one_position_a_step_and_is_cut_at_the_edges():
+    view = LocalM(D, radius=2)(randn(B, 3, D), LENGTHS, S, 0)
+    assert [where(view, 0, t) for t in range(3)] == [[0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3, 4]]
+    later = LocalM(D, radius=1)(randn(B, 2, D), LENGTHS, S, 6)
+    assert [where(later, 1, t) for t in range(2)] == [[5, 6], [6]]
+
+
+@pytest.mark.parametrize(("trailing", "centres"), [(0, {0: 6, 1: 3}), (1, {0: 5, 1: 2})])
+def test_a_reversed_window_counts_from_each_sources_own_last_character(trailing, centres):
+    view = LocalM(D, radius=1, reversed=True, trailing=trailing)(randn(B, 2, D), LENGTHS, S, 0)
+    for row, centre in centres.items():
+        for t in range(2):
+            assert where(view, row, t) == [j for j in range(S) if abs(j - (centre - t)) <= 1]
+
+
+def test_outside_the_window_and_on_padding_nothing_is_attended_to():
+    attended, states = attend(make_attention(window=LocalM(D, radius=1)), randn(B, 5, D))
+    weights = attended.weights
+    for row, length in enumerate(LENGTHS.tolist()):
+        for t in range(5):
+            inside = [j for j in range(length) if abs(j - t) <= 1]
+            exponentials = {j: math.exp(float(randn(B, 5, D)[row, t] @ states[row, j])) for j in inside}
+            for j in range(S):
+                expected = exponentials.get(j, 0.0) / sum(exponentials.values()) if inside else 0.0
+                assert float(weights[row, t, j]) == pytest.approx(expected, abs=1e-12)
+            assert [j for j in range(S) if weights[row, t, j] != 0] == inside
+
+
+def test_a_window_past_the_source_gives_a_context_of_zeros():
+    attended, _ = attend(make_attention(window=LocalM(D, radius=1)), randn(B, 1, D), first=20)
+    assert (attended.weights == 0).all() and (attended.context == 0).all()
+
+
+# ---- local_p ----
+
+
+def test_a_predictive_window_is_its_formula():
+    torch.manual_seed(1)
+    attention = make_attention(window=LocalP(D, radius=2))
+    query = randn(B, 3, D)
+    attended, states = attend(attention, query)
+    window = attention.window
+    for row, length in enumerate(LENGTHS.tolist()):
+        for t in range(3):
+            s = query[row, t]
+            share = 1 / (1 + math.exp(-(window.v.weight[0] @ torch.tanh(window.map.weight @ s)).item()))
+            centre = (length - 1) * share
+            inside = [j for j in range(length) if abs(j - centre) <= 2]
+            exponentials = {j: math.exp((s @ states[row, j]).item()) for j in inside}
+            for j in range(S):
+                expected = 0.0
+                if j in inside:  # sigma = R/2 = 1
+                    expected = exponentials[j] / sum(exponentials.values()) * math.exp(-((j - centre) ** 2) / 2)
+                assert attended.weights[row, t, j].item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_gradients_reach_the_learned_centre():
+    torch.manual_seed(1)
+    attention = make_attention(window=LocalP(D, radius=2))
+    attended, _ = attend(attention, randn(B, 3, D))
+    attended.context.square().sum().backward()
+    assert all((parameter.grad != 0).any() for parameter in attention.window.parameters())
+
+
+# ---- history ----
+
+
+@pytest.mark.parametrize("kind", [Location, LocationCoverage])
+def test_location_is_a_convolution_over_what_was_kept(kind):
+    torch.manual_seed(2)
+    history = kind(3, filters=2, kernel=5).double()
+    past = randn(B, kind.channels, S)
+    features = history(past)
+    assert features.shape == (B, 1, S, 3)
+    mapped = history.map.weight
+    for row in range(B):
+        for j in range(S):
+            f = torch.zeros(2, dtype=torch.float64)
+            for channel in range(kind.channels):
+                for i in range(5):
+                    if 0 <= j + i - 2 < S:
+                        f += history.convolution.weight[:, channel, i] * past[row, channel, j + i - 2]
+            torch.testing.assert_close(features[row, 0, j], mapped @ f)
+
+
+def test_what_each_history_keeps():
+    first, second = torch.tensor([[0.5, 0.25, 0.25]]), torch.tensor([[0.0, 1.0, 0.0]])
+    total = torch.tensor([[0.5, 1.25, 0.25]])
+    for kind, expected in ((Location, [second]), (Coverage, [total]), (LocationCoverage, [second, total])):
+        history = kind(1)
+        past = torch.zeros(1, kind.channels, 3)
+        past = history.update(history.update(past, first), second)
+        assert torch.equal(past, torch.stack(expected, dim=1))
+
+
+def test_coverage_is_one_number_a_key():
+    history = Coverage(2).double()
+    past = randn(1, 1, 3)
+    for j in range(3):
+        torch.testing.assert_close(history(past)[0, 0, j], history.map.weight[:, 0] * past[0, 0, j])
+
+
+@pytest.mark.parametrize("score", ["additive", "dot"])
+def test_features_enter_inside_the_tanh_or_as_a_term(score):
+    attention = make_attention(score, history=Coverage(D if score == "additive" else 1))
+    query, past = randn(B, 1, D), randn(B, 1, S, seed=5).abs()
+    attended, states = attend(attention, query, past)
+    made, w = attention.score, attention.history.map.weight[:, 0]
+    for row in range(B):
+        for j in range(S):
+            s, h, c = query[row, 0], states[row, j], past[row, 0, j]
+            if score == "additive":
+                hidden = torch.tanh(made.query_map.weight @ s + made.key_map.weight @ h + w * c)
+                expected = made.v.weight[0] @ hidden
+            else:
+                expected = s @ h + w[0] * c
+            torch.testing.assert_close(attended.scores[row, 0, j], expected)
+    torch.testing.assert_close(attended.past, past + attended.weights)
+
+
+def test_history_begins_with_nothing_looked_at_and_is_never_changed_in_place():
+    attention = make_attention(history=LocationCoverage(1))
+    memory = attention.prepare(randn(B, S, D), valid_mask(LENGTHS, S))
+    past = attention.begin(memory)
+    assert past.shape == (B, 2, S) and (past == 0).all()
+    attention(randn(B, 1, D), memory, past)
+    assert (past == 0).all()
+
+
+# ---- scalable softmax ----
+
+
+@pytest.mark.parametrize("mask_padding", [True, False])
+@pytest.mark.parametrize("window", [None, LocalM(D, radius=1)])
+def test_scores_are_multiplied_with_the_logarithm_of_how_many_keys_there_are(window, mask_padding):
+    attention = make_attention(window=window, scalable_softmax=True, mask_padding=mask_padding)
+    query = randn(B, 2, D)
+    attended, states = attend(attention, query)
+    for row, length in enumerate(LENGTHS.tolist()):
+        for t in range(2):
+            keys = [j for j in range(length if mask_padding else S) if window is None or abs(j - t) <= 1]
+            powers = {j: len(keys) ** float(query[row, t] @ states[row, j]) for j in keys}  # exp(e ln n) = n^e
+            for j in range(S):
+                expected = powers.get(j, 0.0) / sum(powers.values())
+                assert attended.weights[row, t, j].item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_attention_stays_as_sharp_on_longer_sources():
+    # one key scores e more than all others: its weight is n^e / (n^e + n - 1), which grows with n if e > 1
+    plain, scaled = make_attention(), make_attention(scalable_softmax=True)
+    weights = {}
+    for n in (8, 800):
+        states = torch.zeros(1, n, D, dtype=torch.float64)
+        states[0, 3, 0] = 2.0
+        query = torch.eye(D, dtype=torch.float64)[:1].unsqueeze(0)
+        for name, attention in (("plain", plain), ("scaled", scaled)):
+            memory = attention.prepare(states, torch.ones(1, n, dtype=torch.bool))
+            weights[name, n] = float(attention(query, memory).weights[0, 0, 3])
+    assert weights["plain", 800] == pytest.approx(math.exp(2) / (math.exp(2) + 799))
+    assert weights["scaled", 8] == pytest.approx(64 / 71)
+    assert weights["scaled", 800] == pytest.approx(640_000 / 640_799)
