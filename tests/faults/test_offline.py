@@ -74,15 +74,8 @@ def test_the_installed_wheel_finds_its_configs(wheel, work):
     place = work / "installed"
     done = run(work, sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place), str(wheel))
     assert done.returncode == 0, done.stderr
-    words = (
-        "train",
-        "--config",
-        "configs/scaled.yaml",
-        "--set",
-        "training.steps=1",
-        "--set",
-        "training.validation_samples=1",
-    )
+    settings = ("training.steps=1", "training.warmup=0", "training.validation_samples=1")
+    words = ("train", "--config", "configs/scaled.yaml", *(f"--set={setting}" for setting in settings))
     done = run(work, sys.executable, "-m", "seq2attn", *words, PYTHONPATH=str(place))
     assert (done.returncode, done.stdout) == (0, "runs/scaled-001\n"), done.stderr
     done = run(work, sys.executable, "-m", "seq2attn", "inspect", "configs/chapter/dot.yaml", PYTHONPATH=str(place))
