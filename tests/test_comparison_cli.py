@@ -231,6 +231,7 @@ def test_a_pool_s_workers_run_trials_and_report_their_death():
             pool.submit(os._exit, 1).result()
 
 
+PATIENCE = 300  # seconds
 LONG = TINY.replace("steps: 6", "steps: 300").replace("log_every: 1", "log_every: 5").replace("every: 6", "every: 20")
 
 
@@ -244,10 +245,14 @@ def test_killed_at_any_time_it_goes_on_where_it_was_and_runs_nothing_twice(cli, 
         """The command until the second trial has saved `step`, and then that signal -> exit code, stderr."""
         command = [sys.executable, "-m", "seq2attn", *arguments]
         environment = {**os.environ, "PYTHONPATH": str(Path(seq2attn.__file__).parent.parent)}
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        wait_for(lambda: process.poll() is not None or saved(second) >= step)
-        process.send_signal(number)
-        _, err = process.communicate(timeout=60)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        with subprocess.Popen(command, env=environment, **pipes) as process:
+            try:
+                wait_for(lambda: process.poll() is not None or saved(second) >= step)
+                process.send_signal(number)
+                _, err = process.communicate(timeout=PATIENCE)
+            finally:
+                process.kill()
         return process.returncode, err
 
     code, _ = start_and(signal.SIGKILL, 40)
@@ -301,8 +306,8 @@ def steps_up_to(step):
     return list(range(5, step + 1, 5))
 
 
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
+def wait_for(condition):
+    end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end, "waited too long"
         time.sleep(0.02)
