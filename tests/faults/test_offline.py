@@ -46,12 +46,11 @@ def test_everything_works_without_routes(work):
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """The wheel, built from a copy of the repository's files."""
-    pytest.importorskip("setuptools")
     source = tmp_path_factory.mktemp("source")
     for name in ("seq2attn", "configs", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, source / name)
-    words = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", "dist", "."]
+    words = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", "."]
     done = run(source, sys.executable, *words)
     assert done.returncode == 0, done.stderr
     (found,) = (source / "dist").glob("*.whl")

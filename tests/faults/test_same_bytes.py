@@ -55,9 +55,9 @@ def test_a_key_that_is_set_twice_is_refused(cli, work, command, first, second):
 
 @pytest.mark.slow
 def test_the_seed_decides_weights_data_and_dropout(server, work):
-    for key in ("training.word_dropout=0", "training.word_dropout=0.5"):
+    for kind, key in (("without", "training.word_dropout=0"), ("with", "training.word_dropout=0.5")):
         one, again, other = (
-            trained(server, work, f"{key[-3:].strip('=')}-{n}", "--set", key, "--set", f"seed={seed}")
+            trained(server, work, f"{kind}-{n}", "--set", key, "--set", f"seed={seed}")
             for n, seed in enumerate((1, 1, 2))
         )
         assert weights(one) == weights(again) != weights(other)
