@@ -16,6 +16,7 @@ from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.running import DIED, run_jobs, steps_done
 from seq2attn.comparison.trial import STOP, Job, Outcome, find_record, run_trial
 from seq2attn.loading import load_predictor
+from seq2attn.lock import training_lock
 from seq2attn.runs import Run, create_run
 from seq2attn.training.signals import StopRequest
 from seq2attn.training.trainer import Trainer
@@ -176,12 +177,15 @@ def test_an_evaluation_of_an_earlier_step_is_not_taken_for_the_trial_s(jobs):
     assert find_record(job.trial, job.root)["step"] == 6
 
 
-def test_a_run_whose_maker_was_killed_is_made_whole(jobs):
+def test_a_run_that_another_process_trains_is_left_to_it(jobs):
     (job,) = jobs("seed=3")
-    (job.run.path / "checkpoints").mkdir(parents=True)
-    (job.run.path / ".environment.json.1-ab").write_text("{")
+    create_run(job.root, job.trial.name, job.trial.config, {}, exact=True)
+    with training_lock(job.run):
+        outcome = run_trial(job)
+        assert outcome.state == "failed"
+        assert "is being trained by another process" in outcome.reason
+    assert not job.run.has_checkpoint
     assert run_trial(job) == Outcome("done")
-    assert job.run.environment()["seed"] == 3
 
 
 def test_a_run_of_another_config_that_appears_meanwhile_is_not_touched(jobs):

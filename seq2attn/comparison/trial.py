@@ -10,19 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.comparison.grid import CONFIG
-from seq2attn.config import Config, dump_config
+from seq2attn.config import Config
 from seq2attn.errors import Seq2AttnError
-from seq2attn.files import write_atomically, write_json
+from seq2attn.files import write_atomically
 from seq2attn.runs import Run, create_run
 from seq2attn.training.signals import StopRequest
 
 if TYPE_CHECKING:
+    import torch
+
     from seq2attn.evaluation import LengthResult
     from seq2attn.training.trainer import StepReport
 
 EVALUATION_SEED = 0  # that of `eval`: the same strings
 FAILURE = "failure.txt"
-_MADE_FIRST = {"checkpoints", "environment.json"}  # what a run holds before it has its config
 
 STOP = StopRequest()
 """whether the trials of this process have been asked to stop"""
@@ -98,7 +99,7 @@ def value_at(config: Config, key: str) -> Any:
 def blocked_by(trial: Trial, root: Path) -> str | None:
     """Why the trial's run directory cannot be used, or None: it is free, or a run of the same config."""
     run = Run(root / trial.name)
-    if not run.path.exists() or _is_half_made(run):
+    if not run.path.exists():
         return None
     if not run.config_file.is_file():
         return f"{run.path} is in the way: it is no run"
@@ -107,14 +108,6 @@ def blocked_by(trial: Trial, root: Path) -> str | None:
     except Seq2AttnError as error:
         return f"{run.path} is in the way: {error.message}"
     return None if same else f"{run.path} has another config; give this experiment another --name, or remove that run"
-
-
-def _is_half_made(run: Run) -> bool:
-    """Whether whoever made this run was killed before it had its config."""
-    if not run.path.is_dir() or run.config_file.exists():
-        return False
-    names = {path.name for path in run.path.iterdir() if not path.name.startswith(".")}
-    return names <= _MADE_FIRST and not any((run.path / "checkpoints").glob("*"))
 
 
 def find_record(trial: Trial, root: Path) -> dict[str, Any] | None:
@@ -166,42 +159,41 @@ def _run(job: Job) -> Outcome:
     from seq2attn.build import build_model
     from seq2attn.environment import choose_device
     from seq2attn.ledger import parameter_ledger
+    from seq2attn.lock import training_lock
     from seq2attn.training.trainer import Trainer
 
     if STOP.signal is not None:
         return Outcome("stopped")
+    if find_record(job.trial, job.root) is not None:
+        return Outcome("done")
     device = choose_device(job.device)
     parameters = parameter_ledger(build_model(job.trial.config))  # what cannot be built leaves no run behind
     run = _open_run(job, device)
-    if run.status().get("state") != "finished":
-        Trainer(run, job.trial.config, device, _Silence()).train(STOP)
-    if run.status().get("state") != "finished":
-        return Outcome("stopped")
-    return _measure(job, run, parameters)
+    with training_lock(run):
+        if run.status().get("state") != "finished":
+            Trainer(run, job.trial.config, device, _Silence()).train(STOP)
+        if run.status().get("state") != "finished":
+            return Outcome("stopped")
+        return _measure(job, run, parameters)
 
 
-def _open_run(job: Job, device: Any) -> Run:
-    """The trial's run: as it is, made, or made whole."""
+def _open_run(job: Job, device: torch.device) -> Run:
+    """The trial's run, made if it is not there yet."""
     import torch
 
     from seq2attn.environment import describe_environment
 
-    trial, run = job.trial, job.run
+    trial = job.trial
     blocked = blocked_by(trial, job.root)
     if blocked:
         raise Seq2AttnError(blocked, exit_code=1)
-    if run.config_file.is_file():
-        return run
+    if job.run.config_file.is_file():
+        return job.run
     environment = describe_environment(
         seed=trial.seed, device=device, threads=torch.get_num_threads(), plugins=list(job.plugins)
     )
     environment["experiment"] = {"name": trial.experiment, "group": trial.group, "values": dict(trial.values)}
-    if not run.path.exists():
-        return create_run(job.root, trial.name, trial.config, environment, exact=True)
-    (run.path / "checkpoints").mkdir(exist_ok=True)
-    write_json(run.environment_file, environment)
-    write_atomically(run.config_file, dump_config(trial.config).encode())
-    return run
+    return create_run(job.root, trial.name, trial.config, environment, exact=True)
 
 
 def _measure(job: Job, run: Run, parameters: dict[str, int]) -> Outcome:
@@ -209,8 +201,6 @@ def _measure(job: Job, run: Run, parameters: dict[str, int]) -> Outcome:
     from seq2attn.loading import load_predictor
 
     trial = job.trial
-    if find_record(trial, job.root) is not None:
-        return Outcome("done")
 
     def stop_if_asked() -> None:
         if STOP.signal is not None:
