@@ -41,7 +41,6 @@ format: $(READY)  ## format and mend what can be mended
 records: $(READY)  ## train and measure every row of docs/length-generalisation.md: two hours on two cores
 	$(BIN)/seq2attn compare configs/experiments/records.yaml
 	$(BIN)/seq2attn compare configs/experiments/records.yaml --lengths 8000 --samples 100
-	$(BIN)/seq2attn compare configs/experiments/record-ablation.yaml
 
 tensorboard: $(READY)  ## look at all runs in the browser
 	$(BIN)/tensorboard --logdir runs

@@ -3,7 +3,7 @@
 Training keeps, in float32 numbers:
 
     parameters and optimiser   4 x parameters       (weights, gradients, Adam's two averages)
-    one batch                  B x (20 x (S x directions + L) x D  +  6 x L x V  +  8 x L x S)
+    one batch                  B x (12 x (S x directions + L) x D  +  5 x L x V  +  7 x L x S)
 
 with S and L those of the longest string of the task, `<eos>` counted; for a Transformer of N layers with H heads and inner
 layers F wide,
@@ -59,7 +59,7 @@ def training_bytes(config: Config) -> dict[str, int]:
     target = _expansion(config) * task.max_length + 1
     states = source * (2 if model.bidirectional else 1) + target
     vocabulary = len(task.alphabet) + 3
-    batch = 20 * states * model.hidden + 6 * target * vocabulary + 8 * target * source
+    batch = 12 * states * model.hidden + 5 * target * vocabulary + 7 * target * source
     if model.architecture == "transformer":
         sizes = model.transformer
         pairs = source * source + target * target + target * source

@@ -18,6 +18,7 @@ from seq2attn.catalogue import SCORES
 from seq2attn.config import check_config
 from seq2attn.errors import Seq2AttnError
 from seq2attn.ledger import parameter_ledger
+from seq2attn.model.window import LocalM, LocalP
 from seq2attn.plotting import analysis as figures
 from seq2attn.plotting.style import score_colour
 
@@ -140,6 +141,22 @@ def test_each_kind_of_window_has_its_centres():
     assert result.masks[0].factors == ((1.0,) * 4,) * 3
     assert result.masks[1].factors == ((1, 1, 0, 0), (1, 1, 1, 0), (0, 1, 1, 1))
     assert result.masks[2].factors == ((0, 0, 1, 1), (0, 1, 1, 1), (1, 1, 1, 0))
+
+
+@pytest.mark.parametrize(("source", "radius"), [(1, 1), (7, 1), (7, 3), (12, 2), (5, 9)])
+def test_windows_are_those_of_the_model(source, radius):
+    result = window_masks(source, 6, radius)
+    query, lengths = torch.randn(1, 6, 4), torch.tensor([source])
+    for mask in result.masks[1:3]:
+        view = LocalM(4, radius=radius, reversed=mask.kind == "reversed")(query, lengths, source, 0)
+        assert view.allowed[0].float().tolist() == [list(row) for row in mask.factors]
+    window = LocalP(4, radius=radius)
+    view = window(query, lengths, source, 0)
+    centres = (source - 1) * torch.sigmoid(
+        window.v(torch.tanh(window.map(query)))
+    ).flatten()  # p_t, as the paper has it
+    rows = [window_factors(source, centre, radius, gaussian=True) for centre in centres.tolist()]
+    torch.testing.assert_close(view.allowed[0] * view.factor[0], torch.tensor(rows))
 
 
 # ---- forms ----
@@ -330,7 +347,7 @@ def test_values_of_a_table_are_those_of_the_analysis(cli):
         ("entropy --samples 10000000", "random numbers; at most 10,000,000,000"),
         ("gradient --scales 0", "--scales: '0' is not allowed; allowed: numbers from 1e-6 to 1e6"),
         ("gradient --scales inf", "'inf' is not allowed"),
-        ("gradient --keys 4096 --samples 1000000", "at most"),
+        ("saturation --widths 4 --keys 4096 --samples 50000", "and 100,000,000 results"),
         ("forms -B 64 -S 64 -L 64", "262,144 pairs, one at a time; at most 16,384"),
         ("ledger --scores mine", "unknown score 'mine'"),
     ],

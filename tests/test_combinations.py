@@ -133,3 +133,19 @@ def test_outside_its_window_nothing_is_attended_to(score, window, history, arran
             centre = length - 1 - 1 - t if window.get("centre") == "reversed" else t
             inside = {j for j in range(length) if abs(j - centre) <= 1}
             assert set(decoded.weights[row, t].nonzero().flatten().tolist()) == inside
+
+
+@pytest.mark.parametrize("history", [name for name in HISTORIES.names() if name != "none"])
+@pytest.mark.parametrize("arrangement", ARRANGEMENTS)
+def test_each_step_is_told_the_weights_of_those_before(history, arrangement):
+    model = make("additive", {"window": "global"}, history, arrangement)
+    source, lengths, tokens = batch()
+    memory, state = model.encode(source, lengths)
+    given = []
+    for position in range(3):
+        decoded, state = model.step(tokens[:, position], state, memory)
+        given.append(decoded.weights.squeeze(1))
+        expected = {"location": [given[-1]], "coverage": [sum(given)], "location_coverage": [given[-1], sum(given)]}
+        assert_close(state.past, torch.stack(expected[history], dim=1))
+    at_once = model(source, lengths, tokens)
+    assert_close(at_once.weights, torch.stack(given, dim=1))

@@ -39,6 +39,7 @@ def window_masks(source: int, target: int, radius: int) -> Masks:
     """`global`, `local_m` monotonic and reversed, and `local_p` (Luong et al. 2015, section 3.2).
 
     local_p learns its centres; here they sweep evenly from the last source position to the first.
+    These are the formulas once more, without torch; the tests hold them against `model.window`.
     """
     last = source - 1
     steps = range(target)

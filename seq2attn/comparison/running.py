@@ -86,7 +86,8 @@ def run_jobs(
         while queue.left and request.signal is None:
             broken = _submit(queue, executor, at_once, watcher)
             done, _ = wait(queue.running, timeout=POLL, return_when=FIRST_COMPLETED)
-            broken = _collect(queue, done, outcomes, watcher) or broken
+            ended = [future for future in queue.running if future in done]  # in the order of the jobs
+            broken = _collect(queue, ended, outcomes, watcher) or broken
             if broken:
                 _collect(queue, list(queue.running), outcomes, watcher)
                 executor.shutdown(wait=False)
@@ -115,9 +116,7 @@ def _submit(queue: _Jobs, executor: Executor, at_once: int, watcher: Watcher) ->
     return False
 
 
-def _collect(
-    queue: _Jobs, done: Sequence[Future[Outcome]] | set[Future[Outcome]], outcomes: dict[str, Outcome], watcher: Watcher
-) -> bool:
+def _collect(queue: _Jobs, done: Sequence[Future[Outcome]], outcomes: dict[str, Outcome], watcher: Watcher) -> bool:
     """Take in the outcomes of `done`. Returns whether the executor turned out to be broken."""
     broken = False
     for future in [future for future in queue.running if future in done]:  # in the order in which they were submitted

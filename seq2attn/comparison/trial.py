@@ -17,8 +17,6 @@ from seq2attn.runs import Run, create_run
 from seq2attn.training.signals import StopRequest
 
 if TYPE_CHECKING:
-    import torch
-
     from seq2attn.evaluation import LengthResult
     from seq2attn.training.trainer import StepReport
 
@@ -160,35 +158,35 @@ def _run(job: Job) -> Outcome:
     from seq2attn.environment import choose_device
     from seq2attn.ledger import parameter_ledger
     from seq2attn.lock import training_lock
+    from seq2attn.memory import check_training_memory
     from seq2attn.training.trainer import Trainer
 
     if STOP.signal is not None:
         return Outcome("stopped")
-    if find_record(job.trial, job.root) is not None:
-        return Outcome("done")
     device = choose_device(job.device)
     parameters = parameter_ledger(build_model(job.trial.config))  # what cannot be built leaves no run behind
+    check_training_memory(job.trial.config, device)
     run = _open_run(job, device)
-    with training_lock(run):
-        if run.status().get("state") != "finished":
+    if run.status().get("state") != "finished":
+        with training_lock(run):
             Trainer(run, job.trial.config, device, _Silence()).train(STOP)
-        if run.status().get("state") != "finished":
-            return Outcome("stopped")
-        return _measure(job, run, parameters)
+    if run.status().get("state") != "finished":
+        return Outcome("stopped")
+    return _measure(job, run, parameters)
 
 
-def _open_run(job: Job, device: torch.device) -> Run:
-    """The trial's run, made if it is not there yet."""
+def _open_run(job: Job, device: Any) -> Run:
+    """The trial's run: as it is, or made."""
     import torch
 
     from seq2attn.environment import describe_environment
 
-    trial = job.trial
+    trial, run = job.trial, job.run
     blocked = blocked_by(trial, job.root)
     if blocked:
         raise Seq2AttnError(blocked, exit_code=1)
-    if job.run.config_file.is_file():
-        return job.run
+    if run.config_file.is_file():
+        return run
     environment = describe_environment(
         seed=trial.seed, device=device, threads=torch.get_num_threads(), plugins=list(job.plugins)
     )
@@ -201,6 +199,8 @@ def _measure(job: Job, run: Run, parameters: dict[str, int]) -> Outcome:
     from seq2attn.loading import load_predictor
 
     trial = job.trial
+    if find_record(trial, job.root) is not None:
+        return Outcome("done")
 
     def stop_if_asked() -> None:
         if STOP.signal is not None:

@@ -96,6 +96,8 @@ class Trainer:
             self.parameters, weight_decay=config.training.weight_decay, fused=device.type != "mps"
         )
         self.progress = Progress()
+        for folder in (run.path, run.checkpoint("last").parent):
+            remove_leftovers(folder)
         self._positions = self._restore()
 
     # ---- the loop ----
@@ -106,8 +108,6 @@ class Trainer:
         With `asked`, signals are left to the caller, who makes the request.
         """
         with stop_on_signals() if asked is None else contextlib.nullcontext(asked) as request:
-            for folder in (self.run.path, self.run.checkpoint("last").parent):
-                remove_leftovers(folder)
             self.recorder = Recorder(self.run, self.config, self._positions)
             try:
                 self._loop(request)

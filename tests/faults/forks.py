@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -95,7 +96,7 @@ class Fault:
         fsync, replace, add, truncate = os.fsync, os.replace, AppendFile.add, os.truncate
 
         def half_a_file(descriptor):
-            if self.due():
+            if stat.S_ISREG(os.fstat(descriptor).st_mode) and self.due():
                 os.ftruncate(descriptor, os.fstat(descriptor).st_size // 2)
                 self.strike()
             fsync(descriptor)
@@ -111,7 +112,7 @@ class Fault:
                 self.strike()
 
         def half_a_record(file, data):
-            if self.due():
+            if data and self.due():
                 file._file = HalfWriter(file._file, self)
             add(file, data)
 
@@ -147,6 +148,11 @@ class HalfWriter:
         return getattr(self.file, name)
 
 
+def refuse_the_network(event, arguments):
+    if event in ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
+        raise SystemExit(f"network: {event} {arguments}")
+
+
 def run(order):
     from seq2attn.cli import main
 
@@ -155,6 +161,8 @@ def run(order):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
+    if "OFFLINE" in order["environment"]:
+        sys.addaudithook(refuse_the_network)
     if order["terminal"] is not None:
         os.setsid()
         terminal = os.open(order["terminal"], os.O_RDWR)  # the first that a session opens controls it

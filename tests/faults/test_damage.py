@@ -130,7 +130,7 @@ def torch_saved(run):
 
 def zip_bomb(run):
     with zipfile.ZipFile(run.checkpoint("last"), "w", zipfile.ZIP_DEFLATED) as bomb:
-        bomb.writestr("archive/data.pkl", bytes(10**8))
+        bomb.writestr("archive/data.pkl", bytes(10**7))
 
 
 def sparse(run):

@@ -115,6 +115,7 @@ def fill(path):
 
 
 @ROOT
+@pytest.mark.slow
 def test_a_disk_that_is_full_when_something_is_measured_or_drawn(server, reference, work, disk):
     disk(4_000)
     shutil.copytree(reference.path, work / "runs" / "tiny")
@@ -164,6 +165,7 @@ def test_a_run_that_is_removed_while_it_is_trained(server, work):
     assert not (work / "runs" / "tiny").exists()
 
 
+@pytest.mark.slow
 def test_a_learning_rate_beyond_reason(server, work):
     words = (
         "--set",
@@ -187,6 +189,7 @@ def test_a_learning_rate_beyond_reason(server, work):
 def test_the_newest_run_is_the_one_made_last_whatever_the_clock_says(tmp_path):
     ahead = time.time() + 10**7
     first = create_run(tmp_path, "z", Config(), {})
+    first.checkpoint("last").write_bytes(b"")
     os.utime(first.config_file, (ahead, ahead))
     for name in ("y", "x", "a"):  # made while the clock is three months behind
         run = create_run(tmp_path, name, Config(), {})

@@ -75,21 +75,21 @@ def check_values(values, extra):
         check_config(values, extra)
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_any_text_as_a_config(tmp_path, told, count):
     path = tmp_path / "any.yaml"
     fuzz(count, (documents, st.lists(overrides, max_size=2)), lambda text, extra: read_config(path, text, extra))
     told(config_texts=count)
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_any_values_as_a_config(told, count):
     mappings = st.dictionaries(keys, trees, max_size=5)
     fuzz(count, (mappings, st.lists(overrides, max_size=2)), check_values)
     told(config_values=count)
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(5_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [100, pytest.param(5_000, marks=pytest.mark.slow)])
 def test_any_bytes_as_a_config(tmp_path, told, count):
     def check(data):
         (tmp_path / "any.yaml").write_bytes(data)
@@ -135,7 +135,7 @@ def check_command(words):
     assert "Traceback" not in said, words
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [20, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_any_command_line(playground, own_scores, told, count):
     words = st.sampled_from(WORDS) | st.text(
         st.characters(exclude_categories=["Nd"], exclude_characters="\0"), max_size=6

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 
 import pytest
 from test_stop import until
@@ -55,6 +56,7 @@ def test_of_many_at_once_one_gets_the_lock(run_copy):
                     with lock:
                         inside += 1
                         most = max(most, inside)
+                    time.sleep(0.002)
                     got.append(1)
                     with lock:
                         inside -= 1

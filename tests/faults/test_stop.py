@@ -30,7 +30,7 @@ def goes_on(server, work, reference):
     same_outcome(Run(work / "runs" / "tiny"), reference)
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("name", ["SIGINT", *(pytest.param(n, marks=pytest.mark.slow) for n in ("SIGTERM", "SIGHUP"))])
 def test_a_signal(server, reference, work, name):
     number = getattr(signal, name)
     pid = server.start(work, *TRAIN)
@@ -58,6 +58,7 @@ def test_a_terminal_that_is_closed(server, reference, work):
     goes_on(server, work, reference)
 
 
+@pytest.mark.slow
 def test_messages_that_nobody_reads_any_more(server, reference, work):
     os.mkfifo(work / "err")
     server.start(work, *TRAIN)
@@ -96,6 +97,7 @@ def test_a_list_piped_into_head(work):
     assert piped(work, "$S list --json | true") == (141, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_streams_that_were_closed_from_the_start(work, closed):
     assert piped(work, f"$S runs --json {closed}")[0] == 0
@@ -106,6 +108,7 @@ def test_a_disk_that_is_full_behind_standard_output(work):
     assert (status, err) == (1, "error: reading or writing failed: No space left on device\n")
 
 
+@pytest.mark.slow
 def test_an_interrupt_elsewhere(server, run_copy, work):
     pid = server.start(work, "eval", "tiny", "--samples", "100000000", "--lengths", "2")
     time.sleep(0.5)
@@ -114,6 +117,7 @@ def test_an_interrupt_elsewhere(server, run_copy, work):
     assert "Traceback" not in (work / "err").read_text()
 
 
+@pytest.mark.slow
 def test_two_signals_stop_at_once_and_lose_nothing(server, reference, work):
     pid = server.start(work, *TRAIN)
     until(lambda: (work / "err").exists() and "step 8: " in (work / "err").read_text())
