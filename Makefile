@@ -38,7 +38,7 @@ format: $(READY)  ## format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-records: $(READY)  ## train and measure every row of docs/length-generalisation.md: two hours on two cores
+records: $(READY)  ## train and measure every row of docs/length-generalisation.md: hours
 	$(BIN)/seq2attn compare configs/experiments/records.yaml
 	$(BIN)/seq2attn compare configs/experiments/records.yaml --lengths 8000 --samples 100
 

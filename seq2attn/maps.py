@@ -46,7 +46,7 @@ class AttentionMap:
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Self:
         """What `to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
-        return cls(
+        made = cls(
             str(record["source"]),
             str(record["output"]),
             tuple(map(str, record["source_symbols"])),
@@ -54,3 +54,11 @@ class AttentionMap:
             tuple(tuple(map(float, row)) for row in record["weights"]),
             tuple(map(int, record["ideal"])),
         )
+        columns, rows = len(made.source_symbols), len(made.output_symbols)
+        if not columns or not rows or [len(row) for row in made.weights] != [columns] * rows:
+            raise ValueError("weights do not fit the symbols")
+        if not all(0 <= weight <= 1.001 for row in made.weights for weight in row):  # rounding may add up
+            raise ValueError("a weight is not between 0 and 1")
+        if not all(0 <= position < columns for position in made.ideal):
+            raise ValueError("the ideal alignment lies outside the source")
+        return made

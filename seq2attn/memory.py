@@ -20,7 +20,7 @@ import ctypes
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seq2attn.errors import Seq2AttnError
 
@@ -74,11 +74,20 @@ def training_bytes(config: Config) -> dict[str, int]:
 def parameter_count(config: Config) -> int:
     """How many parameters the model of `config` has, found without making it; 0 where that cannot be told."""
     import torch
+    from torch.overrides import TorchFunctionMode
 
     from seq2attn.build import build_model
 
+    class Undrawn(TorchFunctionMode):
+        """Weights are not drawn: on the device `meta` that would load torch's compiler, half as long as torch itself."""
+
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if getattr(function, "__module__", None) == "torch.nn.init":
+                return args[0] if args else kwargs["tensor"]
+            return function(*args, **(kwargs or {}))
+
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), Undrawn():
             return sum(parameter.numel() for parameter in build_model(config).parameters())
     except Exception:  # a plug-in that wants to see numbers; what is wrong with it is told when it is built
         return 0

@@ -79,10 +79,14 @@ def read_metrics(run: Run) -> Metrics:
 
 def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
     """The maps of the watched strings, by step; empty for a run that has none."""
-    snapshots = []
+    snapshots: list[tuple[int, list[AttentionMap]]] = []
     for record in _lines(run, run.attention_file):
         try:
-            snapshots.append((int(record["step"]), list(map(AttentionMap.from_json, record["maps"]))))
+            maps = list(map(AttentionMap.from_json, record["maps"]))
+            watched = [one.source for one in maps]
+            if not maps or (snapshots and watched != [one.source for one in snapshots[0][1]]):
+                raise ValueError(f"watches {watched}")
+            snapshots.append((int(record["step"]), maps))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _damaged(run.attention_file, error) from None
     return snapshots

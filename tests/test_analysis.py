@@ -347,7 +347,7 @@ def test_values_of_a_table_are_those_of_the_analysis(cli):
         ("entropy --samples 10000000", "random numbers; at most 10,000,000,000"),
         ("gradient --scales 0", "--scales: '0' is not allowed; allowed: numbers from 1e-6 to 1e6"),
         ("gradient --scales inf", "'inf' is not allowed"),
-        ("gradient --keys 4096 --samples 1000000", "at most"),
+        ("saturation --widths 4 --keys 4096 --samples 50000", "and 100,000,000 results"),
         ("forms -B 64 -S 64 -L 64", "262,144 pairs, one at a time; at most 16,384"),
         ("ledger --scores mine", "unknown score 'mine'"),
     ],

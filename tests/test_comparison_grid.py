@@ -322,7 +322,7 @@ def test_published_figures_may_speak_of_what_is_not_compared_but_not_of_no_key(b
 def test_shipped_experiments_are_sound(path):
     found = make_plan(read_experiment(path), Path("none"))
     assert found.experiment.description
-    assert all(len(trials) >= 3 for trials in found.groups.values())  # one seed says nothing
+    assert all(len(trials) > 1 for trials in found.groups.values())  # one seed says nothing
 
 
 def test_the_chapter_s_experiment_differs_in_the_mask_alone():

@@ -158,3 +158,17 @@ def test_only_the_command_line_imports_the_command_line():
 def test_no_import_cycles():
     inside = {name: targets & TREES.keys() for name, targets in AT_IMPORT.items()}
     TopologicalSorter(inside).prepare()  # a cycle raises CycleError, which lists it
+
+
+def test_counting_parameters_does_not_load_torchs_compiler():
+    code = """
+import sys
+from seq2attn.build import build_model
+from seq2attn.config import check_config
+from seq2attn.memory import parameter_count
+config = check_config({"model": {"attention": {"score": "additive"}}})
+assert parameter_count(config) == sum(parameter.numel() for parameter in build_model(config).parameters())
+print("torch._dynamo" in sys.modules)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["False"]

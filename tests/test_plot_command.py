@@ -101,7 +101,36 @@ def test_a_run_without_attention_says_why(cli, tiny):
     assert "it has no attention (score 'none')" in cli("plot", "attention", "--plot", "x.png").err
 
 
-@pytest.mark.parametrize("line", ['{"step": 3, "maps": [{"source": "a"}]}', '{"maps": []}', "[]", "{"])
+WHOLE = {
+    "source": "a",
+    "output": "a",
+    "source_symbols": ["a"],
+    "output_symbols": ["a"],
+    "weights": [[1.0]],
+    "ideal": [0],
+}
+
+
+def line_with(**changes):
+    return json.dumps({"step": 3, "maps": [{**WHOLE, **changes}]})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"step": 3, "maps": [{"source": "a"}]}',
+        '{"step": 3, "maps": []}',
+        "[]",
+        "{",
+        line_with(),  # not the strings that the run watched
+        line_with(weights=[[1.0, 0.0]]),
+        line_with(weights=[]),
+        line_with(weights=[[2.0]]),
+        line_with(weights=[[float("nan")]]),
+        line_with(ideal=[1]),
+        line_with(output_symbols=[], weights=[]),
+    ],
+)
 def test_a_damaged_line_is_told(cli, tiny, line):
     with tiny.attention_file.open("a") as file:
         file.write(f"{line}\n")
@@ -109,6 +138,10 @@ def test_a_damaged_line_is_told(cli, tiny, line):
     assert done.code == 2
     assert "attention.jsonl" in done.err
     assert "not what a run writes" in done.err
+
+
+def test_the_whole_map_is_read():
+    assert AttentionMap.from_json(WHOLE).weights == ((1.0,),)
 
 
 def test_a_line_that_is_being_written_is_left_out(tiny):

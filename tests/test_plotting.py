@@ -15,7 +15,7 @@ from seq2attn.evaluation import LengthResult
 from seq2attn.heatmap import heat_map, legend
 from seq2attn.maps import AttentionMap
 from seq2attn.plotting.accuracy import accuracy_figure
-from seq2attn.plotting.animation import save_animation
+from seq2attn.plotting.animation import DPI, save_animation
 from seq2attn.plotting.attention import attention_figure, cropped, evolution_figure, frame_figure, spread
 from seq2attn.plotting.curves import accuracy_curves_figure, averaged, loss_figure, run_colours
 from seq2attn.plotting.style import check_format, save_figure, score_colour
@@ -102,6 +102,8 @@ def test_each_prediction_has_its_panel():
 def test_every_map_of_a_sheet_stands_apart_at_the_same_scale(sides):
     figure = attention_figure([square(side) for side in sides])
     boxes = [axes.get_position() for axes in figure.axes]
+    if max(sides) <= 6:
+        assert figure.get_figwidth() < 12  # inches: broken into lines
     for one in boxes:
         assert 0 <= one.x0 < one.x1 <= 1
         assert 0 <= one.y0 < one.y1 <= 1
@@ -182,7 +184,10 @@ def test_what_a_young_model_writes_too_much_is_left_out():
     assert cropped(long).output_symbols == ("b", "b", "b")
     short = cropped(one_map("ab", "", ((0.5,) * 3,), ideal=(1, 0)))
     assert short.output_symbols == ("<eos>", "", "")
-    assert short.weights == ((0.5,) * 3, (0.0,) * 3, (0.0,) * 3)
+    assert short.weights[0] == (0.5,) * 3
+    (panel,) = panels(frame_figure(1, [short]))
+    assert weights(panel)[0].tolist() == [0.5, 0.5, 0.5]
+    assert np.ma.getmaskarray(panel.collections[0].get_array())[1:].all()  # blank, not weight 0
 
 
 @pytest.mark.parametrize("output", ["", "b", "bbbbbbbb"])
@@ -196,6 +201,14 @@ def test_all_frames_are_of_one_size(output):
     assert frame(8 * "b", 8 * ("b",)).get_size_inches().tolist() == expected  # no <eos> came
 
 
+def test_a_frame_leaves_room_for_the_right_answer_s_title():
+    def frame(text):
+        weights = ((0.5,) * 2,) * (len(text) + 1)
+        return frame_figure(1, [one_map("a", text, weights, ideal=(0,) * 16)]).get_size_inches().tolist()
+
+    assert frame("") == frame("a" * 16) == frame("a" * 40)
+
+
 def test_an_animation_has_a_frame_a_step(tmp_path):
     save_animation(snapshots(3), tmp_path / "map.gif", ideal=True)
     with Image.open(tmp_path / "map.gif") as image:
@@ -205,6 +218,11 @@ def test_an_animation_has_a_frame_a_step(tmp_path):
             image.seek(place)
             frames.append(np.array(image.convert("RGB")))
     assert (frames[0][0, 0] == 255).all()
+    original = io.BytesIO()
+    step, maps = snapshots(3)[2]
+    frame_figure(step, maps, ideal=True).savefig(original, format="png", dpi=DPI)
+    expected = np.array(Image.open(original).convert("RGB"))
+    assert np.abs(frames[2].astype(int) - expected).mean() < 0.5  # of 255: 256 colours are enough
     assert all((one != other).any() for one, other in itertools.pairwise(frames))
 
 

@@ -220,6 +220,13 @@ def test_the_page_shows_every_part(page):
     assert NASTY in page.run("return document.querySelector('#environment').textContent")
 
 
+def test_the_total_stands_last_and_few_decades_have_round_ticks(page):
+    parts = page.run("return [...document.querySelectorAll('#parameters tbody th')].map(one => one.textContent)")
+    assert parts[-1] == "total"
+    assert page.run("return decades(-0.5, 1.1).map(n => shown(10 ** n))") == ["0.5", "1", "2", "5", "10"]
+    assert page.run("return decades(-3.2, 0.4).map(n => shown(10 ** n))") == ["0.001", "0.01", "0.1", "1"]
+
+
 def test_only_the_keys_that_differ_are_shown_first(page):
     rows = "return [...document.querySelectorAll('#config tbody tr')].map(row => [...row.cells].map(one => one.textContent))"
     assert page.run(rows) == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -94,7 +95,7 @@ def cropped(one: AttentionMap) -> AttentionMap:
     """
     rows = len(one.ideal) + 1
     missing = max(0, rows - len(one.weights))
-    blank = (0.0,) * len(one.source_symbols)
+    blank = (math.nan,) * len(one.source_symbols)  # is not drawn
     return replace(
         one,
         output_symbols=(*one.output_symbols[:rows], *("",) * missing),

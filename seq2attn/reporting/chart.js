@@ -44,9 +44,13 @@ function ticks(low, high, wanted) {
 }
 
 function decades(low, high) {
-  const found = [];
-  for (let n = Math.ceil(low - 1e-9); n <= high + 1e-9; n++) found.push(n);
-  return found.length > 1 ? found.filter((_, i) => i % Math.ceil(found.length / 6) === 0) : ticks(low, high, 4);
+  // logarithms of 1, 2, 5, 10, ... where few powers of ten lie between, else of powers of ten
+  const powers = [];
+  for (let n = Math.floor(low); n <= high; n++) powers.push(n);
+  const inside = n => n >= low - 1e-9 && n <= high + 1e-9;
+  const tens = powers.filter(inside);
+  if (tens.length > 2) return tens.filter((_, i) => i % Math.ceil(tens.length / 6) === 0);
+  return powers.flatMap(n => [n, n + Math.log10(2), n + Math.log10(5)]).filter(inside);
 }
 
 function drawChart(place, series, options) {

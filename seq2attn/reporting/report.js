@@ -155,7 +155,8 @@ function drawConfig() {
 
 function drawParameters() {
   const runs = visible();
-  fill("parameters", table(["part", ...runs.map(run => ({text: run.name, number: true}))], byRun("parameters").map(part =>
+  const parts = [...byRun("parameters").filter(part => part !== "total"), "total"];
+  fill("parameters", table(["part", ...runs.map(run => ({text: run.name, number: true}))], parts.map(part =>
     ({kind: part === "total" ? "total" : "", cells: [part, ...runs.map(run => run.parameters[part] ?? 0)]}))));
 }
 
