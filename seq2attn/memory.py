@@ -5,8 +5,8 @@ Training keeps, in float32 numbers:
     parameters and optimiser   4 x parameters       (weights, gradients, Adam's two averages)
     one batch                  B x (12 x (S x directions + L) x D  +  5 x L x V  +  7 x L x S)
 
-with S and L those of the longest string of the task, `<eos>` counted; for a Transformer of N layers with H heads and inner
-layers F wide,
+with S and L those of the longest string of the task, `<eos>` counted, and without the last term where there is no attention;
+for a Transformer of N layers with H heads and inner layers F wide,
 
     one batch                  B x (N x ((S + L) x (16 x D + 2 x F)  +  H x (S x S + L x L + L x S))  +  6 x L x V)
 
@@ -59,7 +59,8 @@ def training_bytes(config: Config) -> dict[str, int]:
     target = _expansion(config) * task.max_length + 1
     states = source * (2 if model.bidirectional else 1) + target
     vocabulary = len(task.alphabet) + 3
-    batch = 12 * states * model.hidden + 5 * target * vocabulary + 7 * target * source
+    weights = 0 if model.attention.score == "none" else 7 * target * source
+    batch = 12 * states * model.hidden + 5 * target * vocabulary + weights
     if model.architecture == "transformer":
         sizes = model.transformer
         pairs = source * source + target * target + target * source
