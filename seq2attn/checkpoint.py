@@ -152,7 +152,8 @@ def _checksum(tensors: Mapping[str, Tensor], text: str) -> str:
 
 def _damaged(path: Path, reason: str) -> CheckpointError:
     reason = " ".join(reason.split())[:200]
-    hint = "The run's other checkpoint may be whole: --checkpoint last, --checkpoint best."
+    other = "last" if path.stem == "best" else "best"
+    hint = f"The run's other checkpoint may be whole: eval and predict take --checkpoint {other}."
     return CheckpointError(f"{path}: damaged: {reason}", hint=hint)
 
 

@@ -286,8 +286,9 @@ def test_a_checkpoint_cut_in_half(mistake, runs_copy, command, which):
     file = runs_copy / "tiny" / "checkpoints" / f"{which}.safetensors"
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     message = mistake(*command)
+    other = {"best": "last", "last": "best"}[which]
     assert message.startswith(f"runs/tiny/checkpoints/{which}.safetensors: damaged: ")
-    assert message.endswith("\nThe run's other checkpoint may be whole: --checkpoint last, --checkpoint best.")
+    assert message.endswith(f"\nThe run's other checkpoint may be whole: eval and predict take --checkpoint {other}.")
 
 
 def test_a_checkpoint_that_belongs_to_another_config(mistake, runs_copy):
