@@ -50,34 +50,38 @@ class Encoder(nn.Module):
 
     def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
         """source (B, S) ids, right-padded; lengths (B,) real tokens, at least 1."""
-        states = self._read(self.gru, source, lengths)  # (B, S, D)
+        states, final = self._read(self.gru, source, lengths)
+        if self.backward_gru is None:
+            return Encoded(states, final)
+        flip = _flip_index(lengths, source.size(1))  # (B, S)
+        flipped, first = self._read(self.backward_gru, source.gather(1, flip), lengths)
+        backward = flipped.gather(1, flip.unsqueeze(2).expand_as(flipped))  # (B, S, D)
+        return Encoded(torch.cat([states, backward], dim=2), torch.cat([final, first], dim=1))
+
+    def _read(self, gru: nn.GRU, source: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """All states (B, S, D) of one GRU, and the one at each source's last token (B, D).
+
+        Past a source's end stands its last state: masked there, but something that any score is defined on. Read by our own
+        recurrence on a CPU, elsewhere by the device's.
+        """
+        if source.device.type == "cpu":
+            rows, steps = source.shape
+            packing = pack_all(rows, steps, source.device) if self.reads_padding else pack_lengths(lengths, steps)
+            weight_ih, weight_hh, bias_ih, bias_hh = gru.all_weights[0]
+            gates = token_gates(packing.pack(source), self.embedding, weight_ih, bias_ih, bias_hh)  # (N, 3D)
+            first = gates.new_zeros(rows, self.hidden)
+            packed = gru_recurrence(gates, first, weight_hh, bias_hh[2 * self.hidden :], packing)  # (N, D)
+            if not packing.is_full:
+                return packing.hold(packed), packed.index_select(0, packing.last)
+            states = packing.unpack(packed)
+        else:
+            states = gru(self.embedding(source))[0]
         last = (lengths - 1).view(-1, 1, 1).expand(-1, -1, self.hidden)  # (B, 1, D)
         final = states.gather(1, last).squeeze(1)  # (B, D)
-        if self.backward_gru is None:
-            return Encoded(self._past_the_end(states, final, lengths), final)
-        flip = _flip_index(lengths, source.size(1))  # (B, S)
-        flipped = self._read(self.backward_gru, source.gather(1, flip), lengths)
-        backward = flipped.gather(1, flip.unsqueeze(2).expand_as(flipped))  # (B, S, D)
-        final = torch.cat([final, backward[:, 0]], dim=1)
-        return Encoded(self._past_the_end(torch.cat([states, backward], dim=2), final, lengths), final)
-
-    def _past_the_end(self, states: Tensor, final: Tensor, lengths: Tensor) -> Tensor:
-        """`states` with the final one past each source's end: masked there, but a state that any score is defined on."""
-        if self.reads_padding:
-            return states
-        return torch.where(valid_mask(lengths, states.size(1)).unsqueeze(2), states, final.detach().unsqueeze(1))
-
-    def _read(self, gru: nn.GRU, source: Tensor, lengths: Tensor) -> Tensor:
-        """All states (B, S, D) of one GRU: on a CPU by our own recurrence, elsewhere by the device's."""
-        if source.device.type != "cpu":
-            states: Tensor = gru(self.embedding(source))[0]
-            return states
-        rows, steps = source.shape
-        packing = pack_all(rows, steps, source.device) if self.reads_padding else pack_lengths(lengths, steps)
-        weight_ih, weight_hh, bias_ih, bias_hh = gru.all_weights[0]
-        gates = token_gates(packing.pack(source), self.embedding, weight_ih, bias_ih, bias_hh)  # (N, 3D)
-        first = gates.new_zeros(rows, self.hidden)
-        return packing.unpack(gru_recurrence(gates, first, weight_hh, bias_hh[2 * self.hidden :], packing))
+        if not self.reads_padding:
+            valid = valid_mask(lengths, source.size(1)).unsqueeze(2)
+            states = torch.where(valid, states, final.detach().unsqueeze(1))
+        return states, final
 
 
 def _flip_index(lengths: Tensor, width: int) -> Tensor:
