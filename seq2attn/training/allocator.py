@@ -1,25 +1,23 @@
-"""Memory that training frees and needs again a moment later stays with the process."""
+"""How the C library hands memory back."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
-KEPT = 1 << 30  # bytes at the top of the heap
-LARGE = 1 << 25  # bytes; glibc takes no more
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
+_LIMIT = 1 << 30  # bytes
 
 
-def keep_freed_memory() -> bool:
-    """Ask glibc's malloc to hand freed memory out again rather than back to the system. Whether there is a glibc to ask.
+def keep_freed_memory() -> None:
+    """Let glibc keep freed memory for the next step instead of returning it to the system.
 
-    A training step allocates the same tensors as the one before. By default the larger ones are fetched from the system each
-    time and come page by page, which large batches pay for (docs/performance.md).
+    A training step frees and asks again for the same buffers; above 128 KiB each was mapped and cleared anew, page by page.
+    Elsewhere than on Linux with glibc this does nothing.
     """
-    if not sys.platform.startswith("linux"):
-        return False
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):  # another C library
-        return False
-    return bool(mallopt(M_TRIM_THRESHOLD, KEPT)) and bool(mallopt(M_MMAP_THRESHOLD, LARGE))
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            library = ctypes.CDLL(None)
+            library.mallopt(_M_MMAP_THRESHOLD, _LIMIT)
+            library.mallopt(_M_TRIM_THRESHOLD, _LIMIT)

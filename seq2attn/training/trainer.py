@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -32,8 +33,8 @@ from seq2attn.maps import AttentionMap
 from seq2attn.plotting.attention import LARGEST_SIDE
 from seq2attn.prediction import Predictor, output_bound
 from seq2attn.runs import Run
-from seq2attn.training.allocator import keep_freed_memory
 from seq2attn.training.objective import token_accuracy
+from seq2attn.training.profile import profiled_steps
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.signals import StopRequest, stop_on_broken_pipe, stop_on_signals
@@ -100,16 +101,17 @@ class Trainer:
 
     # ---- the loop ----
 
-    def train(self, asked: StopRequest | None = None) -> int | None:
+    def train(self, asked: StopRequest | None = None, *, profile: bool = False) -> int | None:
         """Train to the end, to the target, or to a signal. Returns the signal's number if one stopped it.
 
-        With `asked`, signals are left to the caller, who makes the request.
+        With `asked`, signals are left to the caller, who makes the request. `profile` leaves a trace of some steps
+        (`profiled_steps`) in the run.
         """
-        keep_freed_memory()
         with stop_on_signals() if asked is None else contextlib.nullcontext(asked) as request:
             self.recorder = Recorder(self.run, self.config, self._positions)
             try:
-                self._loop(request)
+                with profiled_steps(self.run.profile_file if profile else None) as stepped:
+                    self._loop(request, stepped)
                 self._save("interrupted" if request.signal and not self.finished else "finished")
             except Diverged:
                 self._write_status("failed")
@@ -118,7 +120,7 @@ class Trainer:
                 self.recorder.close()
         return None if self.finished else request.signal
 
-    def _loop(self, request: StopRequest) -> None:
+    def _loop(self, request: StopRequest, stepped: Callable[[], None]) -> None:
         training = self.config.training
         tokens, since = torch.zeros((), dtype=torch.int64, device=self.device), time.perf_counter()
         batches = self.data.batches(self.progress.step)
@@ -129,6 +131,7 @@ class Trainer:
             if self.device.type == "cpu":  # elsewhere asking would make the device wait at each step
                 self._check_finite(self.progress.step + 1, float(result.total), float(result.norm))
             self.step.update(rate)
+            stepped()
             self.progress.step = step = self.progress.step + 1
             tokens = tokens + batch.target_lengths.sum() + len(batch.target_lengths)
             if step % training.log_every == 0 or step == training.steps:
