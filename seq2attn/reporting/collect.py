@@ -10,6 +10,7 @@ from typing import Any
 from seq2attn.build import build_model
 from seq2attn.config import Config
 from seq2attn.ledger import parameter_ledger
+from seq2attn.lock import state_of
 from seq2attn.maps import AttentionMap
 from seq2attn.plotting.curves import run_colours
 from seq2attn.records import Metrics, SavedLength, newest_evaluation, read_attention, read_metrics
@@ -42,7 +43,7 @@ def _run(run: Run, config: Config, colour: str) -> dict[str, Any]:
             "score": config.model.attention.score,
             "task": config.task.name,
             "seed": config.seed,
-            "state": status.get("state", "no checkpoint"),
+            "state": state_of(run, status),
             "steps": f"{status.get('step', 0):,} of {config.training.steps:,}",
             "exact match, worst": _number(status.get("exact_match_worst")),
             "mean": _number(status.get("exact_match_mean")),

@@ -96,6 +96,7 @@ class Trainer:
             self.parameters, weight_decay=config.training.weight_decay, fused=device.type != "mps"
         )
         self.progress = Progress()
+        run.checkpoint("last").parent.mkdir(exist_ok=True)  # a copy of a run may lack it
         for folder in (run.path, run.checkpoint("last").parent):
             remove_leftovers(folder)
         self._positions = self._restore()
