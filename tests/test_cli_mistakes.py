@@ -338,29 +338,6 @@ def test_an_unknown_kind_of_name_and_an_unknown_score(mistake):
     assert mistake("inspect", "tiny").startswith("'tiny' is no config file, and no run 'tiny' in runs: ")
 
 
-# ---- what the parser refuses ----
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["eval", "--lenghts", "3"], "No such option: --lenghts"),
-        (["train", "--no-such"], "No such option: --no-such"),
-        (["trian"], "No such command 'trian'"),
-        (["predict"], "Missing argument 'TEXT...'"),
-        (["eval", "--samples", "0"], "Invalid value for '--samples'"),
-        (["eval", "--samples", "many"], "Invalid value for '--samples'"),
-        (["eval", "one", "two"], "unexpected extra argument"),
-    ],
-)
-def test_what_is_no_command_or_option(cli, tmp_path, arguments, words):
-    done = cli(*arguments)
-    assert (done.code, done.out) == (2, "")
-    assert words in done.err
-    assert "Traceback" not in done.err
-    assert contents(tmp_path) == {}
-
-
 # ---- in a process of its own ----
 
 
@@ -381,7 +358,7 @@ def process(folder, *arguments):
     [
         (["train", "-c", "bad.yaml"], "error: bad.yaml: 1 problem\n  seed (bad.yaml:1): expected a whole number, "),
         (["predict", "Abc"], "run: runs/tiny\nerror: 'Abc' has characters the model never saw: 'A'; "),
-        (["evla"], "Usage: "),
+        (["evla"], "error: seq2attn: unknown command 'evla'; did you mean 'eval'? "),
     ],
 )
 def test_a_mistake_in_a_process_of_its_own(tmp_path, runs_copy, arguments, message):
