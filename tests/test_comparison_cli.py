@@ -97,6 +97,33 @@ def test_nothing_asked_for_is_refused(cli):
     assert "--config FILE and --vary" in done.err
 
 
+def test_a_model_s_config_in_the_place_of_an_experiment_is_told_how_it_is_compared(cli):
+    done = cli("compare", "tiny.yaml")
+    assert done.code == 2
+    assert "this is a model's config, not an experiment" in done.err
+    assert done.err.endswith("seq2attn compare -c tiny.yaml --vary seed=1-5\n")
+
+
+def test_an_experiment_in_the_place_of_a_model_s_config_is_told_who_takes_it(cli, work):
+    (work / "experiment.yaml").write_text("configs: tiny.yaml\nvary: {seed: 1-2}\n")
+    done = cli("train", "-c", "experiment.yaml")
+    assert done.code == 2
+    assert "this is an experiment" in done.err
+    assert done.err.endswith("seq2attn compare experiment.yaml\n")
+
+
+def test_one_config_and_nothing_varied_is_refused(cli, work):
+    (work / "experiment.yaml").write_text("configs: tiny.yaml\n")
+    for words in (["-c", "tiny.yaml"], ["experiment.yaml"]):
+        done = cli("compare", *words)
+        assert (done.code, done.out) == (2, "")
+        assert done.err == (
+            "error: nothing to compare: one config, and no --vary\n"
+            f"Such as: seq2attn compare {' '.join(words)} --vary seed=1-5\n"
+        )
+    assert not Path("runs").exists()
+
+
 # ---- run ----
 
 ASKED = ("--vary", "model.attention.score=none,dot", "--vary", "seed=1-2")

@@ -249,7 +249,7 @@ COMBINATIONS = [
     (attention(history="coverage", filters=3), "model.attention.filters", "has no effect with history 'coverage'"),
     ({"task": {"min_length": 9, "max_length": 3}}, "task.min_length", "9 is above task.max_length, 3"),
     ({"task": {"min_length": 13}}, "task.min_length", "13 is above task.max_length, 12"),
-    ({"training": {"warmup": 6, "steps": 5}}, "training.warmup", "6 is above training.steps, 5"),
+    ({"training": {"warmup": 6, "steps": 5}}, "training.warmup", "6 is above training.steps, 5; warm up for less, such as --set training.warmup=0"),
     (
         {"training": {"target": 0.9}, "evaluation": {"lengths": [13, 20]}},
         "training.target",

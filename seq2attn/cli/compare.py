@@ -153,7 +153,12 @@ def _experiment(
     if name is not None:
         check_name(name)
         chosen = replace(chosen, name=name)
-    return replace(chosen.varied(axes), fixed=(*chosen.fixed, *overrides))
+    chosen = replace(chosen.varied(axes), fixed=(*chosen.fixed, *overrides))
+    if not chosen.all_axes():
+        words = [str(file)] if file is not None else ["-c", str(next(iter(chosen.bases.values())))]
+        hint = f"Such as: {shlex.join(['seq2attn', 'compare', *words, '--vary', 'seed=1-5'])}"
+        raise Seq2AttnError("nothing to compare: one config, and no --vary", hint=hint)
+    return chosen
 
 
 def _measured(

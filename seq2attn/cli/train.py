@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.cli.output import note, stderr, write_line
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.runs import DEFAULT_ROOT, Run, create_run, find_run
 
 if TYPE_CHECKING:
@@ -65,10 +66,10 @@ def train(
         settings = run.config()
     else:
         assert config is not None
-        from seq2attn.config import check_overrides, load_config
+        from seq2attn.config import check_overrides
 
         check_overrides(overrides or ())
-        settings = load_config(config, overrides or ())
+        settings = _load(config, overrides or ())
     import torch
 
     from seq2attn.build import build_model
@@ -93,6 +94,18 @@ def train(
         else:
             run = create_run(runs_dir, name, settings, environment, exact=True)
     _train(run, settings, chosen_device)
+
+
+def _load(file: Path, overrides: Sequence[str]) -> Config:
+    from seq2attn.config import load_config
+
+    try:
+        return load_config(file, overrides)
+    except ConfigError as error:
+        if not any(problem.path == "configs" for problem in error.problems):
+            raise
+        hint = f"It is trained by: seq2attn compare {shlex.quote(str(file))}"
+        raise Seq2AttnError(f"{file}: this is an experiment, which names configs, not a model's config", hint=hint) from None
 
 
 def _run_name(config: Path) -> str:
