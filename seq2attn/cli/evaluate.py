@@ -68,7 +68,7 @@ def evaluate(
     check_answer_memory((predictor.task.expansion * max(asked) + 1) * (max(asked) + 1))
     count = samples if samples is not None else config.evaluation.samples
     if run is None:
-        note(f"run: {chosen.path}")
+        options.note_newest(chosen, "seq2attn eval RUN")
     results = measure(
         predictor,
         asked,

@@ -152,7 +152,7 @@ def _find(runs_dir: Path, names: list[str] | None) -> list[Run]:
     if names:
         return [find_run(runs_dir, name) for name in dict.fromkeys(names)]
     run = find_run(runs_dir, None)
-    note(f"run: {run.path}")
+    options.note_newest(run, "give its name")
     return [run]
 
 

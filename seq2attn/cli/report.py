@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, write_line
+from seq2attn.cli.output import write_line
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import write_atomically
 from seq2attn.runs import DEFAULT_ROOT, find_run
@@ -45,7 +45,7 @@ def report(
         raise Seq2AttnError(f"{len(names)} runs are more than a page can show; at most {MOST_RUNS}")
     found = [find_run(runs_dir, name) for name in names] or [find_run(runs_dir, None)]
     if not names:
-        note(f"run: {found[0].path}")
+        options.note_newest(found[0], "seq2attn report RUN")
     from seq2attn.reporting.collect import collect
     from seq2attn.reporting.page import render
 

@@ -35,14 +35,14 @@ def runs(
       seq2attn runs --limit 5 --json
     """
     found = newest_first(runs_dir)
+    if not found:
+        note(f"no run in {runs_dir} yet. {MAKE_ONE}")
     records = [_record(run) for run in found[:limit]]
     if as_json:
         write_line(json.dumps(records, indent=2))
     elif not on_terminal():
         write_rows(HEADER, map(_row, records))
-    elif not found:
-        note(f"no run in {runs_dir} yet. {MAKE_ONE}")
-    else:
+    elif found:
         _show(list(map(_row, records)), stdout())
         if len(found) > limit:
             note(f"{len(found) - limit:,} older ones; --limit shows more")

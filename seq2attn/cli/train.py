@@ -105,7 +105,9 @@ def _load(file: Path, overrides: Sequence[str]) -> Config:
         if not any(problem.path == "configs" for problem in error.problems):
             raise
         hint = f"It is trained by: seq2attn compare {shlex.quote(str(file))}"
-        raise Seq2AttnError(f"{file}: this is an experiment, which names configs, not a model's config", hint=hint) from None
+        raise Seq2AttnError(
+            f"{file}: this is an experiment, which names configs, not a model's config", hint=hint
+        ) from None
 
 
 def _run_name(config: Path) -> str:
