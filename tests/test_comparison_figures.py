@@ -101,8 +101,8 @@ def test_variants_of_a_single_score_share_a_panel_and_are_told_apart():
     groups = [group({HIDDEN: hidden}, "dot", 0.2) for hidden in (8, 16, 32)]
     (series,) = drawing.facets_of(groups).values()
     assert [item.label for item in series] == ["hidden=8", "hidden=16", "hidden=32"]
-    assert to_hex(series[0].colour) == score_colour("dot")
-    assert len({(item.colour, item.line, item.marker) for item in series}) == 3
+    assert to_hex(series[0].look.colour) == score_colour("dot")
+    assert len({(item.look.colour, item.look.dash, item.look.marker) for item in series}) == 3
 
 
 def test_curves_and_bands_are_those_of_the_seeds():

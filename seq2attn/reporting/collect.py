@@ -12,7 +12,7 @@ from seq2attn.config import Config
 from seq2attn.ledger import parameter_ledger
 from seq2attn.lock import state_of
 from seq2attn.maps import AttentionMap
-from seq2attn.plotting.curves import run_colours
+from seq2attn.plotting.style import looks
 from seq2attn.records import Metrics, SavedLength, newest_evaluation, read_attention, read_metrics
 from seq2attn.runs import Run
 
@@ -24,7 +24,7 @@ LOGGED = ("loss", "accuracy", "gradient_norm", "learning_rate", "tokens_per_seco
 def collect(runs: Sequence[Run]) -> dict[str, Any]:
     """Everything a report shows: ready for JSON, no NaN in it."""
     configs = [run.config() for run in runs]
-    colours = run_colours([config.model.attention.score for config in configs])
+    colours = [one.colour for one in looks([config.model.attention.score for config in configs])]
     return {
         "runs": [_run(run, config, colour) for run, config, colour in zip(runs, configs, colours, strict=True)],
     }
