@@ -147,6 +147,13 @@ def test_lengths_never_trained_lie_on_grey_and_the_title_says_so():
     assert "grey: never seen in training" in figure.get_suptitle()
 
 
+def test_the_title_of_a_narrow_figure_is_not_cut():
+    figure = drawing.length_figure(comparison(group({SCORE: "dot"}, "dot", 0.2), group({SCORE: "none"}, "none", 0.2)))
+    FigureCanvasAgg(figure).draw()
+    assert "grey: never" in figure.get_suptitle()
+    assert figure._suptitle.get_window_extent().x1 <= figure.bbox.x1
+
+
 def test_files_are_written_for_what_there_is(tmp_path):
     paths = drawing.save_figures(TWO_BY_TWO, tmp_path)
     assert [path.name for path in paths] == ["e-loss.png", "e-lengths.png", "e-bars.png", "e-entropy.png"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 SCORE = "model.attention.score"
 COLUMNS = 3  # panels side by side
 PANEL = (3.6, 3.0)  # inches
+LETTERS = 13  # of a title in an inch
 DOTS = 30  # seeds drawn one by one at most
 
 
@@ -191,7 +193,8 @@ def _panels(
         fontsize=10,
     )
     figure.supylabel(label, fontsize=11)
-    figure.suptitle(f"{comparison.name}: {explanation}", fontsize=10, x=0.01, ha="left", color="0.3")
+    title = textwrap.fill(f"{comparison.name}: {explanation}", round(size[0] * LETTERS))
+    figure.suptitle(title, fontsize=10, x=0.01, ha="left", color="0.3")
     return figure
 
 
@@ -246,7 +249,7 @@ def _band(panel: Axes, item: Series, curves: Sequence[Curve], middle: Callable[[
         [middle(at[step]) for step in steps],
         item.look.dash,
         color=item.look.colour,
-        lw=item.look.width,
+        lw=1.6,
         label=item.label,
     )
 

@@ -22,7 +22,7 @@ def loss_figure(curves: Mapping[str, Sequence[tuple[float, float]]], scores: Seq
     for look, (name, points) in zip(looks(scores), curves.items(), strict=True):
         positive = [(step, loss) for step, loss in points if loss > 0]
         panel.plot(*zip(*positive, strict=True), color=look.colour, lw=0.5, alpha=0.3)
-        panel.plot(*zip(*averaged(positive), strict=True), color=look.colour, lw=look.width, ls=look.dash, label=name)
+        panel.plot(*zip(*averaged(positive), strict=True), color=look.colour, lw=1.6, ls=look.dash, label=name)
     logarithmic(panel)
     panel.set_ylabel("training loss, nats a token")
     _finish(panel, len(curves))

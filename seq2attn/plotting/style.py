@@ -30,7 +30,7 @@ PALETTE = (
 )  # after Okabe & Ito 2008
 DASHES = ("-", "--", "-.", ":")
 MARKERS = "osD^vP"
-THINNEST, WIDEST = 1.5, 5.0  # points, of lines
+THINNEST, WIDEST = 1.6, 6.0  # points, of lines
 SCORE_COLOURS = {
     "scaled": "#0072b2",
     "dot": "#d55e00",
@@ -56,7 +56,7 @@ class Look:
     dash: str
     marker: str
     width: float
-    """those drawn first are the widest, so that lines that coincide are all seen, one within the other"""
+    """for what may coincide: those drawn first are the widest, so that all are seen, one within the other"""
 
 
 def looks(scores: Sequence[str]) -> list[Look]:
@@ -69,7 +69,7 @@ def looks(scores: Sequence[str]) -> list[Look]:
                 colour=_shade(score_colour(name), number / (same - 1) if same > 1 else 0),
                 dash=DASHES[number % len(DASHES)],
                 marker=MARKERS[(number if len(set(scores)) == 1 else place) % len(MARKERS)],
-                width=THINNEST + min(1.5, WIDEST / len(scores)) * (len(scores) - 1 - place),
+                width=THINNEST + min(1.1, (WIDEST - THINNEST) / len(scores)) * (len(scores) - 1 - place),
             )
         )
     return made
