@@ -1,5 +1,7 @@
 """Figures of a comparison: what is drawn, in which colour, and that nothing overlaps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -148,7 +150,8 @@ def test_lengths_never_trained_lie_on_grey_and_the_title_says_so():
 
 
 def test_the_title_of_a_narrow_figure_is_not_cut():
-    figure = drawing.length_figure(comparison(group({SCORE: "dot"}, "dot", 0.2), group({SCORE: "none"}, "none", 0.2)))
+    two = comparison(group({SCORE: "dot"}, "dot", 0.2), group({SCORE: "none"}, "none", 0.2))
+    figure = drawing.length_figure(replace(two, name="compare-a-config-of-some-name"))
     FigureCanvasAgg(figure).draw()
     assert "grey: never" in figure.get_suptitle()
     assert figure._suptitle.get_window_extent().x1 <= figure.bbox.x1
