@@ -72,6 +72,8 @@ def curves(metrics: Metrics, *, thin: bool = True) -> dict[str, list[list[float 
         found[name] = thinned(points) if thin else points
     for step, results in metrics.evaluations:
         trained = [result for result in results if result.trained] or results
+        if not trained:
+            continue
         exact = [result.exact_match.value for result in trained]
         values = {
             "exact_match_mean": math.fsum(exact) / len(exact),
