@@ -15,6 +15,7 @@ import torch
 from seq2attn import __version__, catalogue
 from seq2attn.checkpoint import load_checkpoint
 from seq2attn.cli import main
+from seq2attn.cli.output import program
 from seq2attn.cli.progress import LineDisplay
 from seq2attn.config import Config, load_config
 
@@ -363,6 +364,17 @@ def test_predict_shows_people_what_was_looked_at(monkeypatch, kind, ground):
 
 def test_predict_shows_people_the_right_answer_where_the_model_s_is_wrong():
     assert "(right: ba)" in works("predict", "ab", "--run", "second", terminal=True)
+
+
+def test_where_the_environment_is_not_active_the_next_command_is_named_by_its_path(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [".venv/bin/seq2attn", "train"])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert program() == ".venv/bin/seq2attn"
+    (tmp_path / "seq2attn").touch(mode=0o755)
+    assert program() == "seq2attn"
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sys, "argv", ["/home/me/seq2attn/__main__.py", "train"])
+    assert program() == "seq2attn"
 
 
 # ---- runs, inspect, list, check ----

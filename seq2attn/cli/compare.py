@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, stderr, write_line
+from seq2attn.cli.output import note, program, stderr, write_line
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs import DEFAULT_ROOT, check_name
 
@@ -242,7 +242,7 @@ def _run(plan: Plan, root: Path, device: str, plugins: list[str], workers: int |
             f"stopped by {signal.Signals(STOP.signal).name}: {done + ended:,} of {len(plan.trials):,} trials are done; "
             "what was running is saved."
         )
-        note(f"Go on with the same command: {shlex.join(['seq2attn', *sys.argv[1:]])}")
+        note(f"Go on with the same command: {program()} {shlex.join(sys.argv[1:])}")
         raise typer.Exit(128 + STOP.signal)
     return {run: outcome.reason for run, outcome in outcomes.items() if outcome.state == "failed"}
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, stderr, write_line
+from seq2attn.cli.output import note, program, stderr, write_line
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.runs import DEFAULT_ROOT, Run, create_run, find_run
 
@@ -157,7 +157,7 @@ def _train(run: Run, config: Config, device: object) -> None:
 def _say_finished(run: Run, trainer: Trainer) -> None:
     if trainer.progress.reached_target:
         note(f"reached the target after step {trainer.progress.step:,}")
-    note(f"Next: seq2attn eval {run.name}{_runs_dir(run)}")
+    note(f"Next: {program()} eval {run.name}{_runs_dir(run)}")
     write_line(str(run.path))
 
 
@@ -171,7 +171,7 @@ def _signal_name(number: int) -> str:
 def _way_on(run: Run) -> str:
     plugins = run.environment().get("plugins")
     named = "".join(f" --plugin {shlex.quote(str(plugin))}" for plugin in plugins) if isinstance(plugins, list) else ""
-    return f"Go on with: seq2attn train --resume {run.name}{_runs_dir(run)}{named}"
+    return f"Go on with: {program()} train --resume {run.name}{_runs_dir(run)}{named}"
 
 
 def _with_way_on(error: Seq2AttnError, run: Run) -> Seq2AttnError:
