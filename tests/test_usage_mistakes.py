@@ -2,6 +2,8 @@
 
 import pytest
 
+from seq2attn.cli.usage import unwrapped
+
 MISTAKES = [
     (
         "evl",
@@ -47,6 +49,25 @@ def test_it_is_told_in_a_sentence_and_where_to_look(cli, tmp_path, line, message
     assert told.startswith(f"error: {message}")
     assert hint == f"See: {command} --help"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_help_is_wrapped_by_the_terminal_alone():
+    text = """What it does,
+    in two lines.
+
+    exact match: whole
+    strings.
+    entropy: in nats.
+
+      seq2attn eval
+
+    Errors
+    errors: not a list.
+    """
+    assert unwrapped(text) == (
+        "What it does, in two lines.\n\nexact match: whole strings.\nentropy: in nats.\n\n  seq2attn eval\n\n"
+        "Errors errors: not a list."
+    )
 
 
 def test_nothing_asked_for_is_answered_with_the_help(cli):

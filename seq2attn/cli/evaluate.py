@@ -42,6 +42,7 @@ def evaluate(
     teacher-forced: characters, the right previous one given; the accuracy usually published.
     alignment: how often the largest attention weight lies on the ideal source position.
     entropy: of the attention weights, in nats.
+
     Brackets hold 95 % confidence intervals over the strings drawn; an asterisk marks lengths never seen in training.
 
     Examples:

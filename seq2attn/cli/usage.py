@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any
 
@@ -13,8 +14,14 @@ from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 UsageError: Any = typer.BadParameter.__bases__[0]  # by its parentage: its own module differs between versions of Typer
 
 
+_ITEM = re.compile(r"[a-z][a-z -]{0,20}: ")
+
+
 class Command(TyperCommand):
-    """A command whose mistakes know where they were made."""
+    """A command whose mistakes know where they were made, and whose help fits a terminal of any width."""
+
+    def __init__(self, *arguments: Any, help: str | None = None, **options: Any) -> None:
+        super().__init__(*arguments, help=unwrapped(help), **options)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
@@ -27,6 +34,9 @@ class Command(TyperCommand):
 class Commands(TyperGroup):
     """A group of commands that says which there are."""
 
+    def __init__(self, *arguments: Any, help: str | None = None, **options: Any) -> None:
+        super().__init__(*arguments, help=unwrapped(help), **options)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         try:
             return super().resolve_command(ctx, args)
@@ -35,6 +45,21 @@ class Commands(TyperGroup):
             guess = did_you_mean(args[0], names)
             message = f"{ctx.command_path}: unknown command {shown(args[0])}; {guess}allowed: {', '.join(names)}"
             raise Seq2AttnError(message, hint=f"See: {ctx.command_path} --help") from None
+
+
+def unwrapped(text: str | None) -> str | None:
+    """A docstring with each paragraph on one line, but for examples, which are indented, and lists (`term: meaning`)."""
+    if text is None:
+        return None
+    return "\n\n".join(map(_unwrapped_paragraph, inspect.cleandoc(text).split("\n\n")))
+
+
+def _unwrapped_paragraph(text: str) -> str:
+    if text.startswith(" "):
+        return text
+    first, *others = text.split("\n")
+    is_list = _ITEM.match(first)
+    return first + "".join(f"\n{line}" if is_list and _ITEM.match(line) else f" {line}" for line in others)
 
 
 def usage_mistake(error: Any) -> Seq2AttnError:
