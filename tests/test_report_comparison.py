@@ -85,6 +85,33 @@ def test_a_run_that_does_not_say_well_to_what_it_belongs_belongs_to_nothing(work
     assert len(experiments(work / "runs")["experiment"]) == 8
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"lengths": {"3": {}, "9": {}}},
+        {"lengths": {"3": None, "9": []}},
+        {"parameters": {}},
+        {"parameters": {"total": "x"}},
+    ],
+)
+def test_a_trial_whose_record_is_damaged_is_not_measured(cli, work, damage):
+    file = work / "runs" / "experiment-dot-seed_1" / "evaluations" / "best-001.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **damage}))
+    done = cli("report", "experiment.yaml")
+    assert (done.code, done.err) == (0, "1 of 9 trials are not measured yet, and left out\n")
+
+
+@pytest.mark.parametrize(
+    "line", ["3", '{"step": "x", "loss": 1}', '{"step": 1, "loss": []}', '{"step": 1, "evaluation": 3, "summary": 3}']
+)
+def test_a_damaged_line_of_metrics_is_told(cli, work, line):
+    file = work / "runs" / "experiment-dot-seed_1" / "metrics.jsonl"
+    file.write_text(line + "\n")
+    done = cli("report", "experiment")
+    assert done.code == 2
+    assert "metrics.jsonl" in done.err and "not what a run writes" in done.err
+
+
 # ---- what is shown ----
 
 

@@ -71,7 +71,9 @@ def load_plugins(plugins: Sequence[Path] | None) -> list[str]:
 def note_newest(run: Run, how: str) -> None:
     """Say which run was taken where none was named, and `how` another is."""
     experiment = run.environment().get("experiment")
-    trial = f", a trial of {experiment['name']}" if isinstance(experiment, dict) and "name" in experiment else ""
+    trial = (
+        f", a trial of {str(experiment['name'])[:80]}" if isinstance(experiment, dict) and "name" in experiment else ""
+    )
     note(f"run: {run.path} (the newest{trial}; another: {how})")
 
 

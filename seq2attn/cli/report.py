@@ -83,17 +83,18 @@ def _of_comparison(plan: Plan, root: Path) -> tuple[str, dict[str, Any]]:
     from dataclasses import replace
 
     from seq2attn.comparison.experiment import METRICS
-    from seq2attn.comparison.results import gather, to_json
+    from seq2attn.comparison.results import read_trials, summarise, to_json
     from seq2attn.reporting.experiment import collect_experiment
 
     experiment = plan.experiment
     if len(plan.trials) > MOST_TRIALS:
         raise Seq2AttnError(f"{len(plan.trials):,} trials are more than a page can show; at most {MOST_TRIALS}")
+    done = read_trials(plan, root)
     comparisons = {}
     for metric in METRICS:
         published = experiment.published if metric == experiment.metric else ()
         one = replace(plan, experiment=replace(experiment, metric=metric, published=published))
-        comparisons[metric] = gather(one, root)
+        comparisons[metric] = summarise(one, done)
     main = comparisons[experiment.metric]
     measured = {trial.run for group in main.groups for trial in group.trials}
     missing = [trial.name for trial in plan.trials if trial.name not in measured]
