@@ -15,7 +15,7 @@ from seq2attn.lock import state_of
 from seq2attn.runs import DEFAULT_ROOT, MAKE_ONE, Run, newest_first
 
 HEADER = ("run", "state", "step", "task", "score", "seed", "exact match, worst", "made")
-GIVE_WAY = ("made, UTC", "task", "seed", "score", "step")  # the first to go stands first
+GIVE_WAY = ("made (UTC)", "task", "seed", "score", "step")  # the first to go stands first
 
 
 def runs(
@@ -52,7 +52,7 @@ def _show(rows: list[list[str]], console: Console) -> None:
     """A table whose lines are no wider than the console: columns of less interest give way, the run's name does not."""
     shown = {name: [row[place] for row in rows] for place, name in enumerate(HEADER)}
     shown["exact\nmatch,\nworst"] = shown.pop("exact match, worst")
-    shown["made, UTC"] = [made.replace("T", " ")[:16] for made in shown.pop("made")]
+    shown["made (UTC)"] = [made.replace("T", " ")[:16] for made in shown.pop("made")]
     left_out = []
     for name in GIVE_WAY:
         if _width(shown) > console.width:
