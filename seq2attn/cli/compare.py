@@ -116,6 +116,8 @@ def compare(
 
         show(comparison)
     _write_outputs(comparison, csv_file, plot)
+    if comparison.groups:
+        note(f"In one page: {program()} report {comparison.name}{options.named_runs_dir(runs_dir)}")
     if failed:
         count = f"{len(failed):,} of {len(plan.trials):,} trials failed"
         reasons = "\n".join(f"  {run}: {reason}" for run, reason in failed.items())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -66,6 +68,11 @@ def load_plugins(plugins: Sequence[Path] | None) -> list[str]:
         for path in plugins:
             load_plugin(path)
     return [str(path) for path in plugins or ()]
+
+
+def named_runs_dir(root: Path) -> str:
+    """` --runs-dir ROOT`, for a command that is suggested; empty where it would find `root` without."""
+    return "" if root == DEFAULT_ROOT or os.environ.get("SEQ2ATTN_RUNS") else f" --runs-dir {shlex.quote(str(root))}"
 
 
 def note_newest(run: Run, how: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import signal
@@ -157,7 +156,7 @@ def _train(run: Run, config: Config, device: object) -> None:
 def _say_finished(run: Run, trainer: Trainer) -> None:
     if trainer.progress.reached_target:
         note(f"reached the target after step {trainer.progress.step:,}")
-    note(f"Next: {program()} eval {run.name}{_runs_dir(run)}")
+    note(f"Next: {program()} eval {run.name}{options.named_runs_dir(run.path.parent)}")
     write_line(str(run.path))
 
 
@@ -171,7 +170,7 @@ def _signal_name(number: int) -> str:
 def _way_on(run: Run) -> str:
     plugins = run.environment().get("plugins")
     named = "".join(f" --plugin {shlex.quote(str(plugin))}" for plugin in plugins) if isinstance(plugins, list) else ""
-    return f"Go on with: {program()} train --resume {run.name}{_runs_dir(run)}{named}"
+    return f"Go on with: {program()} train --resume {run.name}{options.named_runs_dir(run.path.parent)}{named}"
 
 
 def _with_way_on(error: Seq2AttnError, run: Run) -> Seq2AttnError:
@@ -181,8 +180,3 @@ def _with_way_on(error: Seq2AttnError, run: Run) -> Seq2AttnError:
     if isinstance(error, Diverged) or error.exit_code != 1 or not run.checkpoint("last").is_file():
         return error
     return Seq2AttnError(error.message, hint=f"The last checkpoint is whole. {_way_on(run)}", exit_code=1)
-
-
-def _runs_dir(run: Run) -> str:
-    root = run.path.parent
-    return "" if root == DEFAULT_ROOT or os.environ.get("SEQ2ATTN_RUNS") else f" --runs-dir {shlex.quote(str(root))}"
