@@ -149,6 +149,14 @@ def test_two_invocations_with_the_same_seeds_give_identical_tables(cli):
     assert "all 4 trials are done" in again.err
 
 
+def test_its_page_is_a_command_that_it_says(cli):
+    done = compare(cli, "--vary", "seed=1-2")
+    assert done.err.splitlines()[-1] == "In one page: seq2attn report compare-tiny"
+    assert cli("report", "compare-tiny").code == 0
+    again = compare(cli, "--vary", "seed=1-2", "--runs-dir", "other")
+    assert again.err.splitlines()[-1] == "In one page: seq2attn report compare-tiny --runs-dir other"
+
+
 def test_more_seeds_later_run_only_those(cli):
     compare(cli, "--vary", "seed=1-2")
     before = {path: path.stat().st_mtime_ns for path in Path("runs").rglob("*.safetensors")}
