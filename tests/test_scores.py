@@ -257,7 +257,7 @@ class Fine(Score):
     ],
 )
 def test_a_broken_score_is_refused(broken, label, says, monkeypatch):
-    monkeypatch.setattr(contract, "make_score", lambda name: broken(contract.D, contract.D))
+    monkeypatch.setattr(contract, "make_score", lambda *_: broken(contract.D, contract.D))
     assert says in contract.run_check(label, "broken")
 
 
@@ -273,7 +273,7 @@ def test_a_broken_score_is_refused(broken, label, says, monkeypatch):
     ],
 )
 def test_only_the_checks_that_are_about_it_refuse_it(score, refusing, monkeypatch):
-    monkeypatch.setattr(contract, "make_score", lambda name: score(contract.D, contract.D))
+    monkeypatch.setattr(contract, "make_score", lambda *_: score(contract.D, contract.D))
     assert {label for label in contract.CHECKS if contract.run_check(label, "broken")} == refusing
 
 
