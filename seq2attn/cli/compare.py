@@ -173,7 +173,7 @@ def _measured(
 ) -> Experiment:
     """`experiment` with the options about measuring laid over it."""
     from seq2attn.comparison.experiment import check_checkpoint, check_metric
-    from seq2attn.config.lengths import parse_lengths
+    from seq2attn.lengths import parse_lengths
 
     if metric is not None:
         other = check_metric(metric) != experiment.metric

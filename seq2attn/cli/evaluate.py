@@ -9,8 +9,8 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.cli.output import interval, note, on_terminal, stdout, table, write_line, write_rows
-from seq2attn.config.lengths import parse_lengths
 from seq2attn.errors import Seq2AttnError
+from seq2attn.lengths import parse_lengths
 from seq2attn.runs import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.cli.output import note, on_terminal, printable, stdout, write_line
-from seq2attn.config.lengths import LONGEST
 from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.lengths import LONGEST
 from seq2attn.runs import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
