@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from seq2attn.masks import valid_mask
 from seq2attn.model.packing import pack_all, pack_lengths
-from seq2attn.model.recurrence import gru_recurrence, token_gates
+from seq2attn.model.recurrence import GRUWeights, gru_recurrence, read_to_the_end
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,11 @@ class Encoder(nn.Module):
         if source.device.type == "cpu":
             rows, steps = source.shape
             packing = pack_all(rows, steps) if self.reads_padding else pack_lengths(lengths, steps)
-            weight_ih, weight_hh, bias_ih, bias_hh = gru.all_weights[0]
-            gates = token_gates(packing.pack(source), self.embedding, weight_ih, bias_ih, bias_hh)  # (N, 3D)
-            first = gates.new_zeros(rows, self.hidden)
-            packed = gru_recurrence(gates, first, weight_hh, bias_hh[2 * self.hidden :], packing)  # (N, D)
+            weights = GRUWeights.of(self.embedding, gru)
             if not packing.is_full:
-                return packing.hold(packed), packed.index_select(0, packing.last)
-            states = packing.unpack(packed)
+                return read_to_the_end(source, weights, packing)
+            first = source.new_zeros(rows, self.hidden, dtype=weights.weight_hh.dtype)
+            states = packing.unpack(gru_recurrence(source, weights, first, packing))
         else:
             states = gru(self.embedding(source))[0]
         last = (lengths - 1).view(-1, 1, 1).expand(-1, -1, self.hidden)  # (B, 1, D)

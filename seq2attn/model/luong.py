@@ -11,7 +11,7 @@ from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.decoder import Decoder, DecoderState
 from seq2attn.model.interface import Decoded
 from seq2attn.model.packing import pack_all, pack_lengths
-from seq2attn.model.recurrence import gru_recurrence, token_gates
+from seq2attn.model.recurrence import GRUWeights, gru_recurrence
 
 
 class LuongDecoder(Decoder):
@@ -64,9 +64,7 @@ class LuongDecoder(Decoder):
             return states
         rows, steps = tokens.shape
         packing = pack_all(rows, steps) if lengths is None else pack_lengths(lengths, steps)
-        weight_ih, weight_hh, bias_ih, bias_hh = self.gru.all_weights[0]
-        gates = token_gates(packing.pack(tokens), self.embedding, weight_ih, bias_ih, bias_hh)  # (N, 3D)
-        return packing.unpack(gru_recurrence(gates, hidden, weight_hh, bias_hh[2 * hidden.size(1) :], packing))
+        return packing.unpack(gru_recurrence(tokens, GRUWeights.of(self.embedding, self.gru), hidden, packing))
 
     def advance(
         self, embedded: Tensor, state: DecoderState, memory: Memory

@@ -62,15 +62,11 @@ class Packing:
         unpacked: Tensor = _Unpack.apply(packed, self._place, self.index)  # type: ignore[no-untyped-call]
         return unpacked.view(self.rows, self.steps, *packed.shape[1:])
 
-    def hold(self, packed: Tensor) -> Tensor:
-        """(N, ...) -> (B, L, ...), each row's last value at its positions that take no part; gradients do not pass there.
-
-        Each row takes part in the first step.
-        """
+    @property
+    def held(self) -> Tensor:
+        """(B * L,) where each position is packed; where it takes no part, its row's last one that does."""
         place = self._place.numpy().reshape(self.rows, self.steps)
-        held = np.where(place < len(self.index), place, self._last[:, None]).ravel()
-        unpacked: Tensor = _Unpack.apply(packed, torch.from_numpy(held), self.index)  # type: ignore[no-untyped-call]
-        return unpacked.view(self.rows, self.steps, *packed.shape[1:])
+        return torch.from_numpy(np.where(place < len(self.index), place, self._last[:, None]).ravel())
 
 
 class _Unpack(torch.autograd.Function):
