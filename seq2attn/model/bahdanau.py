@@ -37,9 +37,9 @@ class BahdanauDecoder(Decoder):
         cell = self.cell
         gru = GRUWeights(self.embedding.weight, cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh)
         if isinstance(self.attention, NoAttention):
-            return Decoded(packing.unpack(self.output(gru_recurrence(tokens, gru, hidden, packing))), None)
+            return Decoded(self.output(gru_recurrence(tokens, gru, hidden, packing)), None, packing)
         features, weights = attentive_gru_recurrence(tokens, gru, hidden, packing, self.attention.score, memory)
-        return Decoded(packing.unpack(self.output(features)), weights)  # (N, D + Dv) -> (N, V)
+        return Decoded(self.output(features), weights, packing)  # (N, D + Dv) -> (N, V)
 
     def advance(
         self, embedded: Tensor, state: DecoderState, memory: Memory
