@@ -1,7 +1,7 @@
 """The GRU recurrence whose input also holds the context that its last state attends to, as one differentiable function.
 
-As `recurrence`, and with attention in its loops: scores are asked for step by step (`StepwiseScore`), and what of their
-gradients does not depend on the recurrence is left to the end.
+As `recurrence`, with attention in its loops: scores are asked for step by step (`StepwiseScore`), and what of their gradients
+does not depend on the recurrence is left to the end.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from torch import Tensor
 
 from seq2attn.masks import additive_mask
 from seq2attn.model.attention import Memory
-from seq2attn.model.gates import activate, gate_factors, token_gates, token_gates_backward
+from seq2attn.model.gates import by_step, token_gates, token_gates_backward
 from seq2attn.model.packing import Packing
-from seq2attn.model.recurrence import GRUWeights, by_step
+from seq2attn.model.recurrence import GRUWeights
 from seq2attn.scores import Score
 
 
@@ -60,32 +60,20 @@ class _AttentiveRecurrence(torch.autograd.Function):
         scale: Tensor | None,
         *parameters: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        rows, width = state.shape
+        (rows, width), sizes = state.shape, packing.sizes
         weight_ih = weight_ih.roll(width, 0)  # n, r, z
         token_weight, context_weight = weight_ih.split_with_sizes([embedding.size(1), values.size(2)], 1)
-        gates = token_gates(tokens, embedding, token_weight, bias_ih, bias_hh)  # (N, 4D)
-        all_states = gates.new_empty(rows + len(gates), width)  # the first, then those of all steps
-        all_states[:rows] = state
-        states, before, weight_hh_t = all_states[rows:], state, weight_hh.t()
-        contexts = gates.new_empty(len(gates), 1, values.size(2))
-        weights = gates.new_zeros(packing.steps, rows, 1, values.size(1))
+        all_gates = token_gates(tokens, embedding, token_weight, bias_ih, bias_hh)  # (N, 4D)
+        features = state.new_empty(len(tokens), width + values.size(2))  # [s; c]
+        states = features[:, :width].split_with_sizes(sizes)
+        contexts = state.new_empty(len(tokens), 1, values.size(2))
+        weights = state.new_zeros(packing.steps, rows, 1, values.size(1))
         context_weight_t = context_weight.t().clone()  # (Dv, 3D)
         context_weight_t[:, :width] *= 2  # gates hold 2n
-        mask = None if valid is None else additive_mask(valid, gates.dtype)
-        stepwise = score.stepwise(keys)
-        for attention, (size, nrz, rzh, rz, n, r, z, h, after, context) in zip(
-            weights,
-            by_step(
-                packing.sizes,
-                gates[:, : 3 * width],
-                gates[:, width:],
-                gates[:, width : 3 * width],
-                *gates.chunk(4, dim=1),
-                states,
-                contexts,
-            ),
-            strict=True,
-        ):
+        mask = None if valid is None else additive_mask(valid, state.dtype)
+        stepwise, before, weight_hh_t = score.stepwise(keys), state, weight_hh.t()
+        steps = zip(sizes, by_step(all_gates, sizes), states, contexts.split_with_sizes(sizes), weights, strict=True)
+        for size, gates, after, context, weight in steps:
             if size < len(before):
                 before = before[:size]
             scores = stepwise.scores(before.unsqueeze(1))  # (b, 1, S)
@@ -93,72 +81,63 @@ class _AttentiveRecurrence(torch.autograd.Function):
                 scores *= scale[:size]
             if mask is not None:
                 scores += mask[:size]
-            weight = torch.softmax(scores, dim=2, out=attention[:size])
+            weight = torch.softmax(scores, dim=2, out=weight[:size])
             torch.bmm(weight, values[:size], out=context)  # (b, 1, Dv)
-            nrz.addmm_(context.squeeze(1), context_weight_t)
-            rzh.addmm_(before, weight_hh_t)
-            activate(n, rz, r, h)
-            before = torch.lerp(n, before, z, out=after)
+            gates.read.addmm_(context.squeeze(1), context_weight_t)
+            gates.said.addmm_(before, weight_hh_t)
+            gates.activate()
+            before = torch.lerp(gates.n, before, gates.z, out=after)
+        features[:, width:] = contexts.squeeze(1)
         ctx.packing, ctx.score, ctx.scale = packing, score, scale
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(
-            tokens, embedding, weight_ih, weight_hh, gates, all_states, contexts, weights, keys, values
+            tokens, embedding, weight_ih, weight_hh, all_gates, state, features, weights, keys, values
         )
-        return torch.cat([states, contexts.squeeze(1)], dim=1), weights.squeeze(2).transpose(0, 1)
+        return features, weights.squeeze(2).transpose(0, 1)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_features: Tensor | None, grad_weights: Tensor | None) -> tuple[Tensor | None, ...]:
-        tokens, embedding, weight_ih, weight_hh, gates, all_states, contexts, weights, keys, values = ctx.saved_tensors
+        tokens, embedding, weight_ih, weight_hh, all_gates, state, features, weights, keys, values = ctx.saved_tensors
         packing: Packing = ctx.packing
-        count, width = len(gates), all_states.size(1)
+        sizes, width = packing.sizes, state.size(1)
         token_weight, context_weight = weight_ih.split_with_sizes([embedding.size(1), values.size(2)], 1)
         # (N, D + Dv), to which each step adds what goes through its state and its context
-        if grad_features is None:
-            grads = gates.new_zeros(count, width + values.size(2))
-        else:
-            grads = grad_features.clone()
-        grad_states, grad_contexts = grads[:, :width], grads[:, width:]
-        before = all_states.index_select(0, packing.previous)  # (N, D)
-        factors = gate_factors(before, gates)
-        gradients = torch.empty_like(factors)  # (N, 4, D): the state's gradient times the factors
-        flat = gradients.view(count, 4 * width)
-        grad_state = gates.new_zeros(packing.rows, width)
+        grads = torch.zeros_like(features) if grad_features is None else grad_features.clone()
+        grad_state = torch.zeros_like(state)
+        grad_states, grad_contexts = (grads[:, :width].split_with_sizes(sizes), grads[:, width:].split_with_sizes(sizes))
+        states = (state, *features[:, :width].split_with_sizes(sizes))
+        befores = [before[:size] for before, size in zip(states, sizes, strict=False)]
+        gradients = torch.empty_like(all_gates)  # (N, 4D)
         grad_scores = torch.zeros_like(weights)  # (L, B, 1, S)
         stepwise, values_t = ctx.score.stepwise(keys), values.mT  # (B, Dv, S)
-        steps = by_step(
-            packing.sizes,
-            grad_states,
-            factors,
-            gradients,
-            gates[:, 2 * width : 3 * width],
-            flat[:, : 3 * width],
-            flat[:, width:],
-            grad_contexts,
-            before.unsqueeze(1),
-        )
-        earlier = [grad_state, *(step[1] for step in steps[:-1])]
-        for index in reversed(range(len(steps))):
-            size, grad, factor, gradient, z, into_nrz, into_rzh, grad_context, query = steps[index]
-            torch.mul(grad.unsqueeze(1), factor, out=gradient)
-            passed = earlier[index] if size == len(earlier[index]) else earlier[index][:size]
-            passed.addcmul_(grad, z).addmm_(into_rzh, weight_hh)
-            grad_context.addmm_(into_nrz, context_weight)
+        passing = (grad_state, *grad_states)
+        all_steps, all_into = by_step(all_gates, sizes), by_step(gradients, sizes)
+        for index in reversed(range(len(sizes))):
+            size, grad, before, gates, into = sizes[index], grad_states[index], befores[index], all_steps[index], all_into[index]
+            gates.backward(grad, before, into)
+            passed = passing[index]
+            if size < len(passed):
+                passed = passed[:size]
+            passed.addcmul_(grad, gates.z).addmm_(into.said, weight_hh)
+            grad_context = grad_contexts[index].addmm_(into.read, context_weight)
             grad_weight = torch.bmm(grad_context.unsqueeze(1), values_t[:size])  # (b, 1, S)
             if grad_weights is not None:
                 grad_weight += grad_weights[:size, index].unsqueeze(1)
             into_scores = grad_scores[index, :size]
-            torch._softmax_backward_data(grad_weight, weights[index, :size], 2, gates.dtype, grad_input=into_scores)
+            torch._softmax_backward_data(grad_weight, weights[index, :size], 2, state.dtype, grad_input=into_scores)
             if ctx.scale is not None:
                 into_scores *= ctx.scale[:size]
-            passed += stepwise.grad_query(query, into_scores).squeeze(1)
-        grad_embedding, grad_token_weight, *grad_biases = token_gates_backward(flat, tokens, embedding, token_weight)
-        grad_context_weight = flat[:, : 3 * width].t() @ contexts.squeeze(1)
+            passed += stepwise.grad_query(before.unsqueeze(1), into_scores).squeeze(1)
+        grad_embedding, grad_token_weight, *grad_biases = token_gates_backward(gradients, tokens, embedding, token_weight)
+        grad_context_weight = gradients[:, : 3 * width].t() @ features[:, width:]
         grad_weight_ih = torch.cat([grad_token_weight, grad_context_weight], dim=1).roll(-width, 0)
-        grad_weight_hh = flat[:, width:].t() @ before
+        queries = torch.cat(befores)  # (N, D)
+        grad_weight_hh = gradients[:, width:].t() @ queries
         # (B, S, L) x (B, L, Dv): each value's gradient, over all steps at once
-        grad_values = weights.squeeze(2).permute(1, 2, 0) @ packing.unpack(grad_contexts)
-        from_score = stepwise.finish(packing.unpack(before), grad_scores.squeeze(2).transpose(0, 1))
+        grad_values = weights.squeeze(2).permute(1, 2, 0) @ packing.spread(grads[:, width:])
+        grad_keys, *grad_parameters = stepwise.finish(
+            packing.spread(queries), grad_scores.squeeze(2).transpose(0, 1)
+        )
         of_the_gru = (None, grad_embedding, grad_weight_ih, grad_weight_hh, *grad_biases, grad_state)
-        grad_keys, *grad_parameters = from_score
         return *of_the_gru, None, None, grad_keys, grad_values, None, None, *grad_parameters

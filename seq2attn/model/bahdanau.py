@@ -33,11 +33,11 @@ class BahdanauDecoder(Decoder):
     def _forward_at_once(self, tokens: Tensor, lengths: Tensor | None, hidden: Tensor, memory: Memory) -> Decoded:
         """The same numbers as `forward_by_steps`, with all but the recurrence itself outside the loop."""
         rows, steps = tokens.shape
-        packing = pack_all(rows, steps) if lengths is None else pack_lengths(lengths, steps)
+        packing = (None if lengths is None else pack_lengths(lengths, steps)) or pack_all(rows, steps)
         cell = self.cell
         gru = GRUWeights(self.embedding.weight, cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh)
         if isinstance(self.attention, NoAttention):
-            return Decoded(self.output(gru_recurrence(tokens, gru, hidden, packing)), None, packing)
+            return Decoded(self.output(gru_recurrence(tokens, gru, hidden, packing)[0]), None)
         features, weights = attentive_gru_recurrence(tokens, gru, hidden, packing, self.attention.score, memory)
         return Decoded(self.output(features), weights, packing)  # (N, D + Dv) -> (N, V)
 

@@ -63,8 +63,8 @@ class LuongDecoder(Decoder):
             states: Tensor = self.gru(self.embedding(tokens), hidden.unsqueeze(0))[0]
             return states
         rows, steps = tokens.shape
-        packing = pack_all(rows, steps) if lengths is None else pack_lengths(lengths, steps)
-        return packing.unpack(gru_recurrence(tokens, GRUWeights.of(self.embedding, self.gru), hidden, packing))
+        packing = (None if lengths is None else pack_lengths(lengths, steps)) or pack_all(rows, steps)
+        return gru_recurrence(tokens, GRUWeights.of(self.embedding, self.gru), hidden, packing)[0]
 
     def advance(
         self, embedded: Tensor, state: DecoderState, memory: Memory

@@ -1,9 +1,9 @@
 """The GRU recurrence over tokens, as one differentiable function.
 
-A GRU step of this size costs a processor more in bookkeeping than in arithmetic, so what does not depend on the recurrence
-is taken out of the loop: the input tokens' share of the gates (`gates`), and padding takes no part (`Packing`). The backward
-pass is written by hand: its loop runs over the state's gradient alone, and each weight's gradient is one product over all
-steps. With attention: `attentive_recurrence`.
+A GRU step of this size costs a processor more in bookkeeping than in arithmetic, and memory that was not just touched costs
+as much again. So what does not depend on the recurrence is taken out of the loop (`token_gates`), padding takes no part
+(`Packing`), and results are written where they are wanted. The backward pass is written by hand: its loop goes through the
+states' gradients alone, and each weight's gradient is one product over all steps. With attention: `attentive_recurrence`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2attn.model.gates import activate, gate_factors, token_gates, token_gates_backward
+from seq2attn.model.gates import by_step, token_gates, token_gates_backward
 from seq2attn.model.packing import Packing
 
 
@@ -37,19 +37,12 @@ class GRUWeights(NamedTuple):
         return GRUWeights(embedding.weight, gru.weight_ih_l0, gru.weight_hh_l0, gru.bias_ih_l0, gru.bias_hh_l0)
 
 
-def gru_recurrence(tokens: Tensor, weights: GRUWeights, state: Tensor, packing: Packing) -> Tensor:
-    """All states (N, D) of a GRU that reads tokens (B, L); state (B, D): the first."""
-    states: Tensor = _Recurrence.apply(packing.pack(tokens), *weights, state, packing, False)[0]  # type: ignore[no-untyped-call]
-    return states
+def gru_recurrence(tokens: Tensor, weights: GRUWeights, state: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
+    """States (B, L, D) of a GRU that reads tokens (B, L), and each row's last one (B, D); state (B, D): the first.
 
-
-def read_to_the_end(tokens: Tensor, weights: GRUWeights, packing: Packing) -> tuple[Tensor, Tensor]:
-    """The same from a state of zeros, unpacked: states (B, L, D), and each row's last one (B, D).
-
-    Past a row's end stands its last state; gradients do not pass there.
+    At positions that take no part stands the row's last state; gradients do not pass there.
     """
-    state = weights.weight_hh.new_zeros(len(tokens), weights.weight_hh.size(1))
-    read: tuple[Tensor, Tensor] = _Recurrence.apply(packing.pack(tokens), *weights, state, packing, True)  # type: ignore[no-untyped-call]
+    read: tuple[Tensor, Tensor] = _Recurrence.apply(packing.pack(tokens), *weights, state, packing)  # type: ignore[no-untyped-call]
     return read
 
 
@@ -65,67 +58,46 @@ class _Recurrence(torch.autograd.Function):
         bias_hh: Tensor,
         state: Tensor,
         packing: Packing,
-        hold: bool,
-    ) -> tuple[Tensor, Tensor | None]:
-        width = state.size(1)
+    ) -> tuple[Tensor, Tensor]:
+        (rows, width), sizes = state.shape, packing.sizes
         weight_ih = weight_ih.roll(width, 0)  # n, r, z
-        gates = token_gates(tokens, embedding, weight_ih, bias_ih, bias_hh)  # (N, 4D)
-        all_states = gates.new_empty(len(state) + len(gates), width)  # the first, then those of all steps
-        all_states[: len(state)] = state
-        states, before, weight_hh_t = all_states[len(state) :], state, weight_hh.t()
-        for size, rzh, rz, n, r, z, h, after in by_step(
-            packing.sizes,
-            gates[:, width:],
-            gates[:, width : 3 * width],
-            *gates.chunk(4, dim=1),
-            states,
-        ):
-            if size < len(before):
-                before = before[:size]
-            rzh.addmm_(before, weight_hh_t)
-            activate(n, rz, r, h)
-            before = torch.lerp(n, before, z, out=after)
-        ctx.packing, ctx.hold = packing, hold
+        all_gates = token_gates(tokens, embedding, weight_ih, bias_ih, bias_hh)  # (N, 4D)
+        states = state.new_empty(rows, packing.steps, width)
+        previous, weight_hh_t = state, weight_hh.t()
+        for size, gates, following in zip(sizes, by_step(all_gates, sizes), states.unbind(1), strict=True):
+            before, after = previous, following  # (B, D)
+            if size < rows:
+                following[size:] = previous[size:]
+                before, after = previous[:size], following[:size]
+            gates.said.addmm_(before, weight_hh_t)
+            gates.activate()
+            torch.lerp(gates.n, before, gates.z, out=after)
+            previous = following
+        ctx.packing = packing
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(tokens, embedding, weight_ih, weight_hh, gates, all_states)
-        if not hold:
-            return states, None
-        held = states.index_select(0, packing.held).view(len(state), packing.steps, width)
-        return held, held[:, -1].clone()
+        ctx.save_for_backward(tokens, embedding, weight_ih, weight_hh, all_gates, state, states)
+        return states, previous.clone()
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_states: Tensor | None, grad_last: Tensor | None) -> tuple[Tensor | None, ...]:
-        tokens, embedding, weight_ih, weight_hh, gates, all_states = ctx.saved_tensors
+        tokens, embedding, weight_ih, weight_hh, all_gates, state, states = ctx.saved_tensors
         packing: Packing = ctx.packing
-        count, width = len(gates), all_states.size(1)
-        # (N, D), to which each step adds what goes through its state
-        if grad_states is None:
-            grads = gates.new_zeros(count, width)
-        else:
-            grads = packing.pack(grad_states) if ctx.hold else grad_states.clone()
+        sizes = packing.sizes
+        # (B, L, D), to which each step adds what goes through its state
+        grads = torch.zeros_like(states) if grad_states is None else grad_states.clone()
         if grad_last is not None:
-            grads.index_add_(0, packing.last, grad_last)
-        before = all_states.index_select(0, packing.previous)  # (N, D)
-        factors = gate_factors(before, gates)
-        gradients = torch.empty_like(factors)  # (N, 4, D): the state's gradient times the factors
-        flat = gradients.view(count, 4 * width)
-        grad_state = gates.new_zeros(packing.rows, width)
-        steps = by_step(packing.sizes, grads, factors, gradients, gates[:, 2 * width : 3 * width], flat[:, width:])
-        earlier = [grad_state, *(step[1] for step in steps[:-1])]
-        for passed, (size, grad, factor, gradient, z, into_rzh) in zip(reversed(earlier), reversed(steps), strict=True):
-            torch.mul(grad.unsqueeze(1), factor, out=gradient)
-            if size < len(passed):
-                passed = passed[:size]
-            passed.addcmul_(grad, z).addmm_(into_rzh, weight_hh)
-        grad_embedding, grad_weight_ih, *grad_biases = token_gates_backward(flat, tokens, embedding, weight_ih)
-        grad_weight_hh = flat[:, width:].t() @ before
-        return None, grad_embedding, grad_weight_ih.roll(-width, 0), grad_weight_hh, *grad_biases, grad_state, None, None
-
-
-def by_step(sizes: list[int], *packed: Tensor) -> list[tuple[Any, ...]]:
-    """For each step its size and its rows of each tensor (N, ...), as views.
-
-    Made all at once: made one by one, views would cost more than what is done with them.
-    """
-    return list(zip(sizes, *(torch.split(tensor, sizes) for tensor in packed), strict=True))
+            grads[packing.last] += grad_last
+        grad_state = torch.zeros_like(state)
+        befores = [column[:size] for column, size in zip((state, *states.unbind(1)), sizes, strict=False)]
+        gradients = torch.empty_like(all_gates)  # (N, 4D)
+        columns = (grad_state, *grads.unbind(1))  # (B, D) each
+        steps = zip(sizes, columns, columns[1:], befores, by_step(all_gates, sizes), by_step(gradients, sizes), strict=False)
+        for size, passed, grad, before, gates, into in reversed(list(steps)):
+            if size < len(grad):
+                passed, grad = passed[:size], grad[:size]
+            gates.backward(grad, before, into)
+            passed.addcmul_(grad, gates.z).addmm_(into.said, weight_hh)
+        grad_embedding, grad_weight_ih, *grad_biases = token_gates_backward(gradients, tokens, embedding, weight_ih)
+        grad_weight_hh = gradients[:, state.size(1) :].t() @ torch.cat(befores)
+        return None, grad_embedding, grad_weight_ih.roll(-state.size(1), 0), grad_weight_hh, *grad_biases, grad_state, None
