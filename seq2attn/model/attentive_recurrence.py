@@ -15,7 +15,7 @@ from seq2attn.masks import additive_mask
 from seq2attn.model.attention import Memory
 from seq2attn.model.gates import by_step, token_gates, token_gates_backward
 from seq2attn.model.packing import Packing
-from seq2attn.model.recurrence import GRUWeights
+from seq2attn.model.recurrence import GRUWeights, weight_gradient
 from seq2attn.scores import Score
 
 
@@ -72,7 +72,8 @@ class _AttentiveRecurrence(torch.autograd.Function):
         context_weight_t[:, :width] *= 2  # gates hold 2n
         mask = None if valid is None else additive_mask(valid, state.dtype)
         stepwise, before, weight_hh_t = score.stepwise(keys), state, weight_hh.t()
-        steps = zip(sizes, by_step(all_gates, sizes), states, contexts.split_with_sizes(sizes), weights, strict=True)
+        said = ctx.said = bool(state.any())  # a state of zeros says nothing
+        steps = zip(sizes, by_step(all_gates, sizes), states, contexts.split_with_sizes(sizes), weights.unbind(0), strict=True)
         for size, gates, after, context, weight in steps:
             if size < len(before):
                 before = before[:size]
@@ -84,8 +85,10 @@ class _AttentiveRecurrence(torch.autograd.Function):
             weight = torch.softmax(scores, dim=2, out=weight[:size])
             torch.bmm(weight, values[:size], out=context)  # (b, 1, Dv)
             gates.read.addmm_(context.squeeze(1), context_weight_t)
-            gates.said.addmm_(before, weight_hh_t)
+            if said:
+                gates.said.addmm_(before, weight_hh_t)
             gates.activate()
+            said = True
             before = torch.lerp(gates.n, before, gates.z, out=after)
         features[:, width:] = contexts.squeeze(1)
         ctx.packing, ctx.score, ctx.scale = packing, score, scale
@@ -104,7 +107,7 @@ class _AttentiveRecurrence(torch.autograd.Function):
         token_weight, context_weight = weight_ih.split_with_sizes([embedding.size(1), values.size(2)], 1)
         # (N, D + Dv), to which each step adds what goes through its state and its context
         grads = torch.zeros_like(features) if grad_features is None else grad_features.clone()
-        grad_state = torch.zeros_like(state)
+        grad_state = torch.zeros_like(state) if ctx.needs_input_grad[6] else None
         grad_states, grad_contexts = (grads[:, :width].split_with_sizes(sizes), grads[:, width:].split_with_sizes(sizes))
         states = (state, *features[:, :width].split_with_sizes(sizes))
         befores = [before[:size] for before, size in zip(states, sizes, strict=False)]
@@ -112,28 +115,31 @@ class _AttentiveRecurrence(torch.autograd.Function):
         grad_scores = torch.zeros_like(weights)  # (L, B, 1, S)
         stepwise, values_t = ctx.score.stepwise(keys), values.mT  # (B, Dv, S)
         passing = (grad_state, *grad_states)
+        all_weights, into_all_scores = (
+            [step[:size] for step, size in zip(tensor.unbind(0), sizes, strict=True)] for tensor in (weights, grad_scores)
+        )
         all_steps, all_into = by_step(all_gates, sizes), by_step(gradients, sizes)
         for index in reversed(range(len(sizes))):
             size, grad, before, gates, into = sizes[index], grad_states[index], befores[index], all_steps[index], all_into[index]
             gates.backward(grad, before, into)
-            passed = passing[index]
-            if size < len(passed):
-                passed = passed[:size]
-            passed.addcmul_(grad, gates.z).addmm_(into.said, weight_hh)
             grad_context = grad_contexts[index].addmm_(into.read, context_weight)
             grad_weight = torch.bmm(grad_context.unsqueeze(1), values_t[:size])  # (b, 1, S)
             if grad_weights is not None:
                 grad_weight += grad_weights[:size, index].unsqueeze(1)
-            into_scores = grad_scores[index, :size]
-            torch._softmax_backward_data(grad_weight, weights[index, :size], 2, state.dtype, grad_input=into_scores)
+            into_scores = into_all_scores[index]
+            torch._softmax_backward_data(grad_weight, all_weights[index], 2, state.dtype, grad_input=into_scores)
             if ctx.scale is not None:
                 into_scores *= ctx.scale[:size]
-            passed += stepwise.grad_query(before.unsqueeze(1), into_scores).squeeze(1)
+            grad_query = stepwise.grad_query(before.unsqueeze(1), into_scores)
+            passed = passing[index]
+            if passed is not None:
+                passed = passed[:size].addcmul_(grad, gates.z).addmm_(into.said, weight_hh)
+                passed += grad_query.squeeze(1)
         grad_embedding, grad_token_weight, *grad_biases = token_gates_backward(gradients, tokens, embedding, token_weight)
         grad_context_weight = gradients[:, : 3 * width].t() @ features[:, width:]
         grad_weight_ih = torch.cat([grad_token_weight, grad_context_weight], dim=1).roll(-width, 0)
+        grad_weight_hh = weight_gradient(gradients[:, width:], befores, ctx.said)
         queries = torch.cat(befores)  # (N, D)
-        grad_weight_hh = gradients[:, width:].t() @ queries
         # (B, S, L) x (B, L, Dv): each value's gradient, over all steps at once
         grad_values = weights.squeeze(2).permute(1, 2, 0) @ packing.spread(grads[:, width:])
         grad_keys, *grad_parameters = stepwise.finish(

@@ -64,13 +64,16 @@ class _Recurrence(torch.autograd.Function):
         all_gates = token_gates(tokens, embedding, weight_ih, bias_ih, bias_hh)  # (N, 4D)
         states = state.new_empty(rows, packing.steps, width)
         previous, weight_hh_t = state, weight_hh.t()
+        said = ctx.said = bool(state.any())  # a state of zeros says nothing
         for size, gates, following in zip(sizes, by_step(all_gates, sizes), states.unbind(1), strict=True):
             before, after = previous, following  # (B, D)
             if size < rows:
                 following[size:] = previous[size:]
                 before, after = previous[:size], following[:size]
-            gates.said.addmm_(before, weight_hh_t)
+            if said:
+                gates.said.addmm_(before, weight_hh_t)
             gates.activate()
+            said = True
             torch.lerp(gates.n, before, gates.z, out=after)
             previous = following
         ctx.packing = packing
@@ -88,16 +91,27 @@ class _Recurrence(torch.autograd.Function):
         grads = torch.zeros_like(states) if grad_states is None else grad_states.clone()
         if grad_last is not None:
             grads[packing.last] += grad_last
-        grad_state = torch.zeros_like(state)
+        grad_state = torch.zeros_like(state) if ctx.needs_input_grad[6] else None
         befores = [column[:size] for column, size in zip((state, *states.unbind(1)), sizes, strict=False)]
         gradients = torch.empty_like(all_gates)  # (N, 4D)
         columns = (grad_state, *grads.unbind(1))  # (B, D) each
         steps = zip(sizes, columns, columns[1:], befores, by_step(all_gates, sizes), by_step(gradients, sizes), strict=False)
         for size, passed, grad, before, gates, into in reversed(list(steps)):
             if size < len(grad):
-                passed, grad = passed[:size], grad[:size]
+                grad, passed = grad[:size], None if passed is None else passed[:size]
             gates.backward(grad, before, into)
-            passed.addcmul_(grad, gates.z).addmm_(into.said, weight_hh)
+            if passed is not None:
+                passed.addcmul_(grad, gates.z).addmm_(into.said, weight_hh)
         grad_embedding, grad_weight_ih, *grad_biases = token_gates_backward(gradients, tokens, embedding, weight_ih)
-        grad_weight_hh = gradients[:, state.size(1) :].t() @ torch.cat(befores)
+        grad_weight_hh = weight_gradient(gradients[:, state.size(1) :], befores, ctx.said)
         return None, grad_embedding, grad_weight_ih.roll(-state.size(1), 0), grad_weight_hh, *grad_biases, grad_state, None
+
+
+def weight_gradient(gradients: Tensor, befores: list[Tensor], said: bool) -> Tensor:
+    """Of W_h: gradients (N, 3D) of what the states (b, D) before each step said -> (3D, D).
+
+    said: whether the first state said something.
+    """
+    if not said:
+        gradients, befores = gradients[len(befores[0]) :], befores[1:] or [befores[0][:0]]
+    return gradients.t() @ torch.cat(befores)
