@@ -75,7 +75,7 @@ class _AttentiveRecurrence(torch.autograd.Function):
         said = ctx.said = bool(state.any())  # a state of zeros says nothing
         steps = zip(sizes, by_step(all_gates, sizes), states, contexts.split_with_sizes(sizes), weights.unbind(0), strict=True)
         for size, gates, after, context, weight in steps:
-            if size < len(before):
+            if size < rows:
                 before = before[:size]
             scores = stepwise.scores(before.unsqueeze(1))  # (b, 1, S)
             if scale is not None:

@@ -97,7 +97,7 @@ class _Recurrence(torch.autograd.Function):
         columns = (grad_state, *grads.unbind(1))  # (B, D) each
         steps = zip(sizes, columns, columns[1:], befores, by_step(all_gates, sizes), by_step(gradients, sizes), strict=False)
         for size, passed, grad, before, gates, into in reversed(list(steps)):
-            if size < len(grad):
+            if size < packing.rows:
                 grad, passed = grad[:size], None if passed is None else passed[:size]
             gates.backward(grad, before, into)
             if passed is not None:

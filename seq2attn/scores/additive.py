@@ -66,17 +66,17 @@ class StepwiseAdditive(StepwiseScore):
     def _hidden(self, query: Tensor) -> Tensor:
         """(b, 1, D) -> h' (b, S, D_a)"""
         mapped = query.squeeze(1) @ self.query_weight_t  # (b, D_a)
-        return torch.add(self.keys[: len(query)], mapped.unsqueeze(1)).sigmoid_()
+        return torch.add(self.keys[: query.size(0)], mapped.unsqueeze(1)).sigmoid_()
 
     def scores(self, query: Tensor) -> Tensor:
         hidden = self._hidden(query)
-        return (hidden.flatten(0, 1) @ self.v).view(len(hidden), 1, hidden.size(1)).sub_(self.shift)
+        return (hidden.flatten(0, 1) @ self.v).view(hidden.size(0), 1, hidden.size(1)).sub_(self.shift)
 
     def grad_query(self, query: Tensor, grad_scores: Tensor) -> Tensor:
         hidden = self._hidden(query)
         self.grad_v += grad_scores.flatten() @ hidden.flatten(0, 1)
         slope = hidden.addcmul_(hidden, hidden, value=-1)  # h' (1 - h')
-        self.slopes[: len(query)].addcmul_(grad_scores.mT, slope)  # (b, S, 1) * (b, S, D_a)
+        self.slopes[: query.size(0)].addcmul_(grad_scores.mT, slope)  # (b, S, 1) * (b, S, D_a)
         self.grad_queries.append(torch.bmm(grad_scores, slope).squeeze(1) * self.v)  # (b, D_a)
         return (self.grad_queries[-1] @ self.query_weight_t.t()).unsqueeze(1)
 
