@@ -114,6 +114,7 @@ class _AttentiveRecurrence(torch.autograd.Function):
         gradients = torch.empty_like(all_gates)  # (N, 4D)
         grad_scores = torch.zeros_like(weights)  # (L, B, 1, S)
         stepwise, values_t = ctx.score.stepwise(keys), values.mT  # (B, Dv, S)
+        stepwise.begin_backward(befores)
         passing = (grad_state, *grad_states)
         all_weights, into_all_scores = (
             [step[:size] for step, size in zip(tensor.unbind(0), sizes, strict=True)] for tensor in (weights, grad_scores)
