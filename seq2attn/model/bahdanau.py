@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.decoder import Decoder, DecoderState
 from seq2attn.model.interface import Decoded
-from seq2attn.model.packing import pack_all, pack_lengths
+from seq2attn.model.packing import pack
 from seq2attn.model.attentive_recurrence import attentive_gru_recurrence
 from seq2attn.model.recurrence import GRUWeights, gru_recurrence
 
@@ -32,8 +32,7 @@ class BahdanauDecoder(Decoder):
 
     def _forward_at_once(self, tokens: Tensor, lengths: Tensor | None, hidden: Tensor, memory: Memory) -> Decoded:
         """The same numbers as `forward_by_steps`, with all but the recurrence itself outside the loop."""
-        rows, steps = tokens.shape
-        packing = (None if lengths is None else pack_lengths(lengths, steps)) or pack_all(rows, steps)
+        packing = pack(tokens, lengths)
         cell = self.cell
         gru = GRUWeights(self.embedding.weight, cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh)
         if isinstance(self.attention, NoAttention):

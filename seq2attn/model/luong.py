@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.decoder import Decoder, DecoderState
 from seq2attn.model.interface import Decoded
-from seq2attn.model.packing import pack_all, pack_lengths
+from seq2attn.model.packing import pack
 from seq2attn.model.recurrence import GRUWeights, gru_recurrence
 
 
@@ -62,8 +62,7 @@ class LuongDecoder(Decoder):
         if tokens.device.type != "cpu":
             states: Tensor = self.gru(self.embedding(tokens), hidden.unsqueeze(0))[0]
             return states
-        rows, steps = tokens.shape
-        packing = (None if lengths is None else pack_lengths(lengths, steps)) or pack_all(rows, steps)
+        packing = pack(tokens, lengths)
         return gru_recurrence(tokens, GRUWeights.of(self.embedding, self.gru), hidden, packing)[0]
 
     def advance(

@@ -60,3 +60,9 @@ def pack_lengths(lengths: Tensor, steps: int) -> Packing | None:
 def pack_all(rows: int, steps: int) -> Packing:
     """Every position of a batch (rows, steps)."""
     return Packing(np.full(rows, steps), steps)
+
+
+def pack(tokens: Tensor, lengths: Tensor | None) -> Packing:
+    """The real positions of tokens (B, L), or all where lengths (B,) are not given or not longest first."""
+    rows, steps = tokens.shape
+    return (None if lengths is None else pack_lengths(lengths, steps)) or pack_all(rows, steps)
