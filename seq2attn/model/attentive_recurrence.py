@@ -1,7 +1,7 @@
 """The GRU recurrence whose input also holds the context that its last state attends to, as one differentiable function.
 
-As `recurrence`, with attention in its loops: scores are asked for step by step (`StepwiseScore`), and what of their gradients
-does not depend on the recurrence is left to the end.
+As `recurrence`, with attention in its loops: scores are asked for step by step (`StepwiseScore`), and what of their
+gradients does not depend on the recurrence is left to the end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from seq2attn.scores import Score
 def attentive_gru_recurrence(
     tokens: Tensor, weights: GRUWeights, state: Tensor, packing: Packing, score: Score, memory: Memory
 ) -> tuple[Tensor, Tensor]:
-    """All [s_t; c_t] (N, D + Dv) of a GRU that reads tokens (B, L) and contexts, and its weights (B, L, S).
+    """All [s_t; c_t] (N, D + Dv) of a GRU that reads tokens (B, L) and contexts, and its attention weights (B, L, S).
 
     state (B, D): the first; weights.weight_ih (3D, E + Dv).
     """
@@ -60,36 +60,34 @@ class _AttentiveRecurrence(torch.autograd.Function):
         scale: Tensor | None,
         *parameters: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        (rows, width), sizes = state.shape, packing.sizes
+        (rows, width), sizes, count = state.shape, packing.sizes, tokens.size(0)
         weight_ih = weight_ih.roll(width, 0)  # n, r, z
         token_weight, context_weight = weight_ih.split_with_sizes([embedding.size(1), values.size(2)], 1)
         all_gates = token_gates(tokens, embedding, token_weight, bias_ih, bias_hh)  # (N, 4D)
-        features = state.new_empty(len(tokens), width + values.size(2))  # [s; c]
-        states = features[:, :width].split_with_sizes(sizes)
-        contexts = state.new_empty(len(tokens), 1, values.size(2))
+        features = state.new_empty(count, width + values.size(2))  # [s; c]
+        contexts = state.new_empty(count, 1, values.size(2))
         weights = state.new_zeros(packing.steps, rows, 1, values.size(1))
         context_weight_t = context_weight.t().clone()  # (Dv, 3D)
         context_weight_t[:, :width] *= 2  # gates hold 2n
-        mask = None if valid is None else additive_mask(valid, state.dtype)
-        stepwise, before, weight_hh_t = score.stepwise(keys), state, weight_hh.t()
+        attention = _StepwiseAttention(score, keys, values, valid, scale)
+        before, weight_hh_t = state, weight_hh.t()
         said = ctx.said = bool(state.any())  # a state of zeros says nothing
-        steps = zip(sizes, by_step(all_gates, sizes), states, contexts.split_with_sizes(sizes), weights.unbind(0), strict=True)
-        for size, gates, after, context, weight in steps:
+        for size, gates, after, context, weight in zip(
+            sizes,
+            by_step(all_gates, sizes),
+            features[:, :width].split_with_sizes(sizes),
+            contexts.split_with_sizes(sizes),
+            _first(weights, sizes),
+            strict=True,
+        ):
             if size < rows:
                 before = before[:size]
-            scores = stepwise.scores(before.unsqueeze(1))  # (b, 1, S)
-            if scale is not None:
-                scores *= scale[:size]
-            if mask is not None:
-                scores += mask[:size]
-            weight = torch.softmax(scores, dim=2, out=weight[:size])
-            torch.bmm(weight, values[:size], out=context)  # (b, 1, Dv)
+            attention.attend(before, weight, context)
             gates.read.addmm_(context.squeeze(1), context_weight_t)
             if said:
                 gates.said.addmm_(before, weight_hh_t)
             gates.activate()
-            said = True
-            before = torch.lerp(gates.n, before, gates.z, out=after)
+            before, said = torch.lerp(gates.n, before, gates.z, out=after), True
         features[:, width:] = contexts.squeeze(1)
         ctx.packing, ctx.score, ctx.scale = packing, score, scale
         ctx.set_materialize_grads(False)
@@ -107,44 +105,82 @@ class _AttentiveRecurrence(torch.autograd.Function):
         token_weight, context_weight = weight_ih.split_with_sizes([embedding.size(1), values.size(2)], 1)
         # (N, D + Dv), to which each step adds what goes through its state and its context
         grads = torch.zeros_like(features) if grad_features is None else grad_features.clone()
+        grad_states = grads[:, :width].split_with_sizes(sizes)
         grad_state = torch.zeros_like(state) if ctx.needs_input_grad[6] else None
-        grad_states, grad_contexts = (grads[:, :width].split_with_sizes(sizes), grads[:, width:].split_with_sizes(sizes))
         states = (state, *features[:, :width].split_with_sizes(sizes))
         befores = [before[:size] for before, size in zip(states, sizes, strict=False)]
         gradients = torch.empty_like(all_gates)  # (N, 4D)
         grad_scores = torch.zeros_like(weights)  # (L, B, 1, S)
-        stepwise, values_t = ctx.score.stepwise(keys), values.mT  # (B, Dv, S)
-        stepwise.begin_backward(befores)
-        passing = (grad_state, *grad_states)
-        all_weights, into_all_scores = (
-            [step[:size] for step, size in zip(tensor.unbind(0), sizes, strict=True)] for tensor in (weights, grad_scores)
+        attention = _StepwiseAttention(ctx.score, keys, values, None, ctx.scale)
+        attention.stepwise.begin_backward(befores)
+        steps = zip(
+            befores,
+            by_step(all_gates, sizes),
+            by_step(gradients, sizes),
+            (grad_state, *grad_states[:-1]),
+            grad_states,
+            grads[:, width:].split_with_sizes(sizes),
+            [None] * len(sizes) if grad_weights is None else _first(grad_weights.transpose(0, 1).unsqueeze(2), sizes),
+            _first(weights, sizes),
+            _first(grad_scores, sizes),
+            strict=True,
         )
-        all_steps, all_into = by_step(all_gates, sizes), by_step(gradients, sizes)
-        for index in reversed(range(len(sizes))):
-            size, grad, before, gates, into = sizes[index], grad_states[index], befores[index], all_steps[index], all_into[index]
+        for before, gates, into, passed, grad, grad_context, grad_weight, weight, into_scores in reversed(list(steps)):
             gates.backward(grad, before, into)
-            grad_context = grad_contexts[index].addmm_(into.read, context_weight)
-            grad_weight = torch.bmm(grad_context.unsqueeze(1), values_t[:size])  # (b, 1, S)
-            if grad_weights is not None:
-                grad_weight += grad_weights[:size, index].unsqueeze(1)
-            into_scores = into_all_scores[index]
-            torch._softmax_backward_data(grad_weight, all_weights[index], 2, state.dtype, grad_input=into_scores)
-            if ctx.scale is not None:
-                into_scores *= ctx.scale[:size]
-            grad_query = stepwise.grad_query(before.unsqueeze(1), into_scores)
-            passed = passing[index]
+            grad_context.addmm_(into.read, context_weight)
+            grad_query = attention.backward(before, weight, grad_context, grad_weight, into_scores)
             if passed is not None:
-                passed = passed[:size].addcmul_(grad, gates.z).addmm_(into.said, weight_hh)
-                passed += grad_query.squeeze(1)
-        grad_embedding, grad_token_weight, *grad_biases = token_gates_backward(gradients, tokens, embedding, token_weight)
+                passed = passed[: grad.size(0)].addcmul_(grad, gates.z).addmm_(into.said, weight_hh)
+                passed += grad_query
+        grad_embedding, grad_token_weight, *grad_biases = token_gates_backward(
+            gradients, tokens, embedding, token_weight
+        )
         grad_context_weight = gradients[:, : 3 * width].t() @ features[:, width:]
         grad_weight_ih = torch.cat([grad_token_weight, grad_context_weight], dim=1).roll(-width, 0)
         grad_weight_hh = weight_gradient(gradients[:, width:], befores, ctx.said)
-        queries = torch.cat(befores)  # (N, D)
         # (B, S, L) x (B, L, Dv): each value's gradient, over all steps at once
         grad_values = weights.squeeze(2).permute(1, 2, 0) @ packing.spread(grads[:, width:])
-        grad_keys, *grad_parameters = stepwise.finish(
-            packing.spread(queries), grad_scores.squeeze(2).transpose(0, 1)
+        grad_keys, *grad_parameters = attention.stepwise.finish(
+            packing.spread(torch.cat(befores)), grad_scores.squeeze(2).transpose(0, 1)
         )
         of_the_gru = (None, grad_embedding, grad_weight_ih, grad_weight_hh, *grad_biases, grad_state)
         return *of_the_gru, None, None, grad_keys, grad_values, None, None, *grad_parameters
+
+
+class _StepwiseAttention:
+    """Attention with one query a row at a time, for the first b rows of the batch."""
+
+    def __init__(self, score: Score, keys: Tensor, values: Tensor, valid: Tensor | None, scale: Tensor | None) -> None:
+        self.stepwise, self.scale = score.stepwise(keys), scale
+        self.values, self.values_t = values, values.mT  # (B, S, Dv), (B, Dv, S)
+        self.mask = None if valid is None else additive_mask(valid, values.dtype)  # (B, 1, S)
+
+    def attend(self, query: Tensor, weights: Tensor, context: Tensor) -> None:
+        """query (b, D) -> weights (b, 1, S) and context (b, 1, Dv), written where they are wanted."""
+        scores = self.stepwise.scores(query.unsqueeze(1))  # (b, 1, S)
+        if self.scale is not None:
+            scores *= self.scale[: query.size(0)]
+        if self.mask is not None:
+            scores += self.mask[: query.size(0)]
+        torch.softmax(scores, dim=2, out=weights)
+        torch.bmm(weights, self.values[: query.size(0)], out=context)
+
+    def backward(
+        self, query: Tensor, weights: Tensor, grad_context: Tensor, grad_weights: Tensor | None, into_scores: Tensor
+    ) -> Tensor:
+        """Gradients of the context (b, Dv) and, if any, of the weights (b, 1, S) -> the query's (b, D).
+
+        That of the scores (b, 1, S) is written into `into_scores`.
+        """
+        into_weights = torch.bmm(grad_context.unsqueeze(1), self.values_t[: query.size(0)])  # (b, 1, S)
+        if grad_weights is not None:
+            into_weights += grad_weights
+        torch._softmax_backward_data(into_weights, weights, 2, weights.dtype, grad_input=into_scores)
+        if self.scale is not None:
+            into_scores *= self.scale[: query.size(0)]
+        return self.stepwise.grad_query(query.unsqueeze(1), into_scores).squeeze(1)
+
+
+def _first(padded: Tensor, sizes: list[int]) -> list[Tensor]:
+    """(L, B, ...) -> for each step its rows that take part."""
+    return [step[:size] for step, size in zip(padded.unbind(0), sizes, strict=True)]

@@ -34,7 +34,7 @@ class GRUWeights(NamedTuple):
     @staticmethod
     def of(embedding: nn.Embedding, gru: nn.GRU) -> GRUWeights:
         """Those of a GRU of one layer."""
-        return GRUWeights(embedding.weight, gru.weight_ih_l0, gru.weight_hh_l0, gru.bias_ih_l0, gru.bias_hh_l0)
+        return GRUWeights(embedding.weight, *gru.all_weights[0])
 
 
 def gru_recurrence(tokens: Tensor, weights: GRUWeights, state: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
@@ -73,9 +73,8 @@ class _Recurrence(torch.autograd.Function):
             if said:
                 gates.said.addmm_(before, weight_hh_t)
             gates.activate()
-            said = True
             torch.lerp(gates.n, before, gates.z, out=after)
-            previous = following
+            previous, said = following, True
         ctx.packing = packing
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(tokens, embedding, weight_ih, weight_hh, all_gates, state, states)
@@ -86,32 +85,39 @@ class _Recurrence(torch.autograd.Function):
     def backward(ctx: Any, grad_states: Tensor | None, grad_last: Tensor | None) -> tuple[Tensor | None, ...]:
         tokens, embedding, weight_ih, weight_hh, all_gates, state, states = ctx.saved_tensors
         packing: Packing = ctx.packing
-        sizes = packing.sizes
+        sizes, width = packing.sizes, state.size(1)
         # (B, L, D), to which each step adds what goes through its state
         grads = torch.zeros_like(states) if grad_states is None else grad_states.clone()
         if grad_last is not None:
             grads[packing.last] += grad_last
         grad_state = torch.zeros_like(state) if ctx.needs_input_grad[6] else None
-        befores = [column[:size] for column, size in zip((state, *states.unbind(1)), sizes, strict=False)]
+        befores = [before[:size] for before, size in zip((state, *states.unbind(1)), sizes, strict=False)]
         gradients = torch.empty_like(all_gates)  # (N, 4D)
-        columns = (grad_state, *grads.unbind(1))  # (B, D) each
-        steps = zip(sizes, columns, columns[1:], befores, by_step(all_gates, sizes), by_step(gradients, sizes), strict=False)
-        for size, passed, grad, before, gates, into in reversed(list(steps)):
-            if size < packing.rows:
-                grad, passed = grad[:size], None if passed is None else passed[:size]
+        columns = grads.unbind(1)  # (B, D) each
+        steps = zip(
+            befores,
+            by_step(all_gates, sizes),
+            by_step(gradients, sizes),
+            (grad_state, *columns[:-1]),
+            columns,
+            strict=True,
+        )
+        for before, gates, into, passed, column in reversed(list(steps)):
+            grad = column[: before.size(0)]
             gates.backward(grad, before, into)
             if passed is not None:
-                passed.addcmul_(grad, gates.z).addmm_(into.said, weight_hh)
+                passed[: before.size(0)].addcmul_(grad, gates.z).addmm_(into.said, weight_hh)
         grad_embedding, grad_weight_ih, *grad_biases = token_gates_backward(gradients, tokens, embedding, weight_ih)
-        grad_weight_hh = weight_gradient(gradients[:, state.size(1) :], befores, ctx.said)
-        return None, grad_embedding, grad_weight_ih.roll(-state.size(1), 0), grad_weight_hh, *grad_biases, grad_state, None
+        grad_weight_hh = weight_gradient(gradients[:, width:], befores, ctx.said)
+        of_the_inputs = (None, grad_embedding, grad_weight_ih.roll(-width, 0), grad_weight_hh, *grad_biases)
+        return *of_the_inputs, grad_state, None
 
 
 def weight_gradient(gradients: Tensor, befores: list[Tensor], said: bool) -> Tensor:
     """Of W_h: gradients (N, 3D) of what the states (b, D) before each step said -> (3D, D).
 
-    said: whether the first state said something.
+    said: whether the first of them said something, or was zeros.
     """
     if not said:
-        gradients, befores = gradients[len(befores[0]) :], befores[1:] or [befores[0][:0]]
+        gradients, befores = gradients[befores[0].size(0) :], befores[1:] or [befores[0][:0]]
     return gradients.t() @ torch.cat(befores)

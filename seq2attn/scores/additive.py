@@ -65,7 +65,8 @@ class StepwiseAdditive(StepwiseScore):
 
     def begin_backward(self, queries: list[Tensor]) -> None:
         self.queries = torch.cat(queries)  # (N, D)
-        self.mapped = list((self.queries @ self.query_weight_t).split([query.size(0) for query in queries]))
+        sizes = [query.size(0) for query in queries]
+        self.mapped = list(torch.split(self.queries @ self.query_weight_t, sizes))  # 2 W_s s, (b, D_a) each
         self.slopes = torch.zeros_like(self.keys)  # the keys' gradient but for v, summed over the steps
         self.grad_v = torch.zeros_like(self.v)
         self.grad_mapped: list[Tensor] = []  # (b, D_a) each: the gradient of 2 W_s s but for v, last step first

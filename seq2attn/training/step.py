@@ -77,7 +77,7 @@ class TrainingStep:
         limit = self.config.training.clip_norm
         if self._gradient.device.type != "cpu":  # asking whether it does would make the device wait
             return nn.utils.clip_grad_norm_(self._vector, math.inf if limit is None else limit)
-        norm = torch.linalg.vector_norm(self._gradient)
+        norm: Tensor = torch.linalg.vector_norm(self._gradient)
         if limit is not None and float(norm) > limit:
             self._gradient *= limit / float(norm)
         return norm
