@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ class Decoded:
     """(B, L, S) attention weights; None without attention"""
     packing: Packing | None = None
 
-    @property
+    @cached_property
     def logits(self) -> Tensor:
         """(B, L, V)"""
         return self.scored if self.packing is None else self.packing.unpack(self.scored)
