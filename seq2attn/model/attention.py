@@ -105,7 +105,8 @@ class Attention(nn.Module):
         else:
             scores = self.score.with_features(query, memory.keys, self.history(past))  # (B, 1, S)
         allowed, scale, factor = memory.valid, memory.scale, None
-        if self.window is not None and memory.lengths is not None:
+        if self.window is not None:
+            assert memory.lengths is not None
             view = self.window(query, memory.lengths, scores.size(2), first)
             factor = view.factor
             allowed = view.allowed if allowed is None else view.allowed & allowed  # (B, L, S)
