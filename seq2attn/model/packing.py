@@ -42,7 +42,7 @@ class Packing:
         return unpacked.view(self.steps, self.rows, *packed.shape[1:]).transpose(0, 1)
 
     def spread(self, packed: Tensor) -> Tensor:
-        """(N, ...) -> (B, L, ...), any of the packed numbers at positions that take no part: a third of the cost of `unpack`."""
+        """(N, ...) -> (B, L, ...) at a third of the cost, any of the packed numbers at positions that take no part."""
         return packed.index_select(0, self._place).view(self.rows, self.steps, *packed.shape[1:])
 
     @cached_property
