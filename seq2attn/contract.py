@@ -148,6 +148,7 @@ def check_recurrence(score: Score) -> None:
         asked = [query[:, t : t + 1] for t in range(3)]
         alone = torch.cat([stepwise.scores(one) for one in asked], dim=1)
         _expect(_close(alone, score(query, keys)), "scores step by step differ")
+        stepwise.begin_backward([one.squeeze(1) for one in asked])
         steps = [stepwise.grad_query(asked[t], grad_scores[:, t : t + 1]) for t in (2, 1, 0)]
         found = [torch.cat(steps[::-1], dim=1), *stepwise.finish(query, grad_scores)]
     for name, one, other in zip(["query", "keys", *dict(score.named_parameters())], found, expected, strict=True):

@@ -32,4 +32,4 @@ def additive_mask(valid: Tensor, dtype: torch.dtype) -> Tensor:
 
     0 where valid, elsewhere the lowest number there is: its softmax is exactly 0. For rows with something valid.
     """
-    return torch.zeros(valid.shape, dtype=dtype, device=valid.device).masked_fill_(~valid, torch.finfo(dtype).min)
+    return torch.where(valid, torch.zeros((), dtype=dtype, device=valid.device), torch.finfo(dtype).min)

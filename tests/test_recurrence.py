@@ -8,8 +8,8 @@ from seq2attn.build import build_model, build_training_data
 from seq2attn.catalogue import SCORES
 from seq2attn.config import check_config
 from seq2attn.model.encoder import Encoder
-from seq2attn.model.packing import pack_all, pack_lengths
-from seq2attn.model.recurrence import gru_recurrence, token_gates
+from seq2attn.model.packing import pack, pack_all, pack_lengths
+from seq2attn.model.recurrence import GRUWeights, gru_recurrence
 from seq2attn.scores.stepwise import StepwiseScore
 from seq2attn.training.objective import token_cross_entropy
 
@@ -45,7 +45,17 @@ def loss_and_gradients(forward, model, batch, monkeypatch):
     return loss.detach(), {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
-def make(score, task="duplicate", *, bidirectional=False, dtype=torch.float64, batch_size=5, **attention):
+def make(
+    score,
+    task="duplicate",
+    *,
+    bidirectional=False,
+    decoder="bahdanau",
+    initial_state="bridge",
+    dtype=torch.float64,
+    batch_size=5,
+    **attention,
+):
     config = check_config(
         {
             "task": {"name": task, "alphabet": "abcdef", "max_length": 4},
@@ -53,6 +63,8 @@ def make(score, task="duplicate", *, bidirectional=False, dtype=torch.float64, b
                 "hidden": 5,
                 "embedding": 3,
                 "bidirectional": bidirectional,
+                "decoder": decoder,
+                "initial_state": initial_state,
                 "attention": {"score": score, **attention},
             },
             "training": {"batch_size": batch_size},
@@ -118,34 +130,76 @@ def test_the_same_for_a_vocabulary_larger_than_the_batch(monkeypatch):
     assert_equal_to_the_formulas(model, batch, monkeypatch, 1e-10)
 
 
-def test_a_gru_equals_torchs_own():
+@pytest.mark.parametrize("decoder", ["bahdanau", "luong"])
+@pytest.mark.parametrize(
+    ("score", "initial_state"), [("none", "last"), ("none", "bridge"), ("dot", "zeros"), ("dot", "last")]
+)
+def test_the_same_from_any_first_state(score, decoder, initial_state, monkeypatch):
+    model, batch = make(score, decoder=decoder, initial_state=initial_state)
+    assert_equal_to_the_formulas(model, batch, monkeypatch, 1e-10)
+
+
+def gru_and_inputs():
     torch.manual_seed(0)
     gru, inputs = GRU(3, 4, batch_first=True).double(), torch.randn(2, 5, 3, dtype=torch.float64)
-    weight_ih, weight_hh, bias_ih, bias_hh = gru.all_weights[0]
-    packing = pack_all(2, 5)
-    embedding = torch.nn.Embedding.from_pretrained(inputs.flatten(0, 1))
-    gates = token_gates(packing.pack(torch.arange(10).view(2, 5)), embedding, weight_ih, bias_ih, bias_hh)
-    states = gru_recurrence(gates, torch.zeros(2, 4, dtype=torch.float64), weight_hh, bias_hh[8:], packing)
-    torch.testing.assert_close(packing.unpack(states), gru(inputs)[0])
+    weights = GRUWeights.of(torch.nn.Embedding.from_pretrained(inputs.flatten(0, 1)), gru)
+    return gru, inputs, weights, torch.arange(10).view(2, 5)
 
 
-def test_gradients_of_a_gru_against_finite_differences():
+@pytest.mark.parametrize("first", [torch.zeros(2, 4), torch.tensor([[0.3, -0.2, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]])])
+def test_a_gru_equals_torchs_own(first):
+    gru, inputs, weights, tokens = gru_and_inputs()
+    states, last = gru_recurrence(tokens, weights, first.double(), pack_all(2, 5))
+    expected, final = gru(inputs, first.double().unsqueeze(0))
+    torch.testing.assert_close(states, expected)
+    torch.testing.assert_close(last, final.squeeze(0))
+
+
+def test_past_a_rows_end_stands_its_last_state():
+    gru, inputs, weights, tokens = gru_and_inputs()
+    states, last = gru_recurrence(tokens, weights, torch.zeros(2, 4).double(), pack_lengths(torch.tensor([5, 2]), 5))
+    expected = gru(inputs)[0]
+    torch.testing.assert_close(states[0], expected[0])
+    torch.testing.assert_close(states[1], expected[1, [0, 1, 1, 1, 1]])
+    torch.testing.assert_close(last, states[:, 4])
+
+
+@pytest.mark.parametrize("vocabulary", [3, 9])  # fewer tokens than positions, and more
+def test_gradients_of_a_gru_against_finite_differences(vocabulary):
     torch.manual_seed(0)
-    packing = pack_lengths(torch.tensor([3, 1]), 3)
-    shapes = [(4, 6), (2, 2), (6, 2), (2,)]
+    packing, tokens = pack_lengths(torch.tensor([3, 1]), 3), torch.tensor([[0, 2, 0], [1, 0, 0]])
+    shapes = [(vocabulary, 2), (6, 2), (6, 2), (6,), (6,), (2, 2)]
     inputs = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
-    assert torch.autograd.gradcheck(lambda *tensors: gru_recurrence(*tensors, packing), inputs)
+
+    def real_states_and_last(*tensors):
+        states, last = gru_recurrence(tokens, GRUWeights(*tensors[:5]), tensors[5], packing)
+        return states[0], states[1, :1], last  # gradients do not pass where a last state is repeated
+
+    assert torch.autograd.gradcheck(real_states_and_last, inputs)
 
 
 def test_packing_by_hand():
     packing = pack_lengths(torch.tensor([3, 1]), 4)
     assert packing.sizes == [2, 1, 1, 0]
     padded = torch.tensor([[10, 11, 12, 13], [20, 21, 22, 23]])
-    assert packing.pack(padded).tolist() == [10, 20, 11, 12]
-    assert packing.unpack(packing.pack(padded)).tolist() == [[10, 11, 12, 0], [20, 0, 0, 0]]
+    packed = packing.pack(padded)
+    assert packed.tolist() == [10, 20, 11, 12]
+    assert packing.unpack(packed).tolist() == [[10, 11, 12, 0], [20, 0, 0, 0]]
+    spread = packing.spread(packed)
+    assert spread[0, :3].tolist() == [10, 11, 12] and spread[1, 0] == 20
+    assert set(spread.flatten().tolist()) == {10, 20, 11, 12}
+
+
+def test_unpacked_numbers_pass_their_gradients_on():
+    packing = pack_lengths(torch.tensor([3, 1]), 3)
+    packed = torch.zeros(4, requires_grad=True)
+    (packing.unpack(packed) * torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])).sum().backward()
+    assert packed.grad.tolist() == [1, 4, 2, 3]
 
 
 def test_packing_takes_all_positions_of_rows_that_do_not_come_longest_first():
-    packing = pack_lengths(torch.tensor([1, 3]), 3)
-    assert packing.sizes == [2, 2, 2]
-    assert packing.pack(torch.tensor([[1, 2, 3], [4, 5, 6]])).tolist() == [1, 4, 2, 5, 3, 6]
+    tokens = torch.tensor([[1, 2, 3], [4, 5, 6]])
+    assert pack_lengths(torch.tensor([1, 3]), 3) is None
+    assert pack(tokens, torch.tensor([1, 3])).sizes == [2, 2, 2]
+    assert pack(tokens, torch.tensor([1, 3])).pack(tokens).tolist() == [1, 4, 2, 5, 3, 6]
+    assert pack(tokens, torch.tensor([3, 1])).sizes == [2, 1, 1]

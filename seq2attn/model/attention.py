@@ -22,8 +22,8 @@ class Memory:
     """(B, S, Dv) what contexts are averages of"""
     valid: Tensor | None
     """(B, 1, S) True = real token; None: everything may be attended to"""
-    lengths: Tensor
-    """(B,) real tokens"""
+    lengths: Tensor | None = None
+    """(B,) real tokens, where a window asks for them"""
     scale: Tensor | None = None
     """(B, 1, 1) what scores are multiplied with before the softmax; None: 1"""
 
@@ -84,7 +84,7 @@ class Attention(nn.Module):
             keys=keys,
             values=self.score.values(states),
             valid=allowed,
-            lengths=valid.sum(dim=1),
+            lengths=None if self.window is None else valid.sum(dim=1),
             scale=log_count(allowed, states) if self.scalable_softmax else None,
         )
 
@@ -106,6 +106,7 @@ class Attention(nn.Module):
             scores = self.score.with_features(query, memory.keys, self.history(past))  # (B, 1, S)
         allowed, scale, factor = memory.valid, memory.scale, None
         if self.window is not None:
+            assert memory.lengths is not None
             view = self.window(query, memory.lengths, scores.size(2), first)
             factor = view.factor
             allowed = view.allowed if allowed is None else view.allowed & allowed  # (B, L, S)
@@ -126,7 +127,7 @@ class NoAttention(nn.Module):
 
     def prepare(self, states: Tensor, valid: Tensor) -> Memory:
         nothing = states[..., :0]
-        return Memory(keys=nothing, values=nothing, valid=None, lengths=valid.sum(dim=1))
+        return Memory(keys=nothing, values=nothing, valid=None)
 
     def begin(self, memory: Memory) -> None:
         return None

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.model.attention import Attention, Memory, NoAttention
+from seq2attn.model.attentive_recurrence import attentive_gru_recurrence
 from seq2attn.model.decoder import Decoder, DecoderState
 from seq2attn.model.interface import Decoded
-from seq2attn.model.packing import pack_all, pack_lengths
-from seq2attn.model.recurrence import attentive_gru_recurrence, gru_recurrence, token_gates
+from seq2attn.model.packing import pack
+from seq2attn.model.recurrence import GRUWeights, gru_recurrence
 
 
 class BahdanauDecoder(Decoder):
@@ -31,19 +32,13 @@ class BahdanauDecoder(Decoder):
 
     def _forward_at_once(self, tokens: Tensor, lengths: Tensor | None, hidden: Tensor, memory: Memory) -> Decoded:
         """The same numbers as `forward_by_steps`, with all but the recurrence itself outside the loop."""
-        rows, steps = tokens.shape
-        packing = pack_all(rows, steps) if lengths is None else pack_lengths(lengths, steps)
-        cell, embedding = self.cell, self.embedding.embedding_dim
-        token_weight, context_weight = cell.weight_ih.tensor_split((embedding,), dim=1)
-        gates = token_gates(packing.pack(tokens), self.embedding, token_weight, cell.bias_ih, cell.bias_hh)  # (N, 3D)
-        recurrent = (gates, hidden, cell.weight_hh, cell.bias_hh[2 * cell.hidden_size :], packing)
+        packing = pack(tokens, lengths)
+        cell = self.cell
+        gru = GRUWeights(self.embedding.weight, cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh)
         if isinstance(self.attention, NoAttention):
-            return Decoded(packing.unpack(self.output(gru_recurrence(*recurrent))), None)
-        states, contexts, weights = attentive_gru_recurrence(
-            *recurrent, context_weight=context_weight, score=self.attention.score, memory=memory
-        )
-        logits = self.output(torch.cat([states, contexts], dim=1))  # (N, D + Dv) -> (N, V)
-        return Decoded(packing.unpack(logits), packing.unpack(weights))
+            return Decoded(self.output(gru_recurrence(tokens, gru, hidden, packing)[0]), None)
+        features, weights = attentive_gru_recurrence(tokens, gru, hidden, packing, self.attention.score, memory)
+        return Decoded(self.output(features), weights, packing)  # (N, D + Dv) -> (N, V)
 
     def advance(
         self, embedded: Tensor, state: DecoderState, memory: Memory

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from seq2attn.masks import valid_mask
 from seq2attn.model.packing import pack_all, pack_lengths
-from seq2attn.model.recurrence import gru_recurrence, token_gates
+from seq2attn.model.recurrence import GRUWeights, gru_recurrence
 
 
 @dataclass(frozen=True)
@@ -65,19 +65,16 @@ class Encoder(nn.Module):
         recurrence on a CPU, elsewhere by the device's.
         """
         if source.device.type == "cpu":
-            rows, steps = source.shape
-            packing = pack_all(rows, steps) if self.reads_padding else pack_lengths(lengths, steps)
-            weight_ih, weight_hh, bias_ih, bias_hh = gru.all_weights[0]
-            gates = token_gates(packing.pack(source), self.embedding, weight_ih, bias_ih, bias_hh)  # (N, 3D)
-            first = gates.new_zeros(rows, self.hidden)
-            packed = gru_recurrence(gates, first, weight_hh, bias_hh[2 * self.hidden :], packing)  # (N, D)
-            if not packing.is_full:
-                return packing.hold(packed), packed.index_select(0, packing.last)
-            states = packing.unpack(packed)
+            packing = None if self.reads_padding else pack_lengths(lengths, source.size(1))
+            weights = GRUWeights.of(self.embedding, gru)
+            first = weights.weight_hh.new_zeros(len(source), self.hidden)
+            states, last = gru_recurrence(source, weights, first, packing or pack_all(*source.shape))
+            if packing is not None:
+                return states, last
         else:
             states = gru(self.embedding(source))[0]
-        last = (lengths - 1).view(-1, 1, 1).expand(-1, -1, self.hidden)  # (B, 1, D)
-        final = states.gather(1, last).squeeze(1)  # (B, D)
+        at_end = (lengths - 1).view(-1, 1, 1).expand(-1, -1, self.hidden)  # (B, 1, D)
+        final = states.gather(1, at_end).squeeze(1)  # (B, D)
         if not self.reads_padding:
             valid = valid_mask(lengths, source.size(1)).unsqueeze(2)
             states = torch.where(valid, states, final.detach().unsqueeze(1))

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from torch import Tensor, nn
+
+from seq2attn.model.packing import Packing
 
 
 @dataclass(frozen=True)
 class Decoded:
     """What a model says at L output positions."""
 
-    logits: Tensor
-    """(B, L, V)"""
+    scored: Tensor
+    """(N, V) logits of the positions that `packing` names; without one (B, L, V)"""
     weights: Tensor | None
     """(B, L, S) attention weights; None without attention"""
+    packing: Packing | None = None
+
+    @cached_property
+    def logits(self) -> Tensor:
+        """(B, L, V)"""
+        return self.scored if self.packing is None else self.packing.unpack(self.scored)
 
 
 class Model(nn.Module):

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.decoder import Decoder, DecoderState
 from seq2attn.model.interface import Decoded
-from seq2attn.model.packing import pack_all, pack_lengths
-from seq2attn.model.recurrence import gru_recurrence, token_gates
+from seq2attn.model.packing import pack
+from seq2attn.model.recurrence import GRUWeights, gru_recurrence
 
 
 class LuongDecoder(Decoder):
@@ -62,11 +62,8 @@ class LuongDecoder(Decoder):
         if tokens.device.type != "cpu":
             states: Tensor = self.gru(self.embedding(tokens), hidden.unsqueeze(0))[0]
             return states
-        rows, steps = tokens.shape
-        packing = pack_all(rows, steps) if lengths is None else pack_lengths(lengths, steps)
-        weight_ih, weight_hh, bias_ih, bias_hh = self.gru.all_weights[0]
-        gates = token_gates(packing.pack(tokens), self.embedding, weight_ih, bias_ih, bias_hh)  # (N, 3D)
-        return packing.unpack(gru_recurrence(gates, hidden, weight_hh, bias_hh[2 * hidden.size(1) :], packing))
+        packing = pack(tokens, lengths)
+        return gru_recurrence(tokens, GRUWeights.of(self.embedding, self.gru), hidden, packing)[0]
 
     def advance(
         self, embedded: Tensor, state: DecoderState, memory: Memory

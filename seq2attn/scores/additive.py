@@ -1,8 +1,8 @@
 """`additive`: v.tanh(W [s;h])"""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from seq2attn.scores.base import Score
 from seq2attn.scores.stepwise import StepwiseScore, scores_by_steps
@@ -28,8 +28,7 @@ class Additive(Score):
         self.feature_width = width
 
     def project(self, keys: Tensor) -> Tensor:
-        doubled: Tensor = 2 * self.key_map(keys)  # (B, S, D_a); see _score
-        return doubled
+        return F.linear(keys, 2 * self.key_map.weight)  # (B, S, D_a); doubled for _score
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         rows, steps, _ = query.shape
@@ -64,29 +63,34 @@ class StepwiseAdditive(StepwiseScore):
         self.v = 2 * score.v.weight.squeeze(0)  # (D_a,)
         self.shift = score.v.weight.sum()
         self.keys = keys
-        self.slopes = torch.zeros_like(keys)  # the keys' gradient but for v, summed over the steps
-        self.grad_v = torch.zeros_like(self.v)
-        self.grad_queries: list[Tensor] = []  # of 2 W_s s, last step first
-
-    def _hidden(self, query: Tensor) -> Tensor:
-        """(b, 1, D) -> h' (b, S, D_a)"""
-        mapped = query.squeeze(1) @ self.query_weight_t  # (b, D_a)
-        return torch.add(self.keys[: len(query)], mapped.unsqueeze(1)).sigmoid_()
 
     def scores(self, query: Tensor) -> Tensor:
-        hidden = self._hidden(query)
-        return (hidden.flatten(0, 1) @ self.v).view(len(hidden), 1, hidden.size(1)).sub_(self.shift)
+        hidden = self._hidden(query.squeeze(1) @ self.query_weight_t)
+        return (hidden.view(-1, hidden.size(2)) @ self.v).view(hidden.size(0), 1, hidden.size(1)).sub_(self.shift)
+
+    def begin_backward(self, queries: list[Tensor]) -> None:
+        self.queries = torch.cat(queries)  # (N, D)
+        sizes = [query.size(0) for query in queries]
+        self.mapped = list(torch.split(self.queries @ self.query_weight_t, sizes))  # 2 W_s s, (b, D_a) each
+        self.slopes = torch.zeros_like(self.keys)  # the keys' gradient but for v, summed over the steps
+        self.grad_v = torch.zeros_like(self.v)
+        self.grad_mapped: list[Tensor] = []  # (b, D_a) each: the gradient of 2 W_s s but for v, last step first
+        self.to_query = self.v.unsqueeze(1) * self.query_weight_t.t()  # (D_a, D)
 
     def grad_query(self, query: Tensor, grad_scores: Tensor) -> Tensor:
-        hidden = self._hidden(query)
-        self.grad_v += grad_scores.flatten() @ hidden.flatten(0, 1)
+        hidden = self._hidden(self.mapped.pop())
+        self.grad_v.addmv_(hidden.view(-1, hidden.size(2)).t(), grad_scores.flatten())
         slope = hidden.addcmul_(hidden, hidden, value=-1)  # h' (1 - h')
-        self.slopes[: len(query)].addcmul_(grad_scores.mT, slope)  # (b, S, 1) * (b, S, D_a)
-        self.grad_queries.append(torch.bmm(grad_scores, slope).squeeze(1) * self.v)  # (b, D_a)
-        return (self.grad_queries[-1] @ self.query_weight_t.t()).unsqueeze(1)
+        self.slopes[: query.size(0)].addcmul_(grad_scores.mT, slope)  # (b, S, 1) * (b, S, D_a)
+        grad_mapped = torch.bmm(grad_scores, slope)  # (b, 1, D_a)
+        self.grad_mapped.append(grad_mapped.squeeze(1))
+        return grad_mapped @ self.to_query
 
     def finish(self, queries: Tensor, grad_scores: Tensor) -> list[Tensor | None]:
-        grad_queries = pad_sequence(self.grad_queries[::-1], batch_first=True)  # (L, B, D_a)
-        grad_query_map = 2 * (grad_queries.flatten(0, 1).t() @ queries.transpose(0, 1).flatten(0, 1))
-        grad_v = (2 * self.grad_v - grad_scores.sum()).unsqueeze(0)
-        return [self.slopes * self.v, grad_query_map, None, grad_v]
+        grad_mapped = torch.cat(self.grad_mapped[::-1])  # (N, D_a)
+        grad_query_map = 2 * self.v.unsqueeze(1) * (grad_mapped.t() @ self.queries)
+        return [self.slopes * self.v, grad_query_map, None, (2 * self.grad_v - grad_scores.sum()).unsqueeze(0)]
+
+    def _hidden(self, mapped: Tensor) -> Tensor:
+        """2 W_s s (b, D_a) -> h' (b, S, D_a)"""
+        return torch.add(self.keys[: mapped.size(0)], mapped.unsqueeze(1)).sigmoid_()

@@ -28,10 +28,10 @@ class StepwiseProduct(StepwiseScore):
         self.keys_t = keys.mT  # (B, D, S)
 
     def scores(self, query: Tensor) -> Tensor:
-        return torch.bmm(query, self.keys_t[: len(query)])  # (b, 1, D) x (b, D, S)
+        return torch.bmm(query, self.keys_t[: query.size(0)])  # (b, 1, D) x (b, D, S)
 
     def grad_query(self, query: Tensor, grad_scores: Tensor) -> Tensor:
-        return torch.bmm(grad_scores, self.keys[: len(query)])  # (b, 1, S) x (b, S, D)
+        return torch.bmm(grad_scores, self.keys[: query.size(0)])  # (b, 1, S) x (b, S, D)
 
     def finish(self, queries: Tensor, grad_scores: Tensor) -> list[Tensor | None]:
         return [grad_scores.mT @ queries, *(None for _ in self.score.parameters())]

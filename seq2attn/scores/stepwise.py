@@ -31,8 +31,11 @@ class StepwiseScore:
 
     def scores(self, query: Tensor) -> Tensor:
         """query (b, 1, query_width) -> scores (b, 1, S), a tensor of their own; autograd does not follow."""
-        scores: Tensor = self.score(query, self.keys[: len(query)])
+        scores: Tensor = self.score(query, self.keys[: query.size(0)])
         return scores
+
+    def begin_backward(self, queries: list[Tensor]) -> None:
+        """Before the first `grad_query`, the queries (b, query_width) of all steps, first to last. The default: nothing."""
 
     def grad_query(self, query: Tensor, grad_scores: Tensor) -> Tensor:
         """query (b, 1, query_width), grad_scores (b, 1, S) -> the query's gradient, of the query's shape.
@@ -41,7 +44,7 @@ class StepwiseScore:
         """
         with torch.enable_grad():
             query = query.detach().requires_grad_()
-            keys = self.keys[: len(query)].detach().requires_grad_()
+            keys = self.keys[: query.size(0)].detach().requires_grad_()
             parameters = [parameter for parameter in self.parameters if parameter.requires_grad]
             scores = self.score(query, keys)
             if not scores.requires_grad:  # a score that looks at neither
@@ -49,7 +52,7 @@ class StepwiseScore:
             grad_query, grad_keys, *rest = torch.autograd.grad(
                 scores, [query, keys, *parameters], grad_scores, allow_unused=True, materialize_grads=True
             )
-        self.grad_keys[: len(query)] += grad_keys
+        self.grad_keys[: query.size(0)] += grad_keys
         for parameter, gradient in zip(parameters, rest, strict=True):
             self.grad_parameters[parameter] += gradient
         return grad_query
@@ -57,6 +60,8 @@ class StepwiseScore:
     def finish(self, queries: Tensor, grad_scores: Tensor) -> list[Tensor | None]:
         """After the last step, queries (B, L, query_width) and grad_scores (B, L, S) of all steps -> the gradients of the
         keys and of each parameter, in order; None for one that only `project` uses.
+
+        Past a row's end grad_scores are 0, and queries any numbers.
         """
         return [self.grad_keys, *self.grad_parameters.values()]
 

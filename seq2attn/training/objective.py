@@ -7,15 +7,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from seq2attn.data import Batch
+from seq2attn.model.packing import Packing
 from seq2attn.vocab import PAD
 
 
-def token_cross_entropy(logits: Tensor, batch: Batch) -> Tensor:
+def token_cross_entropy(logits: Tensor, batch: Batch, packing: Packing | None = None) -> Tensor:
     """Cross-entropy summed over the real output tokens (`<eos>` counted) and divided by their number; nats.
 
-    logits (B, L, V). Padding never counts.
+    logits (B, L, V), or (N, V) of the positions that `packing` names. Padding never counts.
     """
-    return F.cross_entropy(logits.flatten(0, 1), batch.decoder_output.flatten(), ignore_index=PAD)
+    if packing is None:
+        return F.cross_entropy(logits.flatten(0, 1), batch.decoder_output.flatten(), ignore_index=PAD)
+    return F.cross_entropy(logits, packing.pack(batch.decoder_output), ignore_index=PAD)
 
 
 def coverage_loss(weights: Tensor, batch: Batch) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from seq2attn.config import Config
 from seq2attn.data import Batch, generator
-from seq2attn.model.interface import Model
+from seq2attn.model.interface import Decoded, Model
 from seq2attn.training.objective import coverage_loss, token_cross_entropy
 
 STEPS, STATE = "step", ("step", "exp_avg", "exp_avg_sq")  # AdamW's: updates done, and its averages
@@ -21,8 +21,8 @@ STEPS, STATE = "step", ("step", "exp_avg", "exp_avg_sq")  # AdamW's: updates don
 class StepResult:
     """What a step computed before it changes the weights."""
 
-    logits: Tensor
-    """(B, L, V)"""
+    decoded: Decoded
+    """what the model said; no gradients pass there any more"""
     losses: dict[str, Tensor]
     """scalars by name: `loss`, and `coverage_loss` where there is one; nats per token"""
     total: Tensor
@@ -42,6 +42,7 @@ class TrainingStep:
     def __init__(self, model: Model, config: Config, device: torch.device) -> None:
         self.model = model
         self.config = config
+        self._parameters = list(model.parameters())
         self._names = [name for name, _ in model.named_parameters()]
         self._shapes = [parameter.shape for parameter in model.parameters()]
         self._vector = nn.Parameter(nn.utils.parameters_to_vector(model.parameters()).detach())
@@ -55,21 +56,31 @@ class TrainingStep:
 
     def gradients(self, batch: Batch, step: int) -> StepResult:
         """The clipped gradients of step number `step` (from 0), on the model's parameters."""
-        self.model.train()
+        if not self.model.training:
+            self.model.train()
         if self.config.model.transformer.dropout:  # drawn from torch's default generator: a function of seed and step
             torch.manual_seed(generator(torch.device("cpu"), self.config.seed, "dropout", step).initial_seed())
         decoded = self.model(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
-        losses = {"loss": token_cross_entropy(decoded.logits, batch)}
+        losses = {"loss": token_cross_entropy(decoded.scored, batch, decoded.packing)}
         total, coverage_weight = losses["loss"], self.config.training.coverage_weight
         if coverage_weight and decoded.weights is not None:
             losses["coverage_loss"] = coverage_loss(decoded.weights, batch)
             total = total + coverage_weight * losses["coverage_loss"]
-        self._gradient.zero_()
-        total.backward()  # type: ignore[no-untyped-call]
-        limit = self.config.training.clip_norm
-        norm = nn.utils.clip_grad_norm_(self._vector, math.inf if limit is None else limit)
+        gradients = torch.autograd.grad(total, self._parameters, allow_unused=True, materialize_grads=True)
+        torch.cat([gradient.flatten() for gradient in gradients], out=self._gradient)
+        norm = self._clip()
         detached = {name: loss.detach() for name, loss in losses.items()}
-        return StepResult(decoded.logits.detach(), detached, total.detach(), norm)
+        return StepResult(decoded, detached, total.detach(), norm)
+
+    def _clip(self) -> Tensor:
+        """Scale the gradient to the limit if its norm, which is returned, exceeds it."""
+        limit = self.config.training.clip_norm
+        if self._gradient.device.type != "cpu":  # asking whether it does would make the device wait
+            return nn.utils.clip_grad_norm_(self._vector, math.inf if limit is None else limit)
+        norm: Tensor = torch.linalg.vector_norm(self._gradient)
+        if limit is not None and float(norm) > limit:
+            self._gradient *= limit / float(norm)
+        return norm
 
     def update(self, rate: float) -> None:
         """Change the weights by the gradients, with this learning rate."""

@@ -139,7 +139,7 @@ class Trainer:
                 now = time.perf_counter()
                 values = {
                     **{name: float(loss) for name, loss in result.losses.items()},
-                    "accuracy": float(token_accuracy(result.logits, batch)),
+                    "accuracy": float(token_accuracy(result.decoded.logits, batch)),
                     "gradient_norm": float(result.norm),
                     "learning_rate": rate,
                     "tokens_per_second": float(tokens) / (now - since),
