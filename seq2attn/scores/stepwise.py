@@ -85,6 +85,7 @@ class _AllSteps(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query, keys = ctx.saved_tensors
         stepwise = ctx.score.stepwise(keys)
+        stepwise.begin_backward(list(query.unbind(1)))
         steps = zip(torch.split(query, 1, dim=1), torch.split(grad, 1, dim=1), strict=True)
         grads = [stepwise.grad_query(one, grad_scores) for one, grad_scores in reversed(list(steps))]
         return None, torch.cat(grads[::-1], dim=1), *stepwise.finish(query, grad)
