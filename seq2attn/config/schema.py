@@ -147,6 +147,10 @@ class TrainingConfig(_Section):
     """B, strings a step"""
     word_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """share of the decoder's input characters that are blanked out in training"""
+    encoder_reset: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """share of the source's positions before which the encoder's whole state is set to zero in training"""
+    decoder_reset: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """share of the output's positions before which the decoder's whole state is set to zero in training"""
     learning_rate: Annotated[float, Field(gt=0)] = 3e-3
     """Adam's, at its highest"""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -54,11 +54,15 @@ class Decoder(nn.Module):
         """
         return self.forward_by_steps(tokens, state, memory)
 
-    def forward_by_steps(self, tokens: Tensor, state: DecoderState, memory: Memory) -> Decoded:
-        """Teacher forcing as the formulas say it: one position after another."""
+    def forward_by_steps(
+        self, tokens: Tensor, state: DecoderState, memory: Memory, kept: Tensor | None = None
+    ) -> Decoded:
+        """Teacher forcing as the formulas say it: one position after another; kept (B, L) as in `Resets`."""
         features: list[Tensor] = []
         weights: list[Tensor] = []
-        for embedded in self.embedding(tokens).unbind(1):  # (B, E) each
+        for position, embedded in enumerate(self.embedding(tokens).unbind(1)):  # (B, E) each
+            if kept is not None:
+                state = replace(state, hidden=state.hidden * kept[:, position : position + 1])
             state, feature, weight = self.advance(embedded, state, memory)
             features.append(feature)
             if weight is not None:

@@ -48,15 +48,16 @@ class Encoder(nn.Module):
         self.hidden = hidden
         self.width = 2 * hidden if bidirectional else hidden
 
-    def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
-        """source (B, S) ids, right-padded; lengths (B,) real tokens, at least 1."""
-        states = self._read(self.gru, source, lengths)  # (B, S, D)
+    def forward(self, source: Tensor, lengths: Tensor, kept: Tensor | None = None) -> Encoded:
+        """source (B, S) ids, right-padded; lengths (B,) real tokens, at least 1; kept (2, B, S) as in `Resets`."""
+        kept_forward, kept_backward = (None, None) if kept is None else kept
+        states = self._read(self.gru, source, lengths, kept_forward)  # (B, S, D)
         last = (lengths - 1).view(-1, 1, 1).expand(-1, -1, self.hidden)  # (B, 1, D)
         final = states.gather(1, last).squeeze(1)  # (B, D)
         if self.backward_gru is None:
             return Encoded(self._past_the_end(states, final, lengths), final)
         flip = _flip_index(lengths, source.size(1))  # (B, S)
-        flipped = self._read(self.backward_gru, source.gather(1, flip), lengths)
+        flipped = self._read(self.backward_gru, source.gather(1, flip), lengths, kept_backward)
         backward = flipped.gather(1, flip.unsqueeze(2).expand_as(flipped))  # (B, S, D)
         final = torch.cat([final, backward[:, 0]], dim=1)
         return Encoded(self._past_the_end(torch.cat([states, backward], dim=2), final, lengths), final)
@@ -67,8 +68,10 @@ class Encoder(nn.Module):
             return states
         return torch.where(valid_mask(lengths, states.size(1)).unsqueeze(2), states, final.detach().unsqueeze(1))
 
-    def _read(self, gru: nn.GRU, source: Tensor, lengths: Tensor) -> Tensor:
-        """All states (B, S, D) of one GRU: on a CPU by our own recurrence, elsewhere by the device's."""
+    def _read(self, gru: nn.GRU, source: Tensor, lengths: Tensor, kept: Tensor | None) -> Tensor:
+        """All states (B, S, D) of one GRU: on a CPU by our own recurrence, elsewhere by the device's; kept (B, S)."""
+        if kept is not None:
+            return self._read_by_steps(gru, source, kept)
         if source.device.type != "cpu":
             states: Tensor = gru(self.embedding(source))[0]
             return states
@@ -78,6 +81,16 @@ class Encoder(nn.Module):
         gates = token_gates(packing.pack(source), self.embedding, weight_ih, bias_ih, bias_hh)  # (N, 3D)
         first = gates.new_zeros(rows, self.hidden)
         return packing.unpack(gru_recurrence(gates, first, weight_hh, bias_hh[2 * self.hidden :], packing))
+
+    def _read_by_steps(self, gru: nn.GRU, source: Tensor, kept: Tensor) -> Tensor:
+        """The same, one position after another, with states set to zero where not kept (B, S)."""
+        embedded = self.embedding(source)  # (B, S, E)
+        state = embedded.new_zeros(len(source), self.hidden)
+        states = []
+        for given, keep in zip(embedded.unbind(1), kept.unbind(1), strict=True):
+            state = torch.gru_cell(given, state * keep.unsqueeze(1), *gru.all_weights[0])
+            states.append(state)
+        return torch.stack(states, dim=1)
 
 
 def _flip_index(lengths: Tensor, width: int) -> Tensor:

@@ -30,6 +30,7 @@ from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.evaluation import LengthResult, evaluate
 from seq2attn.files import remove_leftovers, write_json
 from seq2attn.maps import AttentionMap
+from seq2attn.model.resets import Resets, draw_resets
 from seq2attn.plotting.attention import LARGEST_SIDE
 from seq2attn.prediction import Predictor, output_bound
 from seq2attn.runs import Run
@@ -95,6 +96,7 @@ class Trainer:
         self.optimiser = torch.optim.AdamW(  # with weight_decay 0 it is Adam
             self.parameters, weight_decay=config.training.weight_decay, fused=device.type != "mps"
         )
+        self._has_resets = config.training.encoder_reset > 0 or config.training.decoder_reset > 0
         self.progress = Progress()
         for folder in (run.path, run.checkpoint("last").parent):
             remove_leftovers(folder)
@@ -160,7 +162,8 @@ class Trainer:
         if self.config.model.transformer.dropout:  # drawn from torch's default generator: a function of seed and step
             key = generator(torch.device("cpu"), self.config.seed, "dropout", self.progress.step)
             torch.manual_seed(key.initial_seed())
-        decoded = self.model(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
+        inputs = (batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
+        decoded = self.model(*inputs, self._resets(batch)) if self._has_resets else self.model(*inputs)
         losses = {"loss": token_cross_entropy(decoded.logits, batch)}
         total, coverage_weight = losses["loss"], self.config.training.coverage_weight
         if coverage_weight and decoded.weights is not None:
@@ -176,6 +179,17 @@ class Trainer:
             group["lr"] = rate
         self.optimiser.step()
         return decoded.logits.detach(), {name: loss.detach() for name, loss in losses.items()}, norm
+
+    def _resets(self, batch: Batch) -> Resets:
+        """Which states survive the next step: a function of seed and step."""
+        training = self.config.training
+        return draw_resets(
+            generator(self.device, self.config.seed, "resets", self.progress.step),
+            *batch.source.shape,
+            batch.decoder_input.size(1),
+            encoder=training.encoder_reset,
+            decoder=training.decoder_reset,
+        )
 
     @property
     def finished(self) -> bool:
