@@ -212,6 +212,13 @@ COMBINATIONS = [
     ({"model": {**TRANSFORMER, "decoder": "luong"}}, "model.decoder", f"'luong' {LACKS}"),
     ({"model": {**TRANSFORMER, "bidirectional": True}}, "model.bidirectional", f"true {LACKS}"),
     ({"model": TRANSFORMER, "training": {"coverage_weight": 0.5}}, "training.coverage_weight", f"0.5 {LACKS}"),
+    ({"model": TRANSFORMER, "training": {"encoder_reset": 0.2}}, "training.encoder_reset", f"0.2 {LACKS}"),
+    ({"model": TRANSFORMER, "training": {"decoder_reset": 0.2}}, "training.decoder_reset", f"0.2 {LACKS}: it has no"),
+    (
+        {**attention(score="none"), "training": {"decoder_reset": 0.2}},
+        "training.decoder_reset",
+        "attention score 'none' keeps the source in the decoder's state alone; set it to 0",
+    ),
     (
         {"model": {**TRANSFORMER, "hidden": 30}},
         "model.hidden",

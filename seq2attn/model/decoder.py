@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.interface import Decoded
+from seq2attn.model.resets import Reset
 
 
 @dataclass(frozen=True)
@@ -55,14 +56,14 @@ class Decoder(nn.Module):
         return self.forward_by_steps(tokens, state, memory)
 
     def forward_by_steps(
-        self, tokens: Tensor, state: DecoderState, memory: Memory, kept: Tensor | None = None
+        self, tokens: Tensor, state: DecoderState, memory: Memory, reset: Reset | None = None
     ) -> Decoded:
-        """Teacher forcing as the formulas say it: one position after another; kept (B, L) as in `Resets`."""
+        """Teacher forcing as the formulas say it: one position after another."""
         features: list[Tensor] = []
         weights: list[Tensor] = []
         for position, embedded in enumerate(self.embedding(tokens).unbind(1)):  # (B, E) each
-            if kept is not None:
-                state = replace(state, hidden=state.hidden * kept[:, position : position + 1])
+            if reset is not None:
+                state = replace(state, hidden=reset(state.hidden, position))
             state, feature, weight = self.advance(embedded, state, memory)
             features.append(feature)
             if weight is not None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from seq2attn.masks import valid_mask
 from seq2attn.model.packing import pack_all, pack_lengths
 from seq2attn.model.recurrence import gru_recurrence, token_gates
+from seq2attn.model.resets import Reset, Resets
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,22 @@ class Encoder(nn.Module):
         self.hidden = hidden
         self.width = 2 * hidden if bidirectional else hidden
 
-    def forward(self, source: Tensor, lengths: Tensor, kept: Tensor | None = None) -> Encoded:
-        """source (B, S) ids, right-padded; lengths (B,) real tokens, at least 1; kept (2, B, S) as in `Resets`."""
-        kept_forward, kept_backward = (None, None) if kept is None else kept
-        states = self._read(self.gru, source, lengths, kept_forward)  # (B, S, D)
+    def forward(self, source: Tensor, lengths: Tensor, resets: Resets | None = None) -> Encoded:
+        """source (B, S) ids, right-padded; lengths (B,) real tokens, at least 1."""
+        if resets is None:
+            states = self._read(self.gru, source, lengths)  # (B, S, D)
+        else:
+            states = self._read_by_steps(self.gru, source, resets.forward)
         last = (lengths - 1).view(-1, 1, 1).expand(-1, -1, self.hidden)  # (B, 1, D)
         final = states.gather(1, last).squeeze(1)  # (B, D)
         if self.backward_gru is None:
             return Encoded(self._past_the_end(states, final, lengths), final)
         flip = _flip_index(lengths, source.size(1))  # (B, S)
-        flipped = self._read(self.backward_gru, source.gather(1, flip), lengths, kept_backward)
+        turned = source.gather(1, flip)
+        if resets is None:
+            flipped = self._read(self.backward_gru, turned, lengths)
+        else:
+            flipped = self._read_by_steps(self.backward_gru, turned, resets.backward)
         backward = flipped.gather(1, flip.unsqueeze(2).expand_as(flipped))  # (B, S, D)
         final = torch.cat([final, backward[:, 0]], dim=1)
         return Encoded(self._past_the_end(torch.cat([states, backward], dim=2), final, lengths), final)
@@ -68,10 +75,8 @@ class Encoder(nn.Module):
             return states
         return torch.where(valid_mask(lengths, states.size(1)).unsqueeze(2), states, final.detach().unsqueeze(1))
 
-    def _read(self, gru: nn.GRU, source: Tensor, lengths: Tensor, kept: Tensor | None) -> Tensor:
-        """All states (B, S, D) of one GRU: on a CPU by our own recurrence, elsewhere by the device's; kept (B, S)."""
-        if kept is not None:
-            return self._read_by_steps(gru, source, kept)
+    def _read(self, gru: nn.GRU, source: Tensor, lengths: Tensor) -> Tensor:
+        """All states (B, S, D) of one GRU: on a CPU by our own recurrence, elsewhere by the device's."""
         if source.device.type != "cpu":
             states: Tensor = gru(self.embedding(source))[0]
             return states
@@ -82,13 +87,13 @@ class Encoder(nn.Module):
         first = gates.new_zeros(rows, self.hidden)
         return packing.unpack(gru_recurrence(gates, first, weight_hh, bias_hh[2 * self.hidden :], packing))
 
-    def _read_by_steps(self, gru: nn.GRU, source: Tensor, kept: Tensor) -> Tensor:
-        """The same, one position after another, with states set to zero where not kept (B, S)."""
+    def _read_by_steps(self, gru: nn.GRU, source: Tensor, reset: Reset) -> Tensor:
+        """The same, one position after another, with resets in between."""
         embedded = self.embedding(source)  # (B, S, E)
         state = embedded.new_zeros(len(source), self.hidden)
         states = []
-        for given, keep in zip(embedded.unbind(1), kept.unbind(1), strict=True):
-            state = torch.gru_cell(given, state * keep.unsqueeze(1), *gru.all_weights[0])
+        for position, given in enumerate(embedded.unbind(1)):  # (B, E) each
+            state = torch.gru_cell(given, reset(state, position), *gru.all_weights[0])
             states.append(state)
         return torch.stack(states, dim=1)
 

@@ -1,7 +1,8 @@
-"""Resets: in training, recurrent states are set to zero now and then, so that a model cannot rely on what they carry.
+"""Resets: in training, recurrent states are replaced by noise now and then, so that a model cannot rely on what they carry.
 
 Whole states, unlike the single units of recurrent dropout (Semeniuta et al. 2016) and Zoneout (Krueger et al. 2017): a count
-that is spread over many units survives the loss of some, but not the loss of all.
+that is spread over many units survives the loss of some, but not the loss of all. By noise and not by zeros, which are the
+first state: a reset in the middle of a string must not look like its beginning.
 """
 
 from __future__ import annotations
@@ -13,21 +14,34 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
+class Reset:
+    """What one GRU finds in the place of its states, in the order in which it reads."""
+
+    kept: Tensor
+    """(B, L) True = the state as it is, False = noise, when the GRU reads this position's token"""
+    noise: Tensor
+    """(B, L, D) uniform in [-1, 1), as far as a GRU's states reach"""
+
+    def __call__(self, state: Tensor, position: int) -> Tensor:
+        """state (B, D) before `position` -> what the GRU is given in its place (B, D)."""
+        return torch.where(self.kept[:, position].unsqueeze(1), state, self.noise[:, position])
+
+
+@dataclass(frozen=True)
 class Resets:
-    """Which states of one batch survive: True = kept, False = set to zero before the GRU reads the position's token."""
+    """Those of one batch."""
 
-    encoder: Tensor
-    """(2, B, S) in the order of reading: the forward GRU's, then the backward one's"""
-    decoder: Tensor
-    """(B, L)"""
+    forward: Reset
+    backward: Reset
+    """the encoder's two directions"""
+    decoder: Reset
 
 
-def draw_resets(
-    random: torch.Generator, rows: int, width: int, steps: int, *, encoder: float, decoder: float
-) -> Resets:
-    """Independent ones for `rows` strings, S = width and L = steps; encoder and decoder are the shares that are reset."""
-    device = random.device
-    return Resets(
-        encoder=torch.rand(2, rows, width, generator=random, device=device) >= encoder,
-        decoder=torch.rand(rows, steps, generator=random, device=device) >= decoder,
-    )
+def draw_reset(random: torch.Generator, tokens: Tensor, width: int, share: float) -> Reset:
+    """For a GRU with states of this width that reads tokens (B, L): each state is reset with the probability `share`, but
+    for the first, which carries nothing yet.
+    """
+    device, (rows, steps) = random.device, tokens.shape
+    kept = torch.rand(rows, steps, generator=random, device=device) >= share
+    kept[:, 0] = True
+    return Reset(kept, 2 * torch.rand(rows, steps, width, generator=random, device=device) - 1)

@@ -24,10 +24,8 @@ class Reverser(Model):
         self.initial_state = initial_state
         self.decoder = decoder
 
-    def encode(
-        self, source: Tensor, lengths: Tensor, resets: Resets | None = None
-    ) -> tuple[Memory, DecoderState]:
-        encoded = self.encoder(source, lengths, None if resets is None else resets.encoder)
+    def encode(self, source: Tensor, lengths: Tensor, resets: Resets | None = None) -> tuple[Memory, DecoderState]:
+        encoded = self.encoder(source, lengths, resets)
         valid = valid_mask(lengths, source.size(1))
         memory = self.decoder.attention.prepare(encoded.states, valid)
         return memory, self.decoder.begin(self.initial_state(encoded), memory)

@@ -30,7 +30,7 @@ from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.evaluation import LengthResult, evaluate
 from seq2attn.files import remove_leftovers, write_json
 from seq2attn.maps import AttentionMap
-from seq2attn.model.resets import Resets, draw_resets
+from seq2attn.model.resets import Resets, draw_reset
 from seq2attn.plotting.attention import LARGEST_SIDE
 from seq2attn.prediction import Predictor, output_bound
 from seq2attn.runs import Run
@@ -181,14 +181,13 @@ class Trainer:
         return decoded.logits.detach(), {name: loss.detach() for name, loss in losses.items()}, norm
 
     def _resets(self, batch: Batch) -> Resets:
-        """Which states survive the next step: a function of seed and step."""
-        training = self.config.training
-        return draw_resets(
-            generator(self.device, self.config.seed, "resets", self.progress.step),
-            *batch.source.shape,
-            batch.decoder_input.size(1),
-            encoder=training.encoder_reset,
-            decoder=training.decoder_reset,
+        """What of the next step's states is reset: a function of seed and step."""
+        training, width = self.config.training, self.config.model.hidden
+        random = generator(self.device, self.config.seed, "resets", self.progress.step)
+        return Resets(
+            forward=draw_reset(random, batch.source, width, training.encoder_reset),
+            backward=draw_reset(random, batch.source, width, training.encoder_reset),
+            decoder=draw_reset(random, batch.decoder_input, width, training.decoder_reset),
         )
 
     @property
