@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CODE := seq2attn tests
 
-.PHONY: run test test-slow torture records check format lint types tensorboard clean help
+.PHONY: run test test-slow torture records bench check format lint types tensorboard clean help
 
 help:  ## show these lines
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -41,6 +41,9 @@ format: $(READY)  ## format and mend what can be mended
 records: $(READY)  ## train and measure every row of docs/length-generalisation.md: hours
 	$(BIN)/seq2attn compare configs/experiments/records.yaml
 	$(BIN)/seq2attn compare configs/experiments/records.yaml --lengths 8000 --samples 100
+
+bench: $(READY)  ## how fast it is, side by side with a plain loop: some 10 minutes; writes benchmarks/results.json
+	$(BIN)/python -m benchmarks --json benchmarks/results.json
 
 tensorboard: $(READY)  ## look at all runs in the browser
 	$(BIN)/tensorboard --logdir runs

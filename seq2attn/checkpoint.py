@@ -42,7 +42,9 @@ class Checkpoint:
 
 def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: dict[str, Any]) -> None:
     """Write a checkpoint; a reader sees the old file or the new one, whole."""
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    plain = {
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
+    }
     text = json.dumps(state, sort_keys=True)
     header = {"version": VERSION, "checksum": _checksum(plain, text), "state": text}
     write_atomically(

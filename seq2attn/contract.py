@@ -120,7 +120,7 @@ def check_gradients(score: Score) -> None:
 
 
 def check_recurrence(score: Score) -> None:
-    """The gradients that training uses, step by step, against autograd's."""
+    """The scores and gradients that training uses, step by step, against those of all steps at once and autograd."""
     query, keys = _inputs(score, 3)
     query, keys = query.requires_grad_(), score.project(keys).detach().requires_grad_()
     parameters = list(score.parameters())
@@ -130,9 +130,12 @@ def check_recurrence(score: Score) -> None:
         score(query, keys), [query, keys, *parameters], grad_scores, allow_unused=True, materialize_grads=True
     )
     with torch.no_grad():
-        gradient = score.gradient(keys)
-        steps = [gradient.step(query[:, t : t + 1], grad_scores[:, t : t + 1]) for t in (2, 1, 0)]
-        found = [torch.cat(steps[::-1], dim=1), *gradient.finish(query, grad_scores)]
+        stepwise = score.stepwise(keys)
+        asked = [query[:, t : t + 1] for t in range(3)]
+        alone = torch.cat([stepwise.scores(one) for one in asked], dim=1)
+        _expect(_close(alone, score(query, keys)), "scores step by step differ")
+        steps = [stepwise.grad_query(asked[t], grad_scores[:, t : t + 1]) for t in (2, 1, 0)]
+        found = [torch.cat(steps[::-1], dim=1), *stepwise.finish(query, grad_scores)]
     for name, one, other in zip(["query", "keys", *dict(score.named_parameters())], found, expected, strict=True):
         _expect(_close(torch.zeros_like(other) if one is None else one, other), f"the gradient of {name} differs")
 

@@ -25,3 +25,11 @@ def masked_softmax(scores: Tensor, valid: Tensor | None, *, out: Tensor | None =
     if out is None:
         return torch.softmax(filled, dim=-1).masked_fill(invalid, 0.0)
     return torch.softmax(filled, dim=-1, out=out).masked_fill_(invalid, 0.0)
+
+
+def additive_mask(valid: Tensor, dtype: torch.dtype) -> Tensor:
+    """The same exclusion as numbers to add to the scores before a plain softmax, of the shape of `valid`.
+
+    0 where valid, elsewhere the lowest number there is: its softmax is exactly 0. For rows with something valid.
+    """
+    return torch.zeros(valid.shape, dtype=dtype, device=valid.device).masked_fill_(~valid, torch.finfo(dtype).min)

@@ -38,6 +38,7 @@ class Run:
     events.out.*      the same for TensorBoard, with images and hyperparameters
     checkpoints/      last.safetensors (to resume), best.safetensors (to use)
     evaluations/      what `eval` measured
+    profile.*         a trace of some steps, if `train --profile` was asked for one
     training.lock     there while the run is trained
     """
 
@@ -66,6 +67,10 @@ class Run:
     @property
     def attention_file(self) -> Path:
         return self.path / "attention.jsonl"
+
+    @property
+    def profile_file(self) -> Path:
+        return self.path / "profile.pt.trace.json.gz"
 
     @property
     def evaluations(self) -> Path:

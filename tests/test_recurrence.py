@@ -10,16 +10,22 @@ from seq2attn.config import check_config
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.packing import pack_all, pack_lengths
 from seq2attn.model.recurrence import gru_recurrence, token_gates
-from seq2attn.scores.gradient import ScoreGradient
+from seq2attn.scores.stepwise import StepwiseScore
 from seq2attn.training.objective import token_cross_entropy
 
 CPU = torch.device("cpu")
 
 
+def read_by_torch(encoder, gru, source, lengths, reset):
+    assert reset is None
+    states = gru(encoder.embedding(source))[0]
+    return states, states[torch.arange(len(source)), lengths - 1]
+
+
 def by_the_formulas(model, batch, monkeypatch):
     """torch's own GRU for the encoder, one step after another for the decoder, all by autograd."""
     with monkeypatch.context() as patch:
-        patch.setattr(Encoder, "_read", lambda encoder, gru, source, lengths: gru(encoder.embedding(source))[0])
+        patch.setattr(Encoder, "_read", read_by_torch)
         memory, state = model.encode(batch.source, batch.source_lengths)
         return model.decoder.forward_by_steps(batch.decoder_input, state, memory)
 
@@ -88,7 +94,7 @@ def test_the_same_in_single_precision(score, monkeypatch):
 @pytest.mark.parametrize("score", ["dot", "general", "additive"])
 def test_the_same_by_the_gradient_that_serves_any_score(score, monkeypatch):
     model, batch = make(score)
-    monkeypatch.setattr(type(model.decoder.attention.score), "gradient", lambda score, keys: ScoreGradient(score, keys))  # noqa: PLW0108
+    monkeypatch.setattr(type(model.decoder.attention.score), "stepwise", lambda score, keys: StepwiseScore(score, keys))  # noqa: PLW0108
     assert_equal_to_the_formulas(model, batch, monkeypatch, 1e-10)
 
 

@@ -12,6 +12,7 @@ from seq2attn.data import generator
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.resets import Reset, Resets, draw_reset
 from seq2attn.runs import create_run
+from seq2attn.training.step import batch_resets
 from seq2attn.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -114,7 +115,7 @@ def test_each_share_changes_training_and_nothing_else_of_it(tmp_path, share):
     assert all(torch.equal(tensor, before[name]) for name, tensor in trainer.model.state_dict().items())
     batch = build_training_data(config, CPU).batch(0)
     assert torch.equal(batch.source, build_training_data(configured(), CPU).batch(0).source)
-    drawn = trainer._resets(batch)
+    drawn = batch_resets(config, batch, 0)
     assert drawn.forward.kept.all() != (share == "encoder_reset")
     assert drawn.backward.kept.all() != (share == "encoder_reset")
     assert drawn.decoder.kept.all() != (share == "decoder_reset")
@@ -143,12 +144,11 @@ def test_a_run_with_resets_resumes_bit_for_bit(tmp_path):
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
 
 
-def test_two_steps_have_resets_of_their_own(tmp_path):
+def test_each_step_has_resets_of_its_own_a_function_of_seed_and_step():
     config = configured(encoder_reset=0.5, decoder_reset=0.5)
-    trainer = Trainer(create_run(tmp_path, "tiny", config, {}), config, CPU, Silent())
-    batch = trainer.data.batch(0)
-    first = trainer._resets(batch)
-    assert torch.equal(first.decoder.noise, trainer._resets(batch).decoder.noise)
-    trainer.progress.step = 1
-    assert not torch.equal(first.decoder.noise, trainer._resets(batch).decoder.noise)
+    batch = build_training_data(config, CPU).batch(0)
+    first, again, next_step = (batch_resets(config, batch, step) for step in (0, 0, 1))
+    assert torch.equal(first.decoder.noise, again.decoder.noise)
+    assert not torch.equal(first.decoder.noise, next_step.decoder.noise)
     assert not torch.equal(first.forward.noise, first.backward.noise)
+    assert batch_resets(configured(), batch, 0) is None

@@ -1,3 +1,4 @@
+import gzip
 import io
 import json
 import math
@@ -22,9 +23,11 @@ from seq2attn.evaluation import LengthResult
 from seq2attn.runs import Run, create_run
 from seq2attn.statistics import share
 from seq2attn.training import trainer as trainer_module
+from seq2attn.training.objective import token_cross_entropy
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.signals import StopRequest, stop_on_signals
+from seq2attn.training.step import TrainingStep
 from seq2attn.training.trainer import Diverged, Trainer
 
 CPU = torch.device("cpu")
@@ -606,3 +609,57 @@ def test_without_a_target_training_goes_on(tmp_path, monkeypatch, no_pictures):
 def test_training_ends_whatever_is_trained(tmp_path, overrides):
     run = trained(tmp_path, configured("training.steps=1", "training.batch_size=2", *overrides)).run
     assert run.status()["state"] == "finished"
+
+
+# ---- the trace of `--profile` ----
+
+
+def trace(run):
+    with gzip.open(run.profile_file) as file:
+        return [event.get("name", "") for event in json.load(file)["traceEvents"]]
+
+
+def test_a_profile_is_of_twenty_steps_and_changes_nothing(tmp_path, no_pictures):
+    config = configured("training.steps=40")
+    plain, profiled = start(tmp_path, config), start(tmp_path, config)
+    plain.train()
+    profiled.train(profile=True)
+    assert not plain.run.profile_file.exists()
+    names = trace(profiled.run)
+    steps = sorted(int(name.partition("#")[2]) for name in names if name.startswith("ProfilerStep#"))
+    assert steps == list(range(10, 30))  # counted from 0: steps 11 to 30
+    assert names.count("_RecurrenceBackward") == 20 * 2  # encoder and decoder, once a step
+    assert bits(profiled.run) == bits(plain.run)
+
+
+def test_a_training_too_short_for_a_profile_leaves_none(tmp_path, no_pictures):
+    trainer = start(tmp_path, configured("training.steps=10"))
+    trainer.train(profile=True)
+    assert not trainer.run.profile_file.exists()
+
+
+# ---- one vector for all parameters ----
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
+def test_a_step_is_the_textbook_s_clipping_and_adamw(weight_decay):
+    config = configured(f"training.weight_decay={weight_decay}", "training.clip_norm=0.05")
+    step, model = TrainingStep(build_model(config), config, CPU), build_model(config)
+    optimiser = torch.optim.AdamW(model.parameters(), weight_decay=weight_decay, fused=False)
+    data = build_training_data(config, CPU)
+    for number, rate in enumerate((1e-2, 3e-3, 2e-2)):
+        batch = data.batch(number)
+        found = step.gradients(batch, number)
+        step.update(rate)
+        optimiser.zero_grad()
+        decoded = model(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
+        token_cross_entropy(decoded.logits, batch).backward()
+        norm = math.sqrt(sum(float(parameter.grad.square().sum()) for parameter in model.parameters()))
+        assert float(found.norm) == pytest.approx(norm, rel=1e-5)
+        assert norm > 0.05
+        for parameter in model.parameters():
+            parameter.grad *= 0.05 / norm
+        optimiser.param_groups[0]["lr"] = rate
+        optimiser.step()
+        for one, other in zip(step.model.parameters(), model.parameters(), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)

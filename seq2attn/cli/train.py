@@ -36,6 +36,9 @@ def train(
     threads: Annotated[
         int | None, typer.Option(min=1, max=MOST_THREADS, help="CPU threads. Default: 1, the fastest at this size.")
     ] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Leave a trace of steps 11 to 30 in the run, to see where time goes.")
+    ] = False,
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
@@ -92,7 +95,7 @@ def train(
             run = create_run(runs_dir, _run_name(config), settings, environment)
         else:
             run = create_run(runs_dir, name, settings, environment, exact=True)
-    _train(run, settings, chosen_device)
+    _train(run, settings, chosen_device, profile)
 
 
 def _run_name(config: Path) -> str:
@@ -108,7 +111,7 @@ def _recorded_threads(run: Run) -> int | None:
     return threads if isinstance(threads, int) and 1 <= threads <= MOST_THREADS else None
 
 
-def _train(run: Run, config: Config, device: object) -> None:
+def _train(run: Run, config: Config, device: object, profile: bool) -> None:
     from seq2attn.cli.progress import make_display
     from seq2attn.lock import training_lock
     from seq2attn.training.trainer import Trainer
@@ -129,9 +132,11 @@ def _train(run: Run, config: Config, device: object) -> None:
         note(f"{'resuming' if start else 'training'} {run.path} on {device} from step {start:,}")
         try:
             with display:
-                stopped_by = trainer.train()
+                stopped_by = trainer.train(profile=profile)
         except Seq2AttnError as error:
             raise _with_way_on(error, run) from error
+    if profile:
+        _say_profiled(run)
     if stopped_by is not None:
         note(f"stopped by {_signal_name(stopped_by)} after step {trainer.progress.step:,}; all is saved.")
         note(_way_on(run))
@@ -144,6 +149,13 @@ def _say_finished(run: Run, trainer: Trainer) -> None:
         note(f"reached the target after step {trainer.progress.step:,}")
     note(f"Next: seq2attn eval {run.name}{_runs_dir(run)}")
     write_line(str(run.path))
+
+
+def _say_profiled(run: Run) -> None:
+    if run.profile_file.is_file():
+        note(f"a trace of 20 steps: {run.profile_file}; https://ui.perfetto.dev or chrome://tracing shows it")
+    else:
+        note("no trace: --profile is of steps 11 to 30, and training ended before")
 
 
 def _signal_name(number: int) -> str:

@@ -34,7 +34,7 @@ class BahdanauDecoder(Decoder):
         rows, steps = tokens.shape
         packing = pack_all(rows, steps, tokens.device) if lengths is None else pack_lengths(lengths, steps)
         cell, embedding = self.cell, self.embedding.embedding_dim
-        token_weight, context_weight = cell.weight_ih[:, :embedding], cell.weight_ih[:, embedding:]
+        token_weight, context_weight = cell.weight_ih.tensor_split((embedding,), dim=1)
         gates = token_gates(packing.pack(tokens), self.embedding, token_weight, cell.bias_ih, cell.bias_hh)  # (N, 3D)
         recurrent = (gates, hidden, cell.weight_hh, cell.bias_hh[2 * cell.hidden_size :], packing)
         if isinstance(self.attention, NoAttention):

@@ -51,51 +51,51 @@ class Encoder(nn.Module):
 
     def forward(self, source: Tensor, lengths: Tensor, resets: Resets | None = None) -> Encoded:
         """source (B, S) ids, right-padded; lengths (B,) real tokens, at least 1."""
-        if resets is None:
-            states = self._read(self.gru, source, lengths)  # (B, S, D)
+        onward, back = (None, None) if resets is None else (resets.forward, resets.backward)
+        states, final = self._read(self.gru, source, lengths, onward)
+        if self.backward_gru is None:
+            return Encoded(states, final)
+        flip = _flip_index(lengths, source.size(1))  # (B, S)
+        flipped, first = self._read(self.backward_gru, source.gather(1, flip), lengths, back)
+        backward = flipped.gather(1, flip.unsqueeze(2).expand_as(flipped))  # (B, S, D)
+        return Encoded(torch.cat([states, backward], dim=2), torch.cat([final, first], dim=1))
+
+    def _read(self, gru: nn.GRU, source: Tensor, lengths: Tensor, reset: Reset | None) -> tuple[Tensor, Tensor]:
+        """All states (B, S, D) of one GRU, and the one at each source's last token (B, D).
+
+        Past a source's end stands its last state: masked there, but something that any score is defined on. Read by our own
+        recurrence on a CPU, elsewhere by the device's, with resets one position after another.
+        """
+        if reset is not None:
+            states = _read_by_steps(gru, self.embedding(source), reset)
+        elif source.device.type == "cpu":
+            rows, steps = source.shape
+            packing = pack_all(rows, steps, source.device) if self.reads_padding else pack_lengths(lengths, steps)
+            weight_ih, weight_hh, bias_ih, bias_hh = gru.all_weights[0]
+            gates = token_gates(packing.pack(source), self.embedding, weight_ih, bias_ih, bias_hh)  # (N, 3D)
+            first = gates.new_zeros(rows, self.hidden)
+            packed = gru_recurrence(gates, first, weight_hh, bias_hh[2 * self.hidden :], packing)  # (N, D)
+            if not packing.is_full:
+                return packing.hold(packed), packed.index_select(0, packing.last)
+            states = packing.unpack(packed)
         else:
-            states = self._read_by_steps(self.gru, source, resets.forward)
+            states = gru(self.embedding(source))[0]
         last = (lengths - 1).view(-1, 1, 1).expand(-1, -1, self.hidden)  # (B, 1, D)
         final = states.gather(1, last).squeeze(1)  # (B, D)
-        if self.backward_gru is None:
-            return Encoded(self._past_the_end(states, final, lengths), final)
-        flip = _flip_index(lengths, source.size(1))  # (B, S)
-        turned = source.gather(1, flip)
-        if resets is None:
-            flipped = self._read(self.backward_gru, turned, lengths)
-        else:
-            flipped = self._read_by_steps(self.backward_gru, turned, resets.backward)
-        backward = flipped.gather(1, flip.unsqueeze(2).expand_as(flipped))  # (B, S, D)
-        final = torch.cat([final, backward[:, 0]], dim=1)
-        return Encoded(self._past_the_end(torch.cat([states, backward], dim=2), final, lengths), final)
+        if not self.reads_padding:
+            valid = valid_mask(lengths, source.size(1)).unsqueeze(2)
+            states = torch.where(valid, states, final.detach().unsqueeze(1))
+        return states, final
 
-    def _past_the_end(self, states: Tensor, final: Tensor, lengths: Tensor) -> Tensor:
-        """`states` with the final one past each source's end: masked there, but a state that any score is defined on."""
-        if self.reads_padding:
-            return states
-        return torch.where(valid_mask(lengths, states.size(1)).unsqueeze(2), states, final.detach().unsqueeze(1))
 
-    def _read(self, gru: nn.GRU, source: Tensor, lengths: Tensor) -> Tensor:
-        """All states (B, S, D) of one GRU: on a CPU by our own recurrence, elsewhere by the device's."""
-        if source.device.type != "cpu":
-            states: Tensor = gru(self.embedding(source))[0]
-            return states
-        rows, steps = source.shape
-        packing = pack_all(rows, steps, source.device) if self.reads_padding else pack_lengths(lengths, steps)
-        weight_ih, weight_hh, bias_ih, bias_hh = gru.all_weights[0]
-        gates = token_gates(packing.pack(source), self.embedding, weight_ih, bias_ih, bias_hh)  # (N, 3D)
-        first = gates.new_zeros(rows, self.hidden)
-        return packing.unpack(gru_recurrence(gates, first, weight_hh, bias_hh[2 * self.hidden :], packing))
-
-    def _read_by_steps(self, gru: nn.GRU, source: Tensor, reset: Reset) -> Tensor:
-        """The same, one position after another, with resets in between."""
-        embedded = self.embedding(source)  # (B, S, E)
-        state = embedded.new_zeros(len(source), self.hidden)
-        states = []
-        for position, given in enumerate(embedded.unbind(1)):  # (B, E) each
-            state = torch.gru_cell(given, reset(state, position), *gru.all_weights[0])
-            states.append(state)
-        return torch.stack(states, dim=1)
+def _read_by_steps(gru: nn.GRU, embedded: Tensor, reset: Reset) -> Tensor:
+    """All states (B, S, D) of a GRU that reads (B, S, E) with resets."""
+    state = embedded.new_zeros(len(embedded), gru.hidden_size)
+    states = []
+    for position, given in enumerate(embedded.unbind(1)):  # (B, E) each
+        state = torch.gru_cell(given, reset(state, position), *gru.all_weights[0])
+        states.append(state)
+    return torch.stack(states, dim=1)
 
 
 def _flip_index(lengths: Tensor, width: int) -> Tensor:

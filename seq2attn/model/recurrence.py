@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2attn.masks import masked_softmax
+from seq2attn.masks import additive_mask
 from seq2attn.model.attention import Memory
 from seq2attn.model.packing import Packing
 from seq2attn.scores import Score
@@ -95,119 +95,112 @@ class _Recurrence(torch.autograd.Function):
         keys: Any,
         *parameters: Tensor,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        sizes, (count, width) = packing.sizes, (len(gates), state.size(1))
-        both, last = slice(0, 2 * width), slice(2 * width, None)
-        states, new = gates.new_empty(count, width), gates.new_empty(count, width)
-        hidden = gates.new_empty(count, 3 * width)  # W_h s, then + b_hn
-        update = gates.new_empty(count, 2 * width)  # r, z
+        (count, width), sizes = (len(gates), state.size(1)), packing.sizes
         attends = keys is not None
-        contexts = gates.new_empty(count, 1, values.size(2) if attends else 0)
-        weights = gates.new_empty(count, 1, keys.size(1) if attends else 0)
-        views = _by_step(
-            sizes,
-            gates,
-            states,
-            new,
-            hidden,
-            hidden[:, both],
-            hidden[:, last],
-            update,
-            update[:, :width],
-            update[:, width:],
-            contexts,
-            weights,
-        )
-        weight_t = weight.t().contiguous()
-        context_weight_t: Any = context_weight.t().contiguous() if attends else None
+        initial_and_states = gates.new_empty(len(state) + count, width)
+        initial_and_states[: len(state)] = state
+        states, new = initial_and_states[len(state) :], gates.new_empty(count, width)
+        hidden_n = gates.new_empty(count, width)  # W_hn s + b_hn
+        update = gates.new_empty(count, 2 * width)  # r, z
+        weight_rz, weight_n = weight[: 2 * width].t(), weight[2 * width :].t()
+        contexts = weights = None
+        if attends:
+            contexts = gates.new_empty(count, values.size(2))
+            weights = gates.new_empty(count, 1, keys.size(1))
+            stepwise, context_weight_t = score.stepwise(keys), context_weight.t()
+            mask = None if valid is None else additive_mask(valid, gates.dtype)
+        views = _by_step(sizes, gates, states, new, hidden_n, update, contexts, weights)
         before = state
-        for size, given, after, n, from_state, from_state_rz, from_state_n, rz, r, z, context, attention in views:
-            before = before[:size]
+        for size, given, after, n, from_state_n, rz, context, attention in views:
+            if size < len(before):
+                before = before[:size]
             if attends:
-                scores = score(before.unsqueeze(1), keys[:size])  # (b, 1, S)
+                scores = stepwise.scores(before.unsqueeze(1))  # (b, 1, S)
                 if scale is not None:
-                    scores = scores * scale[:size]
-                masked_softmax(scores, None if valid is None else valid[:size], out=attention)
-                torch.bmm(attention, values[:size], out=context)  # (b, 1, Dv)
-                given = torch.addmm(given, context.squeeze(1), context_weight_t)  # (b, 3D)
-            torch.mm(before, weight_t, out=from_state)
-            torch.add(given[:, both], from_state_rz, out=rz).sigmoid_()
-            from_state_n += bias_n
-            torch.addcmul(given[:, last], r, from_state_n, out=n).tanh_()
+                    scores *= scale[:size]
+                if mask is not None:
+                    scores += mask[:size]
+                torch.softmax(scores, dim=2, out=attention)
+                torch.bmm(attention, values[:size], out=context.unsqueeze(1))  # (b, 1, Dv)
+                given = torch.addmm(given, context, context_weight_t)  # (b, 3D)
+            given_rz, given_n = given.split((2 * width, width), dim=1)
+            torch.addmm(given_rz, before, weight_rz, out=rz).sigmoid_()
+            r, z = rz.chunk(2, dim=1)
+            torch.addmm(bias_n, before, weight_n, out=from_state_n)
+            torch.addcmul(given_n, r, from_state_n, out=n).tanh_()
             before = torch.lerp(n, before, z, out=after)
         ctx.score, ctx.scale, ctx.packing = score, scale, packing
+        ctx.set_materialize_grads(False)
         ctx.save_for_backward(
-            state, states, hidden, update, new, weight, context_weight, contexts, weights, values, keys
+            state, initial_and_states, hidden_n, update, new, weight, context_weight, contexts, weights, values, keys
         )
-        if not attends:
-            return states, None, None
-        return states, contexts.squeeze(1), weights.squeeze(1)
+        return states, contexts, None if weights is None else weights.squeeze(1)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(
-        ctx: Any, grad_states: Tensor, grad_contexts: Tensor | None, grad_weights: Tensor | None
+        ctx: Any, grad_states: Tensor | None, grad_contexts: Tensor | None, grad_weights: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        state, states, hidden, update, new, weight, context_weight, contexts, weights, values, keys = ctx.saved_tensors
+        state, states, hidden_n, update, new, weight, context_weight, contexts, weights, values, keys = (
+            ctx.saved_tensors
+        )
         packing: Packing = ctx.packing
         sizes, (count, width) = packing.sizes, new.shape
         attends = keys is not None
-        previous = torch.split(states, sizes)
-        before = torch.cat(
-            [state[: sizes[0]], *(s[:size] for s, size in zip(previous, sizes[1:], strict=False))]
-        )  # (N, D)
-        factors = _gate_factors(before, hidden, update, new)
+        before = states.index_select(0, packing.previous)  # (N, D)
+        factors = _gate_factors(before, hidden_n, update, new)
         gradients = torch.empty_like(factors)  # (N, 4, D): the state's gradient times the factors
         flat = gradients.view(count, 4 * width)
         into_hidden, into_gates = flat[:, : 3 * width], flat[:, width:]
         weight_nrz = weight.roll(width, 0)  # in the order of the factors
+        # (N, D), to which each step adds what goes through its state
+        grads = torch.zeros_like(new) if grad_states is None else grad_states.clone()
         if attends:
-            score_gradient = ctx.score.gradient(keys)
+            stepwise = ctx.score.stepwise(keys)
             values_t = values.mT  # (B, Dv, S)
-            into_contexts = torch.empty_like(contexts)  # (N, 1, Dv)
+            into_contexts = torch.empty_like(contexts)  # (N, Dv)
             into_scores = torch.empty_like(weights)  # (N, 1, S)
+            if grad_contexts is None:
+                grad_contexts = torch.zeros_like(contexts)
         views = _by_step(
             sizes,
             factors,
             gradients,
-            into_hidden,
-            into_gates,
             update[:, width:],
-            before,
-            grad_states,
+            grads,
+            before if attends else None,
             weights,
-            grad_contexts if attends else None,
-            grad_weights if attends else None,
+            grad_contexts,
+            grad_weights,
             into_contexts if attends else None,
             into_scores if attends else None,
         )
         grad_state = torch.zeros_like(state)
-        for view in reversed(views):
-            size, factor, gradient, to_hidden, to_gates, z, query, from_states, attention, *rest = view
-            grad = grad_state[:size]
-            grad += from_states
+        steps = zip(reversed(views), [*reversed([view[4] for view in views[:-1]]), grad_state], strict=True)
+        for (size, factor, gradient, z, grad, *attending), earlier in steps:
+            passed = earlier if size == len(earlier) else earlier[:size]  # the gradient of the state before
             torch.mul(grad.unsqueeze(1), factor, out=gradient)
-            torch.addcmul(to_hidden @ weight_nrz, grad, z, out=grad)
+            flat_gradient = gradient.view(size, 4 * width)
+            passed.addcmul_(grad, z).addmm_(flat_gradient[:, : 3 * width], weight_nrz)
             if attends:
-                from_contexts, from_weights, to_context, to_scores = rest
-                torch.mm(to_gates, context_weight, out=to_context.squeeze(1))
-                if from_contexts is not None:
-                    to_context += from_contexts.unsqueeze(1)
-                to_attention = torch.bmm(to_context, values_t[:size])  # (b, 1, S)
+                query, attention, from_contexts, from_weights, to_context, to_scores = attending
+                torch.addmm(from_contexts, flat_gradient[:, width:], context_weight, out=to_context)
+                to_attention = torch.bmm(to_context.unsqueeze(1), values_t[:size])  # (b, 1, S)
                 if from_weights is not None:
                     to_attention += from_weights.unsqueeze(1)
                 torch._softmax_backward_data(to_attention, attention, 2, grad.dtype, grad_input=to_scores)
                 if ctx.scale is not None:
                     to_scores *= ctx.scale[:size]
-                grad += score_gradient.step(query.unsqueeze(1), to_scores).squeeze(1)
+                passed += stepwise.grad_query(query.unsqueeze(1), to_scores).squeeze(1)
         grad_weight = (into_hidden.t() @ before).roll(-width, 0)
         grad_bias_n = into_hidden[:, :width].sum(dim=0)
         results: tuple[Tensor | None, ...] = (into_gates, grad_state, grad_weight, grad_bias_n, None)
         if not attends:
             return *results, *[None] * 6
-        grad_context_weight = into_gates.t() @ contexts.squeeze(1)
+        grad_context_weight = into_gates.t() @ contexts
         # (B, S, L) x (B, L, Dv): each value's gradient, over all steps at once
-        grad_values = packing.unpack(weights.squeeze(1)).mT @ packing.unpack(into_contexts.squeeze(1))
-        from_score = score_gradient.finish(packing.unpack(before), packing.unpack(into_scores.squeeze(1)))
+        grad_values = packing.unpack(weights.squeeze(1)).mT @ packing.unpack(into_contexts)
+        from_score = stepwise.finish(packing.unpack(before), packing.unpack(into_scores.squeeze(1)))
         return *results, grad_context_weight, grad_values, None, None, None, *from_score
 
 
@@ -221,14 +214,16 @@ def _by_step(sizes: list[int], *packed: Tensor | None) -> list[tuple[Any, ...]]:
     return list(zip(sizes, *columns, strict=True))
 
 
-def _gate_factors(before: Tensor, hidden: Tensor, update: Tensor, new: Tensor) -> Tensor:
+def _gate_factors(before: Tensor, hidden_n: Tensor, update: Tensor, new: Tensor) -> Tensor:
     """What the gradient of s' is multiplied with for those of W_hn s + b_hn, r~, z~ and n~: (N, 4, D)."""
     count, width = new.shape
-    r, z, hidden_n = update[:, :width], update[:, width:], hidden[:, 2 * width :]
+    r, z = update.chunk(2, dim=1)
     factors = new.new_empty(count, 4, width)
-    into_n = aten.tanh_backward(1 - z, new)  # (1 - z) * (1 - n^2)
-    factors[:, 3] = into_n
-    torch.mul(into_n, r, out=factors[:, 0])
-    factors[:, 1] = aten.sigmoid_backward(into_n.mul_(hidden_n), r)  # * r * (1 - r)
-    factors[:, 2] = aten.sigmoid_backward(before - new, z)  # * z * (1 - z)
+    into_hidden_n, into_r, into_z, into_n = factors.unbind(1)
+    aten.tanh_backward(1 - z, new, grad_input=into_n)  # (1 - z) * (1 - n^2)
+    torch.mul(into_n, r, out=into_hidden_n)
+    torch.mul(into_n, hidden_n, out=into_r)
+    aten.sigmoid_backward(into_r, r, grad_input=into_r)  # * r * (1 - r)
+    torch.sub(before, new, out=into_z)
+    aten.sigmoid_backward(into_z, z, grad_input=into_z)  # * z * (1 - z)
     return factors

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from seq2attn import catalogue
 from seq2attn.errors import Seq2AttnError
 from seq2attn.registry import Option, ScoreEntry
-from seq2attn.scores.gradient import ScoreGradient
+from seq2attn.scores.stepwise import StepwiseScore
 
 
 class Score(nn.Module):
@@ -51,9 +51,11 @@ class Score(nn.Module):
         scores: Tensor = self(query, keys)
         return scores + features.squeeze(3)
 
-    def gradient(self, keys: Tensor) -> ScoreGradient:
-        """How a recurrence differentiates the score on these projected keys; autograd, unless there is a faster way."""
-        return ScoreGradient(self, keys)
+    def stepwise(self, keys: Tensor) -> StepwiseScore:
+        """How a recurrence asks this score on these projected keys, and differentiates it: by autograd, unless there is a
+        faster way.
+        """
+        return StepwiseScore(self, keys)
 
 
 ScoreType = TypeVar("ScoreType", bound=type[Score])

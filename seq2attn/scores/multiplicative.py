@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from seq2attn.scores.base import Score
-from seq2attn.scores.gradient import ScoreGradient
+from seq2attn.scores.stepwise import StepwiseScore
 
 
 class MultiplicativeScore(Score):
@@ -14,19 +15,23 @@ class MultiplicativeScore(Score):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         return query @ keys.mT  # (B, L, D) x (B, D, S) -> (B, L, S)
 
-    def gradient(self, keys: Tensor) -> ScoreGradient:
-        return MultiplicativeGradient(self, keys)
+    def stepwise(self, keys: Tensor) -> StepwiseScore:
+        return StepwiseProduct(self, keys)
 
 
-class MultiplicativeGradient(ScoreGradient):
-    """d(s.k): the keys' gradient is one product over all steps."""
+class StepwiseProduct(StepwiseScore):
+    """The keys' gradient is one product over all steps."""
 
     def __init__(self, score: Score, keys: Tensor) -> None:
         self.score = score
         self.keys = keys
+        self.keys_t = keys.mT  # (B, D, S)
 
-    def step(self, query: Tensor, grad_scores: Tensor) -> Tensor:
-        return grad_scores @ self.keys[: len(query)]  # (B, 1, S) x (B, S, D)
+    def scores(self, query: Tensor) -> Tensor:
+        return torch.bmm(query, self.keys_t[: len(query)])  # (b, 1, D) x (b, D, S)
+
+    def grad_query(self, query: Tensor, grad_scores: Tensor) -> Tensor:
+        return torch.bmm(grad_scores, self.keys[: len(query)])  # (b, 1, S) x (b, S, D)
 
     def finish(self, queries: Tensor, grad_scores: Tensor) -> list[Tensor | None]:
         return [grad_scores.mT @ queries, *(None for _ in self.score.parameters())]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 import torch
-from torch import Tensor
 
 from seq2attn.build import build_model, build_task, build_training_data, build_vocabulary
 from seq2attn.checkpoint import (
@@ -25,19 +25,20 @@ from seq2attn.checkpoint import (
     save_checkpoint,
 )
 from seq2attn.config import Config
-from seq2attn.data import Batch, generator, ideal_alignment, random_strings
+from seq2attn.data import generator, ideal_alignment, random_strings
 from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.evaluation import LengthResult, evaluate
 from seq2attn.files import remove_leftovers, write_json
 from seq2attn.maps import AttentionMap
-from seq2attn.model.resets import Resets, draw_reset
 from seq2attn.plotting.attention import LARGEST_SIDE
 from seq2attn.prediction import Predictor, output_bound
 from seq2attn.runs import Run
-from seq2attn.training.objective import coverage_loss, token_accuracy, token_cross_entropy
+from seq2attn.training.objective import token_accuracy
+from seq2attn.training.profile import profiled_steps
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.signals import StopRequest, stop_on_broken_pipe, stop_on_signals
+from seq2attn.training.step import TrainingStep
 
 MAPS, IMAGES = 200, 20  # evaluations of a run that keep their attention, and those that draw it for TensorBoard
 VALIDATION_SEED = "validation"  # strings other than those that `eval` draws
@@ -92,11 +93,7 @@ class Trainer:
         self.predictor = Predictor(
             self.model, build_task(config), build_vocabulary(config), source_eos=config.model.source_eos, device=device
         )
-        self.parameters = list(self.model.parameters())
-        self.optimiser = torch.optim.AdamW(  # with weight_decay 0 it is Adam
-            self.parameters, weight_decay=config.training.weight_decay, fused=device.type != "mps"
-        )
-        self._has_resets = config.training.encoder_reset > 0 or config.training.decoder_reset > 0
+        self.step = TrainingStep(self.model, config, device)
         self.progress = Progress()
         for folder in (run.path, run.checkpoint("last").parent):
             remove_leftovers(folder)
@@ -104,15 +101,17 @@ class Trainer:
 
     # ---- the loop ----
 
-    def train(self, asked: StopRequest | None = None) -> int | None:
+    def train(self, asked: StopRequest | None = None, *, profile: bool = False) -> int | None:
         """Train to the end, to the target, or to a signal. Returns the signal's number if one stopped it.
 
-        With `asked`, signals are left to the caller, who makes the request.
+        With `asked`, signals are left to the caller, who makes the request. `profile` leaves a trace of some steps
+        (`profiled_steps`) in the run.
         """
         with stop_on_signals() if asked is None else contextlib.nullcontext(asked) as request:
             self.recorder = Recorder(self.run, self.config, self._positions)
             try:
-                self._loop(request)
+                with profiled_steps(self.run.profile_file if profile else None) as stepped:
+                    self._loop(request, stepped)
                 self._save("interrupted" if request.signal and not self.finished else "finished")
             except Diverged:
                 self._write_status("failed")
@@ -121,22 +120,26 @@ class Trainer:
                 self.recorder.close()
         return None if self.finished else request.signal
 
-    def _loop(self, request: StopRequest) -> None:
+    def _loop(self, request: StopRequest, stepped: Callable[[], None]) -> None:
         training = self.config.training
         tokens, since = torch.zeros((), dtype=torch.int64, device=self.device), time.perf_counter()
         batches = self.data.batches(self.progress.step)
         while not self.finished and request.signal is None:
             batch = next(batches)
             rate = learning_rate(training, self.progress.step)
-            logits, losses, norm = self._optimise(batch, rate)
+            result = self.step.gradients(batch, self.progress.step)
+            if self.device.type == "cpu":  # elsewhere asking would make the device wait at each step
+                self._check_finite(self.progress.step + 1, float(result.total), float(result.norm))
+            self.step.update(rate)
+            stepped()
             self.progress.step = step = self.progress.step + 1
             tokens = tokens + batch.target_lengths.sum() + len(batch.target_lengths)
             if step % training.log_every == 0 or step == training.steps:
                 now = time.perf_counter()
                 values = {
-                    **{name: float(loss) for name, loss in losses.items()},
-                    "accuracy": float(token_accuracy(logits, batch)),
-                    "gradient_norm": float(norm),
+                    **{name: float(loss) for name, loss in result.losses.items()},
+                    "accuracy": float(token_accuracy(result.logits, batch)),
+                    "gradient_norm": float(result.norm),
                     "learning_rate": rate,
                     "tokens_per_second": float(tokens) / (now - since),
                 }
@@ -155,40 +158,6 @@ class Trainer:
                 with stop_on_broken_pipe(request):
                     self.display.evaluation(step, results)
                 since += time.perf_counter() - before  # tokens/s is of training alone
-
-    def _optimise(self, batch: Batch, rate: float) -> tuple[Tensor, dict[str, Tensor], Tensor]:
-        """One step of Adam on one batch -> logits (B, L, V), losses by name, gradient norm before clipping."""
-        self.model.train()
-        if self.config.model.transformer.dropout:  # drawn from torch's default generator: a function of seed and step
-            key = generator(torch.device("cpu"), self.config.seed, "dropout", self.progress.step)
-            torch.manual_seed(key.initial_seed())
-        inputs = (batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
-        decoded = self.model(*inputs, self._resets(batch)) if self._has_resets else self.model(*inputs)
-        losses = {"loss": token_cross_entropy(decoded.logits, batch)}
-        total, coverage_weight = losses["loss"], self.config.training.coverage_weight
-        if coverage_weight and decoded.weights is not None:
-            losses["coverage_loss"] = coverage_loss(decoded.weights, batch)
-            total = total + coverage_weight * losses["coverage_loss"]
-        self.optimiser.zero_grad()
-        total.backward()  # type: ignore[no-untyped-call]
-        limit = self.config.training.clip_norm
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters, math.inf if limit is None else limit)
-        if self.device.type == "cpu":  # elsewhere asking would make the device wait at each step
-            self._check_finite(self.progress.step + 1, float(total.detach()), float(norm))
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
-        self.optimiser.step()
-        return decoded.logits.detach(), {name: loss.detach() for name, loss in losses.items()}, norm
-
-    def _resets(self, batch: Batch) -> Resets:
-        """What of the next step's states is reset: a function of seed and step."""
-        training, width = self.config.training, self.config.model.hidden
-        random = generator(self.device, self.config.seed, "resets", self.progress.step)
-        return Resets(
-            forward=draw_reset(random, batch.source, width, training.encoder_reset),
-            backward=draw_reset(random, batch.source, width, training.encoder_reset),
-            decoder=draw_reset(random, batch.decoder_input, width, training.decoder_reset),
-        )
 
     @property
     def finished(self) -> bool:
@@ -273,9 +242,7 @@ class Trainer:
     def _write_checkpoint(self, which: str) -> None:
         tensors = {MODEL + name: tensor for name, tensor in self.model.state_dict().items()}
         if which == "last":
-            for name, parameter in self.model.named_parameters():
-                for kind, tensor in self.optimiser.state.get(parameter, {}).items():
-                    tensors[f"{OPTIMISER}{kind}.{name}"] = tensor
+            tensors |= {OPTIMISER + name: tensor for name, tensor in self.step.state().items()}
         state = {
             "step": self.progress.step,
             "best": self.progress.best,
@@ -330,16 +297,13 @@ class Trainer:
     def _restore_optimiser(self, path: Path, checkpoint: Checkpoint) -> None:
         tensors = checkpoint.part(OPTIMISER)
         if checkpoint.state["step"] > 0:  # before the first step it has none
-            for name, parameter in self.model.named_parameters():
-                kept: dict[str, Tensor] = {}
-                for kind in ("step", "exp_avg", "exp_avg_sq"):
-                    full = f"{kind}.{name}"
-                    if full not in tensors:
-                        raise _cannot_resume(path, f"it lacks {OPTIMISER}{full}")
-                    value = tensors.pop(full)
-                    check_tensor(path, OPTIMISER + full, value, torch.zeros(()) if kind == "step" else parameter)
-                    kept[kind] = value.to(parameter.device) if kind != "step" or self.device.type != "cpu" else value
-                self.optimiser.state[parameter] = kept
+            kept = {}
+            for name, expected in self.step.expected_state().items():
+                if name not in tensors:
+                    raise _cannot_resume(path, f"it lacks {OPTIMISER}{name}")
+                kept[name] = tensors.pop(name)
+                check_tensor(path, OPTIMISER + name, kept[name], expected)
+            self.step.load_state(kept)
         if tensors:
             raise _cannot_resume(path, f"it has unexpected {OPTIMISER}{min(tensors)}")
 

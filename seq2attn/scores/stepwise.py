@@ -1,7 +1,8 @@
-"""Gradients of a score for a recurrence whose queries come one after another.
+"""A score for a recurrence whose queries come one after another.
 
-The backward pass of a recurrence asks for the query's gradient step by step, and for all the rest once at the end. A score
-gets one of these from `Score.gradient`; the one here serves any score, by autograd.
+Such a loop asks for the scores of one query a row at a time. Its backward pass asks for the query's gradient step by step,
+and for all the rest once at the end. A score gets one of these from `Score.stepwise`; the one here serves any score, by
+autograd.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
     from seq2attn.scores.base import Score
 
 
-class ScoreGradient:
-    """Works for every score: each step is computed again and differentiated by autograd."""
+class StepwiseScore:
+    """Works for every score: each step is computed again and differentiated by autograd.
+
+    keys (B, S, ...) from `Score.project`. Each step is about the first b rows of the batch.
+    """
 
     def __init__(self, score: Score, keys: Tensor) -> None:
         self.score = score
@@ -25,10 +29,15 @@ class ScoreGradient:
         self.grad_keys = torch.zeros_like(keys)
         self.grad_parameters = {parameter: torch.zeros_like(parameter) for parameter in self.parameters}
 
-    def step(self, query: Tensor, grad_scores: Tensor) -> Tensor:
+    def scores(self, query: Tensor) -> Tensor:
+        """query (b, 1, query_width) -> scores (b, 1, S), a tensor of their own; autograd does not follow."""
+        scores: Tensor = self.score(query, self.keys[: len(query)])
+        return scores
+
+    def grad_query(self, query: Tensor, grad_scores: Tensor) -> Tensor:
         """query (b, 1, query_width), grad_scores (b, 1, S) -> the query's gradient, of the query's shape.
 
-        Steps come last to first, for the first b rows of the batch.
+        Steps come last to first.
         """
         with torch.enable_grad():
             query = query.detach().requires_grad_()

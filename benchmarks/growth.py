@@ -1,0 +1,59 @@
+"""How time and memory grow with length, batch and width."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from benchmarks.training import Unit
+
+LENGTHS = (8, 16, 32, 64, 128, 256, 512, 1024)
+BATCHES = (16, 64, 256, 1024, 4096)
+WIDTHS = (32, 64, 96, 256, 512, 1024)
+
+CHILD = """
+import json, resource, sys, time, torch
+from benchmarks.training import CPU, Unit, our_step
+from seq2attn.build import build_training_data
+from seq2attn.training.allocator import keep_freed_memory
+unit = Unit(**json.loads(sys.argv[1]))
+torch.set_num_threads(unit.threads)
+keep_freed_memory()
+step = our_step(unit, build_training_data(unit.config(), CPU).batches())
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+step()
+times = []
+while len(times) < 3 or (sum(times) < 1.0 and len(times) < 50):
+    start = time.perf_counter()
+    step()
+    times.append(time.perf_counter() - start)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps([sorted(times)[len(times) // 2], before * 1024, peak * 1024]))
+"""
+
+
+def measure(*, quick: bool) -> list[dict[str, Any]]:
+    """One record a size: microseconds a target token, peak memory of the whole process; each in a process of its own."""
+    lengths = [Unit(score, batch=16, shortest=n, longest=n) for score in ("dot", "additive") for n in LENGTHS]
+    batches = [Unit(batch=n) for n in BATCHES]
+    widths = [Unit(hidden=n) for n in WIDTHS]
+    units = lengths[:4] if quick else [*lengths, *batches, *widths]
+    records = []
+    for unit in units:
+        done = subprocess.run(
+            [sys.executable, "-c", CHILD, json.dumps(asdict(unit))], capture_output=True, text=True, check=True
+        )
+        seconds, before, peak = json.loads(done.stdout)
+        tokens = unit.batch * ((unit.shortest + unit.longest) / 2 + 1)
+        records.append(
+            {
+                "unit": unit.describe(),
+                "us_per_token": 1e6 * seconds / tokens,
+                "process_mib": peak / 2**20,
+                "step_mib": (peak - before) / 2**20,
+            }
+        )
+    return records

@@ -1,0 +1,166 @@
+"""Training steps: ours against the plain loop of `reference.py`, and against the bare matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from benchmarks.measure import interleaved, median, ratio
+from benchmarks.reference import PlainReverser, PlainTraining
+from seq2attn.build import build_model, build_training_data
+from seq2attn.config import Config, check_config
+from seq2attn.data import Batch
+from seq2attn.training.allocator import keep_freed_memory
+from seq2attn.training.step import TrainingStep
+
+CPU = torch.device("cpu")
+RATE = 3e-3
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is trained; the defaults are the unit that other toolkits were measured at."""
+
+    score: str = "dot"
+    decoder: str = "bahdanau"
+    input_feeding: bool = False
+    batch: int = 64
+    hidden: int = 96
+    shortest: int = 3
+    longest: int = 8
+    threads: int = 1
+
+    def config(self) -> Config:
+        model: dict[str, Any] = {
+            "hidden": self.hidden,
+            "embedding": 32,
+            "initial_state": "zeros",
+            "source_eos": False,
+            "decoder": self.decoder,
+            "attention": {"score": self.score},
+        }
+        if self.input_feeding:
+            model["input_feeding"] = True
+        return check_config(
+            {
+                "task": {"min_length": self.shortest, "max_length": self.longest},
+                "model": model,
+                "training": {"batch_size": self.batch, "weight_decay": 0.0, "warmup": 0, "steps": 2500},
+            }
+        )
+
+    def describe(self) -> str:
+        feeding = " + input feeding" if self.input_feeding else ""
+        lengths = f"{self.shortest}-{self.longest}" if self.shortest < self.longest else str(self.longest)
+        return (
+            f"{self.score}, {self.decoder}{feeding}, batch {self.batch}, hidden {self.hidden}, "
+            f"lengths {lengths}, {self.threads} thread{'s' * (self.threads > 1)}"
+        )
+
+
+UNITS = (
+    *(Unit(score) for score in ("dot", "scaled", "general", "scaled_general", "additive")),
+    Unit(decoder="luong"),
+    Unit(decoder="luong", input_feeding=True),
+    Unit("additive", decoder="luong"),
+    Unit(threads=2),
+    Unit("additive", threads=2),
+    Unit(batch=512),
+    Unit("additive", batch=512),
+    Unit(decoder="luong", batch=512),
+    Unit(batch=512, threads=2),
+    Unit(hidden=256),
+    Unit("additive", hidden=256),
+    Unit(shortest=50, longest=50),
+    Unit("additive", shortest=50, longest=50),
+)
+QUICK = (Unit(), Unit("additive"), Unit(decoder="luong"), Unit(decoder="luong", input_feeding=True), Unit(batch=512))
+
+
+def our_step(unit: Unit, batches: Iterator[Batch]) -> Callable[[], object]:
+    """What `seq2attn train` does at each step, its check for numbers that are none included."""
+    config = unit.config()
+    training = TrainingStep(build_model(config), config, CPU)
+
+    def step() -> None:
+        result = training.gradients(next(batches), 0)
+        float(result.total), float(result.norm)
+        training.update(RATE)
+
+    return step
+
+
+def plain_step(unit: Unit, batches: Iterator[Batch]) -> Callable[[], object]:
+    model = PlainReverser(29, 32, unit.hidden, unit.score, unit.decoder, unit.input_feeding)
+    training = PlainTraining(model)
+
+    def step() -> None:
+        batch = next(batches)
+        training.step(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_output, RATE)
+
+    return step
+
+
+def operations(unit: Unit) -> float:
+    """Floating-point operations of the matrix products that one step cannot do without.
+
+    Over the real tokens of the mean batch, no padding. Input embeddings count nothing: W_i of them is a table of V rows. A
+    backward pass has each product twice more, for the gradient of either side.
+    """
+    length, width = (unit.shortest + unit.longest) / 2, unit.hidden
+    sources, targets = unit.batch * length, unit.batch * (length + 1)
+    products = [sources * width * 3 * width, targets * width * 3 * width]  # W_h s of encoder and decoder
+    products += [2 * targets * length * width]  # scores and contexts
+    if unit.decoder == "bahdanau" or unit.input_feeding:
+        products.append(targets * width * 3 * width)  # W_i c, or W_i of the attentional vector
+    if unit.decoder == "bahdanau":
+        products.append(targets * 2 * width * 29)  # W_o [s; c]
+    else:
+        products += [targets * 2 * width * width, targets * width * 29]  # W_c [c; s], W_o a
+    if "general" in unit.score:
+        products.append(sources * width * width)
+    if unit.score == "additive":
+        products += [sources * width * width, targets * width * width]
+    return 3.0 * 2.0 * sum(products)
+
+
+def bare_product() -> tuple[Callable[[], object], float]:
+    """One large matrix product, the fastest that this processor multiplies, and its floating-point operations."""
+    a, b = torch.randn(256, 1024), torch.randn(1024, 1024)
+    return lambda: torch.mm(a, b), 2.0 * 256 * 1024 * 1024
+
+
+def measure(units: tuple[Unit, ...], *, repeats: int) -> list[dict[str, Any]]:
+    """One record a unit: milliseconds a step, tokens/s, the ratio to the plain loop and the share of the floor."""
+    keep_freed_memory()  # for all three alike
+    records = []
+    for unit in units:
+        torch.set_num_threads(unit.threads)
+        data = build_training_data(unit.config(), CPU)
+        product, product_operations = bare_product()
+        found = interleaved(
+            {
+                "ours": our_step(unit, data.batches()),
+                "plain": plain_step(unit, data.batches()),
+                "product": product,
+            },
+            repeats=repeats,
+        )
+        bare = [seconds * operations(unit) / product_operations for seconds in found["product"]]
+        tokens = unit.batch * ((unit.shortest + unit.longest) / 2 + 1)
+        records.append(
+            {
+                "unit": unit.describe(),
+                "ms": 1e3 * median(found["ours"]),
+                "plain_ms": 1e3 * median(found["plain"]),
+                "floor_ms": 1e3 * median(bare),
+                "tokens_per_second": tokens / median(found["ours"]),
+                "times_plain": ratio(found["plain"], found["ours"]),
+                "share_of_floor": ratio(bare, found["ours"]),
+            }
+        )
+    torch.set_num_threads(1)
+    return records

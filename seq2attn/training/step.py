@@ -1,0 +1,130 @@
+"""One step of training: a batch in, gradients out, weights changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from seq2attn.config import Config
+from seq2attn.data import Batch, generator
+from seq2attn.model.interface import Model
+from seq2attn.model.resets import Resets, draw_reset
+from seq2attn.training.objective import coverage_loss, token_cross_entropy
+
+STEPS, STATE = "step", ("step", "exp_avg", "exp_avg_sq")  # AdamW's: updates done, and its averages
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What a step computed before it changes the weights."""
+
+    logits: Tensor
+    """(B, L, V)"""
+    losses: dict[str, Tensor]
+    """scalars by name: `loss`, and `coverage_loss` where there is one; nats per token"""
+    total: Tensor
+    """scalar, what the gradient is of"""
+    norm: Tensor
+    """scalar, the gradient's norm before clipping"""
+
+
+class TrainingStep:
+    """Forward, backward and clipping (`gradients`), then AdamW (`update`; Loshchilov & Hutter 2019, without decay Adam).
+
+    The model's parameters become views of one vector, and so do their gradients and the optimiser's averages: norm, clipping
+    and update are then a few operations on everything, where parameter by parameter they would cost a small model as much as
+    its arithmetic. To be made when the model is on its device.
+    """
+
+    def __init__(self, model: Model, config: Config, device: torch.device) -> None:
+        self.model = model
+        self.config = config
+        self._names = [name for name, _ in model.named_parameters()]
+        self._shapes = [parameter.shape for parameter in model.parameters()]
+        self._vector = nn.Parameter(nn.utils.parameters_to_vector(model.parameters()).detach())
+        self._gradient = self._vector.grad = torch.zeros_like(self._vector)
+        views, gradients = self._by_name(self._vector.data), self._by_name(self._gradient)
+        for name, parameter in model.named_parameters():
+            parameter.data, parameter.grad = views[name], gradients[name]
+        self.optimiser = torch.optim.AdamW(
+            [self._vector], weight_decay=config.training.weight_decay, fused=device.type != "mps"
+        )
+
+    def gradients(self, batch: Batch, step: int) -> StepResult:
+        """The clipped gradients of step number `step` (from 0), on the model's parameters."""
+        self.model.train()
+        if self.config.model.transformer.dropout:  # drawn from torch's default generator: a function of seed and step
+            torch.manual_seed(generator(torch.device("cpu"), self.config.seed, "dropout", step).initial_seed())
+        inputs = (batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
+        resets = batch_resets(self.config, batch, step)
+        decoded = self.model(*inputs) if resets is None else self.model(*inputs, resets)
+        losses = {"loss": token_cross_entropy(decoded.logits, batch)}
+        total, coverage_weight = losses["loss"], self.config.training.coverage_weight
+        if coverage_weight and decoded.weights is not None:
+            losses["coverage_loss"] = coverage_loss(decoded.weights, batch)
+            total = total + coverage_weight * losses["coverage_loss"]
+        self._gradient.zero_()
+        total.backward()  # type: ignore[no-untyped-call]
+        limit = self.config.training.clip_norm
+        norm = nn.utils.clip_grad_norm_(self._vector, math.inf if limit is None else limit)
+        detached = {name: loss.detach() for name, loss in losses.items()}
+        return StepResult(decoded.logits.detach(), detached, total.detach(), norm)
+
+    def update(self, rate: float) -> None:
+        """Change the weights by the gradients, with this learning rate."""
+        self.optimiser.param_groups[0]["lr"] = rate
+        self.optimiser.step()
+
+    def state(self) -> dict[str, Tensor]:
+        """The optimiser's state by parameter, `exp_avg.encoder.embedding.weight` and so on; empty at first."""
+        return {
+            f"{kind}.{name}": part
+            for kind, value in self.optimiser.state.get(self._vector, {}).items()
+            for name, part in self._state_by_name(kind, value).items()
+        }
+
+    def expected_state(self) -> dict[str, Tensor]:
+        """What `state` looks like after an update, filled with zeros."""
+        return {
+            f"{kind}.{name}": part
+            for kind in STATE
+            for name, part in self._state_by_name(
+                kind, torch.zeros(()) if kind == STEPS else self._gradient * 0
+            ).items()
+        }
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what `state` gave."""
+        loaded = {
+            kind: torch.cat([state[f"{kind}.{name}"].flatten() for name in self._names]).to(self._vector.device)
+            for kind in STATE
+            if kind != STEPS
+        }
+        steps = state[f"{STEPS}.{self._names[0]}"]
+        loaded[STEPS] = steps.clone() if self._vector.device.type == "cpu" else steps.to(self._vector.device)
+        self.optimiser.state[self._vector] = loaded
+
+    def _state_by_name(self, kind: str, value: Tensor) -> dict[str, Tensor]:
+        return dict.fromkeys(self._names, value) if kind == STEPS else self._by_name(value)
+
+    def _by_name(self, vector: Tensor) -> dict[str, Tensor]:
+        """The part of a vector over all parameters that belongs to each, as a view of its shape."""
+        parts = torch.split(vector, [shape.numel() for shape in self._shapes])
+        return {name: part.view(shape) for name, part, shape in zip(self._names, parts, self._shapes, strict=True)}
+
+
+def batch_resets(config: Config, batch: Batch, step: int) -> Resets | None:
+    """Which states are reset in step number `step` (from 0), a function of seed and step; None: no config asks for any."""
+    width, encoder, decoder = config.model.hidden, config.training.encoder_reset, config.training.decoder_reset
+    if encoder == decoder == 0:
+        return None
+    random = generator(batch.source.device, config.seed, "resets", step)
+    return Resets(
+        forward=draw_reset(random, batch.source, width, encoder),
+        backward=draw_reset(random, batch.source, width, encoder),
+        decoder=draw_reset(random, batch.decoder_input, width, decoder),
+    )

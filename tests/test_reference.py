@@ -1,0 +1,51 @@
+"""The fast model against the plain loop that the benchmarks measure it by."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from benchmarks.reference import SCORES, PlainReverser
+from benchmarks.training import Unit, operations
+from seq2attn.build import build_model, build_training_data
+from seq2attn.training.objective import token_cross_entropy
+
+CPU = torch.device("cpu")
+ARRANGEMENTS = [("bahdanau", False), ("luong", False), ("luong", True)]
+
+
+def both(score, decoder, feeding, dtype):
+    """Our model and the plain one with the same weights, and a batch of mixed lengths."""
+    config = Unit(score, decoder=decoder, input_feeding=feeding, batch=6, hidden=7, shortest=2, longest=5).config()
+    ours = build_model(config).to(dtype)
+    plain = PlainReverser(29, 32, 7, score, decoder, feeding).to(dtype)
+    plain.load_state_dict(ours.state_dict())
+    batch = build_training_data(config, CPU).batch(0)
+    assert len(batch.source_lengths.unique()) > 1
+    return ours, plain, batch
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+@pytest.mark.parametrize(("decoder", "feeding"), ARRANGEMENTS)
+@pytest.mark.parametrize("score", SCORES)
+def test_losses_and_gradients_are_those_of_the_plain_loop(score, decoder, feeding, dtype, tolerance):
+    ours, plain, batch = both(score, decoder, feeding, dtype)
+    decoded = ours(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
+    loss = token_cross_entropy(decoded.logits, batch)
+    loss.backward()
+    logits, weights = plain(batch.source, batch.source_lengths, batch.decoder_input)
+    expected = F.cross_entropy(logits.flatten(0, 1), batch.decoder_output.flatten(), ignore_index=0)
+    expected.backward()
+    assert abs(loss - expected) <= tolerance * abs(expected)
+    real = torch.arange(decoded.weights.size(1)) < batch.decoder_lengths.unsqueeze(1)
+    torch.testing.assert_close(decoded.weights[real], weights[real], rtol=tolerance, atol=tolerance)
+    wanted = {name: parameter.grad for name, parameter in plain.named_parameters()}
+    largest = max(gradient.norm() for gradient in wanted.values())
+    for name, parameter in ours.named_parameters():
+        assert (parameter.grad - wanted[name]).norm() <= tolerance * largest, name
+
+
+def test_the_operations_of_a_step_by_hand():
+    # one string of 1 letter, D = 2: source 1 token, target 2; products forward, in multiplications:
+    # W_h s: 1 * 2 * 6 + 2 * 2 * 6 = 36; scores and contexts: 2 * 2 * 1 * 2 = 8; W_i c: 2 * 2 * 6 = 24; W_o: 2 * 4 * 29 = 232
+    unit = Unit(batch=1, hidden=2, shortest=1, longest=1)
+    assert operations(unit) == 3 * 2 * (36 + 8 + 24 + 232)
