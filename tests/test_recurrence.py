@@ -123,7 +123,7 @@ def test_a_gru_equals_torchs_own():
     torch.manual_seed(0)
     gru, inputs = GRU(3, 4, batch_first=True).double(), torch.randn(2, 5, 3, dtype=torch.float64)
     weight_ih, weight_hh, bias_ih, bias_hh = gru.all_weights[0]
-    packing = pack_all(2, 5, CPU)
+    packing = pack_all(2, 5)
     embedding = torch.nn.Embedding.from_pretrained(inputs.flatten(0, 1))
     gates = token_gates(packing.pack(torch.arange(10).view(2, 5)), embedding, weight_ih, bias_ih, bias_hh)
     states = gru_recurrence(gates, torch.zeros(2, 4, dtype=torch.float64), weight_hh, bias_hh[8:], packing)

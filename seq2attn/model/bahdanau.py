@@ -32,7 +32,7 @@ class BahdanauDecoder(Decoder):
     def _forward_at_once(self, tokens: Tensor, lengths: Tensor | None, hidden: Tensor, memory: Memory) -> Decoded:
         """The same numbers as `forward_by_steps`, with all but the recurrence itself outside the loop."""
         rows, steps = tokens.shape
-        packing = pack_all(rows, steps, tokens.device) if lengths is None else pack_lengths(lengths, steps)
+        packing = pack_all(rows, steps) if lengths is None else pack_lengths(lengths, steps)
         cell, embedding = self.cell, self.embedding.embedding_dim
         token_weight, context_weight = cell.weight_ih.tensor_split((embedding,), dim=1)
         gates = token_gates(packing.pack(tokens), self.embedding, token_weight, cell.bias_ih, cell.bias_hh)  # (N, 3D)

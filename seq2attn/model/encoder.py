@@ -70,7 +70,7 @@ class Encoder(nn.Module):
             states = _read_by_steps(gru, self.embedding(source), reset)
         elif source.device.type == "cpu":
             rows, steps = source.shape
-            packing = pack_all(rows, steps, source.device) if self.reads_padding else pack_lengths(lengths, steps)
+            packing = pack_all(rows, steps) if self.reads_padding else pack_lengths(lengths, steps)
             weight_ih, weight_hh, bias_ih, bias_hh = gru.all_weights[0]
             gates = token_gates(packing.pack(source), self.embedding, weight_ih, bias_ih, bias_hh)  # (N, 3D)
             first = gates.new_zeros(rows, self.hidden)

@@ -63,7 +63,7 @@ class LuongDecoder(Decoder):
             states: Tensor = self.gru(self.embedding(tokens), hidden.unsqueeze(0))[0]
             return states
         rows, steps = tokens.shape
-        packing = pack_all(rows, steps, tokens.device) if lengths is None else pack_lengths(lengths, steps)
+        packing = pack_all(rows, steps) if lengths is None else pack_lengths(lengths, steps)
         weight_ih, weight_hh, bias_ih, bias_hh = self.gru.all_weights[0]
         gates = token_gates(packing.pack(tokens), self.embedding, weight_ih, bias_ih, bias_hh)  # (N, 3D)
         return packing.unpack(gru_recurrence(gates, hidden, weight_hh, bias_hh[2 * hidden.size(1) :], packing))

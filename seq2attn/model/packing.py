@@ -1,31 +1,57 @@
-"""Batches without their padding: the real positions only, step after step, as a recurrence goes through them."""
+"""Batches without their padding: the real positions only, step after step, as a recurrence on a CPU goes through them."""
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from seq2attn.masks import valid_mask
 
-
-@dataclass(frozen=True)
 class Packing:
     """Which positions of a batch (B, L) take part, in the order of the steps: N in all.
 
-    The layout is that of `torch.nn.utils.rnn.PackedSequence`: the rows of step 0, then those of step 1, and so on.
+    The layout is that of `torch.nn.utils.rnn.PackedSequence`: the rows of step 0, then those of step 1, and so on. Where
+    everything lies is worked out in NumPy, whose operations on so few numbers cost a fraction of a tensor's.
     """
 
-    rows: int
-    steps: int
-    sizes: list[int]
-    """how many rows take part in each step: the first so many, never more than in the step before"""
-    index: Tensor
-    """(N,) where each packed position lies in the flattened batch (B * L)"""
+    def __init__(self, lengths: np.ndarray[Any, Any], steps: int) -> None:
+        """lengths (B,): how many positions of each row take part, never more than of the row before, at most `steps`."""
+        self.rows = len(lengths)
+        self.steps = steps
+        taking_part = np.arange(steps)[:, None] < lengths  # (L, B)
+        self._sizes = taking_part.sum(axis=1)  # (L,)
+        self.sizes: list[int] = self._sizes.tolist()
+        """how many rows take part in each step: the first so many"""
+        self._step, self._row = taking_part.nonzero()  # (N,) each
+        self.index = torch.from_numpy(self._row * steps + self._step)
+        """(N,) where each packed position lies in the flattened batch (B * L)"""
+        self._starts = self._sizes.cumsum() - self._sizes  # (L,) where each step begins among the packed positions
+        place = np.where(taking_part, self._starts[:, None] + np.arange(self.rows), len(self._step))  # (L, B)
+        self._place = torch.from_numpy(place.T.ravel())  # (B * L,) where each position is packed; N: nowhere
+        self._lengths = lengths
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all positions take part."""
+        return len(self.index) == self.rows * self.steps
+
+    @property
+    def previous(self) -> Tensor:
+        """(N,) where each position's predecessor lies in (B + N, ...): B initial values, and then all packed positions."""
+        before = np.where(self._step > 0, self.rows + self._starts[self._step - 1], 0)
+        return torch.from_numpy(before + self._row)
+
+    @property
+    def last(self) -> Tensor:
+        """(B,) the packed position of each row's last one; each row takes part in the first step."""
+        return torch.from_numpy(self._last)
+
+    @property
+    def _last(self) -> np.ndarray[Any, Any]:
+        last: np.ndarray[Any, Any] = self._starts[self._lengths - 1] + np.arange(self.rows)
+        return last
 
     def pack(self, padded: Tensor) -> Tensor:
         """(B, L, ...) -> (N, ...)"""
@@ -41,35 +67,10 @@ class Packing:
 
         Each row takes part in the first step.
         """
-        row = torch.arange(self.rows * self.steps, device=self.index.device) // self.steps  # (B * L,)
-        place = torch.where(self._place < len(self.index), self._place, self.last[row])
-        held: Tensor = _Unpack.apply(packed, place, self.index)  # type: ignore[no-untyped-call]
-        return held.view(self.rows, self.steps, *packed.shape[1:])
-
-    @property
-    def is_full(self) -> bool:
-        """Whether all positions take part."""
-        return len(self.index) == self.rows * self.steps
-
-    @cached_property
-    def previous(self) -> Tensor:
-        """(N,) where each position's predecessor lies in (B + N, ...): B initial values, and then all packed positions."""
-        starts = torch.tensor([0, *itertools.accumulate([self.rows, *self.sizes])], device=self.index.device)
-        row, step = self.index // self.steps, self.index % self.steps
-        return starts[step] + row
-
-    @cached_property
-    def last(self) -> Tensor:
-        """(B,) the packed position of each row's last one. Each row takes part in the first step."""
-        real = (self._place.view(self.rows, self.steps) < len(self.index)).sum(dim=1, keepdim=True)  # (B, 1)
-        return self._place.view(self.rows, self.steps).gather(1, real - 1).squeeze(1)
-
-    @cached_property
-    def _place(self) -> Tensor:
-        """(B * L,) where each position lies among the packed ones; N: it takes no part."""
-        count = len(self.index)
-        place = torch.full((self.rows * self.steps,), count, device=self.index.device)
-        return place.index_copy_(0, self.index, torch.arange(count, device=self.index.device))
+        place = self._place.numpy().reshape(self.rows, self.steps)
+        held = np.where(place < len(self.index), place, self._last[:, None]).ravel()
+        unpacked: Tensor = _Unpack.apply(packed, torch.from_numpy(held), self.index)  # type: ignore[no-untyped-call]
+        return unpacked.view(self.rows, self.steps, *packed.shape[1:])
 
 
 class _Unpack(torch.autograd.Function):
@@ -91,15 +92,10 @@ class _Unpack(torch.autograd.Function):
 
 def pack_lengths(lengths: Tensor, steps: int) -> Packing:
     """The real positions of rows with these lengths (B,), if they come longest first; otherwise all positions."""
-    rows, listed = len(lengths), lengths.tolist()
-    if any(earlier < later for earlier, later in itertools.pairwise(listed)):
-        return pack_all(rows, steps, lengths.device)
-    valid = valid_mask(lengths, steps)  # (B, L)
-    step, row = valid.t().nonzero(as_tuple=True)
-    return Packing(rows, steps, valid.sum(dim=0).tolist(), row * steps + step)
+    counts = lengths.numpy()
+    return Packing(counts, steps) if (counts[:-1] >= counts[1:]).all() else pack_all(len(counts), steps)
 
 
-def pack_all(rows: int, steps: int, device: torch.device) -> Packing:
+def pack_all(rows: int, steps: int) -> Packing:
     """Every position of a batch (rows, steps)."""
-    index = torch.arange(rows * steps, device=device).view(rows, steps).t().flatten()
-    return Packing(rows, steps, [rows] * steps, index)
+    return Packing(np.full(rows, steps), steps)

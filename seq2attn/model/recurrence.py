@@ -123,11 +123,10 @@ class _Recurrence(torch.autograd.Function):
                 torch.softmax(scores, dim=2, out=attention)
                 torch.bmm(attention, values[:size], out=context.unsqueeze(1))  # (b, 1, Dv)
                 given = torch.addmm(given, context, context_weight_t)  # (b, 3D)
-            given_rz, given_n = given.split((2 * width, width), dim=1)
-            torch.addmm(given_rz, before, weight_rz, out=rz).sigmoid_()
-            r, z = rz.chunk(2, dim=1)
+            torch.addmm(given[:, : 2 * width], before, weight_rz, out=rz).sigmoid_()
+            r, z = rz[:, :width], rz[:, width:]
             torch.addmm(bias_n, before, weight_n, out=from_state_n)
-            torch.addcmul(given_n, r, from_state_n, out=n).tanh_()
+            torch.addcmul(given[:, 2 * width :], r, from_state_n, out=n).tanh_()
             before = torch.lerp(n, before, z, out=after)
         ctx.score, ctx.scale, ctx.packing = score, scale, packing
         ctx.set_materialize_grads(False)
