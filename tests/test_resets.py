@@ -43,12 +43,11 @@ def test_a_reset_state_is_the_noise_of_its_row_and_position():
     assert torch.equal(reset(state, 1), torch.tensor([[0.2], [8.0]]))
 
 
-def test_a_share_of_all_states_but_the_first_is_reset_to_noise_in_a_state_s_range():
+def test_a_share_of_all_states_is_reset_to_noise_in_a_state_s_range():
     reset = draw_reset(generator(CPU, "test"), torch.zeros(2000, 6), 8, 0.3)
     assert reset.kept.shape == (2000, 6)
     assert reset.noise.shape == (2000, 6, 8)
-    assert reset.kept[:, 0].all()
-    assert 1 - reset.kept[:, 1:].float().mean() == pytest.approx(0.3, abs=0.02)  # 10,000 draws: 4 standard errors
+    assert 1 - reset.kept.float().mean() == pytest.approx(0.3, abs=0.017)  # 12,000 draws: 4 standard errors
     assert reset.noise.abs().max() <= 1
     assert reset.noise.mean() == pytest.approx(0, abs=0.01)
     assert reset.noise.var() == pytest.approx(1 / 3, abs=0.01)  # of a uniform one in [-1, 1]

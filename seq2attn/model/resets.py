@@ -38,10 +38,12 @@ class Resets:
 
 
 def draw_reset(random: torch.Generator, tokens: Tensor, width: int, share: float) -> Reset:
-    """For a GRU with states of this width that reads tokens (B, L): each state is reset with the probability `share`, but
-    for the first, which carries nothing yet.
+    """For a GRU with states of this width that reads tokens (B, L): each state is reset with the probability `share`.
+
+    The first too: places are not to be told by how far from the beginning they are.
     """
     device, (rows, steps) = random.device, tokens.shape
-    kept = torch.rand(rows, steps, generator=random, device=device) >= share
-    kept[:, 0] = True
-    return Reset(kept, 2 * torch.rand(rows, steps, width, generator=random, device=device) - 1)
+    return Reset(
+        kept=torch.rand(rows, steps, generator=random, device=device) >= share,
+        noise=2 * torch.rand(rows, steps, width, generator=random, device=device) - 1,
+    )
