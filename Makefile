@@ -18,6 +18,7 @@ run: $(READY)  ## train configs/scaled.yaml, evaluate it, reverse "hello"
 	$(BIN)/seq2attn train --config configs/scaled.yaml
 	$(BIN)/seq2attn eval
 	$(BIN)/seq2attn predict "hello"
+	@echo 'Next: . $(BIN)/activate    then: seq2attn --help'
 
 test: $(READY)  ## the default tests, some minutes
 	$(BIN)/pytest

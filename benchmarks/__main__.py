@@ -17,6 +17,9 @@ from benchmarks import decoding, growth, processes, training
 
 PARTS: dict[str, Callable[[bool], list[dict[str, Any]]]] = {
     "training": lambda quick: training.measure(training.QUICK if quick else training.UNITS, repeats=5 if quick else 11),
+    "cuda": lambda quick: training.measure(
+        training.QUICK if quick else training.UNITS, repeats=5 if quick else 11, device=torch.device("cuda")
+    ),
     "growth": lambda quick: growth.measure(quick=quick),
     "decoding": lambda quick: decoding.measure(repeats=3 if quick else 7),
     "start-up": lambda quick: processes.start_up(repeats=3 if quick else 9),
@@ -68,10 +71,13 @@ def main() -> None:
     unknown = sorted(set(options.parts) - set(PARTS))
     if unknown:
         parser.error(f"no part {unknown[0]!r}; there are {', '.join(PARTS)}")
+    if "cuda" in options.parts and not torch.cuda.is_available():
+        parser.error("part 'cuda' needs a GPU, and there is none")
     torch.set_num_threads(1)
     found: dict[str, Any] = {"machine": machine()}
     print("  ".join(f"{key} {value}" for key, value in found["machine"].items()))
-    for name in options.parts or PARTS:
+    everything = [name for name in PARTS if name != "cuda" or torch.cuda.is_available()]
+    for name in options.parts or everything:
         found[name] = PARTS[name](options.quick)
         print(f"\n{name}\n{table(found[name])}", flush=True)
         if options.json is not None:

@@ -8,17 +8,24 @@ from collections.abc import Callable, Mapping
 
 
 def interleaved(
-    actions: Mapping[str, Callable[[], object]], *, repeats: int = 7, seconds: float = 0.15
+    actions: Mapping[str, Callable[[], object]],
+    *,
+    repeats: int = 7,
+    seconds: float = 0.15,
+    wait: Callable[[], object] = lambda: None,
 ) -> dict[str, list[float]]:
     """Seconds a call of each action, `repeats` figures each: every action runs for about `seconds`, then the next.
 
-    Each is called a few times beforehand. Figure i of one action and figure i of another were measured next to each other.
+    `wait` is called before each look at the clock: for a device that has only been told what to do.
+    Each action is called twice beforehand. Figure i of one action and figure i of another were measured next to each other.
     """
     calls = {}
     for name, action in actions.items():
         action()
+        wait()
         start = time.perf_counter()
         action()
+        wait()
         calls[name] = max(1, round(seconds / max(time.perf_counter() - start, 1e-9)))
     found: dict[str, list[float]] = {name: [] for name in actions}
     for _ in range(repeats):
@@ -26,6 +33,7 @@ def interleaved(
             start = time.perf_counter()
             for _ in range(calls[name]):
                 action()
+            wait()
             found[name].append((time.perf_counter() - start) / calls[name])
     return found
 

@@ -113,7 +113,7 @@ class PlainReverser(nn.Module):
     def forward(self, source: Tensor, lengths: Tensor, decoder_input: Tensor) -> tuple[Tensor, Tensor]:
         """source (B, S), decoder_input (B, L) -> logits (B, L, V), weights (B, L, S)."""
         h, _ = self.encoder.gru(self.encoder.embedding(source))  # (B, S, D)
-        valid = torch.arange(source.size(1)) < lengths.unsqueeze(1)  # (B, S)
+        valid = torch.arange(source.size(1), device=source.device) < lengths.unsqueeze(1)  # (B, S)
         keys = self.decoder.attention.score.project(h)
         s = fed = torch.zeros_like(h[:, 0])
         logits, weights = [], []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -80,22 +80,23 @@ UNITS = (
 QUICK = (Unit(), Unit("additive"), Unit(decoder="luong"), Unit(decoder="luong", input_feeding=True), Unit(batch=512))
 
 
-def our_step(unit: Unit, batches: Iterator[Batch]) -> Callable[[], object]:
+def our_step(unit: Unit, batches: Iterator[Batch], device: torch.device = CPU) -> Callable[[], object]:
     """What `seq2attn train` does at each step, its check for numbers that are none included."""
     config = unit.config()
-    training = TrainingStep(build_model(config), config, CPU)
+    training = TrainingStep(build_model(config).to(device), config, device)
 
     def step() -> None:
         result = training.gradients(next(batches), 0)
-        float(result.total), float(result.norm)
+        if device.type == "cpu":
+            float(result.total), float(result.norm)
         training.update(RATE)
 
     return step
 
 
-def plain_step(unit: Unit, batches: Iterator[Batch]) -> Callable[[], object]:
+def plain_step(unit: Unit, batches: Iterator[Batch], device: torch.device = CPU) -> Callable[[], object]:
     model = PlainReverser(29, 32, unit.hidden, unit.score, unit.decoder, unit.input_feeding)
-    training = PlainTraining(model)
+    training = PlainTraining(model.to(device))
 
     def step() -> None:
         batch = next(batches)
@@ -127,27 +128,30 @@ def operations(unit: Unit) -> float:
     return 3.0 * 2.0 * sum(products)
 
 
-def bare_product() -> tuple[Callable[[], object], float]:
+def bare_product(device: torch.device) -> tuple[Callable[[], object], float]:
     """One large matrix product, the fastest that this processor multiplies, and its floating-point operations."""
-    a, b = torch.randn(256, 1024), torch.randn(1024, 1024)
+    a, b = torch.randn(256, 1024, device=device), torch.randn(1024, 1024, device=device)
     return lambda: torch.mm(a, b), 2.0 * 256 * 1024 * 1024
 
 
-def measure(units: tuple[Unit, ...], *, repeats: int) -> list[dict[str, Any]]:
+def measure(units: tuple[Unit, ...], *, repeats: int, device: torch.device = CPU) -> list[dict[str, Any]]:
     """One record a unit: milliseconds a step, tokens/s, the ratio to the plain loop and the share of the floor."""
     keep_freed_memory()  # for all three alike
+    if device.type != "cpu":  # threads are of no account there
+        units = tuple(dict.fromkeys(replace(unit, threads=1) for unit in units))
     records = []
     for unit in units:
         torch.set_num_threads(unit.threads)
-        data = build_training_data(unit.config(), CPU)
-        product, product_operations = bare_product()
+        data = build_training_data(unit.config(), device)
+        product, product_operations = bare_product(device)
         found = interleaved(
             {
-                "ours": our_step(unit, data.batches()),
-                "plain": plain_step(unit, data.batches()),
+                "ours": our_step(unit, data.batches(), device),
+                "plain": plain_step(unit, data.batches(), device),
                 "product": product,
             },
             repeats=repeats,
+            wait=torch.cuda.synchronize if device.type == "cuda" else lambda: None,
         )
         bare = [seconds * operations(unit) / product_operations for seconds in found["product"]]
         tokens = unit.batch * ((unit.shortest + unit.longest) / 2 + 1)

@@ -91,6 +91,14 @@ def _build_history(attention: AttentionConfig, feature_width: int) -> History | 
 
 def build_score(name: str, query_width: int, key_width: int, options: dict[str, object]) -> Score:
     """A score by its name. One that a plug-in brought is tried once, so that its mistakes are told here."""
+    score = construct_score(name, query_width, key_width, options)
+    if not type(score).__module__.startswith("seq2attn."):
+        _try_once(name, score)
+    return score
+
+
+def construct_score(name: str, query_width: int, key_width: int, options: dict[str, object]) -> Score:
+    """A score by its name, as it is, whether it works or not."""
     cls = catalogue.SCORES.get(name).load()
     try:
         score = cls(query_width, key_width, **options)
@@ -101,8 +109,6 @@ def build_score(name: str, query_width: int, key_width: int, options: dict[str, 
             hint="Its constructor takes (query_width, key_width, **options) and calls super().__init__ first.",
         ) from error
     assert isinstance(score, Score)
-    if not cls.__module__.startswith("seq2attn."):
-        _try_once(name, score)
     return score
 
 
@@ -115,7 +121,7 @@ def _try_once(name: str, score: Score) -> None:
         raise Seq2AttnError(
             f"score {name!r} failed on query {tuple(query.shape)} and keys {tuple(keys.shape)}: "
             f"{type(error).__name__}: {error}",
-            hint="`seq2attn check --plugin FILE` tries it on more.",
+            hint="Its result is (B, L, S) for query (B, L, D) and keys (B, S, D); `seq2attn check --plugin FILE` says more.",
         ) from error
     if not isinstance(result, torch.Tensor) or result.shape != (2, 4, 3):
         found = tuple(result.shape) if isinstance(result, torch.Tensor) else type(result).__name__

@@ -64,7 +64,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     except CheckpointError:
         raise
     except Exception as error:  # a reader of a foreign format: what it raises is not for us to say
-        raise _damaged(path, getattr(error, "strerror", None) or str(error) or type(error).__name__) from None
+        raise _damaged(path, getattr(error, "strerror", None) or _foreign_reason(error)) from None
     text = header["state"]
     if header["checksum"] != _checksum(tensors, text):
         raise _damaged(path, "its checksum does not match its contents")
@@ -157,6 +157,12 @@ def _damaged(path: Path, reason: str) -> CheckpointError:
     other = "last" if path.stem == "best" else "best"
     hint = f"The run's other checkpoint may be whole: eval and predict take --checkpoint {other}."
     return CheckpointError(f"{path}: damaged: {reason}", hint=hint)
+
+
+def _foreign_reason(error: Exception) -> str:
+    """What safetensors says of a file, in our words."""
+    cut = any(word in str(error) for word in ("incomplete", "invalid header length", "too small"))
+    return "it is cut short, or longer than its header says" if cut else "its header cannot be read"
 
 
 def _foreign(path: Path, reason: str) -> CheckpointError:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2attn import catalogue
-from seq2attn.build import build_score
+from seq2attn.build import construct_score
 from seq2attn.masks import valid_mask
 from seq2attn.model.attention import Attention
 from seq2attn.scores import Score
@@ -24,7 +24,21 @@ def make_score(name: str, key_width: int | None = None) -> Score:
     """A float64 score with random parameters; keys are wider than queries where the score allows it."""
     entry = catalogue.SCORES.get(name)
     width = key_width or (D if entry.equal_widths else D + 3)
-    return build_score(name, D, width, {}).double()
+    return construct_score(name, D, width, {}).double()
+
+
+def advice(name: str) -> str:
+    """What to look at first in a score that breaks "shape"; the empty string for one that keeps it."""
+    if not run_check("shape", name):
+        return ""
+    if not catalogue.SCORES.get(name).equal_widths and not run_check("shape", name, key_width=D):
+        return (
+            f"{name!r} was given queries of width {D} and keys of width {D + 3}. If it is for equal widths only, say so: "
+            f'@register("{name}", ..., equal_widths=True)'
+        )
+    return (
+        f"{name!r}: forward(query, keys) takes (B, L, query_width) and (B, S, key_width), and returns scores (B, L, S)."
+    )
 
 
 def _inputs(score: Score, length: int) -> tuple[Tensor, Tensor]:
@@ -151,11 +165,11 @@ CHECKS: dict[str, Callable[[Score], None]] = {
 }
 
 
-def run_check(label: str, name: str) -> str:
+def run_check(label: str, name: str, key_width: int | None = None) -> str:
     """Ask one question of one score: the empty string if it is kept, otherwise what was found."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        score = make_score(name)
+        score = make_score(name, key_width)
     try:
         CHECKS[label](score)
     except Broken as error:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import not_written
@@ -63,6 +64,20 @@ def is_training(run: Run) -> bool:
         return _try_lock(descriptor) is False
     finally:
         os.close(descriptor)
+
+
+def state_of(run: Run, status: dict[str, Any]) -> str:
+    """How far `run` is, in a word or two: what its `status` says, held against what is there."""
+    if is_training(run):
+        return "training"
+    state = status.get("state")
+    if state == "training":
+        return "stopped"
+    if state is not None:
+        return str(state)
+    if os.path.lexists(run.status_file):
+        return "unreadable status.json"
+    return "stopped" if run.has_checkpoint else "no checkpoint"
 
 
 def _open_locked(path: Path) -> tuple[int, bool]:

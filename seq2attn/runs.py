@@ -13,11 +13,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from seq2attn.config import Config, dump_config, load_config
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, shown
 from seq2attn.files import not_written, read_plain, write_atomically, write_json
+
+if TYPE_CHECKING:  # `--help` needs the name of the directory, not what a config may hold
+    from seq2attn.config import Config
 
 DEFAULT_ROOT = Path("runs")
 MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
@@ -86,6 +88,8 @@ class Run:
 
     def config(self) -> Config:
         """The run's config, checked as any other."""
+        from seq2attn.config import load_config
+
         try:
             return load_config(self.config_file)
         except ConfigError as error:
@@ -135,6 +139,8 @@ def create_run(root: Path, name: str, config: Config, environment: dict[str, Any
     Nothing is ever overwritten: a name that is taken is refused if `exact`. The directory is made whole under another name
     first, so that a run is there with its config or not at all.
     """
+    from seq2attn.config import dump_config
+
     check_name(name)
     made = root / f".new-{secrets.token_hex(8)}"
     try:

@@ -15,6 +15,7 @@ import torch
 from seq2attn import __version__, catalogue
 from seq2attn.checkpoint import load_checkpoint
 from seq2attn.cli import main
+from seq2attn.cli.output import program
 from seq2attn.cli.progress import LineDisplay
 from seq2attn.config import Config, load_config
 
@@ -295,6 +296,30 @@ def test_predict_asks_the_newest_run_and_says_which():
     assert "run: " not in done.out
 
 
+def test_what_is_answered_by_a_trial_says_of_which_comparison(work):
+    environment = work / "runs" / "second" / "environment.json"
+    environment.write_text(json.dumps({**json.loads(environment.read_text()), "experiment": {"name": "widths"}}))
+    told = "run: runs/second (the newest, a trial of widths; another: "
+    assert f"{told}--run RUN)" in seq2attn("predict", "ab").err
+    assert f"{told}seq2attn eval RUN)" in seq2attn("eval", "--samples", "1").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "told"),
+    [
+        (["aba"], "", "the string is of a length never seen in training, which had 1 to 2 characters"),
+        (["aba", "ab"], "", "1 of 2 strings are of a length never seen in training, which had 1 to 2 characters"),
+        (["-"], "aba\nb\nabab\n", "2 of 3 strings are of a length never seen in training, which had 1 to 2 characters"),
+        (["-"], "", "standard input was empty: there is nothing to answer"),
+    ],
+)
+def test_predict_says_beside_the_answers_what_they_cannot(arguments, stdin, told):
+    done = seq2attn("predict", *arguments, "--run", "tiny-001", stdin=stdin)
+    assert done.code == 0
+    assert done.err.splitlines()[-1] == told
+    assert done.out.count("\n") == stdin.count("\n") or not stdin
+
+
 def test_predict_prints_json():
     first, second = [json.loads(line) for line in works("predict", "ab", "a", "-r", "tiny-001", "--json").splitlines()]
     assert (first["source"], first["output"], first["finished"]) == ("ab", "ba", True)
@@ -339,6 +364,17 @@ def test_predict_shows_people_what_was_looked_at(monkeypatch, kind, ground):
 
 def test_predict_shows_people_the_right_answer_where_the_model_s_is_wrong():
     assert "(right: ba)" in works("predict", "ab", "--run", "second", terminal=True)
+
+
+def test_where_the_environment_is_not_active_the_next_command_is_named_by_its_path(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [".venv/bin/seq2attn", "train"])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert program() == ".venv/bin/seq2attn"
+    (tmp_path / "seq2attn").touch(mode=0o755)
+    assert program() == "seq2attn"
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sys, "argv", ["/home/me/seq2attn/__main__.py", "train"])
+    assert program() == "seq2attn"
 
 
 # ---- runs, inspect, list, check ----
@@ -471,6 +507,46 @@ def test_check_finds_a_broken_score(work):
     results = {row["check"]: row["result"] for row in rows(done.out)}
     assert results["batch invariance"] != "kept"
     assert results["shape"] == "kept"
+
+
+WIDE = """\
+from seq2attn.scores import Score, register
+
+
+@register("wide", formula="s.h")
+class Wide(Score):
+    def forward(self, query, keys):
+        return query @ keys.transpose(1, 2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("broken", "advice"),
+    [
+        (WIDE, 'say so: @register("wide", ..., equal_widths=True)'),
+        (WIDE.replace("query @ keys.transpose(1, 2)", "(query * keys).sum(2)"), "returns scores (B, L, S)."),
+    ],
+)
+def test_check_of_a_score_that_raises_shows_its_table_and_what_to_look_at(work, broken, advice):
+    (work / "broken.py").write_text(broken)
+    done = seq2attn("check", "--plugin", "broken.py")
+    assert done.code == 1
+    assert "shape" in {row["check"] for row in rows(done.out) if row["result"] != "kept"}
+    assert len(rows(done.out)) == 7
+    assert done.err.splitlines()[-1].endswith(advice)
+
+
+def test_a_score_that_fails_in_one_check_keeps_the_others(work):
+    """And no advice on shapes, which are right."""
+    failing = WIDE.replace('"s.h"', '"s.h", equal_widths=True').replace(
+        "return", "assert not query.requires_grad; return"
+    )
+    (work / "failing.py").write_text(failing)
+    done = seq2attn("check", "--plugin", "failing.py")
+    results = {row["check"]: row["result"] for row in rows(done.out)}
+    assert {check for check, result in results.items() if result != "kept"} == {"gradients", "recurrence"}
+    assert results["gradients"] == "AssertionError: "
+    assert done.err == "error: 2 of 7 checks failed\n"
 
 
 # ---- a user's own score ----

@@ -97,6 +97,33 @@ def test_nothing_asked_for_is_refused(cli):
     assert "--config FILE and --vary" in done.err
 
 
+def test_a_model_s_config_in_the_place_of_an_experiment_is_told_how_it_is_compared(cli):
+    done = cli("compare", "tiny.yaml")
+    assert done.code == 2
+    assert "this is a model's config, not an experiment" in done.err
+    assert done.err.endswith("seq2attn compare -c tiny.yaml --vary seed=1-5\n")
+
+
+def test_an_experiment_in_the_place_of_a_model_s_config_is_told_who_takes_it(cli, work):
+    (work / "experiment.yaml").write_text("configs: tiny.yaml\nvary: {seed: 1-2}\n")
+    done = cli("train", "-c", "experiment.yaml")
+    assert done.code == 2
+    assert "this is an experiment" in done.err
+    assert done.err.endswith("seq2attn compare experiment.yaml\n")
+
+
+def test_one_config_and_nothing_varied_is_refused(cli, work):
+    (work / "experiment.yaml").write_text("configs: tiny.yaml\n")
+    for words in (["-c", "tiny.yaml"], ["experiment.yaml"]):
+        done = cli("compare", *words)
+        assert (done.code, done.out) == (2, "")
+        assert done.err == (
+            "error: nothing to compare: one config, and no --vary\n"
+            f"Such as: seq2attn compare {' '.join(words)} --vary seed=1-5\n"
+        )
+    assert not Path("runs").exists()
+
+
 # ---- run ----
 
 ASKED = ("--vary", "model.attention.score=none,dot", "--vary", "seed=1-2")
@@ -120,6 +147,14 @@ def test_two_invocations_with_the_same_seeds_give_identical_tables(cli):
     again = compare(cli, *ASKED, "--runs-dir", "one")
     assert again.out == compare(cli, *ASKED, "--runs-dir", "one").out
     assert "all 4 trials are done" in again.err
+
+
+def test_its_page_is_a_command_that_it_says(cli):
+    done = compare(cli, "--vary", "seed=1-2")
+    assert done.err.splitlines()[-1] == "In one page: seq2attn report compare-tiny"
+    assert cli("report", "compare-tiny").code == 0
+    again = compare(cli, "--vary", "seed=1-2", "--runs-dir", "other")
+    assert again.err.splitlines()[-1] == "In one page: seq2attn report compare-tiny --runs-dir other"
 
 
 def test_more_seeds_later_run_only_those(cli):

@@ -1,5 +1,7 @@
 """Figures of a comparison: what is drawn, in which colour, and that nothing overlaps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -101,8 +103,8 @@ def test_variants_of_a_single_score_share_a_panel_and_are_told_apart():
     groups = [group({HIDDEN: hidden}, "dot", 0.2) for hidden in (8, 16, 32)]
     (series,) = drawing.facets_of(groups).values()
     assert [item.label for item in series] == ["hidden=8", "hidden=16", "hidden=32"]
-    assert to_hex(series[0].colour) == score_colour("dot")
-    assert len({(item.colour, item.line, item.marker) for item in series}) == 3
+    assert to_hex(series[0].look.colour) == score_colour("dot")
+    assert len({(item.look.colour, item.look.dash, item.look.marker) for item in series}) == 3
 
 
 def test_curves_and_bands_are_those_of_the_seeds():
@@ -145,6 +147,14 @@ def test_lengths_never_trained_lie_on_grey_and_the_title_says_so():
         (ground,) = panel.patches
         assert (ground.get_x(), ground.get_x() + ground.get_width()) == (9.5, 10.5)
     assert "grey: never seen in training" in figure.get_suptitle()
+
+
+def test_the_title_of_a_narrow_figure_is_not_cut():
+    two = comparison(group({SCORE: "dot"}, "dot", 0.2), group({SCORE: "none"}, "none", 0.2))
+    figure = drawing.length_figure(replace(two, name="compare-a-config-of-some-name"))
+    FigureCanvasAgg(figure).draw()
+    assert "grey: never" in figure.get_suptitle()
+    assert figure._suptitle.get_window_extent().x1 <= figure.bbox.x1
 
 
 def test_files_are_written_for_what_there_is(tmp_path):

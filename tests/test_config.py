@@ -5,8 +5,8 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from seq2attn.config import Config, check_config, dump_config, load_config
-from seq2attn.config.lengths import parse_lengths
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
+from seq2attn.lengths import parse_lengths
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 
@@ -84,7 +84,7 @@ def test_a_value_is_kept_in_one_form(key, written, kept):
         ("model.hidden", "64", "expected a whole number, found '64'"),
         ("model.hidden", 64.0, "expected a whole number, found 64.0"),
         ("model.hidden", True, "expected a whole number, found True"),
-        ("model.hidden", None, "expected a whole number, found None"),
+        ("model.hidden", None, "expected a whole number, found nothing"),
         ("model.hidden", 0, "must be at least 1, found 0"),
         ("model.hidden", 65_537, "must be at most 65536, found 65537"),
         ("model.embedding", -1, "must be at least 1, found -1"),
@@ -256,7 +256,11 @@ COMBINATIONS = [
     (attention(history="coverage", filters=3), "model.attention.filters", "has no effect with history 'coverage'"),
     ({"task": {"min_length": 9, "max_length": 3}}, "task.min_length", "9 is above task.max_length, 3"),
     ({"task": {"min_length": 13}}, "task.min_length", "13 is above task.max_length, 12"),
-    ({"training": {"warmup": 6, "steps": 5}}, "training.warmup", "6 is above training.steps, 5"),
+    (
+        {"training": {"warmup": 6, "steps": 5}},
+        "training.warmup",
+        "6 is above training.steps, 5; warm up for less, such as --set training.warmup=0",
+    ),
     (
         {"training": {"target": 0.9}, "evaluation": {"lengths": [13, 20]}},
         "training.target",

@@ -20,6 +20,7 @@ LIGHT = (
     "runs",
     "files",
     "lock",
+    "lengths",
     "memory",
     "heatmap",
     "plugins",
@@ -108,6 +109,12 @@ class Body:
 def test_what_a_config_error_needs_imports_nothing_heavy(module):
     heavy = {name: by for name, by in reached(module, AT_IMPORT).items() if name.partition(".")[0] in HEAVY}
     assert not heavy
+
+
+def test_help_does_not_wait_for_what_checks_configs():
+    slow = {"pydantic", "yaml"}
+    assert not slow & {name.partition(".")[0] for name in reached("seq2attn.cli.app", AT_IMPORT)}
+    assert "seq2attn.config" not in reached("seq2attn.cli.app", AT_IMPORT)
 
 
 def test_no_heavy_module_is_loaded_before_a_command_runs():

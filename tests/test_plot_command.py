@@ -83,7 +83,7 @@ def test_one_string_can_be_chosen(cli, tiny, tmp_path):
         ("plot loss --plot x.gif", "a figure's file name ends with one of .png, .svg, .pdf"),
         ("plot attention --plot nowhere/x.gif", "there is no directory nowhere"),
         ("plot accuracy tiny tiny2 --by-length --plot x.png", "no run 'tiny2'"),
-        ("plot loss", "Missing option '--plot'"),
+        ("plot loss", "--plot FILE is missing"),
     ],
 )
 def test_mistakes_are_told(cli, tiny, command, message):

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 import matplotlib.image
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 from rich.cells import cell_len
 from rich.console import Console
@@ -17,8 +18,8 @@ from seq2attn.maps import AttentionMap
 from seq2attn.plotting.accuracy import accuracy_figure
 from seq2attn.plotting.animation import DPI, save_animation
 from seq2attn.plotting.attention import attention_figure, cropped, evolution_figure, frame_figure, spread
-from seq2attn.plotting.curves import accuracy_curves_figure, averaged, loss_figure, run_colours
-from seq2attn.plotting.style import check_format, save_figure, score_colour
+from seq2attn.plotting.curves import accuracy_curves_figure, averaged, loss_figure
+from seq2attn.plotting.style import check_format, logarithmic, looks, save_figure, score_colour
 from seq2attn.prediction import Prediction
 from seq2attn.statistics import Estimate
 
@@ -252,9 +253,33 @@ def test_neighbours_are_averaged():
     assert averaged(points)[:2] == [(0.5, pytest.approx(2.0)), (2.5, pytest.approx(2.0))]  # sqrt(1 x 4)
 
 
-def test_runs_of_one_score_have_different_colours():
-    assert len(set(run_colours(["scaled", "scaled", "dot"]))) == 3
-    assert run_colours(["dot", "scaled"]) == [score_colour("dot"), score_colour("scaled")]
+def test_a_score_has_its_colour_and_lines_of_one_score_differ_in_shade_dash_and_marker():
+    first, second, other = looks(["scaled", "scaled", "dot"])
+    assert (first.colour, other.colour) == (score_colour("scaled"), score_colour("dot"))
+    # half way from #0072b2 to white: (0 + 255) / 2, (0x72 + 255) / 2, (0xb2 + 255) / 2
+    assert (second.colour, second.dash) == ("#80b8d8", "--")
+    assert len({one.marker for one in (first, second, other)}) == 3
+
+
+def test_lines_that_coincide_are_all_seen():
+    """The first is drawn widest, below the others."""
+    for count in (1, 2, 8, 40):
+        widths = [one.width for one in looks(["dot"] * count)]
+        assert widths == sorted(set(widths), reverse=True)
+        assert 1.5 < widths[-1] <= widths[0] <= 6.1
+
+
+@pytest.mark.parametrize(("low", "high", "labels"), [(0.3, 8, "0.5 1 2 5"), (0.002, 3, "0.01 0.1 1")])
+def test_a_logarithmic_axis_says_plain_numbers(low, high, labels):
+    figure = Figure()
+    panel = figure.subplots()
+    panel.plot([0, 1], [low, high])
+    logarithmic(panel)
+    figure.canvas.draw()
+    bottom, top = panel.get_ylim()
+    shown = [text.get_text() for text in panel.get_yticklabels() if bottom <= text.get_position()[1] <= top]
+    assert " ".join(shown) == labels
+    assert not any(text.get_text() for text in panel.yaxis.get_minorticklabels())
 
 
 def test_accuracy_through_training_is_the_mean_and_the_worst():
@@ -281,9 +306,9 @@ def test_accuracy_is_drawn_at_each_length_with_its_interval():
     (axes,) = accuracy_figure([result(3, 0.8), result(5, 0.4)], "mine").axes
     exact, characters, forced = axes.containers
     assert exact.get_label() == "exact match (greedy)"
-    assert exact.lines[0].get_xydata().tolist() == [[3, 0.8], [5, 0.4]]
+    assert exact.lines[0].get_xydata().tolist() == [[3 - 0.16, 0.8], [5 - 0.16, 0.4]]  # aside: the three may be equal
     bars = [segment.tolist() for segment in exact.lines[2][0].get_segments()]
-    np.testing.assert_allclose(bars, [[[3, 0.6], [3, 0.9]], [[5, 0.3], [5, 0.7]]])
+    np.testing.assert_allclose(bars, [[[2.84, 0.6], [2.84, 0.9]], [[4.84, 0.3], [4.84, 0.7]]])
     assert characters.lines[0].get_ydata().tolist() == [1.0, 1.0]
     assert forced.lines[0].get_ydata().tolist() == [0.5, 0.5]
     assert axes.get_title(loc="left") == "mine"

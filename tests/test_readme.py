@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ COMMANDS = [
     command
     for page in PAGES
     for command in re.findall(
-        r"^    (?:\$ |cat \S+ \| )?(seq2attn .*?)(?:  +#.*)?$", page.read_text(encoding="utf-8"), re.MULTILINE
+        r"^    (?:\$ |(?:cat|printf) .* \| )?(seq2attn .*?)(?:  +#.*)?$", page.read_text(encoding="utf-8"), re.MULTILINE
     )
 ]
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
@@ -64,3 +65,26 @@ def test_figures_and_pages_linked_exist(page):
 
 def test_figures_are_small():
     assert all(file.stat().st_size < 60_000 for file in (README.parent / "docs" / "images").iterdir())
+
+
+def test_the_mistakes_shown_are_told_as_shown(cli, tmp_path):
+    """The example of a config with four mistakes, from its `printf` to its last line."""
+    example = re.search(
+        r"^    \$ (printf '.*?' > (\S+))\n    \$ seq2attn (train.*)\n((?:    .+\n)+)", TEXT, re.MULTILINE
+    )
+    assert example is not None
+    make, file, command, shown = example.groups()
+    (tmp_path / file).parent.mkdir()
+    subprocess.run(["sh", "-c", make], cwd=tmp_path, check=True)
+    done = cli(*command.split())
+    assert (done.code, done.err) == (2, shown.replace("\n    ", "\n").removeprefix("    "))
+
+
+def test_nothing_that_the_examples_write_is_left_for_git_to_find():
+    ignored = (README.parent / ".gitignore").read_text(encoding="utf-8").split("\n")
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    written = re.findall(r"^    .*(?:--plot|--to|--csv|(?<!-)>) (\S+)", text, re.MULTILINE)
+    assert len(written) > 5
+    for name in written:
+        hidden = name.startswith("runs/") or f"/*{Path(name).suffix}" in ignored or f"/{name}/" in ignored
+        assert hidden or name in ("FILE", "FOLDER"), name

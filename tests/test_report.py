@@ -290,3 +290,13 @@ def test_nothing_is_wider_than_the_window(page, width):
     assert page.run("return document.documentElement.scrollWidth") <= width
     chart = page.run("return document.querySelector('#curves svg').getBoundingClientRect().width")
     assert 250 < chart < width
+
+
+def test_the_summary_of_runs_with_long_names_is_not_cut(browser, tmp_path):
+    names = [f"compare-scaled-mask_padding_{word}-hidden_96-seed_10" for word in ("true", "false")]
+    path = tmp_path / "page.html"
+    path.write_text(render(collect([make_run(tmp_path / "runs", name) for name in names]), "long"), encoding="utf-8")
+    browser.resize(1100, 900)
+    browser.open(path)
+    left = "const box = document.querySelector('#summary .scroll'); return box.scrollWidth - box.clientWidth"
+    assert browser.run(left) == 0

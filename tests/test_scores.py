@@ -7,7 +7,8 @@ from seq2attn import contract
 from seq2attn.build import build_score
 from seq2attn.catalogue import SCORES
 from seq2attn.errors import Seq2AttnError
-from seq2attn.scores import Score, register
+from seq2attn.scores import Score, additive, register
+from seq2attn.scores.additive import Additive
 
 NAMES = [name for name in SCORES.names() if name != "none"]
 
@@ -256,7 +257,7 @@ class Fine(Score):
     ],
 )
 def test_a_broken_score_is_refused(broken, label, says, monkeypatch):
-    monkeypatch.setattr(contract, "make_score", lambda name: broken(contract.D, contract.D))
+    monkeypatch.setattr(contract, "make_score", lambda *_: broken(contract.D, contract.D))
     assert says in contract.run_check(label, "broken")
 
 
@@ -272,7 +273,7 @@ def test_a_broken_score_is_refused(broken, label, says, monkeypatch):
     ],
 )
 def test_only_the_checks_that_are_about_it_refuse_it(score, refusing, monkeypatch):
-    monkeypatch.setattr(contract, "make_score", lambda name: score(contract.D, contract.D))
+    monkeypatch.setattr(contract, "make_score", lambda *_: score(contract.D, contract.D))
     assert {label for label in contract.CHECKS if contract.run_check(label, "broken")} == refusing
 
 
@@ -294,3 +295,26 @@ def test_register_refuses_what_is_no_score_and_what_is_taken():
     with pytest.raises(Seq2AttnError, match=r"'concat' is already registered \(it means 'additive'\)"):
         register("concat", formula="?")(Fine)
     assert "mine" not in SCORES.names()
+
+
+# ---- more numbers than are computed at once ----
+
+
+def test_additive_scores_step_by_step_are_those_of_all_steps_at_once(monkeypatch):
+    score = build_score("additive", 4, 6, {}).double()
+    random = torch.Generator().manual_seed(0)
+    query = torch.randn(2, 3, 4, generator=random, dtype=torch.float64, requires_grad=True)
+    keys = torch.randn(2, 5, 6, generator=random, dtype=torch.float64, requires_grad=True)
+    weights = torch.randn(2, 3, 5, generator=random, dtype=torch.float64)
+    inputs = [query, keys, *score.parameters()]
+    at_once = score(query, score.project(keys))
+    expected = torch.autograd.grad(at_once, inputs, weights)
+    monkeypatch.setattr(additive, "AT_ONCE", 2 * 3 * 5 * 4 - 1)
+    monkeypatch.setattr(Additive, "_score", None)  # the way that computes all at once
+    by_steps = score(query, score.project(keys))
+    torch.testing.assert_close(by_steps, at_once)
+    for found, wanted in zip(torch.autograd.grad(by_steps, inputs, weights), expected, strict=True):
+        torch.testing.assert_close(found, wanted)
+    monkeypatch.setattr(additive, "AT_ONCE", 2 * 3 * 5 * 4)
+    with pytest.raises(TypeError):
+        score(query, score.project(keys))

@@ -6,7 +6,6 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from seq2attn import __version__
 from seq2attn.cli.analyze import analyze
@@ -21,6 +20,7 @@ from seq2attn.cli.predict import predict
 from seq2attn.cli.report import report
 from seq2attn.cli.runs import runs
 from seq2attn.cli.train import train
+from seq2attn.cli.usage import Command, Commands, UsageError, is_help, usage_mistake
 from seq2attn.cli.variadic import VariadicCommand
 from seq2attn.errors import Seq2AttnError
 
@@ -29,7 +29,7 @@ class _ClosedPipe(Exception):
     """A `BrokenPipeError` on its way past the parser, which would make the exit code 1 of it."""
 
 
-class _Commands(TyperGroup):
+class _Seq2Attn(Commands):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
@@ -39,7 +39,7 @@ class _Commands(TyperGroup):
 
 app = typer.Typer(
     name="seq2attn",
-    cls=_Commands,
+    cls=_Seq2Attn,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -67,15 +67,15 @@ def seq2attn(
     """
 
 
-app.command()(train)
+app.command(cls=Command)(train)
 app.command("eval", cls=VariadicCommand)(evaluate)
-app.command()(predict)
-app.command("compare", cls=VariadicCommand)(compare)
-app.command()(runs)
-app.command()(inspect)
-app.command("list")(list_names)
-app.command()(check)
-app.command()(report)
+app.command(cls=Command)(predict)
+app.command(cls=VariadicCommand)(compare)
+app.command(cls=Command)(runs)
+app.command(cls=Command)(inspect)
+app.command("list", cls=Command)(list_names)
+app.command(cls=Command)(check)
+app.command(cls=Command)(report)
 app.add_typer(analyze)
 app.add_typer(plot)
 
@@ -85,13 +85,18 @@ def main() -> None:
     prepare_streams()
     try:
         try:
-            app(prog_name="seq2attn")
+            code = app(prog_name="seq2attn", standalone_mode=False)
         finally:
             sys.stdout.flush()  # here, where what goes wrong can be told
+        sys.exit(code if isinstance(code, int) else 0)
+    except UsageError as error:
+        if not is_help(error):
+            print_error(usage_mistake(error))
+        sys.exit(2)
     except Seq2AttnError as error:
         print_error(error)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     except (_ClosedPipe, BrokenPipeError):  # the reader went away, as `| head` does
         sys.exit(141)

@@ -36,7 +36,7 @@ def check(
     options.load_plugins(plugin)
     added = [name for name in catalogue.SCORES.names() if name not in built_in]
     names = [catalogue.SCORES.get(name).name for name in scores or added or catalogue.SCORES.names()]
-    from seq2attn.contract import CHECKS, run_check
+    from seq2attn.contract import CHECKS, advice, run_check
 
     rows = [(name, label, run_check(label, name)) for name in names if name != "none" for label in CHECKS]
     if on_terminal():
@@ -45,4 +45,6 @@ def check(
         write_rows(HEADER, [(name, label, result or "kept") for name, label, result in rows])
     broken = [row for row in rows if row[2]]
     if broken:
-        raise Seq2AttnError(f"{len(broken)} of {len(rows)} checks failed", exit_code=1)
+        hints = [advice(name) for name in dict.fromkeys(name for name, *_ in broken)]
+        hint = "\n".join(filter(None, hints)) or None
+        raise Seq2AttnError(f"{len(broken)} of {len(rows)} checks failed", hint=hint, exit_code=1)

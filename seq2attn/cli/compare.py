@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, stderr, write_line
+from seq2attn.cli.output import note, program, stderr, write_line
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs import DEFAULT_ROOT, check_name
 
@@ -116,6 +116,8 @@ def compare(
 
         show(comparison)
     _write_outputs(comparison, csv_file, plot)
+    if comparison.groups:
+        note(f"In one page: {program()} report {comparison.name}{options.named_runs_dir(runs_dir)}")
     if failed:
         count = f"{len(failed):,} of {len(plan.trials):,} trials failed"
         reasons = "\n".join(f"  {run}: {reason}" for run, reason in failed.items())
@@ -153,7 +155,12 @@ def _experiment(
     if name is not None:
         check_name(name)
         chosen = replace(chosen, name=name)
-    return replace(chosen.varied(axes), fixed=(*chosen.fixed, *overrides))
+    chosen = replace(chosen.varied(axes), fixed=(*chosen.fixed, *overrides))
+    if not chosen.all_axes():
+        words = [str(file)] if file is not None else ["-c", str(next(iter(chosen.bases.values())))]
+        hint = f"Such as: {shlex.join(['seq2attn', 'compare', *words, '--vary', 'seed=1-5'])}"
+        raise Seq2AttnError("nothing to compare: one config, and no --vary", hint=hint)
+    return chosen
 
 
 def _measured(
@@ -166,7 +173,7 @@ def _measured(
 ) -> Experiment:
     """`experiment` with the options about measuring laid over it."""
     from seq2attn.comparison.experiment import check_checkpoint, check_metric
-    from seq2attn.config.lengths import parse_lengths
+    from seq2attn.lengths import parse_lengths
 
     if metric is not None:
         other = check_metric(metric) != experiment.metric
@@ -237,7 +244,7 @@ def _run(plan: Plan, root: Path, device: str, plugins: list[str], workers: int |
             f"stopped by {signal.Signals(STOP.signal).name}: {done + ended:,} of {len(plan.trials):,} trials are done; "
             "what was running is saved."
         )
-        note(f"Go on with the same command: {shlex.join(['seq2attn', *sys.argv[1:]])}")
+        note(f"Go on with the same command: {program()} {shlex.join(sys.argv[1:])}")
         raise typer.Exit(128 + STOP.signal)
     return {run: outcome.reason for run, outcome in outcomes.items() if outcome.state == "failed"}
 

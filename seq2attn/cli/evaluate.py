@@ -9,8 +9,8 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.cli.output import interval, note, on_terminal, stdout, table, write_line, write_rows
-from seq2attn.config.lengths import parse_lengths
 from seq2attn.errors import Seq2AttnError
+from seq2attn.lengths import parse_lengths
 from seq2attn.runs import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def evaluate(
     teacher-forced: characters, the right previous one given; the accuracy usually published.
     alignment: how often the largest attention weight lies on the ideal source position.
     entropy: of the attention weights, in nats.
+
     Brackets hold 95 % confidence intervals over the strings drawn; an asterisk marks lengths never seen in training.
 
     Examples:
@@ -68,7 +69,7 @@ def evaluate(
     check_answer_memory((predictor.task.expansion * max(asked) + 1) * (max(asked) + 1))
     count = samples if samples is not None else config.evaluation.samples
     if run is None:
-        note(f"run: {chosen.path}")
+        options.note_newest(chosen, "seq2attn eval RUN")
     results = measure(
         predictor,
         asked,

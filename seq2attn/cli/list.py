@@ -55,7 +55,8 @@ def list_names(
         for name in kinds:
             _show(name, [record for record in records if record["kind"] == name])
     else:
-        write_rows(("kind", "name", "formula"), [(r["kind"], r["name"], r["formula"]) for r in records])
+        columns = ("kind", "name", "formula", "summary", "source")
+        write_rows(columns, [[record[column] for column in columns] for record in records])
 
 
 def _records(kind: str) -> Iterable[dict[str, Any]]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seq2attn.cli.output import note
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs import DEFAULT_ROOT, Run, all_runs
 
@@ -19,8 +22,21 @@ def _complete_run(incomplete: str) -> list[str]:
     return sorted(run.name for run in all_runs(DEFAULT_ROOT) if run.name.startswith(incomplete))
 
 
+def _check_runs_dir(root: Path) -> Path:
+    if root.exists() and not root.is_dir():
+        raise Seq2AttnError(f"--runs-dir {root}: it is no directory", hint="Name the directory that holds the runs.")
+    return root
+
+
 RunsDir = Annotated[
-    Path, typer.Option("--runs-dir", envvar="SEQ2ATTN_RUNS", help="Where runs are kept.", show_default=True)
+    Path,
+    typer.Option(
+        "--runs-dir",
+        envvar="SEQ2ATTN_RUNS",
+        help="Where runs are kept.",
+        show_default=True,
+        callback=_check_runs_dir,
+    ),
 ]
 RunArgument = Annotated[
     str | None,
@@ -52,6 +68,20 @@ def load_plugins(plugins: Sequence[Path] | None) -> list[str]:
         for path in plugins:
             load_plugin(path)
     return [str(path) for path in plugins or ()]
+
+
+def named_runs_dir(root: Path) -> str:
+    """` --runs-dir ROOT`, for a command that is suggested; empty where it would find `root` without."""
+    return "" if root == DEFAULT_ROOT or os.environ.get("SEQ2ATTN_RUNS") else f" --runs-dir {shlex.quote(str(root))}"
+
+
+def note_newest(run: Run, how: str) -> None:
+    """Say which run was taken where none was named, and `how` another is."""
+    experiment = run.environment().get("experiment")
+    trial = (
+        f", a trial of {str(experiment['name'])[:80]}" if isinstance(experiment, dict) and "name" in experiment else ""
+    )
+    note(f"run: {run.path} (the newest{trial}; another: {how})")
 
 
 def load_predictor(run: Run, which: str, device_name: str) -> Predictor:

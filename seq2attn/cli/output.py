@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -103,6 +105,13 @@ def print_error(error: Seq2AttnError) -> None:
         console.print(printable(error.message), markup=False)
         if error.hint:
             console.print(printable(error.hint), style="dim", markup=False)
+
+
+def program() -> str:
+    """The command line's name as this shell finds it: `.venv/bin/seq2attn` where the environment is not active."""
+    called = sys.argv[0]
+    by_path = os.path.basename(called) == "seq2attn" and os.path.dirname(called)
+    return shlex.quote(called) if by_path and shutil.which("seq2attn") is None else "seq2attn"
 
 
 def write_line(text: str) -> None:

@@ -9,12 +9,14 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.cli.output import note
+from seq2attn.cli.usage import Command, Commands
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 from seq2attn.records import newest_evaluation, read_attention, read_metrics
 from seq2attn.runs import DEFAULT_ROOT, Run, find_run
 
 plot = typer.Typer(
     name="plot",
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -30,7 +32,7 @@ Names = Annotated[
 ]
 
 
-@plot.command()
+@plot.command(cls=Command)
 def loss(file: Figure, runs: Names = None, runs_dir: options.RunsDir = DEFAULT_ROOT) -> None:
     """Training loss of one or several runs, in one panel.
 
@@ -49,7 +51,7 @@ def loss(file: Figure, runs: Names = None, runs_dir: options.RunsDir = DEFAULT_R
     _save(loss_figure(curves, _scores(found)), file)
 
 
-@plot.command()
+@plot.command(cls=Command)
 def accuracy(
     file: Figure,
     runs: Names = None,
@@ -80,7 +82,7 @@ def accuracy(
     _save(accuracy_curves_figure(curves, _scores(found)), file)
 
 
-@plot.command()
+@plot.command(cls=Command)
 def attention(
     file: FigureOrAnimation,
     run: options.RunArgument = None,
@@ -150,7 +152,7 @@ def _find(runs_dir: Path, names: list[str] | None) -> list[Run]:
     if names:
         return [find_run(runs_dir, name) for name in dict.fromkeys(names)]
     run = find_run(runs_dir, None)
-    note(f"run: {run.path}")
+    options.note_newest(run, "give its name")
     return [run]
 
 

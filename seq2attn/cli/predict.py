@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,11 +13,12 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.cli.output import note, on_terminal, printable, stdout, write_line
-from seq2attn.config.lengths import LONGEST
 from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.lengths import LONGEST
 from seq2attn.runs import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
+    from seq2attn.config import Config
     from seq2attn.prediction import Prediction, Predictor
 
 BLOCK = 2**16  # characters answered together
@@ -61,12 +63,16 @@ def predict(
         raise Seq2AttnError(f"there is no attention to draw: run {chosen.name!r} was trained with score 'none'")
     predictor = options.load_predictor(chosen, checkpoint, device)
     if run is None:
-        note(f"run: {chosen.path}")
+        options.note_newest(chosen, "--run RUN")
     if texts == ["-"]:
         if plot is not None:
             raise Seq2AttnError("--plot draws the strings of the command line, not those of standard input")
-        for block in _blocks(_standard_input(), weights=as_json or on_terminal()):
+        given = _Told(_standard_input())
+        for block in _blocks(given, weights=as_json or on_terminal()):
             _show(predictor, block, as_json=as_json)
+        if not given.lengths:
+            note("standard input was empty: there is nothing to answer")
+        _note_lengths(given.lengths, chosen.config())
         return
     for text in texts:
         if len(text) > LONGEST:
@@ -74,8 +80,31 @@ def predict(
         predictor.vocabulary.check(text)
     for block in _blocks(texts, weights=as_json or on_terminal()):
         _show(predictor, block, as_json=as_json)
+    _note_lengths(Counter(map(len, texts)), chosen.config())
     if plot is not None:
         _draw(predictor, texts, plot, ideal=ideal)
+
+
+class _Told:
+    """Texts on their way through, and how many of each length there were."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = texts
+        self.lengths: Counter[int] = Counter()
+
+    def __iter__(self) -> Iterator[str]:
+        for text in self._texts:
+            self.lengths[len(text)] += 1
+            yield text
+
+
+def _note_lengths(lengths: Counter[int], config: Config) -> None:
+    """Say of what lengths training showed the model no string."""
+    strange = sum(count for length, count in lengths.items() if not config.is_trained(length))
+    if strange:
+        count = "the string is" if lengths.total() == 1 else f"{strange:,} of {lengths.total():,} strings are"
+        trained = f"{config.task.min_length} to {config.task.max_length}"
+        note(f"{count} of a length never seen in training, which had {trained} characters")
 
 
 def _draw(predictor: Predictor, texts: Sequence[str], plot: Path, *, ideal: bool) -> None:

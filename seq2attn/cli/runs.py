@@ -6,13 +6,16 @@ import json
 from typing import Annotated, Any
 
 import typer
+from rich.cells import cell_len
+from rich.console import Console
 
 from seq2attn.cli import options
 from seq2attn.cli.output import note, on_terminal, stdout, table, write_line, write_rows
-from seq2attn.lock import is_training
+from seq2attn.lock import state_of
 from seq2attn.runs import DEFAULT_ROOT, MAKE_ONE, Run, newest_first
 
 HEADER = ("run", "state", "step", "task", "score", "seed", "exact match, worst", "made")
+GIVE_WAY = ("made (UTC)", "task", "seed", "score", "step")  # the first to go stands first
 
 
 def runs(
@@ -32,25 +35,49 @@ def runs(
       seq2attn runs --limit 5 --json
     """
     found = newest_first(runs_dir)
+    if not found:
+        note(f"no run in {runs_dir} yet. {MAKE_ONE}")
     records = [_record(run) for run in found[:limit]]
     if as_json:
         write_line(json.dumps(records, indent=2))
     elif not on_terminal():
         write_rows(HEADER, map(_row, records))
-    elif not found:
-        note(f"no run in {runs_dir} yet. {MAKE_ONE}")
-    else:
-        stdout().print(table(HEADER, map(_row, records), right=("step", "seed", "exact match, worst")))
+    elif found:
+        _show(list(map(_row, records)), stdout())
         if len(found) > limit:
             note(f"{len(found) - limit:,} older ones; --limit shows more")
 
 
+def _show(rows: list[list[str]], console: Console) -> None:
+    """A table whose lines are no wider than the console: columns of less interest give way, the run's name does not."""
+    shown = {name: [row[place] for row in rows] for place, name in enumerate(HEADER)}
+    shown["exact\nmatch,\nworst"] = shown.pop("exact match, worst")
+    shown["made (UTC)"] = [made.replace("T", " ")[:16] for made in shown.pop("made")]
+    left_out = []
+    for name in GIVE_WAY:
+        if _width(shown) > console.width:
+            del shown[name]
+            left_out.append(name)
+    made = table(list(shown), zip(*shown.values(), strict=True), right=("step", "seed", "exact\nmatch,\nworst"))
+    for column in made.columns:
+        column.no_wrap = True
+    console.width = max(console.width, _width(shown))  # rather a line that the terminal wraps than half a name
+    console.print(made)
+    if left_out:
+        note(f"too narrow for: {', '.join(left_out)}; --json has them all")
+
+
+def _width(columns: dict[str, list[str]]) -> int:
+    """Of a table of these columns, with what stands between them."""
+    words = [[*name.split("\n"), *cells] for name, cells in columns.items()]
+    return 1 + sum(3 + max(map(cell_len, column)) for column in words)
+
+
 def _record(run: Run) -> dict[str, Any]:
     status = run.status()
-    state = status.get("state", "no checkpoint")
     return {
         "run": run.name,
-        "state": "stopped" if state == "training" and not is_training(run) else state,
+        "state": state_of(run, status),
         "step": status.get("step"),
         "steps": status.get("steps"),
         "task": status.get("task"),

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, stderr, write_line
-from seq2attn.errors import Seq2AttnError
+from seq2attn.cli.output import note, program, stderr, write_line
+from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.runs import DEFAULT_ROOT, Run, create_run, find_run
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ def train(
         settings = run.config()
     else:
         assert config is not None
-        from seq2attn.config import check_overrides, load_config
+        from seq2attn.config import check_overrides
 
         check_overrides(overrides or ())
-        settings = load_config(config, overrides or ())
+        settings = _load(config, overrides or ())
     import torch
 
     from seq2attn.build import build_model
@@ -96,6 +96,20 @@ def train(
         else:
             run = create_run(runs_dir, name, settings, environment, exact=True)
     _train(run, settings, chosen_device, profile)
+
+
+def _load(file: Path, overrides: Sequence[str]) -> Config:
+    from seq2attn.config import load_config
+
+    try:
+        return load_config(file, overrides)
+    except ConfigError as error:
+        if not any(problem.path == "configs" for problem in error.problems):
+            raise
+        hint = f"It is trained by: seq2attn compare {shlex.quote(str(file))}"
+        raise Seq2AttnError(
+            f"{file}: this is an experiment, which names configs, not a model's config", hint=hint
+        ) from None
 
 
 def _run_name(config: Path) -> str:
@@ -147,7 +161,7 @@ def _train(run: Run, config: Config, device: object, profile: bool) -> None:
 def _say_finished(run: Run, trainer: Trainer) -> None:
     if trainer.progress.reached_target:
         note(f"reached the target after step {trainer.progress.step:,}")
-    note(f"Next: seq2attn eval {run.name}{_runs_dir(run)}")
+    note(f"Next: {program()} eval {run.name}{options.named_runs_dir(run.path.parent)}")
     write_line(str(run.path))
 
 
@@ -168,7 +182,7 @@ def _signal_name(number: int) -> str:
 def _way_on(run: Run) -> str:
     plugins = run.environment().get("plugins")
     named = "".join(f" --plugin {shlex.quote(str(plugin))}" for plugin in plugins) if isinstance(plugins, list) else ""
-    return f"Go on with: seq2attn train --resume {run.name}{_runs_dir(run)}{named}"
+    return f"Go on with: {program()} train --resume {run.name}{options.named_runs_dir(run.path.parent)}{named}"
 
 
 def _with_way_on(error: Seq2AttnError, run: Run) -> Seq2AttnError:
@@ -178,8 +192,3 @@ def _with_way_on(error: Seq2AttnError, run: Run) -> Seq2AttnError:
     if isinstance(error, Diverged) or error.exit_code != 1 or not run.checkpoint("last").is_file():
         return error
     return Seq2AttnError(error.message, hint=f"The last checkpoint is whole. {_way_on(run)}", exit_code=1)
-
-
-def _runs_dir(run: Run) -> str:
-    root = run.path.parent
-    return "" if root == DEFAULT_ROOT or os.environ.get("SEQ2ATTN_RUNS") else f" --runs-dir {shlex.quote(str(root))}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from typer.core import TyperCommand
-
+from seq2attn.cli.usage import Command
 from seq2attn.errors import Seq2AttnError
 
 _NUMBER = re.compile(r"-?[0-9][0-9,-]*,?")
@@ -22,7 +21,7 @@ MANY = {
 LENGTHS = {"--lengths": "3 5 7 10 or --lengths 3-10"}
 
 
-class VariadicCommand(TyperCommand):
+class VariadicCommand(Command):
     """A command whose `--lengths` takes several values, written with or without repeating the flag."""
 
     flags = LENGTHS

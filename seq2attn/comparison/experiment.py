@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,10 +13,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import PydanticCustomError
 
 from seq2attn.comparison.grid import CONFIG, SEED, Axis, make_axis
-from seq2attn.config.lengths import parse_lengths
+from seq2attn.config import Config
 from seq2attn.config.loading import describe
 from seq2attn.config.yaml_reader import Document, read_file
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
+from seq2attn.lengths import parse_lengths
 
 METRICS = {  # name -> how it is called in tables and figures
     "exact_match": "exact match",
@@ -154,6 +156,9 @@ def read_experiment(path: Path) -> Experiment:
     document = read_file(path)
     if not isinstance(document.value, dict):
         raise Seq2AttnError(f"{path}: expected keys and values (a mapping)", hint=HINT)
+    if "configs" not in document.value and document.value.keys() & Config.model_fields.keys():
+        hint = f"To train it with several seeds: seq2attn compare -c {shlex.quote(str(path))} --vary seed=1-5"
+        raise Seq2AttnError(f"{path}: this is a model's config, not an experiment, which names configs", hint=hint)
     try:
         found = ExperimentFile.model_validate(document.value)
     except ValidationError as error:

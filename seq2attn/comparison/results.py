@@ -118,10 +118,19 @@ class Comparison:
 
 def gather(plan: Plan, root: Path) -> Comparison:
     """Read what the trials measured, those that are done."""
-    done = {
+    return summarise(plan, read_trials(plan, root))
+
+
+def read_trials(plan: Plan, root: Path) -> dict[str, list[TrialResult]]:
+    """What the trials measured, those that are done, by group."""
+    return {
         label: [result for trial in trials if (result := read_trial(trial, root)) is not None]
         for label, trials in plan.groups.items()
     }
+
+
+def summarise(plan: Plan, done: Mapping[str, Sequence[TrialResult]]) -> Comparison:
+    """What `done` says by the plan's metric."""
     metric = plan.experiment.metric
     groups = []
     for label, trials in plan.groups.items():
@@ -171,9 +180,18 @@ def _metrics(run: Run) -> Iterator[dict[str, Any]]:
     """The lines of metrics.jsonl, up to the first that cannot be read."""
     try:
         for line in run.metrics_file.read_text(encoding="utf-8").splitlines():
-            yield json.loads(line)
-    except (OSError, ValueError):
+            record = json.loads(line)
+            summary = record.get("summary", {})
+            numbers = [record.get(name, 0) for name in ("step", "loss", "tokens_per_second")]
+            if not all(map(_is_number, [*numbers, summary.get("attention_entropy", 0)])):
+                return
+            yield record
+    except (OSError, ValueError, AttributeError, RecursionError):
         return
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _speaks_of(published: Published, trial: Trial) -> bool:

@@ -13,6 +13,7 @@ from seq2attn.comparison.grid import CONFIG
 from seq2attn.config import Config
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import write_atomically
+from seq2attn.records import SavedLength
 from seq2attn.runs import Run, create_run
 from seq2attn.training.signals import StopRequest
 
@@ -132,8 +133,18 @@ def _answers(record: dict[str, Any], trial: Trial, step: object) -> bool:
         all(record.get(key) == value for key, value in asked.items())
         and isinstance(lengths, dict)
         and {str(length) for length in trial.lengths} <= lengths.keys()
-        and "parameters" in record
+        and _is_whole(record, trial)
     )
+
+
+def _is_whole(record: dict[str, Any], trial: Trial) -> bool:
+    """Whether parameters and lengths are what `_measure` writes: the run may be a stranger's, or damaged."""
+    try:
+        for length in trial.lengths:
+            SavedLength.from_json(record["lengths"][str(length)])
+        return all(isinstance(count, int) for count in (record["parameters"]["total"], *record["parameters"].values()))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return False
 
 
 # ---- running ----

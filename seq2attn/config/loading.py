@@ -16,6 +16,7 @@ from seq2attn.config.yaml_reader import DEEPEST, read_file, read_text
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
 
 HINT = "`seq2attn inspect CONFIG` shows every key with its value."
+OWN_SCORE = "A score of your own needs --plugin FILE."
 
 
 def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
@@ -69,7 +70,8 @@ def _check(values: dict[str, Any], overrides: Sequence[str], places: dict[str, s
     if config is not None and not problems:
         return config
     placed = [replace(item, where=item.where or _place(item.path, places)) for item in problems]
-    raise ConfigError(source, placed, hint=HINT)
+    unknown_score = any("unknown score" in problem.message for problem in problems)
+    raise ConfigError(source, placed, hint=f"{HINT} {OWN_SCORE}" if unknown_score else HINT)
 
 
 def _with_override(values: dict[str, Any], override: str, places: dict[str, str]) -> dict[str, Any]:
@@ -144,7 +146,7 @@ def describe(detail: Any, model: type[BaseModel] = Config) -> Problem:
     """One of pydantic's errors on a `model`, in our words."""
     location = tuple(detail["loc"])
     path = _dotted(location)
-    found = shown(detail["input"])
+    found = "nothing" if detail["input"] is None else shown(detail["input"])
     kind = detail["type"]
     context = detail.get("ctx", {})
     if kind == "extra_forbidden":

@@ -40,7 +40,11 @@ def _task_problems(config: Config) -> list[Problem]:
         message = f"{task.min_length} is above task.max_length, {task.max_length}; swap or change them"
         problems.append(Problem("task.min_length", message, rests_on=("task.max_length",)))
     if config.training.warmup > config.training.steps:
-        message = f"{config.training.warmup} is above training.steps, {config.training.steps}; warm up for less"
+        steps = config.training.steps
+        message = (
+            f"{config.training.warmup} is above training.steps, {steps}; "
+            f"warm up for less, such as --set training.warmup={steps // 10}"
+        )
         problems.append(Problem("training.warmup", message, rests_on=("training.steps",)))
     if config.training.target is not None and not any(map(config.is_trained, config.evaluation_lengths)):
         message = (

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from seq2attn.evaluation import LengthResult
     from seq2attn.records import SavedLength
 
+ASIDE = 0.16  # of a length
+
 
 def accuracy_figure(results: Sequence[LengthResult | SavedLength], title: str) -> Figure:
     """Accuracy by length with 95 % intervals; lengths outside training on a grey ground."""
@@ -20,16 +22,24 @@ def accuracy_figure(results: Sequence[LengthResult | SavedLength], title: str) -
     figure = Figure(figsize=(6.4, 3.8), layout="constrained")
     panel = figure.subplots()
     lengths = [result.length for result in results]
-    for values, label, marker, colour in (
-        ([result.exact_match for result in results], "exact match (greedy)", "o", "#00429d"),
-        ([result.character_accuracy for result in results], "characters (greedy)", "s", "#c2571a"),
-        ([result.teacher_forced for result in results], "characters (teacher-forced)", "^", "#3c7d4c"),
+    for values, label, marker, colour, aside in (  # beside each other, so that equal ones are all seen
+        ([result.exact_match for result in results], "exact match (greedy)", "o", "#00429d", -ASIDE),
+        ([result.character_accuracy for result in results], "characters (greedy)", "s", "#c2571a", 0.0),
+        ([result.teacher_forced for result in results], "characters (teacher-forced)", "^", "#3c7d4c", ASIDE),
     ):
         middle = [estimate.value for estimate in values]
         below = [estimate.value - estimate.low for estimate in values]
         above = [estimate.high - estimate.value for estimate in values]
         panel.errorbar(
-            lengths, middle, [below, above], label=label, marker=marker, color=colour, ms=4, lw=1.2, capsize=2
+            [length + aside for length in lengths],
+            middle,
+            [below, above],
+            label=label,
+            marker=marker,
+            color=colour,
+            ms=4,
+            lw=1.2 - 3 * aside,
+            capsize=2,
         )
     for result in results:
         if not result.trained:

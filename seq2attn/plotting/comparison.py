@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 import statistics
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.plotting.style import save_figure, score_colour
+from seq2attn.plotting.style import DASHES, Look, logarithmic, looks, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,10 +22,9 @@ if TYPE_CHECKING:
     from seq2attn.comparison.results import Comparison, Curve, GroupResult
 
 SCORE = "model.attention.score"
-LINES = ("-", "--", "-.", ":")
-MARKERS = "osD^vP"
 COLUMNS = 3  # panels side by side
 PANEL = (3.6, 3.0)  # inches
+LETTERS = 13  # of a title in an inch
 DOTS = 30  # seeds drawn one by one at most
 
 
@@ -34,9 +34,7 @@ class Series:
 
     group: GroupResult
     label: str
-    colour: Any
-    line: str
-    marker: str
+    look: Look
 
 
 def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
@@ -60,7 +58,7 @@ def loss_figure(comparison: Comparison) -> Figure | None:
     def draw(panel: Axes, series: Sequence[Series]) -> None:
         for item in series:
             _band(panel, item, [trial.losses for trial in item.group.trials], statistics.median)
-        panel.set_yscale("log")
+        logarithmic(panel)
         panel.set_xlabel("step")
 
     if not any(trial.losses for group in comparison.groups for trial in group.trials):
@@ -94,15 +92,24 @@ def length_figure(comparison: Comparison) -> Figure | None:
                 lengths,
                 [row.spread.least for row in rows],
                 [row.spread.most for row in rows],
-                color=item.colour,
+                color=item.look.colour,
                 alpha=0.15,
                 lw=0,
             )
             means = [row.spread.mean for row in rows]
-            panel.plot(lengths, means, item.line, color=item.colour, marker=item.marker, ms=5, lw=1.6, label=item.label)
+            panel.plot(
+                lengths,
+                means,
+                item.look.dash,
+                color=item.look.colour,
+                marker=item.look.marker,
+                ms=item.look.width + 3.5,
+                lw=item.look.width,
+                label=item.label,
+            )
             published = [(row.length, row.published) for row in rows if row.published is not None]
             if published:
-                panel.plot(*zip(*published, strict=True), "D", mfc="none", mec=item.colour, ms=8, mew=1.4)
+                panel.plot(*zip(*published, strict=True), "D", mfc="none", mec=item.look.colour, ms=8, mew=1.4)
         _mark_untrained(panel, series, {row.length: row.length for item in series for row in item.group.lengths})
         lengths = sorted({row.length for item in series for row in item.group.lengths})
         panel.set_xticks(lengths if len(lengths) <= 12 else lengths[:: math.ceil(len(lengths) / 12)])
@@ -123,9 +130,11 @@ def bar_figure(comparison: Comparison) -> Figure | None:
             for row in item.group.lengths:
                 at = lengths.index(row.length) + shift
                 label = item.label if row is item.group.lengths[0] else None
-                hatch = "" if item.line == LINES[0] else "//"
-                panel.bar(at, row.spread.mean, width * 0.9, color=item.colour, alpha=0.55, label=label, hatch=hatch)
-                _dots(panel, at, width, row.values, item.colour)
+                hatch = "" if item.look.dash == DASHES[0] else "//"
+                panel.bar(
+                    at, row.spread.mean, width * 0.9, color=item.look.colour, alpha=0.55, label=label, hatch=hatch
+                )
+                _dots(panel, at, width, row.values, item.look.colour)
                 if row.spread.low is not None and row.spread.high is not None:
                     ends = [[row.spread.mean - row.spread.low], [row.spread.high - row.spread.mean]]
                     panel.errorbar(at, row.spread.mean, ends, color="0.15", lw=1.2, capsize=min(4, 12 * width))
@@ -184,7 +193,8 @@ def _panels(
         fontsize=10,
     )
     figure.supylabel(label, fontsize=11)
-    figure.suptitle(f"{comparison.name}: {explanation}", fontsize=10, x=0.01, ha="left", color="0.3")
+    title = textwrap.fill(f"{comparison.name}: {explanation}", round(size[0] * LETTERS))
+    figure.suptitle(title, fontsize=10, x=0.01, ha="left", color="0.3")
     return figure
 
 
@@ -210,30 +220,11 @@ def _keys_beside_the_score(groups: Sequence[GroupResult]) -> list[str]:
 
 
 def _series(groups: Sequence[GroupResult], keys: Sequence[str]) -> list[Series]:
-    of_score: dict[str, list[GroupResult]] = {}
     series = []
-    for group in groups:
-        of_score.setdefault(group.score, []).append(group)
-    for group in groups:
-        same = of_score[group.score]
-        place = same.index(group)
+    for group, look in zip(groups, looks([group.score for group in groups]), strict=True):
         words = [word for key, word in group.words.items() if key not in keys]
-        series.append(
-            Series(
-                group,
-                label=", ".join(words) or group.label,
-                colour=_shade(score_colour(group.score), place / max(1, len(same) - 1) if len(same) > 1 else 0),
-                line=LINES[place % len(LINES)],
-                marker=MARKERS[place % len(MARKERS)],
-            )
-        )
+        series.append(Series(group, ", ".join(words) or group.label, look))
     return series
-
-
-def _shade(colour: str, lightness: float) -> tuple[float, float, float]:
-    """The colour itself at 0, half way to white at 1."""
-    red, green, blue = (int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
-    return tuple(part + (1 - part) * 0.5 * lightness for part in (red, green, blue))  # type: ignore[return-value]
 
 
 def _band(panel: Axes, item: Series, curves: Sequence[Curve], middle: Callable[[list[float]], float]) -> None:
@@ -246,9 +237,21 @@ def _band(panel: Axes, item: Series, curves: Sequence[Curve], middle: Callable[[
         return
     steps = sorted(at)
     panel.fill_between(
-        steps, [min(at[step]) for step in steps], [max(at[step]) for step in steps], color=item.colour, alpha=0.15, lw=0
+        steps,
+        [min(at[step]) for step in steps],
+        [max(at[step]) for step in steps],
+        color=item.look.colour,
+        alpha=0.15,
+        lw=0,
     )
-    panel.plot(steps, [middle(at[step]) for step in steps], item.line, color=item.colour, lw=1.6, label=item.label)
+    panel.plot(
+        steps,
+        [middle(at[step]) for step in steps],
+        item.look.dash,
+        color=item.look.colour,
+        lw=1.6,
+        label=item.label,
+    )
 
 
 def _dots(panel: Axes, at: float, width: float, values: Mapping[int, float], colour: Any) -> None:

@@ -6,33 +6,24 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.plotting.style import PALETTE, score_colour
+from seq2attn.plotting.style import logarithmic, looks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from seq2attn.records import SavedLength
 
-DASHES = ("-", "--", "-.", ":")
 SMOOTHED = 50  # points of a curve at most, about: neighbours are averaged
-
-
-def run_colours(scores: Sequence[str]) -> list[str]:
-    """A colour for each run: its score's, where no two runs share one."""
-    if len(set(scores)) == len(scores):
-        return [score_colour(name) for name in scores]
-    return [PALETTE[place % len(PALETTE)] for place in range(len(scores))]
 
 
 def loss_figure(curves: Mapping[str, Sequence[tuple[float, float]]], scores: Sequence[str]) -> Figure:
     """Training loss against step, on a logarithmic scale: run -> (step, loss). Faint: as logged; strong: averaged."""
     figure, panel = _panel()
-    for place, (name, points) in enumerate(curves.items()):
-        colour, dash = run_colours(scores)[place], DASHES[place // len(PALETTE) % len(DASHES)]
+    for look, (name, points) in zip(looks(scores), curves.items(), strict=True):
         positive = [(step, loss) for step, loss in points if loss > 0]
-        panel.plot(*zip(*positive, strict=True), color=colour, lw=0.5, alpha=0.3)
-        panel.plot(*zip(*averaged(positive), strict=True), color=colour, lw=1.6, ls=dash, label=name)
-    panel.set_yscale("log")
+        panel.plot(*zip(*positive, strict=True), color=look.colour, lw=0.5, alpha=0.3)
+        panel.plot(*zip(*averaged(positive), strict=True), color=look.colour, lw=1.6, ls=look.dash, label=name)
+    logarithmic(panel)
     panel.set_ylabel("training loss, nats a token")
     _finish(panel, len(curves))
     return figure
@@ -45,8 +36,7 @@ def accuracy_curves_figure(
     worst of them.
     """
     figure, panel = _panel()
-    for place, (name, evaluations) in enumerate(curves.items()):
-        colour, dash = run_colours(scores)[place], DASHES[place // len(PALETTE) % len(DASHES)]
+    for look, (name, evaluations) in zip(looks(scores), curves.items(), strict=True):
         steps = [step for step, _ in evaluations]
         values = [
             [result.exact_match.value for result in results if result.trained]
@@ -54,8 +44,11 @@ def accuracy_curves_figure(
             for _, results in evaluations
         ]
         means = [math.fsum(shares) / len(shares) for shares in values]
-        panel.plot(steps, means, color=colour, lw=1.6, ls=dash, marker="o", ms=3, label=name)
-        panel.fill_between(steps, [min(shares) for shares in values], means, color=colour, alpha=0.15, lw=0)
+        size = look.width + 2.5
+        panel.plot(
+            steps, means, color=look.colour, lw=look.width, ls=look.dash, marker=look.marker, ms=size, label=name
+        )
+        panel.fill_between(steps, [min(shares) for shares in values], means, color=look.colour, alpha=0.15, lw=0)
     panel.set_ylim(-0.03, 1.03)
     panel.set_ylabel("exact match, mean and worst length")
     _finish(panel, len(curves))

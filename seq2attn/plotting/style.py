@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ from seq2attn.errors import Seq2AttnError, did_you_mean
 from seq2attn.files import write_atomically
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg", "pdf")
@@ -25,6 +28,9 @@ PALETTE = (
     "#6a3d9a",
     "#7f7f7f",
 )  # after Okabe & Ito 2008
+DASHES = ("-", "--", "-.", ":")
+MARKERS = "osD^vP"
+THINNEST, WIDEST = 1.6, 6.0  # points, of lines
 SCORE_COLOURS = {
     "scaled": "#0072b2",
     "dot": "#d55e00",
@@ -40,6 +46,52 @@ SCORE_COLOURS = {
 def score_colour(name: str) -> str:
     """The colour of a score, the same in every figure; one that is not built in gets a colour by its name."""
     return SCORE_COLOURS.get(name) or PALETTE[sum(name.encode()) % len(PALETTE)]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one of several lines is drawn."""
+
+    colour: str
+    dash: str
+    marker: str
+    width: float
+    """for what may coincide: those drawn first are the widest, so that all are seen, one within the other"""
+
+
+def looks(scores: Sequence[str]) -> list[Look]:
+    """The look of each line: its colour is that of its score; lines of one score differ in shade, dash and marker."""
+    made = []
+    for place, name in enumerate(scores):
+        same, number = scores.count(name), scores[:place].count(name)
+        made.append(
+            Look(
+                colour=_shade(score_colour(name), number / (same - 1) if same > 1 else 0),
+                dash=DASHES[number % len(DASHES)],
+                marker=MARKERS[(number if len(set(scores)) == 1 else place) % len(MARKERS)],
+                width=THINNEST + min(1.1, (WIDEST - THINNEST) / len(scores)) * (len(scores) - 1 - place),
+            )
+        )
+    return made
+
+
+def _shade(colour: str, lightness: float) -> str:
+    """The colour itself at 0, half way to white at 1."""
+    parts = [int(colour[start : start + 2], 16) for start in (1, 3, 5)]
+    return "#" + "".join(f"{round(part + (255 - part) * 0.5 * lightness):02x}" for part in parts)
+
+
+def logarithmic(panel: Axes) -> None:
+    """A logarithmic axis of values with labels as people write numbers: 0.5 and not 5 x 10^-1."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+    panel.set_yscale("log")
+    low, high = panel.get_ylim()
+    steps = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
+    panel.yaxis.set_major_locator(LogLocator(subs=steps, numticks=12))
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    panel.yaxis.set_minor_locator(NullLocator())
+    panel.yaxis.set_minor_formatter(NullFormatter())
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -1,5 +1,9 @@
 "use strict";
-// Line charts as inline SVG. A series is {name, colour, points: [[x, y] or [x, y, low, high], ...]}; y may be null.
+// Line charts as inline SVG. A series is {name, colour, dash, points: [[x, y] or [x, y, low, high], ...]}; y may be null.
+// Low and high are drawn as a bar or, with options.band, as a band. Where lines may coincide (options.share) those drawn first
+// are wider, so that all are seen.
+
+const DASHES = {"-": "", "--": "7 4", "-.": "8 3 2 3", ":": "2 3"};
 
 function element(name, attributes, ...children) {
   const svg = ["svg", "g", "path", "line", "rect", "circle", "text", "title"].includes(name);
@@ -65,10 +69,11 @@ function chartParts(place, series, options) {
   const box = {left: 46, right: 10, top: 8, bottom: options.x ? 36 : 24};
   const usable = p => p[1] !== null && (!options.log || p[1] > 0);
   const all = series.flatMap(one => one.points.filter(usable));
+  const aside = place => options.around ? (place - (series.length - 1) / 2) * Math.min(0.12, 0.5 / series.length) : 0;
   const svg = element("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": options.label});
   if (!all.length) return [svg];
   const scaled = y => options.log ? Math.log10(y) : y;
-  const xs = all.map(p => p[0]), ys = all.flatMap(p => p.slice(1).map(scaled));
+  const xs = all.map(p => p[0]), ys = all.flatMap(p => p.slice(1).map(scaled)).filter(Number.isFinite);
   let [x0, x1] = [options.fromZero ? 0 : Math.min(...xs), Math.max(...xs)];
   if (options.around) { x0 -= 0.6; x1 += 0.6; }
   if (x0 === x1) { x0 -= 1; x1 += 1; }
@@ -91,20 +96,25 @@ function chartParts(place, series, options) {
     svg.append(element("text", {x: X(tick), y: height - box.bottom + 16, "text-anchor": "middle"}, shown(tick)));
   }
   if (options.x) svg.append(element("text", {x: (box.left + width - box.right) / 2, y: height - 4, "text-anchor": "middle"}, options.x));
-  for (const one of series) {
+  const path = points => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
+  const lowest = 10 ** y0;
+  series.forEach((one, place) => {
     const points = one.points.filter(usable);
-    if (points.length && points[0].length > 2) {
-      for (const [x, , low, high] of points) {
-        svg.append(element("line", {x1: X(x), x2: X(x), y1: Y(low), y2: Y(high), stroke: one.colour, "stroke-width": 1.2}));
-      }
+    const wide = options.share ? Math.min(1.1, 5 / series.length) * (series.length - 1 - place) : 0;
+    const at = x => X(x + aside(place));
+    const ends = points.filter(p => p.length > 2).map(([x, , low, high]) => [at(x), Y(options.log ? Math.max(low, lowest) : low), Y(high)]);
+    if (options.band) {
+      const outline = path([...ends.map(([x, , high]) => [x, high]), ...ends.map(([x, low]) => [x, low]).reverse()]);
+      if (outline) svg.append(element("path", {d: `${outline}Z`, fill: one.colour, opacity: 0.16}));
+    } else {
+      for (const [x, low, high] of ends) svg.append(element("line", {x1: x, x2: x, y1: low, y2: high, stroke: one.colour, "stroke-width": 1.2}));
     }
-    const path = points.map((p, i) => `${i ? "L" : "M"}${X(p[0]).toFixed(1)},${Y(p[1]).toFixed(1)}`).join("");
-    const dash = one.dashed ? {"stroke-dasharray": "5 4"} : {};
-    svg.append(element("path", {d: path, fill: "none", stroke: one.colour, "stroke-width": 1.7, "stroke-linejoin": "round", ...dash}));
+    svg.append(element("path", {class: "line", d: path(points.map(p => [at(p[0]), Y(p[1])])), fill: "none", stroke: one.colour,
+      "stroke-width": (1.6 + wide).toFixed(2), "stroke-linejoin": "round", "stroke-dasharray": DASHES[one.dash] ?? ""}));
     if (points.length <= 40) {
-      for (const p of points) svg.append(element("circle", {cx: X(p[0]), cy: Y(p[1]), r: 2.4, fill: one.colour}));
+      for (const p of points) svg.append(element("circle", {cx: at(p[0]), cy: Y(p[1]), r: 2.4 + wide / 2, fill: one.colour}));
     }
-  }
+  });
   addCursor(svg, series, {X, Y, x0, x1, box, width, height, usable, options});
   return [svg];
 }

@@ -10,26 +10,31 @@ from typing import Any
 from seq2attn.build import build_model
 from seq2attn.config import Config
 from seq2attn.ledger import parameter_ledger
+from seq2attn.lock import state_of
 from seq2attn.maps import AttentionMap
-from seq2attn.plotting.curves import run_colours
+from seq2attn.plotting.style import looks
 from seq2attn.records import Metrics, SavedLength, newest_evaluation, read_attention, read_metrics
 from seq2attn.runs import Run
 
 POINTS = 400  # of one curve at most
 CELLS = 200_000  # of one run's heat maps at most
+ALL_CELLS = 2_000_000  # of all runs' heat maps, about: some 12 MB of page
 LOGGED = ("loss", "accuracy", "gradient_norm", "learning_rate", "tokens_per_second")
 
 
 def collect(runs: Sequence[Run]) -> dict[str, Any]:
     """Everything a report shows: ready for JSON, no NaN in it."""
     configs = [run.config() for run in runs]
-    colours = run_colours([config.model.attention.score for config in configs])
+    drawn = looks([config.model.attention.score for config in configs])
     return {
-        "runs": [_run(run, config, colour) for run, config, colour in zip(runs, configs, colours, strict=True)],
+        "runs": [
+            {**_run(run, config, len(runs)), "colour": look.colour, "dash": look.dash}
+            for run, config, look in zip(runs, configs, drawn, strict=True)
+        ],
     }
 
 
-def _run(run: Run, config: Config, colour: str) -> dict[str, Any]:
+def _run(run: Run, config: Config, runs: int) -> dict[str, Any]:
     metrics = read_metrics(run)
     status = run.status()
     environment = run.environment()
@@ -37,37 +42,38 @@ def _run(run: Run, config: Config, colour: str) -> dict[str, Any]:
     ledger = parameter_ledger(build_model(config))
     return {
         "name": run.name,
-        "colour": colour,
         "summary": {
             "score": config.model.attention.score,
             "task": config.task.name,
             "seed": config.seed,
-            "state": status.get("state", "no checkpoint"),
+            "state": state_of(run, status),
             "steps": f"{status.get('step', 0):,} of {config.training.steps:,}",
-            "exact match, worst": _number(status.get("exact_match_worst")),
-            "mean": _number(status.get("exact_match_mean")),
-            "entropy": _number(status.get("attention_entropy")),
+            "exact match, worst": number(status.get("exact_match_worst")),
+            "mean": number(status.get("exact_match_mean")),
+            "entropy": number(status.get("attention_entropy")),
             "parameters": ledger["total"],
-            "tokens/s": _number(median(speeds)) if speeds else None,
+            "tokens/s": number(median(speeds)) if speeds else None,
             "made": str(environment.get("created") or "").replace("T", " ")[:16] or None,
         },
         "config": flat(config.model_dump(mode="json")),
         "curves": curves(metrics),
         "lengths": _lengths(run, metrics),
-        "attention": _attention(read_attention(run)),
+        "attention": attention(read_attention(run), runs),
         "parameters": ledger,
         "environment": flat({key: value for key, value in environment.items() if key not in ("created", "seed")}),
     }
 
 
-def curves(metrics: Metrics) -> dict[str, list[list[float | None]]]:
+def curves(metrics: Metrics, *, thin: bool = True) -> dict[str, list[list[float | None]]]:
     """Name -> points (step, value)."""
     found: dict[str, list[list[float | None]]] = {}
     for name in LOGGED:
-        points = [[line["step"], _number(line[name])] for line in metrics.steps if name in line]
-        found[name] = thinned(points)
+        points = [[line["step"], number(line[name])] for line in metrics.steps if name in line]
+        found[name] = thinned(points) if thin else points
     for step, results in metrics.evaluations:
         trained = [result for result in results if result.trained] or results
+        if not trained:
+            continue
         exact = [result.exact_match.value for result in trained]
         values = {
             "exact_match_mean": math.fsum(exact) / len(exact),
@@ -80,7 +86,7 @@ def curves(metrics: Metrics) -> dict[str, list[list[float | None]]]:
             values["alignment"] = math.fsum(alignments) / len(alignments)
             values["entropy"] = math.fsum(entropies) / len(entropies)
         for name, value in values.items():
-            found.setdefault(name, []).append([step, _number(value)])
+            found.setdefault(name, []).append([step, number(value)])
     return {name: points for name, points in found.items() if points}
 
 
@@ -119,23 +125,25 @@ def _length(result: SavedLength) -> dict[str, Any]:
     row: dict[str, Any] = {"length": result.length, "trained": result.trained, "samples": result.samples}
     for name in ("exact_match", "character_accuracy", "teacher_forced", "alignment"):
         estimate = getattr(result, name)
-        row[name] = None if estimate is None else [_number(n) for n in (estimate.value, estimate.low, estimate.high)]
-    row["entropy"] = None if result.entropy is None else [_number(result.entropy)] * 3
+        row[name] = None if estimate is None else [number(n) for n in (estimate.value, estimate.low, estimate.high)]
+    row["entropy"] = None if result.entropy is None else [number(result.entropy)] * 3
     return row
 
 
-def _attention(snapshots: Sequence[tuple[int, Sequence[AttentionMap]]]) -> list[dict[str, Any]]:
-    """The maps through training, thinned out evenly where they would make the page heavy; the last one stays."""
+def attention(snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], runs: int) -> list[dict[str, Any]]:
+    """The maps through training of one of so many `runs`, thinned out evenly where they would make the page heavy; the last
+    one stays.
+    """
     if not snapshots:
         return []
     cells = max(sum(len(one.weights) * len(one.source_symbols) for one in maps) for _, maps in snapshots)
-    most = max(1, CELLS // max(1, cells))
+    most = max(1, min(CELLS, ALL_CELLS // runs) // max(1, cells))
     size = math.ceil(len(snapshots) / most)
     kept = list(snapshots[::-1][::size])[::-1]
     return [{"step": step, "maps": [one.to_json(digits=3) for one in maps]} for step, maps in kept]
 
 
-def _number(value: Any) -> float | None:
+def number(value: Any) -> float | None:
     """A finite number, to six digits; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None

@@ -8,7 +8,7 @@ import re
 from importlib.resources import files
 from typing import Any
 
-SCRIPTS = ("chart.js", "map.js", "report.js")
+SCRIPTS = ("chart.js", "map.js", "comparison.js", "report.js")
 
 
 def render(data: dict[str, Any], title: str) -> str:

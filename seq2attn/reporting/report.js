@@ -1,8 +1,9 @@
 "use strict";
-// The page: tables, charts and maps of the runs that are shown.
+// The page: tables, charts and maps of the runs that are shown or, of a comparison, of its groups.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const RUNS = DATA.runs;
+const COMPARED = DATA.experiment ?? null; // then each of RUNS is a group of trials that differ in their seed alone
 const hidden = new Set();
 const visible = () => RUNS.filter(run => !hidden.has(run.name));
 const section = id => document.getElementById(id);
@@ -47,6 +48,7 @@ function fill(id, ...parts) {
 }
 
 function drawSummary() {
+  if (COMPARED) return drawComparison();
   const runs = visible();
   const names = Object.keys(RUNS[0].summary).filter(name => runs.some(run => run.summary[name] !== null));
   const rows = runs.map(run => ({cells: [runName(run), ...names.map(name => run.summary[name])]}));
@@ -58,22 +60,25 @@ function drawCurves() {
   const grid = element("div", {class: "charts"});
   fill("curves", grid);
   for (const [name, title, options] of CURVES) {
-    const series = visible().filter(run => run.curves[name]).map(run => ({name: run.name, colour: run.colour, points: run.curves[name]}));
+    const series = visible().filter(run => run.curves[name]).map(run => ({name: run.name, colour: run.colour, dash: run.dash, points: run.curves[name]}));
     if (!series.length) continue;
     const place = element("div", {});
     grid.append(element("div", {class: "chart"}, element("h3", {}, title), place));
-    drawChart(place, series, {...options, fromZero: true, xName: "step", label: `${title} by step`});
+    drawChart(place, series, {...options, band: Boolean(COMPARED), fromZero: true, xName: "step", label: `${title} by step`});
   }
   if (!grid.children.length) grid.append(element("p", {class: "note"}, "Nothing was logged yet."));
+  if (COMPARED) section("curves").append(element("p", {class: "note"},
+    "A line is the median over seeds of what is logged at each step, and the mean of what evaluations measure; its band reaches from the lowest to the highest seed."));
 }
 
-let measure = "exact_match";
+let measure = COMPARED?.metric ?? "exact_match";
 function drawLengths() {
+  if (COMPARED) return drawComparedLengths();
   const runs = visible().filter(run => run.lengths);
   if (!runs.length) return fill("lengths", element("p", {class: "note"}, "No evaluation yet: seq2attn eval RUN"));
   const choices = Object.fromEntries(Object.entries(MEASURES).filter(([name]) => runs.some(run => run.lengths.rows.some(row => row[name]))));
   if (!(measure in choices)) measure = "exact_match";
-  const series = runs.map(run => ({name: run.name, colour: run.colour,
+  const series = runs.map(run => ({name: run.name, colour: run.colour, dash: run.dash,
     points: run.lengths.rows.filter(row => row[measure]).map(row => [row.length, ...row[measure]])})).filter(one => one.points.length);
   const rows = new Map();
   for (const run of runs) for (const row of run.lengths.rows) rows.set(row.length, (rows.get(row.length) ?? false) || !row.trained);
@@ -91,9 +96,12 @@ function drawLengths() {
   drawChart(place, series, {share: measure !== "entropy", tall: true, around: true, shaded, x: "string length", xName: "length", label: `${MEASURES[measure]} by string length`});
 }
 
-let text = null, step = Infinity, ideal = false;
+let text = null, step = Infinity, ideal = false, seed = null;
 function drawAttention() {
-  const runs = visible().filter(run => run.attention.length);
+  const seeds = COMPARED ? [...new Set(RUNS.flatMap(run => run.trials.filter(one => one.attention.length).map(one => one.seed)))].sort((a, b) => a - b) : [];
+  if (!seeds.includes(seed)) seed = seeds[0];
+  const ofSeed = run => ({...run, attention: [], ...run.trials.find(one => one.seed === seed)});
+  const runs = (COMPARED ? visible().map(ofSeed) : visible()).filter(run => run.attention.length);
   if (!runs.length) return fill("attention", element("p", {class: "note"}, "No attention was kept: the score is none, or nothing was evaluated yet."));
   const texts = [...new Set(runs.flatMap(run => run.attention.at(-1).maps.map(map => map.source)))];
   if (!texts.includes(text)) text = texts[0];
@@ -112,6 +120,7 @@ function drawAttention() {
   const names = Object.fromEntries(texts.map((one, i) => [i, one.replaceAll(" ", "␣")]));
   fill("attention",
     element("div", {class: "controls"},
+      ...(COMPARED ? [select("seed", Object.fromEntries(seeds.map(one => [one, one])), seed, chosen => { seed = Number(chosen); drawAttention(); })] : []),
       select("string", names, texts.indexOf(text), chosen => { text = texts[chosen]; drawMaps(); }),
       ...(steps.length > 1 ? [element("label", {}, "through training", slider, number)] : []),
       element("label", {}, box, "ideal alignment"), ramp()),
@@ -124,6 +133,7 @@ function mapOf(run) {
   const snapshot = run.attention.findLast(one => one.step <= step) ?? run.attention[0];
   const map = snapshot.maps.find(one => one.source === text);
   const card = element("div", {class: "map"}, element("h3", {}, runName(run)));
+  if (run.run) card.append(element("p", {class: "run"}, run.run));
   if (!map) {
     card.append(element("p", {}, "did not watch this string"));
     return card;
@@ -162,8 +172,12 @@ function drawParameters() {
 
 function drawEnvironment() {
   const runs = visible();
-  fill("environment", table(["", ...runs.map(run => run.name)], byRun("environment").map(key =>
-    ({cells: [key, ...runs.map(run => `${run.environment[key] ?? "–"}`)]}))));
+  const value = (run, key) => `${run.environment[key] ?? "–"}`;
+  const keys = byRun("environment"), same = keys.filter(key => new Set(runs.map(run => value(run, key))).size === 1);
+  const different = keys.filter(key => !same.includes(key));
+  const parts = different.length ? [table(["", ...runs.map(run => run.name)], different.map(key => ({cells: [key, ...runs.map(run => value(run, key))]})))] : [];
+  if (same.length) parts.push(table(["", runs.length > 1 ? "the same for all" : runs[0].name], same.map(key => ({cells: [key, value(runs[0], key)]}))));
+  fill("environment", ...parts);
 }
 
 function drawAll() {

@@ -5,7 +5,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from seq2attn.scores.base import Score
-from seq2attn.scores.stepwise import StepwiseScore
+from seq2attn.scores.stepwise import StepwiseScore, scores_by_steps
+
+AT_ONCE = 2**22  # numbers (B, L, S, D_a) that are computed at once at most; more no longer fit a processor's cache
 
 
 class Additive(Score):
@@ -30,6 +32,9 @@ class Additive(Score):
         return doubled
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        rows, steps, _ = query.shape
+        if steps > 1 and rows * steps * keys[0].numel() > AT_ONCE:
+            return scores_by_steps(self, query, keys)
         return self._score(2 * self.query_map(query).unsqueeze(2) + keys.unsqueeze(1))
 
     def with_features(self, query: Tensor, keys: Tensor, features: Tensor) -> Tensor:

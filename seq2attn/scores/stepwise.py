@@ -7,7 +7,7 @@ autograd.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -59,3 +59,27 @@ class StepwiseScore:
         keys and of each parameter, in order; None for one that only `project` uses.
         """
         return [self.grad_keys, *self.grad_parameters.values()]
+
+
+def scores_by_steps(score: Score, query: Tensor, keys: Tensor) -> Tensor:
+    """`score(query, keys)`, (B, L, S), in the memory of one step: for scores that need more than L x S numbers."""
+    scores: Tensor = _AllSteps.apply(score, query, keys, *score.parameters())  # type: ignore[no-untyped-call]
+    return scores
+
+
+class _AllSteps(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, score: Score, query: Tensor, keys: Tensor, *parameters: Tensor) -> Tensor:
+        ctx.score = score
+        ctx.save_for_backward(query, keys)
+        stepwise = score.stepwise(keys)
+        return torch.cat([stepwise.scores(one) for one in torch.split(query, 1, dim=1)], dim=1)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        query, keys = ctx.saved_tensors
+        stepwise = ctx.score.stepwise(keys)
+        steps = zip(torch.split(query, 1, dim=1), torch.split(grad, 1, dim=1), strict=True)
+        grads = [stepwise.grad_query(one, grad_scores) for one, grad_scores in reversed(list(steps))]
+        return None, torch.cat(grads[::-1], dim=1), *stepwise.finish(query, grad)

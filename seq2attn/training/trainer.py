@@ -95,6 +95,7 @@ class Trainer:
         )
         self.step = TrainingStep(self.model, config, device)
         self.progress = Progress()
+        run.checkpoint("last").parent.mkdir(exist_ok=True)  # a copy of a run may lack it
         for folder in (run.path, run.checkpoint("last").parent):
             remove_leftovers(folder)
         self._positions = self._restore()

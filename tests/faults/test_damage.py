@@ -301,7 +301,7 @@ def test_what_a_status_says_steers_nothing(run_copy, cli, status):
 def test_a_status_that_is_no_status(run_copy, cli, content):
     run_copy.status_file.write_bytes(content)
     run_copy.environment_file.write_bytes(content)
-    assert "tiny\tno checkpoint\t" in cli("runs").out
+    assert "tiny\tunreadable status.json\t" in cli("runs").out
     assert cli("predict", "ab").code == 0
 
 

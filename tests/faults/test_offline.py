@@ -43,13 +43,18 @@ def test_everything_works_without_routes(work):
     assert done.stdout.endswith("offline\n"), done.stderr
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The wheel, built from a copy of the repository's files."""
-    source = tmp_path_factory.mktemp("source")
+def copied(source):
+    """The repository's files that an installation needs, copied to the directory `source`."""
     for name in ("seq2attn", "configs", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, source / name)
+    return source
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, built from a copy of the repository's files."""
+    source = copied(tmp_path_factory.mktemp("source"))
     words = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", "."]
     done = run(source, sys.executable, *words)
     assert done.returncode == 0, done.stderr
@@ -67,6 +72,20 @@ def test_the_wheel_holds_the_package_and_the_configs_and_nothing_else(wheel):
     modules = {name for name in names if name.endswith(".py")}
     assert modules == {str(path.relative_to(ROOT)) for path in (ROOT / "seq2attn").rglob("*.py")}
     assert "seq2attn/py.typed" in names
+
+
+@pytest.mark.slow
+def test_a_clone_called_seq2attn_does_not_hide_the_package_that_is_installed_from_it(work):
+    (work / "seq2attn").mkdir()
+    clone = copied(work / "seq2attn")
+    done = run(work, sys.executable, "-m", "venv", "--without-pip", "venv")
+    assert done.returncode == 0, done.stderr
+    python = str(work / "venv" / "bin" / "python")
+    words = ("-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--editable", str(clone))
+    done = run(work, sys.executable, *words)
+    assert done.returncode == 0, done.stderr
+    done = run(work, python, "-c", "import seq2attn; print(seq2attn.__file__)", PYTHONPATH="")
+    assert done.stdout == f"{clone}/seq2attn/__init__.py\n"  # from the clone's parent directory
 
 
 @pytest.mark.slow

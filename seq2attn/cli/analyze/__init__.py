@@ -11,10 +11,12 @@ from seq2attn.cli.analyze.ledger import ledger
 from seq2attn.cli.analyze.masks import masks
 from seq2attn.cli.analyze.saturation import saturation
 from seq2attn.cli.analyze.variance import variance
+from seq2attn.cli.usage import Commands
 from seq2attn.cli.variadic import ManyVariadicCommand
 
 analyze = typer.Typer(
     name="analyze",
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -1,0 +1,70 @@
+"use strict";
+// What a page of a comparison shows in the place of a summary of runs: groups over their seeds, as `compare` prints them.
+
+const fixed = value => value === null || value === undefined ? "" : value.toFixed(3);
+const signed = value => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
+const count = value => Math.round(value).toLocaleString("en");
+
+function chooseMeasure() {
+  return select("measure", COMPARED.measures, measure, chosen => { measure = chosen; drawComparison(); drawComparedLengths(); });
+}
+
+function drawComparison() {
+  const groups = visible();
+  const rows = groups.flatMap(group => Object.values(group.measures[measure]));
+  const ends = measure === "entropy" ? ["least", "most"] : ["worst", "best"];
+  const columns = {
+    length: (length, row) => `${length}${row.trained ? "" : " *"}`,
+    mean: (_, row) => fixed(row.mean),
+    sd: (_, row) => fixed(row.deviation),
+    "95 % interval": (_, row) => row.low === null ? "" : `${fixed(row.low)} – ${fixed(row.high)}`,
+    [`${ends[0]} (seed)`]: (_, row) => `${fixed(row.least)} (${row.worst_seed})`,
+    [`${ends[1]} (seed)`]: (_, row) => `${fixed(row.most)} (${row.best_seed})`,
+    "difference, paired": (_, row) => row.difference ? `${signed(row.difference.mean)}${row.difference.low === null ? "" : ` [${signed(row.difference.low)}, ${signed(row.difference.high)}]`}` : "",
+    published: (_, row) => fixed(row.published),
+  };
+  if (rows.every(row => row.published === null)) delete columns.published;
+  if (rows.every(row => row.difference === null)) delete columns["difference, paired"];
+  const head = element("tr", {}, ...Object.keys(columns).map(name => element("th", {class: "number"}, name)));
+  const body = groups.flatMap(group => [
+    element("tr", {class: "group"}, element("td", {colspan: Object.keys(columns).length},
+      element("div", {}, element("strong", {}, runName(group)), element("span", {class: "about"}, aboutGroup(group))))),
+    ...Object.entries(group.measures[measure]).map(([length, row]) => element("tr", {class: clear(row.difference) ? "clear" : ""},
+      ...Object.entries(columns).map(([name, cell]) => element("td", {class: `number ${name.split(",")[0]}`}, cell(length, row))))),
+  ]);
+  const missing = COMPARED.missing.length ? ` Not measured yet, and left out: ${COMPARED.missing.join(", ")}.` : "";
+  const untrained = rows.some(row => !row.trained) ? " * never seen in training." : "";
+  fill("summary",
+    element("div", {class: "controls"}, chooseMeasure()),
+    element("div", {class: "scroll"}, element("table", {class: "compared"}, element("thead", {}, head), element("tbody", {}, ...body))),
+    element("p", {class: "note"}, `Mean over seeds, standard deviation, and Student's interval of the mean. Differences are taken seed by seed; one is bold where its interval leaves out 0.${untrained}${missing}`));
+}
+
+function clear(difference) {
+  return Boolean(difference) && difference.low !== null && (difference.low > 0 || difference.high < 0);
+}
+
+function aboutGroup(group) {
+  const {trials, planned, parameters, loss, published_loss, tokens_per_second} = group.about;
+  return [
+    group.baseline === null ? "the baseline" : `against ${group.baseline}`,
+    trials === planned ? `${trials} seed${trials === 1 ? "" : "s"}` : `${trials} of ${planned} seeds`,
+    `${count(parameters)} parameters`,
+    ...(loss === null ? [] : [`loss ${loss.toFixed(4)}${published_loss === null ? "" : ` (published ${published_loss.toFixed(4)})`}`]),
+    ...(tokens_per_second === null ? [] : [`${count(tokens_per_second)} tokens/s`]),
+  ].join(", ");
+}
+
+function drawComparedLengths() {
+  const groups = visible().filter(group => Object.keys(group.measures[measure]).length);
+  const rows = groups.map(group => Object.entries(group.measures[measure]).map(([length, row]) => [Number(length), row]));
+  const series = groups.map((group, i) => ({name: group.name, colour: group.colour, dash: group.dash,
+    points: rows[i].map(([length, row]) => [length, row.mean, row.least, row.most])}));
+  const trained = new Set(rows.flat().filter(([, row]) => row.trained).map(([length]) => length));
+  const shaded = [...new Set(rows.flat().map(([length]) => length))].filter(length => !trained.has(length));
+  const place = element("div", {});
+  fill("lengths", element("div", {class: "controls"}, chooseMeasure()), place,
+    element("p", {class: "note"}, `Mean over seeds; the band reaches from the lowest to the highest seed.${shaded.length ? " Grey: lengths never seen in training." : ""}`));
+  drawChart(place, series, {share: measure !== "entropy", band: true, tall: true, around: true, shaded, x: "string length", xName: "length",
+    label: `${COMPARED.measures[measure]} by string length`});
+}

@@ -1,0 +1,70 @@
+"""What `seq2attn runs` says of runs as they are found, whole or damaged, on terminals of any width."""
+
+import shutil
+
+import pytest
+from rich.console import Console
+
+from seq2attn.cli.runs import HEADER, _show
+from seq2attn.lock import training_lock
+from seq2attn.runs import Run
+
+ROW = ["grid-scaled-mask_padding_false-seed_1", "finished", "2500/2500", "reverse", "scaled", "1", "0.998"]
+ROWS = [[*ROW, "2030-01-01T12:34:56+00:00"]]
+
+
+def shown(width, capsys, rows=ROWS):
+    _show(rows, Console(width=width))
+    return capsys.readouterr()
+
+
+def test_a_wide_table_shows_everything_and_the_time_without_its_offset(capsys):
+    out, err = shown(130, capsys)
+    assert "2030-01-01 12:34 " in out
+    assert "+00:00" not in out
+    assert all(word in out for word in ROW)
+    assert err == ""
+
+
+@pytest.mark.parametrize(("width", "first_gone"), [(120, 1), (80, 3), (20, 5)])
+def test_columns_give_way_to_the_run_s_name(capsys, width, first_gone):
+    out, err = shown(width, capsys)
+    assert ROW[0] in out
+    assert "0.998" in out or width == 20
+    assert len(err.removeprefix("too narrow for: ").partition(";")[0].split(",")) >= first_gone
+    assert width == 20 or max(map(len, out.splitlines())) <= width
+
+
+def test_the_pipe_keeps_every_column(cli, runs_copy):
+    header, row = cli("runs").out.splitlines()
+    assert tuple(header.split("\t")) == HEADER
+    assert row.endswith("+00:00")
+
+
+@pytest.fixture
+def state(cli, runs_copy):
+    return lambda: cli("runs").out.splitlines()[1].split("\t")[1]
+
+
+def test_a_status_that_cannot_be_read_is_not_taken_for_a_run_without_a_checkpoint(runs_copy, state):
+    status = runs_copy / "tiny" / "status.json"
+    status.write_text("{")
+    assert state() == "unreadable status.json"
+    status.unlink()
+    assert state() == "stopped"  # it has a checkpoint
+    shutil.rmtree(runs_copy / "tiny" / "checkpoints")
+    assert state() == "no checkpoint"
+
+
+def test_a_run_is_training_as_long_as_somebody_trains_it(runs_copy, state):
+    (runs_copy / "tiny" / "status.json").unlink()
+    with training_lock(Run(runs_copy / "tiny")):
+        assert state() == "training"
+
+
+def test_a_run_without_its_checkpoints_folder_is_trained_from_the_start(cli, runs_copy):
+    shutil.rmtree(runs_copy / "tiny" / "checkpoints")
+    done = cli("train", "--resume", "tiny")
+    assert done.code == 0, done.err
+    assert "from step 0" in done.err
+    assert (runs_copy / "tiny" / "checkpoints" / "last.safetensors").is_file()

@@ -1,0 +1,78 @@
+"""Commands and options that are not there, lack something, or have a value that none takes: one sentence, exit code 2."""
+
+import pytest
+
+from seq2attn.cli.usage import unwrapped
+
+MISTAKES = [
+    (
+        "evl",
+        "seq2attn: unknown command 'evl'; did you mean 'eval'? allowed: train, eval, predict, compare, runs, inspect, "
+        "list, check, report, analyze, plot",
+        "seq2attn",
+    ),
+    (
+        "plot los",
+        "seq2attn plot: unknown command 'los'; did you mean 'loss'? allowed: loss, accuracy, ",
+        "seq2attn plot",
+    ),
+    ("eval --samples 0", "--samples: must be at least 1, found '0'", "seq2attn eval"),
+    ("eval --seed abc", "--seed: expected a whole number, found 'abc'", "seq2attn eval"),
+    ("train --threads 300", "--threads: must be at most 256, found '300'", "seq2attn train"),
+    ("compare -w 0", "--workers: must be at least 1, found '0'", "seq2attn compare"),
+    ("analyze variance --query-sd -1", "--query-sd: must be at least 0, found '-1'", "seq2attn analyze variance"),
+    (
+        "eval --smaples 5",
+        "seq2attn eval: unknown option '--smaples'; did you mean '--samples'? allowed: --lengths, ",
+        "seq2attn eval",
+    ),
+    ("train -q", "seq2attn train: unknown option '-q'; allowed: --config, --set, ", "seq2attn train"),
+    ("--versio", "seq2attn: unknown option '--versio'; did you mean '--version'? allowed: --version, ", "seq2attn"),
+    ("predict", "seq2attn predict: TEXT... is missing: strings to answer, or - for lines of ", "seq2attn predict"),
+    ("plot loss", "seq2attn plot loss: --plot FILE is missing: the figure: .png, .svg or .pdf", "seq2attn plot loss"),
+    ("predict ab --run", "--run needs a value: a run's name; ", "seq2attn predict"),
+    ("eval --json=3", "--json takes no value", "seq2attn eval"),
+    ("eval one two", "seq2attn eval: 'two' is too much: it takes RUN", "seq2attn eval"),
+    (
+        "train a.yaml",
+        "seq2attn train: 'a.yaml' is too much: it takes no argument; did you mean --config a.yaml?",
+        "seq2attn train",
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "message", "command"), MISTAKES, ids=[line for line, *_ in MISTAKES])
+def test_it_is_told_in_a_sentence_and_where_to_look(cli, tmp_path, line, message, command):
+    done = cli(*line.split())
+    assert (done.code, done.out) == (2, "")
+    told, hint = done.err.splitlines()
+    assert told.startswith(f"error: {message}")
+    assert hint == f"See: {command} --help"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_is_wrapped_by_the_terminal_alone():
+    text = """What it does,
+    in two lines.
+
+    exact match: whole
+    strings.
+    entropy: in nats.
+
+      seq2attn eval
+
+    Errors
+    errors: not a list.
+    """
+    assert unwrapped(text) == (
+        "What it does, in two lines.\n\nexact match: whole strings.\nentropy: in nats.\n\n  seq2attn eval\n\n"
+        "Errors errors: not a list."
+    )
+
+
+def test_nothing_asked_for_is_answered_with_the_help(cli):
+    for words in ((), ("plot",)):
+        done = cli(*words)
+        assert done.code == 2
+        assert "Usage: seq2attn" in done.out
+        assert done.err == ""
