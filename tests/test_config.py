@@ -446,6 +446,8 @@ def test_a_file_without_keys_is_refused(tmp_path, text, message):
     [
         {},
         {"task": {"alphabet": " #'\"é☃:"}, "evaluation": {"lengths": "1-4"}},
+        {"task": {"alphabet": "0123456789"}},
+        {"task": {"alphabet": "1e5"}},
         {"task": {"alphabet": "0"}, "training": {"clip_norm": None, "learning_rate": 1e-9}},
         {"task": {"alphabet": "~"}, "model": {"attention": {"score": "additive", "options": {"width": 7}}}},
         {"seed": 2**63 - 1, "training": {"target": 0.5}},
