@@ -5,8 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CODE := seq2attn tests
+LENGTHS_TO_500 := 50 75 100 150 200 250 300 350 400 450 500
+INGREDIENTS := model.attention.scalable_softmax=false training.word_dropout=0 training.weight_decay=0 \
+	model.attention.history=none model.bidirectional=false model.source_eos=false
 
-.PHONY: run test test-slow torture records bench check format lint types tensorboard clean help
+.PHONY: run test test-slow torture records ablation bench check format lint types tensorboard clean help
 
 help:  ## show these lines
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -41,7 +44,15 @@ format: $(READY)  ## format and mend what can be mended
 
 records: $(READY)  ## train and measure every row of docs/length-generalisation.md: hours
 	$(BIN)/seq2attn compare configs/experiments/records.yaml
+	$(BIN)/seq2attn compare -c configs/records/content.yaml --vary seed=1-5 --lengths 8 10 12 14 16 20 30 40 80 --checkpoint last
+	$(BIN)/seq2attn compare -c configs/records/reverse-digits.yaml --vary seed=1-5 --lengths 10 20 50 100 --checkpoint last
+	$(BIN)/seq2attn compare -c configs/records/reverse-40.yaml --vary seed=1-5 --lengths 41 $(LENGTHS_TO_500) --samples 100 \
+		--metric character_accuracy --checkpoint last
 	$(BIN)/seq2attn compare configs/experiments/records.yaml --lengths 8000 --samples 100
+
+ablation: $(READY)  ## configs/records/reverse.yaml with one ingredient left out at a time
+	for without in $(INGREDIENTS); do $(BIN)/seq2attn compare -c configs/records/reverse.yaml --name without-$${without%%=*} \
+		--set $$without --vary seed=1-5 --lengths 8 20 80 200 --samples 100 --checkpoint last || exit; done
 
 bench: $(READY)  ## how fast it is, side by side with a plain loop: some 10 minutes; writes benchmarks/results.json
 	$(BIN)/python -m benchmarks --json benchmarks/results.json

@@ -212,6 +212,13 @@ COMBINATIONS = [
     ({"model": {**TRANSFORMER, "decoder": "luong"}}, "model.decoder", f"'luong' {LACKS}"),
     ({"model": {**TRANSFORMER, "bidirectional": True}}, "model.bidirectional", f"true {LACKS}"),
     ({"model": TRANSFORMER, "training": {"coverage_weight": 0.5}}, "training.coverage_weight", f"0.5 {LACKS}"),
+    ({"model": TRANSFORMER, "training": {"encoder_reset": 0.2}}, "training.encoder_reset", f"0.2 {LACKS}"),
+    ({"model": TRANSFORMER, "training": {"decoder_reset": 0.2}}, "training.decoder_reset", f"0.2 {LACKS}: it has no"),
+    (
+        {**attention(score="none"), "training": {"decoder_reset": 0.2}},
+        "training.decoder_reset",
+        "attention score 'none' keeps the source in the decoder's state alone; set it to 0",
+    ),
     (
         {"model": {**TRANSFORMER, "hidden": 30}},
         "model.hidden",
@@ -439,6 +446,8 @@ def test_a_file_without_keys_is_refused(tmp_path, text, message):
     [
         {},
         {"task": {"alphabet": " #'\"é☃:"}, "evaluation": {"lengths": "1-4"}},
+        {"task": {"alphabet": "0123456789"}},
+        {"task": {"alphabet": "1e5"}},
         {"task": {"alphabet": "0"}, "training": {"clip_norm": None, "learning_rate": 1e-9}},
         {"task": {"alphabet": "~"}, "model": {"attention": {"score": "additive", "options": {"width": 7}}}},
         {"seed": 2**63 - 1, "training": {"target": 0.5}},

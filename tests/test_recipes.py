@@ -61,6 +61,12 @@ def test_what_was_learned_on_eight_letters_holds_on_two_hundred(task, tmp_path):
     assert result.exact_match.value == 1
 
 
+def test_content_alone_goes_beyond_eight_letters_but_not_far(tmp_path):
+    results = measured(*trained(tmp_path, "configs/records/content.yaml"), [8, 10, 40])
+    assert min(results[8].exact_match.value, results[10].exact_match.value) >= 0.97
+    assert results[40].exact_match.value < 0.2
+
+
 def test_without_attention_long_strings_do_not_fit_through_the_bottleneck(tmp_path):
     results = measured(*trained(tmp_path, "configs/none.yaml"), [2, 12])
     assert results[12].exact_match.value < 0.5 < results[2].exact_match.value

@@ -16,7 +16,8 @@ from seq2attn.training.objective import token_cross_entropy
 CPU = torch.device("cpu")
 
 
-def read_by_torch(encoder, gru, source, lengths):
+def read_by_torch(encoder, gru, source, lengths, reset):
+    assert reset is None
     states = gru(encoder.embedding(source))[0]
     return states, states[torch.arange(len(source)), lengths - 1]
 

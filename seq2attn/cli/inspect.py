@@ -95,8 +95,7 @@ def _explained(model: BaseModel, indent: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _scalar(value: Any) -> str:
-    import yaml
+    from seq2attn.config.yaml_writer import write_yaml
 
     plain = list(value) if isinstance(value, tuple) else value
-    text: str = yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True, width=10**6)
-    return text.removesuffix("...\n").strip()
+    return write_yaml(plain, flow=True, width=10**6).removesuffix("...\n").strip()

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from seq2attn.config.schema import Config
 from seq2attn.config.shipped import shipped_config
 from seq2attn.config.yaml_reader import DEEPEST, read_file, read_text
+from seq2attn.config.yaml_writer import write_yaml
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
 
 HINT = "`seq2attn inspect CONFIG` shows every key with its value."
@@ -54,8 +54,7 @@ def check_config(values: dict[str, Any], overrides: Sequence[str] = (), *, sourc
 
 def dump_config(config: Config) -> str:
     """The resolved config as YAML that `load_config` reads back to an equal one."""
-    text: str = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=110)
-    return text
+    return write_yaml(config.model_dump(mode="json"))
 
 
 def _check(values: dict[str, Any], overrides: Sequence[str], places: dict[str, str], source: str) -> Config:

@@ -107,6 +107,9 @@ def _attention_problems(config: Config) -> list[Problem]:
         if config.training.coverage_weight:
             message = "attention score 'none' has no weights to cover the source with; set it to 0"
             problems.append(Problem("training.coverage_weight", message, rests_on=(_SCORE,)))
+        if config.training.decoder_reset:
+            message = "attention score 'none' keeps the source in the decoder's state alone; set it to 0"
+            problems.append(Problem("training.decoder_reset", message, rests_on=(_SCORE,)))
     if model.input_feeding and model.decoder != "luong":
         message = (
             f"decoder {model.decoder!r} feeds the context to its GRU anyway; input feeding is for luong: "
@@ -178,6 +181,8 @@ def _transformer_problems(config: Config) -> list[Problem]:
             0,
             "coverage is summed over a GRU decoder's steps",
         ),
+        ("training.encoder_reset", config.training.encoder_reset, 0, "it has no recurrent state to reset"),
+        ("training.decoder_reset", config.training.decoder_reset, 0, "it has no recurrent state to reset"),
     ]
     for path, found, wanted, why in required:
         if found != wanted:

@@ -147,6 +147,10 @@ class TrainingConfig(_Section):
     """B, strings a step"""
     word_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """share of the decoder's input characters that are blanked out in training"""
+    encoder_reset: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """share of the encoder's states that are replaced by noise in training, each as a whole; 0: none"""
+    decoder_reset: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """the same of the decoder's: it cannot count steps then, and has to go by what it reads"""
     learning_rate: Annotated[float, Field(gt=0)] = 3e-3
     """Adam's, at its highest"""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0

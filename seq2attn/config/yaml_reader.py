@@ -34,6 +34,14 @@ _RESOLVER = yaml.resolver.Resolver()  # says which tag a plain scalar has when n
 KeyPath = tuple[str | int, ...]
 
 
+def plain_value(text: str) -> Any:
+    """What a word without quotes means: `3e-3` a number, `no` itself."""
+    for pattern, convert in _SCALARS:
+        if pattern.fullmatch(text):
+            return convert(text)
+    return text
+
+
 @dataclass(frozen=True)
 class Document:
     """What a YAML text says, and the line (from 1) of each key, by its path."""
@@ -123,10 +131,7 @@ class _Builder:
             self.check_tag(node, "tag:yaml.org,2002:str")
             return node.value
         self.check_tag(node, _RESOLVER.resolve(yaml.ScalarNode, node.value, (True, False)))  # type: ignore[no-untyped-call]
-        for pattern, convert in _SCALARS:
-            if pattern.fullmatch(node.value):
-                return convert(node.value)
-        return node.value
+        return plain_value(node.value)
 
     def check_tag(self, node: yaml.Node, expected: str) -> None:
         if node.tag != expected:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.interface import Decoded
+from seq2attn.model.resets import Reset
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,15 @@ class Decoder(nn.Module):
         """
         return self.forward_by_steps(tokens, state, memory)
 
-    def forward_by_steps(self, tokens: Tensor, state: DecoderState, memory: Memory) -> Decoded:
+    def forward_by_steps(
+        self, tokens: Tensor, state: DecoderState, memory: Memory, reset: Reset | None = None
+    ) -> Decoded:
         """Teacher forcing as the formulas say it: one position after another."""
         features: list[Tensor] = []
         weights: list[Tensor] = []
-        for embedded in self.embedding(tokens).unbind(1):  # (B, E) each
+        for position, embedded in enumerate(self.embedding(tokens).unbind(1)):  # (B, E) each
+            if reset is not None:
+                state = replace(state, hidden=reset(state.hidden, position))
             state, feature, weight = self.advance(embedded, state, memory)
             features.append(feature)
             if weight is not None:

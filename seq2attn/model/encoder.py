@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from seq2attn.masks import valid_mask
 from seq2attn.model.packing import pack_all, pack_lengths
 from seq2attn.model.recurrence import GRUWeights, gru_recurrence
+from seq2attn.model.resets import Reset, Resets
 
 
 @dataclass(frozen=True)
@@ -48,23 +49,26 @@ class Encoder(nn.Module):
         self.hidden = hidden
         self.width = 2 * hidden if bidirectional else hidden
 
-    def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
+    def forward(self, source: Tensor, lengths: Tensor, resets: Resets | None = None) -> Encoded:
         """source (B, S) ids, right-padded; lengths (B,) real tokens, at least 1."""
-        states, final = self._read(self.gru, source, lengths)
+        onward, back = (None, None) if resets is None else (resets.forward, resets.backward)
+        states, final = self._read(self.gru, source, lengths, onward)
         if self.backward_gru is None:
             return Encoded(states, final)
         flip = _flip_index(lengths, source.size(1))  # (B, S)
-        flipped, first = self._read(self.backward_gru, source.gather(1, flip), lengths)
+        flipped, first = self._read(self.backward_gru, source.gather(1, flip), lengths, back)
         backward = flipped.gather(1, flip.unsqueeze(2).expand_as(flipped))  # (B, S, D)
         return Encoded(torch.cat([states, backward], dim=2), torch.cat([final, first], dim=1))
 
-    def _read(self, gru: nn.GRU, source: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    def _read(self, gru: nn.GRU, source: Tensor, lengths: Tensor, reset: Reset | None) -> tuple[Tensor, Tensor]:
         """All states (B, S, D) of one GRU, and the one at each source's last token (B, D).
 
         Past a source's end stands its last state: masked there, but something that any score is defined on. Read by our own
-        recurrence on a CPU, elsewhere by the device's.
+        recurrence on a CPU, elsewhere by the device's, with resets one position after another.
         """
-        if source.device.type == "cpu":
+        if reset is not None:
+            states = _read_by_steps(gru, self.embedding(source), reset)
+        elif source.device.type == "cpu":
             packing = None if self.reads_padding else pack_lengths(lengths, source.size(1))
             weights = GRUWeights.of(self.embedding, gru)
             first = weights.weight_hh.new_zeros(len(source), self.hidden)
@@ -79,6 +83,16 @@ class Encoder(nn.Module):
             valid = valid_mask(lengths, source.size(1)).unsqueeze(2)
             states = torch.where(valid, states, final.detach().unsqueeze(1))
         return states, final
+
+
+def _read_by_steps(gru: nn.GRU, embedded: Tensor, reset: Reset) -> Tensor:
+    """All states (B, S, D) of a GRU that reads (B, S, E) with resets."""
+    state = embedded.new_zeros(len(embedded), gru.hidden_size)
+    states = []
+    for position, given in enumerate(embedded.unbind(1)):  # (B, E) each
+        state = torch.gru_cell(given, reset(state, position), *gru.all_weights[0])
+        states.append(state)
+    return torch.stack(states, dim=1)
 
 
 def _flip_index(lengths: Tensor, width: int) -> Tensor:

@@ -9,6 +9,7 @@ from seq2attn.model.attention import Memory
 from seq2attn.model.decoder import Decoder, DecoderState
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.resets import Resets
 
 
 class Reverser(Model):
@@ -23,16 +24,23 @@ class Reverser(Model):
         self.initial_state = initial_state
         self.decoder = decoder
 
-    def encode(self, source: Tensor, lengths: Tensor) -> tuple[Memory, DecoderState]:
-        encoded = self.encoder(source, lengths)
+    def encode(self, source: Tensor, lengths: Tensor, resets: Resets | None = None) -> tuple[Memory, DecoderState]:
+        encoded = self.encoder(source, lengths, resets)
         valid = valid_mask(lengths, source.size(1))
         memory = self.decoder.attention.prepare(encoded.states, valid)
         return memory, self.decoder.begin(self.initial_state(encoded), memory)
 
     def forward(
-        self, source: Tensor, lengths: Tensor, decoder_input: Tensor, decoder_lengths: Tensor | None = None
+        self,
+        source: Tensor,
+        lengths: Tensor,
+        decoder_input: Tensor,
+        decoder_lengths: Tensor | None = None,
+        resets: Resets | None = None,
     ) -> Decoded:
-        memory, state = self.encode(source, lengths)
+        memory, state = self.encode(source, lengths, resets)
+        if resets is not None:
+            return self.decoder.forward_by_steps(decoder_input, state, memory, resets.decoder)
         decoded: Decoded = self.decoder(decoder_input, decoder_lengths, state, memory)
         return decoded
 

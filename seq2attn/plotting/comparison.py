@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SCORE = "model.attention.score"
 COLUMNS = 3  # panels side by side
 PANEL = (3.6, 3.0)  # inches
-LETTERS = 13  # of a title in an inch
+LETTERS = 12  # of a title in an inch
 DOTS = 30  # seeds drawn one by one at most
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from seq2attn.config import Config
 from seq2attn.data import Batch, generator
 from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.resets import Resets, draw_reset
 from seq2attn.training.objective import coverage_loss, token_cross_entropy
 
 STEPS, STATE = "step", ("step", "exp_avg", "exp_avg_sq")  # AdamW's: updates done, and its averages
@@ -60,7 +61,9 @@ class TrainingStep:
             self.model.train()
         if self.config.model.transformer.dropout:  # drawn from torch's default generator: a function of seed and step
             torch.manual_seed(generator(torch.device("cpu"), self.config.seed, "dropout", step).initial_seed())
-        decoded = self.model(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
+        inputs = (batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
+        resets = batch_resets(self.config, batch, step)
+        decoded = self.model(*inputs) if resets is None else self.model(*inputs, resets)
         losses = {"loss": token_cross_entropy(decoded.scored, batch, decoded.packing)}
         total, coverage_weight = losses["loss"], self.config.training.coverage_weight
         if coverage_weight and decoded.weights is not None:
@@ -123,3 +126,16 @@ class TrainingStep:
         """The part of a vector over all parameters that belongs to each, as a view of its shape."""
         parts = torch.split(vector, [shape.numel() for shape in self._shapes])
         return {name: part.view(shape) for name, part, shape in zip(self._names, parts, self._shapes, strict=True)}
+
+
+def batch_resets(config: Config, batch: Batch, step: int) -> Resets | None:
+    """Which states are reset in step number `step` (from 0), a function of seed and step; None: no config asks for any."""
+    width, encoder, decoder = config.model.hidden, config.training.encoder_reset, config.training.decoder_reset
+    if encoder == decoder == 0:
+        return None
+    random = generator(batch.source.device, config.seed, "resets", step)
+    return Resets(
+        forward=draw_reset(random, batch.source, width, encoder),
+        backward=draw_reset(random, batch.source, width, encoder),
+        decoder=draw_reset(random, batch.decoder_input, width, decoder),
+    )

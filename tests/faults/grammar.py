@@ -5,7 +5,7 @@ KEYS = [
     "score", "options", "mask_padding", "architecture", "embedding", "hidden", "bidirectional", "initial_state",
     "decoder", "source_eos", "steps", "batch_size", "word_dropout", "learning_rate", "weight_decay", "clip_norm",
     "schedule", "warmup", "log_every", "evaluate_every", "validation_samples", "target", "lengths", "samples",
-    "hiden", "<<", "", "a.b", "__class__", "width", "initial_std",
+    "hiden", "<<", "", "a.b", "__class__", "width", "initial_std", "encoder_reset",
 ]  # fmt: skip
 VALUES = [
     "0", "1", "3", "-1", "1e3", "3e-3", ".inf", ".nan", "1_000", "0x10", "true", "no", "null", "~", "''", "abc", "aab",

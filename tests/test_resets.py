@@ -1,0 +1,153 @@
+"""Resets in training: which states, by what, and that nothing else changes."""
+
+import signal
+
+import pytest
+import torch
+
+from seq2attn.build import build_model, build_training_data
+from seq2attn.checkpoint import load_checkpoint
+from seq2attn.config import check_config
+from seq2attn.data import generator
+from seq2attn.model.encoder import Encoder
+from seq2attn.model.resets import Reset, Resets, draw_reset
+from seq2attn.runs import create_run
+from seq2attn.training.step import batch_resets
+from seq2attn.training.trainer import Trainer
+
+CPU = torch.device("cpu")
+LENGTHS = torch.tensor([5, 3])
+SOURCE = torch.tensor([[3, 4, 5, 6, 2], [7, 3, 2, 0, 0]])
+
+
+class Silent:
+    def step(self, report):
+        pass
+
+    def evaluation(self, step, results):
+        pass
+
+
+def one_reset(rows, steps, width, at):
+    """Everything is kept but the states of all rows before position `at`."""
+    kept = torch.ones(rows, steps, dtype=torch.bool)
+    if at is not None:
+        kept[:, at] = False
+    return Reset(kept, torch.rand(rows, steps, width, generator=torch.Generator().manual_seed(1)))
+
+
+def test_a_reset_state_is_the_noise_of_its_row_and_position():
+    reset = Reset(torch.tensor([[True, False], [True, True]]), torch.tensor([[[0.1], [0.2]], [[0.3], [0.4]]]))
+    state = torch.tensor([[7.0], [8.0]])
+    assert torch.equal(reset(state, 0), state)
+    assert torch.equal(reset(state, 1), torch.tensor([[0.2], [8.0]]))
+
+
+def test_a_share_of_all_states_is_reset_to_noise_in_a_state_s_range():
+    reset = draw_reset(generator(CPU, "test"), torch.zeros(2000, 6), 8, 0.3)
+    assert reset.kept.shape == (2000, 6)
+    assert reset.noise.shape == (2000, 6, 8)
+    assert 1 - reset.kept.float().mean() == pytest.approx(0.3, abs=0.017)  # 12,000 draws: 4 standard errors
+    assert reset.noise.abs().max() <= 1
+    assert reset.noise.mean() == pytest.approx(0, abs=0.01)
+    assert reset.noise.var() == pytest.approx(1 / 3, abs=0.01)  # of a uniform one in [-1, 1]
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_the_encoder_forgets_what_came_before_a_reset(bidirectional):
+    torch.manual_seed(0)
+    encoder = Encoder(8, 4, 6, bidirectional=bidirectional)
+    reset, none = one_reset(2, 5, 6, 2), one_reset(2, 5, 6, None)
+    plain = encoder(SOURCE, LENGTHS).states
+    torch.testing.assert_close(encoder(SOURCE, LENGTHS, Resets(none, none, none)).states, plain)
+    states = encoder(SOURCE, LENGTHS, Resets(forward=reset, backward=none, decoder=none)).states
+    torch.testing.assert_close(states[:, :2], plain[:, :2])
+    rest = encoder.gru(encoder.embedding(SOURCE[:, 2:]), reset.noise[:, 2].unsqueeze(0))[0]  # begun with the noise
+    torch.testing.assert_close(states[0, 2:, :6], rest[0])
+    torch.testing.assert_close(states[1, 2, :6], rest[1, 0])
+    torch.testing.assert_close(states[0, :, 6:], plain[0, :, 6:])  # the other direction
+    if bidirectional:
+        states = encoder(SOURCE, LENGTHS, Resets(forward=none, backward=reset, decoder=none)).states
+        turned = encoder.embedding(SOURCE[:1].flip(1))
+        rest = encoder.backward_gru(turned[:, 2:], reset.noise[:1, 2].unsqueeze(0))[0].flip(1)
+        torch.testing.assert_close(states[0, :3, 6:], rest[0])
+
+
+@pytest.mark.parametrize(
+    "decoder", [{"decoder": "bahdanau"}, {"decoder": "luong"}, {"decoder": "luong", "input_feeding": True}]
+)
+def test_the_decoder_forgets_what_came_before_a_reset(decoder):
+    model = build_model(check_config({"model": {"hidden": 6, "embedding": 4, "initial_state": "bridge", **decoder}}))
+    tokens = torch.tensor([[1, 3, 4, 5], [1, 6, 7, 0]])
+    keep_all = one_reset(2, 5, 6, None)
+    plain = model(SOURCE, LENGTHS, tokens).logits
+    torch.testing.assert_close(model(SOURCE, LENGTHS, tokens, None, Resets(*[keep_all] * 3)).logits, plain)
+    reset = one_reset(2, 4, 6, 2)
+    logits = model(SOURCE, LENGTHS, tokens, None, Resets(keep_all, keep_all, reset)).logits
+    torch.testing.assert_close(logits[:, :2], plain[:, :2])
+    assert (logits[:, 2] - plain[:, 2]).abs().amax(dim=1).min() > 1e-3
+    memory, state = model.encode(SOURCE, LENGTHS)
+    for position in range(4):
+        if position == 2:
+            state = type(state)(reset.noise[:, 2], state.past, state.attentional, state.position)
+        decoded, state = model.step(tokens[:, position], state, memory)
+        torch.testing.assert_close(logits[:, position], decoded.logits[:, 0])
+
+
+TINY = {
+    "task": {"alphabet": "abcd", "max_length": 3},
+    "model": {"hidden": 8, "embedding": 4, "bidirectional": True, "attention": {"score": "general"}},
+    "training": {"steps": 6, "batch_size": 4, "evaluate_every": 6, "validation_samples": 2, "log_every": 1},
+}
+
+
+def configured(**shares):
+    return check_config({**TINY, "training": {**TINY["training"], **shares}})
+
+
+@pytest.mark.parametrize("share", ["encoder_reset", "decoder_reset"])
+def test_each_share_changes_training_and_nothing_else_of_it(tmp_path, share):
+    config = configured(**{share: 0.5})
+    trainer = Trainer(create_run(tmp_path, "tiny", config, {}), config, CPU, Silent())
+    plain = Trainer(create_run(tmp_path, "plain", configured(), {}), configured(), CPU, Silent())
+    before = plain.model.state_dict()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in trainer.model.state_dict().items())
+    batch = build_training_data(config, CPU).batch(0)
+    assert torch.equal(batch.source, build_training_data(configured(), CPU).batch(0).source)
+    drawn = batch_resets(config, batch, 0)
+    assert drawn.forward.kept.all() != (share == "encoder_reset")
+    assert drawn.backward.kept.all() != (share == "encoder_reset")
+    assert drawn.decoder.kept.all() != (share == "decoder_reset")
+    trainer.train()
+    plain.train()
+    after = plain.model.state_dict()
+    assert any(not torch.equal(tensor, after[name]) for name, tensor in trainer.model.state_dict().items())
+
+
+def test_a_run_with_resets_resumes_bit_for_bit(tmp_path):
+    config = configured(encoder_reset=0.4, decoder_reset=0.4)
+
+    class Stopper(Silent):
+        def step(self, report):
+            if report.step == 3:
+                signal.raise_signal(signal.SIGINT)
+
+    whole = create_run(tmp_path, "whole", config, {})
+    Trainer(whole, config, CPU, Silent()).train()
+    stopped = create_run(tmp_path, "stopped", config, {})
+    assert Trainer(stopped, config, CPU, Stopper()).train() == signal.SIGINT
+    torch.manual_seed(99)  # of no matter
+    Trainer(stopped, config, CPU, Silent()).train()
+    ours, theirs = (load_checkpoint(run.checkpoint("last")).tensors for run in (whole, stopped))
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
+
+
+def test_each_step_has_resets_of_its_own_a_function_of_seed_and_step():
+    config = configured(encoder_reset=0.5, decoder_reset=0.5)
+    batch = build_training_data(config, CPU).batch(0)
+    first, again, next_step = (batch_resets(config, batch, step) for step in (0, 0, 1))
+    assert torch.equal(first.decoder.noise, again.decoder.noise)
+    assert not torch.equal(first.decoder.noise, next_step.decoder.noise)
+    assert not torch.equal(first.forward.noise, first.backward.noise)
+    assert batch_resets(configured(), batch, 0) is None
