@@ -8,9 +8,10 @@ import json
 import os
 import re
 import secrets
+import shlex
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,19 +87,24 @@ class Run:
     def has_checkpoint(self) -> bool:
         return self.checkpoint("best").is_file() or self.checkpoint("last").is_file()
 
-    def config(self) -> Config:
-        """The run's config, checked as any other."""
+    def config(self, overrides: Sequence[str] = ()) -> Config:
+        """The run's config with `overrides` laid over it, checked as any other."""
         from seq2attn.config import load_config
 
         try:
-            return load_config(self.config_file)
+            return load_config(self.config_file, overrides)
         except ConfigError as error:
-            plugins = self.environment().get("plugins")
+            named = named_plugins(self.plugins())
             unknown = any("unknown score" in problem.message for problem in error.problems)
-            if unknown and isinstance(plugins, list) and plugins:
-                hint = f"The run was made with {' '.join(f'--plugin {plugin}' for plugin in plugins)}"
+            if unknown and named:
+                hint = f"The run was made with{named}"
                 raise ConfigError(str(self.config_file), error.problems, hint=hint) from None
             raise
+
+    def plugins(self) -> list[str]:
+        """The plug-ins that the run was made with, as environment.json has them."""
+        found = self.environment().get("plugins")
+        return list(map(str, found)) if isinstance(found, list) else []
 
     def status(self) -> dict[str, Any]:
         """The contents of status.json; empty where there is none that can be read."""
@@ -131,6 +137,11 @@ class Run:
             with contextlib.suppress(FileExistsError):
                 path.touch(exist_ok=False)
                 return path
+
+
+def named_plugins(plugins: Iterable[str]) -> str:
+    """` --plugin FILE` for each of them, for a command that is suggested."""
+    return "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins)
 
 
 def create_run(root: Path, name: str, config: Config, environment: dict[str, Any], *, exact: bool = False) -> Run:

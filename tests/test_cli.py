@@ -558,8 +558,9 @@ def test_a_score_of_one_s_own_from_training_to_answers(work):
     assert {row["result"] for row in rows(works("check", *mine))} == {"kept"}
     assert ("negative_distance", "-|s - h|^2") in [(row["name"], row["formula"]) for row in rows(works("list", *mine))]
     (work / "mine.yaml").write_text(TINY + "seed: 3\n")
-    printed = works("train", "-c", "mine.yaml", "--set", "model.attention.score=negative_distance", *mine)
-    assert printed == "runs/mine-001\n"
+    done = seq2attn("train", "-c", "mine.yaml", "--set", "model.attention.score=negative_distance", *mine)
+    assert (done.code, done.out) == (0, "runs/mine-001\n")
+    assert done.err.splitlines()[-1] == "Next: seq2attn eval mine-001 --plugin mine.py"
     assert [row["exact_match"] for row in rows(works("eval", "mine-001", *mine))] == ["1.000000", "1.000000"]
     assert works("predict", "ab", "--run", "mine-001", *mine) == "ba\n"
     assert "negative_distance" in works("inspect", "mine-001", *mine)
@@ -568,7 +569,8 @@ def test_a_score_of_one_s_own_from_training_to_answers(work):
 
 
 @pytest.mark.parametrize(
-    "command", [["eval", "mine"], ["predict", "ab", "--run", "mine"], ["train", "--resume", "mine"]]
+    "command",
+    [["eval", "mine"], ["predict", "ab", "--run", "mine"], ["train", "--resume", "mine"], ["inspect", "mine"]],
 )
 def test_a_run_whose_score_is_not_loaded_says_what_is_missing(work, command):
     shutil.copytree(work / "runs" / "tiny-001", work / "runs" / "mine")

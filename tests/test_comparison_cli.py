@@ -28,6 +28,15 @@ training: {steps: 6, batch_size: 4, log_every: 1, evaluate_every: 6, validation_
 evaluation: {samples: 4}
 """
 
+SCORE = """\
+from seq2attn.scores import Score, register
+
+@register("mine", formula="s.h", equal_widths=True)
+class Mine(Score):
+    def forward(self, query, keys):
+        return query @ keys.transpose(1, 2)
+"""
+
 
 @pytest.fixture(autouse=True)
 def work(cli, tmp_path, monkeypatch):
@@ -155,6 +164,13 @@ def test_its_page_is_a_command_that_it_says(cli):
     assert cli("report", "compare-tiny").code == 0
     again = compare(cli, "--vary", "seed=1-2", "--runs-dir", "other")
     assert again.err.splitlines()[-1] == "In one page: seq2attn report compare-tiny --runs-dir other"
+
+
+def test_the_command_of_its_page_names_the_plug_ins(cli, work, own_scores):
+    (work / "my score.py").write_text(SCORE)
+    done = compare(cli, "--vary", "seed=1-2", "--plugin", "my score.py")
+    command = done.err.splitlines()[-1].removeprefix("In one page: seq2attn ")
+    assert command == "report compare-tiny --plugin 'my score.py'"
 
 
 def test_more_seeds_later_run_only_those(cli):

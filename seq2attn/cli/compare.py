@@ -16,7 +16,7 @@ import typer
 from seq2attn.cli import options
 from seq2attn.cli.output import note, program, stderr, write_line
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs import DEFAULT_ROOT, check_name
+from seq2attn.runs import DEFAULT_ROOT, check_name, named_plugins
 
 if TYPE_CHECKING:
     from seq2attn.comparison.experiment import Experiment
@@ -117,7 +117,8 @@ def compare(
         show(comparison)
     _write_outputs(comparison, csv_file, plot)
     if comparison.groups:
-        note(f"In one page: {program()} report {comparison.name}{options.named_runs_dir(runs_dir)}")
+        named = f"{comparison.name}{options.named_runs_dir(runs_dir)}{named_plugins(plugins)}"
+        note(f"In one page: {program()} report {named}")
     if failed:
         count = f"{len(failed):,} of {len(plan.trials):,} trials failed"
         reasons = "\n".join(f"  {run}: {reason}" for run, reason in failed.items())

@@ -78,7 +78,7 @@ def _config(target: str, overrides: list[str], runs_dir: Path) -> Config:
         run = find_run(runs_dir, target)
     except Seq2AttnError as error:
         raise Seq2AttnError(f"{target!r} is no config file, and {error.message}", hint=error.hint) from None
-    return load_config(run.config_file, overrides)
+    return run.config(overrides)
 
 
 def _explained(model: BaseModel, indent: str = "") -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ import typer
 from seq2attn.cli import options
 from seq2attn.cli.output import note, program, stderr, write_line
 from seq2attn.errors import ConfigError, Seq2AttnError
-from seq2attn.runs import DEFAULT_ROOT, Run, create_run, find_run
+from seq2attn.runs import DEFAULT_ROOT, Run, create_run, find_run, named_plugins
 
 if TYPE_CHECKING:
     from seq2attn.config import Config
@@ -161,7 +161,7 @@ def _train(run: Run, config: Config, device: object, profile: bool) -> None:
 def _say_finished(run: Run, trainer: Trainer) -> None:
     if trainer.progress.reached_target:
         note(f"reached the target after step {trainer.progress.step:,}")
-    note(f"Next: {program()} eval {run.name}{options.named_runs_dir(run.path.parent)}")
+    note(f"Next: {program()} eval {_named(run)}")
     write_line(str(run.path))
 
 
@@ -180,9 +180,12 @@ def _signal_name(number: int) -> str:
 
 
 def _way_on(run: Run) -> str:
-    plugins = run.environment().get("plugins")
-    named = "".join(f" --plugin {shlex.quote(str(plugin))}" for plugin in plugins) if isinstance(plugins, list) else ""
-    return f"Go on with: {program()} train --resume {run.name}{options.named_runs_dir(run.path.parent)}{named}"
+    return f"Go on with: {program()} train --resume {_named(run)}"
+
+
+def _named(run: Run) -> str:
+    """The run as another command finds it, in this directory."""
+    return f"{run.name}{options.named_runs_dir(run.path.parent)}{named_plugins(run.plugins())}"
 
 
 def _with_way_on(error: Seq2AttnError, run: Run) -> Seq2AttnError:
