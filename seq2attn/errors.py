@@ -46,13 +46,15 @@ class Problem:
 
 
 class ConfigError(Seq2AttnError):
-    """Every problem of one config, reported together."""
+    """Every problem of one config, reported together; at most so many are told, and all are counted."""
 
-    def __init__(self, source: str, problems: Sequence[Problem], *, hint: str | None = None) -> None:
+    def __init__(
+        self, source: str, problems: Sequence[Problem], *, hint: str | None = None, most: int = MOST_PROBLEMS
+    ) -> None:
         self.problems = tuple(problems)
         count = "1 problem" if len(problems) == 1 else f"{len(problems):,} problems"
-        lines = [f"  {problem}" for problem in problems[:MOST_PROBLEMS]]
-        lines += [f"  and {len(problems) - MOST_PROBLEMS:,} more"] if len(problems) > MOST_PROBLEMS else []
+        lines = [f"  {problem}" for problem in problems[:most]]
+        lines += [f"  and {len(problems) - most:,} more"] if len(problems) > most else []
         super().__init__("\n".join([f"{source}: {count}", *lines]), hint=hint)
 
 
