@@ -73,6 +73,7 @@ def runs(folder="runs"):
     [
         (["--vary", "model.attention.score=dot,scalde"], "did you mean 'scaled'"),
         (["--vary", "model.hiden=8"], "did you mean 'hidden'"),
+        (["--vary", "model.atention.score=dot"], "  model.atention (--vary 'model.atention.score=dot'): unknown key"),
         (["--vary", "model.bidirectional=true,false", "--vary", "model.attention.score=dot,general"], "equal width"),
         (["--vary", "seed=1-1000", "--vary", "model.hidden=1-100"], "100,000 trials"),
         (["--vary", "seed=1-3", "--max-trials", "2"], "3 trials"),
@@ -82,6 +83,7 @@ def runs(folder="runs"):
         (["--vary", "seed=1", "--lengths", "0"], "--lengths: '0' is out of range"),
         (["--vary", "seed=1", "--baseline", "seed"], "expected KEY=VALUE"),
         (["--vary", "seed=1", "--baseline", "model.hidden=8"], "is not varied"),
+        (["--vary", "seed=1", "--baseline", "seed=1"], "baseline.seed: the seed cannot be a baseline"),
         (["--vary", "seed=1", "--set", "sed=1"], "did you mean 'seed'"),
         (["--vary", "seed=1", "--name", "a/b"], "is no run name"),
         (["--vary", "seed=1", "--csv", "nowhere/a.csv"], "there is no directory nowhere"),

@@ -201,10 +201,11 @@ def _dotted(location: tuple[str | int, ...]) -> str:
 
 
 def _place(path: str, places: dict[str, str]) -> str | None:
-    """Where `path`, or the nearest key above it, was written."""
+    """Where `path`, or the nearest key above it, was written; `--set a.b.c=1` writes a.b and a too."""
     while path:
-        if path in places:
-            return places[path]
+        for written, place in places.items():
+            if f"{written}.".startswith(f"{path}."):
+                return place
         path = path.rpartition(".")[0]
     return None
 
