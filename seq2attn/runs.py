@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, shown
+from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, shown
 from seq2attn.files import not_written, read_plain, write_atomically, write_json
 
 if TYPE_CHECKING:  # `--help` needs the name of the directory, not what a config may hold
@@ -100,6 +100,11 @@ class Run:
                 hint = f"The run was made with{named}"
                 raise ConfigError(str(self.config_file), error.problems, hint=hint) from None
             raise
+
+    def experiment(self) -> str | None:
+        """The name of the comparison that the run is a trial of."""
+        found = self.environment().get("experiment")
+        return str(found["name"]) if isinstance(found, dict) and "name" in found else None
 
     def plugins(self) -> list[str]:
         """The plug-ins that the run was made with, as environment.json has them."""
@@ -194,14 +199,22 @@ def find_run(root: Path, name: str | None) -> Run:
         )
     run = Run(root / last)
     if not run.path.is_dir():
-        names = sorted((other.name for other in all_runs(root)), key=_natural)
-        guess = did_you_mean(last, names)
-        if not names:
-            raise Seq2AttnError(f"no run {last!r} in {root}: there is none yet", hint=MAKE_ONE)
-        raise Seq2AttnError(f"no run {last!r} in {root}; {guess}there are: {', '.join(names[-10:])}")
+        raise _no_such_run(last, root)
     if not run.config_file.is_file():
         raise Seq2AttnError(f"{run.path} is no run: it has no config.yaml", hint=MAKE_ONE)
     return _plain(run)
+
+
+def _no_such_run(name: str, root: Path) -> Seq2AttnError:
+    runs = newest_first(root)
+    if not runs:
+        return Seq2AttnError(f"no run {name!r} in {root}: there is none yet", hint=MAKE_ONE)
+    trials = [run.name for run in runs if run.experiment() == name]
+    if trials:
+        message = f"{name!r} in {root} is a comparison, not a run; its runs are: {first_of(trials)}"
+        return Seq2AttnError(message, hint=f"All of it in one page: seq2attn report {name}")
+    names = [run.name for run in runs]
+    return Seq2AttnError(f"no run {name!r} in {root}; {did_you_mean(name, names)}there are: {first_of(names)}")
 
 
 def _plain(run: Run) -> Run:
@@ -231,8 +244,11 @@ def _not_plain(path: Path) -> Seq2AttnError:
 def need_checkpoint(run: Run) -> Run:
     """`run`, if it has a checkpoint."""
     if not run.has_checkpoint:
-        hint = f"Train it: seq2attn train --resume {run.name}"
-        raise Seq2AttnError(f"run {run.name!r} has no checkpoint yet ({run.path / 'checkpoints'} is empty)", hint=hint)
+        trained = bool(run.status().get("step"))
+        when, how = ("any more", "Train it again, from the start") if trained else ("yet", "Train it")
+        hint = f"{how}: seq2attn train --resume {run.name}{named_plugins(run.plugins())}"
+        empty = f"({run.path / 'checkpoints'} is empty)"
+        raise Seq2AttnError(f"run {run.name!r} has no checkpoint {when} {empty}", hint=hint)
     return run
 
 

@@ -55,7 +55,12 @@ def train(
 
       seq2attn train --resume scaled-001
     """
-    if (config is None) == (resume is None):
+    if config is not None and resume is not None:
+        raise Seq2AttnError(
+            "both --config and --resume are given: one begins a run, the other continues one",
+            hint="Leave one of them out. See: seq2attn train --help",
+        )
+    if config is None and resume is None:
         raise Seq2AttnError("give either --config FILE or --resume RUN", hint="See: seq2attn train --help")
     plugins = options.load_plugins(plugin)
     if resume is not None:
@@ -136,6 +141,7 @@ def _train(run: Run, config: Config, device: object, profile: bool) -> None:
             note(
                 f"{run.path} lies on a file system without locks: nothing but you keeps it from being trained twice at once"
             )
+        steps_before = run.status().get("step")
         trainer = Trainer(run, config, device, display)  # type: ignore[arg-type]
         start = trainer.progress.step
         if trainer.finished:
@@ -143,6 +149,8 @@ def _train(run: Run, config: Config, device: object, profile: bool) -> None:
             note(f"{run.path} is finished: {start:,} of {config.training.steps:,} steps")
             write_line(str(run.path))
             return
+        if steps_before and not start:
+            note(f"{run.checkpoint('last')} is gone: training begins again, from step 0")
         note(f"{'resuming' if start else 'training'} {run.path} on {device} from step {start:,}")
         try:
             with display:
