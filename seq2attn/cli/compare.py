@@ -49,7 +49,9 @@ def compare(
     ] = None,
     lengths: Annotated[
         list[str] | None,
-        typer.Option("--lengths", metavar="N...", help="String lengths: 3 5 7 10, or 3-10. Default: the config's."),
+        typer.Option(
+            "--lengths", metavar="N...", help="String lengths: 3 5 7 10, or 3,5,7, or 3-10. Default: the config's."
+        ),
     ] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Strings a length. Default: the config's.")] = None,
     checkpoint: Annotated[

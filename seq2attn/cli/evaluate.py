@@ -27,7 +27,9 @@ def evaluate(
     run: options.RunArgument = None,
     lengths: Annotated[
         list[str] | None,
-        typer.Option("--lengths", metavar="N...", help="String lengths: 3 5 7 10, or 3-10. Default: the config's."),
+        typer.Option(
+            "--lengths", metavar="N...", help="String lengths: 3 5 7 10, or 3,5,7, or 3-10. Default: the config's."
+        ),
     ] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Strings a length. Default: the config's.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides which strings are drawn.")] = 0,
