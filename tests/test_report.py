@@ -249,6 +249,17 @@ def test_only_the_keys_that_differ_are_shown_first(page):
     assert len(page.run(rows)) > 20
 
 
+def test_shares_have_three_digits_and_what_is_not_known_no_row(page):
+    heads = page.run("return [...document.querySelectorAll('#summary thead th')].map(one => one.textContent)")
+    row = page.run("return [...document.querySelector('#summary tbody tr').cells].map(one => one.textContent)")
+    assert row[heads.index("exact match, worst")] == "0.250"
+    page.run(
+        "for (const run of RUNS) Object.assign(run.environment, {device_name: null, plugins: ''}); drawEnvironment()"
+    )
+    keys = page.run("return [...document.querySelectorAll('#environment tbody th')].map(one => one.textContent)")
+    assert keys == ["command"]
+
+
 def test_choosing_a_string_switches_the_maps(page):
     title = "return [...document.querySelectorAll('#attention .map p')].map(one => one.textContent)"
     assert page.run(title) == ["ab → ba", "ab → ba"]

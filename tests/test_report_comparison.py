@@ -293,6 +293,13 @@ def test_a_group_can_be_hidden(page):
     assert page.run("return document.querySelectorAll('#curves .chart')[0].querySelectorAll('path.line').length") == 2
 
 
+def test_a_table_that_scrolls_has_a_shade_where_it_goes_on(page):
+    page.resize(390, 844)
+    box = "const box = document.querySelector('#summary .scroll'); return "
+    assert page.run(f"{box}box.scrollWidth > box.clientWidth")
+    assert page.run(f"{box}getComputedStyle(box).backgroundAttachment") == "local, local, scroll, scroll"
+
+
 @pytest.mark.parametrize("width", [390, 1100, 1400])
 def test_nothing_is_wider_than_the_window(page, width):
     page.resize(width, 844)
