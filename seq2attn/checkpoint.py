@@ -61,6 +61,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no iterator of its own)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such checkpoint") from None
+    except IsADirectoryError:
+        raise _damaged(path, "it is a directory, not a file") from None
     except CheckpointError:
         raise
     except Exception as error:  # a reader of a foreign format: what it raises is not for us to say

@@ -176,5 +176,6 @@ def run_check(label: str, name: str, key_width: int | None = None) -> str:
     except Broken as error:
         return str(error)
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
+        first, *_ = str(error).strip().splitlines() or [""]
+        return f"raised {type(error).__name__}{f': {first}' if first else ''}"
     return ""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MOST_PROBLEMS = 50  # told in one message
+MOST_NAMES = 10  # of runs and comparisons, told to who named none of them
 LONGEST_PATH = 200  # characters of a dotted key that are told
 
 
@@ -46,13 +47,15 @@ class Problem:
 
 
 class ConfigError(Seq2AttnError):
-    """Every problem of one config, reported together."""
+    """Every problem of one config, reported together; at most so many are told, and all are counted."""
 
-    def __init__(self, source: str, problems: Sequence[Problem], *, hint: str | None = None) -> None:
+    def __init__(
+        self, source: str, problems: Sequence[Problem], *, hint: str | None = None, most: int = MOST_PROBLEMS
+    ) -> None:
         self.problems = tuple(problems)
         count = "1 problem" if len(problems) == 1 else f"{len(problems):,} problems"
-        lines = [f"  {problem}" for problem in problems[:MOST_PROBLEMS]]
-        lines += [f"  and {len(problems) - MOST_PROBLEMS:,} more"] if len(problems) > MOST_PROBLEMS else []
+        lines = [f"  {problem}" for problem in problems[:most]]
+        lines += [f"  and {len(problems) - most:,} more"] if len(problems) > most else []
         super().__init__("\n".join([f"{source}: {count}", *lines]), hint=hint)
 
 
@@ -60,10 +63,20 @@ class CheckpointError(Seq2AttnError):
     """A checkpoint that is missing, damaged, or belongs to something else."""
 
 
+def closest(found: str, allowed: Iterable[str]) -> str | None:
+    """The name that `found` is a near miss of, if there is one."""
+    return next(iter(difflib.get_close_matches(found.lower(), list(allowed), n=1, cutoff=0.6)), None)
+
+
 def did_you_mean(found: str, allowed: Iterable[str]) -> str:
     """`Did you mean 'scaled'? ` for a near miss, otherwise the empty string."""
-    close = difflib.get_close_matches(found.lower(), list(allowed), n=1, cutoff=0.6)
-    return f"did you mean '{close[0]}'? " if close else ""
+    close = closest(found, allowed)
+    return f"did you mean '{close}'? " if close else ""
+
+
+def first_of(names: Sequence[str]) -> str:
+    """`b, a, ...`: the first of many names, with a sign where others are left out."""
+    return f"{', '.join(names[:MOST_NAMES])}{', ...' if len(names) > MOST_NAMES else ''}"
 
 
 def shown(value: object, limit: int = 60) -> str:

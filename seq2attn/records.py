@@ -64,7 +64,7 @@ def read_metrics(run: Run) -> Metrics:
     """The run's metrics so far; a line that is being written is left out."""
     steps: list[dict[str, float]] = []
     evaluations: list[tuple[int, list[SavedLength]]] = []
-    for record in _lines(run, run.metrics_file):
+    for number, record in _lines(run.metrics_file):
         try:
             if "evaluation" in record:
                 evaluations.append((int(record["step"]), list(map(SavedLength.from_json, record["evaluation"]))))
@@ -73,14 +73,14 @@ def read_metrics(run: Run) -> Metrics:
                     {str(name): float(value) for name, value in record.items()} | {"step": int(record["step"])}
                 )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise _damaged(run.metrics_file, error) from None
+            raise _damaged(run.metrics_file, error, number) from None
     return Metrics(steps, evaluations)
 
 
 def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
     """The maps of the watched strings, by step; empty for a run that has none."""
     snapshots: list[tuple[int, list[AttentionMap]]] = []
-    for record in _lines(run, run.attention_file):
+    for number, record in _lines(run.attention_file):
         try:
             maps = list(map(AttentionMap.from_json, record["maps"]))
             watched = [one.source for one in maps]
@@ -88,7 +88,7 @@ def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
                 raise ValueError(f"watches {watched}")
             snapshots.append((int(record["step"]), maps))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise _damaged(run.attention_file, error) from None
+            raise _damaged(run.attention_file, error, number) from None
     return snapshots
 
 
@@ -109,8 +109,8 @@ def newest_evaluation(run: Run) -> tuple[str, list[SavedLength]] | None:
     return None
 
 
-def _lines(run: Run, path: Path) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a file, one a line; the last line may be in the middle of being written."""
+def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The JSON objects of a file, one a line, with the line's number; the last may be in the middle of being written."""
     try:
         lines = path.read_bytes().splitlines(keepends=True)
     except FileNotFoundError:
@@ -125,10 +125,17 @@ def _lines(run: Run, path: Path) -> Iterator[dict[str, Any]]:
         except ValueError as error:
             raise _damaged(path, error, number) from None
         if not isinstance(record, dict):
-            raise _damaged(path, ValueError("no JSON object"), number)
-        yield record
+            raise _damaged(path, TypeError("no JSON object"), number)
+        yield number, record
 
 
 def _damaged(path: Path, error: Exception, line: int | None = None) -> Seq2AttnError:
-    place = f"{path}:{line}" if line else str(path)
-    return Seq2AttnError(f"{place}: not what a run writes: {type(error).__name__}: {error}")
+    """What is wrong with a file of a run's, and what to do: the rest of the run is as it was."""
+    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+        line = line or getattr(error, "lineno", None)
+        reason = "it is no JSON"
+    else:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else "its values are of another kind"
+    of_many = path.suffix == ".jsonl"
+    hint = "Remove that line; the others are read." if of_many else "Remove that file; `seq2attn eval` makes another."
+    return Seq2AttnError(f"{f'{path}:{line}' if line else path}: not what a run writes: {reason}", hint=hint)

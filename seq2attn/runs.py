@@ -8,14 +8,15 @@ import json
 import os
 import re
 import secrets
+import shlex
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, shown
+from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, shown
 from seq2attn.files import not_written, read_plain, write_atomically, write_json
 
 if TYPE_CHECKING:  # `--help` needs the name of the directory, not what a config may hold
@@ -86,19 +87,29 @@ class Run:
     def has_checkpoint(self) -> bool:
         return self.checkpoint("best").is_file() or self.checkpoint("last").is_file()
 
-    def config(self) -> Config:
-        """The run's config, checked as any other."""
+    def config(self, overrides: Sequence[str] = ()) -> Config:
+        """The run's config with `overrides` laid over it, checked as any other."""
         from seq2attn.config import load_config
 
         try:
-            return load_config(self.config_file)
+            return load_config(self.config_file, overrides)
         except ConfigError as error:
-            plugins = self.environment().get("plugins")
+            named = named_plugins(self.plugins())
             unknown = any("unknown score" in problem.message for problem in error.problems)
-            if unknown and isinstance(plugins, list) and plugins:
-                hint = f"The run was made with {' '.join(f'--plugin {plugin}' for plugin in plugins)}"
+            if unknown and named:
+                hint = f"The run was made with{named}"
                 raise ConfigError(str(self.config_file), error.problems, hint=hint) from None
             raise
+
+    def experiment(self) -> str | None:
+        """The name of the comparison that the run is a trial of."""
+        found = self.environment().get("experiment")
+        return str(found["name"]) if isinstance(found, dict) and "name" in found else None
+
+    def plugins(self) -> list[str]:
+        """The plug-ins that the run was made with, as environment.json has them."""
+        found = self.environment().get("plugins")
+        return list(map(str, found)) if isinstance(found, list) else []
 
     def status(self) -> dict[str, Any]:
         """The contents of status.json; empty where there is none that can be read."""
@@ -131,6 +142,11 @@ class Run:
             with contextlib.suppress(FileExistsError):
                 path.touch(exist_ok=False)
                 return path
+
+
+def named_plugins(plugins: Iterable[str]) -> str:
+    """` --plugin FILE` for each of them, for a command that is suggested."""
+    return "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins)
 
 
 def create_run(root: Path, name: str, config: Config, environment: dict[str, Any], *, exact: bool = False) -> Run:
@@ -183,14 +199,22 @@ def find_run(root: Path, name: str | None) -> Run:
         )
     run = Run(root / last)
     if not run.path.is_dir():
-        names = sorted((other.name for other in all_runs(root)), key=_natural)
-        guess = did_you_mean(last, names)
-        if not names:
-            raise Seq2AttnError(f"no run {last!r} in {root}: there is none yet", hint=MAKE_ONE)
-        raise Seq2AttnError(f"no run {last!r} in {root}; {guess}there are: {', '.join(names[-10:])}")
+        raise _no_such_run(last, root)
     if not run.config_file.is_file():
         raise Seq2AttnError(f"{run.path} is no run: it has no config.yaml", hint=MAKE_ONE)
     return _plain(run)
+
+
+def _no_such_run(name: str, root: Path) -> Seq2AttnError:
+    runs = newest_first(root)
+    if not runs:
+        return Seq2AttnError(f"no run {name!r} in {root}: there is none yet", hint=MAKE_ONE)
+    trials = [run.name for run in runs if run.experiment() == name]
+    if trials:
+        message = f"{name!r} in {root} is a comparison, not a run; its runs are: {first_of(trials)}"
+        return Seq2AttnError(message, hint=f"All of it in one page: seq2attn report {name}")
+    names = [run.name for run in runs]
+    return Seq2AttnError(f"no run {name!r} in {root}; {did_you_mean(name, names)}there are: {first_of(names)}")
 
 
 def _plain(run: Run) -> Run:
@@ -220,8 +244,11 @@ def _not_plain(path: Path) -> Seq2AttnError:
 def need_checkpoint(run: Run) -> Run:
     """`run`, if it has a checkpoint."""
     if not run.has_checkpoint:
-        hint = f"Train it: seq2attn train --resume {run.name}"
-        raise Seq2AttnError(f"run {run.name!r} has no checkpoint yet ({run.path / 'checkpoints'} is empty)", hint=hint)
+        trained = bool(run.status().get("step"))
+        when, how = ("any more", "Train it again, from the start") if trained else ("yet", "Train it")
+        hint = f"{how}: seq2attn train --resume {run.name}{named_plugins(run.plugins())}"
+        empty = f"({run.path / 'checkpoints'} is empty)"
+        raise Seq2AttnError(f"run {run.name!r} has no checkpoint {when} {empty}", hint=hint)
     return run
 
 

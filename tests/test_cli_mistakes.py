@@ -77,7 +77,11 @@ def test_a_wrong_value_in_a_config(mistake, text, message):
         ("", "bad.yaml: empty\nEvery key has a default, so one line is enough: seed: 1"),
         ("- seed: 1", "bad.yaml: expected keys and values (a mapping), found a list"),
         ("model:\n\thidden: 8\n", "bad.yaml:2: a tab in the indentation; YAML wants spaces"),
-        ("seed: [1\n", "bad.yaml:2: not YAML: expected ',' or ']', but got '<stream end>'"),
+        ("seed: [1\n", "bad.yaml:1: not YAML: this '[' is not closed"),
+        (
+            "seed: 1\nmodel: {hidden: 8\ntask: {}\n",
+            "bad.yaml:2: not YAML: this '{' is not closed, or a comma is missing, by line 3",
+        ),
     ],
 )
 @pytest.mark.parametrize("command", [("train", "--config"), ("inspect",)])
@@ -88,8 +92,13 @@ def test_a_file_that_is_no_config(mistake, command, text, message):
 
 def test_a_missing_config(mistake):
     Path("scaled.yaml").write_text("seed: 1")
-    assert mistake("train", "--config", "scale.yaml") == "scale.yaml: no such file\nThere are: scaled.yaml"
-    assert mistake("inspect", "scale.yaml") == "scale.yaml: no such file\nThere are: scaled.yaml"
+    assert (
+        mistake("train", "--config", "scale.yaml")
+        == "scale.yaml: no such file\nDid you mean scaled.yaml? There are: scaled.yaml"
+    )
+    assert (
+        mistake("inspect", "scale.yaml") == "scale.yaml: no such file\nDid you mean scaled.yaml? There are: scaled.yaml"
+    )
 
 
 def test_every_problem_of_file_and_overrides_in_one_message(mistake):
@@ -154,9 +163,11 @@ def test_a_run_name_that_is_taken(mistake, runs_copy):
 
 
 def test_both_or_neither_of_config_and_resume(mistake, runs_copy):
-    message = "give either --config FILE or --resume RUN\nSee: seq2attn train --help"
-    assert mistake("train") == message
-    assert mistake(*good_config(), "--resume", "tiny") == message
+    assert mistake("train") == "give either --config FILE or --resume RUN\nSee: seq2attn train --help"
+    assert mistake(*good_config(), "--resume", "tiny") == (
+        "both --config and --resume are given: one begins a run, the other continues one\n"
+        "Leave one of them out. See: seq2attn train --help"
+    )
 
 
 @pytest.mark.parametrize("extra", [("--set", "seed=2"), ("--name", "other")])
@@ -268,7 +279,8 @@ def test_a_run_without_a_checkpoint(mistake, runs_copy, run):
     for file in (runs_copy / "tiny" / "checkpoints").iterdir():
         file.unlink()
     message = (
-        "run 'tiny' has no checkpoint yet (runs/tiny/checkpoints is empty)\nTrain it: seq2attn train --resume tiny"
+        "run 'tiny' has no checkpoint any more (runs/tiny/checkpoints is empty)\n"
+        "Train it again, from the start: seq2attn train --resume tiny"
     )
     assert mistake("eval", *run) == message
     assert mistake("predict", "abc", *(["--run", *run] if run else [])) == message

@@ -28,6 +28,15 @@ training: {steps: 6, batch_size: 4, log_every: 1, evaluate_every: 6, validation_
 evaluation: {samples: 4}
 """
 
+SCORE = """\
+from seq2attn.scores import Score, register
+
+@register("mine", formula="s.h", equal_widths=True)
+class Mine(Score):
+    def forward(self, query, keys):
+        return query @ keys.transpose(1, 2)
+"""
+
 
 @pytest.fixture(autouse=True)
 def work(cli, tmp_path, monkeypatch):
@@ -64,6 +73,7 @@ def runs(folder="runs"):
     [
         (["--vary", "model.attention.score=dot,scalde"], "did you mean 'scaled'"),
         (["--vary", "model.hiden=8"], "did you mean 'hidden'"),
+        (["--vary", "model.atention.score=dot"], "  model.atention (--vary 'model.atention.score=dot'): unknown key"),
         (["--vary", "model.bidirectional=true,false", "--vary", "model.attention.score=dot,general"], "equal width"),
         (["--vary", "seed=1-1000", "--vary", "model.hidden=1-100"], "100,000 trials"),
         (["--vary", "seed=1-3", "--max-trials", "2"], "3 trials"),
@@ -73,6 +83,7 @@ def runs(folder="runs"):
         (["--vary", "seed=1", "--lengths", "0"], "--lengths: '0' is out of range"),
         (["--vary", "seed=1", "--baseline", "seed"], "expected KEY=VALUE"),
         (["--vary", "seed=1", "--baseline", "model.hidden=8"], "is not varied"),
+        (["--vary", "seed=1", "--baseline", "seed=1"], "baseline.seed: the seed cannot be a baseline"),
         (["--vary", "seed=1", "--set", "sed=1"], "did you mean 'seed'"),
         (["--vary", "seed=1", "--name", "a/b"], "is no run name"),
         (["--vary", "seed=1", "--csv", "nowhere/a.csv"], "there is no directory nowhere"),
@@ -155,6 +166,13 @@ def test_its_page_is_a_command_that_it_says(cli):
     assert cli("report", "compare-tiny").code == 0
     again = compare(cli, "--vary", "seed=1-2", "--runs-dir", "other")
     assert again.err.splitlines()[-1] == "In one page: seq2attn report compare-tiny --runs-dir other"
+
+
+def test_the_command_of_its_page_names_the_plug_ins(cli, work, own_scores):
+    (work / "my score.py").write_text(SCORE)
+    done = compare(cli, "--vary", "seed=1-2", "--plugin", "my score.py")
+    command = done.err.splitlines()[-1].removeprefix("In one page: seq2attn ")
+    assert command == "report compare-tiny --plugin 'my score.py'"
 
 
 def test_more_seeds_later_run_only_those(cli):

@@ -167,7 +167,7 @@ def test_without_a_baseline_it_is_the_first_group(base):
         ({"model.attention.score": "dott"}, "no trial has 'dott'; did you mean 'dot'? there are: additive, dot"),
         ({"model.hidden": 9}, "no trial has 9; there are: 8, 16"),
         ({"hidden": 8}, "is not varied; did you mean 'model.hidden'? allowed: model.attention.score, model.hidden"),
-        ({"seed": 1}, "is not varied"),
+        ({"seed": 1}, "the seed cannot be a baseline"),
     ],
 )
 def test_a_baseline_that_is_not_there_is_refused(base, baseline, expected):

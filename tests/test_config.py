@@ -86,7 +86,7 @@ def test_a_value_is_kept_in_one_form(key, written, kept):
         ("model.hidden", True, "expected a whole number, found True"),
         ("model.hidden", None, "expected a whole number, found nothing"),
         ("model.hidden", 0, "must be at least 1, found 0"),
-        ("model.hidden", 65_537, "must be at most 65536, found 65537"),
+        ("model.hidden", 65_537, "must be at most 65,536, found 65537"),
         ("model.embedding", -1, "must be at least 1, found -1"),
         ("model.bidirectional", "yes", "expected true or false, found 'yes'"),
         ("model.bidirectional", 1, "expected true or false, found 1"),

@@ -112,7 +112,7 @@ def test_each_key_knows_its_line():
         ("a:\n  b: 1\n\tc: 2\n", 3, "a tab"),
         ("a:\t\t3\n", 1, "a tab where YAML wants a space"),
         ("a: 1\n b: 2\n", 2, "not YAML"),
-        ("a: [1, 2\n", 2, "not YAML"),
+        ("a: [1, 2\n", 1, "not closed"),
         ("a: 'x\n", 2, "not YAML"),
         ("a: 1\n---\nb: 2\n", 2, "expected a single document in the stream but found another document"),
     ],
@@ -184,15 +184,18 @@ def test_a_missing_file_is_told_with_those_beside_it(tmp_path):
     (tmp_path / "notes.txt").touch()
     error = file_refusal(tmp_path / "scale.yaml")
     assert error.message == f"{tmp_path / 'scale.yaml'}: no such file"
-    assert error.hint == f"There are: {tmp_path / 'scaled.yaml'}"
+    there = tmp_path / "scaled.yaml"
+    assert error.hint == f"Did you mean {there}? There are: {there}"
 
 
 def test_a_missing_file_is_told_with_those_in_configs_when_none_is_beside_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert file_refusal(Path("scale.yaml")).hint.startswith("There are: configs/additive.yaml, configs/dot.yaml, ")
+    assert file_refusal(Path("scale.yaml")).hint.startswith(
+        "Did you mean configs/scaled.yaml? There are: configs/additive.yaml, configs/dot.yaml, "
+    )
     Path("configs").mkdir()
     Path("configs/scaled.yaml").touch()
-    assert file_refusal(Path("scale.yaml")).hint == "There are: configs/scaled.yaml"
+    assert file_refusal(Path("scale.yaml")).hint == ("Did you mean configs/scaled.yaml? There are: configs/scaled.yaml")
 
 
 def test_a_directory_is_no_file(tmp_path):

@@ -1,5 +1,6 @@
 import importlib
 import json
+import re
 import subprocess
 import sys
 
@@ -215,6 +216,11 @@ def test_a_plugin_brings_a_score(plugin):
     query, keys = torch.tensor([[[1.0, 2.0]]]), torch.tensor([[[4.0, 6.0], [1.0, 2.0]]])
     # distances 5 and 0, so -25/2 and 0
     assert score(query, keys) == pytest.approx(torch.tensor([[[-12.5, 0.0]]]), abs=1e-5)
+
+
+def test_a_plugin_without_a_docstring_has_no_summary(plugin):
+    assert plugin(re.sub(r'""".*?"""', "", DISTANCE, flags=re.DOTALL)) == ["distance"]
+    assert SCORES.get("distance").summary == ""
 
 
 def test_a_plugin_s_score_and_options_are_checked_in_a_config(plugin):

@@ -173,8 +173,20 @@ def test_a_damaged_record_is_told_with_its_line(cli, runs_copy):
     file.write_text("{}\nno json\n")
     done = cli("report", "tiny")
     assert done.code == 2
-    assert "metrics.jsonl" in done.err
-    assert "not what a run writes" in done.err
+    assert done.err == (
+        "error: runs/tiny/metrics.jsonl:1: not what a run writes: it lacks 'step'\nRemove that line; the others are read.\n"
+    )
+    file.write_text('{"step": 1, "loss": 1}\nno json\n')
+    assert "metrics.jsonl:2: not what a run writes: it is no JSON\n" in cli("report", "tiny").err
+    evaluations = runs_copy / "tiny" / "evaluations"
+    evaluations.mkdir(exist_ok=True)
+    (evaluations / "best-001.json").write_text('{"lengths": \n')
+    file.write_text("")
+    told = cli("report", "tiny").err
+    assert (
+        "best-001.json:2: not what a run writes: it is no JSON\nRemove that file; `seq2attn eval` makes another."
+        in told
+    )
 
 
 def test_a_line_that_is_being_written_is_left_out(two_runs):
@@ -235,6 +247,17 @@ def test_only_the_keys_that_differ_are_shown_first(page):
     ]
     page.run("document.querySelector('#config input').click()")
     assert len(page.run(rows)) > 20
+
+
+def test_shares_have_three_digits_and_what_is_not_known_no_row(page):
+    heads = page.run("return [...document.querySelectorAll('#summary thead th')].map(one => one.textContent)")
+    row = page.run("return [...document.querySelector('#summary tbody tr').cells].map(one => one.textContent)")
+    assert row[heads.index("exact match, worst")] == "0.250"
+    page.run(
+        "for (const run of RUNS) Object.assign(run.environment, {device_name: null, plugins: ''}); drawEnvironment()"
+    )
+    keys = page.run("return [...document.querySelectorAll('#environment tbody th')].map(one => one.textContent)")
+    assert keys == ["command"]
 
 
 def test_choosing_a_string_switches_the_maps(page):

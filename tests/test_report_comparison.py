@@ -14,7 +14,7 @@ from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.results import gather, to_json
 from seq2attn.comparison.saved import experiments, saved_plan
 from seq2attn.files import write_json
-from seq2attn.reporting.experiment import bands, several
+from seq2attn.reporting.experiment import bands, collect_experiment, several
 from seq2attn.runs import Run, create_run
 
 BASE = "model: {hidden: 8, initial_state: last}\ntask: {min_length: 3, max_length: 8}\n"
@@ -132,6 +132,19 @@ def test_what_differs_within_a_group_stands_side_by_side():
 # ---- the command ----
 
 
+def test_seeds_trained_in_another_order_are_no_difference(work):
+    found = experiments(work / "runs")["experiment"]
+    plan = saved_plan("experiment", found[:3] + found[3:6][::-1] + found[6:])
+    comparison = gather(plan, work / "runs")
+    data = collect_experiment(
+        {"exact_match": comparison}, {"exact_match": to_json(comparison)}, "exact_match", work / "runs", []
+    )
+    assert [group["config"]["seed"] for group in data["runs"]] == ["1, 2, 3"] * 3
+    assert [[trial["seed"] for trial in group["trials"]] for group in data["runs"]] == [[1, 2, 3]] * 3
+    runs = [trial["run"] for group in data["runs"] for trial in group["trials"]]
+    assert all(run.endswith(f"-seed_{1 + place % 3}") for place, run in enumerate(runs))
+
+
 @pytest.mark.parametrize("name", ["experiment", "experiment.yaml"])
 def test_a_comparison_is_reported_by_its_name_or_its_file(cli, work, name):
     done = cli("report", name)
@@ -173,7 +186,9 @@ def test_a_file_that_was_changed_since_says_how_its_runs_are_shown(cli, work):
     (work / "experiment.yaml").write_text(EXPERIMENT + "set: {model.hidden: 16}\n")
     done = cli("report", "experiment.yaml")
     assert done.code == 2
-    assert "has another config" in done.err
+    assert done.err.startswith("error: experiment.yaml: 9 problems\n")
+    assert done.err.count("has another config") == 3
+    assert "\n  and 6 more\n" in done.err
     assert done.err.endswith("As they are in runs: seq2attn report experiment\n")
 
 
@@ -276,6 +291,13 @@ def test_a_group_can_be_hidden(page):
     page.run("document.querySelectorAll('nav button')[0].click()")
     assert len(cells(page, "#summary")) == 2 * 3
     assert page.run("return document.querySelectorAll('#curves .chart')[0].querySelectorAll('path.line').length") == 2
+
+
+def test_a_table_that_scrolls_has_a_shade_where_it_goes_on(page):
+    page.resize(390, 844)
+    box = "const box = document.querySelector('#summary .scroll'); return "
+    assert page.run(f"{box}box.scrollWidth > box.clientWidth")
+    assert page.run(f"{box}getComputedStyle(box).backgroundAttachment") == "local, local, scroll, scroll"
 
 
 @pytest.mark.parametrize("width", [390, 1100, 1400])

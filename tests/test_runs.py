@@ -223,11 +223,27 @@ def test_a_name_that_leads_outside_is_refused(tmp_path, name):
 
 def test_an_unknown_run_is_answered_with_the_nearest_name(tmp_path):
     make(tmp_path, "scaled-001")
-    make(tmp_path, "additive-001")
+    make(tmp_path, "additive-001", made=2_000_000.0)
     text = message(find_run, tmp_path, "scalled-001")
     assert "no run 'scalled-001'" in text
     assert "did you mean 'scaled-001'?" in text
     assert "there are: additive-001, scaled-001" in text
+
+
+def test_of_many_runs_the_newest_are_named_and_others_hinted_at(tmp_path):
+    for number in range(11):
+        make(tmp_path, f"mine-{number}", made=1_000_000.0 + number)
+    text = message(find_run, tmp_path, "nosuch")
+    assert text.endswith(f"there are: {', '.join(f'mine-{number}' for number in range(10, 0, -1))}, ...")
+
+
+def test_a_comparison_in_the_place_of_a_run_is_told_what_it_is(tmp_path):
+    for number in (1, 2):
+        run = make(tmp_path, f"mine-dot-seed_{number}", made=1_000_000.0 + number)
+        run.environment_file.write_text(json.dumps({"experiment": {"name": "mine"}}))
+    text = message(find_run, tmp_path, "mine")
+    assert "is a comparison, not a run; its runs are: mine-dot-seed_2, mine-dot-seed_1" in text
+    assert text.endswith("seq2attn report mine")
 
 
 def test_without_any_run_the_message_says_how_to_make_one(tmp_path):
@@ -240,6 +256,15 @@ def test_without_any_run_the_message_says_how_to_make_one(tmp_path):
 def test_a_directory_without_a_config_is_no_run(tmp_path):
     (tmp_path / "stray").mkdir()
     assert "has no config.yaml" in message(find_run, tmp_path, "stray")
+
+
+def test_a_run_that_lost_its_checkpoints_is_not_said_to_wait_for_its_first(tmp_path):
+    run = make(tmp_path, "lost", checkpoint=None)
+    run.status_file.write_text('{"state": "finished", "step": 80}')
+    run.environment_file.write_text('{"plugins": ["mine.py"]}')
+    text = message(need_checkpoint, run)
+    assert "'lost' has no checkpoint any more" in text
+    assert text.endswith("Train it again, from the start: seq2attn train --resume lost --plugin mine.py")
 
 
 def test_a_run_without_a_checkpoint_says_how_to_train_it(tmp_path):

@@ -66,5 +66,5 @@ def test_a_run_without_its_checkpoints_folder_is_trained_from_the_start(cli, run
     shutil.rmtree(runs_copy / "tiny" / "checkpoints")
     done = cli("train", "--resume", "tiny")
     assert done.code == 0, done.err
-    assert "from step 0" in done.err
+    assert "last.safetensors is gone: training begins again, from step 0" in done.err
     assert (runs_copy / "tiny" / "checkpoints" / "last.safetensors").is_file()

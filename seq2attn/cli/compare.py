@@ -16,7 +16,7 @@ import typer
 from seq2attn.cli import options
 from seq2attn.cli.output import note, program, stderr, write_line
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs import DEFAULT_ROOT, check_name
+from seq2attn.runs import DEFAULT_ROOT, check_name, named_plugins
 
 if TYPE_CHECKING:
     from seq2attn.comparison.experiment import Experiment
@@ -49,7 +49,9 @@ def compare(
     ] = None,
     lengths: Annotated[
         list[str] | None,
-        typer.Option("--lengths", metavar="N...", help="String lengths: 3 5 7 10, or 3-10. Default: the config's."),
+        typer.Option(
+            "--lengths", metavar="N...", help="String lengths: 3 5 7 10, or 3,5,7, or 3-10. Default: the config's."
+        ),
     ] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Strings a length. Default: the config's.")] = None,
     checkpoint: Annotated[
@@ -117,7 +119,8 @@ def compare(
         show(comparison)
     _write_outputs(comparison, csv_file, plot)
     if comparison.groups:
-        note(f"In one page: {program()} report {comparison.name}{options.named_runs_dir(runs_dir)}")
+        named = f"{comparison.name}{options.named_runs_dir(runs_dir)}{named_plugins(plugins)}"
+        note(f"In one page: {program()} report {named}")
     if failed:
         count = f"{len(failed):,} of {len(plan.trials):,} trials failed"
         reasons = "\n".join(f"  {run}: {reason}" for run, reason in failed.items())

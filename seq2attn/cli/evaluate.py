@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import interval, note, on_terminal, stdout, table, write_line, write_rows
+from seq2attn.cli.output import interval, note, on_terminal, stdout, table, width, write_line, write_rows
 from seq2attn.errors import Seq2AttnError
 from seq2attn.lengths import parse_lengths
 from seq2attn.runs import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from seq2attn.evaluation import LengthResult
 
 COLUMNS = ("length", "exact match", "characters", "teacher-forced", "alignment", "entropy")
+GIVE_WAY = ("entropy", "alignment", "characters", "teacher-forced")  # the first to go stands first
 FIELDS = ("exact_match", "character_accuracy", "teacher_forced", "alignment")
 
 
@@ -24,7 +27,9 @@ def evaluate(
     run: options.RunArgument = None,
     lengths: Annotated[
         list[str] | None,
-        typer.Option("--lengths", metavar="N...", help="String lengths: 3 5 7 10, or 3-10. Default: the config's."),
+        typer.Option(
+            "--lengths", metavar="N...", help="String lengths: 3 5 7 10, or 3,5,7, or 3-10. Default: the config's."
+        ),
     ] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Strings a length. Default: the config's.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides which strings are drawn.")] = 0,
@@ -108,7 +113,7 @@ def _parse(lengths: list[str]) -> tuple[int, ...]:
 
 def _show(results: list[LengthResult]) -> None:
     if on_terminal():
-        stdout().print(results_table(results))
+        _show_to_people(results, stdout())
         if not all(result.trained for result in results):
             note("* never seen in training")
         return
@@ -118,16 +123,35 @@ def _show(results: list[LengthResult]) -> None:
     write_rows([*header, "entropy"], [_tsv_row(result) for result in results])
 
 
-def results_table(results: list[LengthResult]) -> object:
-    """The table that people see, after `eval` and after training."""
-    rows = []
-    for result in results:
-        estimates = [interval(getattr(result, field)) for field in FIELDS]
-        entropy = "-" if result.entropy is None else f"{result.entropy:.3f}"
-        rows.append([f"{result.length}{'' if result.trained else '*'}", *estimates, entropy])
-    if all(result.alignment is None for result in results):
-        return table(COLUMNS[:4], [row[:4] for row in rows], right=("length",))
-    return table(COLUMNS, rows, right=("length", "entropy"))
+def _show_to_people(results: list[LengthResult], console: Console) -> None:
+    """A line for each length: where they are too long for the console, intervals give way, then columns from the right."""
+    shown = _columns(results, intervals=True)
+    left_out = []
+    if width(shown) > console.width:
+        shown = _columns(results, intervals=False)
+        left_out.append("intervals")
+    for name in [name for name in GIVE_WAY if name in shown]:
+        if width(shown) > console.width:
+            del shown[name]
+            left_out.append(name)
+    made = table(list(shown), zip(*shown.values(), strict=True), right=("length", "entropy"))
+    for column in made.columns:
+        column.no_wrap = True
+    console.width = max(console.width, width(shown))  # rather a line that the terminal wraps than half a number
+    console.print(made)
+    if left_out:
+        note(f"too narrow for: {', '.join(left_out)}; --json has them all")
+
+
+def _columns(results: list[LengthResult], *, intervals: bool) -> dict[str, list[str]]:
+    """Heading -> cells; those of the attention only where there is one."""
+    columns = {"length": [f"{result.length}{'' if result.trained else '*'}" for result in results]}
+    for heading, field in zip(COLUMNS[1:-1], FIELDS, strict=True):
+        found = [getattr(result, field) for result in results]
+        columns[heading] = [interval(one) if intervals or one is None else f"{one.value:.3f}" for one in found]
+    columns["entropy"] = ["-" if result.entropy is None else f"{result.entropy:.3f}" for result in results]
+    without = all(result.alignment is None for result in results)
+    return {name: cells for name, cells in columns.items() if not (without and name in COLUMNS[4:])}
 
 
 def _tsv_row(result: LengthResult) -> list[str]:

@@ -57,7 +57,10 @@ def inspect(
 
         grid = Table.grid(padding=(0, 3))
         for line, meaning in lines:
-            grid.add_row(Text(line, overflow="fold"), Text(meaning, style="dim"))
+            key, colon, value = line.partition(": ")
+            pair = Table.grid()  # so that a long value goes on below itself
+            pair.add_row(Text(key + colon), Text(value, overflow="fold"))
+            grid.add_row(pair, Text(meaning, style="dim"))
         stdout().print(grid, soft_wrap=False)
         rows = [[part, f"{count:,}"] for part, count in ledger.items()]
         stdout().print(table(("part", "parameters"), rows, right=("parameters",)))
@@ -78,7 +81,7 @@ def _config(target: str, overrides: list[str], runs_dir: Path) -> Config:
         run = find_run(runs_dir, target)
     except Seq2AttnError as error:
         raise Seq2AttnError(f"{target!r} is no config file, and {error.message}", hint=error.hint) from None
-    return load_config(run.config_file, overrides)
+    return run.config(overrides)
 
 
 def _explained(model: BaseModel, indent: str = "") -> Iterator[tuple[str, str]]:

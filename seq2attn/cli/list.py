@@ -10,7 +10,7 @@ import typer
 
 from seq2attn import catalogue
 from seq2attn.cli import options
-from seq2attn.cli.output import on_terminal, stdout, table, write_line, write_rows
+from seq2attn.cli.output import on_terminal, print_table, write_line, write_rows
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 from seq2attn.registry import Entry, Registry, ScoreEntry
 
@@ -91,9 +91,9 @@ def _show(kind: str, records: list[dict[str, Any]]) -> None:
         header.remove("source")
     rows = []
     for record in records:
-        name = record["name"] + (f"\n({', '.join(record['synonyms'])})" if record["synonyms"] else "")
+        name = record["name"] + "".join(f"\n({synonym})" for synonym in record["synonyms"])
         summary = record["summary"] + (f"\noptions: {', '.join(record['options'])}" if record["options"] else "")
         row = [name, record["formula"]]
         row += [record.get("parameters", "")] if "parameters" in header else []
         rows.append([*row, summary, *([record["source"]] if "source" in header else [])])
-    stdout().print(table(header, rows, title=f"{kind}  ({KINDS[kind][0]})"), soft_wrap=False)
+    print_table(header, rows, title=f"{kind}  ({KINDS[kind][0]})", give_way=("source",))

@@ -77,10 +77,8 @@ def named_runs_dir(root: Path) -> str:
 
 def note_newest(run: Run, how: str) -> None:
     """Say which run was taken where none was named, and `how` another is."""
-    experiment = run.environment().get("experiment")
-    trial = (
-        f", a trial of {str(experiment['name'])[:80]}" if isinstance(experiment, dict) and "name" in experiment else ""
-    )
+    experiment = run.experiment()
+    trial = f", a trial of {experiment[:80]}" if experiment is not None else ""
     note(f"run: {run.path} (the newest{trial}; another: {how})")
 
 

@@ -8,10 +8,11 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -135,6 +136,57 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequen
     for row in rows:
         made.add_row(*(Text(printable(field)) for field in row))  # as text: `[s;h]` is no markup
     return made
+
+
+def print_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[str] = (),
+    title: str = "",
+    give_way: Sequence[str] = (),
+) -> None:
+    """Show a table that may be wider than the terminal: its cells wrap between words.
+
+    Where there is no room for whole words the columns in `give_way` are left out, the first of them first.
+    """
+    console = stdout()
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(header)}
+    left_out = []
+    for name in give_way:
+        if name in columns and width(columns) > console.width and not _shares(columns, right, console.width):
+            del columns[name]
+            left_out.append(name)
+    made = table(list(columns), zip(*columns.values(), strict=True), right=right, title=title)
+    if width(columns) > console.width:
+        for column, cells in zip(made.columns, _shares(columns, right, console.width), strict=False):
+            column.width = cells
+    console.print(made, soft_wrap=False)
+    if left_out:
+        note(f"too narrow for: {', '.join(left_out)}; --json has them all")
+
+
+def _shares(columns: Mapping[str, Sequence[str]], right: Sequence[str], total: int) -> list[int]:
+    """Widths of columns that want more than `total`: each has that of its longest word, and its share of what is left.
+
+    A cell of a column in `right`, which is numbers, is a word. Empty where there is no room for all words.
+    """
+    least, wanted = [], []
+    for name, cells in columns.items():
+        words = [*name.split(), *(word for cell in cells for word in ([cell] if name in right else cell.split()))]
+        least.append(max(map(cell_len, words), default=0))
+        wanted.append(max(cell_len(line) for cell in (name, *cells) for line in cell.split("\n")))
+    free = total - 1 - sum(3 + one for one in least)
+    if free < 0:
+        return []
+    missing = sum(wanted) - sum(least)
+    return [low + free * (high - low) // missing for low, high in zip(least, wanted, strict=True)]
+
+
+def width(columns: Mapping[str, Sequence[str]]) -> int:
+    """Of a table of these columns, heading -> cells, with what stands between them."""
+    words = [[*name.split("\n"), *cells] for name, cells in columns.items()]
+    return 1 + sum(3 + max(map(cell_len, column)) for column in words)
 
 
 def interval(estimate: Estimate | None) -> str:

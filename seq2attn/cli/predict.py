@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -67,7 +67,7 @@ def predict(
     if texts == ["-"]:
         if plot is not None:
             raise Seq2AttnError("--plot draws the strings of the command line, not those of standard input")
-        given = _Told(_standard_input())
+        given = _Told(_standard_input(predictor.vocabulary.check))
         for block in _blocks(given, weights=as_json or on_terminal()):
             _show(predictor, block, as_json=as_json)
         if not given.lengths:
@@ -155,6 +155,8 @@ def _show_to_people(predictor: Predictor, prediction: Prediction) -> None:
     if drawn is not None:
         console.print(drawn)
         console.print(f"    {legend(prediction)}", style="dim")
+    elif prediction.weights:
+        note("the map is too wide for this terminal; --plot FILE draws it")
 
 
 def _blocks(texts: Iterable[str], *, weights: bool) -> Iterator[list[str]]:
@@ -179,8 +181,8 @@ def _blocks(texts: Iterable[str], *, weights: bool) -> Iterator[list[str]]:
         yield block
 
 
-def _standard_input() -> Iterator[str]:
-    """Its lines, none of which may be endless."""
+def _standard_input(check: Callable[[str], None]) -> Iterator[str]:
+    """Its lines, none of which may be endless; `check` refuses those that the model cannot read."""
     if sys.stdin is None:
         raise Seq2AttnError("standard input is closed", hint="Give the strings as arguments, or one a line.")
     for number, line in enumerate(_lines(), start=1):
@@ -188,6 +190,10 @@ def _standard_input() -> Iterator[str]:
             raise Seq2AttnError(f"line {number} of standard input is longer than {LONGEST:,} characters")
         if not line:
             raise Seq2AttnError(f"line {number} of standard input is empty", hint="Give one string a line.")
+        try:
+            check(line)
+        except Seq2AttnError as error:
+            raise Seq2AttnError(f"line {number} of standard input: {error.message}", hint=error.hint) from None
         yield line
 
 

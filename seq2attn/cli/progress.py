@@ -28,7 +28,8 @@ def describe_evaluation(step: int, results: list[LengthResult]) -> str:
     mean = sum(result.exact_match.value for result in trained) / len(trained)
     if worst.exact_match.value == 1:
         return f"step {step:,}: exact match 1.000 at every {'trained ' if worst.trained else ''}length"
-    return f"step {step:,}: exact match {mean:.3f} on average, {worst.exact_match.value:.3f} at length {worst.length}"
+    at_worst = f"worst: {worst.exact_match.value:.3f} at length {worst.length}"
+    return f"step {step:,}: exact match {mean:.3f} on average; {at_worst}"
 
 
 class BarDisplay:

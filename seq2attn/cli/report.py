@@ -9,7 +9,7 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.cli.output import note, write_line
-from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, shown
+from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, shown
 from seq2attn.files import write_atomically
 from seq2attn.runs import DEFAULT_ROOT, find_run, newest_first
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 MOST_RUNS = 40
 MOST_TRIALS = 400
-MOST_NAMES = 10  # of runs and comparisons told to who names none of them
 
 
 def report(
@@ -145,11 +144,7 @@ def _planned(file: Path, root: Path) -> Plan:
 def _unknown(name: str, comparisons: list[str], root: Path) -> Seq2AttnError:
     runs = [run.name for run in newest_first(root)]
     guess = did_you_mean(name, [*comparisons, *runs])
-    there = [
-        f"{kind}: {', '.join(found[:MOST_NAMES])}{', ...' if len(found) > MOST_NAMES else ''}"
-        for kind, found in (("comparisons", comparisons), ("runs", runs))
-        if found
-    ]
+    there = [f"{kind}: {first_of(found)}" for kind, found in (("comparisons", comparisons), ("runs", runs)) if found]
     message = (
         f"{shown(name)} is neither a run nor a comparison in {root}; {guess}{'; '.join(there) or 'there is none yet'}"
     )

@@ -6,11 +6,10 @@ import json
 from typing import Annotated, Any
 
 import typer
-from rich.cells import cell_len
 from rich.console import Console
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, on_terminal, stdout, table, write_line, write_rows
+from seq2attn.cli.output import note, on_terminal, stdout, table, width, write_line, write_rows
 from seq2attn.lock import state_of
 from seq2attn.runs import DEFAULT_ROOT, MAKE_ONE, Run, newest_first
 
@@ -55,22 +54,16 @@ def _show(rows: list[list[str]], console: Console) -> None:
     shown["made (UTC)"] = [made.replace("T", " ")[:16] for made in shown.pop("made")]
     left_out = []
     for name in GIVE_WAY:
-        if _width(shown) > console.width:
+        if width(shown) > console.width:
             del shown[name]
             left_out.append(name)
     made = table(list(shown), zip(*shown.values(), strict=True), right=("step", "seed", "exact\nmatch,\nworst"))
     for column in made.columns:
         column.no_wrap = True
-    console.width = max(console.width, _width(shown))  # rather a line that the terminal wraps than half a name
+    console.width = max(console.width, width(shown))  # rather a line that the terminal wraps than half a name
     console.print(made)
     if left_out:
         note(f"too narrow for: {', '.join(left_out)}; --json has them all")
-
-
-def _width(columns: dict[str, list[str]]) -> int:
-    """Of a table of these columns, with what stands between them."""
-    words = [[*name.split("\n"), *cells] for name, cells in columns.items()]
-    return 1 + sum(3 + max(map(cell_len, column)) for column in words)
 
 
 def _record(run: Run) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import typer
 from seq2attn.cli import options
 from seq2attn.cli.output import note, program, stderr, write_line
 from seq2attn.errors import ConfigError, Seq2AttnError
-from seq2attn.runs import DEFAULT_ROOT, Run, create_run, find_run
+from seq2attn.runs import DEFAULT_ROOT, Run, create_run, find_run, named_plugins
 
 if TYPE_CHECKING:
     from seq2attn.config import Config
@@ -55,7 +55,12 @@ def train(
 
       seq2attn train --resume scaled-001
     """
-    if (config is None) == (resume is None):
+    if config is not None and resume is not None:
+        raise Seq2AttnError(
+            "both --config and --resume are given: one begins a run, the other continues one",
+            hint="Leave one of them out. See: seq2attn train --help",
+        )
+    if config is None and resume is None:
         raise Seq2AttnError("give either --config FILE or --resume RUN", hint="See: seq2attn train --help")
     plugins = options.load_plugins(plugin)
     if resume is not None:
@@ -136,6 +141,7 @@ def _train(run: Run, config: Config, device: object, profile: bool) -> None:
             note(
                 f"{run.path} lies on a file system without locks: nothing but you keeps it from being trained twice at once"
             )
+        steps_before = run.status().get("step")
         trainer = Trainer(run, config, device, display)  # type: ignore[arg-type]
         start = trainer.progress.step
         if trainer.finished:
@@ -143,6 +149,8 @@ def _train(run: Run, config: Config, device: object, profile: bool) -> None:
             note(f"{run.path} is finished: {start:,} of {config.training.steps:,} steps")
             write_line(str(run.path))
             return
+        if steps_before and not start:
+            note(f"{run.checkpoint('last')} is gone: training begins again, from step 0")
         note(f"{'resuming' if start else 'training'} {run.path} on {device} from step {start:,}")
         try:
             with display:
@@ -161,7 +169,7 @@ def _train(run: Run, config: Config, device: object, profile: bool) -> None:
 def _say_finished(run: Run, trainer: Trainer) -> None:
     if trainer.progress.reached_target:
         note(f"reached the target after step {trainer.progress.step:,}")
-    note(f"Next: {program()} eval {run.name}{options.named_runs_dir(run.path.parent)}")
+    note(f"Next: {program()} eval {_named(run)}")
     write_line(str(run.path))
 
 
@@ -180,9 +188,12 @@ def _signal_name(number: int) -> str:
 
 
 def _way_on(run: Run) -> str:
-    plugins = run.environment().get("plugins")
-    named = "".join(f" --plugin {shlex.quote(str(plugin))}" for plugin in plugins) if isinstance(plugins, list) else ""
-    return f"Go on with: {program()} train --resume {run.name}{options.named_runs_dir(run.path.parent)}{named}"
+    return f"Go on with: {program()} train --resume {_named(run)}"
+
+
+def _named(run: Run) -> str:
+    """The run as another command finds it, in this directory."""
+    return f"{run.name}{options.named_runs_dir(run.path.parent)}{named_plugins(run.plugins())}"
 
 
 def _with_way_on(error: Seq2AttnError, run: Run) -> Seq2AttnError:

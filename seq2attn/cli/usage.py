@@ -119,10 +119,15 @@ def _wrong_value(error: Any) -> str:
         "int_parsing_size": "expected a whole number of fewer digits",
         "int_from_float": "expected a whole number",
         "float_parsing": "expected a number",
-        "greater_than_equal": f"must be at least {limits.get('ge', 0):g}",
-        "less_than_equal": f"must be at most {limits.get('le', 0):g}",
+        "greater_than_equal": f"must be at least {_number(limits.get('ge', 0))}",
+        "less_than_equal": f"must be at most {_number(limits.get('le', 0))}",
     }
     return f"{expected.get(detail['type'], detail['msg'])}, found {shown(detail['input'])}"
+
+
+def _number(value: float) -> str:
+    """A limit as people read it: 1,000,000."""
+    return f"{value:,.0f}" if value == round(value) else f"{value:g}"
 
 
 # ---- parameters ----

@@ -71,10 +71,12 @@ def make_plan(experiment: Experiment, root: Path, most: int = MOST_TRIALS) -> Pl
     if not problems:
         experiment, problems = _with_known_baseline(experiment, trials)
         problems += _published_problems(experiment, trials) + _same_config_problems(trials)
-    if not problems:
-        problems = _blocked_problems(trials, root)
+    nothing_run = f"Nothing was run: {describe_count(axes)}."
     if problems:
-        raise ConfigError(experiment.source, problems, hint=f"Nothing was run: {describe_count(axes)}.")
+        raise ConfigError(experiment.source, problems, hint=nothing_run)
+    blocked = [Problem("", reason) for trial in trials if (reason := blocked_by(trial, root))]
+    if blocked:
+        raise ConfigError(experiment.source, blocked, hint=nothing_run, most=MOST_REASONS)
     return Plan(experiment, tuple(trials))
 
 
@@ -140,14 +142,6 @@ def _counted(problem: Problem, count: int, trials: int) -> Problem:
     )
 
 
-def _blocked_problems(trials: Sequence[Trial], root: Path) -> list[Problem]:
-    reasons = [reason for trial in trials if (reason := blocked_by(trial, root))]
-    more = len(reasons) - MOST_REASONS
-    if more > 0:
-        reasons = [*reasons[:MOST_REASONS], f"and {more:,} more"]
-    return [Problem("", reason) for reason in reasons]
-
-
 def _same_config_problems(trials: Sequence[Trial]) -> list[Problem]:
     first: dict[str, Trial] = {}
     doubles = []
@@ -170,6 +164,9 @@ def _with_known_baseline(experiment: Experiment, trials: Sequence[Trial]) -> tup
     resolved = {}
     for key, value in experiment.baseline.items():
         path = f"baseline.{key}"
+        if key == SEED:
+            problems.append(Problem(path, "the seed cannot be a baseline: groups are told apart by everything but it"))
+            continue
         if key not in varied:
             allowed = f"allowed: {', '.join(varied)}" if varied else "nothing but the seed is"
             same_end = [f"did you mean '{other}'? " for other in varied if other.rpartition(".")[2] == key]

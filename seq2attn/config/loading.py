@@ -150,6 +150,7 @@ def describe(detail: Any, model: type[BaseModel] = Config) -> Problem:
     context = detail.get("ctx", {})
     if kind == "extra_forbidden":
         return Problem(path, _unknown_key(location, model))
+    limit = {name: _number(value) for name, value in context.items()}
     messages = {
         "int_type": f"expected a whole number, found {found}",
         "float_type": f"expected a number, found {found}",
@@ -157,10 +158,10 @@ def describe(detail: Any, model: type[BaseModel] = Config) -> Problem:
         "string_type": f"expected text, found {found}{_quote_hint(detail['input'])}",
         "model_type": f"expected keys and values (a mapping), found {_kind(detail['input'])}",
         "dict_type": f"expected keys and values (a mapping), found {_kind(detail['input'])}",
-        "greater_than": f"must be above {context.get('gt')}, found {found}",
-        "greater_than_equal": f"must be at least {context.get('ge')}, found {found}",
-        "less_than": f"must be below {context.get('lt')}, found {found}",
-        "less_than_equal": f"must be at most {context.get('le')}, found {found}",
+        "greater_than": f"must be above {limit.get('gt')}, found {found}",
+        "greater_than_equal": f"must be at least {limit.get('ge')}, found {found}",
+        "less_than": f"must be below {limit.get('lt')}, found {found}",
+        "less_than_equal": f"must be at most {limit.get('le')}, found {found}",
         "string_too_short": "must not be empty",
         "string_too_long": f"must have at most {context.get('max_length')} characters, found {found}",
         "finite_number": f"must be a finite number, found {found}",
@@ -200,10 +201,11 @@ def _dotted(location: tuple[str | int, ...]) -> str:
 
 
 def _place(path: str, places: dict[str, str]) -> str | None:
-    """Where `path`, or the nearest key above it, was written."""
+    """Where `path`, or the nearest key above it, was written; `--set a.b.c=1` writes a.b and a too."""
     while path:
-        if path in places:
-            return places[path]
+        for written, place in places.items():
+            if f"{written}.".startswith(f"{path}."):
+                return place
         path = path.rpartition(".")[0]
     return None
 
@@ -214,6 +216,11 @@ def _kind(value: object) -> str:
     if isinstance(value, list):
         return "a list"
     return shown(value)
+
+
+def _number(value: object) -> str:
+    """A limit as people read it: 1,000,000."""
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 
 def _quote_hint(value: object) -> str:

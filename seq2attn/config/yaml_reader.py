@@ -15,10 +15,11 @@ from typing import Any
 import yaml
 
 from seq2attn.config.shipped import shipped_folder
-from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.errors import Seq2AttnError, closest, shown
 
 LARGEST_FILE = 200_000  # bytes
 DEEPEST = 20
+MOST_FILES = 12  # told to who names one that is not there
 
 _SCALARS = (  # YAML 1.2's core schema
     (re.compile(r"(?:null|Null|NULL|~|)"), lambda text: None),
@@ -150,19 +151,29 @@ def _syntax_message(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
     lines = text.splitlines()
     if line <= len(lines) and "\t" in lines[line - 1][: len(lines[line - 1]) - len(lines[line - 1].lstrip())]:
         return f"{source}:{line}: a tab in the indentation; YAML wants spaces"
+    if error.context_mark and "while parsing a flow" in (error.context or "") and "but got" in problem:
+        sign, start = "[" if "sequence" in error.context else "{", error.context_mark.line + 1
+        instead = "" if "stream end" in problem else f", or a comma is missing, by line {line}"
+        return f"{source}:{start}: not YAML: this '{sign}' is not closed{instead}"
     if "found character '\\t'" in problem:
         return f"{source}:{line}: a tab where YAML wants a space"
     return f"{source}:{line}: not YAML: {problem}"
 
 
 def _nearby(path: Path) -> str:
+    """What to name in the place of `path`: the file it may be a slip for, and those that are there."""
     folder = path if path.is_dir() else path.parent
     try:
-        found = sorted(str(item) for item in folder.glob("*.yaml"))[:12]
+        found = sorted(str(item) for item in folder.glob("*.yaml"))
     except OSError:
         found = []
     if not found and path.parent != Path("configs") and Path("configs").is_dir():
-        found = sorted(str(item) for item in Path("configs").glob("*.yaml"))[:12]
+        found = sorted(str(item) for item in Path("configs").glob("*.yaml"))
     if not found:
         found = sorted(f"configs/{item.name}" for item in shipped_folder().glob("*.yaml"))
-    return f"There are: {', '.join(found)}" if found else "Name an existing YAML file."
+    if not found:
+        return "Name an existing YAML file."
+    by_stem = {Path(item).stem: item for item in found}
+    close = closest(path.stem, by_stem)
+    guess = f"Did you mean {by_stem[close]}? " if close else ""
+    return f"{guess}There are: {', '.join(found[:MOST_FILES])}{', ...' if len(found) > MOST_FILES else ''}"

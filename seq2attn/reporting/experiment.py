@@ -50,7 +50,10 @@ def _has_values(comparison: Comparison) -> bool:
 
 
 def _group(group: GroupResult, root: Path, trials: int) -> dict[str, Any]:
-    runs = [Run(root / trial.run) for trial in group.trials]
+    trials_by_seed = sorted(
+        group.trials, key=lambda trial: trial.seed
+    )  # made in any order, groups are told the same way
+    runs = [Run(root / trial.run) for trial in trials_by_seed]
     loss = group.loss
     made_by = [{key: value for key, value in run.environment().items() if key not in OWN} for run in runs]
     return {
@@ -68,7 +71,7 @@ def _group(group: GroupResult, root: Path, trials: int) -> dict[str, Any]:
         "curves": bands([curves(read_metrics(run), thin=False) for run in runs]),
         "trials": [
             {"seed": trial.seed, "run": trial.run, "attention": attention(read_attention(run), trials)}
-            for trial, run in zip(group.trials, runs, strict=True)
+            for trial, run in zip(trials_by_seed, runs, strict=True)
         ],
         "parameters": dict(group.trials[0].parameters),
         "environment": several(list(map(flat, made_by))),

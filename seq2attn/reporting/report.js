@@ -51,7 +51,9 @@ function drawSummary() {
   if (COMPARED) return drawComparison();
   const runs = visible();
   const names = Object.keys(RUNS[0].summary).filter(name => runs.some(run => run.summary[name] !== null));
-  const rows = runs.map(run => ({cells: [runName(run), ...names.map(name => run.summary[name])]}));
+  const thousandths = ["exact match, worst", "mean", "entropy"]; // as every other table has them
+  const cell = (run, name) => thousandths.includes(name) && run.summary[name] !== null ? fixed(run.summary[name]) : run.summary[name];
+  const rows = runs.map(run => ({cells: [runName(run), ...names.map(name => cell(run, name))]}));
   const numeric = name => runs.some(run => typeof run.summary[name] === "number");
   fill("summary", table(["run", ...names.map(name => ({text: name, number: numeric(name)}))], rows));
 }
@@ -173,7 +175,8 @@ function drawParameters() {
 function drawEnvironment() {
   const runs = visible();
   const value = (run, key) => `${run.environment[key] ?? "–"}`;
-  const keys = byRun("environment"), same = keys.filter(key => new Set(runs.map(run => value(run, key))).size === 1);
+  const said = key => runs.some(run => ![null, undefined, "", "{}"].includes(run.environment[key]));
+  const keys = byRun("environment").filter(said), same = keys.filter(key => new Set(runs.map(run => value(run, key))).size === 1);
   const different = keys.filter(key => !same.includes(key));
   const parts = different.length ? [table(["", ...runs.map(run => run.name)], different.map(key => ({cells: [key, ...runs.map(run => value(run, key))]})))] : [];
   if (same.length) parts.push(table(["", runs.length > 1 ? "the same for all" : runs[0].name], same.map(key => ({cells: [key, value(runs[0], key)]}))));

@@ -88,7 +88,7 @@ def register(
                 name,
                 formula=formula,
                 source=source,
-                summary=summary or (inspect.getdoc(cls) or "").partition("\n")[0],
+                summary=summary or inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0],
                 synonyms=synonyms,
                 parameters=parameters,
                 equal_widths=equal_widths,

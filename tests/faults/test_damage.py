@@ -144,11 +144,20 @@ def sparse(run):
 
 WEIGHT = "model.encoder.embedding.weight"
 MOMENT = f"optimiser.exp_avg.{WEIGHT.removeprefix('model.')}"
+CUT = "damaged: it is cut short, or longer than its header says"
+
+
+def directory(run):
+    run.checkpoint("last").unlink()
+    run.checkpoint("last").mkdir()
+
+
 DAMAGE = {
-    "empty": (overwritten(lambda whole: b""), "damaged: "),
-    "cut": (overwritten(lambda whole: whole[: len(whole) // 2]), "damaged: "),
-    "one byte more": (overwritten(lambda whole: whole + b"\0"), "damaged: "),
-    "zeros": (overwritten(lambda whole: bytes(len(whole))), "damaged: "),
+    "directory": (directory, "damaged: it is a directory, not a file"),
+    "empty": (overwritten(lambda whole: b""), CUT),
+    "cut": (overwritten(lambda whole: whole[: len(whole) // 2]), CUT),
+    "one byte more": (overwritten(lambda whole: whole + b"\0"), CUT),
+    "zeros": (overwritten(lambda whole: bytes(len(whole))), "damaged: its header cannot be read"),
     "noise": (overwritten(lambda whole: random.Random(1).randbytes(len(whole))), "damaged: "),
     "header of gigabytes": (
         overwritten(lambda whole: struct.pack("<Q", 3 * 2**30) + whole[8:]),

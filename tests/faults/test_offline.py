@@ -100,7 +100,9 @@ def test_the_installed_wheel_finds_its_configs(wheel, work):
     done = run(work, sys.executable, "-m", "seq2attn", "inspect", "configs/chapter/dot.yaml", PYTHONPATH=str(place))
     assert done.returncode == 0
     done = run(work, sys.executable, "-m", "seq2attn", "inspect", "configs/scald.yaml", PYTHONPATH=str(place))
-    assert done.stderr.startswith("error: configs/scald.yaml: no such file\nThere are: configs/additive.yaml, ")
+    assert done.stderr.startswith(
+        "error: configs/scald.yaml: no such file\nDid you mean configs/scaled.yaml? There are: configs/additive.yaml, "
+    )
 
 
 def test_a_config_of_ones_own_goes_before_the_shipped_one(work, cli):

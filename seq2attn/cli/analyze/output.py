@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.cli.output import note, on_terminal, stdout, table, write_line, write_rows
+from seq2attn.cli.output import note, on_terminal, print_table, write_line, write_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +27,7 @@ def finish(
         shown = [(header, name, how) for header, (name, how) in pairs if header]
         rows = [[_for_people(getattr(row, name), how) for _, name, how in shown] for row in result.rows]
         right = [header for header, _, how in shown if how not in ("", "yes")]
-        stdout().print(table([header for header, _, _ in shown], rows, right=right), soft_wrap=False)
+        print_table([header for header, _, _ in shown], rows, right=right)
     else:
         write_rows(list(columns), [[_for_programs(getattr(row, name)) for name in columns] for row in result.rows])
     save(result, plot)
@@ -49,6 +49,8 @@ def _for_programs(value: Any) -> str:
         return ""
     if isinstance(value, tuple):
         return ",".join(map(_for_programs, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
