@@ -566,6 +566,10 @@ def test_check_holds_scores_against_the_contract():
     assert "kept" in works("check", "dot", terminal=True)
 
 
+def test_forms_that_agree_say_yes_in_a_pipe_too():
+    assert {row["agree"] for row in rows(works("analyze", "forms", "--scores", "dot"))} == {"yes"}
+
+
 def test_check_finds_a_broken_score(work):
     (work / "broken.py").write_text(SCORE.replace(".square()", ".square() + keys.sum()"))
     done = seq2attn("check", "--plugin", "broken.py")

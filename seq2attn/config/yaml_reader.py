@@ -152,7 +152,7 @@ def _syntax_message(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
     if line <= len(lines) and "\t" in lines[line - 1][: len(lines[line - 1]) - len(lines[line - 1].lstrip())]:
         return f"{source}:{line}: a tab in the indentation; YAML wants spaces"
     if error.context_mark and "while parsing a flow" in (error.context or "") and "but got" in problem:
-        sign, start = "[" if "sequence" in error.context else "{", error.context_mark.line + 1
+        sign, start = "[" if "sequence" in (error.context or "") else "{", error.context_mark.line + 1
         instead = "" if "stream end" in problem else f", or a comma is missing, by line {line}"
         return f"{source}:{start}: not YAML: this '{sign}' is not closed{instead}"
     if "found character '\\t'" in problem:
