@@ -145,9 +145,10 @@ class _Builder:
 def _syntax_message(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
     mark = error.problem_mark or error.context_mark
     line = mark.line + 1 if mark else 1
-    problem = " ".join((error.problem or error.context or "syntax error").split())
+    context = error.context or ""
+    problem = " ".join((error.problem or context or "syntax error").split())
     if problem.startswith("but "):  # PyYAML's sentence begins in the context
-        problem = f"{error.context} {problem}"
+        problem = f"{context} {problem}"
     lines = text.splitlines()
     if line <= len(lines) and "\t" in lines[line - 1][: len(lines[line - 1]) - len(lines[line - 1].lstrip())]:
         return f"{source}:{line}: a tab in the indentation; YAML wants spaces"
