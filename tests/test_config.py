@@ -95,7 +95,7 @@ def test_a_value_is_kept_in_one_form(key, written, kept):
         ("model.attention", "dot", "expected keys and values (a mapping), found 'dot'"),
         ("model.attention.options", [], "expected keys and values (a mapping), found a list"),
         ("seed", -1, "must be at least 0, found -1"),
-        ("seed", 2**63, f"must be below {2**63}, found {2**63}"),
+        ("seed", 2**63, f"must be below {2**63:,}, found {2**63}"),
         ("training.learning_rate", "3e-3", "expected a number, found '3e-3'"),
         ("training.learning_rate", 0, "must be above 0.0, found 0"),
         ("training.learning_rate", float("inf"), "must be a finite number, found inf"),
