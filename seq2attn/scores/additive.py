@@ -63,6 +63,7 @@ class StepwiseAdditive(StepwiseScore):
         self.v = 2 * score.v.weight.squeeze(0)  # (D_a,)
         self.shift = score.v.weight.sum()
         self.keys = keys
+        self.hidden = torch.empty_like(keys)  # of one step; made anew each time, it would scatter the memory
 
     def scores(self, query: Tensor) -> Tensor:
         hidden = self._hidden(query.squeeze(1) @ self.query_weight_t)
@@ -93,4 +94,5 @@ class StepwiseAdditive(StepwiseScore):
 
     def _hidden(self, mapped: Tensor) -> Tensor:
         """2 W_s s (b, D_a) -> h' (b, S, D_a)"""
-        return torch.add(self.keys[: mapped.size(0)], mapped.unsqueeze(1)).sigmoid_()
+        rows = mapped.size(0)
+        return torch.add(self.keys[:rows], mapped.unsqueeze(1), out=self.hidden[:rows]).sigmoid_()
