@@ -34,7 +34,7 @@ def train(
     ] = None,
     device: options.Device = "auto",
     threads: Annotated[
-        int | None, typer.Option(min=1, max=MOST_THREADS, help="CPU threads. Default: 1, the fastest at this size.")
+        int | None, typer.Option(min=1, max=MOST_THREADS, help="CPU threads. Default: 1; 2 pay where a core is idle.")
     ] = None,
     profile: Annotated[
         bool, typer.Option("--profile", help="Leave a trace of steps 11 to 30 in the run, to see where time goes.")
