@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import interval, note, on_terminal, stdout, table, width, write_line, write_rows
+from seq2attn.cli.output import interval, note, on_terminal, print_lines, stdout, width, write_line, write_rows
 from seq2attn.errors import Seq2AttnError
 from seq2attn.lengths import parse_lengths
 from seq2attn.runs import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from seq2attn.evaluation import LengthResult
 
 COLUMNS = ("length", "exact match", "characters", "teacher-forced", "alignment", "entropy")
+RIGHT = ("length", "entropy")
 GIVE_WAY = ("entropy", "alignment", "characters", "teacher-forced")  # the first to go stands first
 FIELDS = ("exact_match", "character_accuracy", "teacher_forced", "alignment")
 
@@ -113,7 +112,7 @@ def _parse(lengths: list[str]) -> tuple[int, ...]:
 
 def _show(results: list[LengthResult]) -> None:
     if on_terminal():
-        _show_to_people(results, stdout())
+        _show_to_people(results)
         if not all(result.trained for result in results):
             note("* never seen in training")
         return
@@ -123,24 +122,14 @@ def _show(results: list[LengthResult]) -> None:
     write_rows([*header, "entropy"], [_tsv_row(result) for result in results])
 
 
-def _show_to_people(results: list[LengthResult], console: Console) -> None:
+def _show_to_people(results: list[LengthResult]) -> None:
     """A line for each length: where they are too long for the console, intervals give way, then columns from the right."""
-    shown = _columns(results, intervals=True)
-    left_out = []
-    if width(shown) > console.width:
+    shown, console = _columns(results, intervals=True), stdout()
+    if width(shown) <= console.width:
+        print_lines(shown, console, right=RIGHT)
+    else:
         shown = _columns(results, intervals=False)
-        left_out.append("intervals")
-    for name in [name for name in GIVE_WAY if name in shown]:
-        if width(shown) > console.width:
-            del shown[name]
-            left_out.append(name)
-    made = table(list(shown), zip(*shown.values(), strict=True), right=("length", "entropy"))
-    for column in made.columns:
-        column.no_wrap = True
-    console.width = max(console.width, width(shown))  # rather a line that the terminal wraps than half a number
-    console.print(made)
-    if left_out:
-        note(f"too narrow for: {', '.join(left_out)}; --json has them all")
+        print_lines(shown, console, right=RIGHT, give_way=GIVE_WAY, left_out=["intervals"])
 
 
 def _columns(results: list[LengthResult], *, intervals: bool) -> dict[str, list[str]]:

@@ -183,6 +183,33 @@ def _shares(columns: Mapping[str, Sequence[str]], right: Sequence[str], total: i
     return [low + free * (high - low) // missing for low, high in zip(least, wanted, strict=True)]
 
 
+def print_lines(
+    columns: Mapping[str, Sequence[str]],
+    console: Console,
+    *,
+    right: Sequence[str] = (),
+    give_way: Sequence[str] = (),
+    left_out: Sequence[str] = (),
+) -> None:
+    """Show a table, heading -> cells, each row on one line.
+
+    Where the console is too narrow the columns in `give_way` are left out, the first of them first. A note says so, and
+    what else was `left_out`.
+    """
+    shown, missing = dict(columns), list(left_out)
+    for name in give_way:
+        if name in shown and width(shown) > console.width:
+            del shown[name]
+            missing.append(name)
+    made = table(list(shown), zip(*shown.values(), strict=True), right=right)
+    for column in made.columns:
+        column.no_wrap = True
+    console.width = max(console.width, width(shown))  # rather a line that the terminal wraps than half a name or number
+    console.print(made)
+    if missing:
+        note(f"too narrow for: {', '.join(missing)}; --json has them all")
+
+
 def width(columns: Mapping[str, Sequence[str]]) -> int:
     """Of a table of these columns, heading -> cells, with what stands between them."""
     words = [[*name.split("\n"), *cells] for name, cells in columns.items()]

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, on_terminal, stdout, table, width, write_line, write_rows
+from seq2attn.cli.output import note, on_terminal, print_lines, stdout, write_line, write_rows
 from seq2attn.lock import state_of
 from seq2attn.runs import DEFAULT_ROOT, MAKE_ONE, Run, newest_first
 
@@ -48,22 +48,11 @@ def runs(
 
 
 def _show(rows: list[list[str]], console: Console) -> None:
-    """A table whose lines are no wider than the console: columns of less interest give way, the run's name does not."""
+    """Columns of less interest give way, the run's name does not."""
     shown = {name: [row[place] for row in rows] for place, name in enumerate(HEADER)}
     shown["exact\nmatch,\nworst"] = shown.pop("exact match, worst")
     shown["made (UTC)"] = [made.replace("T", " ")[:16] for made in shown.pop("made")]
-    left_out = []
-    for name in GIVE_WAY:
-        if width(shown) > console.width:
-            del shown[name]
-            left_out.append(name)
-    made = table(list(shown), zip(*shown.values(), strict=True), right=("step", "seed", "exact\nmatch,\nworst"))
-    for column in made.columns:
-        column.no_wrap = True
-    console.width = max(console.width, width(shown))  # rather a line that the terminal wraps than half a name
-    console.print(made)
-    if left_out:
-        note(f"too narrow for: {', '.join(left_out)}; --json has them all")
+    print_lines(shown, console, right=("step", "seed", "exact\nmatch,\nworst"), give_way=GIVE_WAY)
 
 
 def _record(run: Run) -> dict[str, Any]:
