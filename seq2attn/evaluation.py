@@ -67,7 +67,7 @@ def evaluate(
 
 def _evaluate_length(predictor: Predictor, length: int, samples: int, seed: int | str, trained: bool) -> LengthResult:
     totals: dict[str, float] = {}
-    rows = rows_at_once(length + 1)
+    rows = rows_at_once(predictor.device, length + 1)
     for strings in _questions(length, samples, seed, len(predictor.vocabulary.alphabet)):
         for chunk in torch.split(strings.to(predictor.device), rows):
             lengths = torch.full((len(chunk),), length, device=predictor.device)

@@ -16,9 +16,8 @@ from seq2attn.vocab import EOS, SOS, Vocabulary
 
 ROWS = 1024  # strings decoded together at most
 CELLS = 2**24  # source tokens x steps x strings whose weights are kept together at most: 64 MiB
-TOKENS = (
-    2**16
-)  # source tokens decoded together at most, but for one string: what a step works on stays near the processor
+# Source tokens decoded together at most, but for one string: what a step works on is to stay in a processor's cache.
+TOKENS_ON_CPU, TOKENS = 2**13, 2**20
 
 
 @dataclass(frozen=True)
@@ -106,10 +105,11 @@ def output_bound(task: Task, length: int) -> int:
     return 2 * task.expansion * length + 10
 
 
-def rows_at_once(source_length: int, steps: int | None = None) -> int:
+def rows_at_once(device: torch.device, source_length: int, steps: int | None = None) -> int:
     """How many strings of one length are decoded together, so that memory stays bounded; steps: if weights are kept."""
+    tokens = TOKENS_ON_CPU if device.type == "cpu" else TOKENS
     kept = ROWS if steps is None else CELLS // (source_length * steps)
-    return max(1, min(ROWS, TOKENS // source_length, kept))
+    return max(1, min(ROWS, tokens // source_length, kept))
 
 
 class Predictor:
@@ -137,7 +137,7 @@ class Predictor:
             by_length[len(text)].append(index)
         answers: dict[int, Prediction] = {}
         for length, indices in by_length.items():
-            rows = rows_at_once(length + 1, output_bound(self.task, length) if keep_weights else None)
+            rows = rows_at_once(self.device, length + 1, output_bound(self.task, length) if keep_weights else None)
             for chunk in _chunks(indices, rows):
                 answers.update(zip(chunk, self._answer([texts[i] for i in chunk], keep_weights), strict=True))
         return [answers[index] for index in range(len(texts))]
