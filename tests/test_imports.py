@@ -167,6 +167,24 @@ def test_no_import_cycles():
     TopologicalSorter(inside).prepare()  # a cycle raises CycleError, which lists it
 
 
+def test_training_does_not_load_torchs_compiler(tmp_path):
+    code = f"""
+import sys
+from seq2attn.cli import main
+steps = ["training.steps=3", "training.warmup=0", "model.hidden=8", "evaluation.samples=2"]
+sys.argv = ["seq2attn", "train", "-c", "configs/scaled.yaml", "--runs-dir", {str(tmp_path)!r}]
+for step in steps:
+    sys.argv += ["--set", step]
+try:
+    main()
+except SystemExit as stop:
+    assert not stop.code
+print("torch" in sys.modules, "torch._dynamo" in sys.modules)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split()[-2:] == ["True", "False"]
+
+
 def test_counting_parameters_does_not_load_torchs_compiler():
     code = """
 import sys

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adamw import adamw
 
 from seq2attn.config import Config
 from seq2attn.data import Batch, generator
@@ -15,7 +15,8 @@ from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.resets import Resets, draw_reset
 from seq2attn.training.objective import coverage_loss, token_cross_entropy
 
-STEPS, STATE = "step", ("step", "exp_avg", "exp_avg_sq")  # AdamW's: updates done, and its averages
+STEPS = "step"  # of AdamW's state: updates done
+BETAS, EPSILON = (0.9, 0.999), 1e-8  # AdamW's, as torch has them
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class TrainingStep:
     The model's parameters become views of one vector, and so do their gradients and the optimiser's averages: norm, clipping
     and update are then a few operations on everything, where parameter by parameter they would cost a small model as much as
     its arithmetic. To be made when the model is on its device.
+
+    AdamW is torch's function, not its class: that one imports torch's compiler, which takes longer than 100 steps.
     """
 
     def __init__(self, model: Model, config: Config, device: torch.device) -> None:
@@ -46,14 +49,13 @@ class TrainingStep:
         self._parameters = list(model.parameters())
         self._names = [name for name, _ in model.named_parameters()]
         self._shapes = [parameter.shape for parameter in model.parameters()]
-        self._vector = nn.Parameter(nn.utils.parameters_to_vector(model.parameters()).detach())
-        self._gradient = self._vector.grad = torch.zeros_like(self._vector)
-        views, gradients = self._by_name(self._vector.data), self._by_name(self._gradient)
+        self._vector = nn.utils.parameters_to_vector(model.parameters()).detach()
+        self._gradient = torch.zeros_like(self._vector)
+        self._state: dict[str, Tensor] = {}  # AdamW's: updates done, and its averages
+        self._fused = device.type != "mps"
+        views, gradients = self._by_name(self._vector), self._by_name(self._gradient)
         for name, parameter in model.named_parameters():
             parameter.data, parameter.grad = views[name], gradients[name]
-        self.optimiser = torch.optim.AdamW(
-            [self._vector], weight_decay=config.training.weight_decay, fused=device.type != "mps"
-        )
 
     def gradients(self, batch: Batch, step: int) -> StepResult:
         """The clipped gradients of step number `step` (from 0), on the model's parameters."""
@@ -78,49 +80,62 @@ class TrainingStep:
     def _clip(self) -> Tensor:
         """Scale the gradient to the limit if its norm, which is returned, exceeds it."""
         limit = self.config.training.clip_norm
-        if self._gradient.device.type != "cpu":  # asking whether it does would make the device wait
-            return nn.utils.clip_grad_norm_(self._vector, math.inf if limit is None else limit)
         norm: Tensor = torch.linalg.vector_norm(self._gradient)
-        if limit is not None and float(norm) > limit:
+        if limit is None:
+            return norm
+        if norm.device.type != "cpu":  # asking whether it does would make the device wait
+            self._gradient *= (limit / norm).clamp(max=1)
+        elif float(norm) > limit:
             self._gradient *= limit / float(norm)
         return norm
 
     def update(self, rate: float) -> None:
         """Change the weights by the gradients, with this learning rate."""
-        self.optimiser.param_groups[0]["lr"] = rate
-        self.optimiser.step()
+        if not self._state:
+            self._state = self._zero_state()
+        adamw(
+            [self._vector],
+            [self._gradient],
+            [self._state["exp_avg"]],
+            [self._state["exp_avg_sq"]],
+            [],
+            [self._state[STEPS]],
+            fused=self._fused,
+            amsgrad=False,
+            beta1=BETAS[0],
+            beta2=BETAS[1],
+            lr=rate,
+            weight_decay=self.config.training.weight_decay,
+            eps=EPSILON,
+            maximize=False,
+        )
 
     def state(self) -> dict[str, Tensor]:
         """The optimiser's state by parameter, `exp_avg.encoder.embedding.weight` and so on; empty at first."""
-        return {
-            f"{kind}.{name}": part
-            for kind, value in self.optimiser.state.get(self._vector, {}).items()
-            for name, part in self._state_by_name(kind, value).items()
-        }
+        return self._named(self._state)
 
     def expected_state(self) -> dict[str, Tensor]:
         """What `state` looks like after an update, filled with zeros."""
-        return {
-            f"{kind}.{name}": part
-            for kind in STATE
-            for name, part in self._state_by_name(
-                kind, torch.zeros(()) if kind == STEPS else self._gradient * 0
-            ).items()
-        }
+        return self._named(self._zero_state())
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state` gave."""
-        loaded = {
-            kind: torch.cat([state[f"{kind}.{name}"].flatten() for name in self._names]).to(self._vector.device)
-            for kind in STATE
-            if kind != STEPS
-        }
-        steps = state[f"{STEPS}.{self._names[0]}"]
-        loaded[STEPS] = steps.clone() if self._vector.device.type == "cpu" else steps.to(self._vector.device)
-        self.optimiser.state[self._vector] = loaded
+        for kind, value in self._zero_state().items():
+            parts = [state[f"{kind}.{name}"].flatten() for name in self._names]
+            self._state[kind] = value.copy_(parts[0].squeeze() if kind == STEPS else torch.cat(parts))
 
-    def _state_by_name(self, kind: str, value: Tensor) -> dict[str, Tensor]:
-        return dict.fromkeys(self._names, value) if kind == STEPS else self._by_name(value)
+    def _zero_state(self) -> dict[str, Tensor]:
+        """AdamW's before the first update."""
+        steps = torch.zeros((), device=self._vector.device if self._fused else "cpu")
+        return {STEPS: steps, "exp_avg": torch.zeros_like(self._vector), "exp_avg_sq": torch.zeros_like(self._vector)}
+
+    def _named(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """By kind and parameter; each parameter has the one count of steps."""
+        return {
+            f"{kind}.{name}": part
+            for kind, value in state.items()
+            for name, part in (dict.fromkeys(self._names, value) if kind == STEPS else self._by_name(value)).items()
+        }
 
     def _by_name(self, vector: Tensor) -> dict[str, Tensor]:
         """The part of a vector over all parameters that belongs to each, as a view of its shape."""
