@@ -54,7 +54,7 @@ ablation: $(READY)  ## configs/records/reverse.yaml with one ingredient left out
 	for without in $(INGREDIENTS); do $(BIN)/seq2attn compare -c configs/records/reverse.yaml --name without-$${without%%=*} \
 		--set $$without --vary seed=1-5 --lengths 8 20 80 200 --samples 100 --checkpoint last || exit; done
 
-bench: $(READY)  ## how fast it is, side by side with a plain loop: some 10 minutes; writes benchmarks/results.json
+bench: $(READY)  ## how fast it is, side by side with a plain loop (and JoeyNMT, if installed): some 15 minutes; writes benchmarks/results.json
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
 
 tensorboard: $(READY)  ## look at all runs in the browser

@@ -13,13 +13,14 @@ from typing import Any
 
 import torch
 
-from benchmarks import decoding, growth, processes, training
+from benchmarks import decoding, growth, peers, processes, training
 
 PARTS: dict[str, Callable[[bool], list[dict[str, Any]]]] = {
     "training": lambda quick: training.measure(training.QUICK if quick else training.UNITS, repeats=5 if quick else 11),
     "cuda": lambda quick: training.measure(
         training.QUICK if quick else training.UNITS, repeats=5 if quick else 11, device=torch.device("cuda")
     ),
+    "peers": lambda quick: peers.measure(peers.UNITS[:2] if quick else peers.UNITS, repeats=5 if quick else 11),
     "growth": lambda quick: growth.measure(quick=quick),
     "decoding": lambda quick: decoding.measure(repeats=3 if quick else 7),
     "start-up": lambda quick: processes.start_up(repeats=3 if quick else 9),
@@ -71,12 +72,17 @@ def main() -> None:
     unknown = sorted(set(options.parts) - set(PARTS))
     if unknown:
         parser.error(f"no part {unknown[0]!r}; there are {', '.join(PARTS)}")
-    if "cuda" in options.parts and not torch.cuda.is_available():
-        parser.error("part 'cuda' needs a GPU, and there is none")
+    missing = {}
+    if not torch.cuda.is_available():
+        missing["cuda"] = "a GPU, and there is none"
+    if not peers.is_installed():
+        missing["peers"] = "JoeyNMT, which is not installed here: pip install joeynmt==2.3.0"
+    for name in missing.keys() & set(options.parts):
+        parser.error(f"part {name!r} needs {missing[name]}")
     torch.set_num_threads(1)
     found: dict[str, Any] = {"machine": machine()}
     print("  ".join(f"{key} {value}" for key, value in found["machine"].items()))
-    everything = [name for name in PARTS if name != "cuda" or torch.cuda.is_available()]
+    everything = [name for name in PARTS if name not in missing]
     for name in options.parts or everything:
         found[name] = PARTS[name](options.quick)
         print(f"\n{name}\n{table(found[name])}", flush=True)

@@ -32,13 +32,16 @@ class Unit:
     shortest: int = 3
     longest: int = 8
     threads: int = 1
+    source_eos: bool = False
+    bidirectional: bool = False
 
     def config(self) -> Config:
         model: dict[str, Any] = {
             "hidden": self.hidden,
             "embedding": 32,
             "initial_state": "zeros",
-            "source_eos": False,
+            "source_eos": self.source_eos,
+            "bidirectional": self.bidirectional,
             "decoder": self.decoder,
             "attention": {"score": self.score},
         }

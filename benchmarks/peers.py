@@ -1,0 +1,118 @@
+"""The same training steps by JoeyNMT (Kreutzer et al. 2019), where it is installed.
+
+Its recurrent decoder is what SPEC calls `luong`: it steps, then attends. Its attention "luong" is our score `general`, its
+"bahdanau" our `additive`. Its encoder reads in both directions (with one it fails) and its sources end with <eos>, and so
+it is with ours here. Width, batches, optimiser and clipping are the same; each takes a step as its own training loop does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from benchmarks.measure import interleaved, median, ratio
+from benchmarks.training import CPU, RATE, Unit, our_step
+from seq2attn.build import build_training_data
+from seq2attn.data import Batch
+
+ATTENTION = {"general": "luong", "additive": "bahdanau"}  # ours -> JoeyNMT's
+UNITS = tuple(
+    Unit(score, decoder="luong", input_feeding=feeding, batch=batch, source_eos=True, bidirectional=True)
+    for batch in (64, 512)
+    for score in ATTENTION
+    for feeding in (False, True)
+)
+
+
+def is_installed() -> bool:
+    return find_spec("joeynmt") is not None
+
+
+def measure(units: tuple[Unit, ...], *, repeats: int) -> list[dict[str, Any]]:
+    """One record a unit: milliseconds a step of both, and their ratio."""
+    torch.set_num_threads(1)
+    records = []
+    for unit in units:
+        data = build_training_data(unit.config(), CPU)
+        found = interleaved(
+            {"ours": our_step(unit, data.batches()), "joeynmt": joey_step(unit, data.batches())}, repeats=repeats
+        )
+        records.append(
+            {
+                "unit": unit.describe(),
+                "ms": 1e3 * median(found["ours"]),
+                "joeynmt_ms": 1e3 * median(found["joeynmt"]),
+                "times_joeynmt": ratio(found["joeynmt"], found["ours"]),
+            }
+        )
+    return records
+
+
+def joey_step(unit: Unit, batches: Iterator[Batch]) -> Callable[[], object]:
+    """What its `TrainManager` does at each step: `_train_step`, then clipping, update and zeroing."""
+    from joeynmt.batch import Batch as JoeyBatch  # type: ignore[import-not-found]
+    from joeynmt.builders import build_gradient_clipper, build_optimizer  # type: ignore[import-not-found]
+    from joeynmt.model import build_model  # type: ignore[import-not-found]
+    from joeynmt.vocabulary import Vocabulary  # type: ignore[import-not-found]
+
+    letters = unit.config().task.alphabet
+    vocabulary = Vocabulary(list(letters), _specials())
+    common = {"rnn_type": "gru", "hidden_size": unit.hidden, "embeddings": {"embedding_dim": 32}, "type": "recurrent"}
+    encoder = {**common, "bidirectional": True}
+    decoder = {
+        **common,
+        "attention": ATTENTION[unit.score],
+        "input_feeding": unit.input_feeding,
+        "init_hidden": "zeros",
+    }
+    model = build_model({"encoder": encoder, "decoder": decoder}, vocabulary, vocabulary)
+    model.loss_function = ("crossentropy", 0.0)
+    optimiser = build_optimizer({"optimizer": "adam", "learning_rate": RATE}, model.parameters())
+    clip = build_gradient_clipper({"clip_grad_norm": 1.0, "clip_grad_val": None})
+
+    def step() -> None:
+        ours = next(batches)
+        target = torch.cat([ours.decoder_input[:, :1], ours.decoder_output], dim=1)  # (B, L + 1)
+        batch = JoeyBatch(
+            src=ours.source + 1,
+            src_length=ours.source_lengths,
+            src_prompt_mask=None,
+            trg=target + 1,
+            trg_prompt_mask=None,
+            indices=torch.arange(len(target)),
+            device=CPU,
+            pad_index=vocabulary.pad_index,
+            eos_index=vocabulary.eos_index,
+        )
+        model.train()
+        batch.sort_by_src_length()
+        loss, _, _, correct = model(return_type="loss", **vars(batch))
+        loss = batch.normalize(loss, normalization="batch")
+        loss.backward()
+        loss.item(), correct.item()
+        clip(model.parameters())
+        optimiser.step()
+        model.zero_grad()
+
+    return step
+
+
+def _specials() -> SimpleNamespace:
+    """Its own defaults."""
+    return SimpleNamespace(
+        unk_token="<unk>",
+        pad_token="<pad>",
+        bos_token="<s>",
+        eos_token="</s>",
+        sep_token=None,
+        unk_id=0,
+        pad_id=1,
+        bos_id=2,
+        eos_id=3,
+        sep_id=None,
+        lang_tags=[],
+    )
