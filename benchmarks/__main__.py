@@ -76,7 +76,7 @@ def main() -> None:
     if not torch.cuda.is_available():
         missing["cuda"] = "a GPU, and there is none"
     if not peers.is_installed():
-        missing["peers"] = "JoeyNMT, which is not installed here: pip install joeynmt==2.3.0"
+        missing["peers"] = "JoeyNMT, which is not installed here; docs/performance.md says how"
     for name in missing.keys() & set(options.parts):
         parser.error(f"part {name!r} needs {missing[name]}")
     torch.set_num_threads(1)

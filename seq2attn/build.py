@@ -103,10 +103,12 @@ def construct_score(name: str, query_width: int, key_width: int, options: dict[s
     try:
         score = cls(query_width, key_width, **options)
     except Exception as error:
+        given = ", ".join([str(query_width), str(key_width), *(f"{key}={value!r}" for key, value in options.items())])
+        hint = "Its constructor takes (query_width, key_width, **options) and calls super().__init__ first."
+        if options:
+            hint += " Or does it not take these values of model.attention.options?"
         raise Seq2AttnError(
-            f"score {name!r} cannot be made: {cls.__name__}({query_width}, {key_width}) "
-            f"raised {type(error).__name__}: {error}",
-            hint="Its constructor takes (query_width, key_width, **options) and calls super().__init__ first.",
+            f"score {name!r} cannot be made: {cls.__name__}({given}) raised {type(error).__name__}: {error}", hint=hint
         ) from error
     assert isinstance(score, Score)
     return score

@@ -102,7 +102,7 @@ SCORES: Registry[ScoreEntry] = Registry(
             formula="s.h / (|s| |h|) * exp(b)",
             parameters="1",
             summary="the angle alone, with a learned strength",
-            source="Graves et al. 2014, eq. 5 and 6",
+            source="after Graves et al. 2014, eq. 5 and 6",
             equal_widths=True,
             implementation="seq2attn.scores.cosine:Cosine",
             options={"learned_strength": Option(bool, True, "multiply with exp(b), b learned; false: the bare cosine")},
@@ -199,15 +199,15 @@ HISTORIES: Registry[Entry] = Registry(
         ),
         Entry(
             "coverage",
-            formula="w c_t, c_t = alpha_1 + ... + alpha_{t-1}",
+            formula="w C_t, C_t = alpha_1 + ... + alpha_{t-1}",
             summary="the sum of all past weights",
             source="See et al. 2017, eq. 10 and 11",
         ),
         Entry(
             "location_coverage",
-            formula="U (F * [alpha_{t-1}; c_t])",
+            formula="U (F * [alpha_{t-1}; C_t])",
             summary="convolutional features of both",
-            source="Shen et al. 2018, section 2.2",
+            source="after Shen et al. 2018, section 2.2",
         ),
     ],
 )

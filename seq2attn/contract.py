@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -14,24 +14,25 @@ from seq2attn.model.attention import Attention
 from seq2attn.scores import Score
 
 B, S, D = 3, 5, 4
+NO_OPTIONS: Mapping[str, object] = {}
 
 
 class Broken(Exception):
     """A check that a score does not pass: says what was found."""
 
 
-def make_score(name: str, key_width: int | None = None) -> Score:
+def make_score(name: str, options: Mapping[str, object], key_width: int | None = None) -> Score:
     """A float64 score with random parameters; keys are wider than queries where the score allows it."""
     entry = catalogue.SCORES.get(name)
     width = key_width or (D if entry.equal_widths else D + 3)
-    return construct_score(name, D, width, {}).double()
+    return construct_score(name, D, width, dict(options)).double()
 
 
-def advice(name: str) -> str:
+def advice(name: str, options: Mapping[str, object]) -> str:
     """What to look at first in a score that breaks "shape"; the empty string for one that keeps it."""
-    if not run_check("shape", name):
+    if not run_check("shape", name, options):
         return ""
-    if not catalogue.SCORES.get(name).equal_widths and not run_check("shape", name, key_width=D):
+    if not catalogue.SCORES.get(name).equal_widths and not run_check("shape", name, options, key_width=D):
         return (
             f"{name!r} was given queries of width {D} and keys of width {D + 3}. If it is for equal widths only, say so: "
             f'@register("{name}", ..., equal_widths=True)'
@@ -166,11 +167,11 @@ CHECKS: dict[str, Callable[[Score], None]] = {
 }
 
 
-def run_check(label: str, name: str, key_width: int | None = None) -> str:
-    """Ask one question of one score: the empty string if it is kept, otherwise what was found."""
+def run_check(label: str, name: str, options: Mapping[str, object] = NO_OPTIONS, key_width: int | None = None) -> str:
+    """Ask one question of one score with these options: the empty string if it is kept, otherwise what was found."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        score = make_score(name, key_width)
+        score = make_score(name, options, key_width)
     try:
         CHECKS[label](score)
     except Broken as error:

@@ -607,6 +607,48 @@ def test_check_of_a_score_that_raises_shows_its_table_and_what_to_look_at(work, 
     assert done.err.splitlines()[-1].endswith(advice)
 
 
+def test_check_with_options(work):
+    optional = WIDE.replace('"s.h"', '"s.h", equal_widths=True').replace(
+        "    def forward",
+        "    def __init__(self, query_width, key_width, *, sign=1.0):\n"
+        "        super().__init__(query_width, key_width)\n"
+        "        self.sign = sign\n\n"
+        "    def forward",
+    )
+    optional = optional.replace("return", "assert self.sign == 1.0\n        return")
+    (work / "optional.py").write_text(optional)
+    assert {row["result"] for row in rows(works("check", "--plugin", "optional.py"))} == {"kept"}
+    done = seq2attn("check", "--plugin", "optional.py", "--option", "sign=-1.0", terminal=True)
+    assert done.code == 1
+    assert done.out.count("raised AssertionError") == 1
+    assert done.out.count("the same") == 6
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["dot", "additive", "-o", "width=8"], "--option is for one score; there are 2: dot, additive"),
+        (["additive", "-o", "width"], "--option width: expected NAME=VALUE, such as width=8"),
+        (["additive", "-o", "wide=8"], "unknown option of score 'additive'; did you mean 'width'? allowed: width"),
+    ],
+)
+def test_check_with_options_that_are_none(given, says):
+    done = seq2attn("check", *given)
+    assert done.code == 2
+    assert says in done.err
+
+
+def test_an_option_that_a_score_refuses_is_told_with_its_value(work):
+    source = WIDE.replace(
+        "    def forward",
+        "    def __init__(self, query_width, key_width, *, rank=2):\n        raise ValueError(rank)\n\n    def forward",
+    )
+    (work / "refusing.py").write_text(source)
+    done = seq2attn("check", "--plugin", "refusing.py", "--option", "rank=-4")
+    assert "Wide(4, 7, rank=-4) raised ValueError: -4" in done.err
+    assert "Or does it not take these values of model.attention.options?" in done.err
+
+
 def test_a_score_that_fails_in_one_check_keeps_the_others(work):
     """And no advice on shapes, which are right."""
     failing = WIDE.replace('"s.h"', '"s.h", equal_widths=True').replace(

@@ -237,6 +237,17 @@ COMBINATIONS = [
         "attention score 'none' has no weights",
     ),
     (
+        attention(score="none", mask_padding=False),
+        "model.attention.mask_padding",
+        "attention score 'none' has no weights for this to act on; set it to true",
+    ),
+    ({"model": {**TRANSFORMER, "embedding": 64}}, "model.embedding", f"64 {LACKS}: its embeddings are as wide as"),
+    (
+        {"model": {**TRANSFORMER, "attention": {"radius": 3}}},
+        "model.attention.radius",
+        "has no effect with window 'global', and architecture 'transformer' has no other window; leave this out",
+    ),
+    (
         {**attention(score="none"), "training": {"coverage_weight": 1.0}},
         "training.coverage_weight",
         "attention score 'none' has no weights to cover",
@@ -270,7 +281,7 @@ COMBINATIONS = [
         {"model": {**BIDIRECTIONAL, "attention": {"score": "dot"}}},
         "model.attention.score",
         "'dot' needs queries and keys of equal width, but a bidirectional encoder's keys are 2 x 8 wide and the "
-        "decoder's queries 8; use general, additive or key_value, or set model.bidirectional to false",
+        "decoder's queries 8; use general, scaled_general, additive or key_value, or set model.bidirectional to false",
     ),
     ({"model": {**BIDIRECTIONAL, "attention": {"score": "scaled_dot"}}}, "model.attention.score", "'scaled' needs"),
     (

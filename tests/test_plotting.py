@@ -64,6 +64,13 @@ def refusal(call, *arguments):
 # ---- attention ----
 
 
+def test_wide_titles_do_not_run_into_each_other():
+    figure = attention_figure([one_map("mmmm", "m" * 24), one_map("hi", "hhhh")])
+    figure.canvas.draw()
+    first, second = (panel._left_title.get_window_extent() for panel in panels(figure))
+    assert first.x1 < second.x0
+
+
 def test_the_picture_is_the_weights():
     (panel,) = panels(attention_figure([one_map()]))
     np.testing.assert_array_equal(weights(panel), np.array(WEIGHTS))

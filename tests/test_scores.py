@@ -279,7 +279,7 @@ def test_only_the_checks_that_are_about_it_refuse_it(score, refusing, monkeypatc
 
 def test_the_checks_use_keys_wider_than_queries_where_allowed():
     for name in NAMES:
-        score = contract.make_score(name)
+        score = contract.make_score(name, {})
         assert (score.key_width > score.query_width) == (not SCORES.get(name).equal_widths)
 
 

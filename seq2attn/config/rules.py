@@ -23,7 +23,7 @@ _EXPECTED = {bool: "true or false", int: "a whole number", float: "a finite numb
 def combination_problems(config: Config) -> list[Problem]:
     """Every combination in `config` that cannot work, under the key that would have to change."""
     if config.model.architecture == "transformer":
-        return [*_task_problems(config), *_transformer_problems(config)]
+        return [*_task_problems(config), *_transformer_problems(config), *_unused_problems(config)]
     return [
         *_task_problems(config),
         *_model_problems(config),
@@ -71,14 +71,14 @@ def _model_problems(config: Config) -> list[Problem]:
         message = (
             f"{score.name!r} needs queries and keys of equal width, but a bidirectional encoder's keys are "
             f"2 x {model.hidden} wide and the decoder's queries {model.hidden}; "
-            "use general, additive or key_value, or set model.bidirectional to false"
+            f"use {_any_of(_for_any_widths())}, or set model.bidirectional to false"
         )
         problems.append(Problem(_SCORE, message, rests_on=("model.bidirectional",)))
     if model.bidirectional and model.initial_state == "last":
         message = (
             f"'last' needs encoder and decoder states of equal width, but a bidirectional encoder's are "
             f"2 x {model.hidden} wide and the decoder's {model.hidden}; "
-            "use bridge, or set model.bidirectional to false"
+            "use bridge or zeros, or set model.bidirectional to false"
         )
         problems.append(Problem("model.initial_state", message, rests_on=("model.bidirectional",)))
     if score.name == "none" and model.bidirectional:
@@ -100,7 +100,8 @@ def _attention_problems(config: Config) -> list[Problem]:
     problems = []
     model, attention = config.model, config.model.attention
     if attention.score == "none":
-        for key, plain in (("window", "global"), ("history", "none"), ("scalable_softmax", False)):
+        plain_values = (("window", "global"), ("history", "none"), ("scalable_softmax", False), ("mask_padding", True))
+        for key, plain in plain_values:
             if getattr(attention, key) != plain:
                 message = f"attention score 'none' has no weights for this to act on; set it to {_yaml(plain)}"
                 problems.append(Problem(f"{_ATTENTION}.{key}", message, rests_on=(_SCORE,)))
@@ -134,12 +135,16 @@ def _unused_problems(config: Config) -> list[Problem]:
     problems = []
     for key, (owner, names) in owners.items():
         changed = getattr(attention, key) != type(attention).model_fields[key].default
-        if changed and getattr(attention, owner) not in names:
-            message = (
-                f"has no effect with {owner} {getattr(attention, owner)!r}; "
-                f"set {_ATTENTION}.{owner} to {' or '.join(names)}, or leave this out"
-            )
-            problems.append(Problem(f"{_ATTENTION}.{key}", message, rests_on=(f"{_ATTENTION}.{owner}",)))
+        if not changed or getattr(attention, owner) in names:
+            continue
+        message = f"has no effect with {owner} {getattr(attention, owner)!r}"
+        if config.model.architecture == "transformer":
+            message += f", and architecture 'transformer' has no other {owner}; leave this out"
+        else:
+            message += f"; set {_ATTENTION}.{owner} to {' or '.join(names)}, or leave this out"
+        problems.append(Problem(f"{_ATTENTION}.{key}", message, rests_on=(f"{_ATTENTION}.{owner}",)))
+    if config.model.architecture == "transformer":
+        return problems
     sizes = config.model.transformer
     for key, field in type(sizes).model_fields.items():
         if getattr(sizes, key) != field.default:
@@ -172,6 +177,7 @@ def _transformer_problems(config: Config) -> list[Problem]:
             False,
             "PyTorch's layers know a plain softmax",
         ),
+        ("model.embedding", model.embedding, 32, "its embeddings are as wide as all else, model.hidden"),
         ("model.decoder", model.decoder, "bahdanau", "the arrangement is a GRU decoder's"),
         ("model.input_feeding", model.input_feeding, False, "input feeding is a GRU decoder's"),
         ("model.bidirectional", model.bidirectional, False, "its encoder reads in no direction, or in both"),
@@ -191,6 +197,16 @@ def _transformer_problems(config: Config) -> list[Problem]:
             message = f"{given} does not go with architecture 'transformer': {why}; {advice}"
             problems.append(Problem(path, message, rests_on=("model.architecture",)))
     return problems
+
+
+def _for_any_widths() -> list[str]:
+    """The scores whose queries and keys may differ in width."""
+    scores = [catalogue.SCORES.get(name) for name in catalogue.SCORES.names()]
+    return [score.name for score in scores if not score.equal_widths and score.name != "none"]
+
+
+def _any_of(names: list[str]) -> str:
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _yaml(value: object) -> str:

@@ -156,7 +156,8 @@ class TrainingConfig(_Section):
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     """decoupled: each step takes learning rate x this share off every weight (AdamW, Loshchilov & Hutter 2019); 0: Adam"""
     coverage_weight: Annotated[float, Field(ge=0)] = 0.0
-    """weight of the coverage loss, sum_j min(alpha_tj, c_tj) a token (See et al. 2017, eq. 12 and 13)"""
+    """weight of the coverage loss, sum_j min(alpha_tj, C_tj) a token, with any history or none (See et al. 2017, eq. 12
+    and 13)"""
     clip_norm: Annotated[float, Field(gt=0)] | None = 1.0
     """gradients are scaled down to this norm; null: never"""
     schedule: Annotated[str, _name_in(catalogue.SCHEDULES)] = "cosine"

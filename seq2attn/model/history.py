@@ -57,7 +57,7 @@ class Location(History):
 
 
 class Coverage(History):
-    """`coverage`: w c_t, c_t the sum of all past weights (See et al. 2017, eq. 10 and 11)."""
+    """`coverage`: w C_t, C_t the sum of all past weights (See et al. 2017, eq. 10 and 11)."""
 
     def __init__(self, feature_width: int) -> None:
         super().__init__(feature_width)
@@ -73,7 +73,7 @@ class Coverage(History):
 
 class LocationCoverage(Location):
     """`location_coverage`: a convolution over both, the previous weights and the sum of all past ones, as many speech
-    synthesisers have it ("location-sensitive attention" on cumulative weights: Shen et al. 2018, section 2.2).
+    synthesisers have it (the sum alone: Shen et al. 2018, section 2.2).
     """
 
     channels = 2

@@ -29,7 +29,8 @@ _MEANINGS = {
 _SHEET = 10.0  # a line of maps is broken beyond this width
 _STRIP = 13.0  # the maps of one string through training
 _LARGEST_CELL, _SMALLEST_CELL, _LONG_SIDE = 0.30, 0.11, 6.5
-_CHARACTER, _KEY = 0.085, 0.066  # of a title, of the key
+_CHARACTER, _KEY = 0.085, 0.066  # of a title that is still to come, of the key
+_TITLE = 10  # points
 _LEFT, _TOP, _RIGHT, _BOTTOM = 0.32, 0.62, 0.15, 0.3  # around each map: labels and title
 _MARGIN = 0.25  # left of all
 _BAR = 0.95  # the colour bar with its labels
@@ -188,7 +189,7 @@ def _heat_map(axes: Any, panel: Panel, cell: float, *, ideal: bool) -> Any:
     axes.tick_params(length=0, labelsize=size, pad=2)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    axes.set_title(panel.title, fontsize=10, loc="left", pad=7)
+    axes.set_title(panel.title, fontsize=_TITLE, loc="left", pad=7)
     if ideal:
         for row, column in enumerate(one.ideal[:rows]):
             inset = 0.06
@@ -200,7 +201,10 @@ def _heat_map(axes: Any, panel: Panel, cell: float, *, ideal: bool) -> Any:
 
 
 def _width(panel: Panel, cell: float) -> float:
-    return _LEFT + _RIGHT + max(cell * len(panel.map.source_symbols), _CHARACTER * max(panel.room, len(panel.title)))
+    from matplotlib.textpath import TextPath
+
+    title = TextPath((0, 0), panel.title, size=_TITLE).get_extents().width / 72 if panel.title else 0.0
+    return _LEFT + _RIGHT + max(cell * len(panel.map.source_symbols), _CHARACTER * panel.room, title)
 
 
 def _key(lines: Sequence[Sequence[Panel]], ideal: bool, signs: Sequence[str]) -> str:

@@ -12,7 +12,8 @@ from seq2attn.scores.base import Score
 
 
 class Cosine(Score):
-    """s.h / (|s| |h|), times a strength (Graves et al. 2014, eq. 5 and 6). Widths are equal.
+    """s.h / (|s| |h|), times a strength (after Graves et al. 2014, eq. 5 and 6, whose controller emits a strength at each
+    step; here it is one learned number). Widths are equal.
 
     A cosine lies between -1 and 1, too little for a softmax to become sharp with.
 

@@ -22,7 +22,7 @@ def token_cross_entropy(logits: Tensor, batch: Batch, packing: Packing | None = 
 
 
 def coverage_loss(weights: Tensor, batch: Batch) -> Tensor:
-    """sum_j min(alpha_tj, c_tj), c_t the sum of the weights before t, per real output token (See et al. 2017, eq. 12).
+    """sum_j min(alpha_tj, C_tj), C_t the sum of the weights before t, per real output token (See et al. 2017, eq. 12).
 
     weights (B, L, S). It is what attention spends on places that it was at before: 0 where no place is looked at twice.
     """
