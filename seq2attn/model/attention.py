@@ -48,9 +48,9 @@ class Attention(nn.Module):
 
     window: which keys may be looked at; None: all (`global`).
     history: what the score knows of past weights; None: nothing. With one, queries come one at a time.
-    scalable_softmax: scores times ln n, n the number of keys that a query may attend to (Nakanishi 2025, eq. 2). The same
-        scores give a flatter softmax over more keys; this makes up for it, so that attention stays as sharp on sources far
-        longer than those trained on.
+    scalable_softmax: scores times ln n, n the number of keys that a query may attend to (Nakanishi 2025, eq. 2, with the
+        learned factor at 1). The same scores give a flatter softmax over more keys; this makes up for it, so that attention
+        stays as sharp on sources far longer than those trained on.
     mask_padding: give padding the weight 0. False repeats a common mistake, for study.
     """
 
