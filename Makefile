@@ -5,7 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CODE := seq2attn tests
-LENGTHS_TO_500 := 50 75 100 150 200 250 300 350 400 450 500
+RECORD := $(BIN)/seq2attn compare -c configs/records
+SEEDS := --vary seed=1-5 --checkpoint last
+RECORD_LENGTHS := 8 10 20 40 80 200 800
+CONTENT_LENGTHS := 8 10 12 14 16 20 30 40 80
 INGREDIENTS := model.attention.scalable_softmax=false training.word_dropout=0 training.weight_decay=0 \
 	model.attention.history=none model.bidirectional=false model.source_eos=false
 
@@ -43,16 +46,18 @@ format: $(READY)  ## format and mend what can be mended
 	$(BIN)/ruff check --fix .
 
 records: $(READY)  ## train and measure every row of docs/length-generalisation.md: hours
-	$(BIN)/seq2attn compare configs/experiments/records.yaml
-	$(BIN)/seq2attn compare -c configs/records/content.yaml --vary seed=1-5 --lengths 8 10 12 14 16 20 30 40 80 --checkpoint last
-	$(BIN)/seq2attn compare -c configs/records/reverse-digits.yaml --vary seed=1-5 --lengths 10 20 50 100 --checkpoint last
-	$(BIN)/seq2attn compare -c configs/records/reverse-40.yaml --vary seed=1-5 --lengths 41 $(LENGTHS_TO_500) --samples 100 \
-		--metric character_accuracy --checkpoint last
-	$(BIN)/seq2attn compare configs/experiments/records.yaml --lengths 8000 --samples 100
+	for row in reverse copy duplicate reverse-prior; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) --lengths $(RECORD_LENGTHS) || exit; done
+	for task in reverse copy duplicate; do $(RECORD)/content.yaml --name content-$$task --set task.name=$$task $(SEEDS) \
+		--lengths $(CONTENT_LENGTHS) || exit; done
+	$(RECORD)/content.yaml --name content-no-resets --set training.encoder_reset=0 --set training.decoder_reset=0 $(SEEDS) \
+		--lengths $(CONTENT_LENGTHS)
+	$(RECORD)/reverse-digits.yaml --name reverse-digits $(SEEDS) --lengths 10 20 50 100
+	$(RECORD)/reverse-40.yaml --name reverse-40 $(SEEDS) --lengths 41-500 --samples 10 --metric character_accuracy
+	$(RECORD)/reverse.yaml --name reverse $(SEEDS) --lengths 8000 --samples 100
 
 ablation: $(READY)  ## configs/records/reverse.yaml with one ingredient left out at a time
-	for without in $(INGREDIENTS); do $(BIN)/seq2attn compare -c configs/records/reverse.yaml --name without-$${without%%=*} \
-		--set $$without --vary seed=1-5 --lengths 8 20 80 200 --samples 100 --checkpoint last || exit; done
+	for without in $(INGREDIENTS); do $(RECORD)/reverse.yaml --name without-$${without%%=*} --set $$without $(SEEDS) \
+		--lengths 8 20 80 200 --samples 100 || exit; done
 
 bench: $(READY)  ## how fast it is, side by side with a plain loop (and JoeyNMT, if installed): some 15 minutes; writes benchmarks/results.json
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
