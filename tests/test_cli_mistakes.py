@@ -56,8 +56,8 @@ CONFIGS = [
     (
         "model:\n  hidden: 8\n  bidirectional: true\n  attention:\n    score: dot",
         "model.attention.score (bad.yaml:5): 'dot' needs queries and keys of equal width, but a bidirectional "
-        "encoder's keys are 2 x 8 wide and the decoder's queries 8; use general, scaled_general, additive or key_value, or set "
-        "model.bidirectional to false",
+        "encoder's keys are 2 x 8 wide and the decoder's queries 8; use general, scaled_general, additive or key_value, "
+        "or set model.bidirectional to false",
     ),
 ]
 

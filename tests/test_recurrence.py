@@ -14,7 +14,6 @@ from seq2attn.scores.stepwise import StepwiseScore
 from seq2attn.training.objective import token_cross_entropy
 
 CPU = torch.device("cpu")
-
 ATTENDING = [name for name in SCORES.names() if name != "none"]
 
 

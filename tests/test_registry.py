@@ -232,7 +232,8 @@ def test_a_plugin_s_score_and_options_are_checked_in_a_config(plugin):
         check_config({"model": {"bidirectional": True, "attention": attention}})
     assert {problem.path.removeprefix("model.attention."): problem.message for problem in caught.value.problems} == {
         "score": "'distance' needs queries and keys of equal width, but a bidirectional encoder's keys are 2 x 96 wide "
-        "and the decoder's queries 96; use general, scaled_general, additive or key_value, or set model.bidirectional to false",
+        "and the decoder's queries 96; use general, scaled_general, additive or key_value, or set model.bidirectional "
+        "to false",
         "options.factor": "expected a finite number, found 'x' (a float)",
         "options.name": "expected text, found 3 (a str)",
         "options.rows": "expected a whole number, found None (a int)",
