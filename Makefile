@@ -57,7 +57,9 @@ records: $(READY)  ## train and measure every row of docs/length-generalisation.
 
 ablation: $(READY)  ## configs/records/reverse.yaml with one ingredient left out at a time
 	for without in $(INGREDIENTS); do $(RECORD)/reverse.yaml --name without-$${without%%=*} --set $$without $(SEEDS) \
-		--lengths 8 20 80 200 --samples 100 || exit; done
+		--lengths 8 20 80 200 800 --samples 100 || exit; done
+	$(RECORD)/reverse.yaml --name without-dropout-and-decay --set training.word_dropout=0 --set training.weight_decay=0 $(SEEDS) \
+		--lengths 8 20 80 200 800 --samples 100
 
 bench: $(READY)  ## how fast it is, side by side with a plain loop (and JoeyNMT, if installed): some 15 minutes; writes benchmarks/results.json
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
