@@ -61,7 +61,7 @@ ablation: $(READY)  ## configs/records/reverse.yaml with one ingredient left out
 	$(RECORD)/reverse.yaml --name without-dropout-and-decay --set training.word_dropout=0 --set training.weight_decay=0 $(SEEDS) \
 		--lengths 8 20 80 200 800 --samples 100
 
-bench: $(READY)  ## how fast it is, side by side with a plain loop (and JoeyNMT, if installed): some 15 minutes; writes benchmarks/results.json
+bench: $(READY)  ## how fast it is, side by side with a plain loop (and JoeyNMT, if installed): some 10 minutes; writes benchmarks/results.json
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
 
 tensorboard: $(READY)  ## look at all runs in the browser
