@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from browser import Browser, opened_browser
 
 from seq2attn import catalogue
 from seq2attn.cli import main
@@ -108,3 +109,10 @@ def signals_as_in_a_terminal() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A real browser, for the tests of pages."""
+    with opened_browser(tmp_path_factory.mktemp("browser")) as found:
+        yield found

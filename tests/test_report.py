@@ -3,7 +3,6 @@ import re
 from pathlib import Path
 
 import pytest
-from browser import opened_browser
 
 from seq2attn.config import check_config
 from seq2attn.maps import AttentionMap
@@ -197,12 +196,6 @@ def test_a_line_that_is_being_written_is_left_out(two_runs):
 
 
 # ---- in a browser ----
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with opened_browser(tmp_path_factory.mktemp("browser")) as found:
-        yield found
 
 
 @pytest.fixture

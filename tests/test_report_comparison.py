@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from browser import opened_browser
 from test_comparison_results import finish
 from test_report import HOVER, one_map
 
@@ -199,12 +198,6 @@ def test_a_run_of_that_name_goes_first(cli, work, made):
 
 
 # ---- in a browser ----
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with opened_browser(tmp_path_factory.mktemp("browser")) as found:
-        yield found
 
 
 @pytest.fixture
