@@ -177,7 +177,12 @@ def _transformer_problems(config: Config) -> list[Problem]:
             False,
             "PyTorch's layers know a plain softmax",
         ),
-        ("model.embedding", model.embedding, 32, "its embeddings are as wide as all else, model.hidden"),
+        (
+            "model.embedding",
+            model.embedding,
+            type(model).model_fields["embedding"].default,
+            "its embeddings are as wide as all else, model.hidden",
+        ),
         ("model.decoder", model.decoder, "bahdanau", "the arrangement is a GRU decoder's"),
         ("model.input_feeding", model.input_feeding, False, "input feeding is a GRU decoder's"),
         ("model.bidirectional", model.bidirectional, False, "its encoder reads in no direction, or in both"),
