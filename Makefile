@@ -54,6 +54,8 @@ records: $(READY)  ## train and measure every row of docs/length-generalisation.
 	$(RECORD)/reverse-digits.yaml --name reverse-digits $(SEEDS) --lengths 10 20 50 100
 	$(RECORD)/reverse-40.yaml --name reverse-40 $(SEEDS) --lengths 41-500 --samples 10 --metric character_accuracy
 	$(RECORD)/reverse.yaml --name reverse $(SEEDS) --lengths 8000 --samples 100
+	$(RECORD)/copy.yaml --name copy $(SEEDS) --lengths 8000 --samples 10
+	$(RECORD)/duplicate.yaml --name duplicate $(SEEDS) --lengths 8000 --samples 4
 
 ablation: $(READY)  ## configs/records/reverse.yaml with one ingredient left out at a time
 	for without in $(INGREDIENTS); do $(RECORD)/reverse.yaml --name without-$${without%%=*} --set $$without $(SEEDS) \
