@@ -14,6 +14,7 @@ import torch
 
 from seq2attn import __version__
 from seq2attn.errors import Seq2AttnError
+from seq2attn.kernels import describe_kernels
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
@@ -40,6 +41,7 @@ def describe_environment(*, seed: int, device: torch.device, threads: int, plugi
         "device": device.type,
         "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor(),
         "threads": threads,
+        "kernels": describe_kernels(device),
         "plugins": plugins,
         "git": _git(),
         "platform": platform.platform(),

@@ -7,6 +7,7 @@ from torch.nn import GRU
 from seq2attn.build import build_model, build_training_data
 from seq2attn.catalogue import SCORES
 from seq2attn.config import check_config
+from seq2attn.kernels import SWITCH, describe_kernels
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.packing import pack, pack_all, pack_lengths
 from seq2attn.model.recurrence import GRUWeights, gru_recurrence
@@ -15,6 +16,14 @@ from seq2attn.training.objective import token_cross_entropy
 
 CPU = torch.device("cpu")
 ATTENDING = [name for name in SCORES.names() if name != "none"]
+
+
+@pytest.fixture(params=["on", "off"], autouse=True)
+def kernels(request, monkeypatch):
+    """Each test by the kernels in C and without them."""
+    monkeypatch.setenv(SWITCH, request.param)
+    if request.param == "on" and describe_kernels(CPU) != "compiled":
+        pytest.skip(describe_kernels(CPU))
 
 
 def read_by_torch(encoder, gru, source, lengths, reset):

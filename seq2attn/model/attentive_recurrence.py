@@ -11,8 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seq2attn.kernels import kernels_for
 from seq2attn.masks import additive_mask
 from seq2attn.model.attention import Memory
+from seq2attn.model.compiled_recurrence import compiled_attentive_gru, is_compiled
 from seq2attn.model.gates import by_step, token_gates, token_gates_backward
 from seq2attn.model.packing import Packing
 from seq2attn.model.recurrence import GRUWeights, weight_gradient
@@ -26,6 +28,9 @@ def attentive_gru_recurrence(
 
     state (B, D): the first; weights.weight_ih (3D, E + Dv).
     """
+    kernels = kernels_for(state) if is_compiled(score) else None
+    if kernels is not None:
+        return compiled_attentive_gru(kernels, tokens, weights, state, packing, score, memory)
     results: tuple[Tensor, Tensor] = _AttentiveRecurrence.apply(  # type: ignore[no-untyped-call]
         packing.pack(tokens),
         *weights,

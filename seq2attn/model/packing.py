@@ -26,6 +26,16 @@ class Packing:
         self.sizes: list[int] = self._taking_part.sum(axis=1).tolist()
         """how many rows take part in each step: the first so many"""
 
+    @cached_property
+    def counts(self) -> Tensor:
+        """(L,) `sizes` as a tensor."""
+        return torch.tensor(self.sizes)
+
+    @cached_property
+    def offsets(self) -> Tensor:
+        """(L,) where the positions of each step begin among the packed ones."""
+        return self.counts.cumsum(0) - self.counts
+
     @property
     def last(self) -> tuple[Tensor, Tensor]:
         """(B,) each row, and its last position that takes part; each row has one."""

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from seq2attn.kernels import kernels_for
+from seq2attn.model.compiled_recurrence import compiled_gru
 from seq2attn.model.gates import by_step, token_gates, token_gates_backward
 from seq2attn.model.packing import Packing
 
@@ -42,6 +44,9 @@ def gru_recurrence(tokens: Tensor, weights: GRUWeights, state: Tensor, packing: 
 
     At positions that take no part stands the row's last state; gradients do not pass there.
     """
+    kernels = kernels_for(state)
+    if kernels is not None:
+        return compiled_gru(kernels, tokens, weights, state, packing)
     read: tuple[Tensor, Tensor] = _Recurrence.apply(packing.pack(tokens), *weights, state, packing)  # type: ignore[no-untyped-call]
     return read
 

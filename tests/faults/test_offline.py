@@ -69,8 +69,10 @@ def test_the_wheel_holds_the_package_and_the_configs_and_nothing_else(wheel):
     assert {name.partition("/")[0] for name in names if not name.startswith("seq2attn-")} == {"seq2attn"}
     shipped = {name.removeprefix("seq2attn/") for name in names if name.startswith("seq2attn/configs/")}
     assert shipped == {str(path.relative_to(ROOT)) for path in (ROOT / "configs").rglob("*.yaml")}
-    modules = {name for name in names if name.endswith(".py")}
-    assert modules == {str(path.relative_to(ROOT)) for path in (ROOT / "seq2attn").rglob("*.py")}
+    modules = {name for name in names if name.endswith((".py", ".c", ".h"))}
+    assert modules == {
+        str(path.relative_to(ROOT)) for path in (ROOT / "seq2attn").rglob("*.*") if path.suffix in (".py", ".c", ".h")
+    }
     assert "seq2attn/py.typed" in names
 
 

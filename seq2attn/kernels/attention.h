@@ -1,0 +1,63 @@
+/* One row's attention with one query, formulas and names as in `seq2attn/model/attentive_recurrence.py` and
+ * `seq2attn/scores/`. Include after gates.h. */
+
+/* scores (keys) times scale, plus mask (keys) unless NULL -> weights (keys), their softmax, in the same place, and context
+ * (width), the average of values (keys, width). */
+static void attend(size keys, size width, real *weights, real scale, const real *mask, const real *values, real *context)
+{
+    real highest = -INFINITY, sum = 0;
+    for (size k = 0; k < keys; k++) {
+        weights[k] = scale * weights[k] + (mask ? mask[k] : 0);
+        highest = weights[k] > highest ? weights[k] : highest;
+    }
+    SIMD
+    for (size k = 0; k < keys; k++)
+        weights[k] = exponential(weights[k] - highest);
+    for (size k = 0; k < keys; k++)
+        sum += weights[k];
+    for (size j = 0; j < width; j++)
+        context[j] = 0;
+    for (size k = 0; k < keys; k++) {
+        weights[k] /= sum;
+        if (weights[k] != 0)
+            add_product(width, weights[k], values + k * width, context);
+    }
+}
+
+/* Gradients of context (width), and of weights (keys) unless NULL -> of the scores (keys). */
+static void attend_backward(size keys, size width, const real *weights, real scale, const real *values,
+                            const real *grad_context, const real *grad_weights, real *grad_scores)
+{
+    real mean = 0;
+    for (size k = 0; k < keys; k++) {
+        grad_scores[k] = grad_weights ? grad_weights[k] : 0;
+        if (weights[k] != 0)
+            grad_scores[k] += product(width, grad_context, values + k * width);
+        mean += weights[k] * grad_scores[k];
+    }
+    for (size k = 0; k < keys; k++)
+        grad_scores[k] = scale * weights[k] * (grad_scores[k] - mean);
+}
+
+/* v.tanh(query + key); as `Additive.project` does, keys hold twice the key. */
+static real additive_score(size width, const real *query, const real *key, const real *v)
+{
+    real score = 0;
+    #pragma omp simd reduction(+ : score)
+    for (size j = 0; j < width; j++)
+        score += v[j] * (2 * sigma(2 * query[j] + key[j]) - 1);
+    return score;
+}
+
+/* What the score's gradient adds to those of query, key and v. */
+static void additive_backward(size width, real grad, const real *query, const real *key, const real *v, real *grad_query,
+                              real *grad_key, real *grad_v)
+{
+    SIMD
+    for (size j = 0; j < width; j++) {
+        real hidden = 2 * sigma(2 * query[j] + key[j]) - 1, slope = grad * v[j] * (1 - hidden * hidden);
+        grad_query[j] += slope;
+        grad_key[j] += slope / 2;
+        grad_v[j] += grad * hidden;
+    }
+}

@@ -1,0 +1,353 @@
+"""The recurrences in C against the same in PyTorch, and how they come to be there."""
+
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from seq2attn import kernels
+from seq2attn.environment import describe_environment
+from seq2attn.kernels import Kernels, describe_kernels, kernels_for
+from seq2attn.kernels.compiler import NoKernels, cache_folder, shared_library
+from seq2attn.model.attention import Memory
+from seq2attn.model.attentive_recurrence import attentive_gru_recurrence
+from seq2attn.model.compiled_recurrence import is_compiled
+from seq2attn.model.packing import pack_lengths
+from seq2attn.model.recurrence import GRUWeights, gru_recurrence
+from seq2attn.scores import Score
+from seq2attn.scores.additive import Additive
+from seq2attn.scores.cosine import Cosine
+from seq2attn.scores.dot import Dot
+from seq2attn.scores.general import General
+from seq2attn.scores.multiplicative import MultiplicativeScore, StepwiseProduct
+
+CPU = torch.device("cpu")
+HERE = describe_kernels(CPU)
+needs_a_compiler = pytest.mark.skipif(HERE != "compiled", reason=HERE)
+
+
+@pytest.fixture(autouse=True)
+def forgetful():
+    """What a test finds out about compilers is forgotten after it."""
+    yield
+    kernels._loaded.cache_clear()
+
+
+def in_c_and_in_torch(compute, *, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setenv(kernels.SWITCH, "on")
+        compiled = compute()
+        patch.setenv(kernels.SWITCH, "off")
+        return compiled, compute()
+
+
+def assert_close(compiled, expected, tolerance):
+    """Each tensor within `tolerance` of the expected one, relative to its largest number."""
+    assert len(compiled) == len(expected)
+    for number, (one, other) in enumerate(zip(compiled, expected, strict=True)):
+        assert one.shape == other.shape
+        assert (one - other).abs().max() <= tolerance * max(1, other.abs().max()), number
+
+
+SHAPES = st.fixed_dictionaries(
+    {
+        "width": st.integers(1, 70),
+        "embedding": st.integers(1, 20),
+        "vocabulary": st.integers(1, 40),
+        "lengths": st.lists(st.integers(1, 6), min_size=1, max_size=20).map(lambda found: sorted(found, reverse=True)),
+        "dtype": st.sampled_from([torch.float32, torch.float64]),
+        "zeros": st.booleans(),
+    }
+)
+LONG = {"width": 3, "embedding": 2, "vocabulary": 4, "lengths": [300, 280, 7], "dtype": torch.float64, "zeros": True}
+TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-12}
+
+
+class Drawn:
+    """Random numbers of one dtype, the same each time."""
+
+    def __init__(self, dtype):
+        self.random = torch.Generator().manual_seed(0)
+        self.dtype = dtype
+
+    def __call__(self, *shape, scale=1.0):
+        drawn = scale * torch.randn(shape, generator=self.random, dtype=torch.float64)
+        return drawn.to(self.dtype).requires_grad_()
+
+    def tokens(self, vocabulary, *shape):
+        return torch.randint(vocabulary, shape, generator=self.random)
+
+
+def gru_inputs(draw, width, embedding, vocabulary, read, rows, zeros):
+    scale = width**-0.5
+    shapes = [(vocabulary, embedding), (3 * width, embedding + read), (3 * width, width), (3 * width,), (3 * width,)]
+    weights = GRUWeights(*(draw(*shape, scale=1 if number == 0 else scale) for number, shape in enumerate(shapes)))
+    state = draw(rows, width) if not zeros else torch.zeros(rows, width, dtype=draw.dtype, requires_grad=True)
+    return weights, state
+
+
+@needs_a_compiler
+@settings(max_examples=60, deadline=None)
+@given(shape=SHAPES)
+@example(shape=LONG)
+def test_a_gru_of_any_shape(shape):
+    lengths, dtype, steps = shape["lengths"], shape["dtype"], max(shape["lengths"]) + 1
+    draw = Drawn(dtype)
+    weights, state = gru_inputs(
+        draw, shape["width"], shape["embedding"], shape["vocabulary"], 0, len(lengths), shape["zeros"]
+    )
+    tokens = draw.tokens(shape["vocabulary"], len(lengths), steps)
+    packing = pack_lengths(torch.tensor(lengths), steps)
+    wanted = draw(len(lengths), steps, shape["width"]), draw(len(lengths), shape["width"])
+    real = (torch.arange(steps) < torch.tensor(lengths).unsqueeze(1)).unsqueeze(2)
+
+    def compute():
+        states, last = gru_recurrence(tokens, weights, state, packing)
+        gradients = torch.autograd.grad((states * real * wanted[0]).sum() + (last * wanted[1]).sum(), [*weights, state])
+        return [states.detach(), last.detach(), *gradients]
+
+    with pytest.MonkeyPatch.context() as patch:
+        assert_close(*in_c_and_in_torch(compute, monkeypatch=patch), TOLERANCE[dtype])
+
+
+@needs_a_compiler
+@settings(max_examples=80, deadline=None)
+@given(
+    shape=SHAPES,
+    kind=st.sampled_from(["product", "additive"]),
+    hidden=st.integers(1, 50),
+    value_width=st.integers(1, 60),
+    keys=st.integers(1, 12),
+    masked=st.booleans(),
+    scaled=st.booleans(),
+)
+@example(shape=LONG, kind="product", hidden=1, value_width=4, keys=5, masked=True, scaled=False)
+@example(shape=LONG, kind="additive", hidden=6, value_width=4, keys=5, masked=True, scaled=False)
+def test_a_gru_that_attends_of_any_shape(shape, kind, hidden, value_width, keys, masked, scaled):
+    lengths, dtype, steps, width = shape["lengths"], shape["dtype"], max(shape["lengths"]), shape["width"]
+    rows, draw = len(lengths), Drawn(dtype)
+    weights, state = gru_inputs(draw, width, shape["embedding"], shape["vocabulary"], value_width, rows, shape["zeros"])
+    tokens = draw.tokens(shape["vocabulary"], rows, steps)
+    packing = pack_lengths(torch.tensor(lengths), steps)
+    torch.manual_seed(0)
+    score = (Dot(width, width) if kind == "product" else Additive(width, width, width=hidden)).to(dtype)
+    projected, values = (
+        draw(rows, keys, width if kind == "product" else hidden, scale=0.5),
+        draw(rows, keys, value_width),
+    )
+    valid = torch.arange(keys) < 1 + draw.tokens(keys, rows, 1)  # (B, S), the first always
+    scale = draw(rows, 1, 1).detach() if scaled else None
+    memory = Memory(projected, values, valid.unsqueeze(1) if masked else None, scale=scale)
+    count = sum(lengths)
+    wanted = draw(count, width + value_width), draw(rows, steps, keys)
+    inputs = [*weights, state, projected, values, *score.parameters()]
+
+    def compute():
+        features, attended = attentive_gru_recurrence(tokens, weights, state, packing, score, memory)
+        loss = (features * wanted[0]).sum() + (attended * wanted[1]).sum()
+        gradients = torch.autograd.grad(loss, inputs, allow_unused=True, materialize_grads=True)
+        return [features.detach(), attended.detach(), *gradients]
+
+    with pytest.MonkeyPatch.context() as patch:
+        assert_close(*in_c_and_in_torch(compute, monkeypatch=patch), TOLERANCE[dtype])
+
+
+def one_state(weight_hh, first=0.0):
+    """s_1 of a GRU of width 1 whose gates are said by `weight_hh` (r, z, n) and a bias of 1 each."""
+    ones, zeros = torch.ones(3), torch.zeros(3)
+    weights = GRUWeights(torch.zeros(1, 1), torch.zeros(3, 1), torch.tensor(weight_hh).unsqueeze(1), ones, zeros)
+    tokens, packing = torch.zeros(1, 1, dtype=torch.long), pack_lengths(torch.tensor([1]), 1)
+    return float(gru_recurrence(tokens, weights, torch.tensor([[first]]), packing)[1])
+
+
+@needs_a_compiler
+@pytest.mark.parametrize("weight", [-1e30, -1e4, -100.0, -20.0, -1e-3, 0.0, 0.7, 12.0, 100.0, 1e4, 1e30])
+def test_gates_from_nothing_to_all(weight):
+    def sigma(x):
+        return 0.0 if x < -700 else 1 / (1 + math.exp(-x))
+
+    reset = update = sigma(weight + 1)
+    expected = (1 - update) * math.tanh(1 + reset * weight) + update
+    assert one_state([weight, weight, weight], 1.0) == pytest.approx(expected, abs=3e-7)
+
+
+@needs_a_compiler
+@pytest.mark.parametrize("gate", [0, 1, 2])
+def test_what_is_no_number_stays_none(gate):
+    weights = [0.1, 0.1, 0.1]
+    weights[gate] = math.nan
+    assert math.isnan(one_state(weights, 1.0))
+
+
+@needs_a_compiler
+def test_scores_far_apart_and_far_off():
+    """Weights of 0 and 1 exactly where scores differ by hundreds, whatever is added to all of them."""
+    keys = torch.tensor([[[1e4], [9e3], [1e4]]])
+    memory = Memory(keys, torch.tensor([[[2.0], [7.0], [4.0]]]), None)
+    weights = GRUWeights(torch.zeros(1, 1), torch.zeros(3, 2), torch.zeros(3, 1), torch.zeros(3), torch.zeros(3))
+    tokens, packing = torch.zeros(1, 1, dtype=torch.long), pack_lengths(torch.tensor([1]), 1)
+    features, attended = attentive_gru_recurrence(tokens, weights, torch.ones(1, 1), packing, Dot(1, 1), memory)
+    assert attended.tolist() == [[[0.5, 0.0, 0.5]]]
+    assert features[0, 1] == 3.0
+
+
+@needs_a_compiler
+def test_the_same_bits_each_time():
+    draw = Drawn(torch.float32)
+    weights, state = gru_inputs(draw, 33, 7, 5, 33, 9, zeros=False)
+    tokens, packing = draw.tokens(5, 9, 4), pack_lengths(torch.full((9,), 4), 4)
+    torch.manual_seed(0)
+    score, keys = Additive(33, 33), draw(9, 6, 33)
+    memory = Memory(score.project(keys).detach().requires_grad_(), keys, None)
+
+    def compute():
+        features, attended = attentive_gru_recurrence(tokens, weights, state, packing, score, memory)
+        loss = features.sum() + attended.square().sum()
+        return torch.autograd.grad(loss, [*weights, state, memory.keys, *score.parameters()], allow_unused=True)
+
+    first, held = compute(), torch.empty(1001)
+    again = compute()
+    assert held.numel() == 1001  # between the two, so that memory lies elsewhere
+    for one, other in zip(first, again, strict=True):
+        assert (one is None and other is None) or torch.equal(one, other)
+
+
+# ---- which scores, and when ----
+
+
+class OwnForward(MultiplicativeScore):
+    def forward(self, query, keys):
+        return 2 * super().forward(query, keys)
+
+
+class OwnStepwise(Dot):
+    def stepwise(self, keys):
+        return StepwiseProduct(self, 2 * keys)
+
+
+class Derived(Additive):
+    def _score(self, doubled):
+        return -super()._score(doubled)
+
+
+class OwnProjection(General):
+    def project(self, keys):
+        return keys
+
+
+@pytest.mark.parametrize(
+    ("score", "known"),
+    [
+        (Dot, True),
+        (General, True),
+        (Additive, True),
+        (OwnProjection, True),  # keys are given projected
+        (OwnForward, False),
+        (OwnStepwise, False),
+        (Derived, False),
+        (Cosine, False),
+    ],
+)
+def test_scores_that_are_compiled(score: type[Score], known):
+    assert is_compiled(score(4, 4)) is known
+
+
+@needs_a_compiler
+def test_where_they_are_taken(monkeypatch):
+    state = torch.zeros(64, 96)
+    assert isinstance(kernels_for(state), Kernels)
+    assert kernels_for(state.half()) is None
+    assert kernels_for(state.to("meta")) is None
+    with torch.no_grad():
+        assert kernels_for(state) is None
+    large = torch.zeros(64, 256)
+    for threads, taken in [(1, True), (2, False)]:
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        assert (kernels_for(large) is not None) is taken
+        assert kernels_for(state) is not None
+    monkeypatch.setenv(kernels.SWITCH, "off")
+    assert kernels_for(state) is None
+    assert describe_kernels(CPU) == "SEQ2ATTN_KERNELS is off"
+
+
+# ---- the compiler ----
+
+
+@pytest.fixture
+def empty_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "seq2attn"
+
+
+@needs_a_compiler
+def test_a_library_is_made_once(empty_cache, monkeypatch):
+    compiler = os.environ.get("CC") or "cc"
+    made = shared_library("float", compiler)
+    assert list(empty_cache.iterdir()) == [made]
+    monkeypatch.setattr("seq2attn.kernels.compiler._make", lambda *_: pytest.fail("made again"))
+    assert shared_library("float", compiler) == made
+
+
+@needs_a_compiler
+def test_other_flags_make_another_library(empty_cache):
+    compiler = os.environ.get("CC") or "cc"
+    assert shared_library("float", compiler) != shared_library("float", f"{compiler} -O1")
+    assert len(list(empty_cache.iterdir())) == 2
+
+
+@needs_a_compiler
+def test_several_processes_make_it_at_once(empty_cache):
+    program = "import torch; from seq2attn.kernels import *; print(kernels_for(torch.zeros(2, 2)) is not None)"
+    command = [sys.executable, "-c", program]
+    at_once = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [process.communicate()[0].strip() for process in at_once] == ["True"] * 3
+    assert len(list(empty_cache.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("compiler", "why"),
+    [
+        ("/no/such/cc", "there is no C compiler: /no/such/cc"),
+        ("false", "the C compiler, false, does not work"),
+        ("true", "the C compiler, true, made no library"),
+    ],
+)
+def test_without_a_compiler_that_works(compiler, why, empty_cache, monkeypatch):
+    monkeypatch.setenv("CC", compiler)
+    assert kernels_for(torch.zeros(2, 2)) is None
+    assert why in describe_kernels(CPU)
+    made = describe_environment(seed=1, device=CPU, threads=1, plugins=[])
+    assert why in made["kernels"]
+
+
+@needs_a_compiler
+def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(NoKernels, match="no library can be made in"):
+        shared_library("float", os.environ.get("CC") or "cc")
+    assert kernels_for(torch.zeros(2, 2)) is None
+
+
+@needs_a_compiler
+def test_a_damaged_library(empty_cache):
+    path = shared_library("float", os.environ.get("CC") or "cc")
+    path.write_bytes(b"no library")
+    assert kernels_for(torch.zeros(2, 2)) is None
+    assert "cannot be loaded" in describe_kernels(CPU)
+
+
+def test_the_cache_of_a_user_without_a_home(monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("pathlib.Path.home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    with pytest.raises(NoKernels, match="no home folder"):
+        cache_folder()
+
+
+def test_a_gpu_has_none():
+    assert describe_kernels(torch.device("cuda")) == "none for cuda"
