@@ -19,6 +19,7 @@ from seq2attn.cli import main
 from seq2attn.cli.output import program
 from seq2attn.cli.progress import LineDisplay
 from seq2attn.config import Config, load_config
+from seq2attn.kernels import COMPILED, describe_kernels
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 CONSOLE_SCRIPT = Path(sys.executable).parent / "seq2attn"
@@ -188,6 +189,22 @@ def test_an_interrupted_run_is_resumed_to_the_same_end(work, monkeypatch):
     ]
     assert ends[0].tensors.keys() == ends[1].tensors.keys()
     assert all(tensor.equal(ends[1].tensors[name]) for name, tensor in ends[0].tensors.items())
+
+
+def test_a_run_that_other_recurrences_continue_says_so(work, monkeypatch):
+    if describe_kernels(torch.device("cpu")) != COMPILED:
+        pytest.skip("there is no C compiler")
+    with monkeypatch.context() as patch:
+        patch.setattr(LineDisplay, "step", lambda self, report: os.kill(os.getpid(), signal.SIGINT))
+        assert seq2attn("train", "-c", "tiny.yaml").code == 128 + signal.SIGINT
+        assert seq2attn("train", "-c", "tiny.yaml").code == 128 + signal.SIGINT
+    assert json.loads((work / "runs" / "tiny-002" / "environment.json").read_text())["kernels"] == "compiled"
+    assert "recurrences" not in seq2attn("train", "--resume", "tiny-003").err
+    monkeypatch.setenv("SEQ2ATTN_KERNELS", "off")
+    assert (
+        "the recurrences of runs/tiny-002 were compiled and are not (SEQ2ATTN_KERNELS is off): its weights will not be "
+        "those of a run that was never stopped" in " ".join(seq2attn("train", "--resume", "tiny-002").err.split())
+    )
 
 
 def test_resuming_a_finished_run_says_so_and_changes_nothing(work):

@@ -151,6 +151,8 @@ def _train(run: Run, config: Config, device: object, profile: bool) -> None:
             return
         if steps_before and not start:
             note(f"{run.checkpoint('last')} is gone: training begins again, from step 0")
+        if start and config.model.architecture == "gru":
+            _say_if_rounded_otherwise(run, device)
         note(f"{'resuming' if start else 'training'} {run.path} on {device} from step {start:,}")
         try:
             with display:
@@ -171,6 +173,16 @@ def _say_finished(run: Run, trainer: Trainer) -> None:
         note(f"reached the target after step {trainer.progress.step:,}")
     note(f"Next: {program()} eval {_named(run)}")
     write_line(str(run.path))
+
+
+def _say_if_rounded_otherwise(run: Run, device: object) -> None:
+    """Compiled recurrences and PyTorch's differ in the last digits, and after enough steps so do weights."""
+    from seq2attn.kernels import COMPILED, describe_kernels
+
+    before, now = run.environment().get("kernels"), describe_kernels(device)  # type: ignore[arg-type]
+    if before != now and COMPILED in (before, now):
+        change = f"were {COMPILED} and are not ({now})" if before == COMPILED else f"were not {COMPILED} and are"
+        note(f"the recurrences of {run.path} {change}: its weights will not be those of a run that was never stopped")
 
 
 def _say_profiled(run: Run) -> None:

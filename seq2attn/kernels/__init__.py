@@ -17,8 +17,9 @@ from seq2attn.kernels.recurrence import Field, Kernels
 
 SWITCH = "SEQ2ATTN_KERNELS"  # environment variable; `off`: PyTorch alone
 LARGE = 2**22  # B x D^2
+COMPILED = "compiled"
 
-__all__ = ["Field", "Kernels", "describe_kernels", "kernels_for"]
+__all__ = ["COMPILED", "Field", "Kernels", "describe_kernels", "kernels_for"]
 
 _TYPES = {torch.float32: "float", torch.float64: "double"}
 
@@ -38,11 +39,11 @@ def kernels_for(state: Tensor) -> Kernels | None:
 
 
 def describe_kernels(device: torch.device) -> str:
-    """`compiled`, or why they are not."""
+    """`COMPILED`, or why they are not."""
     if device.type != "cpu":
         return f"none for {device.type}"
     found = _loaded(torch.float32, os.environ.get(SWITCH), os.environ.get("CC"))
-    return "compiled" if isinstance(found, Kernels) else found
+    return COMPILED if isinstance(found, Kernels) else found
 
 
 @cache
