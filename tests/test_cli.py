@@ -191,6 +191,13 @@ def test_an_interrupted_run_is_resumed_to_the_same_end(work, monkeypatch):
     assert all(tensor.equal(ends[1].tensors[name]) for name, tensor in ends[0].tensors.items())
 
 
+def test_training_without_a_compiler_says_that_it_is_slow(work, monkeypatch):
+    monkeypatch.setenv("CC", "/no/such/cc")
+    done = seq2attn("train", "-c", "tiny.yaml", "-s", "training.steps=1")
+    assert done.code == 0
+    assert "there is no C compiler (/no/such/cc): training takes about twice as long as with one" in done.err
+
+
 def test_a_run_that_other_recurrences_continue_says_so(work, monkeypatch):
     if describe_kernels(torch.device("cpu")) != COMPILED:
         pytest.skip("there is no C compiler")

@@ -254,7 +254,34 @@ class OwnProjection(General):
     ],
 )
 def test_scores_that_are_compiled(score: type[Score], known):
-    assert is_compiled(score(4, 4)) is known
+    memory = Memory(torch.zeros(2, 3, 4), torch.zeros(2, 3, 5), None)
+    assert is_compiled(score(4, 4), memory, torch.zeros(2, 4)) is known
+
+
+@pytest.mark.parametrize(
+    ("keys", "values"),
+    [
+        (torch.zeros(2, 3, 6), torch.zeros(2, 3, 5)),
+        (torch.zeros(1, 3, 4), torch.zeros(2, 3, 5)),
+        (torch.zeros(2, 3, 4), torch.zeros(1, 3, 5)),
+        (torch.zeros(2, 3, 4), torch.zeros(2, 2, 5)),
+        (torch.zeros(2, 3, 4), torch.zeros(2, 3, 5, 1)),
+        (torch.zeros(2, 3, 4, 1), torch.zeros(2, 3, 5)),
+        (torch.zeros(2, 3, 4).double(), torch.zeros(2, 3, 5)),
+        (torch.zeros(2, 3, 4), torch.zeros(2, 3, 5).double()),
+    ],
+)
+@pytest.mark.parametrize("score", [Dot, Additive])
+def test_what_a_score_makes_of_the_states_must_fit(score, keys, values):
+    assert not is_compiled(score(4, 4), Memory(keys, values, None), torch.zeros(2, 4))
+
+
+@needs_a_compiler
+@pytest.mark.parametrize("token", [-1, 5, 2**40])
+def test_tokens_beyond_the_vocabulary(token):
+    weights, state = gru_inputs(Drawn(torch.float32), 4, 3, 5, 0, 2, zeros=True)
+    with pytest.raises(IndexError):
+        gru_recurrence(torch.tensor([[0, 1], [token, 0]]), weights, state, pack_lengths(torch.tensor([2, 1]), 2))
 
 
 @needs_a_compiler
@@ -312,7 +339,7 @@ def test_several_processes_make_it_at_once(empty_cache):
 @pytest.mark.parametrize(
     ("compiler", "why"),
     [
-        ("/no/such/cc", "there is no C compiler: /no/such/cc"),
+        ("/no/such/cc", "there is no C compiler (/no/such/cc)"),
         ("false", "the C compiler, false, does not work"),
         ("true", "the C compiler, true, made no library"),
     ],

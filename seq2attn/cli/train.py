@@ -34,7 +34,8 @@ def train(
     ] = None,
     device: options.Device = "auto",
     threads: Annotated[
-        int | None, typer.Option(min=1, max=MOST_THREADS, help="CPU threads. Default: 1; 2 pay where a core is idle.")
+        int | None,
+        typer.Option(min=1, max=MOST_THREADS, help="CPU threads. Default: 1; more pay for large models and batches."),
     ] = None,
     profile: Annotated[
         bool, typer.Option("--profile", help="Leave a trace of steps 11 to 30 in the run, to see where time goes.")
@@ -151,8 +152,8 @@ def _train(run: Run, config: Config, device: object, profile: bool) -> None:
             return
         if steps_before and not start:
             note(f"{run.checkpoint('last')} is gone: training begins again, from step 0")
-        if start and config.model.architecture == "gru":
-            _say_if_rounded_otherwise(run, device)
+        if config.model.architecture == "gru":
+            _say_if_not_compiled(run, device, resumed=bool(start))
         note(f"{'resuming' if start else 'training'} {run.path} on {device} from step {start:,}")
         try:
             with display:
@@ -175,12 +176,14 @@ def _say_finished(run: Run, trainer: Trainer) -> None:
     write_line(str(run.path))
 
 
-def _say_if_rounded_otherwise(run: Run, device: object) -> None:
-    """Compiled recurrences and PyTorch's differ in the last digits, and after enough steps so do weights."""
-    from seq2attn.kernels import COMPILED, describe_kernels
+def _say_if_not_compiled(run: Run, device: object, *, resumed: bool) -> None:
+    """That training is slow for want of a compiler; that a run goes on with recurrences that round otherwise."""
+    from seq2attn.kernels import COMPILED, MISSING, describe_kernels
 
     before, now = run.environment().get("kernels"), describe_kernels(device)  # type: ignore[arg-type]
-    if before != now and COMPILED in (before, now):
+    if now.startswith(MISSING):
+        note(f"{now}: training takes about twice as long as with one")
+    if resumed and before != now and COMPILED in (before, now):
         change = f"were {COMPILED} and are not ({now})" if before == COMPILED else f"were not {COMPILED} and are"
         note(f"the recurrences of {run.path} {change}: its weights will not be those of a run that was never stopped")
 

@@ -12,14 +12,14 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from seq2attn.kernels.compiler import NoKernels, shared_library
+from seq2attn.kernels.compiler import MISSING, NoKernels, shared_library
 from seq2attn.kernels.recurrence import Field, Kernels
 
 SWITCH = "SEQ2ATTN_KERNELS"  # environment variable; `off`: PyTorch alone
 LARGE = 2**22  # B x D^2
 COMPILED = "compiled"
 
-__all__ = ["COMPILED", "Field", "Kernels", "describe_kernels", "kernels_for"]
+__all__ = ["COMPILED", "Field", "Kernels", "MISSING", "describe_kernels", "kernels_for"]
 
 _TYPES = {torch.float32: "float", torch.float64: "double"}
 

@@ -17,6 +17,7 @@ FOR_THIS_PROCESSOR: list[list[str]] = [
     ["-mcpu=native"],
     [],
 ]  # a compiler understands the first or the second
+MISSING = "there is no C compiler"
 PATIENCE = 60.0  # seconds that a compiler may take
 
 
@@ -76,5 +77,5 @@ def _run(command: list[str]) -> bytes:
     try:
         done = subprocess.run(command, capture_output=True, check=True, stdin=subprocess.DEVNULL, timeout=PATIENCE)
     except FileNotFoundError as error:
-        raise NoKernels(f"there is no C compiler: {command[0]}") from error
+        raise NoKernels(f"{MISSING} ({command[0]})") from error
     return done.stdout

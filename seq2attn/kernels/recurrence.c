@@ -222,9 +222,12 @@ static void memory_gradients(const Recurrence *r, real *room)
 
 /* ---- All steps -------------------------------------------------------------------------------------------------------------- */
 
-/* Gates, states, and with attention contexts, weights and queries. */
-void forward(const Recurrence *r)
+/* Gates, states, and with attention contexts, weights and queries. Returns whether all tokens are in the vocabulary. */
+int forward(const Recurrence *r)
 {
+    for (size position = 0; position < positions(r); position++)
+        if (r->tokens[position] < 0 || r->tokens[position] >= r->vocabulary)
+            return 0;
     size width = r->width, contexts = r->context_width;
     int zeros = starts_at_zero(r);
     real *room = r->room;
@@ -257,6 +260,7 @@ void forward(const Recurrence *r)
             for (size i = rows; i < r->rows; i++)
                 copy(width, states + i * r->state_stride - r->step_stride, states + i * r->state_stride);
     }
+    return 1;
 }
 
 /* All gradients. */

@@ -33,7 +33,7 @@ class Kernels:
     """The functions of a shared library made of `recurrence.c`, for numbers of one dtype on a CPU.
 
     What they are given are the fields of its `Recurrence` by name: numbers, and tensors without gaps; None is NULL. Nothing
-    is checked.
+    is checked but the tokens.
     """
 
     def __init__(self, library: Path) -> None:
@@ -41,23 +41,24 @@ class Kernels:
         self._forward, self._backward, self._room = loaded.forward, loaded.backward, loaded.room
         for function in (self._forward, self._backward, self._room):
             function.argtypes, function.restype = [ctypes.POINTER(_Recurrence)], None
-        self._room.restype = ctypes.c_int64
+        self._forward.restype, self._room.restype = ctypes.c_int, ctypes.c_int64
 
     def forward(self, **fields: Field) -> None:
-        """All steps, first to last."""
-        self._call(self._forward, fields)
+        """All steps, first to last. IndexError: a token is not in the vocabulary."""
+        if not self._call(self._forward, fields):
+            raise IndexError("a token is not in the vocabulary")
 
     def backward(self, **fields: Field) -> None:
         """All steps' gradients, last to first, and the weights'."""
         self._call(self._backward, fields)
 
-    def _call(self, function: Callable[[_Recurrence], None], fields: dict[str, Field]) -> None:
+    def _call(self, function: Callable[[_Recurrence], int | None], fields: dict[str, Field]) -> int | None:
         recurrence = _Recurrence(**{name: _number(field) for name, field in fields.items()})
         gates = fields["gates"]
         assert isinstance(gates, Tensor)
         room = gates.new_empty(self._room(recurrence))
         recurrence.room = room.data_ptr()
-        function(recurrence)
+        return function(recurrence)
 
 
 def _number(field: Field) -> int | None:

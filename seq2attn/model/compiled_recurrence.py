@@ -56,14 +56,21 @@ def compiled_attentive_gru(
     return results
 
 
-def is_compiled(score: Score) -> bool:
+def is_compiled(score: Score, memory: Memory, state: Tensor) -> bool:
     """Whether the kernels know how this score is computed: as `additive` is, or as a product with projected keys.
 
-    One that is derived from those and does it in a way of its own they do not know.
+    One that is derived from those and does it in a way of its own they do not know, nor what is of another shape than
+    keys (B, S, D or D_a) and values (B, S, Dv).
     """
-    if not isinstance(score, MultiplicativeScore):
-        return type(score) is Additive
-    return (type(score).forward, type(score).stepwise) == (MultiplicativeScore.forward, MultiplicativeScore.stepwise)
+    keys, values = memory.keys, memory.values
+    if isinstance(score, MultiplicativeScore):
+        own = (type(score).forward, type(score).stepwise) != (MultiplicativeScore.forward, MultiplicativeScore.stepwise)
+        width = state.size(1)
+    else:
+        own = type(score) is not Additive
+        width = score.feature_width
+    fits = values.dim() == 3 and keys.shape == (state.size(0), values.size(1), width) and values.size(0) == len(keys)
+    return not own and fits and keys.dtype == values.dtype == state.dtype
 
 
 class _CompiledRecurrence(torch.autograd.Function):
