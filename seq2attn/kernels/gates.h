@@ -8,7 +8,7 @@ static inline float exp_float(float given)
 {
     float x = given > 87.0f ? 87.0f : given;
     x = x < -87.0f ? -87.0f : x;
-    float k = rintf(x * 1.44269504f);
+    float k = rintf((x == x ? x : 0.0f) * 1.44269504f);
     float r = (x - k * 0.693359375f) + k * 2.12194440e-4f;
     float p = 1.9875691500e-4f;
     p = p * r + 1.3981999507e-3f;
@@ -18,9 +18,9 @@ static inline float exp_float(float given)
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
     union {
-        int32_t bits;
+        uint32_t bits;
         float number;
-    } power = {((int32_t)k + 127) << 23}; /* 2^k */
+    } power = {(uint32_t)((int32_t)k + 127) << 23}; /* 2^k */
     return given < -87.0f ? 0.0f : p * power.number;
 }
 
