@@ -3,7 +3,7 @@
 Training keeps, in float32 numbers:
 
     parameters and optimiser   4 x parameters       (weights, gradients, Adam's two averages)
-    one batch                  B x (9 x (S x directions + L) x D  +  4 x L x V  +  L x (5 x D + 3 x S))
+    one batch                  B x (9 x (S x directions + L) x D  +  4 x L x V  +  L x (5 x D + 2 x S))
 
 with S and L those of the longest string of the task, `<eos>` counted, and without the last term where there is no attention;
 for a Transformer of N layers with H heads and inner layers F wide,
@@ -59,7 +59,7 @@ def training_bytes(config: Config) -> dict[str, int]:
     target = _expansion(config) * task.max_length + 1
     states = source * (2 if model.bidirectional else 1) + target
     vocabulary = len(task.alphabet) + 3
-    attention = 0 if model.attention.score == "none" else target * (5 * model.hidden + 3 * source)
+    attention = 0 if model.attention.score == "none" else target * (5 * model.hidden + 2 * source)
     batch = 9 * states * model.hidden + 4 * target * vocabulary + attention
     if model.architecture == "transformer":
         sizes = model.transformer

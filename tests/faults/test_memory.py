@@ -61,7 +61,7 @@ def test_the_count_of_parameters_is_that_of_the_model():
 def test_the_estimate_follows_its_formula():
     values = {"task": {"max_length": 9}, "model": {"hidden": 10, "embedding": 3}, "training": {"batch_size": 7}}
     parts = training_bytes(check_config(values))  # S = L = 10, V = 29, D = 10
-    assert parts["one batch"] == 4 * 7 * (9 * 20 * 10 + 4 * 10 * 29 + 10 * (5 * 10 + 3 * 10))
+    assert parts["one batch"] == 4 * 7 * (9 * 20 * 10 + 4 * 10 * 29 + 10 * (5 * 10 + 2 * 10))
 
 
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="reads Linux's own numbers")
