@@ -60,12 +60,14 @@ def _close(found: Tensor, expected: Tensor) -> bool:
 
 
 def check_shape(score: Score) -> None:
-    """(B, L, S), for one query and for several; finite."""
+    """(B, L, S), for one query and for several; finite. Values are as wide as the score says."""
     for length in (1, 4):
         query, keys = _inputs(score, length)
         scores = score(query, score.project(keys))
         _expect(scores.shape == (B, length, S), f"shape {tuple(scores.shape)}, expected {(B, length, S)}")
         _expect(bool(torch.isfinite(scores).all()), "scores that are not finite")
+    values, expected = score.values(keys), (B, S, score.value_width)
+    _expect(values.shape == expected, f"values of shape {tuple(values.shape)}, expected {expected}")
 
 
 def check_padding(score: Score) -> None:

@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 import subprocess
 import sys
 
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 
 from seq2attn import kernels
 from seq2attn.environment import describe_environment
-from seq2attn.kernels import Kernels, describe_kernels, kernels_for
-from seq2attn.kernels.compiler import NoKernels, cache_folder, shared_library
+from seq2attn.errors import Seq2AttnError
+from seq2attn.kernels import Kernels, describe_kernels, kernels_for, why_slow
+from seq2attn.kernels.compiler import NoKernels, shared_library
 from seq2attn.model.attention import Memory
 from seq2attn.model.attentive_recurrence import attentive_gru_recurrence
 from seq2attn.model.compiled_recurrence import is_compiled
@@ -27,8 +29,8 @@ from seq2attn.scores.general import General
 from seq2attn.scores.multiplicative import MultiplicativeScore, StepwiseProduct
 
 CPU = torch.device("cpu")
-HERE = describe_kernels(CPU)
-needs_a_compiler = pytest.mark.skipif(HERE != "compiled", reason=HERE)
+COMPILER = os.environ.get("CC") or "cc"
+needs_a_compiler = pytest.mark.skipif(shutil.which(COMPILER.split()[0]) is None, reason="there is no C compiler")
 
 
 @pytest.fixture(autouse=True)
@@ -255,25 +257,30 @@ class OwnProjection(General):
 )
 def test_scores_that_are_compiled(score: type[Score], known):
     memory = Memory(torch.zeros(2, 3, 4), torch.zeros(2, 3, 5), None)
-    assert is_compiled(score(4, 4), memory, torch.zeros(2, 4)) is known
+    weights, state = gru_inputs(Drawn(torch.float32), 4, 3, 9, 5, 2, zeros=True)
+    assert is_compiled(score(4, 4), memory, weights, state) is known
 
 
 @pytest.mark.parametrize(
-    ("keys", "values"),
+    ("keys", "values", "valid"),
     [
-        (torch.zeros(2, 3, 6), torch.zeros(2, 3, 5)),
-        (torch.zeros(1, 3, 4), torch.zeros(2, 3, 5)),
-        (torch.zeros(2, 3, 4), torch.zeros(1, 3, 5)),
-        (torch.zeros(2, 3, 4), torch.zeros(2, 2, 5)),
-        (torch.zeros(2, 3, 4), torch.zeros(2, 3, 5, 1)),
-        (torch.zeros(2, 3, 4, 1), torch.zeros(2, 3, 5)),
-        (torch.zeros(2, 3, 4).double(), torch.zeros(2, 3, 5)),
-        (torch.zeros(2, 3, 4), torch.zeros(2, 3, 5).double()),
+        (torch.zeros(2, 3, 6), torch.zeros(2, 3, 5), None),
+        (torch.zeros(1, 3, 4), torch.zeros(2, 3, 5), None),
+        (torch.zeros(2, 3, 4), torch.zeros(1, 3, 5), None),
+        (torch.zeros(2, 3, 4), torch.zeros(2, 2, 5), None),
+        (torch.zeros(2, 3, 4), torch.zeros(2, 3, 40), None),  # the GRU reads 5
+        (torch.zeros(2, 3, 4), torch.zeros(2, 3, 5, 1), None),
+        (torch.zeros(2, 3, 4, 1), torch.zeros(2, 3, 5), None),
+        (torch.zeros(2), torch.zeros(2, 3, 5), None),
+        (torch.zeros(2, 3, 4).double(), torch.zeros(2, 3, 5), None),
+        (torch.zeros(2, 3, 4), torch.zeros(2, 3, 5).double(), None),
+        (torch.zeros(2, 3, 4), torch.zeros(2, 3, 5), torch.ones(2, 1, 2, dtype=torch.bool)),
     ],
 )
 @pytest.mark.parametrize("score", [Dot, Additive])
-def test_what_a_score_makes_of_the_states_must_fit(score, keys, values):
-    assert not is_compiled(score(4, 4), Memory(keys, values, None), torch.zeros(2, 4))
+def test_what_a_score_makes_of_the_states_must_fit(score, keys, values, valid):
+    weights, state = gru_inputs(Drawn(torch.float32), 4, 3, 9, 5, 2, zeros=True)
+    assert not is_compiled(score(4, 4), Memory(keys, values, valid), weights, state)
 
 
 @needs_a_compiler
@@ -300,6 +307,10 @@ def test_where_they_are_taken(monkeypatch):
     monkeypatch.setenv(kernels.SWITCH, "off")
     assert kernels_for(state) is None
     assert describe_kernels(CPU) == "SEQ2ATTN_KERNELS is off"
+    assert why_slow(CPU) is None
+    monkeypatch.setenv(kernels.SWITCH, "OFF")
+    with pytest.raises(Seq2AttnError, match="SEQ2ATTN_KERNELS: unknown value 'OFF'; allowed: on, off"):
+        kernels_for(state)
 
 
 # ---- the compiler ----
@@ -311,20 +322,25 @@ def empty_cache(tmp_path, monkeypatch):
     return tmp_path / "cache" / "seq2attn"
 
 
+def libraries(cache):
+    return sorted(path.name for path in cache.iterdir() if path.suffix != ".sha256")
+
+
 @needs_a_compiler
 def test_a_library_is_made_once(empty_cache, monkeypatch):
-    compiler = os.environ.get("CC") or "cc"
-    made = shared_library("float", compiler)
-    assert list(empty_cache.iterdir()) == [made]
-    monkeypatch.setattr("seq2attn.kernels.compiler._make", lambda *_: pytest.fail("made again"))
-    assert shared_library("float", compiler) == made
+    made = shared_library("float", COMPILER)
+    assert libraries(empty_cache) == [made.name]
+    with monkeypatch.context() as patch:
+        patch.setattr("seq2attn.kernels.compiler._make", lambda *_: pytest.fail("made again"))
+        assert shared_library("float", COMPILER) == made
+    assert describe_kernels(CPU) == f"compiled, {made.stem}"
+    assert why_slow(CPU) is None
 
 
 @needs_a_compiler
 def test_other_flags_make_another_library(empty_cache):
-    compiler = os.environ.get("CC") or "cc"
-    assert shared_library("float", compiler) != shared_library("float", f"{compiler} -O1")
-    assert len(list(empty_cache.iterdir())) == 2
+    assert shared_library("float", COMPILER) != shared_library("float", f"{COMPILER} -O1")
+    assert len(libraries(empty_cache)) == 2
 
 
 @needs_a_compiler
@@ -333,47 +349,80 @@ def test_several_processes_make_it_at_once(empty_cache):
     command = [sys.executable, "-c", program]
     at_once = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     assert [process.communicate()[0].strip() for process in at_once] == ["True"] * 3
-    assert len(list(empty_cache.iterdir())) == 1
+    assert len(libraries(empty_cache)) == 1
 
 
 @pytest.mark.parametrize(
     ("compiler", "why"),
     [
         ("/no/such/cc", "there is no C compiler (/no/such/cc)"),
-        ("false", "the C compiler, false, does not work"),
-        ("true", "the C compiler, true, made no library"),
+        ("false", "the C compiler (false) failed: exit code 1"),
+        ("true", "the C compiler (true) made no library: "),
+        ('cc "', 'the C compiler (cc ") made no library: No closing quotation'),
+        (" ", "CC names no C compiler: ' '"),
+        ("/", "the C compiler (/) made no library: "),
     ],
 )
 def test_without_a_compiler_that_works(compiler, why, empty_cache, monkeypatch):
     monkeypatch.setenv("CC", compiler)
     assert kernels_for(torch.zeros(2, 2)) is None
-    assert why in describe_kernels(CPU)
-    made = describe_environment(seed=1, device=CPU, threads=1, plugins=[])
-    assert why in made["kernels"]
+    assert describe_kernels(CPU).startswith(why)
+    assert describe_environment(seed=1, device=CPU, threads=1, plugins=[])["kernels"].startswith(why)
+    assert why_slow(CPU) == f"{describe_kernels(CPU)}; training takes about twice as long as compiled"
+    assert why_slow(torch.device("cuda")) is None
 
 
 @needs_a_compiler
-def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(NoKernels, match="no library can be made in"):
-        shared_library("float", os.environ.get("CC") or "cc")
-    assert kernels_for(torch.zeros(2, 2)) is None
+def test_what_a_compiler_says_is_told(empty_cache):
+    with pytest.raises(NoKernels, match=r"failed: .*error: .*unrecognized.*no-such-option|failed: .*no-such-option"):
+        shared_library("float", f"{COMPILER} --no-such-option")
 
 
 @needs_a_compiler
-def test_a_damaged_library(empty_cache):
-    path = shared_library("float", os.environ.get("CC") or "cc")
-    path.write_bytes(b"no library")
+def test_what_a_compiler_makes_may_be_no_library(empty_cache, monkeypatch):
+    monkeypatch.setenv("CC", f"{COMPILER} -c")
     assert kernels_for(torch.zeros(2, 2)) is None
     assert "cannot be loaded" in describe_kernels(CPU)
 
 
-def test_the_cache_of_a_user_without_a_home(monkeypatch):
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+@needs_a_compiler
+@pytest.mark.parametrize("base", ["file", "long" * 100])
+def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch, base):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / base))
+    with pytest.raises(NoKernels, match="compiled recurrences cannot be kept in"):
+        shared_library("float", COMPILER)
+    assert kernels_for(torch.zeros(2, 2)) is None
+
+
+@needs_a_compiler
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners")
+def test_a_cache_of_somebody_else(empty_cache, monkeypatch):
+    shared_library("float", COMPILER)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.raises(NoKernels, match="belongs to somebody else"):
+        shared_library("float", COMPILER)
+
+
+@needs_a_compiler
+@pytest.mark.parametrize("part", [0, 5000, -5000])
+def test_a_damaged_library_is_made_again(empty_cache, part):
+    library = shared_library("float", COMPILER)
+    whole = library.read_bytes()
+    library.unlink()  # another file: this process may have loaded that one
+    library.write_bytes(whole[:part])
+    assert shared_library("float", COMPILER) == library
+    assert len(library.read_bytes()) == len(whole)
+    library.with_suffix(".sha256").unlink()
+    assert isinstance(kernels_for(torch.zeros(2, 2)), Kernels)
+
+
+@needs_a_compiler
+def test_a_user_without_a_home(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative, and so not to be used")
     monkeypatch.setattr("pathlib.Path.home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
     with pytest.raises(NoKernels, match="no home folder"):
-        cache_folder()
+        shared_library("float", COMPILER)
 
 
 def test_a_gpu_has_none():

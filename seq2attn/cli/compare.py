@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, program, stderr, write_line
+from seq2attn.cli.output import note, note_if_slow, program, stderr, write_line
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs import DEFAULT_ROOT, check_name, named_plugins
 
@@ -255,7 +255,7 @@ def _run(plan: Plan, root: Path, device: str, plugins: list[str], workers: int |
 def _check_device(device: str) -> None:
     from seq2attn.environment import choose_device
 
-    choose_device(device)
+    note_if_slow(choose_device(device))
 
 
 # ---- results ----

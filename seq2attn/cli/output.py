@@ -98,6 +98,15 @@ def note(text: str) -> None:
         stderr().print(printable(text), style="dim", markup=False)
 
 
+def note_if_slow(device: object) -> None:
+    """Say so where training could be faster."""
+    from seq2attn.kernels import why_slow
+
+    reason = why_slow(device)  # type: ignore[arg-type]
+    if reason is not None:
+        note(reason)
+
+
 def print_error(error: Seq2AttnError) -> None:
     """Tell a mistake in one message."""
     console = stderr()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, program, stderr, write_line
+from seq2attn.cli.output import note, note_if_slow, program, stderr, write_line
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.runs import DEFAULT_ROOT, Run, create_run, find_run, named_plugins
 
@@ -153,7 +153,9 @@ def _train(run: Run, config: Config, device: object, profile: bool) -> None:
         if steps_before and not start:
             note(f"{run.checkpoint('last')} is gone: training begins again, from step 0")
         if config.model.architecture == "gru":
-            _say_if_not_compiled(run, device, resumed=bool(start))
+            note_if_slow(device)
+            if start:
+                _say_if_rounded_otherwise(run, device)
         note(f"{'resuming' if start else 'training'} {run.path} on {device} from step {start:,}")
         try:
             with display:
@@ -176,16 +178,14 @@ def _say_finished(run: Run, trainer: Trainer) -> None:
     write_line(str(run.path))
 
 
-def _say_if_not_compiled(run: Run, device: object, *, resumed: bool) -> None:
-    """That training is slow for want of a compiler; that a run goes on with recurrences that round otherwise."""
-    from seq2attn.kernels import COMPILED, MISSING, describe_kernels
+def _say_if_rounded_otherwise(run: Run, device: object) -> None:
+    """That a run goes on with other recurrences than it began with, whose sums differ in their last digits."""
+    from seq2attn.kernels import describe_kernels
 
-    before, now = run.environment().get("kernels"), describe_kernels(device)  # type: ignore[arg-type]
-    if now.startswith(MISSING):
-        note(f"{now}: training takes about twice as long as with one")
-    if resumed and before != now and COMPILED in (before, now):
-        change = f"were {COMPILED} and are not ({now})" if before == COMPILED else f"were not {COMPILED} and are"
-        note(f"the recurrences of {run.path} {change}: its weights will not be those of a run that was never stopped")
+    before, now = run.environment().get("kernels", "not compiled"), describe_kernels(device)  # type: ignore[arg-type]
+    if before != now:
+        note(f"{run.path} was begun with other recurrences ({before}) than there are now ({now})")
+        note("its weights will not be those of a run that was never stopped")
 
 
 def _say_profiled(run: Run) -> None:

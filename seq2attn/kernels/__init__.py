@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from seq2attn.kernels.compiler import MISSING, NoKernels, shared_library
+from seq2attn.errors import Seq2AttnError
+from seq2attn.kernels.compiler import NoKernels, shared_library
 from seq2attn.kernels.recurrence import Field, Kernels
 
-SWITCH = "SEQ2ATTN_KERNELS"  # environment variable; `off`: PyTorch alone
+__all__ = ["Field", "Kernels", "describe_kernels", "kernels_for", "why_slow"]
+
+SWITCH = "SEQ2ATTN_KERNELS"  # environment variable: `on`, the default, or `off`, PyTorch alone
 LARGE = 2**22  # B x D^2
-COMPILED = "compiled"
-
-__all__ = ["COMPILED", "Field", "Kernels", "MISSING", "describe_kernels", "kernels_for"]
-
 _TYPES = {torch.float32: "float", torch.float64: "double"}
 
 
@@ -34,28 +34,45 @@ def kernels_for(state: Tensor) -> Kernels | None:
         return None
     if rows * width**2 >= LARGE and torch.get_num_threads() > 1:
         return None
-    found = _loaded(state.dtype, os.environ.get(SWITCH), os.environ.get("CC"))
-    return found if isinstance(found, Kernels) else None
+    found = _found(state.dtype)
+    return found[0] if isinstance(found, tuple) else None
 
 
 def describe_kernels(device: torch.device) -> str:
-    """`COMPILED`, or why they are not."""
+    """Which compiled recurrences are at hand, by what they were made from, or why there are none."""
     if device.type != "cpu":
         return f"none for {device.type}"
-    found = _loaded(torch.float32, os.environ.get(SWITCH), os.environ.get("CC"))
-    return COMPILED if isinstance(found, Kernels) else found
+    found = _found(torch.float32)
+    return found if isinstance(found, str) else f"compiled, {found[1].stem}"
+
+
+def why_slow(device: torch.device) -> str | None:
+    """A sentence where training could be faster than it will be."""
+    found = None if device.type != "cpu" or _switch() == "off" else _found(torch.float32)
+    return f"{found}; training takes about twice as long as compiled" if isinstance(found, str) else None
+
+
+def _switch() -> str:
+    said = os.environ.get(SWITCH) or "on"
+    if said not in ("on", "off"):
+        raise Seq2AttnError(f"{SWITCH}: unknown value {said!r}; allowed: on, off")
+    return said
+
+
+def _found(dtype: torch.dtype) -> tuple[Kernels, Path] | str:
+    return _loaded(dtype, _switch(), os.environ.get("CC") or "cc")
 
 
 @cache
-def _loaded(dtype: torch.dtype, switch: str | None, compiler: str | None) -> Kernels | str:
-    """The kernels, or why there are none."""
+def _loaded(dtype: torch.dtype, switch: str, compiler: str) -> tuple[Kernels, Path] | str:
+    """The kernels and their library, or why there are none."""
     if switch == "off":
         return f"{SWITCH} is off"
     try:
-        library = shared_library(_TYPES[dtype], compiler or "cc")
+        library = shared_library(_TYPES[dtype], compiler)
     except NoKernels as error:
         return str(error)
     try:
-        return Kernels(library)
+        return Kernels(library), library
     except (OSError, AttributeError) as error:
-        return f"{library} cannot be loaded: {error}"
+        return f"what the C compiler ({compiler}) made cannot be loaded: {error}"

@@ -20,7 +20,7 @@ typedef struct {
     const real *weight_hh;  /* (3D, D) */
     const real *bias_ih;    /* (3D) */
     const real *bias_hh;    /* (3D) */
-    const real *first;      /* (B, D) the state before the first step */
+    const real *initial;    /* (B, D) the state before the first step */
     real *room;             /* as many numbers as `room` says */
     real *gates;            /* (N, 4D) */
     real *befores;          /* (N, D) the state before each position */
@@ -45,7 +45,7 @@ typedef struct {
     real *grad_gates;         /* (N, 4D) */
     real *grad_queries;       /* (N, Da) */
     real *grad_scores;        /* (B, L, S) */
-    real *grad_first;         /* (B, D) or NULL */
+    real *grad_initial;       /* (B, D) or NULL */
     real *grad_embedding, *grad_weight_ih, *grad_weight_hh, *grad_bias_ih, *grad_bias_hh;
     real *grad_projected, *grad_values, *grad_query_weight, *grad_v;
 } Recurrence;
@@ -64,7 +64,7 @@ static real *of_step(const Recurrence *r, real *states, size step)
 static int starts_at_zero(const Recurrence *r)
 {
     for (size j = 0; j < r->sizes[0] * r->width; j++)
-        if (r->first[j] != 0)
+        if (r->initial[j] != 0)
             return 0;
     return 1;
 }
@@ -244,7 +244,7 @@ int forward(const Recurrence *r)
         size rows = r->sizes[step], first = r->offsets[step];
         real *gates = r->gates + first * 4 * width, *befores = r->befores + first * width, *states = of_step(r, r->states, step);
         for (size i = 0; i < rows; i++) {
-            const real *before = step > 0 ? of_step(r, r->states, step - 1) + i * r->state_stride : r->first + i * width;
+            const real *before = step > 0 ? of_step(r, r->states, step - 1) + i * r->state_stride : r->initial + i * width;
             copy(width, before, befores + i * width);
             copy(4 * width, table + table_row(r, first + i) * 4 * width, gates + i * 4 * width);
         }
@@ -280,7 +280,7 @@ void backward(const Recurrence *r)
         size rows = r->sizes[step], first = r->offsets[step], passed_stride = step > 0 ? r->state_stride : width;
         const real *gates = r->gates + first * 4 * width, *befores = r->befores + first * width;
         real *grads = of_step(r, r->grad_states, step), *grad_gates = r->grad_gates + first * 4 * width;
-        real *passed = step > 0 ? of_step(r, r->grad_states, step - 1) : r->grad_first;
+        real *passed = step > 0 ? of_step(r, r->grad_states, step - 1) : r->grad_initial;
         for (size i = 0; i < rows; i++)
             activate_backward(width, gates + i * 4 * width, befores + i * width, grads + i * r->state_stride,
                               grad_gates + i * 4 * width, passed ? passed + i * passed_stride : NULL);

@@ -13,10 +13,10 @@ Field = Tensor | int | None
 # `Recurrence` of recurrence.c, where each field is described: numbers, and pointers to a tensor's
 _FIELDS = """
     steps: size, rows: size, width: size, vocabulary: size, embedding_width: size, sizes, offsets, tokens,
-    embedding, weight_ih, weight_hh, bias_ih, bias_hh, first, room,
+    embedding, weight_ih, weight_hh, bias_ih, bias_hh, initial, room,
     gates, befores, states, state_stride: size, step_stride: size,
     keys: size, key_width: size, context_width: size, projected, values, mask, scale, weights, query_weight, v, queries,
-    grad_states, grad_weights, grad_gates, grad_queries, grad_scores, grad_first,
+    grad_states, grad_weights, grad_gates, grad_queries, grad_scores, grad_initial,
     grad_embedding, grad_weight_ih, grad_weight_hh, grad_bias_ih, grad_bias_hh,
     grad_projected, grad_values, grad_query_weight, grad_v
 """

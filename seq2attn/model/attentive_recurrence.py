@@ -28,7 +28,7 @@ def attentive_gru_recurrence(
 
     state (B, D): the first; weights.weight_ih (3D, E + Dv).
     """
-    kernels = kernels_for(state) if is_compiled(score, memory, state) else None
+    kernels = kernels_for(state) if is_compiled(score, memory, weights, state) else None
     if kernels is not None:
         return compiled_attentive_gru(kernels, tokens, weights, state, packing, score, memory)
     results: tuple[Tensor, Tensor] = _AttentiveRecurrence.apply(  # type: ignore[no-untyped-call]

@@ -56,21 +56,27 @@ def compiled_attentive_gru(
     return results
 
 
-def is_compiled(score: Score, memory: Memory, state: Tensor) -> bool:
+def is_compiled(score: Score, memory: Memory, weights: GRUWeights, state: Tensor) -> bool:
     """Whether the kernels know how this score is computed: as `additive` is, or as a product with projected keys.
 
     One that is derived from those and does it in a way of its own they do not know, nor what is of another shape than
-    keys (B, S, D or D_a) and values (B, S, Dv).
+    keys (B, S, D or D_a), values (B, S, Dv), valid (B, 1, S), and a GRU that reads E + Dv numbers.
     """
-    keys, values = memory.keys, memory.values
+    keys, values, valid = memory.keys, memory.values, memory.valid
     if isinstance(score, MultiplicativeScore):
         own = (type(score).forward, type(score).stepwise) != (MultiplicativeScore.forward, MultiplicativeScore.stepwise)
         width = state.size(1)
     else:
         own = type(score) is not Additive
         width = score.feature_width
-    fits = values.dim() == 3 and keys.shape == (state.size(0), values.size(1), width) and values.size(0) == len(keys)
-    return not own and fits and keys.dtype == values.dtype == state.dtype
+    rows, count = len(state), keys.size(1) if keys.dim() > 1 else 0
+    fits = (
+        keys.shape == (rows, count, width)
+        and values.shape == (rows, count, weights.weight_ih.size(1) - weights.embedding.size(1))
+        and (valid is None or valid.shape == (rows, 1, count))
+        and keys.dtype == values.dtype == state.dtype
+    )
+    return fits and not own
 
 
 class _CompiledRecurrence(torch.autograd.Function):
@@ -110,7 +116,7 @@ class _CompiledRecurrence(torch.autograd.Function):
             "weight_hh": weight_hh,
             "bias_ih": bias_ih,
             "bias_hh": bias_hh,
-            "first": state,
+            "initial": state,
             "gates": state.new_empty(count, 4 * width),
             "befores": state.new_empty(count, width),
         }
@@ -150,14 +156,14 @@ class _CompiledRecurrence(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_states: Tensor | None, grad_other: Tensor | None) -> tuple[Tensor | None, ...]:
         tensors = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
-        states, state = tensors["states"], tensors["first"]
+        states, state = tensors["states"], tensors["initial"]
         grads = torch.zeros_like(states)  # to which the steps add
         if grad_states is not None:
             grads.copy_(grad_states)
         gradients: dict[str, Field] = {
             "grad_states": grads,
             "grad_gates": torch.empty_like(tensors["gates"]),
-            "grad_first": torch.zeros_like(state) if ctx.needs_input_grad[8] else None,
+            "grad_initial": torch.zeros_like(state) if ctx.needs_input_grad[8] else None,
         }
         wanted = ["embedding", "weight_ih", "weight_hh", "bias_ih", "bias_hh"]
         if "weights" in tensors:
@@ -171,7 +177,7 @@ class _CompiledRecurrence(torch.autograd.Function):
             f"grad_{name}": torch.zeros_like(tensors["weights" if name == "scores" else name]) for name in wanted
         }
         ctx.kernels.backward(**ctx.numbers, **tensors, **gradients)
-        of_inputs = ("embedding", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "first")
+        of_inputs = ("embedding", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "initial")
         of_attention = ("projected", "values", "mask", "scale", "query_weight", "v")
         found: list[Any] = [gradients.get(f"grad_{name}") for name in (*of_inputs, *of_attention)]
         return None, None, None, *found
