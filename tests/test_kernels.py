@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from seq2attn import kernels
 from seq2attn.environment import describe_environment
 from seq2attn.errors import Seq2AttnError
-from seq2attn.kernels import Kernels, describe_kernels, kernels_for, why_slow
+from seq2attn.kernels import describe_kernels, kernels_for, why_slow
 from seq2attn.kernels.compiler import NoKernels, shared_library
+from seq2attn.kernels.recurrence import Kernels
 from seq2attn.model.attention import Memory
 from seq2attn.model.attentive_recurrence import attentive_gru_recurrence
 from seq2attn.model.compiled_recurrence import is_compiled

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.kernels.compiler import NoKernels, shared_library
-from seq2attn.kernels.recurrence import Field, Kernels
 
-__all__ = ["Field", "Kernels", "describe_kernels", "kernels_for", "why_slow"]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from seq2attn.kernels.recurrence import Kernels
 
 SWITCH = "SEQ2ATTN_KERNELS"  # environment variable: `on`, the default, or `off`, PyTorch alone
 LARGE = 2**22  # B x D^2
@@ -68,6 +69,9 @@ def _loaded(dtype: torch.dtype, switch: str, compiler: str) -> tuple[Kernels, Pa
     """The kernels and their library, or why there are none."""
     if switch == "off":
         return f"{SWITCH} is off"
+    from seq2attn.kernels.compiler import NoKernels, shared_library
+    from seq2attn.kernels.recurrence import Kernels
+
     try:
         library = shared_library(_TYPES[dtype], compiler)
     except NoKernels as error:

@@ -14,7 +14,6 @@ from torch import Tensor
 from seq2attn.kernels import kernels_for
 from seq2attn.masks import additive_mask
 from seq2attn.model.attention import Memory
-from seq2attn.model.compiled_recurrence import compiled_attentive_gru, is_compiled
 from seq2attn.model.gates import by_step, token_gates, token_gates_backward
 from seq2attn.model.packing import Packing
 from seq2attn.model.recurrence import GRUWeights, weight_gradient
@@ -28,9 +27,12 @@ def attentive_gru_recurrence(
 
     state (B, D): the first; weights.weight_ih (3D, E + Dv).
     """
-    kernels = kernels_for(state) if is_compiled(score, memory, weights, state) else None
+    kernels = kernels_for(state)
     if kernels is not None:
-        return compiled_attentive_gru(kernels, tokens, weights, state, packing, score, memory)
+        from seq2attn.model.compiled_recurrence import compiled_attentive_gru, is_compiled
+
+        if is_compiled(score, memory, weights, state):
+            return compiled_attentive_gru(kernels, tokens, weights, state, packing, score, memory)
     results: tuple[Tensor, Tensor] = _AttentiveRecurrence.apply(  # type: ignore[no-untyped-call]
         packing.pack(tokens),
         *weights,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from seq2attn.kernels import Field, Kernels
+from seq2attn.kernels.recurrence import Field, Kernels
 from seq2attn.masks import additive_mask
 from seq2attn.model.packing import Packing
 from seq2attn.scores import Score

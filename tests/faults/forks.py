@@ -5,6 +5,7 @@ it has ended. A command runs as `python -m seq2attn` would, but for `fault`: the
 which on the disk is full.
 """
 
+import contextlib
 import errno
 import json
 import os
@@ -49,7 +50,8 @@ class Server:
     def end(self):
         """Kill the command that a failed test left running."""
         if self._running is not None:
-            os.kill(self._running, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._running, signal.SIGKILL)
             self.wait()
 
     def call(self, folder, *arguments, fault=None):
