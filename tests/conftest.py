@@ -48,6 +48,20 @@ def call_main(arguments: tuple[str, ...]) -> int:
     return 0
 
 
+@pytest.fixture(params=["on", "off"])
+def compiled_and_not(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test once with compiled recurrences and once with PyTorch's."""
+    import torch
+
+    from seq2attn.kernels import SWITCH, describe_kernels
+
+    monkeypatch.setenv(SWITCH, request.param)
+    found = describe_kernels(torch.device("cpu"))
+    if request.param == "on" and "there is no C compiler" in found:
+        pytest.skip(found)
+    assert found.startswith("compiled") is (request.param == "on")
+
+
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
     """A run with both checkpoints. Not to be changed: damage a copy (`runs_copy`)."""

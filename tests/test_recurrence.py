@@ -7,7 +7,6 @@ from torch.nn import GRU
 from seq2attn.build import build_model, build_training_data
 from seq2attn.catalogue import SCORES
 from seq2attn.config import check_config
-from seq2attn.kernels import SWITCH, describe_kernels
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.packing import pack, pack_all, pack_lengths
 from seq2attn.model.recurrence import GRUWeights, gru_recurrence
@@ -18,13 +17,7 @@ CPU = torch.device("cpu")
 ATTENDING = [name for name in SCORES.names() if name != "none"]
 
 
-@pytest.fixture(params=["on", "off"], autouse=True)
-def kernels(request, monkeypatch):
-    """Each test by the kernels in C and without them."""
-    monkeypatch.setenv(SWITCH, request.param)
-    if request.param == "on" and "there is no C compiler" in describe_kernels(CPU):
-        pytest.skip(describe_kernels(CPU))
-    assert describe_kernels(CPU).startswith("compiled") is (request.param == "on")
+pytestmark = pytest.mark.usefixtures("compiled_and_not")
 
 
 def read_by_torch(encoder, gru, source, lengths, reset):

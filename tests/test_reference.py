@@ -7,20 +7,13 @@ import torch.nn.functional as F
 from benchmarks.reference import SCORES, PlainReverser
 from benchmarks.training import Unit, operations
 from seq2attn.build import build_model, build_training_data
-from seq2attn.kernels import SWITCH, describe_kernels
 from seq2attn.training.objective import token_cross_entropy
 
 CPU = torch.device("cpu")
 ARRANGEMENTS = [("bahdanau", False), ("luong", False), ("luong", True)]
 
 
-@pytest.fixture(params=["on", "off"], autouse=True)
-def kernels(request, monkeypatch):
-    """Each test by the kernels in C and without them."""
-    monkeypatch.setenv(SWITCH, request.param)
-    if request.param == "on" and "there is no C compiler" in describe_kernels(CPU):
-        pytest.skip(describe_kernels(CPU))
-    assert describe_kernels(CPU).startswith("compiled") is (request.param == "on")
+pytestmark = pytest.mark.usefixtures("compiled_and_not")
 
 
 def both(score, decoder, feeding, dtype):
