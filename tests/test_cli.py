@@ -195,7 +195,7 @@ def test_training_without_a_compiler_says_that_it_is_slow(work, monkeypatch):
     monkeypatch.setenv("CC", "/no/such/cc")
     done = seq2attn("train", "-c", "tiny.yaml", "-s", "training.steps=1")
     assert done.code == 0
-    assert "there is no C compiler (/no/such/cc); training takes about twice as long as compiled" in done.err
+    assert "there is no C compiler (/no/such/cc); training takes longer than it would compiled" in done.err
 
 
 def test_a_run_that_other_recurrences_continue_says_so(work, monkeypatch):

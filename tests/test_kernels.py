@@ -369,7 +369,7 @@ def test_without_a_compiler_that_works(compiler, why, empty_cache, monkeypatch):
     assert kernels_for(torch.zeros(2, 2)) is None
     assert describe_kernels(CPU).startswith(why)
     assert describe_environment(seed=1, device=CPU, threads=1, plugins=[])["kernels"].startswith(why)
-    assert why_slow(CPU) == f"{describe_kernels(CPU)}; training takes about twice as long as compiled"
+    assert why_slow(CPU) == f"{describe_kernels(CPU)}; training takes longer than it would compiled"
     assert why_slow(torch.device("cuda")) is None
 
 

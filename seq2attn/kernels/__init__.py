@@ -50,7 +50,7 @@ def describe_kernels(device: torch.device) -> str:
 def why_slow(device: torch.device) -> str | None:
     """A sentence where training could be faster than it will be."""
     found = None if device.type != "cpu" or _switch() == "off" else _found(torch.float32)
-    return f"{found}; training takes about twice as long as compiled" if isinstance(found, str) else None
+    return f"{found}; training takes longer than it would compiled" if isinstance(found, str) else None
 
 
 def _switch() -> str:

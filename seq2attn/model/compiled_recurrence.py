@@ -1,4 +1,4 @@
-"""`recurrence` and `attentive_recurrence` by the kernels in C: the same numbers but for rounding, in half the time."""
+"""`recurrence` and `attentive_recurrence` by the kernels in C: the same numbers but for rounding, sooner."""
 
 from __future__ import annotations
 
