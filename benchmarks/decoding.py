@@ -8,10 +8,10 @@ import torch
 
 from benchmarks.measure import interleaved, median
 from benchmarks.training import CPU, Unit
-from seq2attn.build import build_model, build_task, build_vocabulary
-from seq2attn.data import generator, random_strings
-from seq2attn.evaluation import evaluate
-from seq2attn.prediction import Predictor
+from seq2attn.data.batches import generator, random_strings
+from seq2attn.inference.evaluation import evaluate
+from seq2attn.inference.predictor import Predictor
+from seq2attn.model.build import build_model, build_task, build_vocabulary
 
 
 def measure(*, repeats: int) -> list[dict[str, Any]]:

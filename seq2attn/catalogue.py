@@ -12,7 +12,7 @@ from __future__ import annotations
 from seq2attn.errors import Seq2AttnError
 from seq2attn.registry import Entry, Option, Registry, ScoreEntry
 
-ENTRY_POINT_GROUP = "seq2attn.scores"
+ENTRY_POINT_GROUP = "seq2attn.model.scores"
 
 
 def installed_scores() -> dict[str, str]:
@@ -55,7 +55,7 @@ SCORES: Registry[ScoreEntry] = Registry(
             summary="dot product",
             source="Luong et al. 2015, eq. 8",
             equal_widths=True,
-            implementation="seq2attn.scores.dot:Dot",
+            implementation="seq2attn.model.scores.dot:Dot",
         ),
         ScoreEntry(
             "scaled",
@@ -65,7 +65,7 @@ SCORES: Registry[ScoreEntry] = Registry(
             summary="dot product of unit variance at any width",
             source="Vaswani et al. 2017, eq. 1",
             equal_widths=True,
-            implementation="seq2attn.scores.scaled:Scaled",
+            implementation="seq2attn.model.scores.scaled:Scaled",
         ),
         ScoreEntry(
             "general",
@@ -74,7 +74,7 @@ SCORES: Registry[ScoreEntry] = Registry(
             parameters="D_s*D_h",
             summary="dot product after a learned linear map",
             source="Luong et al. 2015, eq. 8",
-            implementation="seq2attn.scores.general:General",
+            implementation="seq2attn.model.scores.general:General",
             options={"initial_std": _INITIAL_STD},
         ),
         ScoreEntry(
@@ -84,7 +84,7 @@ SCORES: Registry[ScoreEntry] = Registry(
             parameters="D_s*D_h",
             summary="general, scaled",
             source="Luong et al. 2015 with the factor of Vaswani et al. 2017",
-            implementation="seq2attn.scores.scaled_general:ScaledGeneral",
+            implementation="seq2attn.model.scores.scaled_general:ScaledGeneral",
             options={"initial_std": _INITIAL_STD},
         ),
         ScoreEntry(
@@ -94,7 +94,7 @@ SCORES: Registry[ScoreEntry] = Registry(
             parameters="D_a*(D_s+D_h) + D_a",
             summary="a one-layer perceptron",
             source="Bahdanau et al. 2015, appendix A.1.2; 'concat' in Luong et al. 2015",
-            implementation="seq2attn.scores.additive:Additive",
+            implementation="seq2attn.model.scores.additive:Additive",
             options={"width": Option(int, None, "D_a, the width of the hidden layer; null: the query's width")},
         ),
         ScoreEntry(
@@ -104,7 +104,7 @@ SCORES: Registry[ScoreEntry] = Registry(
             summary="the angle alone, with a learned strength",
             source="after Graves et al. 2014, eq. 5 and 6",
             equal_widths=True,
-            implementation="seq2attn.scores.cosine:Cosine",
+            implementation="seq2attn.model.scores.cosine:Cosine",
             options={"learned_strength": Option(bool, True, "multiply with exp(b), b learned; false: the bare cosine")},
         ),
         ScoreEntry(
@@ -113,7 +113,7 @@ SCORES: Registry[ScoreEntry] = Registry(
             parameters="d_k*(D_s+D_h) + d_v*D_h",
             summary="separate projections for queries, keys and values",
             source="Vaswani et al. 2017, section 3.2.2, one head",
-            implementation="seq2attn.scores.key_value:KeyValue",
+            implementation="seq2attn.model.scores.key_value:KeyValue",
             options={
                 "key_size": Option(int, None, "d_k, the width in which they are compared; null: the query's width"),
                 "value_size": Option(int, None, "d_v, the width of the values; null: the key's width"),
@@ -137,25 +137,25 @@ TASKS: Registry[Entry] = Registry(
             "reverse",
             formula="target[t] = source[n-1-t]",
             summary="hello -> olleh",
-            implementation="seq2attn.tasks.reverse:Reverse",
+            implementation="seq2attn.data.tasks.reverse:Reverse",
         ),
         Entry(
             "copy",
             formula="target[t] = source[t]",
             summary="hello -> hello",
-            implementation="seq2attn.tasks.copy:Copy",
+            implementation="seq2attn.data.tasks.copy:Copy",
         ),
         Entry(
             "sort",
             formula="target[t] = source[argsort(source)[t]], stable",
             summary="hello -> ehllo",
-            implementation="seq2attn.tasks.sort:Sort",
+            implementation="seq2attn.data.tasks.sort:Sort",
         ),
         Entry(
             "duplicate",
             formula="target[t] = source[t mod n], t < 2n",
             summary="hello -> hellohello",
-            implementation="seq2attn.tasks.duplicate:Duplicate",
+            implementation="seq2attn.data.tasks.duplicate:Duplicate",
         ),
     ],
 )

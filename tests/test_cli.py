@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from seq2attn import __version__, catalogue
-from seq2attn.checkpoint import load_checkpoint
 from seq2attn.cli import main
 from seq2attn.cli.output import program
 from seq2attn.cli.progress import LineDisplay
 from seq2attn.config import Config, load_config
 from seq2attn.kernels import describe_kernels
+from seq2attn.runs.checkpoint import load_checkpoint
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 CONSOLE_SCRIPT = Path(sys.executable).parent / "seq2attn"
@@ -34,7 +34,7 @@ evaluation: {samples: 10}
 
 SCORE = '''\
 import torch
-from seq2attn.scores import Score, register
+from seq2attn.model.scores import Score, register
 
 
 @register("negative_distance", formula="-|s - h|^2", equal_widths=True)
@@ -607,7 +607,7 @@ def test_check_finds_a_broken_score(work):
 
 
 WIDE = """\
-from seq2attn.scores import Score, register
+from seq2attn.model.scores import Score, register
 
 
 @register("wide", formula="s.h")

@@ -10,7 +10,7 @@ from seq2attn import __version__
 from seq2attn.cli.train import _run_name as default_name
 from seq2attn.cli.variadic import repeat_flag
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs import check_name
+from seq2attn.runs.run import check_name
 
 NO_CUDA = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a cuda device")
 
@@ -194,7 +194,7 @@ def test_a_device_that_is_not_there(mistake, runs_copy, command):
 
 
 BROKEN_SCORE = """\
-from seq2attn.scores import Score, register
+from seq2attn.model.scores import Score, register
 
 
 @register("mine", formula="?")

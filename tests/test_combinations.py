@@ -5,10 +5,10 @@ import itertools
 import pytest
 import torch
 
-from seq2attn.build import build_model
 from seq2attn.catalogue import HISTORIES, SCORES, WINDOWS
 from seq2attn.config import check_config
-from seq2attn.masks import valid_mask
+from seq2attn.model.build import build_model
+from seq2attn.model.masks import valid_mask
 
 ARRANGEMENTS = {"bahdanau": {}, "luong": {"decoder": "luong"}, "feeding": {"decoder": "luong", "input_feeding": True}}
 WINDOW_KINDS = [

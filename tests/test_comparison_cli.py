@@ -29,7 +29,7 @@ evaluation: {samples: 4}
 """
 
 SCORE = """\
-from seq2attn.scores import Score, register
+from seq2attn.model.scores import Score, register
 
 @register("mine", formula="s.h", equal_widths=True)
 class Mine(Score):

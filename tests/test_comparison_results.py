@@ -14,8 +14,8 @@ from seq2attn.comparison.experiment import Experiment, Published
 from seq2attn.comparison.grid import parse_vary
 from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.results import csv_rows, gather, to_json
-from seq2attn.files import write_json
-from seq2attn.runs import create_run
+from seq2attn.runs.files import write_json
+from seq2attn.runs.run import create_run
 
 EXACT = {  # group -> length -> values of seeds 1, 2, 3
     "dot": {3: (0.5, 0.6, 0.7), 9: (0.1, 0.1, 0.1)},

@@ -15,11 +15,11 @@ from seq2attn.comparison.grid import parse_vary
 from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.running import DIED, run_jobs, steps_done
 from seq2attn.comparison.trial import STOP, Job, Outcome, find_record, run_trial
-from seq2attn.loading import load_predictor
-from seq2attn.lock import training_lock
-from seq2attn.runs import Run, create_run
+from seq2attn.runs.loading import load_predictor
+from seq2attn.runs.lock import training_lock
+from seq2attn.runs.run import Run, create_run
+from seq2attn.training.loop import Trainer
 from seq2attn.training.signals import StopRequest
-from seq2attn.training.trainer import Trainer
 
 TINY = """\
 model: {hidden: 8, embedding: 4, initial_state: last, attention: {score: none}}
@@ -248,7 +248,7 @@ def test_asked_to_stop_while_it_is_measured_a_trial_is_measured_later(jobs, monk
         return load_predictor(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr("seq2attn.loading.load_predictor", load)
+        patch.setattr("seq2attn.runs.loading.load_predictor", load)
         assert run_trial(job) == Outcome("stopped")
     assert job.run.status()["state"] == "finished"
     assert find_record(job.trial, job.root) is None

@@ -5,8 +5,8 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from seq2attn.config import Config, check_config, dump_config, load_config
+from seq2attn.config.lengths import parse_lengths
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
-from seq2attn.lengths import parse_lengths
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from seq2attn.catalogue import TASKS
-from seq2attn.data import TrainingData, make_batch
+from seq2attn.data.batches import TrainingData, make_batch
+from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.errors import Seq2AttnError
-from seq2attn.vocab import EOS, PAD, SOS, Vocabulary
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 FIELDS = ("source", "source_lengths", "decoder_input", "decoder_output", "target_lengths", "alignment")

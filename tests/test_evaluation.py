@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import nn
 
-from seq2attn.build import build_model, build_task, build_vocabulary
 from seq2attn.catalogue import TASKS
 from seq2attn.config import check_config
-from seq2attn.evaluation import attention_entropy, evaluate
+from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
+from seq2attn.inference.evaluation import attention_entropy, evaluate
+from seq2attn.inference.predictor import Predictor
+from seq2attn.model.build import build_model, build_task, build_vocabulary
 from seq2attn.model.decoder import Decoded
-from seq2attn.prediction import Predictor
-from seq2attn.vocab import EOS, SOS, Vocabulary
 
 VOCABULARY = Vocabulary("abcdef")
 A, B = VOCABULARY.encode("ab")
@@ -160,7 +160,7 @@ def test_long_strings_are_read_position_by_position_with_the_same_result(monkeyp
 
     at_once = results()
     assert at_once.character_accuracy.value < 1  # untrained: something to decode again
-    monkeypatch.setattr("seq2attn.evaluation.CELLS", 7 * 7 * 5 - 1)
+    monkeypatch.setattr("seq2attn.inference.evaluation.CELLS", 7 * 7 * 5 - 1)
     monkeypatch.setattr(type(predictor.model), "forward", None)
     by_steps = results()
     assert by_steps.entropy == pytest.approx(at_once.entropy, rel=1e-9)

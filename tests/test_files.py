@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.files import write_atomically, write_json
+from seq2attn.runs.files import write_atomically, write_json
 
 
 @pytest.fixture

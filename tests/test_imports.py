@@ -120,8 +120,8 @@ def test_help_does_not_wait_for_what_checks_configs():
 def test_answering_does_not_wait_for_what_compiles():
     compiling = modules_of("kernels.compiler", "kernels.recurrence", "model.compiled_recurrence")
     assert len(compiling) == 3
-    assert not set(compiling) & reached("seq2attn.prediction", AT_IMPORT).keys()
-    assert not set(compiling) & reached("seq2attn.loading", AT_IMPORT).keys()
+    assert not set(compiling) & reached("seq2attn.inference.predictor", AT_IMPORT).keys()
+    assert not set(compiling) & reached("seq2attn.runs.loading", AT_IMPORT).keys()
 
 
 def test_no_heavy_module_is_loaded_before_a_command_runs():
@@ -195,9 +195,9 @@ print("torch" in sys.modules, "torch._dynamo" in sys.modules)
 def test_counting_parameters_does_not_load_torchs_compiler():
     code = """
 import sys
-from seq2attn.build import build_model
+from seq2attn.model.build import build_model
 from seq2attn.config import check_config
-from seq2attn.memory import parameter_count
+from seq2attn.runs.footprint import parameter_count
 config = check_config({"model": {"attention": {"score": "additive"}}})
 assert parameter_count(config) == sum(parameter.numel() for parameter in build_model(config).parameters())
 print("torch._dynamo" in sys.modules)

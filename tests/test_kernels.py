@@ -12,22 +12,22 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from seq2attn import kernels
-from seq2attn.environment import describe_environment
 from seq2attn.errors import Seq2AttnError
 from seq2attn.kernels import describe_kernels, kernels_for, why_slow
+from seq2attn.kernels.binding import Kernels
 from seq2attn.kernels.compiler import NoKernels, shared_library
-from seq2attn.kernels.recurrence import Kernels
+from seq2attn.kernels.function import is_compiled
+from seq2attn.kernels.packing import pack_lengths
 from seq2attn.model.attention import Memory
 from seq2attn.model.attentive_recurrence import attentive_gru_recurrence
-from seq2attn.model.compiled_recurrence import is_compiled
-from seq2attn.model.packing import pack_lengths
 from seq2attn.model.recurrence import GRUWeights, gru_recurrence
-from seq2attn.scores import Score
-from seq2attn.scores.additive import Additive
-from seq2attn.scores.cosine import Cosine
-from seq2attn.scores.dot import Dot
-from seq2attn.scores.general import General
-from seq2attn.scores.multiplicative import MultiplicativeScore, StepwiseProduct
+from seq2attn.model.scores import Score
+from seq2attn.model.scores.additive import Additive
+from seq2attn.model.scores.cosine import Cosine
+from seq2attn.model.scores.dot import Dot
+from seq2attn.model.scores.general import General
+from seq2attn.model.scores.multiplicative import MultiplicativeScore, StepwiseProduct
+from seq2attn.runs.environment import describe_environment
 
 CPU = torch.device("cpu")
 COMPILER = os.environ.get("CC") or "cc"

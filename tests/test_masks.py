@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from seq2attn.masks import masked_softmax, valid_mask
+from seq2attn.model.masks import masked_softmax, valid_mask
 
 
 def loop_softmax(scores, valid):

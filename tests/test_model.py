@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import torch
 
-from seq2attn.build import build_model
 from seq2attn.catalogue import INITIAL_STATES, SCORES
 from seq2attn.config import check_config
-from seq2attn.scores import Score
-from seq2attn.vocab import EOS, SOS, Vocabulary
+from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
+from seq2attn.model.build import build_model
+from seq2attn.model.scores import Score
 
 ALPHABET = "abcde"
 D = 5

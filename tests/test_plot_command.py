@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 import seq2attn
-from seq2attn.maps import AttentionMap
-from seq2attn.records import newest_evaluation, read_attention, read_metrics
-from seq2attn.runs import Run
+from seq2attn.inference.maps import AttentionMap
+from seq2attn.runs.records import newest_evaluation, read_attention, read_metrics
+from seq2attn.runs.run import Run
 
 PACKAGE = Path(seq2attn.__file__).parent.parent
 

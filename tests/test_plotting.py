@@ -12,16 +12,16 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.evaluation import LengthResult
-from seq2attn.heatmap import heat_map, legend
-from seq2attn.maps import AttentionMap
+from seq2attn.inference.evaluation import LengthResult
+from seq2attn.inference.intervals import Estimate
+from seq2attn.inference.maps import AttentionMap
+from seq2attn.inference.predictor import Prediction
 from seq2attn.plotting.accuracy import accuracy_figure
 from seq2attn.plotting.animation import DPI, save_animation
 from seq2attn.plotting.attention import attention_figure, cropped, evolution_figure, frame_figure, spread
 from seq2attn.plotting.curves import accuracy_curves_figure, averaged, loss_figure
+from seq2attn.plotting.heatmap import heat_map, legend
 from seq2attn.plotting.style import check_format, logarithmic, looks, save_figure, score_colour
-from seq2attn.prediction import Prediction
-from seq2attn.statistics import Estimate
 
 WEIGHTS = ((0.0, 0.25, 0.75), (0.5, 0.5, 0.0))
 

@@ -2,13 +2,13 @@ import pytest
 import torch
 from torch import nn
 
-from seq2attn.build import build_model
 from seq2attn.catalogue import TASKS
 from seq2attn.config import check_config
+from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.predictor import Predictor, greedy_decode
+from seq2attn.model.build import build_model
 from seq2attn.model.decoder import Decoded
-from seq2attn.prediction import Predictor, greedy_decode
-from seq2attn.vocab import EOS, SOS, Vocabulary
 
 VOCABULARY = Vocabulary("abcdefgh")
 CPU = torch.device("cpu")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from seq2attn.analysis.score_contract import CHECKS, run_check
 from seq2attn.catalogue import SCORES
 from seq2attn.cli.app import app
-from seq2attn.contract import CHECKS, run_check
-from seq2attn.plugins import load_plugin
+from seq2attn.config.plugins import load_plugin
 
 README = Path(__file__).parent.parent / "README.md"
 TEXT = README.read_text(encoding="utf-8")

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from seq2attn.config import load_config
-from seq2attn.evaluation import evaluate
-from seq2attn.runs import create_run
-from seq2attn.training.trainer import Trainer
+from seq2attn.inference.evaluation import evaluate
+from seq2attn.runs.run import create_run
+from seq2attn.training.loop import Trainer
 
 pytestmark = pytest.mark.slow
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from seq2attn import catalogue
-from seq2attn.build import build_score
 from seq2attn.catalogue import SCORES
 from seq2attn.cli.list import KINDS
 from seq2attn.config import check_config
+from seq2attn.config.plugins import load_plugin
 from seq2attn.errors import ConfigError, Seq2AttnError
-from seq2attn.plugins import load_plugin
+from seq2attn.model.build import build_score
 from seq2attn.registry import Entry, Registry, UnknownName
 
 # ---- registry ----
@@ -148,7 +148,7 @@ def test_every_name_is_accepted_by_the_key_it_is_listed_for():
 
 def test_catalogue_config_and_plugins_import_no_torch():
     code = (
-        "import sys, seq2attn.plugins, seq2attn.runs\n"
+        "import sys, seq2attn.config.plugins, seq2attn.runs.run\n"
         "from seq2attn.config import check_config\n"
         "check_config({'model': {'attention': {'score': 'concat', 'options': {'width': 3}}}})\n"
         "print([name for name in ('torch', 'numpy', 'matplotlib') if name in sys.modules])"
@@ -161,7 +161,7 @@ def test_catalogue_config_and_plugins_import_no_torch():
 
 DISTANCE = """\
 import torch
-from seq2attn.scores import Score, register
+from seq2attn.model.scores import Score, register
 
 
 @register("distance", formula="-k |s - h|^2", synonyms=("euclid",), equal_widths=True)
@@ -180,7 +180,7 @@ class Distance(Score):
 """
 
 BARE = """\
-from seq2attn.scores import Score, register
+from seq2attn.model.scores import Score, register
 
 
 @register("mine", formula="?")
@@ -253,7 +253,7 @@ def test_a_plugin_s_number_may_be_any_finite_one(plugin, factor):
 
 
 def test_the_example_in_the_scores_docstring_is_a_plugin(plugin):
-    from seq2attn import scores
+    from seq2attn.model import scores
 
     example = [line.removeprefix("    ") for line in scores.__doc__.splitlines() if line.startswith("    ") or not line]
     assert plugin("\n".join(example)) == ["distance"]
@@ -273,7 +273,7 @@ def test_the_example_in_the_scores_docstring_is_a_plugin(plugin):
         (DISTANCE.replace('"distance"', '"dot"'), "plugin plugin.py:5: score 'dot' is already registered"),
         (DISTANCE.replace("euclid", "concat"), "plugin plugin.py:5: score 'concat' is already registered (it means "),
         (
-            "from seq2attn.scores import register\n\n\n@register('mine', formula='')\nclass Mine:\n    pass\n",
+            "from seq2attn.model.scores import register\n\n\n@register('mine', formula='')\nclass Mine:\n    pass\n",
             "plugin plugin.py:4: @register('mine') stands on <class ",
         ),
     ],
@@ -355,7 +355,7 @@ def install(tmp_path, monkeypatch, own_scores):
         metadata = tmp_path / f"{module}-1.0.dist-info"
         metadata.mkdir()
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-        (metadata / "entry_points.txt").write_text(f"[seq2attn.scores]\n{score} = {target}\n")
+        (metadata / "entry_points.txt").write_text(f"[seq2attn.model.scores]\n{score} = {target}\n")
         importlib.invalidate_caches()
 
     return make
@@ -405,5 +405,5 @@ def test_a_broken_installed_score_is_a_problem_of_the_config(install, target, te
 
 def test_an_installed_score_cannot_take_a_built_in_name(install):
     install("dot", "installed_score_5:Distance", DISTANCE)
-    assert SCORES.get("dot").load().__module__ == "seq2attn.scores.dot"
+    assert SCORES.get("dot").load().__module__ == "seq2attn.model.scores.dot"
     assert "installed_score_5" not in sys.modules

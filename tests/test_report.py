@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from seq2attn.config import check_config
-from seq2attn.maps import AttentionMap
-from seq2attn.records import read_metrics
+from seq2attn.inference.maps import AttentionMap
 from seq2attn.reporting.collect import collect, curves, flat, thinned
 from seq2attn.reporting.page import embedded, render
-from seq2attn.runs import create_run
+from seq2attn.runs.records import read_metrics
+from seq2attn.runs.run import create_run
 
 NASTY = "</script><!--\"'&{{data}}"
 ALPHABET = "</script>&\"'"

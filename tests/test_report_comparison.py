@@ -12,9 +12,9 @@ from seq2attn.comparison.experiment import read_experiment
 from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.results import gather, to_json
 from seq2attn.comparison.saved import experiments, saved_plan
-from seq2attn.files import write_json
 from seq2attn.reporting.experiment import bands, collect_experiment, several
-from seq2attn.runs import Run, create_run
+from seq2attn.runs.files import write_json
+from seq2attn.runs.run import Run, create_run
 
 BASE = "model: {hidden: 8, initial_state: last}\ntask: {min_length: 3, max_length: 8}\n"
 EXPERIMENT = """\

@@ -5,15 +5,15 @@ import signal
 import pytest
 import torch
 
-from seq2attn.build import build_model, build_training_data
-from seq2attn.checkpoint import load_checkpoint
 from seq2attn.config import check_config
-from seq2attn.data import generator
+from seq2attn.data.batches import generator
+from seq2attn.model.build import build_model, build_training_data
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.resets import Reset, Resets, draw_reset
-from seq2attn.runs import create_run
+from seq2attn.runs.checkpoint import load_checkpoint
+from seq2attn.runs.run import create_run
+from seq2attn.training.loop import Trainer
 from seq2attn.training.step import batch_resets
-from seq2attn.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 LENGTHS = torch.tensor([5, 3])

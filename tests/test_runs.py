@@ -10,7 +10,7 @@ import pytest
 
 from seq2attn.config import Config, check_config
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs import Run, all_runs, check_name, create_run, find_run, need_checkpoint, newest_first
+from seq2attn.runs.run import Run, all_runs, check_name, create_run, find_run, need_checkpoint, newest_first
 
 CONFIG = Config()
 
@@ -81,7 +81,7 @@ CREATE_TWENTY = """
 import sys
 from pathlib import Path
 from seq2attn.config import Config
-from seq2attn.runs import create_run
+from seq2attn.runs.run import create_run
 print("ready", flush=True)
 sys.stdin.readline()
 print(*(create_run(Path(sys.argv[1]), "a", Config(), {}).name for _ in range(20)))

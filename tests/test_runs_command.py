@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from seq2attn.cli.runs import HEADER, _show
-from seq2attn.lock import training_lock
-from seq2attn.runs import Run
+from seq2attn.runs.lock import training_lock
+from seq2attn.runs.run import Run
 
 ROW = ["grid-scaled-mask_padding_false-seed_1", "finished", "2500/2500", "reverse", "scaled", "1", "0.998"]
 ROWS = [[*ROW, "2030-01-01T12:34:56+00:00"]]

@@ -3,12 +3,12 @@ import math
 import pytest
 import torch
 
-from seq2attn import contract
-from seq2attn.build import build_score
+from seq2attn.analysis import score_contract as contract
 from seq2attn.catalogue import SCORES
 from seq2attn.errors import Seq2AttnError
-from seq2attn.scores import Score, additive, register
-from seq2attn.scores.additive import Additive
+from seq2attn.model.build import build_score
+from seq2attn.model.scores import Score, additive, register
+from seq2attn.model.scores.additive import Additive
 
 NAMES = [name for name in SCORES.names() if name != "none"]
 

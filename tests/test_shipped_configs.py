@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from seq2attn.config import load_config
-from seq2attn.runs import create_run
-from seq2attn.training.trainer import Trainer
+from seq2attn.runs.run import create_run
+from seq2attn.training.loop import Trainer
 
 ROOT = Path(__file__).parent.parent
 CONFIGS = sorted(path for path in (ROOT / "configs").rglob("*.yaml") if path.parent.name != "experiments")

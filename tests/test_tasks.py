@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from seq2attn.catalogue import TASKS
-from seq2attn.vocab import Vocabulary
+from seq2attn.data.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary("abcdefghijklmnopqrstuvwxyz")
 

@@ -15,20 +15,20 @@ from matplotlib.figure import Figure
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from seq2attn.build import build_model, build_training_data
-from seq2attn.checkpoint import load_checkpoint, load_weights, save_checkpoint
 from seq2attn.config import check_config
 from seq2attn.errors import CheckpointError
-from seq2attn.evaluation import LengthResult
-from seq2attn.runs import Run, create_run
-from seq2attn.statistics import share
-from seq2attn.training import trainer as trainer_module
+from seq2attn.inference.evaluation import LengthResult
+from seq2attn.inference.intervals import share
+from seq2attn.model.build import build_model, build_training_data
+from seq2attn.runs.checkpoint import load_checkpoint, load_weights, save_checkpoint
+from seq2attn.runs.run import Run, create_run
+from seq2attn.training import loop as trainer_module
+from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.objective import token_cross_entropy
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.signals import StopRequest, stop_on_signals
 from seq2attn.training.step import TrainingStep
-from seq2attn.training.trainer import Diverged, Trainer
 
 CPU = torch.device("cpu")
 STEPS, EVERY = 20, 8  # evaluations, each with a checkpoint, after steps 8, 16 and 20

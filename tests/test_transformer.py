@@ -7,13 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from seq2attn.build import build_model, build_score, build_task, build_vocabulary
 from seq2attn.config import check_config
-from seq2attn.ledger import parameter_ledger
-from seq2attn.masks import valid_mask
+from seq2attn.inference.predictor import Predictor, greedy_decode
 from seq2attn.model.attention import Attention
+from seq2attn.model.build import build_model, build_score, build_task, build_vocabulary
+from seq2attn.model.masks import valid_mask
+from seq2attn.model.parameters import parameter_ledger
 from seq2attn.model.transformer import attend, project, sinusoids
-from seq2attn.prediction import Predictor, greedy_decode
 
 D, HEADS = 8, 2
 LENGTHS = torch.tensor([5, 3, 1])

@@ -1,7 +1,7 @@
 import pytest
 
+from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary, abridged
 from seq2attn.errors import Seq2AttnError
-from seq2attn.vocab import EOS, PAD, SOS, Vocabulary, abridged
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

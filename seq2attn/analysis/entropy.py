@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2attn.analysis.weights import random_weights
-from seq2attn.evaluation import attention_entropy
+from seq2attn.inference.evaluation import attention_entropy
 
 _STEP = 0.25  # of the quadrature, in units of the log of a score's exponential
 _WIDE = 9.0  # standard deviations on each side

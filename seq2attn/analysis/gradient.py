@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2attn.data import generator
+from seq2attn.data.batches import generator
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2attn.build import build_score
-from seq2attn.data import generator
-from seq2attn.scores import Score
-from seq2attn.scores.multiplicative import MultiplicativeScore
+from seq2attn.data.batches import generator
+from seq2attn.model.build import build_score
+from seq2attn.model.scores import Score
+from seq2attn.model.scores.multiplicative import MultiplicativeScore
 
 AT_ONCE = 2**20  # numbers drawn together
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from seq2attn.build import build_score
-from seq2attn.data import generator
+from seq2attn.data.batches import generator
+from seq2attn.model.build import build_score
 
 AT_ONCE = 2**20  # numbers drawn together
 

@@ -52,7 +52,7 @@ def check(
     if option and len(names) > 1:
         raise Seq2AttnError(f"--option is for one score; there are {len(names)}: {', '.join(names)}")
     given = _options(names[0], option) if option else {}
-    from seq2attn.contract import CHECKS, advice, run_check
+    from seq2attn.analysis.score_contract import CHECKS, advice, run_check
 
     rows = [(name, label, run_check(label, name, given)) for name in names if name != "none" for label in CHECKS]
     if on_terminal():

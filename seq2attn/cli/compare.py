@@ -16,7 +16,7 @@ import typer
 from seq2attn.cli import options
 from seq2attn.cli.output import note, note_if_slow, program, stderr, write_line
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs import DEFAULT_ROOT, check_name, named_plugins
+from seq2attn.runs.run import DEFAULT_ROOT, check_name, named_plugins
 
 if TYPE_CHECKING:
     from seq2attn.comparison.experiment import Experiment
@@ -176,7 +176,7 @@ def _measured(
 ) -> Experiment:
     """`experiment` with the options about measuring laid over it."""
     from seq2attn.comparison.experiment import check_checkpoint, check_metric
-    from seq2attn.lengths import parse_lengths
+    from seq2attn.config.lengths import parse_lengths
 
     if metric is not None:
         other = check_metric(metric) != experiment.metric
@@ -253,7 +253,7 @@ def _run(plan: Plan, root: Path, device: str, plugins: list[str], workers: int |
 
 
 def _check_device(device: str) -> None:
-    from seq2attn.environment import choose_device
+    from seq2attn.runs.environment import choose_device
 
     note_if_slow(choose_device(device))
 

@@ -14,7 +14,7 @@ from seq2attn.comparison.results import cell
 
 if TYPE_CHECKING:
     from seq2attn.comparison.results import Comparison, GroupResult, LengthSummary
-    from seq2attn.statistics import Spread
+    from seq2attn.inference.intervals import Spread
 
 WIDTHS = {  # of the columns, the same in every group
     "length": 6,

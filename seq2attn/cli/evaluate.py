@@ -9,12 +9,12 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.cli.output import interval, note, on_terminal, print_lines, stdout, width, write_line, write_rows
+from seq2attn.config.lengths import parse_lengths
 from seq2attn.errors import Seq2AttnError
-from seq2attn.lengths import parse_lengths
-from seq2attn.runs import DEFAULT_ROOT, find_run
+from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
-    from seq2attn.evaluation import LengthResult
+    from seq2attn.inference.evaluation import LengthResult
 
 COLUMNS = ("length", "exact match", "characters", "teacher-forced", "alignment", "entropy")
 RIGHT = ("length", "entropy")
@@ -66,8 +66,8 @@ def evaluate(
     chosen = find_run(runs_dir, run)
     predictor = options.load_predictor(chosen, checkpoint, device)
     config = chosen.config()
-    from seq2attn.evaluation import evaluate as measure
-    from seq2attn.memory import check_answer_memory
+    from seq2attn.inference.evaluation import evaluate as measure
+    from seq2attn.runs.footprint import check_answer_memory
 
     asked = wanted if wanted is not None else config.evaluation_lengths
     check_answer_memory((predictor.task.expansion * max(asked) + 1) * (max(asked) + 1))

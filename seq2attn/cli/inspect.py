@@ -12,7 +12,7 @@ import typer
 from seq2attn.cli import options
 from seq2attn.cli.output import on_terminal, stdout, table, write_line
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs import DEFAULT_ROOT, find_run
+from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -41,9 +41,9 @@ def inspect(
     """
     options.load_plugins(plugin)
     config = _config(target, overrides or [], runs_dir)
-    from seq2attn.build import build_model
-    from seq2attn.ledger import parameter_ledger
-    from seq2attn.memory import check_model_memory
+    from seq2attn.model.build import build_model
+    from seq2attn.model.parameters import parameter_ledger
+    from seq2attn.runs.footprint import check_model_memory
 
     check_model_memory(config)
     ledger = parameter_ledger(build_model(config))

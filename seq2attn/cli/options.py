@@ -12,10 +12,10 @@ import typer
 
 from seq2attn.cli.output import note
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs import DEFAULT_ROOT, Run, all_runs
+from seq2attn.runs.run import DEFAULT_ROOT, Run, all_runs
 
 if TYPE_CHECKING:
-    from seq2attn.prediction import Predictor
+    from seq2attn.inference.predictor import Predictor
 
 
 def _complete_run(incomplete: str) -> list[str]:
@@ -63,7 +63,7 @@ Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Also 
 def load_plugins(plugins: Sequence[Path] | None) -> list[str]:
     """Make the scores of each file known; returns the files' names."""
     if plugins:
-        from seq2attn.plugins import load_plugin
+        from seq2attn.config.plugins import load_plugin
 
         for path in plugins:
             load_plugin(path)
@@ -86,6 +86,6 @@ def load_predictor(run: Run, which: str, device_name: str) -> Predictor:
     """The trained model of a run, ready to answer."""
     if which not in ("best", "last"):
         raise Seq2AttnError(f"unknown checkpoint {which!r}; allowed: best, last")
-    from seq2attn.loading import load_predictor as load
+    from seq2attn.runs.loading import load_predictor as load
 
     return load(run, which, device_name)

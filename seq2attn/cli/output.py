@@ -20,7 +20,7 @@ from rich.text import Text
 from seq2attn.errors import Seq2AttnError
 
 if TYPE_CHECKING:
-    from seq2attn.statistics import Estimate
+    from seq2attn.inference.intervals import Estimate
 
 
 class _Console(Console):

@@ -11,8 +11,8 @@ from seq2attn.cli import options
 from seq2attn.cli.output import note
 from seq2attn.cli.usage import Command, Commands
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
-from seq2attn.records import newest_evaluation, read_attention, read_metrics
-from seq2attn.runs import DEFAULT_ROOT, Run, find_run
+from seq2attn.runs.records import newest_evaluation, read_attention, read_metrics
+from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
 plot = typer.Typer(
     name="plot",

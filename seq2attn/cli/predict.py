@@ -13,13 +13,13 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.cli.output import note, on_terminal, printable, stdout, write_line
+from seq2attn.config.lengths import LONGEST
 from seq2attn.errors import Seq2AttnError, shown
-from seq2attn.lengths import LONGEST
-from seq2attn.runs import DEFAULT_ROOT, find_run
+from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
     from seq2attn.config import Config
-    from seq2attn.prediction import Prediction, Predictor
+    from seq2attn.inference.predictor import Prediction, Predictor
 
 BLOCK = 2**16  # characters answered together
 WITH_WEIGHTS = 1000  # longest text whose attention is shown: it grows with the square
@@ -108,8 +108,8 @@ def _note_lengths(lengths: Counter[int], config: Config) -> None:
 
 
 def _draw(predictor: Predictor, texts: Sequence[str], plot: Path, *, ideal: bool) -> None:
-    from seq2attn.data import ideal_alignment
-    from seq2attn.maps import AttentionMap
+    from seq2attn.data.batches import ideal_alignment
+    from seq2attn.inference.maps import AttentionMap
     from seq2attn.plotting.attention import LARGEST_SIDE, attention_figure
     from seq2attn.plotting.style import save_figure
 
@@ -143,7 +143,7 @@ def _show(predictor: Predictor, texts: Sequence[str], *, as_json: bool) -> None:
 def _show_to_people(predictor: Predictor, prediction: Prediction) -> None:
     from rich.text import Text
 
-    from seq2attn.heatmap import heat_map, legend
+    from seq2attn.plotting.heatmap import heat_map, legend
 
     console = stdout()
     expected = predictor.solve(prediction.source)

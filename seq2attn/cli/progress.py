@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from seq2attn.evaluation import LengthResult
-    from seq2attn.training.trainer import StepReport
+    from seq2attn.inference.evaluation import LengthResult
+    from seq2attn.training.loop import StepReport
 
 QUIET_SECONDS = 10.0  # between two plain lines
 

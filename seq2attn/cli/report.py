@@ -10,8 +10,8 @@ import typer
 from seq2attn.cli import options
 from seq2attn.cli.output import note, write_line
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, shown
-from seq2attn.files import write_atomically
-from seq2attn.runs import DEFAULT_ROOT, find_run, newest_first
+from seq2attn.runs.files import write_atomically
+from seq2attn.runs.run import DEFAULT_ROOT, find_run, newest_first
 
 if TYPE_CHECKING:
     from seq2attn.comparison.plan import Plan

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from seq2attn.cli import options
 from seq2attn.cli.output import note, on_terminal, print_lines, stdout, write_line, write_rows
-from seq2attn.lock import state_of
-from seq2attn.runs import DEFAULT_ROOT, MAKE_ONE, Run, newest_first
+from seq2attn.runs.lock import state_of
+from seq2attn.runs.run import DEFAULT_ROOT, MAKE_ONE, Run, newest_first
 
 HEADER = ("run", "state", "step", "task", "score", "seed", "exact match, worst", "made")
 GIVE_WAY = ("made (UTC)", "task", "seed", "score", "step")  # the first to go stands first

@@ -14,11 +14,11 @@ import typer
 from seq2attn.cli import options
 from seq2attn.cli.output import note, note_if_slow, program, stderr, write_line
 from seq2attn.errors import ConfigError, Seq2AttnError
-from seq2attn.runs import DEFAULT_ROOT, Run, create_run, find_run, named_plugins
+from seq2attn.runs.run import DEFAULT_ROOT, Run, create_run, find_run, named_plugins
 
 if TYPE_CHECKING:
     from seq2attn.config import Config
-    from seq2attn.training.trainer import Trainer
+    from seq2attn.training.loop import Trainer
 
 MOST_THREADS = 256
 
@@ -80,9 +80,9 @@ def train(
         settings = _load(config, overrides or ())
     import torch
 
-    from seq2attn.build import build_model
-    from seq2attn.environment import choose_device, describe_environment
-    from seq2attn.memory import check_training_memory
+    from seq2attn.model.build import build_model
+    from seq2attn.runs.environment import choose_device, describe_environment
+    from seq2attn.runs.footprint import check_training_memory
     from seq2attn.training.allocator import keep_freed_memory
 
     keep_freed_memory()
@@ -133,8 +133,8 @@ def _recorded_threads(run: Run) -> int | None:
 
 def _train(run: Run, config: Config, device: object, profile: bool) -> None:
     from seq2attn.cli.progress import make_display
-    from seq2attn.lock import training_lock
-    from seq2attn.training.trainer import Trainer
+    from seq2attn.runs.lock import training_lock
+    from seq2attn.training.loop import Trainer
 
     display = make_display(stderr())
     with training_lock(run) as locked:
@@ -213,7 +213,7 @@ def _named(run: Run) -> str:
 
 def _with_way_on(error: Seq2AttnError, run: Run) -> Seq2AttnError:
     """`error`, which ended a training, with the sentence on how to go on from the last checkpoint."""
-    from seq2attn.training.trainer import Diverged
+    from seq2attn.training.loop import Diverged
 
     if isinstance(error, Diverged) or error.exit_code != 1 or not run.checkpoint("last").is_file():
         return error

@@ -14,10 +14,10 @@ from pydantic_core import PydanticCustomError
 
 from seq2attn.comparison.grid import CONFIG, SEED, Axis, make_axis
 from seq2attn.config import Config
+from seq2attn.config.lengths import parse_lengths
 from seq2attn.config.loading import describe
 from seq2attn.config.yaml_reader import Document, read_file
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
-from seq2attn.lengths import parse_lengths
 
 METRICS = {  # name -> how it is called in tables and figures
     "exact_match": "exact match",

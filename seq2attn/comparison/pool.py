@@ -47,7 +47,7 @@ def _prepare(asked: Connection, plugins: Sequence[str]) -> None:
     threading.Thread(target=_watch, args=(asked,), daemon=True).start()
     import torch
 
-    from seq2attn.plugins import load_plugin
+    from seq2attn.config.plugins import load_plugin
     from seq2attn.training.allocator import keep_freed_memory
 
     keep_freed_memory()

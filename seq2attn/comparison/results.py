@@ -12,8 +12,8 @@ from typing import Any
 from seq2attn.comparison.experiment import METRICS, Published
 from seq2attn.comparison.plan import Plan, name_values
 from seq2attn.comparison.trial import Trial, find_record
-from seq2attn.runs import Run
-from seq2attn.statistics import Spread, spread
+from seq2attn.inference.intervals import Spread, spread
+from seq2attn.runs.run import Run
 
 Curve = tuple[tuple[int, float], ...]  # (step, value), step by step
 

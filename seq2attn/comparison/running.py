@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, 
 from typing import Protocol
 
 from seq2attn.comparison.trial import STOP, Job, Outcome, run_trial
-from seq2attn.runs import Run
+from seq2attn.runs.run import Run
 from seq2attn.training.signals import StopRequest
 
 POLL = 0.25  # seconds

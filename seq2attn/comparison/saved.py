@@ -12,8 +12,8 @@ from seq2attn.comparison.experiment import Experiment
 from seq2attn.comparison.grid import CONFIG
 from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.trial import Trial
-from seq2attn.files import read_plain
-from seq2attn.runs import LARGEST_JSON, Run, newest_first
+from seq2attn.runs.files import read_plain
+from seq2attn.runs.run import LARGEST_JSON, Run, newest_first
 
 Asked = tuple[str, int, tuple[int, ...]]  # checkpoint, samples, lengths
 

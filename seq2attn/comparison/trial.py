@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from seq2attn.comparison.grid import CONFIG
 from seq2attn.config import Config
 from seq2attn.errors import Seq2AttnError
-from seq2attn.files import write_atomically
-from seq2attn.records import SavedLength
-from seq2attn.runs import Run, create_run
+from seq2attn.runs.files import write_atomically
+from seq2attn.runs.records import SavedLength
+from seq2attn.runs.run import Run, create_run
 from seq2attn.training.signals import StopRequest
 
 if TYPE_CHECKING:
-    from seq2attn.evaluation import LengthResult
-    from seq2attn.training.trainer import StepReport
+    from seq2attn.inference.evaluation import LengthResult
+    from seq2attn.training.loop import StepReport
 
 EVALUATION_SEED = 0  # that of `eval`: the same strings
 FAILURE = "failure.txt"
@@ -165,12 +165,12 @@ def run_trial(job: Job) -> Outcome:
 
 
 def _run(job: Job) -> Outcome:
-    from seq2attn.build import build_model
-    from seq2attn.environment import choose_device
-    from seq2attn.ledger import parameter_ledger
-    from seq2attn.lock import training_lock
-    from seq2attn.memory import check_training_memory
-    from seq2attn.training.trainer import Trainer
+    from seq2attn.model.build import build_model
+    from seq2attn.model.parameters import parameter_ledger
+    from seq2attn.runs.environment import choose_device
+    from seq2attn.runs.footprint import check_training_memory
+    from seq2attn.runs.lock import training_lock
+    from seq2attn.training.loop import Trainer
 
     if STOP.signal is not None:
         return Outcome("stopped")
@@ -190,7 +190,7 @@ def _open_run(job: Job, device: Any) -> Run:
     """The trial's run: as it is, or made."""
     import torch
 
-    from seq2attn.environment import describe_environment
+    from seq2attn.runs.environment import describe_environment
 
     trial, run = job.trial, job.run
     blocked = blocked_by(trial, job.root)
@@ -206,8 +206,8 @@ def _open_run(job: Job, device: Any) -> Run:
 
 
 def _measure(job: Job, run: Run, parameters: dict[str, int]) -> Outcome:
-    from seq2attn.evaluation import evaluate
-    from seq2attn.loading import load_predictor
+    from seq2attn.inference.evaluation import evaluate
+    from seq2attn.runs.loading import load_predictor
 
     trial = job.trial
     if find_record(trial, job.root) is not None:

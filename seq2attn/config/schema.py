@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from seq2attn import catalogue
+from seq2attn.config.lengths import parse_lengths
 from seq2attn.errors import Seq2AttnError
-from seq2attn.lengths import parse_lengths
 from seq2attn.registry import Registry
 
 

@@ -18,7 +18,7 @@ from seq2attn.errors import Seq2AttnError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from seq2attn.kernels.recurrence import Kernels
+    from seq2attn.kernels.binding import Kernels
 
 SWITCH = "SEQ2ATTN_KERNELS"  # environment variable: `on`, the default, or `off`, PyTorch alone
 LARGE = 2**22  # B x D^2
@@ -69,8 +69,8 @@ def _loaded(dtype: torch.dtype, switch: str, compiler: str) -> tuple[Kernels, Pa
     """The kernels and their library, or why there are none."""
     if switch == "off":
         return f"{SWITCH} is off"
+    from seq2attn.kernels.binding import Kernels
     from seq2attn.kernels.compiler import NoKernels, shared_library
-    from seq2attn.kernels.recurrence import Kernels
 
     try:
         library = shared_library(_TYPES[dtype], compiler)

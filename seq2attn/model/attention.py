@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from seq2attn.masks import masked_softmax
-from seq2attn.model.history import History
-from seq2attn.model.window import Window
-from seq2attn.scores import Score
+from seq2attn.model.histories import History
+from seq2attn.model.masks import masked_softmax
+from seq2attn.model.scores import Score
+from seq2attn.model.windows import Window
 
 
 @dataclass(frozen=True)

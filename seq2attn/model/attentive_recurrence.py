@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from seq2attn.kernels import kernels_for
-from seq2attn.masks import additive_mask
+from seq2attn.kernels.packing import Packing
 from seq2attn.model.attention import Memory
 from seq2attn.model.gates import by_step, token_gates, token_gates_backward
-from seq2attn.model.packing import Packing
+from seq2attn.model.masks import additive_mask
 from seq2attn.model.recurrence import GRUWeights, weight_gradient
-from seq2attn.scores import Score
+from seq2attn.model.scores import Score
 
 
 def attentive_gru_recurrence(
@@ -29,7 +29,7 @@ def attentive_gru_recurrence(
     """
     kernels = kernels_for(state)
     if kernels is not None:
-        from seq2attn.model.compiled_recurrence import compiled_attentive_gru, is_compiled
+        from seq2attn.kernels.function import compiled_attentive_gru, is_compiled
 
         if is_compiled(score, memory, weights, state):
             return compiled_attentive_gru(kernels, tokens, weights, state, packing, score, memory)

@@ -7,11 +7,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from seq2attn.kernels.packing import pack
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.attentive_recurrence import attentive_gru_recurrence
 from seq2attn.model.decoder import Decoder, DecoderState
 from seq2attn.model.interface import Decoded
-from seq2attn.model.packing import pack
 from seq2attn.model.recurrence import GRUWeights, gru_recurrence
 
 

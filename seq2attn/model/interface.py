@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from seq2attn.model.packing import Packing
+from seq2attn.kernels.packing import Packing
 
 
 @dataclass(frozen=True)

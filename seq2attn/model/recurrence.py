@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.kernels import kernels_for
+from seq2attn.kernels.packing import Packing
 from seq2attn.model.gates import by_step, token_gates, token_gates_backward
-from seq2attn.model.packing import Packing
 
 
 class GRUWeights(NamedTuple):
@@ -45,7 +45,7 @@ def gru_recurrence(tokens: Tensor, weights: GRUWeights, state: Tensor, packing: 
     """
     kernels = kernels_for(state)
     if kernels is not None:
-        from seq2attn.model.compiled_recurrence import compiled_gru
+        from seq2attn.kernels.function import compiled_gru
 
         return compiled_gru(kernels, tokens, weights, state, packing)
     read: tuple[Tensor, Tensor] = _Recurrence.apply(packing.pack(tokens), *weights, state, packing)  # type: ignore[no-untyped-call]

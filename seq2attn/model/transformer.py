@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2attn.masks import masked_softmax, valid_mask
 from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.masks import masked_softmax, valid_mask
 
 Projected = tuple[Tensor, Tensor]
 """keys and values of one attention, (B, H, S, d) each"""

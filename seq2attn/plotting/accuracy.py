@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from seq2attn.evaluation import LengthResult
-    from seq2attn.records import SavedLength
+    from seq2attn.inference.evaluation import LengthResult
+    from seq2attn.runs.records import SavedLength
 
 ASIDE = 0.16  # of a length
 

@@ -18,7 +18,7 @@ from seq2attn.plotting.style import HEAT
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from seq2attn.maps import AttentionMap
+    from seq2attn.inference.maps import AttentionMap
 
 DPI = 100
 SECONDS, LAST_SECONDS = 0.6, 2.0  # each frame, and the last

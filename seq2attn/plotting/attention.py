@@ -13,7 +13,7 @@ from seq2attn.plotting.style import HEAT
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from seq2attn.maps import AttentionMap
+    from seq2attn.inference.maps import AttentionMap
 
 LARGEST_SIDE = 200  # rows or columns of one heat map
 IDEAL = "#d55e00"

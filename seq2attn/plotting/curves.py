@@ -11,7 +11,7 @@ from seq2attn.plotting.style import logarithmic, looks
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from seq2attn.records import SavedLength
+    from seq2attn.runs.records import SavedLength
 
 SMOOTHED = 50  # points of a curve at most, about: neighbours are averaged
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seq2attn.errors import Seq2AttnError, did_you_mean
-from seq2attn.files import write_atomically
+from seq2attn.runs.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

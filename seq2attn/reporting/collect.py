@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from seq2attn.build import build_model
 from seq2attn.config import Config
-from seq2attn.ledger import parameter_ledger
-from seq2attn.lock import state_of
-from seq2attn.maps import AttentionMap
+from seq2attn.inference.maps import AttentionMap
+from seq2attn.model.build import build_model
+from seq2attn.model.parameters import parameter_ledger
 from seq2attn.plotting.style import looks
-from seq2attn.records import Metrics, SavedLength, newest_evaluation, read_attention, read_metrics
-from seq2attn.runs import Run
+from seq2attn.runs.lock import state_of
+from seq2attn.runs.records import Metrics, SavedLength, newest_evaluation, read_attention, read_metrics
+from seq2attn.runs.run import Run
 
 POINTS = 400  # of one curve at most
 CELLS = 200_000  # of one run's heat maps at most

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.plotting.style import looks
-from seq2attn.records import read_attention, read_metrics
 from seq2attn.reporting.collect import LOGGED, attention, curves, flat, number, thinned
-from seq2attn.runs import Run
+from seq2attn.runs.records import read_attention, read_metrics
+from seq2attn.runs.run import Run
 
 if TYPE_CHECKING:
     from seq2attn.comparison.results import Comparison, GroupResult

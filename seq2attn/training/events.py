@@ -17,7 +17,7 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard import FileWriter, SummaryWriter
 
-from seq2attn.files import AppendFile
+from seq2attn.runs.files import AppendFile
 
 FILES = "events.out.tfevents.*"
 _HELD = 1 << 16  # bytes held back at most

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from seq2attn.data import Batch
-from seq2attn.model.packing import Packing
-from seq2attn.vocab import PAD
+from seq2attn.data.batches import Batch
+from seq2attn.data.vocabulary import PAD
+from seq2attn.kernels.packing import Packing
 
 
 def token_cross_entropy(logits: Tensor, batch: Batch, packing: Packing | None = None) -> Tensor:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from seq2attn.files import write_atomically
+from seq2attn.runs.files import write_atomically
 
 WARM_UP, TRACED = 10, 20  # steps
 

@@ -11,10 +11,10 @@ from typing import Any
 from torch.utils.tensorboard.summary import hparams
 
 from seq2attn.config import Config
-from seq2attn.evaluation import LengthResult
-from seq2attn.files import AppendFile, not_written
-from seq2attn.maps import AttentionMap
-from seq2attn.runs import Run
+from seq2attn.inference.evaluation import LengthResult
+from seq2attn.inference.maps import AttentionMap
+from seq2attn.runs.files import AppendFile, not_written
+from seq2attn.runs.run import Run
 from seq2attn.training.events import FILES as EVENT_FILES
 from seq2attn.training.events import EventWriter
 

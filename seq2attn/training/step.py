@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
 from seq2attn.config import Config
-from seq2attn.data import Batch, generator
+from seq2attn.data.batches import Batch, generator
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.resets import Resets, draw_reset
 from seq2attn.training.objective import coverage_loss, token_cross_entropy

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from forks import Server
 
-from seq2attn.runs import Run
+from seq2attn.runs.run import Run
 
 TINY = """\
 task: {alphabet: abc, max_length: 2}

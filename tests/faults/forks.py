@@ -93,7 +93,7 @@ class Fault:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def install(self):
-        from seq2attn.files import AppendFile
+        from seq2attn.runs.files import AppendFile
 
         fsync, replace, add, truncate = os.fsync, os.replace, AppendFile.add, os.truncate
 
@@ -205,14 +205,14 @@ def prepare():
     """Import, and draw once, what every command would otherwise do for itself."""
     import io
 
-    import seq2attn.training.trainer
+    import seq2attn.training.loop
     from seq2attn.cli.app import app
+    from seq2attn.inference.predictor import Prediction
     from seq2attn.plotting.attention import attention_figure
-    from seq2attn.prediction import Prediction
 
     figure = attention_figure([Prediction("a", "a", True, ("a",), ("a",), ((1.0,),))])
     figure.savefig(io.BytesIO())
-    return app, seq2attn.training.trainer
+    return app, seq2attn.training.loop
 
 
 def serve():

@@ -15,9 +15,9 @@ import atheris
 with atheris.instrument_imports(include=["seq2attn", "yaml"]):
     from grammar import KEYS, VALUES
 
-    from seq2attn.checkpoint import load_checkpoint, load_weights, save_checkpoint
     from seq2attn.config import check_config, load_config
     from seq2attn.errors import Seq2AttnError
+    from seq2attn.runs.checkpoint import load_checkpoint, load_weights, save_checkpoint
 
 FOLDER = Path(tempfile.mkdtemp())
 
@@ -47,7 +47,7 @@ def try_config(data):
 
 
 def checkpoint_reader():
-    from seq2attn.build import build_model
+    from seq2attn.model.build import build_model
 
     model = build_model(check_config({"model": {"hidden": 2, "embedding": 2}, "task": {"alphabet": "ab"}}))
     path = FOLDER / "any.safetensors"

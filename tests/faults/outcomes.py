@@ -5,7 +5,7 @@ from collections import Counter
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from seq2attn.checkpoint import load_checkpoint
+from seq2attn.runs.checkpoint import load_checkpoint
 
 TIMED = "tokens_per_second"  # the one number that differs from run to run
 

@@ -13,10 +13,10 @@ import pytest
 from outcomes import same_outcome
 from test_stop import until
 
-from seq2attn.build import build_model
-from seq2attn.checkpoint import load_checkpoint, load_weights
 from seq2attn.config import Config
-from seq2attn.runs import Run, create_run, find_run
+from seq2attn.model.build import build_model
+from seq2attn.runs.checkpoint import load_checkpoint, load_weights
+from seq2attn.runs.run import Run, create_run, find_run
 
 TRAIN = ("train", "-c", "tiny.yaml", "--name", "tiny")
 KINDS = ("half a file", "before a name", "half a record")
@@ -215,7 +215,7 @@ def test_a_resumed_run_whose_clock_was_set_back_records_the_same(server, referen
 
 
 def rename_in_checkpoint(path: Path, checkpoint, old, new):
-    from seq2attn.checkpoint import save_checkpoint
+    from seq2attn.runs.checkpoint import save_checkpoint
 
     positions = checkpoint.state["positions"]
     positions[new] = positions.pop(old)

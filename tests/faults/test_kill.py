@@ -11,7 +11,7 @@ import time
 import pytest
 from outcomes import same_outcome
 
-from seq2attn.runs import Run
+from seq2attn.runs.run import Run
 
 KINDS = ("half a file", "before a name", "after a name", "half a record")
 WRITES = 15  # of each kind in one training, at least

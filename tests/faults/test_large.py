@@ -10,9 +10,9 @@ import pytest
 from seq2attn.config import check_config
 from seq2attn.config.rules import MOST_RECORDS
 from seq2attn.errors import ConfigError
-from seq2attn.evaluation import evaluate
-from seq2attn.loading import load_predictor
-from seq2attn.runs import create_run, find_run, newest_first
+from seq2attn.inference.evaluation import evaluate
+from seq2attn.runs.loading import load_predictor
+from seq2attn.runs.run import create_run, find_run, newest_first
 from seq2attn.training.recorder import Recorder
 
 VALUES = {

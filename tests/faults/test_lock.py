@@ -9,8 +9,8 @@ import pytest
 from test_stop import until
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.lock import is_training, training_lock
-from seq2attn.runs import Run
+from seq2attn.runs.lock import is_training, training_lock
+from seq2attn.runs.run import Run
 
 LONG = (
     "train",

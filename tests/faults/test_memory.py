@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from seq2attn import memory
-from seq2attn.build import build_model
 from seq2attn.config import check_config
-from seq2attn.memory import parameter_count, training_bytes
+from seq2attn.model.build import build_model
+from seq2attn.runs import footprint as memory
+from seq2attn.runs.footprint import parameter_count, training_bytes
 
 ROOT = Path(__file__).parent.parent.parent
 HUGE = ["training.batch_size=1000000", "model.hidden=65536", "task.max_length=100000"]
@@ -72,7 +72,7 @@ def test_free_memory_is_found():
 TOO_MUCH = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
-from seq2attn import memory
+from seq2attn.runs import footprint as memory
 memory.available_bytes = lambda device=None: None
 from seq2attn.cli import main
 sys.argv = ["seq2attn", *sys.argv[1:]]
@@ -94,7 +94,7 @@ def test_memory_that_runs_out_is_told_in_a_sentence(work):
 
 MEASURE = """
 import json, sys, torch
-from seq2attn.build import build_model, build_training_data
+from seq2attn.model.build import build_model, build_training_data
 from seq2attn.config import check_config
 from seq2attn.training.step import TrainingStep
 torch.set_num_threads(1)

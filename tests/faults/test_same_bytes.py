@@ -6,7 +6,7 @@ import os
 import pytest
 from outcomes import metrics, same_outcome, weights
 
-from seq2attn.runs import Run
+from seq2attn.runs.run import Run
 
 WIDE = ("--set", "model.hidden=64", "--set", "training.batch_size=256", "--set", "training.steps=8")
 

@@ -11,7 +11,7 @@ import time
 import pytest
 from outcomes import same_outcome
 
-from seq2attn.runs import Run
+from seq2attn.runs.run import Run
 
 TRAIN = ("train", "-c", "tiny.yaml", "--name", "tiny")
 PYTHON = [sys.executable, "-m", "seq2attn"]

@@ -52,8 +52,8 @@ def masks(
 
 
 def _show_masks(result: Masks) -> None:
-    from seq2attn.heatmap import heat_map
-    from seq2attn.maps import AttentionMap
+    from seq2attn.inference.maps import AttentionMap
+    from seq2attn.plotting.heatmap import heat_map
 
     console = stdout()
     positions = tuple(str(j % 10) for j in range(result.source))

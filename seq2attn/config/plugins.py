@@ -1,0 +1,51 @@
+"""A user's own scores, from a file named on the command line (`--plugin`). Never from a config or a run."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+
+from seq2attn import catalogue
+from seq2attn.errors import Seq2AttnError
+
+
+def load_plugin(path: Path) -> list[str]:
+    """Run the Python file `path`; returns the names of the scores that it registered.
+
+    Whatever goes wrong inside is a `Seq2AttnError` that names file and line.
+    """
+    before = set(catalogue.SCORES.names())
+    if not path.is_file():
+        raise Seq2AttnError(f"plugin {path}: no such file")
+    name = f"seq2attn_plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise Seq2AttnError(f"plugin {path}: not a Python file (its name must end with .py)")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Seq2AttnError as error:
+        raise Seq2AttnError(f"plugin {path}{_line(error, spec.origin)}: {error.message}", hint=error.hint) from error
+    except SyntaxError as error:
+        imported = error.filename not in (None, spec.origin)  # the mistake is in a module that the plug-in imports
+        where = f"{path}{_line(error, spec.origin)}: {error.filename}" if imported else str(path)
+        raise Seq2AttnError(f"plugin {where}:{error.lineno}: {error.msg}") from error
+    except (Exception, SystemExit) as error:
+        line = _line(error, spec.origin)
+        raise Seq2AttnError(f"plugin {path}{line}: {type(error).__name__}: {error}") from error
+    added = [name for name in catalogue.SCORES.names() if name not in before]
+    if not added:
+        raise Seq2AttnError(
+            f"plugin {path}: registered no score",
+            hint='Decorate a class with @register("name", formula="...") from seq2attn.model.scores.',
+        )
+    return added
+
+
+def _line(error: BaseException, origin: str | None) -> str:
+    """`:7` for the last line of the file `origin` that `error` came through; empty where it came through none."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == origin]
+    return f":{frames[-1].lineno}" if frames else ""

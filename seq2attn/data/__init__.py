@@ -1,0 +1,1 @@
+"""Strings and their batches: vocabularies, tasks, examples."""

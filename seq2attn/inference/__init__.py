@@ -1,0 +1,1 @@
+"""Trained models at work: decoding, evaluation, attention maps."""

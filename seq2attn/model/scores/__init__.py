@@ -1,0 +1,19 @@
+"""Score functions e(s, h): how well a query matches a key.
+
+A score of your own is one class in one file::
+
+    import torch
+    from seq2attn.model.scores import Score, register
+
+    @register("distance", formula="-|s - h|^2", equal_widths=True)
+    class Distance(Score):
+        def forward(self, query, keys):          # (B, L, D), (B, S, D)
+            return -torch.cdist(query, keys) ** 2  # (B, L, S)
+
+`seq2attn train --plugin FILE --set model.attention.score=distance` uses it, `seq2attn check --plugin FILE` holds it
+against the contract that the built-in scores keep.
+"""
+
+from seq2attn.model.scores.base import Score, register
+
+__all__ = ["Score", "register"]

@@ -1,0 +1,10 @@
+"""`dot`: s.h"""
+
+from seq2attn.model.scores.multiplicative import MultiplicativeScore
+
+
+class Dot(MultiplicativeScore):
+    """s.h (Luong et al. 2015, eq. 8). Widths are equal; no parameters.
+
+    For components of variance 1 the score's variance is D, which saturates the softmax at large D.
+    """

@@ -1,0 +1,65 @@
+"""Attention in the terminal: one row an output token, one column a source token. Imports no torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.cells import set_cell_size
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from seq2attn.inference.maps import AttentionMap
+    from seq2attn.inference.predictor import Prediction
+
+# cividis at 0, 1/8, ..., 1
+_RAMP = (
+    (0, 34, 78), (26, 56, 111), (67, 78, 108), (97, 101, 111), (125, 124, 120),
+    (155, 148, 118), (188, 174, 108), (222, 201, 88), (254, 232, 56),
+)  # fmt: skip
+_SHADES = " .:-=+*#%@"
+_MANY_COLOURS = ("256", "truecolor")  # 16 are too few to tell weights apart
+_LABEL = {"<eos>": "$", "<pad>": "0", "<sos>": "^", " ": "_"}
+
+
+def heat_map(prediction: Prediction | AttentionMap, console: Console) -> Text | None:
+    """The weights of one prediction as coloured cells, or as shades of ASCII where there are too few colours.
+
+    None where there are no weights, or more columns than the console has.
+    """
+    weights = prediction.weights
+    if not weights or 2 * len(prediction.source_symbols) + 4 > console.width:
+        return None
+    coloured = console.color_system in _MANY_COLOURS and not console.no_color
+    text = Text("    ")
+    text.append("".join(map(_label, prediction.source_symbols)).rstrip(), style="bold")
+    for symbol, row in zip(prediction.output_symbols, weights, strict=True):
+        text.append("\n  ")
+        text.append(_label(symbol), style="bold")
+        for weight in row:
+            if coloured:
+                text.append("  ", style=f"on rgb({','.join(map(str, _colour(weight)))})")
+            else:
+                text.append(2 * _SHADES[min(9, int(weight * 10))])
+    return text
+
+
+def legend(prediction: Prediction) -> str:
+    """What the map's signs mean."""
+    signs = {"<eos>": "$ <eos>", " ": "_ space"}
+    used = {*prediction.source_symbols, *prediction.output_symbols}
+    notes = [meaning for symbol, meaning in signs.items() if symbol in used]
+    return ", ".join(["rows: output", "columns: source", *notes, "bright: looked at"])
+
+
+def _label(symbol: str) -> str:
+    """A symbol, two cells wide as the map's columns are: some characters take both."""
+    return set_cell_size(_LABEL.get(symbol, symbol), 2)
+
+
+def _colour(weight: float) -> tuple[int, ...]:
+    place = max(0.0, min(1.0, weight)) * (len(_RAMP) - 1)
+    low = min(int(place), len(_RAMP) - 2)
+    share = place - low
+    return tuple(round(a + share * (b - a)) for a, b in zip(_RAMP[low], _RAMP[low + 1], strict=True))

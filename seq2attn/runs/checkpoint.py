@@ -1,0 +1,171 @@
+"""Checkpoints: tensors and a little state in one safetensors file: no pickle, written atomically, checked when read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from seq2attn.errors import CheckpointError, shown
+from seq2attn.runs.files import write_atomically
+from seq2attn.runs.footprint import available_bytes, shown_bytes
+
+FORMAT = "seq2attn-checkpoint"
+VERSION = 1
+MODEL = "model."  # prefix of the model's tensors
+OPTIMISER = "optimiser."  # prefix of the optimiser's
+LARGEST_HEADER = 1 << 24  # bytes
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint file holds."""
+
+    tensors: dict[str, Tensor]
+    """by name: `model.*` and whatever else the training keeps"""
+    state: dict[str, Any]
+    """plain values: step and so on"""
+
+    def part(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors whose names start with `prefix`, without it."""
+        return {name[len(prefix) :]: tensor for name, tensor in self.tensors.items() if name.startswith(prefix)}
+
+
+def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: dict[str, Any]) -> None:
+    """Write a checkpoint; a reader sees the old file or the new one, whole."""
+    plain = {
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
+    }
+    text = json.dumps(state, sort_keys=True)
+    header = {"version": VERSION, "checksum": _checksum(plain, text), "state": text}
+    write_atomically(
+        path, save(plain, {FORMAT: json.dumps(header)})
+    )  # one key: safetensors writes several in any order
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint. Whatever is wrong with the file is a `CheckpointError` that names it and the reason."""
+    try:
+        _check_size(path)
+        with safe_open(path, framework="pt") as file:
+            header = _read_header(path, file.metadata() or {})
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no iterator of its own)
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: no such checkpoint") from None
+    except IsADirectoryError:
+        raise _damaged(path, "it is a directory, not a file") from None
+    except CheckpointError:
+        raise
+    except Exception as error:  # a reader of a foreign format: what it raises is not for us to say
+        raise _damaged(path, getattr(error, "strerror", None) or _foreign_reason(error)) from None
+    text = header["state"]
+    if header["checksum"] != _checksum(tensors, text):
+        raise _damaged(path, "its checksum does not match its contents")
+    try:
+        state = json.loads(text)
+    except (ValueError, RecursionError):
+        raise _damaged(path, "its state is no JSON") from None
+    if not isinstance(state, dict) or not is_count(state.get("step")):
+        raise _damaged(path, "its state names no step")
+    return Checkpoint(tensors, state)
+
+
+def load_weights(path: Path, checkpoint: Checkpoint, model: nn.Module) -> None:
+    """Put the checkpoint's `model.*` tensors into `model`, after checking names, shapes, types and values."""
+    found, expected = checkpoint.part(MODEL), model.state_dict()
+    missing, extra = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
+    extra += sorted(name for name in checkpoint.tensors if not name.startswith((MODEL, OPTIMISER)))
+    if missing or extra:
+        parts = [f"lacks {', '.join(missing[:3])}"] if missing else []
+        parts += [f"has unexpected {', '.join(shown(name) for name in extra[:3])}"] if extra else []
+        raise _foreign(path, " and ".join(parts))
+    for name, tensor in found.items():
+        check_tensor(path, name, tensor, expected[name])
+    model.load_state_dict(found)
+
+
+def check_tensor(path: Path, name: str, tensor: Tensor, like: Tensor) -> None:
+    """Raise `CheckpointError` unless `tensor` has the shape and type of `like`, and finite values."""
+    if tensor.shape != like.shape or tensor.dtype != like.dtype:
+        found = f"{tensor.dtype} {tuple(tensor.shape)}"
+        raise _foreign(path, f"has {name} as {found}, expected {like.dtype} {tuple(like.shape)}")
+    if not torch.isfinite(tensor).all():
+        raise _damaged(path, f"{name} holds values that are not finite")
+
+
+def is_count(value: object) -> bool:
+    """Whether `value` is a whole number from 0 that counts something of this world."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def is_number(value: object) -> bool:
+    """Whether `value` is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _check_size(path: Path) -> None:
+    """Refuse, before anything of that size is read, a header or a file that is too large."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        header = int.from_bytes(file.read(8), "little")
+    if header > LARGEST_HEADER:
+        raise _damaged(path, f"its header would be {header:,} bytes long; at most {LARGEST_HEADER:,} are read")
+    free = available_bytes()
+    if free is not None and size > free:
+        raise _damaged(path, f"it is {shown_bytes(size)} large, and {shown_bytes(free)} of memory are free")
+
+
+def _read_header(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
+    """Version, checksum and state, of a file that says it is a checkpoint of a version that can be read."""
+    if FORMAT not in metadata:
+        raise CheckpointError(f"{path}: not a seq2attn checkpoint (its header does not say {FORMAT!r})")
+    try:
+        header = json.loads(metadata[FORMAT])
+        version = header["version"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        raise _damaged(path, "its header names no format version") from None
+    if not isinstance(version, int) or version < 1:
+        raise _damaged(path, "its header names no format version")
+    if version > VERSION:
+        raise CheckpointError(
+            f"{path}: written in format version {version}; this seq2attn reads up to {VERSION}",
+            hint="Use a newer seq2attn.",
+        )
+    if not isinstance(header.get("state"), str) or not isinstance(header.get("checksum"), str):
+        raise _damaged(path, "its header lacks state or checksum")
+    return dict(header)
+
+
+def _checksum(tensors: Mapping[str, Tensor], text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
+        digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _damaged(path: Path, reason: str) -> CheckpointError:
+    reason = " ".join(reason.split())[:200]
+    other = "last" if path.stem == "best" else "best"
+    hint = f"The run's other checkpoint may be whole: eval and predict take --checkpoint {other}."
+    return CheckpointError(f"{path}: damaged: {reason}", hint=hint)
+
+
+def _foreign_reason(error: Exception) -> str:
+    """What safetensors says of a file, in our words."""
+    cut = any(word in str(error) for word in ("incomplete", "invalid header length", "too small"))
+    return "it is cut short, or longer than its header says" if cut else "its header cannot be read"
+
+
+def _foreign(path: Path, reason: str) -> CheckpointError:
+    return CheckpointError(f"{path}: does not belong to this config: it {reason}")

@@ -1,0 +1,132 @@
+"""One training at a time in a run: a lock that ends with the process that holds it, however that ends."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from seq2attn.errors import Seq2AttnError
+from seq2attn.runs.files import not_written
+from seq2attn.runs.run import Run
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+NAME = "training.lock"
+_TRIES, _PAUSE = 10, 0.05  # `is_training` holds the lock for a moment: not a reason to refuse
+_PLACE = 1 << 20  # the byte that is locked on Windows: past the text, which others may read
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
+
+
+@contextlib.contextmanager
+def training_lock(run: Run) -> Iterator[bool]:
+    """Within, no other process trains `run`. Yields False where the file system knows no locks.
+
+    Raises `Seq2AttnError` if another process holds the lock. The operating system ties it to the process: one that was
+    killed, or lost its power, holds nothing, whatever file it left behind.
+    """
+    path = run.path / NAME
+    try:
+        descriptor, locked = _open_locked(path)
+    except OSError as error:
+        raise not_written(path, error) from error
+    try:
+        if locked:
+            with contextlib.suppress(OSError):  # the number is for people; the lock holds without it
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, f"{os.getpid()}\n".encode())
+        yield locked
+    finally:
+        with contextlib.suppress(OSError):
+            if sys.platform != "win32":
+                path.unlink()  # while it is locked: who waits for it finds out, and asks again
+        os.close(descriptor)
+        with contextlib.suppress(OSError):
+            if sys.platform == "win32":
+                path.unlink()
+
+
+def is_training(run: Run) -> bool:
+    """Whether a process that is alive trains `run`."""
+    try:
+        descriptor = os.open(run.path / NAME, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return _try_lock(descriptor) is False
+    finally:
+        os.close(descriptor)
+
+
+def state_of(run: Run, status: dict[str, Any]) -> str:
+    """How far `run` is, in a word or two: what its `status` says, held against what is there."""
+    if is_training(run):
+        return "training"
+    state = status.get("state")
+    if state == "training":
+        return "stopped"
+    if state is not None:
+        return str(state)
+    if os.path.lexists(run.status_file):
+        return "unreadable status.json"
+    return "stopped" if run.has_checkpoint else "no checkpoint"
+
+
+def _open_locked(path: Path) -> tuple[int, bool]:
+    """The lock file, and whether it could be locked."""
+    for _ in range(_TRIES):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        got = _try_lock(descriptor)
+        if got is None:
+            return descriptor, False
+        if got and _is_still(path, descriptor):
+            return descriptor, True
+        os.close(descriptor)
+        if not got:
+            time.sleep(_PAUSE)
+    raise Seq2AttnError(
+        f"run {path.parent.name!r} is being trained by another process{_holder(path)}",
+        hint="Wait for it, or stop it; then resume.",
+    )
+
+
+def _try_lock(descriptor: int) -> bool | None:
+    """Whether the lock was to be had; None where there are no locks."""
+    try:
+        if sys.platform == "win32":
+            os.lseek(descriptor, _PLACE, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK):
+            return False
+        if error.errno in _NO_LOCKS:
+            return None
+        raise
+    return True
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    """Whether `path` is the file that was opened: its last holder may have removed it in between."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except OSError:
+        return False
+
+
+def _holder(path: Path) -> str:
+    try:
+        text = path.read_bytes()[:20].strip().decode("ascii")
+    except (OSError, ValueError):
+        return ""
+    return f" (pid {text})" if text.isdecimal() else ""
