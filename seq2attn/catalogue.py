@@ -245,6 +245,8 @@ DECODERS: Registry[Entry] = Registry(
     ],
 )
 
+CELLS: Registry[Entry] = Registry("cell", [])
+
 INITIAL_STATES: Registry[Entry] = Registry(
     "initial state",
     [

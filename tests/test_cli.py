@@ -18,7 +18,7 @@ from seq2attn.cli import main
 from seq2attn.cli.output import program
 from seq2attn.cli.progress import LineDisplay
 from seq2attn.config import Config, load_config
-from seq2attn.kernels import describe_kernels
+from seq2attn.kernels import describe as describe_kernels
 from seq2attn.runs.checkpoint import load_checkpoint
 
 CONFIGS = Path(__file__).parent.parent / "configs"

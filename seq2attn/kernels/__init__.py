@@ -1,82 +1,102 @@
-"""The recurrences of training in C, compiled when they are first wanted.
+"""A faster way through the recurrence of training: the same numbers but for rounding, from C on a CPU.
 
-The same is said in PyTorch (`seq2attn/model/recurrence.py`, `attentive_recurrence.py`), which is what runs on a GPU, where
-there is no C compiler, for scores that the C does not know, and wherever no gradient is asked for.
+`recurrence` is all that the model calls. The formulas are in `seq2attn/model/`; without this package they do all the work.
 """
 
 from __future__ import annotations
 
-import os
-from functools import cache
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from seq2attn.errors import Seq2AttnError
+from seq2attn.kernels.binding import Kernels
+from seq2attn.kernels.function import attentive_gru, gru
+from seq2attn.kernels.library import describe, load, why_slow
+from seq2attn.kernels.packing import pack
+from seq2attn.kernels.plain import is_plain_call, is_plain_embedding, is_plain_module, is_plain_tensor
 
-if TYPE_CHECKING:
-    from pathlib import Path
+__all__ = ["describe", "recurrence", "why_slow"]
 
-    from seq2attn.kernels.binding import Kernels
-
-SWITCH = "SEQ2ATTN_KERNELS"  # environment variable: `on`, the default, or `off`, PyTorch alone
-LARGE = 2**22  # B x D^2
-_TYPES = {torch.float32: "float", torch.float64: "double"}
+LARGE = 2**22  # B x D^2 from which on PyTorch's products on several threads are as fast as the C, which uses one
 
 
-def kernels_for(state: Tensor) -> Kernels | None:
-    """The compiled recurrences for a first state (B, D) like this one: None where PyTorch's are to be taken.
+def recurrence(
+    embedding: nn.Embedding,
+    tokens: Tensor,
+    lengths: Tensor | None,
+    cell: Any,
+    state: tuple[Tensor, ...],
+    attention: Any = None,
+    memory: Any = None,
+    *,
+    keep_padding: bool = False,
+) -> tuple[Tensor, Any] | None:
+    """All steps of a cell that reads embedded tokens (B, L), and contexts if it attends; None: go by the formulas.
 
-    Those compiled use one thread. With more, PyTorch's are as fast from B x D^2 = 4 million on.
+    lengths (B,): real tokens of each row, at least 1; None: all. state: the first, tensors (B, D).
+    keep_padding: outputs past a row's end are wanted too.
+    Without `attention`: outputs (B, L, D), and the one at each row's end (B, D). With it: outputs beside contexts
+    (B, L, D + Dv), and attention weights (B, L, S), or None if it has none.
+
+    The formulas take over for everything but the plain case: gradients wanted, CPU, one layer of GRU, and attention without
+    window or history by a score that the C knows; no hooks, tracing, export, function transforms or other modes of torch, no
+    subclasses of a module or tensor, one dtype for all of float32 and float64.
     """
-    rows, width = state.shape
-    if state.device.type != "cpu" or state.dtype not in _TYPES or not torch.is_grad_enabled():
+    if not is_plain_call() or not is_plain_module(cell, "gru") or not is_plain_embedding(embedding):
         return None
-    if rows * width**2 >= LARGE and torch.get_num_threads() > 1:
+    dtype, (rows, steps) = embedding.weight.dtype, tokens.shape
+    attends = attention is not None and not is_plain_module(attention, "none")
+    context_width = memory.values.size(2) if attends else 0
+    weights = (embedding.weight, *(cell.weight(name) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")))
+    known = (
+        _are_gru_weights(weights, cell.width, context_width)
+        and is_plain_tensor(tokens, torch.int64, rows, steps)
+        and (lengths is None or is_plain_tensor(lengths, torch.int64, rows))
+        and is_plain_tensor(state[0], dtype, rows, cell.width)
+        and (not attends or _is_known_attention(attention, memory, dtype, rows, cell.width))
+    )
+    if not known or not rows or not steps:
         return None
-    found = _found(state.dtype)
-    return found[0] if isinstance(found, tuple) else None
+    kernels = load(dtype)
+    if not isinstance(kernels, Kernels) or (rows * cell.width**2 >= LARGE and torch.get_num_threads() > 1):
+        return None
+    packing = pack(tokens, None if keep_padding else lengths)
+    if attends:
+        return attentive_gru(kernels, tokens, weights, state[0], packing, attention.score, memory)
+    outputs, last = gru(kernels, tokens, weights, state[0], packing)
+    if attention is not None:
+        return outputs, None
+    if lengths is not None and packing.is_whole:
+        last = outputs.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, cell.width)).squeeze(1)
+    return outputs, last
 
 
-def describe_kernels(device: torch.device) -> str:
-    """Which compiled recurrences are at hand, by what they were made from, or why there are none."""
-    if device.type != "cpu":
-        return f"none for {device.type}"
-    found = _found(torch.float32)
-    return found if isinstance(found, str) else f"compiled, {found[1].stem}"
+def _are_gru_weights(weights: tuple[Tensor, ...], width: int, context_width: int) -> bool:
+    vocabulary, embedding = weights[0].shape
+    rows = 3 * width
+    shapes = ((vocabulary, embedding), (rows, embedding + context_width), (rows, width), (rows,), (rows,))
+    dtype = weights[0].dtype
+    return all(is_plain_tensor(weight, dtype, *shape) for weight, shape in zip(weights, shapes, strict=True))
 
 
-def why_slow(device: torch.device) -> str | None:
-    """A sentence where training could be faster than it will be."""
-    found = None if device.type != "cpu" or _switch() == "off" else _found(torch.float32)
-    return f"{found}; training takes longer than it would compiled" if isinstance(found, str) else None
-
-
-def _switch() -> str:
-    said = os.environ.get(SWITCH) or "on"
-    if said not in ("on", "off"):
-        raise Seq2AttnError(f"{SWITCH}: unknown value {said!r}; allowed: on, off")
-    return said
-
-
-def _found(dtype: torch.dtype) -> tuple[Kernels, Path] | str:
-    return _loaded(dtype, _switch(), os.environ.get("CC") or "cc")
-
-
-@cache
-def _loaded(dtype: torch.dtype, switch: str, compiler: str) -> tuple[Kernels, Path] | str:
-    """The kernels and their library, or why there are none."""
-    if switch == "off":
-        return f"{SWITCH} is off"
-    from seq2attn.kernels.binding import Kernels
-    from seq2attn.kernels.compiler import NoKernels, shared_library
-
-    try:
-        library = shared_library(_TYPES[dtype], compiler)
-    except NoKernels as error:
-        return str(error)
-    try:
-        return Kernels(library), library
-    except (OSError, AttributeError) as error:
-        return f"what the C compiler ({compiler}) made cannot be loaded: {error}"
+def _is_known_attention(attention: Any, memory: Any, dtype: torch.dtype, rows: int, width: int) -> bool:
+    """Whether it is a softmax over the scores of projected keys (B, S, D or D_a) and values (B, S, Dv), and no more."""
+    score, keys, values = attention.score, memory.keys, memory.values
+    plain = is_plain_module(attention, "softmax") and attention.window is None and attention.history is None
+    if not plain or keys.dim() != 3:
+        return False
+    if is_plain_module(score, "additive"):
+        inner = (score.query_map.weight, score.v.weight)
+        key_width = keys.size(2)
+        fits = is_plain_tensor(inner[0], dtype, key_width, width) and is_plain_tensor(inner[1], dtype, 1, key_width)
+        fits = fits and score.query_map.bias is None and score.v.bias is None
+    else:
+        key_width, fits = width, is_plain_module(score, "product")
+    return (
+        fits
+        and is_plain_tensor(keys, dtype, rows, keys.size(1), key_width)
+        and is_plain_tensor(values, dtype, rows, keys.size(1), values.size(2))
+        and (memory.valid is None or is_plain_tensor(memory.valid, torch.bool, rows, 1, keys.size(1)))
+        and (memory.scale is None or is_plain_tensor(memory.scale, dtype, rows, 1, 1))
+    )

@@ -39,13 +39,13 @@ static void attend_backward(size keys, size width, const real *weights, real sca
         grad_scores[k] = scale * weights[k] * (grad_scores[k] - mean);
 }
 
-/* v.tanh(query + key); as `Additive.project` does, keys hold twice the key. */
+/* v.tanh(query + key) */
 static real additive_score(size width, const real *query, const real *key, const real *v)
 {
     real score = 0;
     #pragma omp simd reduction(+ : score)
     for (size j = 0; j < width; j++)
-        score += v[j] * (2 * sigma(2 * query[j] + key[j]) - 1);
+        score += v[j] * hyperbolic_tangent(query[j] + key[j]);
     return score;
 }
 
@@ -55,9 +55,9 @@ static void additive_backward(size width, real grad, const real *query, const re
 {
     SIMD
     for (size j = 0; j < width; j++) {
-        real hidden = 2 * sigma(2 * query[j] + key[j]) - 1, slope = grad * v[j] * (1 - hidden * hidden);
+        real hidden = hyperbolic_tangent(query[j] + key[j]), slope = grad * v[j] * (1 - hidden * hidden);
         grad_query[j] += slope;
-        grad_key[j] += slope / 2;
+        grad_key[j] += slope;
         grad_v[j] += grad * hidden;
     }
 }

@@ -1,47 +1,46 @@
-"""`recurrence` and `attentive_recurrence` by the kernels in C: the same numbers but for rounding, sooner."""
+"""The recurrences in C as differentiable functions of tensors. What they are given was checked by `recurrence`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from seq2attn.kernels.binding import Field, Kernels
 from seq2attn.kernels.packing import Packing
-from seq2attn.model.masks import additive_mask
-from seq2attn.model.scores import Score
-from seq2attn.model.scores.additive import Additive
-from seq2attn.model.scores.multiplicative import MultiplicativeScore
-
-if TYPE_CHECKING:
-    from seq2attn.model.attention import Memory
-    from seq2attn.model.recurrence import GRUWeights
 
 
-def compiled_gru(
-    kernels: Kernels, tokens: Tensor, weights: GRUWeights, state: Tensor, packing: Packing
+def gru(
+    kernels: Kernels, tokens: Tensor, weights: tuple[Tensor, ...], state: Tensor, packing: Packing
 ) -> tuple[Tensor, Tensor]:
-    """As `gru_recurrence`."""
-    results: tuple[Tensor, Tensor] = _CompiledRecurrence.apply(  # type: ignore[no-untyped-call]
+    """Outputs (B, L, D) and each row's last one (B, D).
+
+    tokens (B, L); weights: embedding (V, E), weight_ih (3D, E), weight_hh (3D, D), bias_ih and bias_hh (3D,); state (B, D).
+    Where a row takes no part it keeps its last output; gradients do not pass there.
+    """
+    results: tuple[Tensor, Tensor] = _Recurrence.apply(  # type: ignore[no-untyped-call]
         kernels, packing, packing.pack(tokens), *weights, state, *[None] * 6
     )
     return results
 
 
-def compiled_attentive_gru(
+def attentive_gru(
     kernels: Kernels,
     tokens: Tensor,
-    weights: GRUWeights,
+    weights: tuple[Tensor, ...],
     state: Tensor,
     packing: Packing,
-    score: Score,
-    memory: Memory,
+    score: Any,
+    memory: Any,
 ) -> tuple[Tensor, Tensor]:
-    """As `attentive_gru_recurrence`, of a score that `is_compiled`."""
-    mask = None if memory.valid is None else additive_mask(memory.valid, memory.values.dtype)
-    additive = (score.query_map.weight, score.v.weight.squeeze(0)) if isinstance(score, Additive) else (None, None)
-    results: tuple[Tensor, Tensor] = _CompiledRecurrence.apply(  # type: ignore[no-untyped-call]
+    """Outputs beside contexts (B, L, D + Dv) and attention weights (B, L, S); weight_ih is (3D, E + Dv)."""
+    mask = None
+    if memory.valid is not None:  # to be added to the scores
+        lowest = torch.finfo(memory.values.dtype).min
+        mask = torch.zeros(memory.valid.shape, dtype=memory.values.dtype).masked_fill_(~memory.valid, lowest)
+    additive = (score.query_map.weight, score.v.weight.squeeze(0)) if score.kernel == "additive" else (None, None)
+    features, attended = _Recurrence.apply(  # type: ignore[no-untyped-call]
         kernels,
         packing,
         packing.pack(tokens),
@@ -53,33 +52,10 @@ def compiled_attentive_gru(
         memory.scale,
         *additive,
     )
-    return results
+    return packing.unpack(features), attended
 
 
-def is_compiled(score: Score, memory: Memory, weights: GRUWeights, state: Tensor) -> bool:
-    """Whether the kernels know how this score is computed: as `additive` is, or as a product with projected keys.
-
-    One that is derived from those and does it in a way of its own they do not know, nor what is of another shape than
-    keys (B, S, D or D_a), values (B, S, Dv), valid (B, 1, S), and a GRU that reads E + Dv numbers.
-    """
-    keys, values, valid = memory.keys, memory.values, memory.valid
-    if isinstance(score, MultiplicativeScore):
-        own = (type(score).forward, type(score).stepwise) != (MultiplicativeScore.forward, MultiplicativeScore.stepwise)
-        width = state.size(1)
-    else:
-        own = type(score) is not Additive
-        width = score.feature_width
-    rows, count = len(state), keys.size(1) if keys.dim() > 1 else 0
-    fits = (
-        keys.shape == (rows, count, width)
-        and values.shape == (rows, count, weights.weight_ih.size(1) - weights.embedding.size(1))
-        and (valid is None or valid.shape == (rows, 1, count))
-        and keys.dtype == values.dtype == state.dtype
-    )
-    return fits and not own
-
-
-class _CompiledRecurrence(torch.autograd.Function):
+class _Recurrence(torch.autograd.Function):
     """-> states (B, L, D) and each row's last one (B, D), or with attention [s; c] (N, D + Dv) and weights (B, L, S)."""
 
     @staticmethod
@@ -108,7 +84,7 @@ class _CompiledRecurrence(torch.autograd.Function):
             "width": width,
             "vocabulary": embedding.size(0),
             "embedding_width": embedding.size(1),
-            "sizes": packing.counts,
+            "sizes": packing.sizes,
             "offsets": packing.offsets,
             "tokens": tokens,
             "embedding": embedding,

@@ -1,4 +1,4 @@
-"""Batches without their padding: the real positions only, step after step, as a recurrence on a CPU goes through them."""
+"""Batches without their padding: the real positions only, step after step, in the order in which a recurrence needs them."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from torch import Tensor
 class Packing:
     """Which positions of a batch (B, L) take part, in the order of the steps: N in all.
 
-    The layout is that of `torch.nn.utils.rnn.PackedSequence`: the rows of step 0, then those of step 1, and so on. Where
-    everything lies is worked out in NumPy, whose operations on so few numbers cost a fraction of a tensor's.
+    The layout is that of `torch.nn.utils.rnn.PackedSequence`: the rows of step 0, then those of step 1, and so on. Indices
+    are computed in NumPy, whose operations on so few numbers cost a fraction of a tensor's.
     """
 
     def __init__(self, lengths: np.ndarray[Any, Any], steps: int) -> None:
         """lengths (B,): how many positions of each row take part, never more than of the row before, at most `steps`."""
         self.rows = len(lengths)
         self.steps = steps
+        self.is_whole = bool(lengths[-1] == steps)
+        """whether all positions take part"""
         self._lengths = lengths
         self._taking_part = np.arange(steps)[:, None] < lengths  # (L, B)
-        self.sizes: list[int] = self._taking_part.sum(axis=1).tolist()
-        """how many rows take part in each step: the first so many"""
+        self._sizes = self._taking_part.sum(axis=1)  # (L,)
 
     @cached_property
-    def counts(self) -> Tensor:
-        """(L,) `sizes` as a tensor."""
-        return torch.tensor(self.sizes)
+    def sizes(self) -> Tensor:
+        """(L,) how many rows take part in each step: the first so many."""
+        return torch.from_numpy(self._sizes)
 
     @cached_property
     def offsets(self) -> Tensor:
         """(L,) where the positions of each step begin among the packed ones."""
-        return self.counts.cumsum(0) - self.counts
+        return torch.from_numpy(self._sizes.cumsum() - self._sizes)
 
     @property
     def last(self) -> tuple[Tensor, Tensor]:
@@ -46,33 +47,18 @@ class Packing:
         return torch.from_numpy(padded.numpy().T[self._taking_part])
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """(N, ...) -> (B, L, ...), zeros at positions that take no part."""
-        index = torch.from_numpy(np.flatnonzero(self._taking_part))
-        unpacked = packed.new_zeros(self.steps * self.rows, *packed.shape[1:]).index_copy(0, index, packed)
-        return unpacked.view(self.steps, self.rows, *packed.shape[1:]).transpose(0, 1)
-
-    def spread(self, packed: Tensor) -> Tensor:
-        """(N, ...) -> (B, L, ...) at a third of the cost, any of the packed numbers at positions that take no part."""
-        return packed.index_select(0, self._place).view(self.rows, self.steps, *packed.shape[1:])
-
-    @cached_property
-    def _place(self) -> Tensor:
-        """(B * L,) where each position is packed; where it takes no part, where another is."""
-        return torch.from_numpy((self._taking_part.cumsum().reshape(self.steps, self.rows).T - 1).ravel())
-
-
-def pack_lengths(lengths: Tensor, steps: int) -> Packing | None:
-    """The real positions of rows with these lengths (B,), if they come longest first."""
-    counts = lengths.numpy()
-    return Packing(counts, steps) if (counts[:-1] >= counts[1:]).all() else None
-
-
-def pack_all(rows: int, steps: int) -> Packing:
-    """Every position of a batch (rows, steps)."""
-    return Packing(np.full(rows, steps), steps)
+        """(N, W) -> (B, L, W), zeros at positions that take no part."""
+        steps, rows = np.nonzero(self._taking_part)  # (N,) each
+        places = torch.from_numpy(rows * self.steps + steps)
+        padded = packed.new_zeros(self.rows * self.steps, packed.size(1)).index_copy(0, places, packed)
+        return padded.view(self.rows, self.steps, -1)
 
 
 def pack(tokens: Tensor, lengths: Tensor | None) -> Packing:
-    """The real positions of tokens (B, L), or all where lengths (B,) are not given or not longest first."""
+    """The real positions of tokens (B, L); all of them without lengths (B,), or where the longest row is not first."""
     rows, steps = tokens.shape
-    return (None if lengths is None else pack_lengths(lengths, steps)) or pack_all(rows, steps)
+    if lengths is not None:
+        counts = lengths.numpy()
+        if (counts[:-1] >= counts[1:]).all():
+            return Packing(counts, steps)
+    return Packing(np.full(rows, steps), steps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch import Tensor, nn
 
@@ -12,24 +12,24 @@ from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
 
 
-@dataclass(frozen=True)
-class Memory:
+class Memory(NamedTuple):
     """The source as the decoder sees it, prepared once a sequence."""
 
     keys: Tensor
     """(B, S, ...) what the score made of the encoder's states"""
     values: Tensor
     """(B, S, Dv) what contexts are averages of"""
+    source: Tensor
+    """(B, S) ids of the source's tokens"""
     valid: Tensor | None
     """(B, 1, S) True = real token; None: everything may be attended to"""
     lengths: Tensor | None = None
     """(B,) real tokens, where a window asks for them"""
     scale: Tensor | None = None
-    """(B, 1, 1) what scores are multiplied with before the softmax; None: 1"""
+    """(B, 1, 1) the factor of scores before the softmax; None: 1"""
 
 
-@dataclass(frozen=True)
-class Attended:
+class Attended(NamedTuple):
     """The result of attending with L queries."""
 
     context: Tensor
@@ -54,6 +54,8 @@ class Attention(nn.Module):
     mask_padding: give padding the weight 0. False repeats a common mistake, for study.
     """
 
+    kernel = "softmax"
+
     def __init__(
         self,
         score: Score,
@@ -71,18 +73,13 @@ class Attention(nn.Module):
         self.mask_padding = mask_padding
         self.context_width = score.value_width
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether weights depend on query and keys alone: no window, no history."""
-        return self.window is None and self.history is None
-
-    def prepare(self, states: Tensor, valid: Tensor) -> Memory:
-        """states (B, S, key_width) and valid (B, S), True = real token -> what `forward` attends to."""
-        keys = self.score.project(states)
-        allowed = valid.unsqueeze(1) if self.mask_padding else None
+    def prepare(self, states: Tensor, valid: Tensor, source: Tensor) -> Memory:
+        """states (B, S, key_width), valid (B, S), True = real token, source ids (B, S) -> what `forward` attends to."""
+        allowed = valid.unsqueeze(1) if self.mask_padding else None  # (B, 1, S)
         return Memory(
-            keys=keys,
+            keys=self.score.project(states),
             values=self.score.values(states),
+            source=source,
             valid=allowed,
             lengths=None if self.window is None else valid.sum(dim=1),
             scale=log_count(allowed, states) if self.scalable_softmax else None,
@@ -95,14 +92,18 @@ class Attention(nn.Module):
         rows, width = memory.values.shape[:2]
         return memory.values.new_zeros(rows, self.history.channels, width)
 
-    def forward(self, query: Tensor, memory: Memory, past: Tensor | None = None, first: int = 0) -> Attended:
+    def forward(self, query: Tensor, memory: Memory, past: Tensor | None = None, first: Tensor | int = 0) -> Attended:
         """query (B, L, query_width) of output positions first, ..., first + L - 1 -> contexts, weights and scores of each.
 
-        With a history L is 1, and `past` what `begin` or the step before gave.
+        With a history L is 1, and `past` is what `begin` or the previous step returned.
         """
-        if past is None or self.history is None:
+        if self.history is None:
             scores = self.score(query, memory.keys)  # (B, L, S)
         else:
+            if past is None:
+                raise ValueError(
+                    "attention with a history needs the past weights: `begin` gives those of the first step"
+                )
             scores = self.score.with_features(query, memory.keys, self.history(past))  # (B, 1, S)
         allowed, scale, factor = memory.valid, memory.scale, None
         if self.window is not None:
@@ -114,7 +115,7 @@ class Attention(nn.Module):
         weights = masked_softmax(scores if scale is None else scores * scale, allowed)  # (B, L, S)
         if factor is not None:
             weights = weights * factor
-        if past is not None and self.history is not None:
+        if self.history is not None and past is not None:
             past = self.history.update(past, weights.squeeze(1))
         return Attended(weights @ memory.values, weights, scores, past)
 
@@ -122,17 +123,17 @@ class Attention(nn.Module):
 class NoAttention(nn.Module):
     """The fixed-vector bottleneck: contexts of width 0, so that a decoder needs no special case (`score: none`)."""
 
+    kernel = "none"
     context_width = 0
-    is_plain = True
 
-    def prepare(self, states: Tensor, valid: Tensor) -> Memory:
-        nothing = states[..., :0]
-        return Memory(keys=nothing, values=nothing, valid=None)
+    def prepare(self, states: Tensor, valid: Tensor, source: Tensor) -> Memory:
+        empty = states[..., :0]
+        return Memory(keys=empty, values=empty, source=source, valid=None)
 
     def begin(self, memory: Memory) -> None:
         return None
 
-    def forward(self, query: Tensor, memory: Memory, past: Tensor | None = None, first: int = 0) -> Attended:
+    def forward(self, query: Tensor, memory: Memory, past: Tensor | None = None, first: Tensor | int = 0) -> Attended:
         return Attended(context=query[..., :0], weights=None, scores=None)
 
 

@@ -2,50 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from seq2attn.kernels.packing import pack
+from seq2attn import kernels
 from seq2attn.model.attention import Attention, Memory, NoAttention
-from seq2attn.model.attentive_recurrence import attentive_gru_recurrence
+from seq2attn.model.cells import Cell, Cells
 from seq2attn.model.decoder import Decoder, DecoderState
 from seq2attn.model.interface import Decoded
-from seq2attn.model.recurrence import GRUWeights, gru_recurrence
 
 
 class BahdanauDecoder(Decoder):
     """Attend with the previous state, then step (Bahdanau et al. 2015).
 
-    c_t = attention(s_{t-1});  s_t = GRU([emb(y_{t-1}); c_t], s_{t-1});  logits = W_o [s_t; c_t] + b
+    c_t = attention(s_{t-1});  s_t = cell([emb(y_{t-1}); c_t], s_{t-1});  logits = W_o [s_t; c_t] + b
     """
 
-    def __init__(self, vocabulary_size: int, embedding: int, hidden: int, attention: Attention | NoAttention) -> None:
-        super().__init__(vocabulary_size, embedding, attention, hidden + attention.context_width)
-        self.cell = nn.GRUCell(embedding + attention.context_width, hidden)
+    def __init__(self, vocabulary_size: int, embedding: int, attention: Attention | NoAttention, cells: Cells) -> None:
+        width = cells.width + attention.context_width
+        super().__init__(vocabulary_size, embedding, attention, cells, output_width=width)
+        self.cell = cells.stack(embedding + attention.context_width, steps=True)
+
+    @property
+    def recurrent(self) -> Cell:
+        return self.cell
 
     def forward(self, tokens: Tensor, lengths: Tensor | None, state: DecoderState, memory: Memory) -> Decoded:
-        if tokens.device.type == "cpu" and self.attention.is_plain:
-            return self._forward_at_once(tokens, lengths, state.hidden, memory)
+        if not (self.training and self.dropout.p):
+            fast = kernels.recurrence(self.embedding, tokens, lengths, self.cell, state.cell, self.attention, memory)
+            if fast is not None:
+                return self.decode(*fast, memory)
         return self.forward_by_steps(tokens, state, memory)
-
-    def _forward_at_once(self, tokens: Tensor, lengths: Tensor | None, hidden: Tensor, memory: Memory) -> Decoded:
-        """The same numbers as `forward_by_steps`, with all but the recurrence itself outside the loop."""
-        packing = pack(tokens, lengths)
-        cell = self.cell
-        gru = GRUWeights(self.embedding.weight, cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh)
-        if isinstance(self.attention, NoAttention):
-            return Decoded(self.output(gru_recurrence(tokens, gru, hidden, packing)[0]), None)
-        features, weights = attentive_gru_recurrence(tokens, gru, hidden, packing, self.attention.score, memory)
-        return Decoded(self.output(features), weights, packing)  # (N, D + Dv) -> (N, V)
 
     def advance(
         self, embedded: Tensor, state: DecoderState, memory: Memory
     ) -> tuple[DecoderState, Tensor, Tensor | None]:
-        attended = self.attention(state.hidden.unsqueeze(1), memory, state.past, state.position)
+        query = self.cell.output(state.cell).unsqueeze(1)  # (B, 1, D)
+        attended = self.attention(query, memory, state.past, state.position)
         context = attended.context.squeeze(1)  # (B, Dv)
-        hidden = self.cell(torch.cat([embedded, context], dim=1), state.hidden)
+        output, cell = self.cell(torch.cat([embedded, context], dim=1), state.cell)
         weights = None if attended.weights is None else attended.weights.squeeze(1)
-        state = replace(state, hidden=hidden, past=attended.past, position=state.position + 1)
-        return state, torch.cat([hidden, context], dim=1), weights
+        state = DecoderState(cell, state.position + 1, attended.past)
+        return state, torch.cat([output, context], dim=1), weights

@@ -11,6 +11,7 @@ from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attention, NoAttention
+from seq2attn.model.cells import GRU, Cells
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.histories import Coverage, History, Location, LocationCoverage
 from seq2attn.model.initial_state import Bridge, Last, Zeros
@@ -45,18 +46,19 @@ def _build_transformer(config: Config) -> Transformer:
 def _build_reverser(config: Config) -> Reverser:
     model = config.model
     vocabulary_size = len(build_vocabulary(config))
+    cells = Cells(lambda input_width: GRU(input_width, model.hidden), model.hidden)
     encoder = Encoder(
         vocabulary_size,
         model.embedding,
-        model.hidden,
+        cells,
         bidirectional=model.bidirectional,
         reads_padding=not model.attention.mask_padding,
     )
     extra = {"input_feeding": True} if model.input_feeding else {}
     decoder = catalogue.DECODERS.get(model.decoder).load()(
-        vocabulary_size, model.embedding, model.hidden, build_attention(config, encoder.width), **extra
+        vocabulary_size, model.embedding, build_attention(config, encoder.width), cells, **extra
     )
-    return Reverser(encoder, INITIAL_STATES[model.initial_state](encoder, model.hidden), decoder)
+    return Reverser(encoder, INITIAL_STATES[model.initial_state](encoder, decoder.recurrent), decoder)
 
 
 def build_attention(config: Config, key_width: int) -> Attention | NoAttention:
@@ -77,9 +79,8 @@ def build_attention(config: Config, key_width: int) -> Attention | NoAttention:
 def _build_window(config: Config) -> Window | None:
     attention, width = config.model.attention, config.model.hidden
     if attention.window == "local_m":
-        is_reversed = attention.centre == "reversed"
-        return LocalM(width, radius=attention.radius, reversed=is_reversed, trailing=int(config.model.source_eos))
-    return LocalP(width, radius=attention.radius) if attention.window == "local_p" else None
+        return LocalM(width, config.model.source_eos, radius=attention.radius, centre=attention.centre)
+    return LocalP(width, config.model.source_eos, radius=attention.radius) if attention.window == "local_p" else None
 
 
 def _build_history(attention: AttentionConfig, feature_width: int) -> History | None:

@@ -1,106 +1,134 @@
-"""GRU encoder, in one direction or both."""
+"""The encoder: recurrent layers that read the source, in one direction or both."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from seq2attn.kernels.packing import pack_all, pack_lengths
-from seq2attn.model.masks import valid_mask
-from seq2attn.model.recurrence import GRUWeights, gru_recurrence
+from seq2attn import kernels
+from seq2attn.model.cells import GRU, Cell, Cells, State
 from seq2attn.model.resets import Reset, Resets
 
+Read = Callable[[Cell, Tensor, Tensor, Reset | None], tuple[Tensor, State]]
+"""How a cell reads a layer's inputs (B, S) or (B, S, width), lengths (B,): outputs (B, S, D), and the state at each end."""
 
-@dataclass(frozen=True)
-class Encoded:
+
+class Encoded(NamedTuple):
     """What the encoder read."""
 
     states: Tensor
-    """(B, S, width) one state a position, forward then backward half; past a source's end they mean nothing"""
-    final: Tensor
-    """(B, width) forward state at each source's last token, then backward state at its first"""
+    """(B, S, width) the top layer's outputs, forward then backward half; past a source's end they are undefined"""
+    final: State
+    """the last state of every layer, bottom first, (B, D) each: after each source's last token, or in a bidirectional
+    encoder the backward direction's, after its first"""
 
 
-class Encoder(nn.Module):
-    """Embedding and a one-layer GRU (Cho et al. 2014); `bidirectional` adds a second GRU that reads backwards.
+class Layer(nn.Module):
+    """One recurrent layer: a cell that reads forwards, and if `bidirectional` another that reads backwards.
 
-    The backward GRU reads each source from its own last token, so that no state depends on padding.
+    The backward cell reads each string from its own last token, so that no state depends on padding.
+    """
 
-    reads_padding: go on reading past a source's end, as a model does whose attention does not mask padding. Otherwise the
-    states there may be zeros.
+    def __init__(self, input_width: int, cells: Cells, *, bidirectional: bool) -> None:
+        super().__init__()
+        self.add_cells(input_width, cells, bidirectional=bidirectional)
+
+    def add_cells(self, input_width: int, cells: Cells, *, bidirectional: bool) -> None:
+        """Make the cells, as `gru` and `backward_gru`; of another kind they are `cell` and `backward_cell`."""
+        forwards = cells.layer(input_width)
+        self.cell_name = "gru" if isinstance(forwards, GRU) else "cell"
+        self.add_module(self.cell_name, forwards)
+        self.add_module(f"backward_{self.cell_name}", cells.layer(input_width) if bidirectional else None)
+
+    def read_both(self, read: Read, inputs: Tensor, lengths: Tensor, resets: Resets | None) -> Encoded:
+        """inputs (B, S) or (B, S, input_width), whichever `read` takes; lengths (B,)."""
+        onward, back = (None, None) if resets is None else (resets.forward, resets.backward)
+        forwards = cast(Cell, self._modules[self.cell_name])
+        backwards = cast(Cell | None, self._modules[f"backward_{self.cell_name}"])
+        states, final = read(forwards, inputs, lengths, onward)  # (B, S, D)
+        if backwards is None:
+            return Encoded(states, final)
+        index = flip_index(lengths, inputs.size(1))  # (B, S)
+        flipped, final = read(backwards, flip(inputs, index), lengths, back)
+        return Encoded(torch.cat([states, flip(flipped, index)], dim=2), final)
+
+
+class Encoder(Layer):
+    """A first layer that reads embedded tokens, and the layers above it (Cho et al. 2014).
+
+    Each layer reads both directions of the one below.
+
+    reads_padding: the attention does not mask padding, so states past a source's end must be what a cell makes of it.
     """
 
     def __init__(
         self,
         vocabulary_size: int,
         embedding: int,
-        hidden: int,
+        cells: Cells,
         *,
         bidirectional: bool = False,
         reads_padding: bool = False,
     ) -> None:
-        super().__init__()
+        nn.Module.__init__(self)
         self.embedding = nn.Embedding(vocabulary_size, embedding)
-        self.gru = nn.GRU(embedding, hidden, batch_first=True)
-        self.backward_gru = nn.GRU(embedding, hidden, batch_first=True) if bidirectional else None
+        self.add_cells(embedding, cells, bidirectional=bidirectional)
+        self.width = 2 * cells.width if bidirectional else cells.width
+        self.above = nn.ModuleList(
+            Layer(self.width, cells, bidirectional=bidirectional) for _ in range(cells.layers - 1)
+        )
+        self.dropout = nn.Dropout(cells.dropout)
         self.reads_padding = reads_padding
-        self.hidden = hidden
-        self.width = 2 * hidden if bidirectional else hidden
+
+    @property
+    def state_width(self) -> int:
+        """The width of the states of all layers together, in one direction."""
+        return (1 + len(self.above)) * self.top.parts * self.top.width
+
+    @property
+    def top(self) -> Cell:
+        """The forward cell of the top layer."""
+        layer = self.above[-1] if len(self.above) else self
+        return cast(Cell, layer._modules[self.cell_name])
 
     def forward(self, source: Tensor, lengths: Tensor, resets: Resets | None = None) -> Encoded:
         """source (B, S) ids, right-padded; lengths (B,) real tokens, at least 1."""
-        onward, back = (None, None) if resets is None else (resets.forward, resets.backward)
-        states, final = self._read(self.gru, source, lengths, onward)
-        if self.backward_gru is None:
-            return Encoded(states, final)
-        flip = _flip_index(lengths, source.size(1))  # (B, S)
-        flipped, first = self._read(self.backward_gru, source.gather(1, flip), lengths, back)
-        backward = flipped.gather(1, flip.unsqueeze(2).expand_as(flipped))  # (B, S, D)
-        return Encoded(torch.cat([states, backward], dim=2), torch.cat([final, first], dim=1))
+        below = self.read_both(self._read_tokens, source, lengths, resets)
+        final = below.final
+        for layer in self.above:
+            left = None if resets is None else resets.above(final)
+            below = layer.read_both(self._read, below.states, lengths, left)  # type: ignore[operator]
+            final += below.final
+        return Encoded(below.states, final)
 
-    def _read(self, gru: nn.GRU, source: Tensor, lengths: Tensor, reset: Reset | None) -> tuple[Tensor, Tensor]:
-        """All states (B, S, D) of one GRU, and the one at each source's last token (B, D).
+    def _read_tokens(self, cell: Cell, tokens: Tensor, lengths: Tensor, reset: Reset | None) -> tuple[Tensor, State]:
+        if reset is None and not (self.training and self.dropout.p):
+            first = cell.initial(len(tokens))
+            fast = kernels.recurrence(self.embedding, tokens, lengths, cell, first, keep_padding=self.reads_padding)
+            if fast is not None:
+                return fast[0], (fast[1],)
+        return self._read(cell, self.embedding(tokens), lengths, reset)
 
-        Past a source's end stands its last state: masked there, but something that any score is defined on. Read by our own
-        recurrence on a CPU, elsewhere by the device's, with resets one position after another.
-        """
-        if reset is not None:
-            states = _read_by_steps(gru, self.embedding(source), reset)
-        elif source.device.type == "cpu":
-            packing = None if self.reads_padding else pack_lengths(lengths, source.size(1))
-            weights = GRUWeights.of(self.embedding, gru)
-            first = weights.weight_hh.new_zeros(len(source), self.hidden)
-            states, last = gru_recurrence(source, weights, first, packing or pack_all(*source.shape))
-            if packing is not None:
-                return states, last
-        else:
-            states = gru(self.embedding(source))[0]
-        at_end = (lengths - 1).view(-1, 1, 1).expand(-1, -1, self.hidden)  # (B, 1, D)
-        final = states.gather(1, at_end).squeeze(1)  # (B, D)
-        if not self.reads_padding:
-            valid = valid_mask(lengths, source.size(1)).unsqueeze(2)
-            states = torch.where(valid, states, final.detach().unsqueeze(1))
-        return states, final
+    def _read(self, cell: Cell, inputs: Tensor, lengths: Tensor, reset: Reset | None) -> tuple[Tensor, State]:
+        first = cell.initial(len(inputs))
+        outputs, final = cell(self.dropout(inputs), first, lengths, reset)
+        return outputs, final
 
 
-def _read_by_steps(gru: nn.GRU, embedded: Tensor, reset: Reset) -> Tensor:
-    """All states (B, S, D) of a GRU that reads (B, S, E) with resets."""
-    state = embedded.new_zeros(len(embedded), gru.hidden_size)
-    states = []
-    for position, given in enumerate(embedded.unbind(1)):  # (B, E) each
-        state = torch.gru_cell(given, reset(state, position), *gru.all_weights[0])
-        states.append(state)
-    return torch.stack(states, dim=1)
-
-
-def _flip_index(lengths: Tensor, width: int) -> Tensor:
+def flip_index(lengths: Tensor, width: int) -> Tensor:
     """(B,) -> (B, width): an index that turns each row's real part around and leaves its padding in place.
 
-    >>> _flip_index(torch.tensor([3]), 5)
+    >>> flip_index(torch.tensor([3]), 5)
     tensor([[2, 1, 0, 3, 4]])
     """
     positions = torch.arange(width, device=lengths.device)
     turned = lengths.unsqueeze(1) - 1 - positions
     return torch.where(turned >= 0, turned, positions)
+
+
+def flip(rows: Tensor, index: Tensor) -> Tensor:
+    """rows (B, S) or (B, S, D) in the order of index (B, S)."""
+    return rows.gather(1, index if rows.dim() == 2 else index.unsqueeze(2).expand_as(rows))

@@ -1,21 +1,24 @@
-"""History: what a score knows of its own past weights. It combines with every score.
+"""Histories: what a score knows of its own past weights. They combine with every score.
 
-A history keeps C numbers for each key, (B, C, S), zeros at first, which are handed on from step to step, never kept on the
-module. What it says of each key enters the score where the score wants it (`Score.with_features`).
+A history keeps C numbers for each key, (B, C, S), zeros at first. They are handed on from step to step, never kept on the
+module. The features that it makes of them enter the score by `Score.with_features`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+
+from seq2attn import catalogue
 
 
 class History(nn.Module):
-    """Made the same way, whatever the kind: `History(feature_width)`, the width of what the score takes in."""
+    """Every history is made the same way, `History(feature_width, **options)`; the score says how wide features are."""
 
+    registry: ClassVar = catalogue.HISTORIES
     channels = 1
     """C"""
 
@@ -29,28 +32,25 @@ class History(nn.Module):
 
     @abstractmethod
     def update(self, past: Tensor, weights: Tensor) -> Tensor:
-        """What is kept after a step with these weights (B, S)."""
+        """The past (B, C, S) after a step with these weights (B, S)."""
 
 
 class Location(History):
     """`location`: U (F * alpha_{t-1}), features of a convolution over the previous weights (Chorowski et al. 2015, eq. 8
     and 9).
 
-    filters: how many; kernel: the positions that each looks at, odd: (kernel - 1) / 2 to each side.
+    filters: how many; kernel: how many positions each looks at, odd: (kernel - 1) / 2 to each side.
     """
 
     def __init__(self, feature_width: int, *, filters: int = 8, kernel: int = 5) -> None:
         super().__init__(feature_width)
-        self.convolution = nn.Conv1d(self.channels, filters, kernel, bias=False)
+        self.convolution = nn.Conv1d(self.channels, filters, kernel, padding=kernel // 2, bias=False)
         self.map = nn.Linear(filters, feature_width, bias=False)
 
     def forward(self, past: Tensor) -> Tensor:
-        # two linear maps in a row are one: a kernel for each feature that the score takes in
-        kernel = self.convolution.kernel_size[0]
-        kernels = self.map.weight @ self.convolution.weight.flatten(1)  # (feature_width, F) x (F, C * kernel)
-        neighbours = F.pad(past, (kernel // 2, kernel // 2)).unfold(2, kernel, 1)  # (B, C, S, kernel)
-        together = neighbours.transpose(1, 2).flatten(2)  # (B, S, C * kernel)
-        return (together @ kernels.t()).unsqueeze(1)  # (B, 1, S, feature_width)
+        located = self.convolution(past)  # (B, filters, S)
+        mapped: Tensor = self.map(located.mT).unsqueeze(1)  # (B, S, filters) -> (B, 1, S, feature_width)
+        return mapped
 
     def update(self, past: Tensor, weights: Tensor) -> Tensor:
         return weights.unsqueeze(1)
@@ -72,8 +72,8 @@ class Coverage(History):
 
 
 class LocationCoverage(Location):
-    """`location_coverage`: a convolution over both, the previous weights and the sum of all past ones, as many speech
-    synthesisers have it (the sum alone: Shen et al. 2018, section 2.2).
+    """`location_coverage`: a convolution over both the previous weights and the sum of all past ones, as in many speech
+    synthesisers (the sum alone: Shen et al. 2018, section 2.2).
     """
 
     channels = 2

@@ -1,43 +1,32 @@
-"""What every architecture is to the rest of the project: read a source, then say one output position after another."""
+"""What every architecture offers to the rest of the project: read a source, then write one output position after another."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from seq2attn.kernels.packing import Packing
 
+class Decoded(NamedTuple):
+    """The model's output at L positions."""
 
-@dataclass(frozen=True)
-class Decoded:
-    """What a model says at L output positions."""
-
-    scored: Tensor
-    """(N, V) logits of the positions that `packing` names; without one (B, L, V)"""
+    logits: Tensor
+    """(B, L, V)"""
     weights: Tensor | None
     """(B, L, S) attention weights; None without attention"""
-    packing: Packing | None = None
-
-    @cached_property
-    def logits(self) -> Tensor:
-        """(B, L, V)"""
-        return self.scored if self.packing is None else self.packing.unpack(self.scored)
 
 
 class Model(nn.Module):
     """An encoder-decoder. Every result is the same whatever the batch's padding (unless its attention was told not to mask
     padding).
 
-    What `encode` returns is the model's own affair: nobody else looks inside memory and state.
+    Memory and state are nested tuples of tensors whose first dimension is B; what is in them is the model's business.
     """
 
     @abstractmethod
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[Any, Any]:
-        """source (B, S), right-padded, lengths (B,) -> memory, what the decoder attends to, and state, its first one."""
+        """source (B, S), right-padded, lengths (B,) -> memory, what the decoder attends to, and its first state."""
 
     @abstractmethod
     def forward(
@@ -45,9 +34,18 @@ class Model(nn.Module):
     ) -> Decoded:
         """Teacher forcing: source (B, S), lengths (B,), decoder_input (B, L), decoder_lengths (B,), by default all L.
 
-        Returns logits (B, L, V) and weights (B, L, S); past a row's end they mean nothing.
+        Returns logits (B, L, V) and weights (B, L, S); past a row's end they are undefined.
         """
 
     @abstractmethod
     def step(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
         """One output position: the last tokens (B,) -> logits (B, 1, V), weights (B, 1, S), and the next state."""
+
+    def select(self, state: Any, rows: Tensor) -> Any:
+        """Memory or state of these rows (b,), which may repeat: what a beam search goes on with."""
+        if isinstance(state, Tensor):
+            return state if state.dim() == 0 else state.index_select(0, rows)
+        if isinstance(state, tuple):
+            parts = (self.select(part, rows) for part in state)
+            return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
+        return state

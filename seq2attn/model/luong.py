@@ -2,79 +2,88 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
-from seq2attn.kernels.packing import pack
+from seq2attn import kernels
 from seq2attn.model.attention import Attention, Memory, NoAttention
+from seq2attn.model.cells import GRU, Cell, Cells, State
 from seq2attn.model.decoder import Decoder, DecoderState
 from seq2attn.model.interface import Decoded
-from seq2attn.model.recurrence import GRUWeights, gru_recurrence
 
 
 class LuongDecoder(Decoder):
     """Step, then attend with the new state (Luong et al. 2015, eq. 5 and 6).
 
-    s_t = GRU(emb(y_{t-1}), s_{t-1});  c_t = attention(s_t);  a_t = tanh(W_c [c_t; s_t]);  logits = W_o a_t + b
+    s_t = cell(emb(y_{t-1}), s_{t-1});  c_t = attention(s_t);  a_t = tanh(W_c [c_t; s_t]);  logits = W_o a_t + b
 
-    input_feeding: the GRU also reads the previous attentional vector, [emb(y_{t-1}); a_{t-1}], zeros at first (section 3.3).
-        Without it no state depends on what was attended to, so that teacher forcing runs the GRU over all positions first,
-        and attends with all its states at once.
+    input_feeding: the cell also reads the previous attentional vector, [emb(y_{t-1}); a_{t-1}], at first zeros (section 3.3).
+        Without it no state depends on attention, so teacher forcing runs the cell over all positions first, and attends
+        with all its states at once.
     """
 
     def __init__(
         self,
         vocabulary_size: int,
         embedding: int,
-        hidden: int,
         attention: Attention | NoAttention,
+        cells: Cells,
         *,
         input_feeding: bool = False,
     ) -> None:
-        super().__init__(vocabulary_size, embedding, attention, hidden)
+        super().__init__(vocabulary_size, embedding, attention, cells, output_width=cells.width)
         self.input_feeding = input_feeding
-        self.gru = nn.GRU(embedding + hidden * input_feeding, hidden, batch_first=True)
-        self.combine = nn.Linear(attention.context_width + hidden, hidden, bias=False)  # W_c
+        recurrent = cells.stack(embedding + cells.width * input_feeding)
+        self.cell_name = "gru" if isinstance(recurrent, GRU) else "cell"
+        self.add_module(self.cell_name, recurrent)
+        self.combine = nn.Linear(attention.context_width + cells.width, cells.width, bias=False)  # W_c
 
-    def begin(self, hidden: Tensor, memory: Memory) -> DecoderState:
-        state = super().begin(hidden, memory)
-        return replace(state, attentional=torch.zeros_like(hidden)) if self.input_feeding else state
+    @property
+    def recurrent(self) -> Cell:
+        cell: Cell = getattr(self, self.cell_name)
+        return cell
+
+    def begin(self, first: State, memory: Memory) -> DecoderState:
+        state = super().begin(first, memory)
+        fed = torch.zeros_like(self.recurrent.output(first)) if self.input_feeding else None
+        return state._replace(attentional=fed)
 
     def forward(self, tokens: Tensor, lengths: Tensor | None, state: DecoderState, memory: Memory) -> Decoded:
         if self.input_feeding:
             return self.forward_by_steps(tokens, state, memory)
-        states = self._states(tokens, lengths, state.hidden)  # (B, L, D)
+        states = self._states(tokens, lengths, state.cell)  # (B, L, D)
         if state.past is None:
             attended = self.attention(states, memory, None, state.position)
-            return Decoded(self.output(self._combine(attended.context, states)), attended.weights)
+            return self.decode(self._combine(attended.context, states), attended.weights, memory)
         contexts, weights, past = [], [], state.past
-        for index, query in enumerate(states.unbind(1)):  # (B, D) each
-            attended = self.attention(query.unsqueeze(1), memory, past, state.position + index)
+        for index, query in enumerate(states.split(1, dim=1)):  # (B, 1, D) each
+            attended = self.attention(query, memory, past, state.position + index)
             past = attended.past
             contexts.append(attended.context)
             weights.append(attended.weights)
-        return Decoded(self.output(self._combine(torch.cat(contexts, dim=1), states)), torch.cat(weights, dim=1))
+        features = self._combine(torch.cat(contexts, dim=1), states)
+        return self.decode(features, torch.cat(weights, dim=1), memory)
 
-    def _states(self, tokens: Tensor, lengths: Tensor | None, hidden: Tensor) -> Tensor:
-        """The GRU over all positions: tokens (B, L), hidden (B, D) -> (B, L, D)."""
-        if tokens.device.type != "cpu":
-            states: Tensor = self.gru(self.embedding(tokens), hidden.unsqueeze(0))[0]
-            return states
-        packing = pack(tokens, lengths)
-        return gru_recurrence(tokens, GRUWeights.of(self.embedding, self.gru), hidden, packing)[0]
+    def _states(self, tokens: Tensor, lengths: Tensor | None, first: State) -> Tensor:
+        """The cell's outputs over all positions: tokens (B, L) -> (B, L, D)."""
+        if not (self.training and self.dropout.p):
+            fast = kernels.recurrence(self.embedding, tokens, lengths, self.recurrent, first)
+            if fast is not None:
+                return fast[0]
+        states: Tensor = self.recurrent(self.embed(tokens), first)[0]
+        return states
 
     def advance(
         self, embedded: Tensor, state: DecoderState, memory: Memory
     ) -> tuple[DecoderState, Tensor, Tensor | None]:
-        given = embedded if state.attentional is None else torch.cat([embedded, state.attentional], dim=1)
-        query, hidden = self.gru(given.unsqueeze(1), state.hidden.unsqueeze(0))  # (B, 1, D), (1, B, D)
+        inputs = embedded if state.attentional is None else torch.cat([embedded, state.attentional], dim=1)
+        output, cell = self.recurrent(inputs, state.cell)  # (B, D)
+        query = output.unsqueeze(1)
         attended = self.attention(query, memory, state.past, state.position)
         vector = self._combine(attended.context, query).squeeze(1)  # (B, D)
         weights = None if attended.weights is None else attended.weights.squeeze(1)
         fed = vector if self.input_feeding else None
-        return DecoderState(hidden.squeeze(0), attended.past, fed, state.position + 1), vector, weights
+        return DecoderState(cell, state.position + 1, attended.past, fed), vector, weights
 
     def _combine(self, context: Tensor, states: Tensor) -> Tensor:
         """The attentional vectors of contexts (B, L, Dv) and states (B, L, D): (B, L, D)."""

@@ -1,8 +1,8 @@
 """Resets: in training, recurrent states are replaced by noise now and then, so that a model cannot rely on what they carry.
 
 Whole states, unlike the single units of recurrent dropout (Semeniuta et al. 2016) and Zoneout (Krueger et al. 2017): a count
-that is spread over many units survives the loss of some, but not the loss of all. By noise and not by zeros, which are the
-first state: a reset in the middle of a string must not look like its beginning.
+that is spread over many units survives the loss of some, but not the loss of all. They are replaced by noise rather than by
+zeros, since zeros are the first state: a reset in the middle of a string must not look like its beginning.
 """
 
 from __future__ import annotations
@@ -15,32 +15,44 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Reset:
-    """What one GRU finds in the place of its states, in the order in which it reads."""
+    """Where one recurrent layer finds noise in place of its state, in the order in which it reads."""
 
     kept: Tensor
-    """(B, L) True = the state as it is, False = noise, when the GRU reads this position's token"""
+    """(B, L) True = the state as it is, False = noise, when the cell reads this position's token"""
     noise: Tensor
-    """(B, L, D) uniform in [-1, 1), as far as a GRU's states reach"""
+    """(B, L, W) uniform in [-1, 1), the range of a hidden state; W is the width of all tensors of the state together"""
 
-    def __call__(self, state: Tensor, position: int) -> Tensor:
-        """state (B, D) before `position` -> what the GRU is given in its place (B, D)."""
-        return torch.where(self.kept[:, position].unsqueeze(1), state, self.noise[:, position])
+    def __call__(self, state: tuple[Tensor, ...], position: int) -> tuple[Tensor, ...]:
+        """The state before `position`, tensors (B, D) -> the state that the cell is given in its place."""
+        kept = self.kept[:, position].unsqueeze(1)  # (B, 1)
+        widths = [part.size(1) for part in state]
+        noise = self.noise[:, position, : sum(widths)].split(widths, dim=1)
+        return tuple(torch.where(kept, part, other) for part, other in zip(state, noise, strict=True))
+
+    def beyond(self, width: int) -> Reset:
+        """The same with the first `width` numbers of the noise used up, by the layers below."""
+        return Reset(self.kept, self.noise[:, :, width:])
 
 
 @dataclass(frozen=True)
 class Resets:
-    """Those of one batch."""
+    """The resets of one batch."""
 
     forward: Reset
     backward: Reset
     """the encoder's two directions"""
     decoder: Reset
 
+    def above(self, below: tuple[Tensor, ...]) -> Resets:
+        """The resets of the encoder's layers above those with the states `below`."""
+        width = sum(part.size(1) for part in below)
+        return Resets(self.forward.beyond(width), self.backward.beyond(width), self.decoder)
+
 
 def draw_reset(random: torch.Generator, tokens: Tensor, width: int, share: float) -> Reset:
-    """For a GRU with states of this width that reads tokens (B, L): each state is reset with the probability `share`.
+    """Reset each state with probability `share`, for states of this width that read tokens (B, L).
 
-    The first too: places are not to be told by how far from the beginning they are.
+    The first state too: a model must not find a position by its distance from the beginning.
     """
     device, (rows, steps) = random.device, tokens.shape
     return Reset(

@@ -1,24 +1,23 @@
-"""The Reverser: encoder, first state, decoder."""
+"""The Reverser: encoder, initial state, decoder."""
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+import torch
+from torch import Tensor
 
 from seq2attn.model.attention import Memory
 from seq2attn.model.decoder import Decoder, DecoderState
 from seq2attn.model.encoder import Encoder
+from seq2attn.model.initial_state import InitialState
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.masks import valid_mask
-from seq2attn.model.resets import Resets
+from seq2attn.model.resets import Resets, draw_reset
 
 
 class Reverser(Model):
-    """A GRU encoder-decoder with attention.
+    """A recurrent encoder-decoder with attention."""
 
-    Batches whose rows come longest first are computed fastest: rows that have ended take no part.
-    """
-
-    def __init__(self, encoder: Encoder, initial_state: nn.Module, decoder: Decoder) -> None:
+    def __init__(self, encoder: Encoder, initial_state: InitialState, decoder: Decoder) -> None:
         super().__init__()
         self.encoder = encoder
         self.initial_state = initial_state
@@ -27,7 +26,7 @@ class Reverser(Model):
     def encode(self, source: Tensor, lengths: Tensor, resets: Resets | None = None) -> tuple[Memory, DecoderState]:
         encoded = self.encoder(source, lengths, resets)
         valid = valid_mask(lengths, source.size(1))
-        memory = self.decoder.attention.prepare(encoded.states, valid)
+        memory = self.decoder.attention.prepare(encoded.states, valid, source)
         return memory, self.decoder.begin(self.initial_state(encoded), memory)
 
     def forward(
@@ -46,3 +45,14 @@ class Reverser(Model):
 
     def step(self, tokens: Tensor, state: DecoderState, memory: Memory) -> tuple[Decoded, DecoderState]:
         return self.decoder.step(tokens, state, memory)
+
+    def draw_resets(
+        self, random: torch.Generator, source: Tensor, decoder_input: Tensor, *, encoder: float, decoder: float
+    ) -> Resets:
+        """Resets of a batch, source (B, S) and decoder_input (B, L), with these probabilities for each state."""
+        read, written = self.encoder.state_width, self.decoder.recurrent.parts * self.decoder.recurrent.width
+        return Resets(
+            forward=draw_reset(random, source, read, encoder),
+            backward=draw_reset(random, source, read, encoder),
+            decoder=draw_reset(random, decoder_input, written, decoder),
+        )

@@ -6,75 +6,81 @@ Positions count from 0. A window at the edge of the source is cut; outside it no
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from seq2attn import catalogue
 
-@dataclass(frozen=True)
-class View:
+
+class View(NamedTuple):
     """What L queries may look at."""
 
     allowed: Tensor
     """(B, L, S) True = inside the window"""
     factor: Tensor | None = None
-    """(B, L, S) what the weights inside are multiplied with; None: 1"""
+    """(B, L, S) the factor of the weights inside; None: 1"""
 
 
 class Window(nn.Module):
-    """Made the same way, whatever the kind: `Window(query_width, radius=R, ...)`; R positions to each side of a centre."""
+    """Every window is made the same way, `Window(query_width, source_eos, **options)`.
 
-    def __init__(self, query_width: int, *, radius: int) -> None:
+    source_eos: whether the source's last token is `<eos>`, not a character.
+    """
+
+    registry: ClassVar = catalogue.WINDOWS
+
+    def __init__(self, query_width: int, source_eos: bool, *, radius: int = 2) -> None:
         super().__init__()
         self.query_width = query_width
+        self.source_eos = source_eos
         self.radius = radius
+        """R, positions to each side of the centre"""
 
     @abstractmethod
-    def forward(self, query: Tensor, lengths: Tensor, width: int, first: int) -> View:
+    def forward(self, query: Tensor, lengths: Tensor, width: int, first: Tensor | int) -> View:
         """query (B, L, query_width), the queries of output positions first, ..., first + L - 1; lengths (B,), real source
         tokens; width: S, padding counted.
         """
 
-    def _inside(self, centre: Tensor, width: int) -> Tensor:
+    def inside(self, centre: Tensor, width: int) -> Tensor:
         """centre (B, L, 1) -> (B, L, S), True within R of it."""
         return (torch.arange(width, device=centre.device) - centre).abs() <= self.radius
 
 
 class LocalM(Window):
-    """`local_m`: p_t = t (Luong et al. 2015: "monotonic alignment"), or n-1-t of a source of n characters (`reversed`).
+    """`local_m`: p_t = t (Luong et al. 2015: "monotonic alignment"), or n-1-t of a source of n characters.
 
-    reversed: count the centre from the source's end, the right one for reversal.
-    trailing: how many source tokens stand behind the characters: 1 where the source ends with `<eos>`.
+    centre: `monotonic`, or `reversed`: counted from the source's end, the right one for reversal.
     """
 
-    def __init__(self, query_width: int, *, radius: int, reversed: bool = False, trailing: int = 0) -> None:
-        super().__init__(query_width, radius=radius)
-        self.reversed = reversed
-        self.trailing = trailing
+    def __init__(self, query_width: int, source_eos: bool, *, radius: int = 2, centre: str = "monotonic") -> None:
+        super().__init__(query_width, source_eos, radius=radius)
+        self.reversed = centre == "reversed"
 
-    def forward(self, query: Tensor, lengths: Tensor, width: int, first: int) -> View:
+    def forward(self, query: Tensor, lengths: Tensor, width: int, first: Tensor | int) -> View:
         rows, steps = query.shape[:2]
-        position = torch.arange(first, first + steps, device=query.device).view(1, -1, 1)  # (1, L, 1)
+        position = (torch.arange(steps, device=query.device) + first).view(1, -1, 1)  # (1, L, 1)
         if self.reversed:
-            position = (lengths - self.trailing).view(-1, 1, 1) - 1 - position  # (B, L, 1)
-        return View(self._inside(position, width).expand(rows, -1, -1))
+            position = (lengths - int(self.source_eos)).view(-1, 1, 1) - 1 - position  # (B, L, 1)
+        return View(self.inside(position, width).expand(rows, -1, -1))
 
 
 class LocalP(Window):
-    """`local_p`: p_t = (S-1) sigmoid(v_p . tanh(W_p s_t)), learned; the weights inside the window are multiplied with
+    """`local_p`: p_t = (S-1) sigmoid(v_p . tanh(W_p s_t)), learned; the weights inside the window are multiplied by
     exp(-(j - p_t)^2 / (2 sigma^2)), sigma = R/2 (Luong et al. 2015, eq. 9 and 10).
 
     Weights are not normalised again, as published: a row sums to 1 at most. Gradients reach the centre through the Gaussian.
     """
 
-    def __init__(self, query_width: int, *, radius: int) -> None:
-        super().__init__(query_width, radius=radius)
+    def __init__(self, query_width: int, source_eos: bool, *, radius: int = 2) -> None:
+        super().__init__(query_width, source_eos, radius=radius)
         self.map = nn.Linear(query_width, query_width, bias=False)  # W_p
         self.v = nn.Linear(query_width, 1, bias=False)  # v_p
 
-    def forward(self, query: Tensor, lengths: Tensor, width: int, first: int) -> View:
+    def forward(self, query: Tensor, lengths: Tensor, width: int, first: Tensor | int) -> View:
         share = torch.sigmoid(self.v(torch.tanh(self.map(query))))  # (B, L, 1)
         centre = (lengths - 1).view(-1, 1, 1) * share
         distance = torch.arange(width, device=query.device) - centre  # (B, L, S)
-        return View(self._inside(centre, width), torch.exp(-2 * (distance / self.radius).square()))
+        return View(self.inside(centre, width), torch.exp(-2 * (distance / self.radius).square()))

@@ -8,17 +8,14 @@ from torch import Tensor
 
 from seq2attn.data.batches import Batch
 from seq2attn.data.vocabulary import PAD
-from seq2attn.kernels.packing import Packing
 
 
-def token_cross_entropy(logits: Tensor, batch: Batch, packing: Packing | None = None) -> Tensor:
+def token_cross_entropy(logits: Tensor, batch: Batch) -> Tensor:
     """Cross-entropy summed over the real output tokens (`<eos>` counted) and divided by their number; nats.
 
-    logits (B, L, V), or (N, V) of the positions that `packing` names. Padding never counts.
+    logits (B, L, V). Padding never counts.
     """
-    if packing is None:
-        return F.cross_entropy(logits.flatten(0, 1), batch.decoder_output.flatten(), ignore_index=PAD)
-    return F.cross_entropy(logits, packing.pack(batch.decoder_output), ignore_index=PAD)
+    return F.cross_entropy(logits.flatten(0, 1), batch.decoder_output.flatten(), ignore_index=PAD)
 
 
 def coverage_loss(weights: Tensor, batch: Batch) -> Tensor:

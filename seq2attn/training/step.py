@@ -12,7 +12,6 @@ from torch.optim.adamw import adamw
 from seq2attn.config import Config
 from seq2attn.data.batches import Batch, generator
 from seq2attn.model.interface import Decoded, Model
-from seq2attn.model.resets import Resets, draw_reset
 from seq2attn.training.objective import coverage_loss, token_cross_entropy
 
 STEPS = "step"  # of AdamW's state: updates done
@@ -53,6 +52,7 @@ class TrainingStep:
         self._gradient = torch.zeros_like(self._vector)
         self._state: dict[str, Tensor] = {}  # AdamW's: updates done, and its averages
         self._fused = device.type != "mps"
+        self._drops = any(isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules())
         views, gradients = self._by_name(self._vector), self._by_name(self._gradient)
         for name, parameter in model.named_parameters():
             parameter.data, parameter.grad = views[name], gradients[name]
@@ -61,12 +61,17 @@ class TrainingStep:
         """The clipped gradients of step number `step` (from 0), on the model's parameters."""
         if not self.model.training:
             self.model.train()
-        if self.config.model.transformer.dropout:  # drawn from torch's default generator: a function of seed and step
+        if self._drops:  # drawn from torch's default generator: a function of seed and step
             torch.manual_seed(generator(torch.device("cpu"), self.config.seed, "dropout", step).initial_seed())
         inputs = (batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
-        resets = batch_resets(self.config, batch, step)
-        decoded = self.model(*inputs) if resets is None else self.model(*inputs, resets)
-        losses = {"loss": token_cross_entropy(decoded.scored, batch, decoded.packing)}
+        training = self.config.training
+        shares = {"encoder": training.encoder_reset, "decoder": training.decoder_reset}
+        if any(shares.values()):
+            random = generator(batch.source.device, self.config.seed, "resets", step)
+            decoded = self.model(*inputs, self.model.draw_resets(random, batch.source, batch.decoder_input, **shares))
+        else:
+            decoded = self.model(*inputs)
+        losses = {"loss": token_cross_entropy(decoded.logits, batch)}
         total, coverage_weight = losses["loss"], self.config.training.coverage_weight
         if coverage_weight and decoded.weights is not None:
             losses["coverage_loss"] = coverage_loss(decoded.weights, batch)
@@ -141,16 +146,3 @@ class TrainingStep:
         """The part of a vector over all parameters that belongs to each, as a view of its shape."""
         parts = torch.split(vector, [shape.numel() for shape in self._shapes])
         return {name: part.view(shape) for name, part, shape in zip(self._names, parts, self._shapes, strict=True)}
-
-
-def batch_resets(config: Config, batch: Batch, step: int) -> Resets | None:
-    """Which states are reset in step number `step` (from 0), a function of seed and step; None: no config asks for any."""
-    width, encoder, decoder = config.model.hidden, config.training.encoder_reset, config.training.decoder_reset
-    if encoder == decoder == 0:
-        return None
-    random = generator(batch.source.device, config.seed, "resets", step)
-    return Resets(
-        forward=draw_reset(random, batch.source, width, encoder),
-        backward=draw_reset(random, batch.source, width, encoder),
-        decoder=draw_reset(random, batch.decoder_input, width, decoder),
-    )

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from seq2attn import catalogue
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.scores.stepwise import StepwiseScore
 from seq2attn.registry import Option, ScoreEntry
 
 
@@ -50,12 +49,6 @@ class Score(nn.Module):
         """`forward` with features (B, L, S, feature_width) of each key taken in. The default: added to the scores."""
         scores: Tensor = self(query, keys)
         return scores + features.squeeze(3)
-
-    def stepwise(self, keys: Tensor) -> StepwiseScore:
-        """How a recurrence asks this score on these projected keys, and differentiates it: by autograd, unless there is a
-        faster way.
-        """
-        return StepwiseScore(self, keys)
 
 
 ScoreType = TypeVar("ScoreType", bound=type[Score])

@@ -8,3 +8,5 @@ class Dot(MultiplicativeScore):
 
     For components of variance 1 the score's variance is D, which saturates the softmax at large D.
     """
+
+    kernel = "product"

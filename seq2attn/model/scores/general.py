@@ -13,6 +13,8 @@ class General(MultiplicativeScore):
     initial_std: standard deviation of a normal initialisation of W; None is PyTorch's own for Linear.
     """
 
+    kernel = "product"
+
     def __init__(self, query_width: int, key_width: int, *, initial_std: float | None = None) -> None:
         super().__init__(query_width, key_width)
         self.map = nn.Linear(key_width, query_width, bias=False)

@@ -18,6 +18,8 @@ class KeyValue(MultiplicativeScore):
     key_size: d_k; None is the query's width. value_size: d_v; None is the key's width.
     """
 
+    kernel = "product"
+
     def __init__(
         self, query_width: int, key_width: int, *, key_size: int | None = None, value_size: int | None = None
     ) -> None:

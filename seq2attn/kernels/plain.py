@@ -1,0 +1,65 @@
+"""Whether a call is the plain case that the C knows, or one of the many others that the formulas take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.nn.modules.module import _has_any_global_hook
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_METHODS = {"forward", "step", "read", "recall", "scan", "output", "project", "values", "__call__"}
+
+
+def is_plain_call() -> bool:
+    """Whether gradients are recorded by autograd alone: no tracing, no function transform, no mode that looks on."""
+    return (
+        torch.is_grad_enabled()
+        and not torch.jit.is_tracing()
+        and not torch.compiler.is_compiling()
+        and not torch.is_autocast_enabled("cpu")
+        and not torch._C._are_functorch_transforms_active()
+        and not torch._C._len_torch_dispatch_stack()
+        and not torch._C._len_torch_function_stack()
+        and forward_ad._current_level < 0
+        and not _has_any_global_hook()
+    )
+
+
+def is_plain_module(module: nn.Module, kernel: str | None = None) -> bool:
+    """Whether leaving out the module's own call, and those of its parts, changes nothing.
+
+    kernel: what its class must be to the C. A class says so in an attribute of its own, which a subclass does not inherit:
+    `kernel = "gru"`.
+    """
+    if kernel is not None and vars(type(module)).get("kernel") != kernel:
+        return False
+    return all(
+        not any(getattr(part, hooks) for hooks in _HOOKS) and not _METHODS & vars(part).keys()
+        for part in module.modules()
+    )
+
+
+def is_plain_embedding(embedding: nn.Embedding) -> bool:
+    """Whether it is a table whose gradients are added up row by row, and no more."""
+    special = (embedding.padding_idx, embedding.max_norm)
+    return (
+        type(embedding) is nn.Embedding
+        and is_plain_module(embedding)
+        and all(one is None for one in special)
+        and not embedding.scale_grad_by_freq
+        and not embedding.sparse
+    )
+
+
+def is_plain_tensor(tensor: Any, dtype: torch.dtype, *shape: int) -> bool:
+    """Whether it holds its own numbers, of this dtype and shape, on the CPU."""
+    return (
+        type(tensor) in (Tensor, nn.Parameter)
+        and tensor.dtype == dtype
+        and tensor.device.type == "cpu"
+        and tensor.layout == torch.strided
+        and tensor.shape == shape
+    )

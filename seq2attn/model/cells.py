@@ -1,0 +1,214 @@
+"""Recurrent cells: what one step does to the state, and all steps of a string.
+
+A state is a tuple of tensors (B, D), the hidden state h first: (h,) of `gru` and `rnn`, (h, c) of `lstm`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from seq2attn import catalogue
+from seq2attn.model.resets import Reset
+
+State = tuple[Tensor, ...]
+
+
+class Cell(nn.Module):
+    """Every cell is made the same way, `Cell(input_width, width, **options)`. A cell of your own defines `step`."""
+
+    registry: ClassVar = catalogue.CELLS
+    parts = 1
+    """tensors in the state"""
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__()
+        self.input_width = input_width
+        self.width = width
+
+    @abstractmethod
+    def step(self, read: Tensor, state: State) -> State:
+        """One step: read (B, ...) from `read`, state (B, D) each -> the next state."""
+
+    def read(self, inputs: Tensor) -> Tensor:
+        """The part of a step that depends on the input alone, for all steps at once: inputs (..., input_width).
+
+        The default: the inputs themselves.
+        """
+        return inputs
+
+    def output(self, state: State) -> Tensor:
+        """(B, D) what the rest of the model sees of a state: its hidden state."""
+        return state[0]
+
+    def initial(self, rows: int) -> State:
+        """The zero state of `rows` strings."""
+        like = next(self.parameters())
+        return tuple(like.new_zeros(rows, self.width) for _ in range(self.parts))
+
+    def forward(
+        self, inputs: Tensor, state: State, lengths: Tensor | None = None, reset: Reset | None = None
+    ) -> tuple[Tensor, State]:
+        """One step for inputs (B, input_width): the output (B, D) and the state after it.
+
+        All steps for inputs (B, S, input_width): the outputs (B, S, D), and the state after each string's last token;
+        lengths (B,), None: all S. Past a string's end its outputs are undefined.
+        """
+        if inputs.dim() == 3:
+            return self.scan(inputs, state, lengths, reset)
+        state = self.step(self.read(inputs), state)
+        return self.output(state), state
+
+    def scan(
+        self, inputs: Tensor, state: State, lengths: Tensor | None = None, reset: Reset | None = None
+    ) -> tuple[Tensor, State]:
+        """All steps, one after another; see `forward`."""
+        states = []
+        for position, read in enumerate(self.read(inputs).unbind(1)):  # (B, ...) each
+            state = self.step(read, state if reset is None else reset(state, position))
+            states.append(state)
+        outputs = torch.stack(list(map(self.output, states)), dim=1)  # (B, S, D)
+        if lengths is not None:
+            state = tuple(_at_end(torch.stack(part, dim=1), lengths) for part in zip(*states, strict=True))
+        return outputs, state
+
+
+def _at_end(states: Tensor, lengths: Tensor) -> Tensor:
+    """states (B, S, D) -> those at each string's last token (B, D)."""
+    return states.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, states.size(2))).squeeze(1)
+
+
+class TorchCell(Cell):
+    """Weights, names and initial values as torch.nn has them: W_i (G D, E), W_h (G D, D) and a bias vector of each."""
+
+    gates = 1
+    """G"""
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__(input_width, width)
+        self._suffix = ""
+        bound = 1 / math.sqrt(width)
+        rows = self.gates * width
+        for name, shape in {
+            "weight_ih": (rows, input_width),
+            "weight_hh": (rows, width),
+            "bias_ih": (rows,),
+            "bias_hh": (rows,),
+        }.items():
+            self.register_parameter(name, nn.Parameter(nn.init.uniform_(torch.empty(shape), -bound, bound)))
+
+    def named_as_layer(self) -> TorchCell:
+        """This cell, its parameters called `weight_ih_l0` and so on: torch.nn.GRU's names, not torch.nn.GRUCell's."""
+        for name in list(self._parameters):
+            self._parameters[f"{name}_l0"] = self._parameters.pop(name)
+        self._suffix = "_l0"
+        return self
+
+    def weight(self, name: str) -> Tensor:
+        """`weight_ih`, `weight_hh`, `bias_ih` or `bias_hh`."""
+        found: Tensor = getattr(self, name + self._suffix)
+        return found
+
+    def read(self, inputs: Tensor) -> Tensor:
+        """W_i x + b_i of all gates: (..., E) -> (..., G D)"""
+        return F.linear(inputs, self.weight("weight_ih"), self.weight("bias_ih"))
+
+    def recall(self, hidden: Tensor) -> Tensor:
+        """W_h h + b_h of all gates: (B, D) -> (B, G D)"""
+        return F.linear(hidden, self.weight("weight_hh"), self.weight("bias_hh"))
+
+
+class GRU(TorchCell):
+    """Gated recurrent unit (Cho et al. 2014), in the form of torch and cuDNN, which applies r after the product.
+
+    r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)        z = sigmoid(W_iz x + b_iz + W_hz h + b_hz)
+    n = tanh(W_in x + b_in + r * (W_hn h + b_hn))     h' = (1 - z) * n + z * h
+    """
+
+    gates = 3
+    kernel = "gru"
+
+    def step(self, read: Tensor, state: State) -> State:
+        (h,) = state
+        widths = (2 * self.width, self.width)
+        (read_rz, read_n), (recalled_rz, recalled_n) = read.split(widths, dim=1), self.recall(h).split(widths, dim=1)
+        r, z = torch.sigmoid(read_rz + recalled_rz).chunk(2, dim=1)  # (B, D) each
+        n = torch.tanh(read_n + r * recalled_n)
+        return (torch.lerp(n, h, z),)  # n + z * (h - n)
+
+
+class LSTM(TorchCell):
+    """Long short-term memory (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000).
+
+    i, f, o = sigmoid(W x + b + U h + d), each with its own weights;  g = tanh(W_g x + b_g + U_g h + d_g)
+    c' = f * c + i * g        h' = o * tanh(c')
+    """
+
+    gates = 4
+    parts = 2
+
+    def step(self, read: Tensor, state: State) -> State:
+        h, c = state
+        i, f, g, o = (read + self.recall(h)).chunk(4, dim=1)  # (B, D) each
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(c), c
+
+
+class RNN(TorchCell):
+    """The simple recurrent network (Elman 1990): h' = tanh(W x + b + U h + d)."""
+
+    def step(self, read: Tensor, state: State) -> State:
+        return (torch.tanh(read + self.recall(state[0])),)
+
+
+class Stack(Cell):
+    """Layers of cells, each reading the one below, with dropout between them. Its state is theirs, bottom layer first."""
+
+    def __init__(self, cells: Sequence[Cell], dropout: float) -> None:
+        super().__init__(cells[0].input_width, cells[-1].width)
+        self.cells = nn.ModuleList(cells)
+        self.dropout = nn.Dropout(dropout)
+        self.parts = sum(cell.parts for cell in cells)
+
+    def step(self, read: Tensor, state: State) -> State:
+        after: State = ()
+        for number, cell in enumerate(self.cells):
+            inputs = self.dropout(read) if number else read
+            read, own = cell(inputs, state[len(after) : len(after) + cell.parts])
+            after += own
+        return after
+
+    def output(self, state: State) -> Tensor:
+        return state[-self.cells[-1].parts]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """How a model's recurrent layers are made."""
+
+    make: Callable[[int], Cell]
+    """input width -> a cell"""
+    width: int
+    """D"""
+    layers: int = 1
+    dropout: float = 0.0
+    """share of the numbers blanked out in training: between layers, on embeddings, on what the output layer reads"""
+
+    def layer(self, input_width: int) -> Cell:
+        """One layer that reads whole strings."""
+        cell = self.make(input_width)
+        return cell.named_as_layer() if isinstance(cell, TorchCell) else cell
+
+    def stack(self, input_width: int, *, steps: bool = False) -> Cell:
+        """All layers of a decoder, `steps` if it only ever takes one step at a time."""
+        if self.layers > 1:
+            above = [self.make(self.width) for _ in range(self.layers - 1)]
+            return Stack([self.make(input_width), *above], self.dropout)
+        return self.make(input_width) if steps else self.layer(input_width)
