@@ -8,14 +8,15 @@ from torch import nn
 
 PARTS = (  # by a parameter's name; the first that fits counts it
     (r"encoder\.embedding|source_embedding", "encoder embedding"),
-    (r"encoder\.(gru|backward_gru)", "encoder GRU"),
+    (r"encoder\.((backward_)?(gru|cell)|above)", "encoder cells"),
     (r"initial_state", "initial state"),
     (r"decoder\.attention|.*\.(self_attn|multihead_attn)", "attention"),
     (r"decoder\.embedding|target_embedding", "decoder embedding"),
-    (r"decoder\.(cell|gru)", "decoder GRU"),
+    (r"decoder\.(cell|gru)", "decoder cells"),
     (r"decoder\.combine", "attentional vector"),
     (r"(encoder|decoder)(\.\d|_norm)", "feed-forward and norms"),
     (r"(decoder\.)?output", "output layer"),
+    (r"", "other parts"),  # of a plug-in's
 )
 
 
