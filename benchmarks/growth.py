@@ -38,7 +38,7 @@ print(json.dumps([sorted(times)[len(times) // 2], before, peak()]))
 
 
 def measure(*, quick: bool) -> list[dict[str, Any]]:
-    """One record per size, each measured in its own process: microseconds per target token, and the process's peak memory."""
+    """One record per size, measured in a process of its own: microseconds per target token and peak memory."""
     lengths = [Unit(score, batch=16, shortest=n, longest=n) for score in ("dot", "additive") for n in LENGTHS]
     batches = [Unit(batch=n) for n in BATCHES]
     widths = [Unit(hidden=n) for n in WIDTHS]

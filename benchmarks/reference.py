@@ -1,7 +1,7 @@
 """The plain loop: a GRU encoder-decoder with attention as in a textbook, without any optimisation.
 
-The benchmarks compare seq2attn with it, and the tests use it as a reference for losses and gradients. Its parameters have the
-same names as those of seq2attn's `Reverser`, so one model's `state_dict` loads into the other.
+The benchmarks compare seq2attn with it, and the tests use it as a reference for losses and gradients. Its parameters have
+the same names as those of seq2attn's `Reverser`, so one model's `state_dict` loads into the other.
 """
 
 from __future__ import annotations
