@@ -14,7 +14,7 @@ INGREDIENTS := model.attention.scalable_softmax=false training.word_dropout=0 tr
 
 .PHONY: run test test-slow torture records ablation bench check format lint types tensorboard clean help
 
-help:  ## show these lines
+help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 run: $(READY)  ## train configs/scaled.yaml, evaluate it, reverse "hello"
@@ -23,29 +23,29 @@ run: $(READY)  ## train configs/scaled.yaml, evaluate it, reverse "hello"
 	$(BIN)/seq2attn predict "hello"
 	@echo 'Next: . $(BIN)/activate    then: seq2attn --help'
 
-test: $(READY)  ## the default tests, some minutes
+test: $(READY)  ## the default tests; a few minutes
 	$(BIN)/pytest
 
-test-slow: $(READY)  ## the long tests: every shipped recipe trained and measured
+test-slow: $(READY)  ## the slow tests: train and evaluate every shipped recipe
 	$(BIN)/pytest -m slow --ignore tests/faults
 
-torture: $(READY)  ## the fault suite at full length, most of an hour: kills, full disks, damage, fuzz
+torture: $(READY)  ## the fault tests at full length (kills, full disks, damaged files, fuzzing); most of an hour
 	$(BIN)/pytest -m "slow or not slow" tests/faults
 
-check: lint types test  ## what CI runs: format, lint, types, tests
+check: lint types test  ## everything CI runs: format, lint, types, tests
 
-lint: $(READY)  ## format and lint, changing nothing
+lint: $(READY)  ## check format and lint without changing files
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
-types: $(READY)  ## static types
+types: $(READY)  ## check static types
 	$(BIN)/mypy
 
-format: $(READY)  ## format and mend what can be mended
+format: $(READY)  ## format the code and fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-records: $(READY)  ## train and measure every row of docs/length-generalisation.md: hours
+records: $(READY)  ## train and evaluate every row of docs/length-generalisation.md; takes hours
 	for row in reverse copy duplicate reverse-prior; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) --lengths $(RECORD_LENGTHS) || exit; done
 	for task in reverse copy duplicate; do $(RECORD)/content.yaml --name content-$$task --set task.name=$$task $(SEEDS) \
 		--lengths $(CONTENT_LENGTHS) || exit; done
@@ -57,19 +57,19 @@ records: $(READY)  ## train and measure every row of docs/length-generalisation.
 	$(RECORD)/copy.yaml --name copy $(SEEDS) --lengths 8000 --samples 10
 	$(RECORD)/duplicate.yaml --name duplicate $(SEEDS) --lengths 8000 --samples 4
 
-ablation: $(READY)  ## configs/records/reverse.yaml with one ingredient left out at a time
+ablation: $(READY)  ## train configs/records/reverse.yaml without one ingredient at a time
 	for without in $(INGREDIENTS); do $(RECORD)/reverse.yaml --name without-$${without%%=*} --set $$without $(SEEDS) \
 		--lengths 8 20 80 200 800 --samples 100 || exit; done
 	$(RECORD)/reverse.yaml --name without-dropout-and-decay --set training.word_dropout=0 --set training.weight_decay=0 $(SEEDS) \
 		--lengths 8 20 80 200 800 --samples 100
 
-bench: $(READY)  ## how fast it is, side by side with a plain loop (and JoeyNMT, if installed): some 10 minutes; writes benchmarks/results.json
+bench: $(READY)  ## measure speed against a plain loop (and JoeyNMT, if installed); about 10 minutes; writes benchmarks/results.json
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
 
-tensorboard: $(READY)  ## look at all runs in the browser
+tensorboard: $(READY)  ## show all runs in the browser
 	$(BIN)/tensorboard --logdir runs
 
-clean:  ## remove the environment and what tools left behind; runs stay
+clean:  ## remove the environment and tool caches; keep the runs
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

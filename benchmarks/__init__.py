@@ -1,1 +1,1 @@
-"""How fast is it? Ratios measured side by side in one run: `python -m benchmarks --help`, or `make bench`."""
+"""Speed: ratios measured side by side in one run. See `python -m benchmarks --help`, or run `make bench`."""

@@ -1,4 +1,4 @@
-"""Runs the parts asked for, prints a table of each and writes all of it as JSON."""
+"""Run the benchmarks you name, print a table for each and write all results as JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PARTS: dict[str, Callable[[bool], list[dict[str, Any]]]] = {
 
 
 def machine() -> dict[str, Any]:
-    """Where this was measured."""
+    """What the results depend on: commit, processor, versions, load."""
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
     return {
         "commit": commit.stdout.strip(),
@@ -42,7 +42,7 @@ def machine() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The processor's name, as far as the system tells."""
+    """The processor's name, if the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -65,18 +65,18 @@ def shown(value: Any) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all by default")
-    parser.add_argument("--quick", action="store_true", help="fewer cases and repeats: a minute or two")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here as well")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one or more of {', '.join(PARTS)}; default: all")
+    parser.add_argument("--quick", action="store_true", help="fewer cases and repeats; takes a minute or two")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
     options = parser.parse_args()
     unknown = sorted(set(options.parts) - set(PARTS))
     if unknown:
-        parser.error(f"no part {unknown[0]!r}; there are {', '.join(PARTS)}")
+        parser.error(f"unknown part {unknown[0]!r}; choose from {', '.join(PARTS)}")
     missing = {}
     if not torch.cuda.is_available():
-        missing["cuda"] = "a GPU, and there is none"
+        missing["cuda"] = "a GPU, but none was found"
     if not peers.is_installed():
-        missing["peers"] = "JoeyNMT, which is not installed here; docs/performance.md says how"
+        missing["peers"] = "JoeyNMT, which is not installed; see docs/performance.md"
     for name in missing.keys() & set(options.parts):
         parser.error(f"part {name!r} needs {missing[name]}")
     torch.set_num_threads(1)

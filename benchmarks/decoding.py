@@ -15,7 +15,7 @@ from seq2attn.model.build import build_model, build_task, build_vocabulary
 
 
 def measure(*, repeats: int) -> list[dict[str, Any]]:
-    """Strings a second of an untrained model, which decodes to its bound: nothing ends early."""
+    """Strings per second of an untrained model, which never writes `<eos>` and so always decodes to the limit."""
     torch.set_num_threads(1)
     unit = Unit("scaled", shortest=1, longest=12)
     config = unit.config()

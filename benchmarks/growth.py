@@ -23,7 +23,7 @@ unit = Unit(**json.loads(sys.argv[1]))
 torch.set_num_threads(unit.threads)
 keep_freed_memory()
 step = our_step(unit, build_training_data(unit.config(), CPU).batches())
-def peak():  # of this program alone, not of the one that started it, as ru_maxrss is
+def peak():  # VmHWM is this process's own peak; ru_maxrss is inherited from the parent
     lines = open("/proc/self/status").read().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
 before = peak()
@@ -38,7 +38,7 @@ print(json.dumps([sorted(times)[len(times) // 2], before, peak()]))
 
 
 def measure(*, quick: bool) -> list[dict[str, Any]]:
-    """One record a size: microseconds a target token, peak memory of the whole process; each in a process of its own."""
+    """One record per size, measured in a process of its own: microseconds per target token and peak memory."""
     lengths = [Unit(score, batch=16, shortest=n, longest=n) for score in ("dot", "additive") for n in LENGTHS]
     batches = [Unit(batch=n) for n in BATCHES]
     widths = [Unit(hidden=n) for n in WIDTHS]

@@ -1,4 +1,4 @@
-"""Timing several things in turn, so that a machine that speeds up or slows down does so for all of them."""
+"""Interleaved timing: if the machine speeds up or slows down, it does so for everything measured."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def interleaved(
     seconds: float = 0.15,
     wait: Callable[[], object] = lambda: None,
 ) -> dict[str, list[float]]:
-    """Seconds a call of each action, `repeats` figures each: every action runs for about `seconds`, then the next.
+    """Seconds per call of each action, `repeats` measurements each. The actions take turns of about `seconds`.
 
-    `wait` is called before each look at the clock: for a device that has only been told what to do.
-    Each action is called twice beforehand. Figure i of one action and figure i of another were measured next to each other.
+    `wait` is called before the clock is read, to synchronise with a device that works asynchronously. Each action is called
+    twice before timing starts. Measurement i of one action was taken next to measurement i of the others.
     """
     calls = {}
     for name, action in actions.items():
@@ -39,7 +39,7 @@ def interleaved(
 
 
 def ratio(slow: list[float], fast: list[float]) -> float:
-    """How many times faster: the median over pairs that were measured next to each other."""
+    """How many times faster: the median over pairs measured next to each other."""
     return statistics.median(a / b for a, b in zip(slow, fast, strict=True))
 
 

@@ -1,8 +1,9 @@
-"""The same training steps by JoeyNMT (Kreutzer et al. 2019), where it is installed.
+"""The same training steps in JoeyNMT (Kreutzer et al. 2019), if it is installed.
 
-Its recurrent decoder is what SPEC calls `luong`: it steps, then attends. Its attention "luong" is our score `general`, its
-"bahdanau" our `additive`. Its encoder reads in both directions (with one it fails) and its sources end with <eos>, and so
-it is with ours here. Width, batches, optimiser and clipping are the same; each takes a step as its own training loop does.
+Its recurrent decoder corresponds to our `luong`: it steps, then attends. Its attention "luong" is our score `general`, its
+"bahdanau" our `additive`. Its encoder must be bidirectional (it fails with one direction) and its sources end with <eos>, so
+our model is configured like that here. Width, batches, optimiser and clipping are the same. Each takes a step as its own
+training loop does.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def is_installed() -> bool:
 
 
 def measure(units: tuple[Unit, ...], *, repeats: int) -> list[dict[str, Any]]:
-    """One record a unit: milliseconds a step of both, and their ratio."""
+    """One record per unit: milliseconds per step of both, and their ratio."""
     torch.set_num_threads(1)
     records = []
     for unit in units:
@@ -53,7 +54,7 @@ def measure(units: tuple[Unit, ...], *, repeats: int) -> list[dict[str, Any]]:
 
 
 def joey_step(unit: Unit, batches: Iterator[Batch]) -> Callable[[], object]:
-    """What its `TrainManager` does at each step: `_train_step`, then clipping, update and zeroing."""
+    """The step of its `TrainManager`: `_train_step`, then clipping, update and zeroing."""
     from joeynmt.batch import Batch as JoeyBatch  # type: ignore[import-not-found]
     from joeynmt.builders import build_gradient_clipper, build_optimizer  # type: ignore[import-not-found]
     from joeynmt.model import build_model  # type: ignore[import-not-found]
@@ -102,7 +103,7 @@ def joey_step(unit: Unit, batches: Iterator[Batch]) -> Callable[[], object]:
 
 
 def _specials() -> SimpleNamespace:
-    """Its own defaults."""
+    """JoeyNMT's defaults."""
     return SimpleNamespace(
         unk_token="<unk>",
         pad_token="<pad>",

@@ -1,4 +1,4 @@
-"""Whole processes: start-up, and the seconds from `seq2attn train` to a model that makes no mistake."""
+"""Whole processes: start-up time, and the time that `seq2attn train` takes to reach a model without mistakes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def in_turn(commands: dict[str, list[str]], repeats: int) -> dict[str, list[floa
 
 
 def start_up(*, repeats: int) -> list[dict[str, Any]]:
-    """`--help`, a config error and `predict` against `python -c pass` and `import torch`."""
+    """`--help`, `list` and `predict` compared with `python -c pass` and `import torch`."""
     with tempfile.TemporaryDirectory() as runs:
         config = ROOT / "configs" / "scaled.yaml"
         quick = ["--set", "training.steps=2", "--set", "training.warmup=0", "--set", "evaluation.samples=1"]
@@ -61,7 +61,7 @@ def start_up(*, repeats: int) -> list[dict[str, Any]]:
     ]
 
 
-RECIPES = {  # what is trained, and its lengths
+RECIPES = {  # options of `train`, and the trained lengths
     "configs/scaled.yaml": ([], "1-12"),
     "configs/scaled.yaml, 900 steps": (["--set", "training.steps=900"], "1-12"),
     "configs/scaled.yaml, lengths 3-8, 500 steps": (
@@ -72,7 +72,7 @@ RECIPES = {  # what is trained, and its lengths
 
 
 def to_target(*, seeds: int) -> list[dict[str, Any]]:
-    """Seconds of the whole process `seq2attn train`, and how right its model then is: 1,000 strings of each length."""
+    """Seconds for the whole process `seq2attn train`, and the accuracy of its model on 1,000 strings of each length."""
     records = []
     for name, (options, lengths) in RECIPES.items():
         times, worst = [], []

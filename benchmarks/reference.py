@@ -1,7 +1,7 @@
-"""The plain loop: a GRU encoder-decoder with attention as a textbook would write it down, nothing made fast.
+"""The plain loop: a GRU encoder-decoder with attention as in a textbook, without any optimisation.
 
-It is what the benchmarks measure against, and an oracle that the tests hold the fast model to. Parameters bear the names
-that `seq2attn.model.Reverser` gives them, so that one model's `state_dict` loads into the other.
+The benchmarks compare seq2attn with it, and the tests use it as a reference for losses and gradients. Its parameters have
+the same names as those of seq2attn's `Reverser`, so one model's `state_dict` loads into the other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PlainScore(nn.Module):
             self.v = nn.Linear(width, 1, bias=False)
 
     def project(self, h: Tensor) -> Tensor:
-        """What depends on the keys alone, once a sequence; a textbook does as much."""
+        """The part that depends on the keys alone, computed once per sequence, as in a textbook."""
         if "general" in self.name:
             return self.map(h)
         return self.key_map(h) if self.name == "additive" else h
@@ -61,7 +61,7 @@ class PlainEncoder(nn.Module):
 
 
 class PlainDecoder(nn.Module):
-    """One step at a time: `bahdanau` attends and then steps, `luong` steps and then attends."""
+    """One step at a time: `bahdanau` attends, then steps; `luong` steps, then attends."""
 
     def __init__(
         self, vocabulary: int, embedding: int, hidden: int, score: str, arrangement: str, feeding: bool
@@ -87,8 +87,8 @@ class PlainDecoder(nn.Module):
             context, weights = self.attention(s, keys, h, valid)
             s = self.cell(torch.cat([embedded, context], dim=1), s)
             return self.output(torch.cat([s, context], dim=1)), s, fed, weights
-        given = torch.cat([embedded, fed], dim=1) if self.feeding else embedded
-        s = self.gru(given.unsqueeze(1), s.unsqueeze(0))[0].squeeze(1)
+        inputs = torch.cat([embedded, fed], dim=1) if self.feeding else embedded
+        s = self.gru(inputs.unsqueeze(1), s.unsqueeze(0))[0].squeeze(1)
         context, weights = self.attention(s, keys, h, valid)
         fed = torch.tanh(self.combine(torch.cat([context, s], dim=1)))
         return self.output(fed), s, fed, weights
@@ -118,14 +118,14 @@ class PlainReverser(nn.Module):
         s = fed = torch.zeros_like(h[:, 0])
         logits, weights = [], []
         for t in range(decoder_input.size(1)):
-            now, s, fed, w = self.decoder.step(decoder_input[:, t], s, fed, keys, h, valid)
-            logits.append(now)
+            step_logits, s, fed, w = self.decoder.step(decoder_input[:, t], s, fed, keys, h, valid)
+            logits.append(step_logits)
             weights.append(w)
         return torch.stack(logits, dim=1), torch.stack(weights, dim=1)
 
 
 class PlainTraining:
-    """Its training step: cross-entropy over real tokens, Adam, clipping by norm."""
+    """The training step of the plain model: cross-entropy over real tokens, Adam, clipping by norm."""
 
     def __init__(self, model: PlainReverser, clip_norm: float = 1.0) -> None:
         self.model, self.clip_norm = model, clip_norm

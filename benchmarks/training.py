@@ -1,4 +1,4 @@
-"""Training steps: ours against the plain loop of `reference.py`, and against the bare matrix products."""
+"""Training steps of seq2attn, compared with the plain loop of `reference.py` and with a bare matrix product."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RATE = 3e-3
 
 @dataclass(frozen=True)
 class Unit:
-    """What is trained; the defaults are the unit that other toolkits were measured at."""
+    """One benchmark case. The defaults are the case at which other toolkits were measured."""
 
     score: str = "dot"
     decoder: str = "bahdanau"
@@ -84,7 +84,7 @@ QUICK = (Unit(), Unit("additive"), Unit(decoder="luong"), Unit(decoder="luong", 
 
 
 def our_step(unit: Unit, batches: Iterator[Batch], device: torch.device = CPU) -> Callable[[], object]:
-    """What `seq2attn train` does at each step, its check for numbers that are none included."""
+    """One step of `seq2attn train`, including its check for NaN and infinity."""
     config = unit.config()
     training = TrainingStep(build_model(config).to(device), config, device)
 
@@ -109,10 +109,10 @@ def plain_step(unit: Unit, batches: Iterator[Batch], device: torch.device = CPU)
 
 
 def operations(unit: Unit) -> float:
-    """Floating-point operations of the matrix products that one step cannot do without.
+    """Floating-point operations of the matrix products that a step needs at least.
 
-    Over the real tokens of the mean batch, no padding. Input embeddings count nothing: W_i of them is a table of V rows. A
-    backward pass has each product twice more, for the gradient of either side.
+    Counted over the real tokens of the mean batch, without padding. The products with input embeddings are not counted,
+    because they can come from a table of V rows. The backward pass does each product twice, once per factor's gradient.
     """
     length, width = (unit.shortest + unit.longest) / 2, unit.hidden
     sources, targets = unit.batch * length, unit.batch * (length + 1)
@@ -132,15 +132,15 @@ def operations(unit: Unit) -> float:
 
 
 def bare_product(device: torch.device) -> tuple[Callable[[], object], float]:
-    """One large matrix product, the fastest that this processor multiplies, and its floating-point operations."""
+    """One large matrix product, to measure peak speed, and its number of floating-point operations."""
     a, b = torch.randn(256, 1024, device=device), torch.randn(1024, 1024, device=device)
     return lambda: torch.mm(a, b), 2.0 * 256 * 1024 * 1024
 
 
 def measure(units: tuple[Unit, ...], *, repeats: int, device: torch.device = CPU) -> list[dict[str, Any]]:
-    """One record a unit: milliseconds a step, tokens/s, the ratio to the plain loop and the share of the floor."""
-    keep_freed_memory()  # for all three alike
-    if device.type != "cpu":  # threads are of no account there
+    """One record per unit: milliseconds per step, tokens/s, speed-up over the plain loop and share of the floor."""
+    keep_freed_memory()  # for all three measurements
+    if device.type != "cpu":  # CPU threads do not matter there
         units = tuple(dict.fromkeys(replace(unit, threads=1) for unit in units))
     records = []
     for unit in units:
