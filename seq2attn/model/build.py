@@ -8,7 +8,6 @@ from seq2attn import catalogue
 from seq2attn.config import AttentionConfig, Config
 from seq2attn.data.batches import TrainingData
 from seq2attn.data.tasks import Task
-from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.encoder import Encoder
@@ -33,7 +32,7 @@ def build_model(config: Config) -> Model:
 def _build_transformer(config: Config) -> Transformer:
     sizes = config.model.transformer
     return Transformer(
-        len(build_vocabulary(config)),
+        len(build_task(config).source_vocabulary),
         config.model.hidden,
         layers=sizes.layers,
         heads=sizes.heads,
@@ -44,9 +43,9 @@ def _build_transformer(config: Config) -> Transformer:
 
 def _build_reverser(config: Config) -> Reverser:
     model = config.model
-    vocabulary_size = len(build_vocabulary(config))
+    task = build_task(config)
     encoder = Encoder(
-        vocabulary_size,
+        len(task.source_vocabulary),
         model.embedding,
         model.hidden,
         bidirectional=model.bidirectional,
@@ -54,7 +53,7 @@ def _build_reverser(config: Config) -> Reverser:
     )
     extra = {"input_feeding": True} if model.input_feeding else {}
     decoder = catalogue.DECODERS.get(model.decoder).load()(
-        vocabulary_size, model.embedding, model.hidden, build_attention(config, encoder.width), **extra
+        len(task.target_vocabulary), model.embedding, model.hidden, build_attention(config, encoder.width), **extra
     )
     return Reverser(encoder, INITIAL_STATES[model.initial_state](encoder, model.hidden), decoder)
 
@@ -135,22 +134,15 @@ def _try_once(name: str, score: Score) -> None:
 
 def build_task(config: Config) -> Task:
     """The task of `config`."""
-    task: Task = catalogue.TASKS.get(config.task.name).load()()
+    options = config.task.model_dump(exclude={"name"})
+    task: Task = catalogue.TASKS.get(config.task.name).load()(**options)
     return task
-
-
-def build_vocabulary(config: Config) -> Vocabulary:
-    """The vocabulary of `config`."""
-    return Vocabulary(config.task.alphabet)
 
 
 def build_training_data(config: Config, device: torch.device) -> TrainingData:
     """The stream of training batches of `config`."""
     return TrainingData(
         task=build_task(config),
-        alphabet_size=len(config.task.alphabet),
-        min_length=config.task.min_length,
-        max_length=config.task.max_length,
         source_eos=config.model.source_eos,
         batch_size=config.training.batch_size,
         word_dropout=config.training.word_dropout,

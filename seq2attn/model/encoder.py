@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from seq2attn.data.padding import valid_mask
 from seq2attn.kernels.packing import pack_all, pack_lengths
-from seq2attn.model.masks import valid_mask
 from seq2attn.model.recurrence import GRUWeights, gru_recurrence
 from seq2attn.model.resets import Reset, Resets
 

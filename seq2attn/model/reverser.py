@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Memory
 from seq2attn.model.decoder import Decoder, DecoderState
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.interface import Decoded, Model
-from seq2attn.model.masks import valid_mask
 from seq2attn.model.resets import Resets
 
 
