@@ -6,6 +6,10 @@ Two base classes:
               (see `reverse.py`).
 `Task`        anything else, such as a target that is computed::
 
+    import torch
+    from seq2attn.data.tasks import Task
+    from seq2attn.data.vocabulary import Vocabulary
+
     class Doubling(Task):
         \"\"\"12 -> 24\"\"\"
 
