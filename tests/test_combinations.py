@@ -7,8 +7,8 @@ import torch
 
 from seq2attn.catalogue import HISTORIES, SCORES, WINDOWS
 from seq2attn.config import check_config
+from seq2attn.data.padding import valid_mask
 from seq2attn.model.build import build_model
-from seq2attn.model.masks import valid_mask
 
 ARRANGEMENTS = {"bahdanau": {}, "luong": {"decoder": "luong"}, "feeding": {"decoder": "luong", "input_feeding": True}}
 WINDOW_KINDS = [

@@ -1,3 +1,4 @@
+import hashlib
 import itertools
 import math
 from collections import Counter
@@ -7,9 +8,13 @@ import torch
 
 from seq2attn.catalogue import TASKS
 from seq2attn.data.batches import TrainingData, make_batch
+from seq2attn.data.padding import pad_rows, valid_mask
+from seq2attn.data.tasks import Examples
+from seq2attn.data.tasks.reverse import Reverse
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.errors import Seq2AttnError
 
+CPU = torch.device("cpu")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 FIELDS = ("source", "source_lengths", "decoder_input", "decoder_output", "target_lengths", "alignment")
 ANSWERS = {  # task -> the answer to a list, and where each of its items comes from
@@ -31,20 +36,27 @@ def training_data(
     word_dropout=0.0,
 ):
     return TrainingData(
-        task=TASKS.get(task).load()(),
-        alphabet_size=len(alphabet),
-        min_length=min_length,
-        max_length=max_length,
+        task=TASKS.get(task).load()(alphabet=alphabet, min_length=min_length, max_length=max_length),
         source_eos=source_eos,
         batch_size=batch_size,
         seed=seed,
-        device=torch.device("cpu"),
+        device=CPU,
         word_dropout=word_dropout,
     )
 
 
 def same(one, other):
     return all(torch.equal(getattr(one, name), getattr(other, name)) for name in FIELDS)
+
+
+def digest(batch):
+    """Names, types, shapes and values of a batch's tensors in 16 digits."""
+    found = hashlib.sha256()
+    for name in FIELDS:
+        tensor = getattr(batch, name)
+        found.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
+        found.update(tensor.contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]
 
 
 def strings(batch, source_eos=False):
@@ -70,17 +82,64 @@ def chi_square_bound(bins):
 def test_a_batch_by_hand():
     # "cab" and "b" over the alphabet abc: a=3, b=4, c=5
     source, lengths = torch.tensor([[5, 3, 4], [4, 0, 0]]), torch.tensor([3, 1])
-    batch = make_batch(TASKS.get("reverse").load()(), source, lengths, source_eos=True)
+    examples = Reverse(alphabet="abc").solve(source, lengths)
+    batch = make_batch(examples, source_eos=True)
     assert batch.source.tolist() == [[5, 3, 4, 2], [4, 2, 0, 0]]
     assert batch.source_lengths.tolist() == [4, 2]
     assert batch.decoder_input.tolist() == [[1, 4, 3, 5], [1, 4, 0, 0]]
     assert batch.decoder_output.tolist() == [[4, 3, 5, 2], [4, 2, 0, 0]]
     assert batch.target_lengths.tolist() == [3, 1]
     assert batch.alignment.tolist() == [[2, 1, 0, -1], [0, -1, -1, -1]]
-    without = make_batch(TASKS.get("reverse").load()(), source, lengths, source_eos=False)
+    without = make_batch(examples, source_eos=False)
     assert without.source.tolist() == [[5, 3, 4], [4, 0, 0]]
     assert without.source_lengths.tolist() == [3, 1]
     assert source.tolist() == [[5, 3, 4], [4, 0, 0]] and lengths.tolist() == [3, 1]
+
+
+def test_a_batch_without_alignment_whose_targets_have_lengths_of_their_own():
+    # sources "c" and "ab", targets "yxy" and "x"
+    source, target = pad_rows([[5], [3, 4]], CPU), pad_rows([[4, 3, 4], [3]], CPU)
+    batch = make_batch(Examples(*source, *target), source_eos=True)
+    assert batch.source.tolist() == [[5, 2, 0], [3, 4, 2]]
+    assert batch.source_lengths.tolist() == [2, 3]
+    assert batch.decoder_input.tolist() == [[1, 4, 3, 4], [1, 3, 0, 0]]
+    assert batch.decoder_output.tolist() == [[4, 3, 4, 2], [3, 2, 0, 0]]
+    assert batch.target_lengths.tolist() == [3, 1] and batch.decoder_lengths.tolist() == [4, 2]
+    assert batch.alignment is None
+    for part in (batch.rows(1, 2), batch.select(torch.tensor([1])), batch.rows(1, 2).to(CPU)):
+        assert part.decoder_output.tolist() == [[3, 2, 0, 0]] and part.source_lengths.tolist() == [3]
+        assert part.alignment is None
+
+
+def test_valid_mask():
+    assert valid_mask(torch.tensor([2, 0, 3]), 3).tolist() == [
+        [True, True, False],
+        [False, False, False],
+        [True, True, True],
+    ]
+
+
+def test_rows_are_padded_on_the_right():
+    ids, lengths = pad_rows([[7], [], [8, 9]], CPU, padding=-1)
+    assert ids.tolist() == [[7, -1], [-1, -1], [8, 9]] and lengths.tolist() == [1, 0, 2]
+    ids, lengths = pad_rows([], CPU)
+    assert ids.shape == (0, 0) and lengths.shape == (0,)
+
+
+DIGESTS = {  # of batches 0 and 1000, from the code before tasks drew their own examples
+    "reverse": ("53bad9a1fe65659c", "06b6da1eb0cfaa6e", "77a21a1aa7245f1b", "6e4543bba5f9fbd8"),
+    "copy": ("3cd5118e90353c05", "3f4e0277cd689f10", "6acbd511684f24a6", "083e9b32c5839e79"),
+    "sort": ("c4a9ab8a41ee728a", "a03b20168bef5a0d", "e460e9fe289c5779", "1ba74ac98386831d"),
+    "duplicate": ("a7ba63f0de729927", "694cee36413dbf71", "d6deab8dd29cb328", "af3d9707a9309898"),
+}
+
+
+@pytest.mark.parametrize("task", TASKS.names())
+def test_the_draws_of_a_seed_never_change(task):
+    plain = training_data(task, min_length=1, max_length=12, batch_size=64)
+    other = training_data(task, min_length=3, max_length=7, batch_size=64, source_eos=True, word_dropout=0.25)
+    found = [data.batch(index) for data in (plain, other) for index in (0, 1000)]
+    assert tuple(map(digest, found)) == DIGESTS[task]
 
 
 @pytest.mark.parametrize("source_eos", [False, True])

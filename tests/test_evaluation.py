@@ -1,3 +1,4 @@
+import json
 import math
 
 import pytest
@@ -6,10 +7,12 @@ from torch import nn
 
 from seq2attn.catalogue import TASKS
 from seq2attn.config import check_config
+from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
 from seq2attn.inference.evaluation import attention_entropy, evaluate
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.build import build_model, build_task, build_vocabulary
+from seq2attn.inference.results import LengthResult
+from seq2attn.model.build import build_model, build_task
 from seq2attn.model.decoder import Decoded
 
 VOCABULARY = Vocabulary("abcdef")
@@ -72,8 +75,10 @@ def look_back(t, n, width):
 
 
 def measure(model, lengths=(4,), samples=20, *, task="reverse", source_eos=False, seed=0, **others):
-    predictor = Predictor(model, TASKS.get(task).load()(), VOCABULARY, source_eos=source_eos, device=CPU)
-    return evaluate(predictor, lengths, samples=samples, seed=seed, is_trained=lambda length: length <= 4, **others)
+    if isinstance(task, str):
+        task = TASKS.get(task).load()(alphabet="abcdef", max_length=4)
+    predictor = Predictor(model, task, source_eos=source_eos, device=CPU)
+    return evaluate(predictor, lengths, samples=samples, seed=seed, **others)
 
 
 def values_of(result):
@@ -139,23 +144,22 @@ def test_teacher_forcing_gives_the_right_previous_characters():
     assert model.forced_input == [[SOS, *ids[::-1]] for ids in model.asked]
 
 
-def test_only_strings_that_went_astray_are_decoded_again():
+def test_only_strings_with_a_wrong_character_are_decoded_again():
     model = FakeModel(lambda ids: wrong_at(1)(ids) if ids[0] == A else reverse(ids), wrong_at(0))
     (result,) = measure(model)
-    astray = [ids for ids in model.asked if ids[0] == A]
-    assert 0 < len(astray) < 20
-    assert model.forced_input == [[SOS, *ids[::-1]] for ids in astray]
-    share = len(astray) / 20
+    wrong = [ids for ids in model.asked if ids[0] == A]
+    assert 0 < len(wrong) < 20
+    assert model.forced_input == [[SOS, *ids[::-1]] for ids in wrong]
+    share = len(wrong) / 20
     assert values_of(result) == [round(1 - share, 6), round(1 - share / 4, 6), round(1 - share / 4, 6)]
 
 
 def test_long_strings_are_read_position_by_position_with_the_same_result(monkeypatch):
     config = check_config({"model": {"hidden": 8, "attention": {"score": "additive"}}, "task": {"alphabet": "abc"}})
-    parts = build_task(config), build_vocabulary(config)
-    predictor = Predictor(build_model(config).double(), *parts, source_eos=True, device=CPU)
+    predictor = Predictor(build_model(config).double(), build_task(config), source_eos=True, device=CPU)
 
     def results():
-        (result,) = evaluate(predictor, [6], samples=5, seed=0, is_trained=bool)
+        (result,) = evaluate(predictor, [6], samples=5, seed=0)
         return result
 
     at_once = results()
@@ -253,6 +257,14 @@ def test_every_model_is_asked_the_same_strings():
     assert asked(seed="validation") != strings
 
 
+def test_the_strings_of_a_seed_never_change():
+    # drawn by the code before tasks drew their own examples
+    expected = [[6, 8, 4, 3, 3], [4, 4, 6, 5, 3], [8, 3, 5, 7, 8]]
+    assert asked(lengths=(5,), samples=3) == expected
+    many = asked(lengths=(4,), samples=2500, seed="validation")
+    assert [many[place] for place in (0, 999, 1000, 2499)] == [[5, 3, 4, 8], [7, 7, 4, 4], [4, 7, 6, 4], [8, 7, 7, 7]]
+
+
 def test_strings_are_of_the_whole_alphabet():
     characters = [index for ids in asked(lengths=(5,), samples=600) for index in ids]
     counts = [characters.count(index) for index in range(3, 9)]
@@ -276,11 +288,82 @@ def test_results_say_which_length_and_whether_it_was_trained():
     assert record["exact_match"]["value"] == 1.0 and 0 < record["exact_match"]["low"] < 1
 
 
+@pytest.mark.parametrize("weights", [None, look_mostly_back])
+def test_results_are_read_back_from_their_json(weights):
+    results = measure(FakeModel(wrong_at(1), weights=weights), lengths=(3, 5))
+    assert [LengthResult.from_json(json.loads(json.dumps(one.to_json()))) for one in results] == results
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"exact_match": None}, {"alignment": 0.5}, {"alignment": {"value": 1}}, {"length": "x"}, {"entropy": "high"}],
+)
+def test_a_record_that_is_not_a_result_is_refused(change):
+    (result,) = measure(FakeModel(reverse, weights=look_back))
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        LengthResult.from_json({**result.to_json(), **change})
+
+
+# ---- targets of any length, without alignment ----
+
+
+class Repeat(Task):
+    """Each source character a to f is repeated 1 to 6 times, in another alphabet: ca -> uuus"""
+
+    source_vocabulary, target_vocabulary = VOCABULARY, Vocabulary("stuvwx")
+    min_length, max_length = 1, 4
+
+    def examples(self, random, count, length=None):
+        rows = torch.randint(6, (count, length), generator=random).tolist()
+        return self.encode([("".join("abcdef"[n] for n in row), repeated(row)) for row in rows], CPU)
+
+    def target_length(self, source_length):
+        return 6 * source_length
+
+
+def repeated(numbers):
+    return "".join("stuvwx"[n] * (n + 1) for n in numbers)
+
+
+def spelled(ids):
+    """The right answer to source ids, as target ids; a is id 3, and so is s."""
+    return [index for index in ids for _ in range(index - 2)]
+
+
+def test_a_task_without_alignment_whose_targets_have_lengths_of_their_own():
+    right = FakeModel(lambda ids: [*spelled(ids), EOS], weights=look_everywhere)
+    (result,) = measure(right, (2,), 50, task=Repeat())
+    assert len({len(spelled(ids)) for ids in right.asked}) > 4  # unequal lengths in one batch
+    assert values_of(result) == [1, 1, 1] and right.forced_input == []
+    assert result.alignment is None and result.entropy == pytest.approx(math.log(2), abs=1e-6)
+
+
+def test_each_string_counts_by_the_length_of_its_own_target():
+    # wrong in the first of n characters: n - 1 of n are right, whatever the longest target of the batch
+    model = FakeModel(
+        lambda ids: [other(spelled(ids)[0]), *spelled(ids)[1:], EOS], lambda ids: [other(spelled(ids)[0]), EOS]
+    )
+    (result,) = measure(model, (2,), 50, task=Repeat())
+    shares = [1 - 1 / len(spelled(ids)) for ids in model.asked[:50]]
+    assert values_of(result)[:2] == [0, round(sum(shares) / 50, 6)]
+    # with the right previous characters only the first could have been right, and <eos> everywhere after it is wrong
+    assert result.teacher_forced.value == 0
+    width = 1 + max(len(spelled(ids)) for ids in model.asked)
+    for ids, given in zip(model.asked, model.forced_input, strict=False):
+        assert given[: 1 + len(spelled(ids))] == [SOS, *spelled(ids)] and len(given) >= width
+
+
+def test_an_output_that_goes_on_is_not_an_exact_match_of_a_short_target():
+    model = FakeModel(lambda ids: [*spelled(ids), 3, EOS])
+    (result,) = measure(model, (2,), 50, task=Repeat())
+    assert values_of(result) == [0, 1, 1]
+
+
 @pytest.mark.parametrize("score", ["scaled", "none"])
 @pytest.mark.parametrize("source_eos", [False, True])
 def test_a_real_model(score, source_eos):
     values = {"embedding": 4, "hidden": 8, "source_eos": source_eos, "attention": {"score": score}}
-    config = check_config({"task": {"name": "copy", "alphabet": "ab"}, "model": values})
+    config = check_config({"task": {"name": "copy", "alphabet": "ab", "max_length": 1}, "model": values})
     model = build_model(config)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.1)
     source = torch.tensor([[A, EOS], [B, EOS]])[:, : 1 + source_eos]
@@ -291,9 +374,9 @@ def test_a_real_model(score, source_eos):
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-    predictor = Predictor(model, build_task(config), build_vocabulary(config), source_eos=source_eos, device=CPU)
+    predictor = Predictor(model, build_task(config), source_eos=source_eos, device=CPU)
     assert [prediction.output for prediction in predictor.predict(["b", "a"])] == ["b", "a"]
-    one, four = evaluate(predictor, [1, 4], samples=10, seed=0, is_trained=lambda length: length == 1)
+    one, four = evaluate(predictor, [1, 4], samples=10, seed=0)
     assert values_of(one) == [1, 1, 1]
     assert four.exact_match.value < 1
     if score == "none":

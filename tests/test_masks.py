@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from seq2attn.model.masks import masked_softmax, valid_mask
+from seq2attn.model.masks import masked_softmax
 
 
 def loop_softmax(scores, valid):
@@ -11,14 +11,6 @@ def loop_softmax(scores, valid):
     exponentials = [math.exp(score) if ok else 0.0 for score, ok in zip(scores, valid, strict=True)]
     total = sum(exponentials)
     return [value / total if total else 0.0 for value in exponentials]
-
-
-def test_valid_mask():
-    assert valid_mask(torch.tensor([2, 0, 3]), 3).tolist() == [
-        [True, True, False],
-        [False, False, False],
-        [True, True, True],
-    ]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

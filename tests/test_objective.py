@@ -3,9 +3,9 @@ import math
 import pytest
 import torch
 
-from seq2attn.catalogue import TASKS
 from seq2attn.config import check_config
 from seq2attn.data.batches import TrainingData
+from seq2attn.data.tasks.reverse import Reverse
 from seq2attn.training.objective import coverage_loss, token_accuracy, token_cross_entropy
 from seq2attn.training.schedule import learning_rate
 
@@ -13,12 +13,8 @@ V = 8
 
 
 def make_batch():
-    task = TASKS.get("reverse").load()()
     data = TrainingData(
-        task=task,
-        alphabet_size=V - 3,
-        min_length=1,
-        max_length=5,
+        task=Reverse(alphabet="abcde", max_length=5),
         source_eos=False,
         batch_size=6,
         seed=2,

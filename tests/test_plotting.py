@@ -12,10 +12,9 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.evaluation import LengthResult
 from seq2attn.inference.intervals import Estimate
-from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.predictor import Prediction
+from seq2attn.inference.results import LengthResult
 from seq2attn.plotting.accuracy import accuracy_figure
 from seq2attn.plotting.animation import DPI, save_animation
 from seq2attn.plotting.attention import attention_figure, cropped, evolution_figure, frame_figure, spread
@@ -33,7 +32,7 @@ def prediction(source="ab", output="b", weights=WEIGHTS, *, columns=None, rows=N
 
 
 def one_map(*arguments, ideal=(), **keywords):
-    return AttentionMap.of(prediction(*arguments, **keywords), ideal)
+    return prediction(*arguments, **keywords).attention_map(ideal)
 
 
 def square(side):
@@ -140,7 +139,7 @@ def test_a_long_string_has_a_short_title():
 
 
 def test_a_prediction_without_weights_has_no_map():
-    assert AttentionMap.of(prediction(weights=None)) is None
+    assert prediction(weights=None).attention_map() is None
 
 
 def test_a_string_too_long_to_be_seen_is_refused():
@@ -397,7 +396,7 @@ def console(width=80, *, colours=None):
 def test_without_colours_weights_are_shades(colours):
     #  0 -> ' ', then a tenth a sign: . : - = + * # % @
     row = (0.0, 0.09, 0.11, 0.29, 0.31, 0.49, 0.51, 0.69, 0.71, 0.89, 0.91, 1.0)
-    drawn = heat_map(prediction("abcdefghijk", "x", (row, row[::-1])), console(colours=colours))
+    drawn = heat_map(one_map("abcdefghijk", "x", (row, row[::-1])), console(colours=colours))
     assert drawn.plain.split("\n") == [
         "    a b c d e f g h i j k $",
         "  x     ..::--==++**##%%@@@@",
@@ -407,26 +406,26 @@ def test_without_colours_weights_are_shades(colours):
 
 def test_the_reader_who_wants_no_colour_gets_shades():
     plain = Console(file=io.StringIO(), width=80, color_system="256", force_terminal=True, _environ={"NO_COLOR": "1"})
-    drawn = heat_map(prediction("a", "x", ((0.31, 1.0), (0.0, 0.51))), plain)
+    drawn = heat_map(one_map("a", "x", ((0.31, 1.0), (0.0, 0.51))), plain)
     assert drawn.plain.split("\n")[1:] == ["  x --@@", "  $   ++"]
 
 
 def test_special_tokens_and_spaces_have_signs_of_one_character():
-    drawn = heat_map(prediction(columns=("<sos>", " ", "<pad>"), rows=(" ", "<eos>")), console())
+    drawn = heat_map(one_map(columns=("<sos>", " ", "<pad>"), rows=(" ", "<eos>")), console())
     lines = drawn.plain.split("\n")
     assert lines[0] == "    ^ _ 0"
     assert [line[:4] for line in lines[1:]] == ["  _ ", "  $ "]
 
 
 def test_every_column_stands_under_its_character_whatever_its_width():
-    drawn = heat_map(prediction("文b", "é", ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0))), console())
+    drawn = heat_map(one_map("文b", "é", ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0))), console())
     assert drawn.plain.split("\n") == ["    文b $", "  é   @@  ", "  $     @@"]  # 文 is two cells wide
     assert [cell_len(part) for part in drawn.plain.split("\n")[0].split("b")] == [6, 2]
 
 
 @pytest.mark.parametrize("colours", ["truecolor", "256"])
 def test_with_colours_each_weight_is_a_ground(colours):
-    drawn = heat_map(prediction(weights=((0.0, 0.5, 1.0), (1.0, 0.0, 0.0))), console(colours=colours))
+    drawn = heat_map(one_map(weights=((0.0, 0.5, 1.0), (1.0, 0.0, 0.0))), console(colours=colours))
     assert drawn.plain.split("\n")[1] == "  b       "
     grounds = [str(span.style) for span in drawn.spans if "on rgb" in str(span.style)]
     dark, middle, bright = "on rgb(0,34,78)", "on rgb(125,124,120)", "on rgb(254,232,56)"
@@ -434,7 +433,7 @@ def test_with_colours_each_weight_is_a_ground(colours):
 
 
 def rgb(weight):
-    drawn = heat_map(prediction("", "", ((weight,),)), console(colours="truecolor"))
+    drawn = heat_map(one_map("", "", ((weight,),)), console(colours="truecolor"))
     (ground,) = [str(span.style) for span in drawn.spans if "on rgb" in str(span.style)]
     return [int(part) for part in ground.removeprefix("on rgb(").removesuffix(")").split(",")]
 
@@ -451,12 +450,7 @@ def test_between_two_colours_lies_their_mean():
 
 @pytest.mark.parametrize(("width", "fits"), [(10, True), (9, False), (1, False)])
 def test_a_map_wider_than_the_terminal_is_left_out(width, fits):
-    assert (heat_map(prediction(), console(width)) is not None) == fits  # 4 + 2 for each of 3 columns
-
-
-@pytest.mark.parametrize("weights", [None, ()])
-def test_without_weights_there_is_no_map(weights):
-    assert heat_map(prediction(weights=weights), console()) is None
+    assert (heat_map(one_map(), console(width)) is not None) == fits  # 4 + 2 for each of 3 columns
 
 
 @pytest.mark.parametrize(
@@ -469,4 +463,4 @@ def test_without_weights_there_is_no_map(weights):
     ],
 )
 def test_the_legend_explains_the_signs_that_are_used(columns, rows, expected):
-    assert legend(prediction(columns=columns, rows=rows)) == expected
+    assert legend(one_map(columns=columns, rows=rows)) == expected

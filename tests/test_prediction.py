@@ -4,13 +4,17 @@ from torch import nn
 
 from seq2attn.catalogue import TASKS
 from seq2attn.config import check_config
+from seq2attn.data.tasks import Answer, Task
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.predictor import Predictor, greedy_decode
+from seq2attn.inference import predictor as predictor_module
+from seq2attn.inference.greedy import greedy_decode
+from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.model.build import build_model
 from seq2attn.model.decoder import Decoded
 
-VOCABULARY = Vocabulary("abcdefgh")
+ALPHABET = "abcdefgh"
+VOCABULARY = Vocabulary(ALPHABET)
 CPU = torch.device("cpu")
 
 
@@ -46,7 +50,7 @@ def forget_eos(ids):
 
 
 def make_predictor(model, task="reverse", *, source_eos=False):
-    return Predictor(model, TASKS.get(task).load()(), VOCABULARY, source_eos=source_eos, device=CPU)
+    return Predictor(model, TASKS.get(task).load()(alphabet=ALPHABET), source_eos=source_eos, device=CPU)
 
 
 def make_gru(source_eos, score="additive", task="reverse", *, talkative=False):
@@ -54,7 +58,7 @@ def make_gru(source_eos, score="additive", task="reverse", *, talkative=False):
     config = check_config(
         {
             "seed": 11,
-            "task": {"name": task, "alphabet": VOCABULARY.alphabet},
+            "task": {"name": task, "alphabet": ALPHABET},
             "model": {"embedding": 4, "hidden": 6, "source_eos": source_eos, "attention": {"score": score}},
         }
     )
@@ -133,7 +137,7 @@ def test_mixed_lengths_come_back_in_order(source_eos, keep_weights):
 
 def test_more_strings_than_are_answered_together():
     model = Scripted(lambda ids: [*ids, EOS])
-    texts = [VOCABULARY.alphabet[i % 8] + VOCABULARY.alphabet[i // 8 % 8] for i in range(2500)]
+    texts = [ALPHABET[i % 8] + ALPHABET[i // 8 % 8] for i in range(2500)]
     predictions = make_predictor(model).predict(texts)
     assert [prediction.output for prediction in predictions] == texts
     assert len(model.batches) > 1 and sum(model.batches) == 2500
@@ -228,11 +232,117 @@ def test_nothing_to_predict():
     assert make_predictor(Scripted(lambda ids: [EOS])).predict([]) == []
 
 
-@pytest.mark.parametrize(
-    ("task", "answer"), [("reverse", "edacab"), ("copy", "bacade"), ("sort", "aabcde"), ("duplicate", "bacadebacade")]
-)
-def test_the_right_answer(task, answer):
-    assert make_predictor(Scripted(lambda ids: []), task).solve("bacade") == answer
+class Spelled(Task):
+    """a -> xy, with a vocabulary of its own for the target: predicting needs nothing else of a task."""
+
+    source_vocabulary, target_vocabulary = Vocabulary("ab"), Vocabulary("wxyz")
+    min_length, max_length = 1, 3
+
+    def target_length(self, source_length):
+        return 2 * source_length
+
+    def examples(self, random, count, length=None):
+        raise AssertionError("predicting draws no examples")
+
+    def answer(self, text):
+        raise AssertionError("predicting does not ask for the right answer")
+
+
+@pytest.mark.parametrize("source_eos", [False, True])
+def test_predicting_reads_and_writes_by_vocabulary_and_never_asks_the_task_to_solve(source_eos):
+    # a=3 b=4; w=3 x=4 y=5 z=6
+    model = Scripted(lambda ids: [index + 1 for index in forget_eos(ids) for index in (index, index + 1)] + [EOS])
+    predictor = Predictor(model, Spelled(), source_eos=source_eos, device=CPU)
+    first, second = predictor.predict(["ab", "b"], keep_weights=True)
+    assert (first.source, first.output) == ("ab", "xyyz")
+    assert (second.source, second.output) == ("b", "yz")
+    assert second.source_symbols == (("b", "<eos>") if source_eos else ("b",))
+    assert second.output_symbols == ("y", "z", "<eos>")
+    assert [prediction.output for block in predictor.predict_blocks(["a"]) for prediction in block] == ["xy"]
+    with pytest.raises(Seq2AttnError, match="'x'"):
+        predictor.predict(["x"])
+
+
+def test_the_bound_on_the_output_is_twice_the_longest_target_and_10():
+    assert output_bound(Spelled(), 3) == 22
+
+
+# ---- predictions in blocks ----
+
+
+def blocks(texts, **options):
+    """The texts of each block, and whether its predictions have weights."""
+    predictor = make_predictor(Scripted(lambda ids: [EOS]))
+    found = predictor.predict_blocks(texts, **options)
+    return [([one.source for one in block], block[0].weights is not None) for block in found]
+
+
+def test_a_block_is_full_with_enough_characters(monkeypatch):
+    monkeypatch.setattr(predictor_module, "BLOCK", 4)
+    assert blocks(["a", "bb", "c", "d", "eee", "ff"]) == [
+        (["a", "bb", "c"], False),
+        (["d", "eee"], False),
+        (["ff"], False),
+    ]
+    assert blocks([]) == []
+
+
+def test_blocks_are_smaller_with_weights_which_grow_with_the_square(monkeypatch):
+    monkeypatch.setattr(predictor_module, "BLOCK", 4)
+    monkeypatch.setattr(predictor_module, "CELLS", 4)  # the weights of one text of two characters
+    assert blocks(["a", "b", "cd", "e"], keep_weights=True) == [(["a", "b", "cd"], True), (["e"], True)]
+    assert blocks(["ab", "cd", "ef"], keep_weights=True) == [(["ab"], True), (["cd"], True), (["ef"], True)]
+
+
+def test_long_texts_come_without_weights_in_blocks_of_their_own(monkeypatch):
+    monkeypatch.setattr(predictor_module, "LONGEST_WITH_WEIGHTS", 2)
+    assert blocks(["a", "bb", "ccc", "dddd", "ee"], keep_weights=True) == [
+        (["a", "bb"], True),
+        (["ccc", "dddd"], False),
+        (["ee"], True),
+    ]
+
+
+def test_texts_are_read_when_they_are_due():
+    read = []
+
+    def texts():
+        for text in ("a", "b", "c"):
+            read.append(text)
+            yield text
+
+    found = make_predictor(Scripted(lambda ids: [*ids, EOS])).predict_blocks(texts(), one_at_a_time=True)
+    assert [one.output for one in next(found)] == ["a"] and read == ["a"]
+    assert [one.output for one in next(found)] == ["b"] and read == ["a", "b"]
+
+
+# ---- attention maps ----
+
+
+class Hinted(Spelled):
+    """Knows the answer to texts of a alone, and the alignment of a single a."""
+
+    def answer(self, text):
+        if set(text) != {"a"}:
+            return None
+        return Answer("xy" * len(text), (0, 0) if text == "a" else None)
+
+
+def test_maps_have_the_ideal_alignment_where_the_task_knows_it():
+    predictor = Predictor(Scripted(lambda ids: [4, EOS]), Hinted(), source_eos=False, device=CPU)
+    maps = predictor.attention_maps(["a", "aa", "b"])
+    assert [(one.source, one.output, one.ideal) for one in maps] == [
+        ("a", "x", (0, 0)),
+        ("aa", "x", ()),
+        ("b", "x", ()),
+    ]
+    assert maps[1].source_symbols == ("a", "a") and maps[1].output_symbols == ("x", "<eos>")
+    assert maps[1].weights == ((1, 0), (0, 1))
+
+
+def test_a_model_without_attention_has_no_maps():
+    predictor, _ = make_gru(False, "none")
+    assert predictor.attention_maps(["abc"]) == []
 
 
 def test_a_predictors_model_is_in_evaluation_mode_and_keeps_no_gradients():

@@ -29,18 +29,18 @@ def trained(tmp_path, config_file, overrides=()):
     run = create_run(tmp_path, "recipe", config, {})
     trainer = Trainer(run, config, torch.device("cpu"), Silent())
     assert trainer.train() is None
-    return trainer.predictor, config
+    return trainer.predictor
 
 
-def measured(predictor, config, lengths):
-    results = evaluate(predictor, lengths, samples=1000, seed=0, is_trained=config.is_trained)
+def measured(predictor, lengths):
+    results = evaluate(predictor, lengths, samples=1000, seed=0)
     return {result.length: result for result in results}
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("score", ["scaled", "additive", "dot", "general"])
 def test_the_recipes_reverse_every_trained_length(score, seed, tmp_path):
-    results = measured(*trained(tmp_path, f"configs/{score}.yaml", [f"seed={seed}"]), range(1, 13))
+    results = measured(trained(tmp_path, f"configs/{score}.yaml", [f"seed={seed}"]), range(1, 13))
     for length, result in results.items():
         assert result.exact_match.value >= 0.999, length
         assert result.alignment.value >= 0.99, length
@@ -48,38 +48,38 @@ def test_the_recipes_reverse_every_trained_length(score, seed, tmp_path):
 
 @pytest.mark.parametrize("path", sorted(Path("configs/mechanisms").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_mechanism_reads_every_trained_length(path, tmp_path):
-    results = measured(*trained(tmp_path, path), range(1, 13))
+    results = measured(trained(tmp_path, path), range(1, 13))
     for length, result in results.items():
         assert result.exact_match.value >= 0.999, length
 
 
 @pytest.mark.parametrize("task", ["reverse", "copy", "duplicate"])
 def test_what_was_learned_on_eight_letters_holds_on_two_hundred(task, tmp_path):
-    predictor, config = trained(tmp_path, f"configs/records/{task}.yaml")
-    (result,) = evaluate(predictor, [200], samples=100, seed=0, is_trained=config.is_trained)
+    predictor = trained(tmp_path, f"configs/records/{task}.yaml")
+    (result,) = evaluate(predictor, [200], samples=100, seed=0)
     assert not result.trained
     assert result.exact_match.value == 1
 
 
 def test_content_alone_goes_beyond_eight_letters_but_not_far(tmp_path):
-    results = measured(*trained(tmp_path, "configs/records/content.yaml"), [8, 10, 40])
+    results = measured(trained(tmp_path, "configs/records/content.yaml"), [8, 10, 40])
     assert min(results[8].exact_match.value, results[10].exact_match.value) >= 0.97
     assert results[40].exact_match.value < 0.2
 
 
 def test_without_attention_long_strings_do_not_fit_through_the_bottleneck(tmp_path):
-    results = measured(*trained(tmp_path, "configs/none.yaml"), [2, 12])
+    results = measured(trained(tmp_path, "configs/none.yaml"), [2, 12])
     assert results[12].exact_match.value < 0.5 < results[2].exact_match.value
 
 
 @pytest.mark.parametrize("score", ["scaled", "additive", "dot", "general"])
 def test_the_chapters_models_learn_every_length_once_padding_is_masked(score, tmp_path):
-    results = measured(*trained(tmp_path, f"configs/chapter/{score}-masked.yaml"), [3, 5, 7])
+    results = measured(trained(tmp_path, f"configs/chapter/{score}-masked.yaml"), [3, 5, 7])
     for length, result in results.items():
         assert result.teacher_forced.value >= 0.99, length
 
 
 def test_the_chapters_scaled_model_fails_on_short_strings_without_the_mask(tmp_path):
-    results = measured(*trained(tmp_path, "configs/chapter/scaled.yaml"), [5, 8])
+    results = measured(trained(tmp_path, "configs/chapter/scaled.yaml"), [5, 8])
     assert results[5].teacher_forced.value < 0.6
     assert results[8].teacher_forced.value > 0.9

@@ -1,21 +1,34 @@
+import inspect
+
 import pytest
 import torch
 
+import seq2attn.data.tasks
 from seq2attn.catalogue import TASKS
+from seq2attn.data.tasks import Answer, Task
+from seq2attn.data.tasks.duplicate import Duplicate
+from seq2attn.data.tasks.reverse import Reverse
+from seq2attn.data.tasks.sort import Sort
 from seq2attn.data.vocabulary import Vocabulary
+from seq2attn.errors import Seq2AttnError
 
-VOCABULARY = Vocabulary("abcdefghijklmnopqrstuvwxyz")
+CPU = torch.device("cpu")
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def solve(name, *texts, width=None, vocabulary=VOCABULARY):
+def solve(name, *texts, width=None, alphabet=LETTERS):
     """Targets as text (padding as `.`) and alignments as lists."""
+    task = TASKS.get(name).load()(alphabet=alphabet)
     width = width or max(map(len, texts))
-    source = torch.tensor([vocabulary.encode(text) + [0] * (width - len(text)) for text in texts])
+    source = torch.tensor([task.source_vocabulary.encode(text) + [0] * (width - len(text)) for text in texts])
     lengths = torch.tensor(list(map(len, texts)))
     before = source.clone(), lengths.clone()
-    target, alignment = TASKS.get(name).load()().solve(source, lengths)
+    solved = task.solve(source, lengths)
     assert torch.equal(source, before[0]) and torch.equal(lengths, before[1])
-    return [vocabulary.decode(row).replace("<pad>", ".") for row in target.tolist()], alignment.tolist()
+    assert solved.source is source and solved.source_lengths is lengths
+    assert solved.target_lengths.tolist() == (solved.target != 0).sum(dim=1).tolist()
+    targets = [task.target_vocabulary.decode(row).replace("<pad>", ".") for row in solved.target.tolist()]
+    return targets, solved.alignment.tolist()
 
 
 @pytest.mark.parametrize(
@@ -35,6 +48,7 @@ def solve(name, *texts, width=None, vocabulary=VOCABULARY):
 )
 def test_worked_examples(name, source, target, alignment):
     assert solve(name, source) == ([target], [alignment])
+    assert TASKS.get(name).load()().answer(source) == Answer(target, tuple(alignment))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +78,7 @@ def test_duplicate_has_2n_targets_and_the_others_n(length):
 
 
 def test_sort_goes_by_the_alphabets_order():
-    assert solve("sort", "abcab", vocabulary=Vocabulary("cba")) == (["cbbaa"], [[2, 1, 4, 0, 3]])
+    assert solve("sort", "abcab", alphabet="cba") == (["cbbaa"], [[2, 1, 4, 0, 3]])
 
 
 @pytest.mark.parametrize("name", TASKS.names())
@@ -74,3 +88,82 @@ def test_the_target_is_the_source_read_along_the_alignment(name):
         read = "".join(text[index] for index in alignment if index >= 0)
         assert read == target.rstrip(".")
         assert set(alignment) - {-1} == set(range(len(text)))
+
+
+def test_defaults_are_the_letters_and_lengths_of_1_to_12():
+    task = Reverse()
+    assert task.source_vocabulary is task.target_vocabulary
+    assert "".join(task.source_vocabulary.symbols) == LETTERS
+    assert (task.min_length, task.max_length) == (1, 12)
+    assert [length for length in range(15) if task.is_trained(length)] == list(range(1, 13))
+
+
+def test_lengths_that_count_down_are_refused():
+    with pytest.raises(Seq2AttnError, match="min_length, 5, is above max_length, 4"):
+        Sort(min_length=5, max_length=4)
+
+
+def test_the_length_of_a_target():
+    assert [Reverse().target_length(length) for length in (1, 7)] == [1, 7]
+    assert [Duplicate().target_length(length) for length in (1, 7)] == [2, 14]
+
+
+def test_an_answer_to_an_unseen_character_is_an_error_that_names_it():
+    with pytest.raises(Seq2AttnError, match="'X'"):
+        Reverse().answer("aXa")
+
+
+@pytest.mark.parametrize("length", [2, 5])
+def test_examples_of_one_length(length):
+    random = torch.Generator().manual_seed(0)
+    drawn = Duplicate(alphabet="ab", min_length=3, max_length=4).examples(random, 6, length)
+    assert drawn.source.shape == (6, length) and drawn.target.shape == drawn.alignment.shape == (6, 2 * length)
+    assert drawn.source_lengths.tolist() == [length] * 6 and drawn.target_lengths.tolist() == [2 * length] * 6
+    assert torch.equal(drawn.target, torch.cat([drawn.source, drawn.source], dim=1))
+
+
+class Pairs(Task):
+    """A task on paper: only its vocabularies are used."""
+
+    source_vocabulary, target_vocabulary = Vocabulary("ab"), Vocabulary("xyz")
+    examples = target_length = None
+
+
+def test_pairs_of_texts_as_examples():
+    encoded = Pairs().encode([("ab", "z"), ("b", "xyx")], CPU)
+    assert encoded.source.tolist() == [[3, 4], [4, 0]]
+    assert encoded.source_lengths.tolist() == [2, 1]
+    assert encoded.target.tolist() == [[5, 0, 0], [3, 4, 3]]
+    assert encoded.target_lengths.tolist() == [1, 3]
+    assert encoded.alignment is None
+
+
+@pytest.mark.parametrize(("pair", "says"), [(("ax", "x"), "'x'"), (("a", "xa"), "'a'"), (("", "x"), "empty")])
+def test_a_pair_outside_the_vocabularies_is_refused(pair, says):
+    with pytest.raises(Seq2AttnError, match=says):
+        Pairs().encode([("a", "x"), pair], CPU)
+
+
+def test_a_task_knows_no_answer_unless_it_says_so():
+    assert Pairs().answer("ab") is None
+
+
+def test_the_documented_example_works():
+    names = {}
+    exec(inspect.cleandoc(seq2attn.data.tasks.__doc__.split("::\n")[1]), names)
+    task = names["Doubling"](digits=2)
+    for length, drawn in [(None, 40), (1, 30), (2, 30), (3, 30)]:
+        examples = task.examples(torch.Generator().manual_seed(1), drawn, length)
+        texts = [
+            (task.source_vocabulary.decode(source[:n]), task.target_vocabulary.decode(target[:m]))
+            for source, n, target, m in zip(
+                examples.source.tolist(),
+                examples.source_lengths.tolist(),
+                examples.target.tolist(),
+                examples.target_lengths.tolist(),
+                strict=True,
+            )
+        ]
+        assert all(int(target) == 2 * int(source) for source, target in texts)
+        assert {len(source) for source, _ in texts} == ({1, 2} if length is None else {length})
+        assert max(len(target) for _, target in texts) <= task.target_length(length or 2)

@@ -17,8 +17,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from seq2attn.config import check_config
 from seq2attn.errors import CheckpointError
-from seq2attn.inference.evaluation import LengthResult
 from seq2attn.inference.intervals import share
+from seq2attn.inference.results import LengthResult
 from seq2attn.model.build import build_model, build_training_data
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights, save_checkpoint
 from seq2attn.runs.run import Run, create_run
@@ -529,12 +529,12 @@ def scripted(monkeypatch, script):
     """Evaluations that find, one after the other, ([exact match by length], teacher-forced accuracy)."""
     results = iter(script)
 
-    def evaluate(*_, is_trained, **__):
+    def evaluate(predictor, *_, **__):
         exact, forced = next(results)
-        lengths = enumerate(exact, start=1)
+        trained = predictor.task.is_trained
         return [
-            LengthResult(length, 2, is_trained(length), share(value, 2), share(value, 2), share(forced, 2), None, None)
-            for length, value in lengths
+            LengthResult(length, 2, trained(length), share(value, 2), share(value, 2), share(forced, 2), None, None)
+            for length, value in enumerate(exact, start=1)
         ]
 
     monkeypatch.setattr(trainer_module, "evaluate", evaluate)

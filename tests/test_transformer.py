@@ -8,10 +8,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from seq2attn.config import check_config
-from seq2attn.inference.predictor import Predictor, greedy_decode
+from seq2attn.data.padding import valid_mask
+from seq2attn.inference.greedy import greedy_decode
+from seq2attn.inference.predictor import Predictor
 from seq2attn.model.attention import Attention
-from seq2attn.model.build import build_model, build_score, build_task, build_vocabulary
-from seq2attn.model.masks import valid_mask
+from seq2attn.model.build import build_model, build_score, build_task
 from seq2attn.model.parameters import parameter_ledger
 from seq2attn.model.transformer import attend, project, sinusoids
 
@@ -156,9 +157,7 @@ def test_greedy_decoding_returns_weights_of_each_step():
     source, _ = batch()
     decoding = greedy_decode(model, source, LENGTHS, max_steps=6, keep_weights=True)
     assert decoding.weights.shape == (*decoding.tokens.shape, 5)
-    predictor = Predictor(
-        model, build_task(config), build_vocabulary(config), source_eos=True, device=torch.device("cpu")
-    )
+    predictor = Predictor(model, build_task(config), source_eos=True, device=torch.device("cpu"))
     (prediction,) = predictor.predict(["abca"], keep_weights=True)
     assert prediction.source_symbols == ("a", "b", "c", "a", "<eos>")
     assert all(sum(row) == pytest.approx(1, abs=1e-5) for row in prediction.weights)

@@ -18,6 +18,12 @@ def test_ids_follow_the_alphabets_order_not_the_characters_own():
     assert Vocabulary("zña").encode("añz") == [5, 4, 3]
 
 
+def test_symbols_may_come_as_any_sequence():
+    vocabulary = Vocabulary(["b", "a"])
+    assert vocabulary.symbols == Vocabulary("ba").symbols == ("b", "a")
+    assert vocabulary.encode("ab") == [4, 3]
+
+
 def test_decode_is_the_inverse_of_encode_and_names_special_tokens():
     vocabulary = Vocabulary("xyz ")
     assert vocabulary.decode(vocabulary.encode("zx y")) == "zx y"

@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
+from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Attention
 from seq2attn.model.build import build_score
 from seq2attn.model.histories import Coverage, Location, LocationCoverage
-from seq2attn.model.masks import valid_mask
 from seq2attn.model.windows import LocalM, LocalP
 
 B, S, D = 2, 7, 4

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from seq2attn.data.batches import generator
+from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Attention
 from seq2attn.model.build import build_score
-from seq2attn.model.masks import valid_mask
 from seq2attn.model.scores import Score
 
 PRECISIONS = {"float32": torch.float32, "float64": torch.float64}

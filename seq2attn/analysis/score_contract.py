@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from seq2attn import catalogue
+from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Attention
 from seq2attn.model.build import construct_score
-from seq2attn.model.masks import valid_mask
 from seq2attn.model.scores import Score
 
 B, S, D = 3, 5, 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,15 +11,12 @@ from seq2attn.cli import options
 from seq2attn.cli.output import interval, note, on_terminal, print_lines, stdout, width, write_line, write_rows
 from seq2attn.config.lengths import parse_lengths
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.results import SHARES, LengthResult
 from seq2attn.runs.run import DEFAULT_ROOT, find_run
-
-if TYPE_CHECKING:
-    from seq2attn.inference.evaluation import LengthResult
 
 COLUMNS = ("length", "exact match", "characters", "teacher-forced", "alignment", "entropy")
 RIGHT = ("length", "entropy")
 GIVE_WAY = ("entropy", "alignment", "characters", "teacher-forced")  # the first to go stands first
-FIELDS = ("exact_match", "character_accuracy", "teacher_forced", "alignment")
 
 
 def evaluate(
@@ -70,17 +67,12 @@ def evaluate(
     from seq2attn.runs.footprint import check_answer_memory
 
     asked = wanted if wanted is not None else config.evaluation_lengths
-    check_answer_memory((predictor.task.expansion * max(asked) + 1) * (max(asked) + 1))
+    longest = max(asked)
+    check_answer_memory((predictor.task.target_length(longest) + 1) * (longest + 1))
     count = samples if samples is not None else config.evaluation.samples
     if run is None:
         options.note_newest(chosen, "seq2attn eval RUN")
-    results = measure(
-        predictor,
-        asked,
-        samples=count,
-        seed=seed,
-        is_trained=config.is_trained,
-    )
+    results = measure(predictor, asked, samples=count, seed=seed)
     record = {
         "run": chosen.name,
         "checkpoint": checkpoint,
@@ -117,7 +109,7 @@ def _show(results: list[LengthResult]) -> None:
             note("* never seen in training")
         return
     header = ["length", "trained", "samples"]
-    for field in FIELDS:
+    for field in SHARES:
         header += [field, f"{field}_low", f"{field}_high"]
     write_rows([*header, "entropy"], [_tsv_row(result) for result in results])
 
@@ -133,19 +125,20 @@ def _show_to_people(results: list[LengthResult]) -> None:
 
 
 def _columns(results: list[LengthResult], *, intervals: bool) -> dict[str, list[str]]:
-    """Heading -> cells; those of the attention only where there is one."""
+    """Heading -> cells, without the columns of what no length has, such as an alignment."""
     columns = {"length": [f"{result.length}{'' if result.trained else '*'}" for result in results]}
-    for heading, field in zip(COLUMNS[1:-1], FIELDS, strict=True):
+    for heading, field in zip(COLUMNS[1:-1], SHARES, strict=True):
         found = [getattr(result, field) for result in results]
-        columns[heading] = [interval(one) if intervals or one is None else f"{one.value:.3f}" for one in found]
-    columns["entropy"] = ["-" if result.entropy is None else f"{result.entropy:.3f}" for result in results]
-    without = all(result.alignment is None for result in results)
-    return {name: cells for name, cells in columns.items() if not (without and name in COLUMNS[4:])}
+        if found.count(None) < len(found):
+            columns[heading] = [interval(one) if intervals or one is None else f"{one.value:.3f}" for one in found]
+    if any(result.entropy is not None for result in results):
+        columns["entropy"] = ["-" if result.entropy is None else f"{result.entropy:.3f}" for result in results]
+    return columns
 
 
 def _tsv_row(result: LengthResult) -> list[str]:
     row = [str(result.length), "yes" if result.trained else "no", str(result.samples)]
-    for field in FIELDS:
+    for field in SHARES:
         estimate = getattr(result, field)
         if estimate is None:
             row += ["", "", ""]

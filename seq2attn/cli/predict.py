@@ -18,12 +18,8 @@ from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
-    from seq2attn.config import Config
+    from seq2attn.data.tasks import Task
     from seq2attn.inference.predictor import Prediction, Predictor
-
-BLOCK = 2**16  # characters answered together
-WITH_WEIGHTS = 1000  # longest text whose attention is shown: it grows with the square
-CELLS = 2**21  # attention weights held together
 
 
 def predict(
@@ -64,121 +60,89 @@ def predict(
     predictor = options.load_predictor(chosen, checkpoint, device)
     if run is None:
         options.note_newest(chosen, "--run RUN")
+    task = predictor.task
     if texts == ["-"]:
         if plot is not None:
             raise Seq2AttnError("--plot draws the strings of the command line, not those of standard input")
-        given = _Told(_standard_input(predictor.vocabulary.check))
-        for block in _blocks(given, weights=as_json or on_terminal()):
-            _show(predictor, block, as_json=as_json)
-        if not given.lengths:
+        lengths = _show_predictions(predictor, _standard_input(task.source_vocabulary.check), as_json=as_json)
+        if not lengths:
             note("standard input was empty: there is nothing to answer")
-        _note_lengths(given.lengths, chosen.config())
-        return
-    for text in texts:
-        if len(text) > LONGEST:
-            raise Seq2AttnError(f"a text of {len(text):,} characters; at most {LONGEST:,} are answered")
-        predictor.vocabulary.check(text)
-    for block in _blocks(texts, weights=as_json or on_terminal()):
-        _show(predictor, block, as_json=as_json)
-    _note_lengths(Counter(map(len, texts)), chosen.config())
+    else:
+        for text in texts:
+            if len(text) > LONGEST:
+                raise Seq2AttnError(f"a text of {len(text):,} characters; at most {LONGEST:,} are answered")
+            task.source_vocabulary.check(text)
+        if ideal and not all(_has_alignment(task, text) for text in texts):
+            name = chosen.config().task.name
+            raise Seq2AttnError(f"--ideal: task {name!r} knows no ideal alignment for these strings; leave --ideal out")
+        lengths = _show_predictions(predictor, texts, as_json=as_json)
+    _note_lengths(lengths, task)
     if plot is not None:
         _draw(predictor, texts, plot, ideal=ideal)
 
 
-class _Told:
-    """Texts on their way through, and how many of each length there were."""
+def _show_predictions(predictor: Predictor, texts: Iterable[str], *, as_json: bool) -> Counter[int]:
+    """Show the prediction for each text, and return how many texts of each length there were."""
+    lengths: Counter[int] = Counter()
+    people = on_terminal() and not as_json
+    typed = sys.stdin is not None and sys.stdin.isatty()
+    for block in predictor.predict_blocks(texts, keep_weights=people or as_json, one_at_a_time=typed):
+        for prediction in block:
+            lengths[len(prediction.source)] += 1
+            if people:
+                _show_to_people(predictor.task, prediction)
+            else:
+                write_line(json.dumps(prediction.to_json(), ensure_ascii=False) if as_json else prediction.output)
+            if not prediction.finished and not as_json:
+                note(f"{shown(prediction.source)}: no <eos> within the bound on the output; the answer is cut there")
+        sys.stdout.flush()
+    return lengths
 
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._texts = texts
-        self.lengths: Counter[int] = Counter()
 
-    def __iter__(self) -> Iterator[str]:
-        for text in self._texts:
-            self.lengths[len(text)] += 1
-            yield text
+def _has_alignment(task: Task, text: str) -> bool:
+    answer = task.answer(text)
+    return answer is not None and answer.alignment is not None
 
 
-def _note_lengths(lengths: Counter[int], config: Config) -> None:
-    """Say of what lengths training showed the model no string."""
-    strange = sum(count for length, count in lengths.items() if not config.is_trained(length))
-    if strange:
-        count = "the string is" if lengths.total() == 1 else f"{strange:,} of {lengths.total():,} strings are"
-        trained = f"{config.task.min_length} to {config.task.max_length}"
+def _note_lengths(lengths: Counter[int], task: Task) -> None:
+    """Say how many strings have a length that does not occur in training."""
+    untrained = sum(count for length, count in lengths.items() if not task.is_trained(length))
+    if untrained:
+        count = "the string is" if lengths.total() == 1 else f"{untrained:,} of {lengths.total():,} strings are"
+        trained = f"{task.min_length} to {task.max_length}"
         note(f"{count} of a length never seen in training, which had {trained} characters")
 
 
 def _draw(predictor: Predictor, texts: Sequence[str], plot: Path, *, ideal: bool) -> None:
-    from seq2attn.data.batches import ideal_alignment
-    from seq2attn.inference.maps import AttentionMap
     from seq2attn.plotting.attention import LARGEST_SIDE, attention_figure
     from seq2attn.plotting.style import save_figure
 
     if max(map(len, texts)) > LARGEST_SIDE:
         raise Seq2AttnError(f"a heat map shows at most {LARGEST_SIDE} characters a side; draw a shorter string")
-    maps = []
-    for prediction in predictor.predict(texts, keep_weights=True):
-        right = ideal_alignment(predictor.task, predictor.vocabulary, prediction.source)
-        one = AttentionMap.of(prediction, right)
-        assert one is not None, "asked for with keep_weights, and the score is not none"
-        maps.append(one)
-    save_figure(attention_figure(maps, ideal=ideal), plot)
+    save_figure(attention_figure(predictor.attention_maps(texts), ideal=ideal), plot)
     note(f"figure: {plot}")
 
 
-def _show(predictor: Predictor, texts: Sequence[str], *, as_json: bool) -> None:
-    people = on_terminal() and not as_json
-    keep = (people or as_json) and len(texts[0]) <= WITH_WEIGHTS
-    for prediction in predictor.predict(texts, keep_weights=keep):
-        if as_json:
-            write_line(json.dumps(prediction.to_json(), ensure_ascii=False))
-        elif people:
-            _show_to_people(predictor, prediction)
-        else:
-            write_line(prediction.output)
-        if not prediction.finished and not as_json:
-            note(f"{shown(prediction.source)}: no <eos> within the bound on the output; the answer is cut there")
-    sys.stdout.flush()
-
-
-def _show_to_people(predictor: Predictor, prediction: Prediction) -> None:
+def _show_to_people(task: Task, prediction: Prediction) -> None:
     from rich.text import Text
 
     from seq2attn.plotting.heatmap import heat_map, legend
 
     console = stdout()
-    expected = predictor.solve(prediction.source)
     line = Text(printable(f"{prediction.source} -> {prediction.output}"), style="bold")
-    if prediction.output != expected:
-        line.append(printable(f"   (right: {expected})"), style="red")
+    answer = task.answer(prediction.source)
+    if answer is not None and prediction.output != answer.text:
+        line.append(printable(f"   (right: {answer.text})"), style="red")
     console.print(line)
-    drawn = heat_map(prediction, console)
-    if drawn is not None:
-        console.print(drawn)
-        console.print(f"    {legend(prediction)}", style="dim")
-    elif prediction.weights:
+    attention = prediction.attention_map()
+    if attention is None:
+        return
+    drawn = heat_map(attention, console)
+    if drawn is None:
         note("the map is too wide for this terminal; --plot FILE draws it")
-
-
-def _blocks(texts: Iterable[str], *, weights: bool) -> Iterator[list[str]]:
-    """`texts`, some at a time, fewer with their `weights`; one at a time where a person types them.
-
-    All of a block are short enough for their weights to be shown, or none is.
-    """
-    together = 1 if sys.stdin is not None and sys.stdin.isatty() else BLOCK
-    block: list[str] = []
-    held = 0
-    for text in texts:
-        long = len(text) > WITH_WEIGHTS
-        if block and long != (len(block[0]) > WITH_WEIGHTS):
-            yield block
-            block, held = [], 0
-        block.append(text)
-        held += len(text) if long or not weights else max(len(text), len(text) ** 2 * BLOCK // CELLS)
-        if held >= together:
-            yield block
-            block, held = [], 0
-    if block:
-        yield block
+    else:
+        console.print(drawn)
+        console.print(f"    {legend(attention)}", style="dim")
 
 
 def _standard_input(check: Callable[[str], None]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from seq2attn.inference.evaluation import LengthResult
+    from seq2attn.inference.results import LengthResult
     from seq2attn.training.loop import StepReport
 
 QUIET_SECONDS = 10.0  # between two plain lines

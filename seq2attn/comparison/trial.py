@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 from seq2attn.comparison.grid import CONFIG
 from seq2attn.config import Config
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.results import LengthResult
 from seq2attn.runs.files import write_atomically
-from seq2attn.runs.records import SavedLength
 from seq2attn.runs.run import Run, create_run
 from seq2attn.training.signals import StopRequest
 
 if TYPE_CHECKING:
-    from seq2attn.inference.evaluation import LengthResult
     from seq2attn.training.loop import StepReport
 
 EVALUATION_SEED = 0  # that of `eval`: the same strings
@@ -141,7 +140,7 @@ def _is_whole(record: dict[str, Any], trial: Trial) -> bool:
     """Whether parameters and lengths are what `_measure` writes: the run may be a stranger's, or damaged."""
     try:
         for length in trial.lengths:
-            SavedLength.from_json(record["lengths"][str(length)])
+            LengthResult.from_json(record["lengths"][str(length)])
         return all(isinstance(count, int) for count in (record["parameters"]["total"], *record["parameters"].values()))
     except (KeyError, TypeError, ValueError, AttributeError):
         return False
@@ -223,7 +222,6 @@ def _measure(job: Job, run: Run, parameters: dict[str, int]) -> Outcome:
             trial.lengths,
             samples=trial.samples,
             seed=EVALUATION_SEED,
-            is_trained=trial.config.is_trained,
             progress=stop_if_asked,
         )
     except _Stopped:

@@ -11,18 +11,18 @@ SPECIAL = ("<pad>", "<sos>", "<eos>")
 
 
 class Vocabulary:
-    """`<pad>`=0, `<sos>`=1, `<eos>`=2, then the alphabet in order.
+    """`<pad>`=0, `<sos>`=1, `<eos>`=2, then the symbols, single characters, in order.
 
     >>> Vocabulary("abc").encode("cab")
     [5, 3, 4]
     """
 
-    def __init__(self, alphabet: str) -> None:
-        self.alphabet = alphabet
-        self._ids = {character: len(SPECIAL) + index for index, character in enumerate(alphabet)}
+    def __init__(self, symbols: Sequence[str]) -> None:
+        self.symbols = tuple(symbols)
+        self._ids = {symbol: len(SPECIAL) + index for index, symbol in enumerate(self.symbols)}
 
     def __len__(self) -> int:
-        return len(SPECIAL) + len(self.alphabet)
+        return len(SPECIAL) + len(self.symbols)
 
     def encode(self, text: str) -> list[int]:
         """The ids of `text`. A character outside the alphabet is a `Seq2AttnError` that names it."""
@@ -30,7 +30,7 @@ class Vocabulary:
         return [self._ids[character] for character in text]
 
     def check(self, text: str) -> None:
-        """Raise `Seq2AttnError` unless `text` is a string a model can be given: not empty, and of the alphabet."""
+        """Raise `Seq2AttnError` unless `text` is not empty and consists of the vocabulary's characters."""
         if not text:
             raise Seq2AttnError("the empty string has nothing to read", hint="Give at least one character.")
         if not self._ids.keys() >= set(text):
@@ -42,13 +42,13 @@ class Vocabulary:
 
     def symbol(self, index: int) -> str:
         """One id as text: a character, `<pad>`, `<sos>` or `<eos>`."""
-        return SPECIAL[index] if index < len(SPECIAL) else self.alphabet[index - len(SPECIAL)]
+        return SPECIAL[index] if index < len(SPECIAL) else self.symbols[index - len(SPECIAL)]
 
     def _unseen_message(self, text: str) -> str:
-        unseen = sorted(set(text) - set(self.alphabet))
+        unseen = sorted(set(text) - set(self.symbols))
         names = ", ".join(map(repr, unseen[:10])) + (f" and {len(unseen) - 10} more" if len(unseen) > 10 else "")
         shown = text if len(text) <= 40 else f"{text[:37]}..."
-        return f"{shown!r} has characters the model never saw: {names}; its alphabet is {abridged(self.alphabet)}"
+        return f"{shown!r} has characters the model never saw: {names}; its alphabet is {abridged(self.symbols)}"
 
 
 def abridged(alphabet: Sequence[str]) -> str:

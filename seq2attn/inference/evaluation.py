@@ -3,43 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 
 import torch
 from torch import Tensor
 
-from seq2attn.data.batches import Batch, generator, make_batch, random_strings
+from seq2attn.data.batches import Batch, generator, make_batch
+from seq2attn.data.padding import valid_mask
+from seq2attn.inference.greedy import CELLS, greedy_decode, rows_at_once
 from seq2attn.inference.intervals import Estimate, share
-from seq2attn.inference.predictor import CELLS, Predictor, greedy_decode, rows_at_once
+from seq2attn.inference.predictor import Predictor
+from seq2attn.inference.results import LengthResult
 from seq2attn.model.interface import Decoded, Model
-from seq2attn.model.masks import valid_mask
 
 TINY = 1e-30
-DRAWN = 1000  # strings drawn together
-
-
-@dataclass(frozen=True)
-class LengthResult:
-    """What `samples` strings of one length gave. Shares carry 95 % intervals over strings."""
-
-    length: int
-    samples: int
-    trained: bool
-    """whether strings of this length occur in training"""
-    exact_match: Estimate
-    """greedy, with the model's own `<eos>`: the whole string is right"""
-    character_accuracy: Estimate
-    """greedy: characters right at their position, of the target's"""
-    teacher_forced: Estimate
-    """the same with the right previous character given: the accuracy usually published"""
-    alignment: Estimate | None
-    """share of characters whose largest weight lies on the ideal source position; None without attention"""
-    entropy: float | None
-    """mean entropy of the attention weights at the target's characters, nats; None without attention"""
-
-    def to_json(self) -> dict[str, object]:
-        """Plain values."""
-        return asdict(self)
+DRAWN = 1000  # examples drawn together
 
 
 @torch.no_grad()
@@ -49,64 +26,61 @@ def evaluate(
     *,
     samples: int,
     seed: int | str,
-    is_trained: Callable[[int], bool],
     progress: Callable[[], None] | None = None,
 ) -> list[LengthResult]:
     """Measure `samples` random strings of each length.
 
-    The strings depend on seed, task and length alone: every model is asked the same. Memory does not grow with
-    `samples`. `progress` is called after each length.
+    The strings depend on seed, task and length alone, so that models are compared on the same ones. Memory does not grow
+    with `samples`. `progress` is called after each length.
     """
     results = []
     for length in lengths:
-        results.append(_evaluate_length(predictor, length, samples, seed, is_trained(length)))
+        results.append(_evaluate_length(predictor, length, samples, seed))
         if progress is not None:
             progress()
     return results
 
 
-def _evaluate_length(predictor: Predictor, length: int, samples: int, seed: int | str, trained: bool) -> LengthResult:
+def _evaluate_length(predictor: Predictor, length: int, samples: int, seed: int | str) -> LengthResult:
     totals: dict[str, float] = {}
-    rows = rows_at_once(predictor.device, length + 1)
-    for strings in _questions(length, samples, seed, len(predictor.vocabulary.alphabet)):
-        for chunk in torch.split(strings.to(predictor.device), rows):
-            lengths = torch.full((len(chunk),), length, device=predictor.device)
-            batch = make_batch(predictor.task, chunk, lengths, source_eos=predictor.source_eos)
-            for name, per_string in _measure(predictor, batch).items():
-                totals[name] = totals.get(name, 0.0) + float(per_string.double().sum())
+    for batch in _batches(predictor, length, samples, seed):
+        for name, per_string in _measure(predictor, batch).items():
+            totals[name] = totals.get(name, 0.0) + float(per_string.double().sum())
     means = {name: total / samples for name, total in totals.items()}
 
     def estimate(name: str) -> Estimate:
         return share(min(1.0, means[name]), samples)
 
-    attends = "alignment" in means
     return LengthResult(
         length=length,
         samples=samples,
-        trained=trained,
+        trained=predictor.task.is_trained(length),
         exact_match=estimate("exact_match"),
         character_accuracy=estimate("character_accuracy"),
         teacher_forced=estimate("teacher_forced"),
-        alignment=estimate("alignment") if attends else None,
-        entropy=means["entropy"] if attends else None,
+        alignment=estimate("alignment") if "alignment" in means else None,
+        entropy=means.get("entropy"),
     )
 
 
-def _questions(length: int, samples: int, seed: int | str, alphabet_size: int) -> Iterator[Tensor]:
-    """`samples` strings (B, length), some at a time: more samples begin with the same strings as fewer."""
+def _batches(predictor: Predictor, length: int, samples: int, seed: int | str) -> Iterator[Batch]:
+    """`samples` random examples of one source length: more samples begin with the same examples as fewer."""
+    rows = rows_at_once(predictor.device, length + 1)
     for first in range(0, samples, DRAWN):
         random = generator(torch.device("cpu"), seed, "evaluation", length, first)
-        strings, _ = random_strings(random, DRAWN, length, length, alphabet_size)
-        yield strings[: samples - first]
+        drawn = make_batch(predictor.task.examples(random, DRAWN, length), source_eos=predictor.source_eos)
+        count = min(DRAWN, samples - first)
+        for start in range(0, count, rows):
+            yield drawn.rows(start, min(start + rows, count)).to(predictor.device)
 
 
 def _measure(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
     """Per string (B,): exact match, and the shares and means over its characters that `LengthResult` names.
 
-    A string that the model gets right on its own it reads with the right characters given: it is not decoded again.
+    Where free-running output is right, it is also the result of teacher forcing: only the other strings are decoded again.
     """
     watcher = _Watcher(batch)
-    steps = batch.decoder_output.size(1)  # one more than the right answer's characters: any longer answer is wrong
+    steps = batch.decoder_output.size(1)  # of the longest target, with its <eos>: any longer output is wrong
     decoding = greedy_decode(
         predictor.model, batch.source, batch.source_lengths, max_steps=steps, watch=watcher.position
     )
@@ -118,7 +92,7 @@ def _measure(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
         "exact_match": decoding.finished & (right | ~valid_mask(batch.target_lengths + 1, steps)).all(dim=1),
         "character_accuracy": (right & inside).sum(dim=1) / batch.target_lengths,
     }
-    off = (measured["character_accuracy"] < 1).nonzero().squeeze(1)  # (b,) rows that went astray
+    off = (measured["character_accuracy"] < 1).nonzero().squeeze(1)  # (b,) rows with a wrong character
     forced = watcher.means()
     if len(off):
         for name, values in _teacher_forced(predictor.model, batch.select(off)).items():
@@ -127,7 +101,7 @@ def _measure(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
 
 
 def _teacher_forced(model: Model, batch: Batch) -> dict[str, Tensor]:
-    """Per string (B,): what `_Watcher` sees with the right characters given."""
+    """Per string (B,): the means of `_Watcher` with the right previous characters as input."""
     watcher = _Watcher(batch)
     for position, decoded in enumerate(_decode(model, batch)):
         watcher.position(position, decoded)
@@ -147,8 +121,9 @@ class _Watcher:
         part = slice(first, first + decoded.logits.size(1))
         self._add("teacher_forced", decoded.logits.argmax(dim=2) == self.batch.decoder_output[:, part], part)
         if decoded.weights is not None:
-            self._add("alignment", decoded.weights.argmax(dim=2) == self.batch.alignment[:, part], part)
             self._add("entropy", attention_entropy(decoded.weights), part)
+            if self.batch.alignment is not None:
+                self._add("alignment", decoded.weights.argmax(dim=2) == self.batch.alignment[:, part], part)
 
     def means(self) -> dict[str, Tensor]:
         """Per string (B,), over its characters."""

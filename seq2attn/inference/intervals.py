@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 Z_95 = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
 
@@ -17,6 +18,11 @@ class Estimate:
     value: float
     low: float
     high: float
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> Self:
+        """From plain values. Raises KeyError, TypeError or ValueError for anything else."""
+        return cls(float(record["value"]), float(record["low"]), float(record["high"]))
 
 
 def share(value: float, count: int) -> Estimate:

@@ -1,18 +1,14 @@
-"""An attention map as a plain record: what `predict` draws, what training keeps, what is drawn again. Imports no torch."""
+"""An attention map as a plain record, which training saves and figures are drawn from. Imports no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    from seq2attn.inference.predictor import Prediction
+from typing import Any, Self
 
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """One answered string and where the model looked while it wrote."""
+    """One source, its output, and the attention weights of each output token."""
 
     source: str
     output: str
@@ -23,21 +19,7 @@ class AttentionMap:
     weights: tuple[tuple[float, ...], ...]
     """one row an emitted token, one column a source token"""
     ideal: tuple[int, ...] = ()
-    """the source position that the right answer copies, for each of its characters"""
-
-    @classmethod
-    def of(cls, prediction: Prediction, ideal: Sequence[int] = ()) -> Self | None:
-        """The map of a prediction; None where it has no weights."""
-        if prediction.weights is None:
-            return None
-        return cls(
-            prediction.source,
-            prediction.output,
-            prediction.source_symbols,
-            prediction.output_symbols,
-            prediction.weights,
-            tuple(ideal),
-        )
+    """the source position that each character of the right answer copies; empty where it is not known"""
 
     def to_json(self, digits: int = 4) -> dict[str, Any]:
         """Plain values, weights to `digits` decimals."""

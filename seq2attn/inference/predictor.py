@@ -1,83 +1,28 @@
-"""Greedy decoding: the model runs on its own output until its own `<eos>`."""
+"""A trained model as a function from strings to strings."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
-from seq2attn.data.batches import encode_strings, make_batch
+from seq2attn.data.batches import read_sources
+from seq2attn.data.padding import pad_rows
 from seq2attn.data.tasks import Task
-from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
-from seq2attn.model.interface import Decoded, Model
+from seq2attn.inference.greedy import greedy_decode, rows_at_once
+from seq2attn.inference.maps import AttentionMap
+from seq2attn.model.interface import Model
 
-ROWS = 1024  # strings decoded together at most
-CELLS = 2**24  # source tokens x steps x strings whose weights are kept together at most: 64 MiB
-# Source tokens decoded together at most, but for one string: what a step works on is to stay in a processor's cache.
-TOKENS_ON_CPU, TOKENS = 2**13, 2**20
-
-
-@dataclass(frozen=True)
-class GreedyDecoding:
-    """What a batch of B strings was answered with, T steps at most."""
-
-    tokens: Tensor
-    """(B, T) emitted ids; `<eos>` at the end of each row and past it"""
-    lengths: Tensor
-    """(B,) tokens before the `<eos>`; T where none came"""
-    finished: Tensor
-    """(B,) True where the model emitted `<eos>`"""
-    weights: Tensor | None
-    """(B, T, S) attention weights, if asked for and the model has any"""
-
-
-@torch.no_grad()
-def greedy_decode(
-    model: Model,
-    source: Tensor,
-    lengths: Tensor,
-    *,
-    max_steps: int,
-    keep_weights: bool = False,
-    watch: Callable[[int, Decoded], None] | None = None,
-) -> GreedyDecoding:
-    """Emit the likeliest token until each row has emitted `<eos>`, or for `max_steps`.
-
-    source (B, S) ids, right-padded; lengths (B,). `watch` is shown each position, counted from 0, as it comes.
-    """
-    memory, state = model.encode(source, lengths)
-    token = torch.full_like(lengths, SOS)  # (B,)
-    finished = torch.zeros_like(lengths, dtype=torch.bool)
-    emitted = token.new_full(
-        (len(token), max_steps), EOS
-    )  # made at once: a piece kept each step would scatter the memory
-    weights = []
-    for position in range(max_steps):
-        decoded, state = model.step(token, state, memory)
-        if watch is not None:
-            watch(position, decoded)
-        token = decoded.logits.squeeze(1).argmax(dim=1).masked_fill(finished, EOS)
-        emitted[:, position] = token
-        if keep_weights and decoded.weights is not None:
-            weights.append(decoded.weights)
-        finished = finished | (token == EOS)
-        if finished.all():
-            emitted = emitted[:, : position + 1]  # (B, T)
-            break
-    return GreedyDecoding(
-        tokens=emitted,
-        lengths=(emitted != EOS).int().cumprod(dim=1).sum(dim=1),
-        finished=finished,
-        weights=torch.cat(weights, dim=1) if weights else None,
-    )
+BLOCK = 2**16  # characters that `predict_blocks` answers together
+LONGEST_WITH_WEIGHTS = 1000  # characters of a text whose attention it keeps: the map grows with the square
+CELLS = 2**21  # attention weights that it holds together
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """One answered string."""
+    """The model's output for one string."""
 
     source: str
     output: str
@@ -90,6 +35,14 @@ class Prediction:
     weights: tuple[tuple[float, ...], ...] | None = None
     """attention: one row an emitted token, one column a source token; None when not asked for, or without attention"""
 
+    def attention_map(self, ideal: Sequence[int] = ()) -> AttentionMap | None:
+        """The weights as a map, with the ideal alignment where it is known; None without weights."""
+        if self.weights is None:
+            return None
+        return AttentionMap(
+            self.source, self.output, self.source_symbols, self.output_symbols, self.weights, tuple(ideal)
+        )
+
     def to_json(self) -> dict[str, object]:
         """Plain values."""
         record: dict[str, object] = {"source": self.source, "output": self.output, "finished": self.finished}
@@ -101,61 +54,70 @@ class Prediction:
 
 
 def output_bound(task: Task, length: int) -> int:
-    """The steps after which decoding a string of `length` characters gives up: twice the right answer, and 10."""
-    return 2 * task.expansion * length + 10
-
-
-def rows_at_once(device: torch.device, source_length: int, steps: int | None = None) -> int:
-    """How many strings of one length are decoded together, so that memory stays bounded; steps: if weights are kept."""
-    tokens = TOKENS_ON_CPU if device.type == "cpu" else TOKENS
-    kept = ROWS if steps is None else CELLS // (source_length * steps)
-    return max(1, min(ROWS, tokens // source_length, kept))
+    """The steps after which decoding a string of `length` characters stops: twice the longest right answer, and 10."""
+    return 2 * task.target_length(length) + 10
 
 
 class Predictor:
-    """A model with its task and vocabulary: strings in, strings out.
+    """A model with its task: strings in, strings out.
 
-    Strings of one length are answered together and never padded, so an answer does not depend on the other strings.
+    Strings of one length are decoded together and never padded, so an output does not depend on the other strings. Only
+    `attention_maps` asks the task for right answers.
     """
 
-    def __init__(
-        self, model: Model, task: Task, vocabulary: Vocabulary, *, source_eos: bool, device: torch.device
-    ) -> None:
+    def __init__(self, model: Model, task: Task, *, source_eos: bool, device: torch.device) -> None:
         self.model = model.to(device).eval()
         self.task = task
-        self.vocabulary = vocabulary
         self.source_eos = source_eos
         self.device = device
 
     def predict(self, texts: Sequence[str], *, keep_weights: bool = False) -> list[Prediction]:
-        """Answer `texts`, in order. The empty string, and one with characters outside the alphabet, are
+        """Predictions for `texts`, in order. The empty string, and one with characters outside the alphabet, are
         `Seq2AttnError`s, before anything is computed.
         """
         by_length: dict[int, list[int]] = defaultdict(list)
         for index, text in enumerate(texts):
-            self.vocabulary.check(text)
+            self.task.source_vocabulary.check(text)
             by_length[len(text)].append(index)
-        answers: dict[int, Prediction] = {}
+        predictions: dict[int, Prediction] = {}
         for length, indices in by_length.items():
             rows = rows_at_once(self.device, length + 1, output_bound(self.task, length) if keep_weights else None)
-            for chunk in _chunks(indices, rows):
-                answers.update(zip(chunk, self._answer([texts[i] for i in chunk], keep_weights), strict=True))
-        return [answers[index] for index in range(len(texts))]
+            for start in range(0, len(indices), rows):
+                chunk = indices[start : start + rows]
+                predicted = self._predict_equally_long([texts[index] for index in chunk], keep_weights)
+                predictions.update(zip(chunk, predicted, strict=True))
+        return [predictions[index] for index in range(len(texts))]
 
-    def solve(self, text: str) -> str:
-        """The right answer to one string."""
-        strings, lengths = encode_strings(self.vocabulary, [text], torch.device("cpu"))
-        target, _ = self.task.solve(strings, lengths)
-        return self.vocabulary.decode(target[0].tolist())
+    def predict_blocks(
+        self, texts: Iterable[str], *, keep_weights: bool = False, one_at_a_time: bool = False
+    ) -> Iterator[list[Prediction]]:
+        """Predictions for any number of texts, in order, a block at a time; a text is read when its block is due.
 
-    def _answer(self, texts: Sequence[str], keep_weights: bool) -> list[Prediction]:
-        """Answer strings of one length."""
-        strings, lengths = encode_strings(self.vocabulary, texts, self.device)
-        batch = make_batch(self.task, strings, lengths, source_eos=self.source_eos)
+        Texts of more than `LONGEST_WITH_WEIGHTS` characters come without weights.
+        """
+        for block in _blocks(texts, weights=keep_weights, size=1 if one_at_a_time else BLOCK):
+            yield self.predict(block, keep_weights=keep_weights and len(block[0]) <= LONGEST_WITH_WEIGHTS)
+
+    def attention_maps(self, texts: Sequence[str]) -> list[AttentionMap]:
+        """Where the model looks while it decodes `texts`, with the ideal alignment where the task knows one.
+
+        Empty for a model without attention.
+        """
+        maps = []
+        for prediction in self.predict(texts, keep_weights=True):
+            answer = self.task.answer(prediction.source)
+            found = prediction.attention_map((answer and answer.alignment) or ())
+            maps += [found] if found is not None else []
+        return maps
+
+    def _predict_equally_long(self, texts: Sequence[str], keep_weights: bool) -> list[Prediction]:
+        read, write = self.task.source_vocabulary, self.task.target_vocabulary
+        ids, lengths = pad_rows([read.encode(text) for text in texts], self.device)
+        source, source_lengths = read_sources(ids, lengths, source_eos=self.source_eos)
         decoding = greedy_decode(
             self.model,
-            batch.source,
-            batch.source_lengths,
+            source,
+            source_lengths,
             max_steps=output_bound(self.task, len(texts[0])),
             keep_weights=keep_weights,
         )
@@ -164,21 +126,40 @@ class Predictor:
         counts = decoding.lengths.tolist()
         predictions = []
         for row, text in enumerate(texts):
-            output = emitted[row][: counts[row]]
-            extra: dict[str, object] = {}
-            if decoding.weights is not None:
-                shown = emitted[row][: counts[row] + finished[row]]
-                extra = {
-                    "source_symbols": tuple(map(self.vocabulary.symbol, batch.source[row].tolist())),
-                    "output_symbols": tuple(map(self.vocabulary.symbol, shown)),
-                    "weights": tuple(map(tuple, decoding.weights[row, : len(shown)].tolist())),
-                }
+            output = write.decode(emitted[row][: counts[row]])
+            if decoding.weights is None:
+                predictions.append(Prediction(text, output, finished[row]))
+                continue
+            shown = emitted[row][: counts[row] + finished[row]]
             predictions.append(
-                Prediction(text, self.vocabulary.decode(output), finished[row], **extra)  # type: ignore[arg-type]
+                Prediction(
+                    text,
+                    output,
+                    finished[row],
+                    source_symbols=tuple(map(read.symbol, source[row].tolist())),
+                    output_symbols=tuple(map(write.symbol, shown)),
+                    weights=tuple(map(tuple, decoding.weights[row, : len(shown)].tolist())),
+                )
             )
         return predictions
 
 
-def _chunks(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+def _blocks(texts: Iterable[str], *, weights: bool, size: int) -> Iterator[list[str]]:
+    """`texts` in blocks of about `size` characters, of fewer with their `weights`.
+
+    All texts of a block are short enough for their weights to be kept, or none is.
+    """
+    block: list[str] = []
+    held = 0
+    for text in texts:
+        long = len(text) > LONGEST_WITH_WEIGHTS
+        if block and long != (len(block[0]) > LONGEST_WITH_WEIGHTS):
+            yield block
+            block, held = [], 0
+        block.append(text)
+        held += len(text) if long or not weights else max(len(text), len(text) ** 2 * BLOCK // CELLS)
+        if held >= size:
+            yield block
+            block, held = [], 0
+    if block:
+        yield block

@@ -8,7 +8,6 @@ from seq2attn import catalogue
 from seq2attn.config import AttentionConfig, Config
 from seq2attn.data.batches import TrainingData
 from seq2attn.data.tasks import Task
-from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.cells import GRU, Cells
@@ -34,7 +33,7 @@ def build_model(config: Config) -> Model:
 def _build_transformer(config: Config) -> Transformer:
     sizes = config.model.transformer
     return Transformer(
-        len(build_vocabulary(config)),
+        len(build_task(config).source_vocabulary),
         config.model.hidden,
         layers=sizes.layers,
         heads=sizes.heads,
@@ -45,10 +44,10 @@ def _build_transformer(config: Config) -> Transformer:
 
 def _build_reverser(config: Config) -> Reverser:
     model = config.model
-    vocabulary_size = len(build_vocabulary(config))
+    task = build_task(config)
     cells = Cells(lambda input_width: GRU(input_width, model.hidden), model.hidden)
     encoder = Encoder(
-        vocabulary_size,
+        len(task.source_vocabulary),
         model.embedding,
         cells,
         bidirectional=model.bidirectional,
@@ -56,7 +55,7 @@ def _build_reverser(config: Config) -> Reverser:
     )
     extra = {"input_feeding": True} if model.input_feeding else {}
     decoder = catalogue.DECODERS.get(model.decoder).load()(
-        vocabulary_size, model.embedding, build_attention(config, encoder.width), cells, **extra
+        len(task.target_vocabulary), model.embedding, build_attention(config, encoder.width), cells, **extra
     )
     return Reverser(encoder, INITIAL_STATES[model.initial_state](encoder, decoder.recurrent), decoder)
 
@@ -136,22 +135,15 @@ def _try_once(name: str, score: Score) -> None:
 
 def build_task(config: Config) -> Task:
     """The task of `config`."""
-    task: Task = catalogue.TASKS.get(config.task.name).load()()
+    options = config.task.model_dump(exclude={"name"})
+    task: Task = catalogue.TASKS.get(config.task.name).load()(**options)
     return task
-
-
-def build_vocabulary(config: Config) -> Vocabulary:
-    """The vocabulary of `config`."""
-    return Vocabulary(config.task.alphabet)
 
 
 def build_training_data(config: Config, device: torch.device) -> TrainingData:
     """The stream of training batches of `config`."""
     return TrainingData(
         task=build_task(config),
-        alphabet_size=len(config.task.alphabet),
-        min_length=config.task.min_length,
-        max_length=config.task.max_length,
         source_eos=config.model.source_eos,
         batch_size=config.training.batch_size,
         word_dropout=config.training.word_dropout,

@@ -1,14 +1,9 @@
-"""Which positions are real, and the one masked softmax of the project."""
+"""The one masked softmax of the project."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
-
-
-def valid_mask(lengths: Tensor, width: int) -> Tensor:
-    """(B,) lengths -> (B, width) bool, True where a position holds a real token."""
-    return torch.arange(width, device=lengths.device) < lengths.unsqueeze(1)
 
 
 def masked_softmax(scores: Tensor, valid: Tensor | None) -> Tensor:

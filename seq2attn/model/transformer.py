@@ -17,8 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from seq2attn.data.padding import valid_mask
 from seq2attn.model.interface import Decoded, Model
-from seq2attn.model.masks import masked_softmax, valid_mask
+from seq2attn.model.masks import masked_softmax
 
 Projected = tuple[Tensor, Tensor]
 """keys and values of one attention, (B, H, S, d) each"""

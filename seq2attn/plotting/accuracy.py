@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from seq2attn.inference.evaluation import LengthResult
-    from seq2attn.runs.records import SavedLength
+    from seq2attn.inference.results import LengthResult
 
 ASIDE = 0.16  # of a length
 
 
-def accuracy_figure(results: Sequence[LengthResult | SavedLength], title: str) -> Figure:
+def accuracy_figure(results: Sequence[LengthResult], title: str) -> Figure:
     """Accuracy by length with 95 % intervals; lengths outside training on a grey ground."""
     from matplotlib.figure import Figure
 

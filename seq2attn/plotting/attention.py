@@ -84,17 +84,18 @@ def frame_figure(step: int, maps: Sequence[AttentionMap], *, ideal: bool = False
     """The maps at one step, on a sheet whose size depends on the sources alone: a frame of an animation."""
     panels = []
     for one in maps:
-        before, after = _short(one.source), _short(one.output, min(24, len(one.ideal) + 1))
-        panels.append(Panel(cropped(one), f"{before} → {after}", room=len(before) + 3 + min(24, len(one.ideal) + 1)))
+        rows = min(24, _answer_rows(one))
+        before, after = _short(one.source), _short(one.output, rows)
+        panels.append(Panel(cropped(one), f"{before} → {after}", room=len(before) + 3 + rows))
     cell = cell_size([panel.map for panel in panels])
     return sheet([panels], cell, ideal=ideal, heading=f"step {step:,}", signs=("<eos>",))
 
 
 def cropped(one: AttentionMap) -> AttentionMap:
-    """A map with as many rows as the right answer has, with its `<eos>`: what a young model writes beyond is left out,
-    and what it does not write is blank.
+    """A map with as many rows as the right answer has, `<eos>` counted: longer output is cut off, the rows that shorter
+    output lacks are blank.
     """
-    rows = len(one.ideal) + 1
+    rows = _answer_rows(one)
     missing = max(0, rows - len(one.weights))
     blank = (math.nan,) * len(one.source_symbols)  # is not drawn
     return replace(
@@ -102,6 +103,11 @@ def cropped(one: AttentionMap) -> AttentionMap:
         output_symbols=(*one.output_symbols[:rows], *("",) * missing),
         weights=(*one.weights[:rows], *(blank,) * missing),
     )
+
+
+def _answer_rows(one: AttentionMap) -> int:
+    """Tokens of the right answer, `<eos>` counted; as many as the source has where the ideal alignment is not known."""
+    return len(one.ideal) + 1 if one.ideal else len(one.source_symbols)
 
 
 def spread(count: int, largest: int) -> list[int]:

@@ -11,7 +11,7 @@ from seq2attn.plotting.style import logarithmic, looks
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from seq2attn.runs.records import SavedLength
+    from seq2attn.inference.results import LengthResult
 
 SMOOTHED = 50  # points of a curve at most, about: neighbours are averaged
 
@@ -30,7 +30,7 @@ def loss_figure(curves: Mapping[str, Sequence[tuple[float, float]]], scores: Seq
 
 
 def accuracy_curves_figure(
-    curves: Mapping[str, Sequence[tuple[int, Sequence[SavedLength]]]], scores: Sequence[str]
+    curves: Mapping[str, Sequence[tuple[int, Sequence[LengthResult]]]], scores: Sequence[str]
 ) -> Figure:
     """Exact match against step: run -> (step, results by length). The mean over the trained lengths; shaded down to the
     worst of them.

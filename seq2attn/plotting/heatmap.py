@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from seq2attn.inference.maps import AttentionMap
-    from seq2attn.inference.predictor import Prediction
 
 # cividis at 0, 1/8, ..., 1
 _RAMP = (
@@ -23,18 +22,17 @@ _MANY_COLOURS = ("256", "truecolor")  # 16 are too few to tell weights apart
 _LABEL = {"<eos>": "$", "<pad>": "0", "<sos>": "^", " ": "_"}
 
 
-def heat_map(prediction: Prediction | AttentionMap, console: Console) -> Text | None:
-    """The weights of one prediction as coloured cells, or as shades of ASCII where there are too few colours.
+def heat_map(shown: AttentionMap, console: Console) -> Text | None:
+    """The weights as coloured cells, or as shades of ASCII where there are too few colours.
 
-    None where there are no weights, or more columns than the console has.
+    None where there are more columns than the console has.
     """
-    weights = prediction.weights
-    if not weights or 2 * len(prediction.source_symbols) + 4 > console.width:
+    if 2 * len(shown.source_symbols) + 4 > console.width:
         return None
     coloured = console.color_system in _MANY_COLOURS and not console.no_color
     text = Text("    ")
-    text.append("".join(map(_label, prediction.source_symbols)).rstrip(), style="bold")
-    for symbol, row in zip(prediction.output_symbols, weights, strict=True):
+    text.append("".join(map(_label, shown.source_symbols)).rstrip(), style="bold")
+    for symbol, row in zip(shown.output_symbols, shown.weights, strict=True):
         text.append("\n  ")
         text.append(_label(symbol), style="bold")
         for weight in row:
@@ -45,10 +43,10 @@ def heat_map(prediction: Prediction | AttentionMap, console: Console) -> Text | 
     return text
 
 
-def legend(prediction: Prediction) -> str:
+def legend(shown: AttentionMap) -> str:
     """What the map's signs mean."""
     signs = {"<eos>": "$ <eos>", " ": "_ space"}
-    used = {*prediction.source_symbols, *prediction.output_symbols}
+    used = {*shown.source_symbols, *shown.output_symbols}
     notes = [meaning for symbol, meaning in signs.items() if symbol in used]
     return ", ".join(["rows: output", "columns: source", *notes, "bright: looked at"])
 

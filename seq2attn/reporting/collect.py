@@ -9,11 +9,12 @@ from typing import Any
 
 from seq2attn.config import Config
 from seq2attn.inference.maps import AttentionMap
+from seq2attn.inference.results import SHARES, LengthResult
 from seq2attn.model.build import build_model
 from seq2attn.model.parameters import parameter_ledger
 from seq2attn.plotting.style import looks
 from seq2attn.runs.lock import state_of
-from seq2attn.runs.records import Metrics, SavedLength, newest_evaluation, read_attention, read_metrics
+from seq2attn.runs.records import Metrics, newest_evaluation, read_attention, read_metrics
 from seq2attn.runs.run import Run
 
 POINTS = 400  # of one curve at most
@@ -82,8 +83,9 @@ def curves(metrics: Metrics, *, thin: bool = True) -> dict[str, list[list[float 
         }
         alignments = [result.alignment.value for result in trained if result.alignment is not None]
         entropies = [result.entropy for result in trained if result.entropy is not None]
-        if alignments and entropies:
+        if alignments:
             values["alignment"] = math.fsum(alignments) / len(alignments)
+        if entropies:
             values["entropy"] = math.fsum(entropies) / len(entropies)
         for name, value in values.items():
             found.setdefault(name, []).append([step, number(value)])
@@ -121,9 +123,9 @@ def _lengths(run: Run, metrics: Metrics) -> dict[str, Any] | None:
     return {"source": f"training, after step {step:,}", "rows": list(map(_length, results))}
 
 
-def _length(result: SavedLength) -> dict[str, Any]:
+def _length(result: LengthResult) -> dict[str, Any]:
     row: dict[str, Any] = {"length": result.length, "trained": result.trained, "samples": result.samples}
-    for name in ("exact_match", "character_accuracy", "teacher_forced", "alignment"):
+    for name in SHARES:
         estimate = getattr(result, name)
         row[name] = None if estimate is None else [number(n) for n in (estimate.value, estimate.low, estimate.high)]
     row["entropy"] = None if result.entropy is None else [number(result.entropy)] * 3

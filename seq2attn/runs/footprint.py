@@ -5,7 +5,8 @@ Training keeps, in float32 numbers:
     parameters and optimiser   4 x parameters       (weights, gradients, Adam's two averages)
     one batch                  B x (9 x (S x directions + L) x D  +  4 x L x V  +  L x (5 x D + 2 x S))
 
-with S and L those of the longest string of the task, `<eos>` counted, and without the last term where there is no attention;
+with S and L those of the task's longest source and target, `<eos>` counted, and without the last term where there is no
+attention;
 for a Transformer of N layers with H heads and inner layers F wide,
 
     one batch                  B x (N x ((S + L) x (16 x D + 2 x F)  +  H x (S x S + L x L + L x S))  +  6 x L x V)
@@ -53,12 +54,14 @@ def check_answer_memory(cells: int) -> None:
 
 def training_bytes(config: Config) -> dict[str, int]:
     """What training keeps in memory, by part."""
+    from seq2attn.model.build import build_task
+
     model, training = config.model, config.training
-    task = config.task
+    task = build_task(config)
     source = task.max_length + model.source_eos
-    target = _expansion(config) * task.max_length + 1
+    target = task.target_length(task.max_length) + 1
     states = source * (2 if model.bidirectional else 1) + target
-    vocabulary = len(task.alphabet) + 3
+    vocabulary = len(task.target_vocabulary)
     attention = 0 if model.attention.score == "none" else target * (5 * model.hidden + 2 * source)
     batch = 9 * states * model.hidden + 4 * target * vocabulary + attention
     if model.architecture == "transformer":
@@ -119,12 +122,6 @@ def _check(what: str, parts: dict[str, int], config: Config, free: int | None) -
         hint=f"Make one of these smaller: model.hidden ({config.model.hidden:,}), "
         f"training.batch_size ({config.training.batch_size:,}), task.max_length ({config.task.max_length:,}).",
     )
-
-
-def _expansion(config: Config) -> int:
-    from seq2attn.model.build import build_task
-
-    return build_task(config).expansion
 
 
 def _system_bytes() -> int | None:

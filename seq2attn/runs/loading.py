@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.build import build_model, build_task, build_vocabulary
+from seq2attn.model.build import build_model, build_task
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights
 from seq2attn.runs.environment import choose_device
 from seq2attn.runs.footprint import check_model_memory
@@ -23,6 +23,4 @@ def load_predictor(run: Run, which: str = "best", device_name: str = "auto") -> 
     check_model_memory(config)
     model = build_model(config)
     load_weights(path, load_checkpoint(path), model)
-    return Predictor(
-        model, build_task(config), build_vocabulary(config), source_eos=config.model.source_eos, device=device
-    )
+    return Predictor(model, build_task(config), source_eos=config.model.source_eos, device=device)

@@ -9,45 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.intervals import Estimate
 from seq2attn.inference.maps import AttentionMap
+from seq2attn.inference.results import LengthResult
 from seq2attn.runs.run import Run
-
-SHARES = ("exact_match", "character_accuracy", "teacher_forced", "alignment")
-
-
-@dataclass(frozen=True)
-class SavedLength:
-    """One length of a saved evaluation: what `evaluation.LengthResult` was."""
-
-    length: int
-    samples: int
-    trained: bool
-    exact_match: Estimate
-    character_accuracy: Estimate
-    teacher_forced: Estimate
-    alignment: Estimate | None
-    entropy: float | None
-
-    @classmethod
-    def from_json(cls, record: dict[str, Any]) -> SavedLength:
-        """What `LengthResult.to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
-        shares = {
-            name: None
-            if record[name] is None
-            else Estimate(*(float(record[name][key]) for key in ("value", "low", "high")))
-            for name in SHARES
-        }
-        if any(shares[name] is None for name in SHARES[:3]):
-            raise ValueError("an accuracy is missing")
-        entropy = record["entropy"]
-        return cls(
-            int(record["length"]),
-            int(record["samples"]),
-            bool(record["trained"]),
-            entropy=None if entropy is None else float(entropy),
-            **shares,  # type: ignore[arg-type]
-        )
 
 
 @dataclass(frozen=True)
@@ -56,18 +20,18 @@ class Metrics:
 
     steps: list[dict[str, float]]
     """step, loss, accuracy, gradient_norm, learning_rate, tokens_per_second"""
-    evaluations: list[tuple[int, list[SavedLength]]]
+    evaluations: list[tuple[int, list[LengthResult]]]
     """after which step, and the results by length"""
 
 
 def read_metrics(run: Run) -> Metrics:
     """The run's metrics so far; a line that is being written is left out."""
     steps: list[dict[str, float]] = []
-    evaluations: list[tuple[int, list[SavedLength]]] = []
+    evaluations: list[tuple[int, list[LengthResult]]] = []
     for number, record in _lines(run.metrics_file):
         try:
             if "evaluation" in record:
-                evaluations.append((int(record["step"]), list(map(SavedLength.from_json, record["evaluation"]))))
+                evaluations.append((int(record["step"]), list(map(LengthResult.from_json, record["evaluation"]))))
             else:
                 steps.append(
                     {str(name): float(value) for name, value in record.items()} | {"step": int(record["step"])}
@@ -92,7 +56,7 @@ def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
     return snapshots
 
 
-def newest_evaluation(run: Run) -> tuple[str, list[SavedLength]] | None:
+def newest_evaluation(run: Run) -> tuple[str, list[LengthResult]] | None:
     """What `eval` measured last, with the file's name; None where it never did."""
     try:
         files = sorted(run.evaluations.glob("*.json"), key=lambda file: (file.stat().st_mtime, file.name))
@@ -103,7 +67,7 @@ def newest_evaluation(run: Run) -> tuple[str, list[SavedLength]] | None:
             continue
         try:
             record = json.loads(file.read_text(encoding="utf-8"))
-            return file.name, sorted(map(SavedLength.from_json, record["lengths"].values()), key=lambda r: r.length)
+            return file.name, sorted(map(LengthResult.from_json, record["lengths"].values()), key=lambda r: r.length)
         except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
             raise _damaged(file, error) from None
     return None

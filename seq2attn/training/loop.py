@@ -13,12 +13,12 @@ from typing import Protocol
 import torch
 
 from seq2attn.config import Config
-from seq2attn.data.batches import generator, ideal_alignment, random_strings
+from seq2attn.data.batches import generator
 from seq2attn.errors import CheckpointError, Seq2AttnError
-from seq2attn.inference.evaluation import LengthResult, evaluate
-from seq2attn.inference.maps import AttentionMap
+from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor, output_bound
-from seq2attn.model.build import build_model, build_task, build_training_data, build_vocabulary
+from seq2attn.inference.results import LengthResult
+from seq2attn.model.build import build_model, build_training_data
 from seq2attn.plotting.attention import LARGEST_SIDE
 from seq2attn.runs.checkpoint import (
     MODEL,
@@ -90,9 +90,7 @@ class Trainer:
         self.display = display
         self.model = build_model(config).to(device)
         self.data = build_training_data(config, device)
-        self.predictor = Predictor(
-            self.model, build_task(config), build_vocabulary(config), source_eos=config.model.source_eos, device=device
-        )
+        self.predictor = Predictor(self.model, self.data.task, source_eos=config.model.source_eos, device=device)
         self.step = TrainingStep(self.model, config, device)
         self.progress = Progress()
         run.checkpoint("last").parent.mkdir(exist_ok=True)  # a copy of a run may lack it
@@ -179,7 +177,6 @@ class Trainer:
             config.evaluation_lengths,
             samples=config.training.validation_samples,
             seed=VALIDATION_SEED,
-            is_trained=config.is_trained,
         )
         trained = [result for result in results if result.trained] or results
         exact = [result.exact_match.value for result in trained]
@@ -209,13 +206,9 @@ class Trainer:
         step = self.progress.step
         if not self._is_one_of(step, MAPS):
             return
-        predictor = self.predictor
-        answers = predictor.predict(self._watched(), keep_weights=True)
-        rights = [ideal_alignment(predictor.task, predictor.vocabulary, answer.source) for answer in answers]
-        maps = [AttentionMap.of(answer, right) for answer, right in zip(answers, rights, strict=True)]
-        there = [one for one in maps if one is not None]
-        if there:
-            self.recorder.attention(step, there, draw=self._is_one_of(step, IMAGES))
+        maps = self.predictor.attention_maps(self._watched())
+        if maps:
+            self.recorder.attention(step, maps, draw=self._is_one_of(step, IMAGES))
 
     def _is_one_of(self, step: int, most: int) -> bool:
         """Whether the evaluation after `step` is among about `most` evenly spread ones: the first and the last are."""
@@ -225,14 +218,14 @@ class Trainer:
 
     def _watched(self) -> list[str]:
         """The strings whose attention is drawn: the same in every run of a task."""
-        task, vocabulary = self.config.task, self.predictor.vocabulary
+        task = self.data.task
+        vocabulary = task.source_vocabulary
         middle = (task.min_length + task.max_length + 1) // 2
-        texts = ["hello"] if self.config.is_trained(5) and set("hello") <= set(task.alphabet) else []
+        texts = ["hello"] if task.is_trained(5) and set("hello") <= set(vocabulary.symbols) else []
         for length in sorted({middle, task.max_length}):
-            random = generator(torch.device("cpu"), "watched", length)
-            ids, _ = random_strings(random, 1, length, length, len(task.alphabet))
-            texts.append(vocabulary.decode(ids[0].tolist()))
-        return [text for text in texts if output_bound(self.predictor.task, len(text)) < LARGEST_SIDE]
+            examples = task.examples(generator(torch.device("cpu"), "watched", length), 1, length)
+            texts.append(vocabulary.decode(examples.source[0].tolist()))
+        return [text for text in texts if output_bound(task, len(text)) < LARGEST_SIDE]
 
     # ---- saving and resuming ----
 

@@ -11,8 +11,8 @@ from typing import Any
 from torch.utils.tensorboard.summary import hparams
 
 from seq2attn.config import Config
-from seq2attn.inference.evaluation import LengthResult
 from seq2attn.inference.maps import AttentionMap
+from seq2attn.inference.results import LengthResult
 from seq2attn.runs.files import AppendFile, not_written
 from seq2attn.runs.run import Run
 from seq2attn.training.events import FILES as EVENT_FILES

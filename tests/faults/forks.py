@@ -207,10 +207,10 @@ def prepare():
 
     import seq2attn.training.loop
     from seq2attn.cli.app import app
-    from seq2attn.inference.predictor import Prediction
+    from seq2attn.inference.maps import AttentionMap
     from seq2attn.plotting.attention import attention_figure
 
-    figure = attention_figure([Prediction("a", "a", True, ("a",), ("a",), ((1.0,),))])
+    figure = attention_figure([AttentionMap("a", "a", ("a",), ("a",), ((1.0,),))])
     figure.savefig(io.BytesIO())
     return app, seq2attn.training.loop
 

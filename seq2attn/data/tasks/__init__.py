@@ -1,41 +1,33 @@
-"""String tasks: each says which source character stands at each output position.
+"""Tasks: what is to be learned. A task draws its own examples and knows its alphabets.
 
-A task is its ideal alignment; the target string follows from it. The alignment is also what `eval` holds a model's
-attention against.
+Two base classes:
+
+`StringTask`  each character of the target copies a character of the source, as in reversal: write `alignment`
+              (see `reverse.py`).
+`Task`        anything else, such as a target that is computed::
+
+    import torch
+    from seq2attn.data.tasks import Task
+    from seq2attn.data.vocabulary import Vocabulary
+
+    class Doubling(Task):
+        \"\"\"12 -> 24\"\"\"
+
+        def __init__(self, *, digits: int = 3):
+            self.source_vocabulary = self.target_vocabulary = Vocabulary("0123456789")
+            self.min_length, self.max_length = 1, digits
+
+        def examples(self, random, count, length=None):
+            longest = 10 ** (length or self.max_length)
+            shortest = 10 ** (length - 1) if length else 0
+            numbers = torch.randint(shortest, longest, (count,), generator=random, device=random.device)
+            return self.encode([(str(n), str(2 * n)) for n in numbers.tolist()], random.device)
+
+        def target_length(self, source_length):
+            return source_length + 1
 """
 
-from __future__ import annotations
+from seq2attn.data.tasks.base import Answer, Examples, Task
+from seq2attn.data.tasks.strings import StringTask
 
-from abc import ABC, abstractmethod
-
-import torch
-from torch import Tensor
-
-
-class Task(ABC):
-    """From source strings to target strings.
-
-    A subclass gives `alignment`, and `expansion` if its targets are a multiple of the source's length.
-    """
-
-    expansion: int = 1
-    """length of the target / length of the source"""
-
-    @abstractmethod
-    def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
-        """The source position that each output position copies.
-
-        source (B, S) character ids, right-padded; lengths (B,) of the strings; positions (T,) = 0..T-1.
-        Returns (B, T) int64, defined where the position is inside the target; elsewhere the value is ignored.
-        """
-
-    def solve(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """The targets of a batch: source (B, S), lengths (B,) -> targets (B, T), alignment (B, T), T = expansion * S.
-
-        Past a target's end the target is 0 (`<pad>`) and the alignment -1.
-        """
-        positions = torch.arange(self.expansion * source.size(1), device=source.device)
-        inside = positions < (self.expansion * lengths).unsqueeze(1)  # (B, T)
-        alignment = self.alignment(source, lengths, positions).masked_fill(~inside, -1)
-        target = source.gather(1, alignment.clamp(min=0)).masked_fill(~inside, 0)
-        return target, alignment
+__all__ = ["Answer", "Examples", "StringTask", "Task"]

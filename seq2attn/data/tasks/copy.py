@@ -2,10 +2,10 @@
 
 from torch import Tensor
 
-from seq2attn.data.tasks import Task
+from seq2attn.data.tasks.strings import StringTask
 
 
-class Copy(Task):
+class Copy(StringTask):
     """The string itself: output t copies source t.
 
     abc -> abc    a -> a

@@ -2,10 +2,10 @@
 
 from torch import Tensor
 
-from seq2attn.data.tasks import Task
+from seq2attn.data.tasks.strings import StringTask
 
 
-class Duplicate(Task):
+class Duplicate(StringTask):
     """The string twice: output t copies source t mod n, t < 2n.
 
     abc -> abcabc    a -> aa

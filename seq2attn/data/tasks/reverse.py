@@ -2,10 +2,10 @@
 
 from torch import Tensor
 
-from seq2attn.data.tasks import Task
+from seq2attn.data.tasks.strings import StringTask
 
 
-class Reverse(Task):
+class Reverse(StringTask):
     """The string backwards: output t copies source n-1-t.
 
     abc -> cba    a -> a

@@ -2,10 +2,10 @@
 
 from torch import Tensor
 
-from seq2attn.data.tasks import Task
+from seq2attn.data.tasks.strings import StringTask
 
 
-class Sort(Task):
+class Sort(StringTask):
     """The characters in the alphabet's order; equal characters keep theirs (stable argsort).
 
     cab -> abc    banana -> aaabnn

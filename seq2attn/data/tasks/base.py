@@ -1,0 +1,85 @@
+"""What every task provides, and the examples it draws."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from seq2attn import catalogue
+from seq2attn.data.padding import pad_rows
+from seq2attn.data.vocabulary import Vocabulary
+from seq2attn.registry import Entry, Registry
+
+
+@dataclass(frozen=True)
+class Examples:
+    """N sources with their targets: ids without `<sos>` and `<eos>`, right-padded with `<pad>`."""
+
+    source: Tensor
+    """(N, S) ids of the source vocabulary"""
+    source_lengths: Tensor
+    """(N,)"""
+    target: Tensor
+    """(N, T) ids of the target vocabulary"""
+    target_lengths: Tensor
+    """(N,), 1 or more"""
+    alignment: Tensor | None = None
+    """(N, T) the source position that each target position copies, -1 past the target's end; None where nothing is copied"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The right answer to one source."""
+
+    text: str
+    alignment: tuple[int, ...] | None = None
+    """the source position that each character copies; None where nothing is copied"""
+
+
+class Task(ABC):
+    """From source strings to target strings.
+
+    The constructor takes the task's options as keywords, and sets these four attributes.
+    """
+
+    registry: ClassVar[Registry[Entry]] = catalogue.TASKS
+
+    source_vocabulary: Vocabulary
+    target_vocabulary: Vocabulary
+    min_length: int
+    """shortest source in training, characters"""
+    max_length: int
+    """longest source in training"""
+
+    @abstractmethod
+    def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
+        """`count` random examples on the generator's device: sources of training lengths, or all of `length`.
+
+        They depend on `random` and the arguments alone. Raise `Seq2AttnError` for a `length` that no source has.
+        """
+
+    @abstractmethod
+    def target_length(self, source_length: int) -> int:
+        """The length of the longest target of sources of this length."""
+
+    def answer(self, text: str) -> Answer | None:
+        """The right answer to `text`; None where the task does not know it."""
+        return None
+
+    def is_trained(self, length: int) -> bool:
+        """Whether sources of this length occur in training."""
+        return self.min_length <= length <= self.max_length
+
+    def encode(self, pairs: Sequence[tuple[str, str]], device: torch.device) -> Examples:
+        """Pairs of source and target text as examples without alignment.
+
+        Raises `Seq2AttnError` for an empty text and for a character outside its vocabulary.
+        """
+        source = pad_rows([self.source_vocabulary.encode(text) for text, _ in pairs], device)
+        target = pad_rows([self.target_vocabulary.encode(text) for _, text in pairs], device)
+        return Examples(*source, *target)

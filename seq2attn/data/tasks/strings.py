@@ -1,0 +1,66 @@
+"""Tasks on random strings over one alphabet whose targets consist of characters of the source."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from seq2attn.data.padding import pad_rows, valid_mask
+from seq2attn.data.tasks.base import Answer, Examples, Task
+from seq2attn.data.vocabulary import PAD, SPECIAL, Vocabulary
+from seq2attn.errors import Seq2AttnError
+
+
+class StringTask(Task):
+    """Each target position copies a source position; characters are i.i.d. uniform, lengths uniform.
+
+    A subclass gives `alignment`, and `expansion` if its targets are a multiple of the source's length.
+    """
+
+    expansion: ClassVar[int] = 1
+    """length of the target / length of the source"""
+
+    def __init__(
+        self, *, alphabet: str = "abcdefghijklmnopqrstuvwxyz", min_length: int = 1, max_length: int = 12
+    ) -> None:
+        if min_length > max_length:
+            raise Seq2AttnError(f"min_length, {min_length}, is above max_length, {max_length}")
+        self.source_vocabulary = self.target_vocabulary = Vocabulary(alphabet)
+        self.min_length, self.max_length = min_length, max_length
+
+    @abstractmethod
+    def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
+        """The source position that each target position copies.
+
+        source (B, S) character ids, right-padded; lengths (B,) of the strings; positions (T,) = 0..T-1.
+        Returns (B, T) int64, defined where the position is inside the target; elsewhere the value is ignored.
+        """
+
+    def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
+        """Sources padded to `max_length`, or of exactly `length` characters."""
+        shortest, longest = (self.min_length, self.max_length) if length is None else (length, length)
+        device, alphabet_size = random.device, len(self.source_vocabulary.symbols)
+        lengths = torch.randint(shortest, longest + 1, (count,), generator=random, device=device)
+        ids = torch.randint(alphabet_size, (count, longest), generator=random, device=device) + len(SPECIAL)
+        return self.solve(ids.masked_fill(~valid_mask(lengths, longest), PAD), lengths)
+
+    def target_length(self, source_length: int) -> int:
+        return self.expansion * source_length
+
+    def answer(self, text: str) -> Answer:
+        """The target of `text`, which has to be of the alphabet."""
+        solved = self.solve(*pad_rows([self.source_vocabulary.encode(text)], torch.device("cpu")))
+        assert solved.alignment is not None
+        return Answer(self.target_vocabulary.decode(solved.target[0].tolist()), tuple(solved.alignment[0].tolist()))
+
+    def solve(self, source: Tensor, lengths: Tensor) -> Examples:
+        """The examples with these sources (N, S), right-padded, of these lengths (N,)."""
+        target_lengths = self.expansion * lengths
+        positions = torch.arange(self.expansion * source.size(1), device=source.device)
+        valid = valid_mask(target_lengths, len(positions))  # (N, T)
+        alignment = self.alignment(source, lengths, positions).masked_fill(~valid, -1)
+        target = source.gather(1, alignment.clamp(min=0)).masked_fill(~valid, PAD)
+        return Examples(source, lengths, target, target_lengths, alignment)
