@@ -21,7 +21,7 @@ def measure(*, repeats: int) -> list[dict[str, Any]]:
     config = unit.config()
     vocabulary = build_vocabulary(config)
     predictor = Predictor(build_model(config).eval(), build_task(config), vocabulary, source_eos=False, device=CPU)
-    ids, lengths = random_strings(generator(CPU, "benchmark"), 1000, 1, 12, len(config.task.alphabet))
+    ids, lengths = random_strings(generator(CPU, "benchmark"), 1000, 1, 12, len(config.task.options["alphabet"]))
     texts = [vocabulary.decode(row[:length]) for row, length in zip(ids.tolist(), lengths.tolist(), strict=True)]
     found = interleaved(
         {

@@ -59,7 +59,7 @@ def predict(
         raise Seq2AttnError("--ideal outlines cells of a figure", hint="Name one: --plot FILE")
     options.load_plugins(plugin)
     chosen = find_run(runs_dir, run)
-    if plot is not None and chosen.config().model.attention.score == "none":
+    if plot is not None and chosen.config().score_name == "none":
         raise Seq2AttnError(f"there is no attention to draw: run {chosen.name!r} was trained with score 'none'")
     predictor = options.load_predictor(chosen, checkpoint, device)
     if run is None:
@@ -103,7 +103,8 @@ def _note_lengths(lengths: Counter[int], config: Config) -> None:
     strange = sum(count for length, count in lengths.items() if not config.is_trained(length))
     if strange:
         count = "the string is" if lengths.total() == 1 else f"{strange:,} of {lengths.total():,} strings are"
-        trained = f"{config.task.min_length} to {config.task.max_length}"
+        assert config.trained_lengths is not None, "otherwise every length counts as trained"
+        trained = f"{config.trained_lengths[0]} to {config.trained_lengths[-1]}"
         note(f"{count} of a length never seen in training, which had {trained} characters")
 
 

@@ -2,48 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 
 from seq2attn import catalogue
-from seq2attn.config import AttentionConfig, Config
+from seq2attn.config import Config, RecurrentConfig, TransformerConfig
 from seq2attn.data.batches import TrainingData
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.encoder import Encoder
-from seq2attn.model.histories import Coverage, History, Location, LocationCoverage
-from seq2attn.model.initial_state import Bridge, Last, Zeros
 from seq2attn.model.interface import Model
 from seq2attn.model.reverser import Reverser
 from seq2attn.model.scores import Score
 from seq2attn.model.transformer import Transformer
-from seq2attn.model.windows import LocalM, LocalP, Window
-
-INITIAL_STATES = {"zeros": Zeros, "last": Last, "bridge": Bridge}
+from seq2attn.model.windows import LocalM, Window
 
 
 def build_model(config: Config) -> Model:
     """The model of `config` on the CPU, its weights drawn from `config.seed` and nothing else."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        return _build_transformer(config) if config.model.architecture == "transformer" else _build_reverser(config)
+        if isinstance(config.model, RecurrentConfig):
+            return _build_reverser(config, config.model)
+        return _build_transformer(config, config.model)
 
 
-def _build_transformer(config: Config) -> Transformer:
-    sizes = config.model.transformer
+def _build_transformer(config: Config, model: TransformerConfig) -> Transformer:
     return Transformer(
         len(build_vocabulary(config)),
-        config.model.hidden,
-        layers=sizes.layers,
-        heads=sizes.heads,
-        feedforward=sizes.feedforward,
-        dropout=sizes.dropout,
+        model.hidden,
+        layers=model.layers,
+        heads=model.heads,
+        feedforward=model.feedforward,
+        dropout=model.dropout,
     )
 
 
-def _build_reverser(config: Config) -> Reverser:
-    model = config.model
+def _build_reverser(config: Config, model: RecurrentConfig) -> Reverser:
     vocabulary_size = len(build_vocabulary(config))
     encoder = Encoder(
         vocabulary_size,
@@ -52,65 +51,41 @@ def _build_reverser(config: Config) -> Reverser:
         bidirectional=model.bidirectional,
         reads_padding=not model.attention.mask_padding,
     )
-    extra = {"input_feeding": True} if model.input_feeding else {}
-    decoder = catalogue.DECODERS.get(model.decoder).load()(
-        vocabulary_size, model.embedding, model.hidden, build_attention(config, encoder.width), **extra
-    )
-    return Reverser(encoder, INITIAL_STATES[model.initial_state](encoder, model.hidden), decoder)
+    attention = build_attention(model, encoder.width)
+    decoder = catalogue.DECODERS.make(model.decoder, vocabulary_size, model.embedding, model.hidden, attention)
+    return Reverser(encoder, catalogue.INITIAL_STATES.make(model.initial_state, encoder, model.hidden), decoder)
 
 
-def build_attention(config: Config, key_width: int) -> Attention | NoAttention:
-    """The attention of `config`, for keys of this width."""
-    attention = config.model.attention
-    if attention.score == "none":
+def build_attention(model: RecurrentConfig, key_width: int) -> Attention | NoAttention:
+    """The attention of `model`, for keys of this width."""
+    attention = model.attention
+    if attention.score.name == "none":
         return NoAttention()
-    score = build_score(attention.score, config.model.hidden, key_width, attention.options)
+    score = build_score(attention.score.name, model.hidden, key_width, attention.score.options)
     return Attention(
         score,
-        window=_build_window(config),
-        history=_build_history(attention, score.feature_width),
+        window=_build_window(model),
+        history=catalogue.HISTORIES.make(attention.history, score.feature_width),
         scalable_softmax=attention.scalable_softmax,
         mask_padding=attention.mask_padding,
     )
 
 
-def _build_window(config: Config) -> Window | None:
-    attention, width = config.model.attention, config.model.hidden
-    if attention.window == "local_m":
-        is_reversed = attention.centre == "reversed"
-        return LocalM(width, radius=attention.radius, reversed=is_reversed, trailing=int(config.model.source_eos))
-    return LocalP(width, radius=attention.radius) if attention.window == "local_p" else None
+def _build_window(model: RecurrentConfig) -> Window | None:
+    window = model.attention.window
+    if window.name == "local_m":
+        is_reversed = window.options["centre"] == "reversed"
+        radius = window.options["radius"]
+        return LocalM(model.hidden, radius=radius, reversed=is_reversed, trailing=int(model.source_eos))
+    made: Window | None = catalogue.WINDOWS.make(window, model.hidden)
+    return made
 
 
-def _build_history(attention: AttentionConfig, feature_width: int) -> History | None:
-    if attention.history in ("location", "location_coverage"):
-        kind = Location if attention.history == "location" else LocationCoverage
-        return kind(feature_width, filters=attention.filters, kernel=attention.kernel)
-    return Coverage(feature_width) if attention.history == "coverage" else None
-
-
-def build_score(name: str, query_width: int, key_width: int, options: dict[str, object]) -> Score:
-    """A score by its name. One that a plug-in brought is tried once, so that its mistakes are told here."""
-    score = construct_score(name, query_width, key_width, options)
+def build_score(name: str, query_width: int, key_width: int, options: Mapping[str, Any]) -> Score:
+    """A score by its name. One from a plug-in is called once, so that its mistakes are reported here."""
+    score: Score = catalogue.SCORES.make(catalogue.SCORES.choose(name, **options), query_width, key_width)
     if not type(score).__module__.startswith("seq2attn."):
         _try_once(name, score)
-    return score
-
-
-def construct_score(name: str, query_width: int, key_width: int, options: dict[str, object]) -> Score:
-    """A score by its name, as it is, whether it works or not."""
-    cls = catalogue.SCORES.get(name).load()
-    try:
-        score = cls(query_width, key_width, **options)
-    except Exception as error:
-        given = ", ".join([str(query_width), str(key_width), *(f"{key}={value!r}" for key, value in options.items())])
-        hint = "Its constructor takes (query_width, key_width, **options) and calls super().__init__ first."
-        if options:
-            hint += " Or does it not take these values of model.attention.options?"
-        raise Seq2AttnError(
-            f"score {name!r} cannot be made: {cls.__name__}({given}) raised {type(error).__name__}: {error}", hint=hint
-        ) from error
-    assert isinstance(score, Score)
     return score
 
 
@@ -141,16 +116,17 @@ def build_task(config: Config) -> Task:
 
 def build_vocabulary(config: Config) -> Vocabulary:
     """The vocabulary of `config`."""
-    return Vocabulary(config.task.alphabet)
+    return Vocabulary(config.task.options["alphabet"])
 
 
 def build_training_data(config: Config, device: torch.device) -> TrainingData:
     """The stream of training batches of `config`."""
+    options = config.task.options
     return TrainingData(
         task=build_task(config),
-        alphabet_size=len(config.task.alphabet),
-        min_length=config.task.min_length,
-        max_length=config.task.max_length,
+        alphabet_size=len(options["alphabet"]),
+        min_length=options["min_length"],
+        max_length=options["max_length"],
         source_eos=config.model.source_eos,
         batch_size=config.training.batch_size,
         word_dropout=config.training.word_dropout,

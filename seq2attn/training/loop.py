@@ -225,12 +225,13 @@ class Trainer:
 
     def _watched(self) -> list[str]:
         """The strings whose attention is drawn: the same in every run of a task."""
-        task, vocabulary = self.config.task, self.predictor.vocabulary
-        middle = (task.min_length + task.max_length + 1) // 2
-        texts = ["hello"] if self.config.is_trained(5) and set("hello") <= set(task.alphabet) else []
-        for length in sorted({middle, task.max_length}):
+        options, vocabulary = self.config.task.options, self.predictor.vocabulary
+        alphabet, longest = options["alphabet"], options["max_length"]
+        middle = (options["min_length"] + longest + 1) // 2
+        texts = ["hello"] if self.config.is_trained(5) and set("hello") <= set(alphabet) else []
+        for length in sorted({middle, longest}):
             random = generator(torch.device("cpu"), "watched", length)
-            ids, _ = random_strings(random, 1, length, length, len(task.alphabet))
+            ids, _ = random_strings(random, 1, length, length, len(alphabet))
             texts.append(vocabulary.decode(ids[0].tolist()))
         return [text for text in texts if output_bound(self.predictor.task, len(text)) < LARGEST_SIDE]
 
@@ -267,7 +268,7 @@ class Trainer:
                 "step": self.progress.step,
                 "steps": self.config.training.steps,
                 "task": self.config.task.name,
-                "score": self.config.model.attention.score,
+                "score": self.config.score_name,
                 "seed": self.config.seed,
                 **self.progress.summary,
             },

@@ -61,7 +61,7 @@ class TrainingStep:
         """The clipped gradients of step number `step` (from 0), on the model's parameters."""
         if not self.model.training:
             self.model.train()
-        if self.config.model.transformer.dropout:  # drawn from torch's default generator: a function of seed and step
+        if self.config.model.dropout:  # drawn from torch's default generator: a function of seed and step
             torch.manual_seed(generator(torch.device("cpu"), self.config.seed, "dropout", step).initial_seed())
         inputs = (batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
         resets = batch_resets(self.config, batch, step)
