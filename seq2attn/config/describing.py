@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from seq2attn.config.keys import all_keys, sections_of
 from seq2attn.config.schema import ARCHITECTURES, Config
-from seq2attn.errors import Problem, did_you_mean, shown
+from seq2attn.errors import Problem, closest, did_you_mean, shown
 
 Location = tuple[str | int, ...]
 
@@ -61,7 +61,11 @@ def _unknown_key(location: Location, model: type[BaseModel]) -> str:
     here = sorted(_keys_at(location[:-1], model))
     guess = did_you_mean(key, here)
     if not guess:
+        section = _dotted(location[:-1])
+        below = {path.rpartition(".")[2]: path for path in all_keys(model) if path.rsplit(".", 2)[0] == section}
+        close = closest(key, below)  # an option of one of the parts here
         elsewhere = [path for path in all_keys(model) if path.rpartition(".")[2] == key]
+        elsewhere += [below[close]] if close else []
         guess = f"did you mean '{elsewhere[0]}'? " if elsewhere else ""
     return f"unknown key; {guess}allowed here: {', '.join(here)}"
 
