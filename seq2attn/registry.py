@@ -1,34 +1,76 @@
-"""Names that a config may use, and what stands behind each.
+"""The parts that a config can name: score functions, tasks, windows and the rest, all in the same way.
 
-A registry knows names, synonyms and descriptions without importing torch; the class behind a name is imported
-when it is first asked for.
+A registry knows the name, description and options of each part without importing torch; the class behind a name is
+imported when it is first needed. A part of your own is a class below the base class of its kind, decorated with
+`@register("name")`.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar, get_args
 
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
+
+_EXPECTED: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text"}
 
 
 @dataclass(frozen=True)
 class Option:
-    """A setting of one entry, given in the config under `options`: its type, default and meaning."""
+    """One setting of one part: its type (bool, int, float or str), default and meaning.
+
+    A default of None means that null is allowed. `least` and `most` are inclusive; `check` says in words what is wrong
+    with a value of the right type, or returns None.
+    """
 
     type: type
     default: Any
     meaning: str
+    least: float | None = None
+    most: float | None = None
+    check: Callable[[Any], str | None] | None = None
+
+    def problem(self, value: Any) -> str | None:
+        """What is wrong with `value`, in words; None if nothing is."""
+        if value is None and self.default is None:
+            return None
+        if not self._has_type(value):
+            expected = _EXPECTED[self.type] + (" or null" if self.default is None else "")
+            quotes = "; put it in quotes" if self.type is str and isinstance(value, bool | int | float) else ""
+            found = "nothing" if value is None else shown(value)
+            return f"expected {expected}, found {found}{quotes} ({self.meaning})"
+        if self.least is not None and value < self.least:
+            return f"must be at least {self.least:,}, found {shown(value)}"
+        if self.most is not None and value > self.most:
+            return f"must be at most {self.most:,}, found {shown(value)}"
+        return self.check(value) if self.check is not None else None
+
+    def _has_type(self, value: Any) -> bool:
+        if self.type is bool or isinstance(value, bool):
+            return self.type is bool and isinstance(value, bool)
+        if self.type is float:
+            return isinstance(value, int | float) and abs(value) <= sys.float_info.max
+        return isinstance(value, self.type)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One part as a config chose it: its name and the value of each of its options, defaults filled in."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One name a config may use.
+    """One name that a config can use.
 
-    `implementation` is a class, or `"package.module:Class"` to be imported when needed, or None for a name that
-    needs no class of its own.
+    `implementation` is a class, or `"package.module:Class"` to be imported when needed, or None for a name that needs no
+    class. Score functions also say how many parameters they add and whether query and key widths must be equal.
     """
 
     name: str
@@ -38,6 +80,8 @@ class Entry:
     synonyms: tuple[str, ...] = ()
     implementation: str | type | None = None
     options: dict[str, Option] = field(default_factory=dict)
+    parameters: str = ""
+    equal_widths: bool = False
 
     def load(self) -> Any:
         """The class behind the name."""
@@ -46,65 +90,53 @@ class Entry:
         module, _, attribute = self.implementation.partition(":")
         return getattr(importlib.import_module(module), attribute)
 
-
-@dataclass(frozen=True)
-class ScoreEntry(Entry):
-    """A score function: also what it adds to the parameters, and whether query and key widths must agree."""
-
-    parameters: str = ""
-    equal_widths: bool = False
-
-
-EntryType = TypeVar("EntryType", bound=Entry)
+    def defaults(self) -> dict[str, Any]:
+        """The default of each option."""
+        return {name: option.default for name, option in self.options.items()}
 
 
 class UnknownName(Seq2AttnError):
     """A name that no entry has."""
 
 
-class Registry(Generic[EntryType]):
+class Registry:
     """The entries of one kind, by name and synonym.
 
-    `discover` is asked, for each name that is not known, for an entry that an installed package provides.
+    `takes` are the constructor's parameters before the options, for messages. `group` is the entry point group in which
+    installed packages offer parts of this kind; empty where they cannot.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        entries: list[EntryType],
-        discover: Callable[[str], EntryType | None] | None = None,
-    ) -> None:
+    def __init__(self, kind: str, entries: Sequence[Entry], *, takes: str = "", group: str = "") -> None:
         self.kind = kind
-        self._entries: dict[str, EntryType] = {}
+        self.takes = takes
+        self.group = group
+        self._entries: dict[str, Entry] = {}
         self._synonyms: dict[str, str] = {}
-        self._discover = discover
         for entry in entries:
             self.add(entry)
 
-    def __iter__(self) -> Iterator[EntryType]:
+    def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
 
     def names(self) -> list[str]:
         """Every name, without synonyms, in order of registration."""
         return list(self._entries)
 
-    def add(self, entry: EntryType) -> None:
-        """Make `entry` known. A name or synonym that is taken is refused: nothing is replaced silently."""
+    def add(self, entry: Entry) -> None:
+        """Add an entry. A name or synonym that is taken is refused: nothing is replaced silently."""
         for name in (entry.name, *entry.synonyms):
             if name in self._entries or name in self._synonyms:
                 taken = self._synonyms.get(name, name)
                 raise Seq2AttnError(
                     f"{self.kind} {name!r} is already registered (it means {taken!r})",
-                    hint="Give yours a name of its own.",
+                    hint="Choose another name for yours.",
                 )
         self._entries[entry.name] = entry
         self._synonyms.update((synonym, entry.name) for synonym in entry.synonyms)
 
-    def get(self, name: str) -> EntryType:
+    def get(self, name: str) -> Entry:
         """The entry called `name`, by its name or a synonym; `UnknownName` says what is allowed."""
-        entry = self._entries.get(self._synonyms.get(name, name))
-        if entry is None and self._discover is not None:
-            entry = self._discover(name)
+        entry = self._entries.get(self._synonyms.get(name, name)) or self._discover(name)
         if entry is None:
             raise UnknownName(self.describe_unknown(name))
         return entry
@@ -114,3 +146,141 @@ class Registry(Generic[EntryType]):
         everything = [*self._entries, *self._synonyms]
         guess = did_you_mean(name, everything) if isinstance(name, str) else ""
         return f"unknown {self.kind} {shown(name)}; {guess}allowed: {', '.join(self._entries)}"
+
+    def load(self, name: str) -> Any:
+        """The class called `name`."""
+        return self.get(name).load()
+
+    def owners(self, option: str) -> list[Entry]:
+        """The entries that have an option of this name."""
+        return [entry for entry in self if option in entry.options]
+
+    def choose(self, name: str, **options: Any) -> Choice:
+        """The entry called `name` with these options and the defaults of the others, as a config would hold it."""
+        entry = self.get(name)
+        return Choice(entry.name, {**entry.defaults(), **options})
+
+    def make(self, choice: Choice, *provided: Any) -> Any:
+        """The part that `choice` names: its class, called with `provided` and the options. None for one without a class.
+
+        An exception from the constructor becomes a `Seq2AttnError` that says what was called and how.
+        """
+        cls = self.load(choice.name)
+        if cls is None:
+            return None
+        try:
+            return cls(*provided, **choice.options)
+        except Seq2AttnError:
+            raise
+        except Exception as error:
+            positional = [repr(one) if isinstance(one, int | str) else type(one).__name__ for one in provided]
+            arguments = ", ".join([*positional, *(f"{name}={value!r}" for name, value in choice.options.items())])
+            takes = ", ".join(filter(None, [self.takes, "**options"]))
+            hint = f"Its constructor takes ({takes}) and calls super().__init__ first."
+            if choice.options:
+                hint += " Or does it not accept these options?"
+            raise Seq2AttnError(
+                f"{self.kind} {choice.name!r} cannot be made: {cls.__name__}({arguments}) raised "
+                f"{type(error).__name__}: {error}",
+                hint=hint,
+            ) from error
+
+    # ---- installed packages ----
+
+    def installed(self) -> dict[str, str]:
+        """What installed packages offer: entry point name -> "module:Class", read without importing them."""
+        from importlib.metadata import entry_points
+
+        return {point.name: point.value for point in entry_points(group=self.group)} if self.group else {}
+
+    def _discover(self, name: str) -> Entry | None:
+        target = self.installed().get(name)
+        if target is None:
+            return None
+        try:
+            alias_old_modules()
+            Entry(name, formula="", implementation=target).load()
+        except Exception as error:
+            raise Seq2AttnError(
+                f"{self.kind} {name!r} is offered by an installed package ({target}) that cannot be imported: "
+                f"{type(error).__name__}: {error}",
+                hint="Reinstall or remove that package.",
+            ) from error
+        if name not in self._entries:
+            raise Seq2AttnError(
+                f"{target} was imported for {self.kind} {name!r} but registered no such {self.kind}",
+                hint=f'Decorate the class with @register("{name}").',
+            )
+        return self._entries[name]
+
+
+def alias_old_modules() -> None:
+    """Plug-ins written for release 0.1 import `Score` and `register` from seq2attn.scores."""
+    sys.modules.setdefault("seq2attn.scores", importlib.import_module("seq2attn.model.scores"))
+
+
+PartType = TypeVar("PartType", bound=type)
+
+
+def register(
+    name: str,
+    *,
+    formula: str = "",
+    source: str = "",
+    summary: str = "",
+    synonyms: tuple[str, ...] = (),
+    parameters: str = "",
+    equal_widths: bool = False,
+) -> Callable[[PartType], PartType]:
+    """Class decorator: make a part known under `name`. The base class decides its kind.
+
+    Its options are the parameters of the constructor that have a plain default: a bool, int, float or str, or None where
+    the annotation says what else is allowed (`width: int | None = None`). The summary is the docstring's first line unless
+    given. `equal_widths`, of a score function, refuses configs whose queries and keys differ in width.
+    """
+
+    def decorate(cls: PartType) -> PartType:
+        registry = getattr(cls, "registry", None)
+        if not isinstance(registry, Registry):
+            raise Seq2AttnError(
+                f"@register({name!r}) decorates {cls!r}, which is not a part that a config can name",
+                hint="Derive it from the base class of its kind: "
+                "from seq2attn.model.scores import Score; class Mine(Score): ...",
+            )
+        options = signature_options(cls)
+        if "name" in options:
+            raise Seq2AttnError(
+                f"{registry.kind} {name!r} has an option called 'name', which in a config names the {registry.kind} itself",
+                hint="Rename that parameter of the constructor.",
+            )
+        entry = Entry(
+            name,
+            formula=formula,
+            summary=summary or inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0],
+            source=source,
+            synonyms=synonyms,
+            implementation=cls,
+            options=options,
+            parameters=parameters,
+            equal_widths=equal_widths,
+        )
+        registry.add(entry)
+        return cls
+
+    return decorate
+
+
+def signature_options(cls: type) -> dict[str, Option]:
+    """The options of a class: the parameters of its constructor that have a plain default."""
+    try:
+        signature = inspect.signature(cls, eval_str=True)
+    except Exception:  # an annotation that names something not imported at run time
+        signature = inspect.signature(cls)
+    options = {}
+    for parameter in signature.parameters.values():
+        default = parameter.default
+        kinds = get_args(parameter.annotation) if default is None else (type(default),)
+        plain = [kind for kind in kinds if kind in _EXPECTED]
+        if len(plain) == 1:
+            options[parameter.name] = Option(plain[0], default, f"default: {'null' if default is None else default}")
+    return options

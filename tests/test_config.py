@@ -2,9 +2,20 @@ import json
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from seq2attn.config import Config, check_config, dump_config, load_config
+from seq2attn import catalogue
+from seq2attn.config import (
+    Choice,
+    Config,
+    check_config,
+    check_overrides,
+    dump_config,
+    flat_values,
+    load_config,
+    value_at,
+)
+from seq2attn.config.keys import fields_of
 from seq2attn.config.lengths import parse_lengths
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
 
@@ -22,12 +33,6 @@ def problems(values, *overrides):
     with pytest.raises(ConfigError) as caught:
         check_config(values, overrides)
     return {problem.path: problem.message for problem in caught.value.problems}
-
-
-def at(config, dotted):
-    for key in dotted.split("."):
-        config = config[key] if isinstance(config, dict) else getattr(config, key)
-    return config
 
 
 # ---- schema ----
@@ -49,7 +54,7 @@ def at(config, dotted):
     ],
 )
 def test_defaults_are_the_recipe_of_the_specification(key, expected):
-    assert at(check_config({}), key) == expected
+    assert value_at(check_config({}), key) == expected
 
 
 @pytest.mark.parametrize(
@@ -62,10 +67,10 @@ def test_defaults_are_the_recipe_of_the_specification(key, expected):
         ("training.learning_rate", 1, 1.0),
         ("training.clip_norm", None, None),
         ("training.target", 1, 1.0),
-        ("evaluation.lengths", [7, 3, 5], (3, 5, 7)),
-        ("evaluation.lengths", "1-3", (1, 2, 3)),
-        ("evaluation.lengths", ["1-3", 12], (1, 2, 3, 12)),
-        ("evaluation.lengths", 4, (4,)),
+        ("evaluation.lengths", [7, 3, 5], [3, 5, 7]),
+        ("evaluation.lengths", "1-3", [1, 2, 3]),
+        ("evaluation.lengths", ["1-3", 12], [1, 2, 3, 12]),
+        ("evaluation.lengths", 4, [4]),
         ("model.hidden", 1, 1),
         ("model.hidden", 65_536, 65_536),
         ("seed", 2**63 - 1, 2**63 - 1),
@@ -73,7 +78,7 @@ def test_defaults_are_the_recipe_of_the_specification(key, expected):
     ],
 )
 def test_a_value_is_kept_in_one_form(key, written, kept):
-    found = at(check_config(nested(key, written)), key)
+    found = value_at(check_config(nested(key, written)), key)
     assert found == kept
     assert type(found) is type(kept)
 
@@ -94,6 +99,19 @@ def test_a_value_is_kept_in_one_form(key, written, kept):
         ("model", None, "expected keys and values (a mapping), found nothing"),
         ("model.attention", "dot", "expected keys and values (a mapping), found 'dot'"),
         ("model.attention.options", [], "expected keys and values (a mapping), found a list"),
+        ("model.attention.options", None, "expected keys and values (a mapping), found nothing"),
+        ("model.attention.score", [], "expected the name of a score, or its name and options; found a list"),
+        ("model.attention.score", None, "expected the name of a score, or its name and options; found nothing"),
+        ("model.attention.window", 3, "expected the name of a window, or its name and options; found 3"),
+        ("model.attention.window.name", 3, "expected the name of a window, or its name and options; found 3"),
+        ("model.architecture", "gruu", "unknown architecture 'gruu'; did you mean 'gru'? allowed: gru, transformer"),
+        ("model.architecture", None, "expected text, found nothing"),
+        ("model.cell", "gur", "unknown cell 'gur'; did you mean 'gru'? allowed: gru, lstm, rnn"),
+        ("model.layers", 9, "must be at most 8, found 9"),
+        ("model.dropout", 1.0, "must be below 1.0, found 1.0"),
+        ("task.min_length", 0, "must be at least 1, found 0"),
+        ("task.max_length", 100_001, "must be at most 100,000, found 100001"),
+        ("task.max_length", "12", "expected a whole number, found '12' (longest training string"),
         ("seed", -1, "must be at least 0, found -1"),
         ("seed", 2**63, f"must be below {2**63:,}, found {2**63}"),
         ("training.learning_rate", "3e-3", "expected a number, found '3e-3'"),
@@ -114,6 +132,7 @@ def test_a_value_is_kept_in_one_form(key, written, kept):
         ("training.schedule", "cosin", "unknown schedule 'cosin'; did you mean 'cosine'? allowed: cosine, "),
         ("task.name", "Reverse", "unknown task 'Reverse'; did you mean 'reverse'? allowed: reverse, "),
         ("task.name", "translate", "unknown task 'translate'; allowed: reverse, "),
+        ("task", "Reverse", "unknown task 'Reverse'; did you mean 'reverse'? allowed: reverse, "),
         ("model.attention.score", "bilinaer", "unknown score 'bilinaer'; did you mean 'bilinear'? allowed: dot, "),
     ],
 )
@@ -125,7 +144,7 @@ def test_a_wrong_value_is_told_under_its_key(key, value, message):
 
 def test_an_endless_alphabet_is_cut_in_the_message():
     message = problems(nested("task.alphabet", "".join(map(chr, range(20_000, 30_001)))))["task.alphabet"]
-    assert message.startswith("must have at most 10000 characters, found ")
+    assert message.startswith("must have at most 10,000 characters, found 10,001")
     assert len(message) < 150
 
 
@@ -136,6 +155,8 @@ def test_an_endless_alphabet_is_cut_in_the_message():
         ("modle", "did you mean 'model'? allowed here: evaluation, model, seed, task, training"),
         ("hidden", "did you mean 'model.hidden'? allowed here: evaluation, model, seed, task, training"),
         ("model.score", "did you mean 'model.attention.score'? "),
+        ("model.kernel", "did you mean 'model.attention.history.kernel'? "),
+        ("model.attention.max_length", "did you mean 'task.max_length'? "),
         ("training.zzz", "allowed here: batch_size, clip_norm, "),
     ],
 )
@@ -152,23 +173,103 @@ def test_a_config_cannot_be_changed():
             setattr(section, key, getattr(section, key))
 
 
-def fields(model, prefix=""):
-    for name, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from fields(field.annotation, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", field
-
-
 def test_every_key_says_what_it_means():
-    assert [path for path, field in fields(Config) if not field.description] == []
+    assert [path for path, field in fields_of(Config) if not field.description] == []
+
+
+def test_every_option_says_what_it_means():
+    options = {(e.name, name): one for kind in catalogue.EXTENSIBLE for e in kind for name, one in e.options.items()}
+    assert options and [place for place, option in options.items() if not option.meaning] == []
 
 
 def test_lengths_that_eval_measures_and_training_knows():
     config = check_config({"task": {"min_length": 3, "max_length": 5}})
     assert config.evaluation_lengths == (3, 4, 5)
     assert [length for length in range(1, 8) if config.is_trained(length)] == [3, 4, 5]
+    assert config.trained_lengths == range(3, 6)
     assert check_config({"evaluation": {"lengths": [2, 9]}}).evaluation_lengths == (2, 9)
+
+
+def test_the_score_of_a_transformer_is_scaled():
+    assert check_config({"model": {"attention": {"score": "dot"}}}).score_name == "dot"
+    assert check_config({"model": {"architecture": "transformer"}}).score_name == "scaled"
+
+
+# ---- choices ----
+
+
+@pytest.mark.parametrize(
+    ("written", "choice"),
+    [
+        ("none", Choice("none")),
+        ("location", Choice("location", {"filters": 8, "kernel": 5})),
+        ({"name": "location"}, Choice("location", {"filters": 8, "kernel": 5})),
+        ({"name": "location", "kernel": 7}, Choice("location", {"filters": 8, "kernel": 7})),
+        ({"kernel": 7, "name": "location_coverage"}, Choice("location_coverage", {"filters": 8, "kernel": 7})),
+        ({}, Choice("none")),
+    ],
+)
+def test_a_choice_is_a_name_or_a_name_and_options(written, choice):
+    config = check_config(attention(history=written))
+    assert config.model.attention.history == choice
+    assert check_config(attention(history=choice)) == config
+
+
+def test_a_choice_is_dumped_as_its_name_where_it_has_no_options():
+    config = check_config(attention(history={"name": "location", "kernel": 7}))
+    found = config.model_dump(mode="json")["model"]["attention"]
+    assert found["window"] == "global"
+    assert found["history"] == {"name": "location", "filters": 8, "kernel": 7}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("task", "reverse"),
+        ("task.name", "reverse"),
+        ("task.max_length", 12),
+        ("model.attention.score", {"name": "additive", "width": 8}),
+        ("model.attention.score.name", "additive"),
+        ("model.attention.score.width", 8),
+        ("model.attention.options.width", 8),
+        ("model.attention.window", "local_m"),
+        ("model.attention.window.radius", 2),
+        ("model.attention.radius", 2),
+        ("model.attention.mask_padding", True),
+        ("model.cell", "gru"),
+        ("evaluation.lengths", [1, 2]),
+        ("evaluation", {"lengths": [1, 2], "samples": 1000}),
+    ],
+)
+def test_the_value_at_a_dotted_key(key, value):
+    score = {"name": "additive", "width": 8}
+    config = check_config({**attention(score=score, window="local_m"), "evaluation": {"lengths": "1-2"}})
+    assert value_at(config, key) == value
+
+
+@pytest.mark.parametrize(
+    "key", ["modle", "model.hiden", "model.heads", "seed.more", "task.radius", "model.attention.history.kernel"]
+)
+def test_a_dotted_key_without_a_value(key):
+    with pytest.raises(KeyError):
+        value_at(check_config({}), key)
+
+
+def test_a_transformer_has_the_defaults_of_what_only_recurrent_models_own():
+    config = check_config({"model": {"architecture": "transformer", "heads": 2}})
+    assert value_at(config, "model.attention.score") == "scaled"
+    assert value_at(config, "model.attention.mask_padding") is True
+    assert (value_at(config, "model.heads"), value_at(config, "model.transformer.heads")) == (2, 2)
+    with pytest.raises(KeyError):
+        value_at(config, "model.head")
+
+
+def test_every_value_of_a_config_by_its_dotted_key():
+    found = flat_values(check_config(attention(score={"name": "additive", "width": 8})))
+    assert (found["seed"], found["task"], found["task.max_length"]) == (1, "reverse", 12)
+    assert (found["model.attention.score"], found["model.attention.score.width"]) == ("additive", 8)
+    assert "model.attention.score.name" not in found
+    assert found["training.clip_norm"] == 1.0
 
 
 # ---- combinations ----
@@ -186,7 +287,7 @@ COMBINATIONS = [
     (
         {"model": {**TRANSFORMER, "attention": {"window": "local_p"}}},
         "model.attention.window",
-        f"'local_p' {LACKS}: windows follow a GRU decoder's state step by step; set it to global, "
+        f"'local_p' {LACKS}: windows follow a recurrent decoder's state step by step; set it to global, "
         "or model.architecture to gru",
     ),
     (
@@ -210,6 +311,11 @@ COMBINATIONS = [
         f"true {LACKS}",
     ),
     ({"model": {**TRANSFORMER, "decoder": "luong"}}, "model.decoder", f"'luong' {LACKS}"),
+    (
+        {"model": {**TRANSFORMER, "cell": "lstm"}},
+        "model.cell",
+        f"'lstm' {LACKS}: it has no recurrent cell; set it to gru",
+    ),
     ({"model": {**TRANSFORMER, "bidirectional": True}}, "model.bidirectional", f"true {LACKS}"),
     ({"model": TRANSFORMER, "training": {"coverage_weight": 0.5}}, "training.coverage_weight", f"0.5 {LACKS}"),
     ({"model": TRANSFORMER, "training": {"encoder_reset": 0.2}}, "training.encoder_reset", f"0.2 {LACKS}"),
@@ -222,9 +328,14 @@ COMBINATIONS = [
     (
         {"model": {**TRANSFORMER, "hidden": 30}},
         "model.hidden",
-        "30 is no multiple of model.transformer.heads, 4; change one of them",
+        "30 is not a multiple of model.heads, 4; change one of them",
     ),
     ({"model": {"transformer": {"layers": 3}}}, "model.transformer.layers", "has no effect with architecture 'gru'"),
+    (
+        {"model": {"heads": 2}},
+        "model.heads",
+        "has no effect with architecture 'gru'; set model.architecture to transformer, or leave this out",
+    ),
     (
         attention(score="none", window="local_m"),
         "model.attention.window",
@@ -244,8 +355,8 @@ COMBINATIONS = [
     ({"model": {**TRANSFORMER, "embedding": 64}}, "model.embedding", f"64 {LACKS}: its embeddings are as wide as"),
     (
         {"model": {**TRANSFORMER, "attention": {"radius": 3}}},
-        "model.attention.radius",
-        "has no effect with window 'global', and architecture 'transformer' has no other window; leave this out",
+        "model.attention.window.radius",
+        "has no effect with window 'global'; set the window to local_m or local_p, or leave this out",
     ),
     (
         {**attention(score="none"), "training": {"coverage_weight": 1.0}},
@@ -254,17 +365,39 @@ COMBINATIONS = [
     ),
     (
         {"model": {"input_feeding": True}},
-        "model.input_feeding",
-        "decoder 'bahdanau' feeds the context to its GRU anyway; input feeding is for luong",
+        "model.decoder.input_feeding",
+        "has no effect with decoder 'bahdanau'; set the decoder to luong, or leave this out",
     ),
-    (attention(history="location", kernel=4), "model.attention.kernel", "must be odd"),
+    (
+        attention(history={"name": "location", "kernel": 4}),
+        "model.attention.history.kernel",
+        "must be odd, so that it looks as far to the left as to the right; found 4",
+    ),
+    (
+        attention(window={"name": "local_m", "centre": "left"}),
+        "model.attention.window.centre",
+        "must be monotonic or reversed, found 'left'",
+    ),
     (
         attention(radius=3),
-        "model.attention.radius",
-        "has no effect with window 'global'; set model.attention.window to local_m or local_p, or leave this out",
+        "model.attention.window.radius",
+        "has no effect with window 'global'; set the window to local_m or local_p, or leave this out",
     ),
-    (attention(window="local_p", centre="reversed"), "model.attention.centre", "has no effect with window 'local_p'"),
-    (attention(history="coverage", filters=3), "model.attention.filters", "has no effect with history 'coverage'"),
+    (
+        attention(window={"radius": 2}),
+        "model.attention.window.radius",
+        "has no effect with window 'global'; set the window to local_m or local_p, or leave this out",
+    ),
+    (
+        attention(window="local_p", centre="reversed"),
+        "model.attention.window.centre",
+        "has no effect with window 'local_p'; set the window to local_m, or leave this out",
+    ),
+    (
+        attention(history="coverage", filters=3),
+        "model.attention.history.filters",
+        "has no effect with history 'coverage'; set the history to location or location_coverage, or leave this out",
+    ),
     ({"task": {"min_length": 9, "max_length": 3}}, "task.min_length", "9 is above task.max_length, 3"),
     ({"task": {"min_length": 13}}, "task.min_length", "13 is above task.max_length, 12"),
     (
@@ -321,6 +454,8 @@ def test_a_combination_that_cannot_work_is_told_under_the_key_to_change(values, 
         {"model": {"attention": {"score": "none"}, "initial_state": "last"}},
         {"model": {"attention": {"score": "dot"}, "initial_state": "last"}},
         {"model": {**TRANSFORMER, "initial_state": "last", "transformer": {"layers": 1, "heads": 2}}},
+        {"model": {**TRANSFORMER, "embedding": 32, "decoder": "bahdanau", "layers": 1, "heads": 2}},
+        {"model": {"decoder": {"name": "luong", "input_feeding": True}, "cell": "lstm", "layers": 2, "dropout": 0.1}},
         {"model": {"decoder": "luong", "input_feeding": True, "attention": {"window": "local_p", "radius": 4}}},
         attention(window="local_m", centre="reversed", radius=1, history="location_coverage", kernel=7, filters=2),
     ],
@@ -339,28 +474,32 @@ def test_a_combination_that_works_is_taken(values):
     ],
 )
 def test_an_option_of_the_score_is_taken(score, name, value):
-    config = check_config({"model": {"attention": {"score": score, "options": {name: value}}}})
-    assert config.model.attention.options == {name: value}
+    config = check_config({"model": {"attention": {"score": {"name": score, name: value}}}})
+    assert config.model.attention.score.options[name] == value
+    assert check_config({"model": {"attention": {"score": score, "options": {name: value}}}}) == config
 
 
 @pytest.mark.parametrize(
     ("score", "name", "value", "message"),
     [
-        ("dot", "width", 3, "unknown option of score 'dot'; allowed: none"),
+        ("dot", "width", 3, "has no effect with score 'dot'; set the score to additive, or leave this out"),
+        ("dot", "height", 3, "unknown option of score 'dot'; allowed: none"),
         ("concat", "widht", 3, "unknown option of score 'additive'; did you mean 'width'? allowed: width"),
-        ("additive", "width", 0, "expected a whole number above 0 or null, found 0"),
-        ("additive", "width", 3.0, "expected a whole number above 0 or null, found 3.0"),
-        ("additive", "width", True, "expected a whole number above 0 or null, found True"),
-        ("general", "initial_std", "wide", "expected a finite number above 0 or null, found 'wide'"),
-        ("general", "initial_std", -0.1, "expected a finite number above 0 or null, found -0.1"),
-        ("general", "initial_std", float("inf"), "expected a finite number above 0 or null, found inf"),
-        ("general", "initial_std", float("nan"), "expected a finite number above 0 or null, found nan"),
+        ("additive", "width", 0, "must be at least 1, found 0"),
+        ("additive", "width", 3.0, "expected a whole number or null, found 3.0 (D_a, "),
+        ("additive", "width", True, "expected a whole number or null, found True"),
+        ("general", "initial_std", "wide", "expected a finite number or null, found 'wide'"),
+        ("general", "initial_std", -0.1, "must be above 0, found -0.1"),
+        ("general", "initial_std", 0, "must be above 0, found 0"),
+        ("general", "initial_std", float("inf"), "expected a finite number or null, found inf"),
+        ("general", "initial_std", float("nan"), "expected a finite number or null, found nan"),
     ],
 )
 def test_a_wrong_option_of_the_score_is_told(score, name, value, message):
-    found = problems({"model": {"attention": {"score": score, "options": {name: value}}}})
-    assert list(found) == [f"model.attention.options.{name}"]
-    assert found[f"model.attention.options.{name}"].startswith(message)
+    for attention in ({"score": {"name": score, name: value}}, {"score": score, "options": {name: value}}):
+        found = problems({"model": {"attention": attention}})
+        assert list(found) == [f"model.attention.score.{name}"]
+        assert found[f"model.attention.score.{name}"].startswith(message)
 
 
 def test_all_problems_are_told_together():
@@ -391,7 +530,12 @@ def test_all_problems_are_told_together():
         ({"model": {"bidirectional": True, "attention": {"score": "dto"}}}, {"model.attention.score"}),
         ({"model": {"bidirectional": True, "attention": 5}}, {"model.attention"}),
         ({"training": {"target": 0.5}, "evaluation": {"lengths": [50], "samples": 0}}, {"evaluation.samples"}),
-        ({"model": {"attention": {"score": "nne", "options": {"width": 3}}}}, {"model.attention.score"}),
+        ({"model": {"attention": {"score": "nne", "options": {"width": 3}}}}, {"model.attention.score.name"}),
+        ({"model": {"architecture": "transfomer", "heads": 2}}, {"model.architecture"}),
+        (
+            {"model": {"bidirectional": True, "attention": {"score": {"name": "dot", "width": 3}}}},
+            {"model.attention.score", "model.attention.score.width"},
+        ),
     ],
 )
 def test_a_combination_with_a_wrong_value_is_not_judged(values, told):
@@ -419,7 +563,7 @@ def test_problems_of_a_file_carry_their_lines(tmp_path):
         "seed": f"{path}:1",
         "model.hiden": f"{path}:3",
         "training.steps": "--set 'training.steps=0'",
-    } | {"model.attention.options.width": f"{path}:5"}
+    } | {"model.attention.score.width": f"{path}:5"}
     first, *lines = str(caught.value).splitlines()
     assert first == f"{path}: 4 problems"
     assert f"  seed ({path}:1): expected a whole number, found 'x'" in lines
@@ -495,8 +639,8 @@ def test_there_are_shipped_configs():
         (["training.learning_rate=3e-3"], "training.learning_rate", 0.003),
         (["training.clip_norm=null"], "training.clip_norm", None),
         (["training.clip_norm="], "training.clip_norm", None),
-        (["evaluation.lengths=[3, 5]"], "evaluation.lengths", (3, 5)),
-        (["evaluation.lengths=3-5"], "evaluation.lengths", (3, 4, 5)),
+        (["evaluation.lengths=[3, 5]"], "evaluation.lengths", [3, 5]),
+        (["evaluation.lengths=3-5"], "evaluation.lengths", [3, 4, 5]),
         (["task.alphabet='a=b'"], "task.alphabet", "a=b"),
         (["model={embedding: 4}"], "model.hidden", 96),
         (["model={embedding: 4}", "model.hidden=5"], "model.embedding", 4),
@@ -504,7 +648,7 @@ def test_there_are_shipped_configs():
 )
 def test_an_override_lies_over_the_file(overrides, key, expected):
     values = {"seed": 1, "model": {"hidden": 64}}
-    assert at(check_config(values, overrides), key) == expected
+    assert value_at(check_config(values, overrides), key) == expected
     assert values == {"seed": 1, "model": {"hidden": 64}}
 
 
@@ -512,9 +656,62 @@ def test_an_override_fills_a_section_that_the_file_leaves_empty():
     assert check_config({"model": None}, ["model.hidden=5"]).model.hidden == 5
 
 
+@pytest.mark.parametrize(
+    ("written", "overrides", "choice"),
+    [
+        ("global", ["{}=local_m", "{}.radius=3"], {"name": "local_m", "radius": 3}),
+        ("global", ["{}.radius=3", "{}=local_m"], {"name": "local_m", "radius": 3}),
+        ("global", ["{}.radius=3", "{}.name=local_m"], {"name": "local_m", "radius": 3}),
+        ("local_p", ["{}.radius=3"], {"name": "local_p", "radius": 3}),
+        (None, ["{}.radius=3", "{}=local_m"], {"name": "local_m", "radius": 3}),
+        ({"name": "local_p", "radius": 4}, ["{}.radius=3"], {"name": "local_p", "radius": 3}),
+        ({"name": "local_p", "radius": 4}, ["{}=local_m"], {"name": "local_m", "radius": 4}),  # both have a radius
+        ({"name": "local_p", "radius": 4}, ["{}=global"], "global"),  # which has none
+        ({"name": "local_p", "radius": 4}, ["{}={{name: local_m}}"], "local_m"),  # all of it, as written
+        ({"name": "local_m", "centre": "reversed", "radius": 4}, ["{}=local_p"], {"name": "local_p", "radius": 4}),
+    ],
+)
+def test_an_override_of_a_choice_or_its_options(written, overrides, choice):
+    key = "model.attention.window"
+    config = check_config(attention(window=written), [override.format(key) for override in overrides])
+    assert value_at(config, key) == choice
+
+
+@pytest.mark.parametrize(
+    "overrides", [["model.attention.window=global", "model.attention.window.radius=3"], ["model.attention.radius=3"]]
+)
+def test_an_option_that_an_override_sets_is_never_dropped(overrides):
+    found = problems(attention(window="global"), *overrides)
+    assert list(found) == ["model.attention.window.radius"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "together"),
+    [
+        (["model.attention.window=local_m", "model.attention.window.radius=3"], True),
+        (["model.attention.window=local_m", "model.attention.radius=3"], True),
+        (["model.attention.score=additive", "model.attention.options.width=3"], True),
+        (["model.attention.window=local_m", "model.attention.window=local_p"], False),
+        (["model.attention.window=local_m", "model.attention.window.name=local_p"], False),
+        (["model.attention.window={name: local_m}", "model.attention.window.radius=3"], False),
+        (["model.attention.radius=2", "model.attention.window.radius=3"], False),
+        (["model.layers=2", "model.transformer.layers=3"], False),
+        (["model.hidden=8", "model={embedding: 4}"], False),
+        (["seed=1", " seed = 2"], False),
+    ],
+)
+def test_overrides_whose_order_would_decide_are_refused(overrides, together):
+    for some in (overrides, overrides[::-1]):
+        if together:
+            check_overrides(some)
+            continue
+        with pytest.raises(Seq2AttnError, match=r"^--set .* and --set .* set the same key; keep one$"):
+            check_overrides(some)
+
+
 def test_an_override_leaves_the_keys_beside_it():
     config = check_config({"model": {"hidden": 64, "attention": {"score": "dot"}}}, ["model.embedding=4"])
-    assert (config.model.hidden, config.model.embedding, config.model.attention.score) == (64, 4, "dot")
+    assert (config.model.hidden, config.model.embedding, config.score_name) == (64, 4, "dot")
 
 
 @pytest.mark.parametrize(
@@ -543,8 +740,8 @@ def test_wrong_overrides_and_wrong_values_are_told_together(tmp_path):
         load_config(path, ["seed", "model.embedding=0", "training.steps=5"])
     assert [(problem.path, problem.where) for problem in caught.value.problems] == [
         ("", "--set 'seed'"),
-        ("model.embedding", "--set 'model.embedding=0'"),
         ("model.hidden", f"{path}:2"),
+        ("model.embedding", "--set 'model.embedding=0'"),
     ]
 
 

@@ -10,7 +10,6 @@ from torch import Tensor
 from seq2attn import catalogue
 from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Attention
-from seq2attn.model.build import construct_score
 from seq2attn.model.scores import Score
 
 B, S, D = 3, 5, 4
@@ -25,7 +24,8 @@ def make_score(name: str, options: Mapping[str, object], key_width: int | None =
     """A float64 score with random parameters; keys are wider than queries where the score allows it."""
     entry = catalogue.SCORES.get(name)
     width = key_width or (D if entry.equal_widths else D + 3)
-    return construct_score(name, D, width, dict(options)).double()
+    score: Score = catalogue.SCORES.make(catalogue.SCORES.choose(name, **options), D, width)
+    return score.double()
 
 
 def advice(name: str, options: Mapping[str, object]) -> str:

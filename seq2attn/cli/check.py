@@ -28,7 +28,7 @@ def check(
             "--option",
             "-o",
             metavar="NAME=VALUE",
-            help="An option of the score, as in model.attention.options. Repeat it for more.",
+            help="An option of the score, such as width=8. Repeat it for more.",
         ),
     ] = None,
 ) -> None:
@@ -48,6 +48,8 @@ def check(
     built_in = set(catalogue.SCORES.names())
     options.load_plugins(plugin)
     added = [name for name in catalogue.SCORES.names() if name not in built_in]
+    if plugin and not added and not scores:
+        raise Seq2AttnError("the plug-in registered no score; check is for scores")
     names = [catalogue.SCORES.get(name).name for name in scores or added or catalogue.SCORES.names()]
     if option and len(names) > 1:
         raise Seq2AttnError(f"--option is for one score; there are {len(names)}: {', '.join(names)}")
@@ -68,14 +70,15 @@ def check(
 
 def _options(score: str, given: list[str]) -> dict[str, Any]:
     """`NAME=VALUE`s as a config would have them, refused as there."""
-    from seq2attn.config import check_config
+    from seq2attn.config import RecurrentConfig, check_config
 
     for one in given:
         if not one.partition("=")[1]:
             raise Seq2AttnError(f"--option {one}: expected NAME=VALUE, such as width=8")
-    overrides = [f"model.attention.options.{one}" for one in given]
+    overrides = [f"model.attention.score.{one}" for one in given]
     config = check_config({"model": {"attention": {"score": score}}}, overrides, source="--option")
-    return dict(config.model.attention.options)
+    assert isinstance(config.model, RecurrentConfig)
+    return dict(config.model.attention.score.options)
 
 
 def _once(rows: list[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:

@@ -88,13 +88,24 @@ def _explained(model: BaseModel, indent: str = "") -> Iterator[tuple[str, str]]:
     """Each line of the resolved YAML with the meaning of its key."""
     from pydantic import BaseModel
 
+    from seq2attn.config.keys import part_of
+
     for name, field in type(model).model_fields.items():
-        value = getattr(model, name)
+        value, meaning = getattr(model, name), " ".join((field.description or "").split())
+        part = part_of(field)
         if isinstance(value, BaseModel):
             yield f"{indent}{name}:", ""
             yield from _explained(value, f"{indent}  ")
+        elif part is None:
+            yield f"{indent}{name}: {_scalar(value)}", meaning
+        elif not value.options:
+            yield f"{indent}{name}: {_scalar(value.name)}", meaning
         else:
-            yield f"{indent}{name}: {_scalar(value)}", " ".join((field.description or "").split())
+            entry = part.registry.get(value.name)
+            yield f"{indent}{name}:", meaning
+            yield f"{indent}  name: {_scalar(value.name)}", entry.summary
+            for option, given in value.options.items():
+                yield f"{indent}  {option}: {_scalar(given)}", entry.options[option].meaning
 
 
 def _scalar(value: Any) -> str:

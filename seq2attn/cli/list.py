@@ -12,14 +12,14 @@ from seq2attn import catalogue
 from seq2attn.cli import options
 from seq2attn.cli.output import on_terminal, print_table, write_line, write_rows
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
-from seq2attn.registry import Entry, Registry, ScoreEntry
+from seq2attn.registry import Entry, Registry
 
-KINDS: dict[str, tuple[str, Registry[Any]]] = {
+KINDS: dict[str, tuple[str, Registry]] = {
     "scores": ("model.attention.score", catalogue.SCORES),
-    "tasks": ("task.name", catalogue.TASKS),
+    "tasks": ("task", catalogue.TASKS),
     "windows": ("model.attention.window", catalogue.WINDOWS),
-    "centres": ("model.attention.centre", catalogue.CENTRES),
     "histories": ("model.attention.history", catalogue.HISTORIES),
+    "cells": ("model.cell", catalogue.CELLS),
     "decoders": ("model.decoder", catalogue.DECODERS),
     "initial-states": ("model.initial_state", catalogue.INITIAL_STATES),
     "architectures": ("model.architecture", catalogue.ARCHITECTURES),
@@ -63,10 +63,9 @@ def _records(kind: str) -> Iterable[dict[str, Any]]:
     registry = KINDS[kind][1]
     for entry in registry:
         yield _record(kind, entry)
-    if kind == "scores":
-        for name, target in catalogue.installed_scores().items():
-            if name not in registry.names():
-                yield _record(kind, Entry(name, formula="", summary="installed", source=target))
+    for name, target in registry.installed().items():
+        if name not in registry.names():
+            yield _record(kind, Entry(name, formula="", summary="installed", source=target))
 
 
 def _record(kind: str, entry: Entry) -> dict[str, Any]:
@@ -79,7 +78,7 @@ def _record(kind: str, entry: Entry) -> dict[str, Any]:
         "source": entry.source,
         "options": {name: option.meaning for name, option in entry.options.items()},
     }
-    if isinstance(entry, ScoreEntry):
+    if kind == "scores":
         record["parameters"] = entry.parameters
         record["equal_widths"] = entry.equal_widths
     return record

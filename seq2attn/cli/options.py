@@ -48,7 +48,9 @@ RunOption = Annotated[
 ]
 Plugins = Annotated[
     list[Path] | None,
-    typer.Option("--plugin", metavar="FILE", help="A Python file with your own scores. May be repeated."),
+    typer.Option(
+        "--plugin", metavar="FILE", help="A Python file with your own scores or other parts. May be repeated."
+    ),
 ]
 Overrides = Annotated[
     list[str] | None,
@@ -61,7 +63,7 @@ Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Also 
 
 
 def load_plugins(plugins: Sequence[Path] | None) -> list[str]:
-    """Make the scores of each file known; returns the files' names."""
+    """Register the parts in each file; returns the files' names."""
     if plugins:
         from seq2attn.config.plugins import load_plugin
 

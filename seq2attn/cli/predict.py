@@ -55,7 +55,7 @@ def predict(
         raise Seq2AttnError("--ideal outlines cells of a figure", hint="Name one: --plot FILE")
     options.load_plugins(plugin)
     chosen = find_run(runs_dir, run)
-    if plot is not None and chosen.config().model.attention.score == "none":
+    if plot is not None and chosen.config().score_name == "none":
         raise Seq2AttnError(f"there is no attention to draw: run {chosen.name!r} was trained with score 'none'")
     predictor = options.load_predictor(chosen, checkpoint, device)
     if run is None:

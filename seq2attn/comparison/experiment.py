@@ -14,8 +14,8 @@ from pydantic_core import PydanticCustomError
 
 from seq2attn.comparison.grid import CONFIG, SEED, Axis, make_axis
 from seq2attn.config import Config
+from seq2attn.config.describing import describe_errors
 from seq2attn.config.lengths import parse_lengths
-from seq2attn.config.loading import describe
 from seq2attn.config.yaml_reader import Document, read_file
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
 
@@ -162,7 +162,7 @@ def read_experiment(path: Path) -> Experiment:
     try:
         found = ExperimentFile.model_validate(document.value)
     except ValidationError as error:
-        problems = [describe(detail, ExperimentFile) for detail in error.errors(include_url=False)]
+        problems = describe_errors(error, ExperimentFile)
         placed = [replace(problem, where=_line(document, problem.path, path)) for problem in problems]
         raise ConfigError(str(path), placed, hint=HINT) from None
     axes: list[Axis] = []

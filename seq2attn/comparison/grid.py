@@ -7,11 +7,9 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
-from pydantic import BaseModel
-
-from seq2attn.config import Config
+from seq2attn.config.keys import all_keys, current_key
 from seq2attn.config.yaml_reader import read_text
 from seq2attn.errors import Seq2AttnError, shown
 
@@ -71,12 +69,7 @@ def _range(value: Any, where: str) -> range | None:
 
 def _is_whole_number(key: str) -> bool:
     """Whether the config's `key` takes whole numbers. `1-12` is a value of its own elsewhere, as at evaluation.lengths."""
-    model: Any = Config
-    for part in key.split("."):
-        if not (isinstance(model, type) and issubclass(model, BaseModel)) or part not in model.model_fields:
-            return False
-        model = model.model_fields[part].annotation
-    return model is int or int in get_args(model)
+    return int in all_keys().get(current_key(key), ())
 
 
 def count_trials(axes: Sequence[Axis]) -> int:

@@ -12,13 +12,19 @@ from typing import Any
 
 from seq2attn.comparison.experiment import Experiment, override, run_word
 from seq2attn.comparison.grid import CONFIG, SEED, Axis, combinations, count_trials, describe_count
-from seq2attn.comparison.trial import Trial, blocked_by, value_at
-from seq2attn.config import load_config
+from seq2attn.comparison.trial import Trial, blocked_by
+from seq2attn.config import load_config, value_at
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
 
 MOST_TRIALS = 1000
 MOST_REASONS = 3  # of runs that are in the way
-NAMED = (CONFIG, "model.attention.score", "model.architecture", "task.name")  # keys whose values speak for themselves
+NAMED = (
+    CONFIG,
+    "model.attention.score",
+    "model.architecture",
+    "task",
+    "task.name",
+)  # keys whose values speak for themselves
 LONGEST_NAME = 80  # characters of a run's name; one that would be longer ends with a digest
 
 
@@ -112,9 +118,17 @@ def name_values(values: Mapping[str, Any]) -> dict[str, str]:
     lasts = Counter(key.rpartition(".")[2] for key in values)
     for key, value in values.items():
         last = key.rpartition(".")[2]
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        text = _shown_value(value)
         words[key] = text if key in NAMED else f"{last if lasts[last] == 1 else key}={text}"
     return words
+
+
+def _shown_value(value: Any) -> str:
+    """`dot`, `8`, `false`; of a part with options of its own `local_m(radius=3)`."""
+    if isinstance(value, dict) and "name" in value:
+        options = ", ".join(f"{name}={_shown_value(option)}" for name, option in value.items() if name != "name")
+        return f"{value['name']}({options})"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _run_name(experiment: str, values: Mapping[str, Any], seed: int) -> str:
@@ -177,7 +191,7 @@ def _with_known_baseline(experiment: Experiment, trials: Sequence[Trial]) -> tup
         if value not in values:
             value = _spelt(experiment, key, value)
         if value not in values:
-            there = list(dict.fromkeys(json.dumps(value, ensure_ascii=False).strip('"') for value in values))
+            there = list(dict.fromkeys(map(_shown_value, values)))
             guess = did_you_mean(str(value), there)
             problems.append(Problem(path, f"no trial has {shown(value)}; {guess}there are: {', '.join(there)}"))
         resolved[key] = value

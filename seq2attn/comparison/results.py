@@ -143,7 +143,7 @@ def summarise(plan: Plan, done: Mapping[str, Sequence[TrialResult]]) -> Comparis
                 label=label,
                 values=trials[0].values,
                 words=name_values(trials[0].values),
-                score=trials[0].config.model.attention.score,
+                score=trials[0].config.score_name,
                 baseline=None if baseline == label else baseline,
                 planned=len(trials),
                 trials=tuple(done[label]),
@@ -195,7 +195,7 @@ def _is_number(value: object) -> bool:
 
 
 def _speaks_of(published: Published, trial: Trial) -> bool:
-    return all(trial.has(key) and trial.value(key) == value for key, value in published.where.items())
+    return all(trial.matches(key, value) for key, value in published.where.items())
 
 
 def _summaries(

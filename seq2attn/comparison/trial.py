@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.comparison.grid import CONFIG
-from seq2attn.config import Config
+from seq2attn.config import Config, value_at
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import LengthResult
 from seq2attn.runs.files import write_atomically
@@ -50,9 +50,14 @@ class Trial:
         """Whether the config has this dotted key; `config` stands for the base config's name."""
         try:
             self.value(key)
-        except (KeyError, TypeError):
+        except KeyError:
             return False
         return True
+
+    def matches(self, key: str, value: Any) -> bool:
+        """Whether the config has this value at a dotted key; a part's name matches it with any options."""
+        found = self.value(key) if self.has(key) else None
+        return found == value or (isinstance(found, dict) and found.get("name") == value)
 
     def value(self, key: str) -> Any:
         """The value at a dotted key, or the base config's name."""
@@ -81,14 +86,6 @@ class Outcome:
     state: str
     """done, stopped or failed"""
     reason: str = ""
-
-
-def value_at(config: Config, key: str) -> Any:
-    """The value at a dotted key, as plain JSON. Raises `KeyError` where there is none."""
-    value: Any = config.model_dump(mode="json")
-    for part in key.split("."):
-        value = value[part]
-    return value
 
 
 # ---- what is on the disk ----

@@ -1,24 +1,31 @@
 """From YAML and `--set` to a frozen, checked `Config`. Imports no torch."""
 
+from seq2attn.config.keys import flat_values, value_at
 from seq2attn.config.loading import check_config, check_overrides, dump_config, load_config
 from seq2attn.config.schema import (
     AttentionConfig,
     Config,
     EvaluationConfig,
     ModelConfig,
-    TaskConfig,
+    RecurrentConfig,
     TrainingConfig,
+    TransformerConfig,
 )
+from seq2attn.registry import Choice
 
 __all__ = [
     "AttentionConfig",
+    "Choice",
     "Config",
     "EvaluationConfig",
     "ModelConfig",
-    "TaskConfig",
+    "RecurrentConfig",
     "TrainingConfig",
+    "TransformerConfig",
     "check_config",
     "check_overrides",
     "dump_config",
+    "flat_values",
     "load_config",
+    "value_at",
 ]

@@ -1,4 +1,4 @@
-"""A user's own scores, from a file named on the command line (`--plugin`). Never from a config or a run."""
+"""A user's own parts, from a file named on the command line (`--plugin`). Never from a config or a run."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from pathlib import Path
 
 from seq2attn import catalogue
 from seq2attn.errors import Seq2AttnError
+from seq2attn.registry import alias_old_modules
 
 
-def load_plugin(path: Path) -> list[str]:
-    """Run the Python file `path`; returns the names of the scores that it registered.
+def load_plugin(path: Path) -> list[tuple[str, str]]:
+    """Run the Python file `path`; returns the kind and name of each part that it registered, as ("score", "mine").
 
     Whatever goes wrong inside is a `Seq2AttnError` that names file and line.
     """
-    before = set(catalogue.SCORES.names())
+    before = _registered()
     if not path.is_file():
         raise Seq2AttnError(f"plugin {path}: no such file")
     name = f"seq2attn_plugin_{path.stem}"
@@ -26,6 +27,7 @@ def load_plugin(path: Path) -> list[str]:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
+        alias_old_modules()
         spec.loader.exec_module(module)
     except Seq2AttnError as error:
         raise Seq2AttnError(f"plugin {path}{_line(error, spec.origin)}: {error.message}", hint=error.hint) from error
@@ -36,13 +38,18 @@ def load_plugin(path: Path) -> list[str]:
     except (Exception, SystemExit) as error:
         line = _line(error, spec.origin)
         raise Seq2AttnError(f"plugin {path}{line}: {type(error).__name__}: {error}") from error
-    added = [name for name in catalogue.SCORES.names() if name not in before]
+    added = [part for part in _registered() if part not in before]
     if not added:
         raise Seq2AttnError(
-            f"plugin {path}: registered no score",
-            hint='Decorate a class with @register("name", formula="...") from seq2attn.model.scores.',
+            f"plugin {path}: registered nothing",
+            hint='Decorate a class with @register("name"), such as a Score: '
+            "from seq2attn.model.scores import Score, register.",
         )
     return added
+
+
+def _registered() -> list[tuple[str, str]]:
+    return [(registry.kind, name) for registry in catalogue.EXTENSIBLE for name in registry.names()]
 
 
 def _line(error: BaseException, origin: str | None) -> str:

@@ -1,41 +1,106 @@
 """Every key of a config: type, bounds, default and meaning.
 
-The models are frozen and refuse unknown keys. What single values cannot show (combinations) is in `rules.py`.
+The models are frozen and refuse unknown keys. A part with settings of its own (a task, a score, a window, ...) is a
+`Choice`, written as its name alone or as a mapping of its name and options. What single values cannot show (combinations)
+is in `rules.py`.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    Tag,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from seq2attn import catalogue
 from seq2attn.config.lengths import parse_lengths
-from seq2attn.errors import Seq2AttnError
-from seq2attn.registry import Registry
+from seq2attn.errors import Problem, Seq2AttnError, did_you_mean, shown
+from seq2attn.registry import Choice, Entry, Registry
+
+Size = Annotated[int, Field(ge=1, le=65_536)]
+Share = Annotated[float, Field(ge=0, lt=1)]
 
 
-def _name_in(registry: Registry[Any]) -> AfterValidator:
+def _name_in(registry: Registry) -> AfterValidator:
     """Accept a name or synonym of `registry`; keep the name."""
 
     def resolve(name: str) -> str:
         try:
-            return str(registry.get(name).name)
+            return registry.get(name).name
         except Seq2AttnError as error:
             raise PydanticCustomError("name", "{message}", {"message": str(error)}) from error
 
     return AfterValidator(resolve)
 
 
-def _check_alphabet(alphabet: str) -> str:
-    repeated = sorted({character for character in alphabet if alphabet.count(character) > 1})
-    if repeated:
-        raise PydanticCustomError("alphabet", "{m}", {"m": f"repeats {', '.join(map(repr, repeated))}"})
-    line_ends = [character for character in alphabet if len(f"a{character}b".splitlines()) > 1]
-    if line_ends:
-        raise PydanticCustomError("alphabet", "{m}", {"m": f"contains a line end, {line_ends[0]!r}"})
-    return alphabet
+@dataclass(frozen=True)
+class Part:
+    """How pydantic reads and writes a `Choice` from `registry`; a mapping without a name means the part `default`."""
+
+    registry: Registry
+    default: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            self.read, serialization=core_schema.plain_serializer_function_ser_schema(write_choice)
+        )
+
+    def read(self, value: Any) -> Choice:
+        """`"location"` or `{"name": "location", "kernel": 7}` -> the choice, with every problem reported together."""
+        if isinstance(value, Choice):
+            value = {"name": value.name, **value.options}
+        mapping = value if isinstance(value, Mapping) else {"name": value}
+        options = {key: given for key, given in mapping.items() if key != "name"}
+        name = mapping.get("name", self.default)
+        try:
+            if not isinstance(name, str):
+                found = "nothing" if name is None else "a list" if isinstance(name, list) else shown(name)
+                raise Seq2AttnError(
+                    f"expected the name of a {self.registry.kind}, or its name and options; found {found}"
+                )
+            entry = self.registry.get(name)
+        except Seq2AttnError as error:
+            raise _choice_error([Problem("name" if mapping is value else "", str(error))]) from error
+        problems = [Problem(key, text) for key, given in options.items() if (text := self._problem(entry, key, given))]
+        if problems:
+            raise _choice_error(problems)
+        for key, given in options.items():
+            if entry.options[key].type is float and given is not None:
+                options[key] = float(given)
+        return Choice(entry.name, {**entry.defaults(), **options})
+
+    def _problem(self, entry: Entry, key: str, value: Any) -> str | None:
+        if key in entry.options:
+            return entry.options[key].problem(value)
+        kind = self.registry.kind
+        owners = [owner.name for owner in self.registry.owners(key)]
+        if owners:
+            return (
+                f"has no effect with {kind} {entry.name!r}; set the {kind} to {' or '.join(owners)}, or leave this out"
+            )
+        guess = did_you_mean(key, entry.options)
+        return f"unknown option of {kind} {entry.name!r}; {guess}allowed: {', '.join(entry.options) or 'none'}"
+
+
+def _choice_error(problems: list[Problem]) -> PydanticCustomError:
+    text = "; ".join(str(problem) for problem in problems)
+    return PydanticCustomError("choice", "{text}", {"text": text, "problems": problems})
+
+
+def write_choice(choice: Choice) -> Any:
+    """The choice as a config writes it: its name alone where the part has no options."""
+    return {"name": choice.name, **choice.options} if choice.options else choice.name
 
 
 def _lengths(value: Any) -> Any:
@@ -60,82 +125,79 @@ class _Section(BaseModel):
     )
 
 
-class TaskConfig(_Section):
-    """What is to be learned."""
-
-    name: Annotated[str, _name_in(catalogue.TASKS)] = "reverse"
-    """reverse, copy, sort or duplicate; `seq2attn list` shows what each does"""
-    alphabet: Annotated[str, Field(min_length=1, max_length=10_000), AfterValidator(_check_alphabet)] = (
-        "abcdefghijklmnopqrstuvwxyz"
-    )
-    """the characters, each once, in the order of their ids"""
-    min_length: Annotated[int, Field(ge=1, le=100_000)] = 1
-    """shortest training string, characters"""
-    max_length: Annotated[int, Field(ge=1, le=100_000)] = 12
-    """longest training string, characters; lengths are uniform between the two"""
-
-
 class AttentionConfig(_Section):
     """How the decoder looks at the source."""
 
-    score: Annotated[str, _name_in(catalogue.SCORES)] = "scaled"
+    score: Annotated[Choice, Part(catalogue.SCORES, "scaled")] = catalogue.SCORES.choose("scaled")
     """the score function; `seq2attn list` shows the formulas; `none` is no attention"""
-    options: dict[str, Any] = Field(default_factory=dict)
-    """settings of that score function, such as additive's `width`"""
     mask_padding: bool = True
     """give padding the weight 0; false repeats a common mistake, for study"""
     scalable_softmax: bool = False
     """scores times ln n, n the keys that may be attended to: as sharp on long sources as on short ones (Nakanishi 2025)"""
-    window: Annotated[str, _name_in(catalogue.WINDOWS)] = "global"
-    """which keys may be looked at: global, local_m or local_p"""
-    radius: Annotated[int, Field(ge=1, le=100_000)] = 2
-    """R, positions that a window reaches to each side of its centre"""
-    centre: Annotated[str, _name_in(catalogue.CENTRES)] = "monotonic"
-    """how local_m's centre moves: monotonic or reversed"""
-    history: Annotated[str, _name_in(catalogue.HISTORIES)] = "none"
+    window: Annotated[Choice, Part(catalogue.WINDOWS, "global")] = catalogue.WINDOWS.choose("global")
+    """which keys may be attended to: global, local_m or local_p"""
+    history: Annotated[Choice, Part(catalogue.HISTORIES, "none")] = catalogue.HISTORIES.choose("none")
     """what scores know of past weights: none, location, coverage or location_coverage"""
-    filters: Annotated[int, Field(ge=1, le=1024)] = 8
-    """convolutional features that location makes"""
-    kernel: Annotated[int, Field(ge=1, le=1001)] = 5
-    """positions that each of them looks at; odd"""
 
 
-class TransformerConfig(_Section):
-    """What only the architecture `transformer` has."""
+class ModelConfig(_Section):
+    """The encoder-decoder: what every architecture has."""
 
+    architecture: str
+    """the kind of encoder and decoder: gru (recurrent) or transformer"""
+    hidden: Size = 96
+    """D, width of the encoder's states (of each direction) and of the decoder's"""
+    source_eos: bool = True
+    """end the source with <eos>, so that the encoder knows where the string stops"""
+
+
+class RecurrentConfig(ModelConfig):
+    """A recurrent encoder, and a recurrent decoder with attention."""
+
+    architecture: Annotated[str, _name_in(catalogue.ARCHITECTURES)] = "gru"
+    """the kind of encoder and decoder: gru (recurrent) or transformer"""
+    embedding: Size = 32
+    """E, width of the character embeddings"""
+    cell: Annotated[Choice, Part(catalogue.CELLS, "gru")] = catalogue.CELLS.choose("gru")
+    """the recurrent cell of encoder and decoder: gru, lstm or rnn"""
+    layers: Annotated[int, Field(ge=1, le=8)] = 1
+    """cells on top of each other, in the encoder and in the decoder"""
+    dropout: Share = 0.0
+    """share of each layer's output to the next that is blanked out in training"""
+    bidirectional: bool = False
+    """read the source in both directions; keys and values are then 2D wide"""
+    initial_state: Annotated[Choice, Part(catalogue.INITIAL_STATES, "bridge")] = catalogue.INITIAL_STATES.choose(
+        "bridge"
+    )
+    """the decoder's first state: zeros, last or bridge"""
+    decoder: Annotated[Choice, Part(catalogue.DECODERS, "bahdanau")] = catalogue.DECODERS.choose("bahdanau")
+    """the order of attention and recurrence: bahdanau or luong"""
+    attention: AttentionConfig = AttentionConfig()
+    """the attention"""
+
+
+class TransformerConfig(ModelConfig):
+    """A Transformer encoder and decoder."""
+
+    architecture: Literal["transformer"] = "transformer"
+    """the kind of encoder and decoder: gru (recurrent) or transformer"""
     layers: Annotated[int, Field(ge=1, le=64)] = 2
     """of the encoder, and of the decoder"""
     heads: Annotated[int, Field(ge=1, le=256)] = 4
     """of each attention; they share model.hidden between them"""
-    feedforward: Annotated[int, Field(ge=1, le=65_536)] = 384
+    feedforward: Size = 384
     """width of each layer's inner layer"""
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    dropout: Share = 0.0
     """share of each sublayer's output that is blanked out in training"""
 
 
-class ModelConfig(_Section):
-    """The encoder-decoder."""
+ARCHITECTURES: dict[str, type[ModelConfig]] = {"gru": RecurrentConfig, "transformer": TransformerConfig}
 
-    architecture: Annotated[str, _name_in(catalogue.ARCHITECTURES)] = "gru"
-    """the kind of encoder and decoder: gru or transformer"""
-    embedding: Annotated[int, Field(ge=1, le=65_536)] = 32
-    """E, width of the character embeddings"""
-    hidden: Annotated[int, Field(ge=1, le=65_536)] = 96
-    """D, width of the encoder's states (of each direction) and of the decoder's"""
-    bidirectional: bool = False
-    """read the source in both directions; keys and values are then 2D wide"""
-    initial_state: Annotated[str, _name_in(catalogue.INITIAL_STATES)] = "bridge"
-    """the decoder's first state: zeros, last or bridge"""
-    decoder: Annotated[str, _name_in(catalogue.DECODERS)] = "bahdanau"
-    """the order of attention and recurrence: bahdanau or luong"""
-    input_feeding: bool = False
-    """luong: the GRU also reads what was attended to before"""
-    source_eos: bool = True
-    """end the source with <eos>, so that the encoder knows where the string stops"""
-    attention: AttentionConfig = AttentionConfig()
-    """the attention"""
-    transformer: TransformerConfig = TransformerConfig()
-    """the Transformer's own sizes"""
+
+def architecture_of(model: Any) -> str:
+    """Which member of the union a value of `model` means; one with an unknown architecture is read as the default's."""
+    name = model.get("architecture") if isinstance(model, Mapping) else getattr(model, "architecture", None)
+    return name if name in ARCHITECTURES else "gru"
 
 
 class TrainingConfig(_Section):
@@ -184,30 +246,37 @@ class EvaluationConfig(_Section):
 
 
 class Config(_Section):
-    """Everything that decides a run, but for the machine it runs on."""
+    """Everything that decides a run, except for the machine it runs on."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
-    """decides weights and batches: same seed, same machine, same bytes"""
-    task: TaskConfig = TaskConfig()
-    model: ModelConfig = ModelConfig()
+    """decides weights and batches: same seed, same machine, bit-identical weights"""
+    task: Annotated[Choice, Part(catalogue.TASKS, "reverse")] = catalogue.TASKS.choose("reverse")
+    """what is to be learned; `seq2attn list tasks` shows what each task does"""
+    model: Annotated[
+        Annotated[RecurrentConfig, Tag("gru")] | Annotated[TransformerConfig, Tag("transformer")],
+        Discriminator(architecture_of),
+    ] = RecurrentConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
 
-    @model_validator(mode="after")
-    def _combinations(self) -> Config:
-        from seq2attn.config.rules import combination_problems
+    @property
+    def score_name(self) -> str:
+        """The attention's score function: that of a Transformer is `scaled` by definition."""
+        return self.model.attention.score.name if isinstance(self.model, RecurrentConfig) else "scaled"
 
-        problems = combination_problems(self)
-        if problems:
-            text = "; ".join(str(problem) for problem in problems)
-            raise PydanticCustomError("combination", "{text}", {"text": text, "problems": problems})
-        return self
+    @property
+    def trained_lengths(self) -> range | None:
+        """The source lengths that occur in training; None for a task that does not say."""
+        options = self.task.options
+        if not {"min_length", "max_length"} <= options.keys():
+            return None
+        return range(options["min_length"], options["max_length"] + 1)
 
     @property
     def evaluation_lengths(self) -> tuple[int, ...]:
         """`evaluation.lengths`, or every trained length."""
-        return self.evaluation.lengths or tuple(range(self.task.min_length, self.task.max_length + 1))
+        return self.evaluation.lengths or tuple(self.trained_lengths or ())
 
     def is_trained(self, length: int) -> bool:
-        """Whether strings of `length` characters occur in training."""
-        return self.task.min_length <= length <= self.task.max_length
+        """Whether sources of this length occur in training; of a task that does not say, all count as trained."""
+        return self.trained_lengths is None or length in self.trained_lengths

@@ -19,8 +19,8 @@ class Memory(NamedTuple):
     """(B, S, ...) what the score made of the encoder's states"""
     values: Tensor
     """(B, S, Dv) what contexts are averages of"""
-    source: Tensor
-    """(B, S) ids of the source's tokens"""
+    source: Tensor | None
+    """(B, S) ids of the source's tokens, where they are known"""
     valid: Tensor | None
     """(B, 1, S) True = real token; None: everything may be attended to"""
     lengths: Tensor | None = None
@@ -73,7 +73,7 @@ class Attention(nn.Module):
         self.mask_padding = mask_padding
         self.context_width = score.value_width
 
-    def prepare(self, states: Tensor, valid: Tensor, source: Tensor) -> Memory:
+    def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
         """states (B, S, key_width), valid (B, S), True = real token, source ids (B, S) -> what `forward` attends to."""
         allowed = valid.unsqueeze(1) if self.mask_padding else None  # (B, 1, S)
         return Memory(
@@ -126,7 +126,7 @@ class NoAttention(nn.Module):
     kernel = "none"
     context_width = 0
 
-    def prepare(self, states: Tensor, valid: Tensor, source: Tensor) -> Memory:
+    def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
         empty = states[..., :0]
         return Memory(keys=empty, values=empty, source=source, valid=None)
 

@@ -5,112 +5,86 @@ from __future__ import annotations
 import torch
 
 from seq2attn import catalogue
-from seq2attn.config import AttentionConfig, Config
+from seq2attn.config import Config, RecurrentConfig, TransformerConfig
 from seq2attn.data.batches import TrainingData
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attention, NoAttention
-from seq2attn.model.cells import GRU, Cells
+from seq2attn.model.cells import Cells
 from seq2attn.model.encoder import Encoder
-from seq2attn.model.histories import Coverage, History, Location, LocationCoverage
-from seq2attn.model.initial_state import Bridge, Last, Zeros
 from seq2attn.model.interface import Model
 from seq2attn.model.reverser import Reverser
 from seq2attn.model.scores import Score
 from seq2attn.model.transformer import Transformer
-from seq2attn.model.windows import LocalM, LocalP, Window
-
-INITIAL_STATES = {"zeros": Zeros, "last": Last, "bridge": Bridge}
+from seq2attn.registry import Choice
 
 
-def build_model(config: Config) -> Model:
-    """The model of `config` on the CPU, its weights drawn from `config.seed` and nothing else."""
+def build_model(config: Config, task: Task | None = None) -> Model:
+    """The model of `config` on the CPU, its weights drawn from `config.seed` alone.
+
+    task: the config's, where it is already built.
+    """
+    task = task or build_task(config)
+    sizes = len(task.source_vocabulary), len(task.target_vocabulary)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        return _build_transformer(config) if config.model.architecture == "transformer" else _build_reverser(config)
+        if isinstance(config.model, RecurrentConfig):
+            return _build_reverser(config.model, *sizes)
+        return _build_transformer(config.model, *sizes)
 
 
-def _build_transformer(config: Config) -> Transformer:
-    sizes = config.model.transformer
+def _build_transformer(model: TransformerConfig, source_size: int, target_size: int) -> Transformer:
     return Transformer(
-        len(build_task(config).source_vocabulary),
-        config.model.hidden,
-        layers=sizes.layers,
-        heads=sizes.heads,
-        feedforward=sizes.feedforward,
-        dropout=sizes.dropout,
+        source_size,
+        target_size,
+        model.hidden,
+        layers=model.layers,
+        heads=model.heads,
+        feedforward=model.feedforward,
+        dropout=model.dropout,
     )
 
 
-def _build_reverser(config: Config) -> Reverser:
-    model = config.model
-    task = build_task(config)
-    cells = Cells(lambda input_width: GRU(input_width, model.hidden), model.hidden)
+def _build_reverser(model: RecurrentConfig, source_size: int, target_size: int) -> Reverser:
+    cells = Cells(
+        lambda input_width: catalogue.CELLS.make(model.cell, input_width, model.hidden),
+        width=model.hidden,
+        layers=model.layers,
+        dropout=model.dropout,
+    )
     encoder = Encoder(
-        len(task.source_vocabulary),
+        source_size,
         model.embedding,
         cells,
         bidirectional=model.bidirectional,
         reads_padding=not model.attention.mask_padding,
     )
-    extra = {"input_feeding": True} if model.input_feeding else {}
-    decoder = catalogue.DECODERS.get(model.decoder).load()(
-        len(task.target_vocabulary), model.embedding, build_attention(config, encoder.width), cells, **extra
-    )
-    return Reverser(encoder, INITIAL_STATES[model.initial_state](encoder, decoder.recurrent), decoder)
+    attention = build_attention(model, encoder.width)
+    decoder = catalogue.DECODERS.make(model.decoder, target_size, model.embedding, attention, cells)
+    initial_state = catalogue.INITIAL_STATES.make(model.initial_state, encoder, decoder.recurrent)
+    return Reverser(encoder, initial_state, decoder)
 
 
-def build_attention(config: Config, key_width: int) -> Attention | NoAttention:
-    """The attention of `config`, for keys of this width."""
-    attention = config.model.attention
-    if attention.score == "none":
+def build_attention(model: RecurrentConfig, key_width: int) -> Attention | NoAttention:
+    """The attention of `model`, for keys of this width."""
+    attention = model.attention
+    if attention.score.name == "none":
         return NoAttention()
-    score = build_score(attention.score, config.model.hidden, key_width, attention.options)
+    score = build_score(attention.score, model.hidden, key_width)
     return Attention(
         score,
-        window=_build_window(config),
-        history=_build_history(attention, score.feature_width),
+        window=catalogue.WINDOWS.make(attention.window, model.hidden, model.source_eos),
+        history=catalogue.HISTORIES.make(attention.history, score.feature_width),
         scalable_softmax=attention.scalable_softmax,
         mask_padding=attention.mask_padding,
     )
 
 
-def _build_window(config: Config) -> Window | None:
-    attention, width = config.model.attention, config.model.hidden
-    if attention.window == "local_m":
-        return LocalM(width, config.model.source_eos, radius=attention.radius, centre=attention.centre)
-    return LocalP(width, config.model.source_eos, radius=attention.radius) if attention.window == "local_p" else None
-
-
-def _build_history(attention: AttentionConfig, feature_width: int) -> History | None:
-    if attention.history in ("location", "location_coverage"):
-        kind = Location if attention.history == "location" else LocationCoverage
-        return kind(feature_width, filters=attention.filters, kernel=attention.kernel)
-    return Coverage(feature_width) if attention.history == "coverage" else None
-
-
-def build_score(name: str, query_width: int, key_width: int, options: dict[str, object]) -> Score:
-    """A score by its name. One that a plug-in brought is tried once, so that its mistakes are told here."""
-    score = construct_score(name, query_width, key_width, options)
+def build_score(choice: Choice, query_width: int, key_width: int) -> Score:
+    """The score that `choice` names. One from a plug-in is called once, so that its mistakes are reported here."""
+    score: Score = catalogue.SCORES.make(choice, query_width, key_width)
     if not type(score).__module__.startswith("seq2attn."):
-        _try_once(name, score)
-    return score
-
-
-def construct_score(name: str, query_width: int, key_width: int, options: dict[str, object]) -> Score:
-    """A score by its name, as it is, whether it works or not."""
-    cls = catalogue.SCORES.get(name).load()
-    try:
-        score = cls(query_width, key_width, **options)
-    except Exception as error:
-        given = ", ".join([str(query_width), str(key_width), *(f"{key}={value!r}" for key, value in options.items())])
-        hint = "Its constructor takes (query_width, key_width, **options) and calls super().__init__ first."
-        if options:
-            hint += " Or does it not take these values of model.attention.options?"
-        raise Seq2AttnError(
-            f"score {name!r} cannot be made: {cls.__name__}({given}) raised {type(error).__name__}: {error}", hint=hint
-        ) from error
-    assert isinstance(score, Score)
+        _try_once(choice.name, score)
     return score
 
 
@@ -135,15 +109,14 @@ def _try_once(name: str, score: Score) -> None:
 
 def build_task(config: Config) -> Task:
     """The task of `config`."""
-    options = config.task.model_dump(exclude={"name"})
-    task: Task = catalogue.TASKS.get(config.task.name).load()(**options)
+    task: Task = catalogue.TASKS.make(config.task)
     return task
 
 
-def build_training_data(config: Config, device: torch.device) -> TrainingData:
+def build_training_data(config: Config, device: torch.device, task: Task | None = None) -> TrainingData:
     """The stream of training batches of `config`."""
     return TrainingData(
-        task=build_task(config),
+        task or build_task(config),
         source_eos=config.model.source_eos,
         batch_size=config.training.batch_size,
         word_dropout=config.training.word_dropout,

@@ -50,12 +50,20 @@ class Transformer(Model):
     """
 
     def __init__(
-        self, vocabulary_size: int, width: int, *, layers: int, heads: int, feedforward: int, dropout: float = 0.0
+        self,
+        source_size: int,
+        target_size: int,
+        width: int,
+        *,
+        layers: int,
+        heads: int,
+        feedforward: int,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.width = width
-        self.source_embedding = nn.Embedding(vocabulary_size, width)
-        self.target_embedding = nn.Embedding(vocabulary_size, width)
+        self.source_embedding = nn.Embedding(source_size, width)
+        self.target_embedding = nn.Embedding(target_size, width)
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=width**-0.5)  # x sqrt(D): variance 1, as the positions' is about 1/2
         sizes = (width, heads, feedforward, dropout)
@@ -67,7 +75,7 @@ class Transformer(Model):
             nn.TransformerDecoderLayer(*sizes, batch_first=True, norm_first=True) for _ in range(layers)
         )
         self.decoder_norm = nn.LayerNorm(width)
-        self.output = nn.Linear(width, vocabulary_size)
+        self.output = nn.Linear(width, target_size)
 
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[TransformerMemory, TransformerState]:
         valid = valid_mask(lengths, source.size(1))  # (B, S)

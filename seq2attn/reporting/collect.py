@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from seq2attn.config import Config
+from seq2attn.config import Config, flat_values
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.results import SHARES, LengthResult
 from seq2attn.model.build import build_model
@@ -26,7 +26,7 @@ LOGGED = ("loss", "accuracy", "gradient_norm", "learning_rate", "tokens_per_seco
 def collect(runs: Sequence[Run]) -> dict[str, Any]:
     """Everything a report shows: ready for JSON, no NaN in it."""
     configs = [run.config() for run in runs]
-    drawn = looks([config.model.attention.score for config in configs])
+    drawn = looks([config.score_name for config in configs])
     return {
         "runs": [
             {**_run(run, config, len(runs)), "colour": look.colour, "dash": look.dash}
@@ -44,7 +44,7 @@ def _run(run: Run, config: Config, runs: int) -> dict[str, Any]:
     return {
         "name": run.name,
         "summary": {
-            "score": config.model.attention.score,
+            "score": config.score_name,
             "task": config.task.name,
             "seed": config.seed,
             "state": state_of(run, status),
@@ -56,7 +56,7 @@ def _run(run: Run, config: Config, runs: int) -> dict[str, Any]:
             "tokens/s": number(median(speeds)) if speeds else None,
             "made": str(environment.get("created") or "").replace("T", " ")[:16] or None,
         },
-        "config": flat(config.model_dump(mode="json")),
+        "config": flat(flat_values(config)),
         "curves": curves(metrics),
         "lengths": _lengths(run, metrics),
         "attention": attention(read_attention(run), runs),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seq2attn.config import flat_values
 from seq2attn.plotting.style import looks
 from seq2attn.reporting.collect import LOGGED, attention, curves, flat, number, thinned
 from seq2attn.runs.records import read_attention, read_metrics
@@ -67,7 +68,7 @@ def _group(group: GroupResult, root: Path, trials: int) -> dict[str, Any]:
             "published_loss": group.published_loss,
             "tokens_per_second": number(group.tokens_per_second),
         },
-        "config": several([flat(run.config().model_dump(mode="json")) for run in runs]),
+        "config": several([flat(flat_values(run.config())) for run in runs]),
         "curves": bands([curves(read_metrics(run), thin=False) for run in runs]),
         "trials": [
             {"seed": trial.seed, "run": trial.run, "attention": attention(read_attention(run), trials)}

@@ -23,12 +23,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seq2attn.config import Config, TransformerConfig
 from seq2attn.errors import Seq2AttnError
 
 if TYPE_CHECKING:
     import torch
-
-    from seq2attn.config import Config
 
 FLOAT = 4  # bytes
 
@@ -60,15 +59,15 @@ def training_bytes(config: Config) -> dict[str, int]:
     task = build_task(config)
     source = task.max_length + model.source_eos
     target = task.target_length(task.max_length) + 1
-    states = source * (2 if model.bidirectional else 1) + target
     vocabulary = len(task.target_vocabulary)
-    attention = 0 if model.attention.score == "none" else target * (5 * model.hidden + 2 * source)
-    batch = 9 * states * model.hidden + 4 * target * vocabulary + attention
-    if model.architecture == "transformer":
-        sizes = model.transformer
+    if isinstance(model, TransformerConfig):
         pairs = source * source + target * target + target * source
-        inner = 16 * model.hidden + 2 * sizes.feedforward
-        batch = sizes.layers * ((source + target) * inner + sizes.heads * pairs) + 6 * target * vocabulary
+        inner = 16 * model.hidden + 2 * model.feedforward
+        batch = model.layers * ((source + target) * inner + model.heads * pairs) + 6 * target * vocabulary
+    else:
+        states = source * (2 if model.bidirectional else 1) + target
+        attention = 0 if config.score_name == "none" else target * (5 * model.hidden + 2 * source)
+        batch = 9 * states * model.hidden + 4 * target * vocabulary + attention
     return {
         "parameters and optimiser": 4 * FLOAT * parameter_count(config),
         "one batch": FLOAT * training.batch_size * batch,
@@ -120,7 +119,7 @@ def _check(what: str, parts: dict[str, int], config: Config, free: int | None) -
     raise Seq2AttnError(
         f"{what} needs about {shown_bytes(need)} of memory ({listed}), and {shown_bytes(free)} are free",
         hint=f"Make one of these smaller: model.hidden ({config.model.hidden:,}), "
-        f"training.batch_size ({config.training.batch_size:,}), task.max_length ({config.task.max_length:,}).",
+        f"training.batch_size ({config.training.batch_size:,}), task.max_length ({_longest(config):,}).",
     )
 
 

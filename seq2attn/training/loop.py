@@ -260,7 +260,7 @@ class Trainer:
                 "step": self.progress.step,
                 "steps": self.config.training.steps,
                 "task": self.config.task.name,
-                "score": self.config.model.attention.score,
+                "score": self.config.score_name,
                 "seed": self.config.seed,
                 **self.progress.summary,
             },

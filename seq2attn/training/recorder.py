@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.utils.tensorboard.summary import hparams
 
-from seq2attn.config import Config
+from seq2attn.config import Config, flat_values
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.results import LengthResult
 from seq2attn.runs.files import AppendFile, not_written
@@ -94,23 +94,17 @@ class Recorder:
         keys in which they differ first, and every scalar can be a column.
         """
         writer = self._events._get_file_writer()
-        values = dict(_flat(config.model_dump(mode="json", exclude={"evaluation"})))
+        values = {key: _plain(value) for key, value in flat_values(config).items() if not key.startswith("evaluation.")}
         _, start, end = hparams(values, {})  # type: ignore[no-untyped-call]
         for summary in (start, end):
             writer.add_summary(summary)
 
 
-def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, int | float | str]]:
-    """`{"task": {"name": "copy"}}` -> `[("task.name", "copy")]`; what TensorBoard has no type for, as text."""
-    pairs: list[tuple[str, int | float | str]] = []
-    for key, value in values.items():
-        if isinstance(value, dict):
-            pairs += _flat(value, f"{prefix}{key}.")
-        elif isinstance(value, bool):  # its table would show 1.0000
-            pairs.append((prefix + key, str(value).lower()))
-        else:
-            pairs.append((prefix + key, value if isinstance(value, int | float | str) else str(value)))
-    return pairs
+def _plain(value: Any) -> int | float | str:
+    """A value as TensorBoard's table takes it: what it has no type for, as text."""
+    if isinstance(value, bool):  # the table would show 1.0000
+        return str(value).lower()
+    return value if isinstance(value, int | float | str) else str(value)
 
 
 def _cut(folder: Path, positions: dict[str, int]) -> None:

@@ -50,7 +50,7 @@ def test_the_order_of_set_does_not_matter(server, work):
 def test_a_key_that_is_set_twice_is_refused(cli, work, command, first, second):
     done = cli(*command, "tiny.yaml", "--set", first, "--set", second)
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"error: --set {first!r} and --set {second!r} speak of the same key; keep one\n"
+    assert done.err == f"error: --set {first!r} and --set {second!r} set the same key; keep one\n"
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ A score of your own is one class in one file::
 against the contract that the built-in scores keep.
 """
 
-from seq2attn.model.scores.base import Score, register
+from seq2attn.model.scores.base import Score
+from seq2attn.registry import register
 
 __all__ = ["Score", "register"]

@@ -1,17 +1,14 @@
-"""What every score is, and how one is made known."""
+"""What every score is."""
 
 from __future__ import annotations
 
-import inspect
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import TypeVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 
 from seq2attn import catalogue
-from seq2attn.errors import Seq2AttnError
-from seq2attn.registry import Option, ScoreEntry
+from seq2attn.registry import Registry
 
 
 class Score(nn.Module):
@@ -20,6 +17,8 @@ class Score(nn.Module):
     Every score is made the same way, `Score(query_width, key_width, **options)`, and called the same way. It knows
     nothing of masks, softmax or values: `Attention` does that once for all.
     """
+
+    registry: ClassVar[Registry] = catalogue.SCORES
 
     def __init__(self, query_width: int, key_width: int) -> None:
         super().__init__()
@@ -50,54 +49,3 @@ class Score(nn.Module):
         scores: Tensor = self(query, keys)
         return scores + features.squeeze(3)
 
-
-ScoreType = TypeVar("ScoreType", bound=type[Score])
-
-
-def register(
-    name: str,
-    *,
-    formula: str,
-    source: str = "",
-    summary: str = "",
-    synonyms: tuple[str, ...] = (),
-    parameters: str = "?",
-    equal_widths: bool = False,
-) -> Callable[[ScoreType], ScoreType]:
-    """Class decorator: make a score known under `name`.
-
-    `equal_widths` refuses configs whose queries and keys differ in width. Keyword arguments of the constructor with a
-    default of type bool, int, float or str become `model.attention.options`.
-    """
-
-    def decorate(cls: ScoreType) -> ScoreType:
-        if not (isinstance(cls, type) and issubclass(cls, Score)):
-            raise Seq2AttnError(
-                f"@register({name!r}) stands on {cls!r}, which is no Score",
-                hint="Write: from seq2attn.model.scores import Score; class Mine(Score): ...",
-            )
-        catalogue.SCORES.add(
-            ScoreEntry(
-                name,
-                formula=formula,
-                source=source,
-                summary=summary or inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0],
-                synonyms=synonyms,
-                parameters=parameters,
-                equal_widths=equal_widths,
-                implementation=cls,
-                options=_options(cls),
-            )
-        )
-        return cls
-
-    return decorate
-
-
-def _options(cls: type[Score]) -> dict[str, Option]:
-    parameters = list(inspect.signature(cls).parameters.values())[2:]
-    return {
-        parameter.name: Option(type(parameter.default), parameter.default, f"a {type(parameter.default).__name__}")
-        for parameter in parameters
-        if isinstance(parameter.default, bool | int | float | str)
-    }
