@@ -10,6 +10,8 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from seq2attn.model.attentive_recurrence import attentive_gru_recurrence
+from seq2attn.model.recurrence import GRUWeights, gru_recurrence
 
 from seq2attn import kernels
 from seq2attn.errors import Seq2AttnError
@@ -19,8 +21,6 @@ from seq2attn.kernels.compiler import NoKernels, shared_library
 from seq2attn.kernels.function import is_compiled
 from seq2attn.kernels.packing import pack_lengths
 from seq2attn.model.attention import Memory
-from seq2attn.model.attentive_recurrence import attentive_gru_recurrence
-from seq2attn.model.recurrence import GRUWeights, gru_recurrence
 from seq2attn.model.scores import Score
 from seq2attn.model.scores.additive import Additive
 from seq2attn.model.scores.cosine import Cosine

@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from seq2attn.model.recurrence import GRUWeights, gru_recurrence
+from seq2attn.model.scores.stepwise import StepwiseScore
 from torch.nn import GRU
 
 from seq2attn.catalogue import SCORES
@@ -9,8 +11,6 @@ from seq2attn.config import check_config
 from seq2attn.kernels.packing import pack, pack_all, pack_lengths
 from seq2attn.model.build import build_model, build_training_data
 from seq2attn.model.encoder import Encoder
-from seq2attn.model.recurrence import GRUWeights, gru_recurrence
-from seq2attn.model.scores.stepwise import StepwiseScore
 from seq2attn.training.objective import token_cross_entropy
 
 CPU = torch.device("cpu")

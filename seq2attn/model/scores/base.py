@@ -48,4 +48,3 @@ class Score(nn.Module):
         """`forward` with features (B, L, S, feature_width) of each key taken in. The default: added to the scores."""
         scores: Tensor = self(query, keys)
         return scores + features.squeeze(3)
-
