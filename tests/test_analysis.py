@@ -148,9 +148,9 @@ def test_windows_are_those_of_the_model(source, radius):
     result = window_masks(source, 6, radius)
     query, lengths = torch.randn(1, 6, 4), torch.tensor([source])
     for mask in result.masks[1:3]:
-        view = LocalM(4, radius=radius, reversed=mask.kind == "reversed")(query, lengths, source, 0)
+        view = LocalM(4, False, radius=radius, centre=mask.kind)(query, lengths, source, 0)
         assert view.allowed[0].float().tolist() == [list(row) for row in mask.factors]
-    window = LocalP(4, radius=radius)
+    window = LocalP(4, False, radius=radius)
     view = window(query, lengths, source, 0)
     centres = (source - 1) * torch.sigmoid(
         window.v(torch.tanh(window.map(query)))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 
 from seq2attn import catalogue
@@ -16,7 +19,6 @@ from seq2attn.model.interface import Model
 from seq2attn.model.reverser import Reverser
 from seq2attn.model.scores import Score
 from seq2attn.model.transformer import Transformer
-from seq2attn.registry import Choice
 
 
 def build_model(config: Config, task: Task | None = None) -> Model:
@@ -70,7 +72,7 @@ def build_attention(model: RecurrentConfig, key_width: int) -> Attention | NoAtt
     attention = model.attention
     if attention.score.name == "none":
         return NoAttention()
-    score = build_score(attention.score, model.hidden, key_width)
+    score = build_score(attention.score.name, model.hidden, key_width, attention.score.options)
     return Attention(
         score,
         window=catalogue.WINDOWS.make(attention.window, model.hidden, model.source_eos),
@@ -80,11 +82,11 @@ def build_attention(model: RecurrentConfig, key_width: int) -> Attention | NoAtt
     )
 
 
-def build_score(choice: Choice, query_width: int, key_width: int) -> Score:
-    """The score that `choice` names. One from a plug-in is called once, so that its mistakes are reported here."""
-    score: Score = catalogue.SCORES.make(choice, query_width, key_width)
+def build_score(name: str, query_width: int, key_width: int, options: Mapping[str, Any]) -> Score:
+    """A score by its name. One from a plug-in is called once, so that its mistakes are reported here."""
+    score: Score = catalogue.SCORES.make(catalogue.SCORES.choose(name, **options), query_width, key_width)
     if not type(score).__module__.startswith("seq2attn."):
-        _try_once(choice.name, score)
+        _try_once(name, score)
     return score
 
 

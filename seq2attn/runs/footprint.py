@@ -119,7 +119,8 @@ def _check(what: str, parts: dict[str, int], config: Config, free: int | None) -
     raise Seq2AttnError(
         f"{what} needs about {shown_bytes(need)} of memory ({listed}), and {shown_bytes(free)} are free",
         hint=f"Make one of these smaller: model.hidden ({config.model.hidden:,}), "
-        f"training.batch_size ({config.training.batch_size:,}), task.max_length ({max(config.trained_lengths or config.evaluation_lengths):,}).",
+        f"training.batch_size ({config.training.batch_size:,}), "
+        f"task.max_length ({max(config.trained_lengths or config.evaluation_lengths):,}).",
     )
 
 
