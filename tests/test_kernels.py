@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from seq2attn import kernels
 from seq2attn.errors import Seq2AttnError
-from seq2attn.kernels import describe_kernels, kernels_for, why_slow
+from seq2attn.kernels import describe_kernels, kernels_for, library, why_slow
 from seq2attn.kernels.binding import Kernels
-from seq2attn.kernels.compiler import NoKernels, shared_library
 from seq2attn.kernels.function import is_compiled
 from seq2attn.kernels.packing import pack_lengths
 from seq2attn.model.attention import Memory
@@ -30,15 +29,7 @@ from seq2attn.model.scores.multiplicative import MultiplicativeScore, StepwisePr
 from seq2attn.runs.environment import describe_environment
 
 CPU = torch.device("cpu")
-COMPILER = os.environ.get("CC") or "cc"
-needs_a_compiler = pytest.mark.skipif(shutil.which(COMPILER.split()[0]) is None, reason="there is no C compiler")
-
-
-@pytest.fixture(autouse=True)
-def forgetful():
-    """What a test finds out about compilers is forgotten after it."""
-    yield
-    kernels._loaded.cache_clear()
+needs_the_library = pytest.mark.skipif(not library.LIBRARY.is_file(), reason="the recurrences were not compiled")
 
 
 def in_c_and_in_torch(compute, *, monkeypatch):
@@ -94,7 +85,7 @@ def gru_inputs(draw, width, embedding, vocabulary, read, rows, zeros):
     return weights, state
 
 
-@needs_a_compiler
+@needs_the_library
 @settings(max_examples=60, deadline=None)
 @given(shape=SHAPES)
 @example(shape=LONG)
@@ -118,7 +109,7 @@ def test_a_gru_of_any_shape(shape):
         assert_close(*in_c_and_in_torch(compute, monkeypatch=patch), TOLERANCE[dtype])
 
 
-@needs_a_compiler
+@needs_the_library
 @settings(max_examples=80, deadline=None)
 @given(
     shape=SHAPES,
@@ -168,7 +159,7 @@ def one_state(weight_hh, first=0.0):
     return float(gru_recurrence(tokens, weights, torch.tensor([[first]]), packing)[1])
 
 
-@needs_a_compiler
+@needs_the_library
 @pytest.mark.parametrize("weight", [-1e30, -1e4, -100.0, -20.0, -1e-3, 0.0, 0.7, 12.0, 100.0, 1e4, 1e30])
 def test_gates_from_nothing_to_all(weight):
     def sigma(x):
@@ -179,7 +170,7 @@ def test_gates_from_nothing_to_all(weight):
     assert one_state([weight, weight, weight], 1.0) == pytest.approx(expected, abs=3e-7)
 
 
-@needs_a_compiler
+@needs_the_library
 @pytest.mark.parametrize("gate", [0, 1, 2])
 def test_what_is_no_number_stays_none(gate):
     weights = [0.1, 0.1, 0.1]
@@ -187,7 +178,7 @@ def test_what_is_no_number_stays_none(gate):
     assert math.isnan(one_state(weights, 1.0))
 
 
-@needs_a_compiler
+@needs_the_library
 def test_scores_far_apart_and_far_off():
     """Weights of 0 and 1 exactly where scores differ by hundreds, whatever is added to all of them."""
     keys = torch.tensor([[[1e4], [9e3], [1e4]]])
@@ -199,7 +190,7 @@ def test_scores_far_apart_and_far_off():
     assert features[0, 1] == 3.0
 
 
-@needs_a_compiler
+@needs_the_library
 def test_the_same_bits_each_time():
     draw = Drawn(torch.float32)
     weights, state = gru_inputs(draw, 33, 7, 5, 33, 9, zeros=False)
@@ -284,7 +275,7 @@ def test_what_a_score_makes_of_the_states_must_fit(score, keys, values, valid):
     assert not is_compiled(score(4, 4), Memory(keys, values, valid), weights, state)
 
 
-@needs_a_compiler
+@needs_the_library
 @pytest.mark.parametrize("token", [-1, 5, 2**40])
 def test_tokens_beyond_the_vocabulary(token):
     weights, state = gru_inputs(Drawn(torch.float32), 4, 3, 5, 0, 2, zeros=True)
@@ -292,7 +283,7 @@ def test_tokens_beyond_the_vocabulary(token):
         gru_recurrence(torch.tensor([[0, 1], [token, 0]]), weights, state, pack_lengths(torch.tensor([2, 1]), 2))
 
 
-@needs_a_compiler
+@needs_the_library
 def test_where_they_are_taken(monkeypatch):
     state = torch.zeros(64, 96)
     assert isinstance(kernels_for(state), Kernels)
@@ -312,118 +303,6 @@ def test_where_they_are_taken(monkeypatch):
     monkeypatch.setenv(kernels.SWITCH, "OFF")
     with pytest.raises(Seq2AttnError, match="SEQ2ATTN_KERNELS: unknown value 'OFF'; allowed: on, off"):
         kernels_for(state)
-
-
-# ---- the compiler ----
-
-
-@pytest.fixture
-def empty_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "seq2attn"
-
-
-def libraries(cache):
-    return sorted(path.name for path in cache.iterdir() if path.suffix != ".sha256")
-
-
-@needs_a_compiler
-def test_a_library_is_made_once(empty_cache, monkeypatch):
-    made = shared_library("float", COMPILER)
-    assert libraries(empty_cache) == [made.name]
-    with monkeypatch.context() as patch:
-        patch.setattr("seq2attn.kernels.compiler._make", lambda *_: pytest.fail("made again"))
-        assert shared_library("float", COMPILER) == made
-    assert describe_kernels(CPU) == f"compiled, {made.stem}"
-    assert why_slow(CPU) is None
-
-
-@needs_a_compiler
-def test_other_flags_make_another_library(empty_cache):
-    assert shared_library("float", COMPILER) != shared_library("float", f"{COMPILER} -O1")
-    assert len(libraries(empty_cache)) == 2
-
-
-@needs_a_compiler
-def test_several_processes_make_it_at_once(empty_cache):
-    program = "import torch; from seq2attn.kernels import *; print(kernels_for(torch.zeros(2, 2)) is not None)"
-    command = [sys.executable, "-c", program]
-    at_once = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    assert [process.communicate()[0].strip() for process in at_once] == ["True"] * 3
-    assert len(libraries(empty_cache)) == 1
-
-
-@pytest.mark.parametrize(
-    ("compiler", "why"),
-    [
-        ("/no/such/cc", "there is no C compiler (/no/such/cc)"),
-        ("false", "the C compiler (false) failed: exit code 1"),
-        ("true", "the C compiler (true) made no library: "),
-        ('cc "', 'the C compiler (cc ") made no library: No closing quotation'),
-        (" ", "CC names no C compiler: ' '"),
-        ("/", "the C compiler (/) made no library: "),
-    ],
-)
-def test_without_a_compiler_that_works(compiler, why, empty_cache, monkeypatch):
-    monkeypatch.setenv("CC", compiler)
-    assert kernels_for(torch.zeros(2, 2)) is None
-    assert describe_kernels(CPU).startswith(why)
-    assert describe_environment(seed=1, device=CPU, threads=1, plugins=[])["kernels"].startswith(why)
-    assert why_slow(CPU) == f"{describe_kernels(CPU)}; training takes longer than it would compiled"
-    assert why_slow(torch.device("cuda")) is None
-
-
-@needs_a_compiler
-def test_what_a_compiler_says_is_told(empty_cache):
-    with pytest.raises(NoKernels, match=r"failed: .*error: .*unrecognized.*no-such-option|failed: .*no-such-option"):
-        shared_library("float", f"{COMPILER} --no-such-option")
-
-
-@needs_a_compiler
-def test_what_a_compiler_makes_may_be_no_library(empty_cache, monkeypatch):
-    monkeypatch.setenv("CC", f"{COMPILER} -c")
-    assert kernels_for(torch.zeros(2, 2)) is None
-    assert "cannot be loaded" in describe_kernels(CPU)
-
-
-@needs_a_compiler
-@pytest.mark.parametrize("base", ["file", "long" * 100])
-def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch, base):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / base))
-    with pytest.raises(NoKernels, match="compiled recurrences cannot be kept in"):
-        shared_library("float", COMPILER)
-    assert kernels_for(torch.zeros(2, 2)) is None
-
-
-@needs_a_compiler
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners")
-def test_a_cache_of_somebody_else(empty_cache, monkeypatch):
-    shared_library("float", COMPILER)
-    monkeypatch.setattr(os, "getuid", lambda: 12345)
-    with pytest.raises(NoKernels, match="belongs to somebody else"):
-        shared_library("float", COMPILER)
-
-
-@needs_a_compiler
-@pytest.mark.parametrize("part", [0, 5000, -5000])
-def test_a_damaged_library_is_made_again(empty_cache, part):
-    library = shared_library("float", COMPILER)
-    whole = library.read_bytes()
-    library.unlink()  # another file: this process may have loaded that one
-    library.write_bytes(whole[:part])
-    assert shared_library("float", COMPILER) == library
-    assert len(library.read_bytes()) == len(whole)
-    library.with_suffix(".sha256").unlink()
-    assert isinstance(kernels_for(torch.zeros(2, 2)), Kernels)
-
-
-@needs_a_compiler
-def test_a_user_without_a_home(monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative, and so not to be used")
-    monkeypatch.setattr("pathlib.Path.home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
-    with pytest.raises(NoKernels, match="no home folder"):
-        shared_library("float", COMPILER)
 
 
 def test_a_gpu_has_none():
