@@ -22,7 +22,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 KERNELS = Path("seq2attn", "kernels")
-FLAGS = ["-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fopenmp-simd"]
+FLAGS = ["-O2", "-ftree-vectorize", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fopenmp-simd"]
 VARIANTS = [  # kind of number, variant, flags
     ("float", "baseline", []),
     ("float", "avx2", ["-mavx2", "-mfma"]),
