@@ -4,14 +4,13 @@ The library is plain C, loaded by ctypes: no headers of Python are needed. It ho
 processor (VARIANTS), and asks the processor when it is loaded, so that what is built runs on every processor of the
 architecture. What cannot be compiled is left out. Without any of it training is slower.
 
-CC, CFLAGS and LDFLAGS are heeded, e.g. CC=clang.
+CC, CFLAGS and LDFLAGS are used, e.g. CC=clang.
 """
 
 import hashlib
 import os
 import shlex
 import subprocess
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,7 +21,15 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 KERNELS = Path("seq2attn", "kernels")
-FLAGS = ["-O2", "-ftree-vectorize", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fopenmp-simd"]
+FLAGS = [
+    "-O2",
+    "-ftree-vectorize",
+    "-fPIC",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=fast",
+    "-fopenmp-simd",
+]
 VARIANTS = [  # kind of number, variant, flags
     ("float", "baseline", []),
     ("float", "avx2", ["-mavx2", "-mfma"]),
@@ -42,16 +49,10 @@ class BuildKernels(build_ext):
         return str(Path(*name.split(".")).with_suffix(".so"))  # for any Python
 
     def run(self) -> None:
-        super().run()
-        if self.inplace:
-            copy_or_remove(Path(self.build_lib, KERNELS, "recurrence.txt"), KERNELS / "recurrence.txt")
-            copy_or_remove(Path(self.build_lib, KERNELS, "recurrence.so"), KERNELS / "recurrence.so")
-
-    def build_extension(self, extension: Extension) -> None:
-        library = Path(self.build_lib, KERNELS, "recurrence.so")
-        library.parent.mkdir(parents=True, exist_ok=True)
+        folder = KERNELS if self.inplace else Path(self.build_lib, KERNELS)
+        folder.mkdir(parents=True, exist_ok=True)
+        library, note = folder / "recurrence.so", folder / "recurrence.txt"
         library.unlink(missing_ok=True)
-        note = library.with_suffix(".txt")
         note.unlink(missing_ok=True)
         try:
             compile_library(library)
@@ -60,15 +61,9 @@ class BuildKernels(build_ext):
             self.warn(f"seq2attn is installed without its compiled part, training will be slower: {reason}")
 
 
-def copy_or_remove(built: Path, place: Path) -> None:
-    place.unlink(missing_ok=True)
-    if built.is_file():
-        place.write_bytes(built.read_bytes())
-
-
 def compile_library(library: Path) -> None:
     """NotCompiled: it cannot be."""
-    compiler = shlex.split(os.environ.get("CC") or "cc")
+    compiler = words_of_compiler()
     own_flags = shlex.split(os.environ.get("CFLAGS", ""))
     sources = sorted([*KERNELS.glob("*.c"), *KERNELS.glob("*.h")])
     checksum = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]  # as library.py
@@ -89,12 +84,29 @@ def compile_library(library: Path) -> None:
             if variant == "baseline" and isinstance(made, NotCompiled):
                 raise made
         objects = [str(made) for made in found if isinstance(made, Path)]
-        has = [f"-DHAS_{variant}" for (_, variant, _), made in zip(VARIANTS, found, strict=True) if isinstance(made, Path)]
+        has = [
+            f"-DHAS_{variant}" for (_, variant, _), made in zip(VARIANTS, found, strict=True) if isinstance(made, Path)
+        ]
         words = [*FLAGS, *own_flags, *has, f'-DSOURCES="{checksum}"', str(KERNELS / "processor.c"), *objects]
         run([*compiler, *words, "-shared", "-o", str(library), "-lm", *shlex.split(os.environ.get("LDFLAGS", ""))])
+    if not library.is_file():
+        raise NotCompiled(f"the C compiler ({compiler[0]}) made no library")
+
+
+def words_of_compiler() -> list[str]:
+    """CC as words. NotCompiled: it has none."""
+    command = os.environ.get("CC") or "cc"
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = []
+    if not words:
+        raise NotCompiled(f"CC is not a command: {command}")
+    return words
 
 
 def run(command: list[str]) -> None:
+    """NotCompiled: the command failed, and this is what it said."""
     try:
         subprocess.run(command, capture_output=True, check=True, stdin=subprocess.DEVNULL)
     except FileNotFoundError as error:

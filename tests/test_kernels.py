@@ -1,10 +1,12 @@
 """The recurrences in C against the same in PyTorch, and how they come to be there."""
 
+import ctypes
 import math
 import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -29,6 +31,7 @@ from seq2attn.model.scores.multiplicative import MultiplicativeScore, StepwisePr
 from seq2attn.runs.environment import describe_environment
 
 CPU = torch.device("cpu")
+ROOT = Path(__file__).parent.parent
 needs_the_library = pytest.mark.skipif(not library.LIBRARY.is_file(), reason="the recurrences were not compiled")
 
 
@@ -303,6 +306,144 @@ def test_where_they_are_taken(monkeypatch):
     monkeypatch.setenv(kernels.SWITCH, "OFF")
     with pytest.raises(Seq2AttnError, match="SEQ2ATTN_KERNELS: unknown value 'OFF'; allowed: on, off"):
         kernels_for(state)
+
+
+# ---- the library: how it is built, chosen and checked ----
+
+
+def test_every_variant_that_this_processor_runs_computes_the_same(monkeypatch):
+    best = library.load(torch.float32)
+    if isinstance(best, str):
+        pytest.skip(best)
+    variants = ["baseline", "avx2", "avx512"]
+    variants = variants[: variants.index(best.variant) + 1]
+    opened = ctypes.CDLL(str(library.LIBRARY))
+    draw = Drawn(torch.float32)
+    weights, state = gru_inputs(draw, 33, 7, 5, 33, 9, zeros=False)
+    tokens, packing = draw.tokens(5, 9, 4), pack_lengths(torch.tensor([4] * 6 + [2] * 3), 4)
+    torch.manual_seed(0)
+    score, keys = Additive(33, 33), draw(9, 6, 33)
+    memory = Memory(keys, keys, None)
+
+    def compute():
+        features, attended = attentive_gru_recurrence(tokens, weights, state, packing, score, memory)
+        loss = features.sum() + attended.square().sum()
+        gradients = torch.autograd.grad(loss, [*weights, state, keys, *score.parameters()], allow_unused=True)
+        return [features.detach(), *(gradient for gradient in gradients if gradient is not None)]
+
+    with monkeypatch.context() as patch:
+        patch.setenv(kernels.SWITCH, "off")
+        expected = compute()
+    for variant in variants:
+        chosen = Kernels(opened, torch.float32, variant)
+        monkeypatch.setattr(library, "load", lambda _, chosen=chosen: chosen)
+        assert_close(compute(), expected, TOLERANCE[torch.float32])
+
+
+@pytest.fixture
+def copied_library(tmp_path, monkeypatch):
+    """A copy of the C sources and of what was built, for damage."""
+    for path in library.FOLDER.iterdir():
+        if path.suffix in (".c", ".h", ".so"):
+            shutil.copy(path, tmp_path)
+    monkeypatch.setattr(library, "FOLDER", tmp_path)
+    monkeypatch.setattr(library, "LIBRARY", tmp_path / "recurrence.so")
+    monkeypatch.setattr(library, "WHY_NONE", tmp_path / "recurrence.txt")
+    library._load.cache_clear()
+    yield tmp_path
+    library._load.cache_clear()
+
+
+def assert_there_is_none_because(reason):
+    assert kernels_for(torch.zeros(2, 2)) is None
+    assert reason in describe_kernels(CPU)
+    assert describe_environment(seed=1, device=CPU, threads=1, plugins=[])["kernels"] == describe_kernels(CPU)
+    assert str(why_slow(CPU)).startswith(f"{describe_kernels(CPU)}; training takes longer than it would compiled. ")
+    assert "pip install --force-reinstall --no-deps" in str(why_slow(CPU))
+    assert why_slow(torch.device("cuda")) is None
+
+
+@needs_the_library
+def test_a_library_of_these_sources_is_loaded(copied_library):
+    assert describe_kernels(CPU).startswith("compiled, ")
+    assert why_slow(CPU) is None
+
+
+@needs_the_library
+def test_a_library_of_other_sources_is_refused(copied_library):
+    with (copied_library / "gates.h").open("a") as file:
+        file.write("/* changed after the installation */")
+    assert_there_is_none_because("recurrence.so was compiled from other sources than those beside it")
+
+
+@needs_the_library
+def test_a_library_with_other_fields_is_refused(copied_library, monkeypatch):
+    monkeypatch.setattr("seq2attn.kernels.binding._Recurrence", ctypes.c_int64 * 3)
+    assert_there_is_none_because("cannot be loaded: its structure has ")
+
+
+@needs_the_library
+@pytest.mark.parametrize("content", [b"", b"not a library"])
+def test_what_is_not_a_library_is_refused(copied_library, content):
+    (copied_library / "recurrence.so").unlink()
+    (copied_library / "recurrence.so").write_bytes(content)
+    assert_there_is_none_because("the compiled recurrences cannot be loaded: ")
+
+
+def test_the_reason_why_nothing_was_compiled_is_told(copied_library):
+    (copied_library / "recurrence.so").unlink(missing_ok=True)
+    assert_there_is_none_because("not compiled when seq2attn was installed: there is no recurrence.so")
+    library._load.cache_clear()
+    (copied_library / "recurrence.txt").write_text("there is no C compiler (cc)\n")
+    assert_there_is_none_because("not compiled when seq2attn was installed: there is no C compiler (cc)")
+
+
+def build(folder, compiler):
+    """`setup.py build_ext` -> the folder of what it built, and its output."""
+    words = [sys.executable, "setup.py", "build_ext", "--build-lib", str(folder / "lib")]
+    environment = {**os.environ, "CC": compiler}
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "lib" / "seq2attn" / "kernels", done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("compiler", "why"),
+    [
+        ("/no/such/cc", "there is no C compiler (/no/such/cc)"),
+        ("false", "the C compiler (false) failed: exit code 1"),
+        ("/", "the C compiler (/) could not be run: "),
+        ('cc "', 'CC is not a command: cc "'),
+        (" ", "CC is not a command: "),
+        ("true", "the C compiler (true) made no library"),
+    ],
+)
+def test_an_installation_succeeds_without_a_compiler_and_says_why(compiler, why, tmp_path):
+    built, output = build(tmp_path, compiler)
+    assert (built / "recurrence.txt").read_text().startswith(why)
+    assert not (built / "recurrence.so").exists()
+    assert f"training will be slower: {why}" in output
+
+
+OLD_COMPILER = """#!/bin/sh
+case "$*" in *-mavx512f*) echo "error: unrecognized command-line option '-mavx512f'" >&2; exit 1;; esac
+exec cc "$@"
+"""
+
+
+@pytest.mark.slow
+@needs_the_library
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_what_a_compiler_does_not_know_is_left_out(tmp_path):
+    compiler = tmp_path / "old-cc"
+    compiler.write_text(OLD_COMPILER)
+    compiler.chmod(0o755)
+    built, output = build(tmp_path, str(compiler))
+    assert "slower" not in output
+    opened = ctypes.CDLL(str(built / "recurrence.so"))
+    assert hasattr(opened, "forward_float_baseline") and not hasattr(opened, "forward_float_avx512")
+    opened.best_variant.restype = ctypes.c_char_p
+    assert opened.best_variant() in (b"baseline", b"avx2")
 
 
 def test_a_gpu_has_none():

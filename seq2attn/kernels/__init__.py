@@ -11,9 +11,8 @@ from torch import Tensor
 
 from seq2attn.kernels import library
 from seq2attn.kernels.binding import Kernels
-from seq2attn.kernels.library import SWITCH
+from seq2attn.kernels.library import SWITCH, why_slow
 from seq2attn.kernels.library import describe as describe_kernels
-from seq2attn.kernels.library import why_slow
 
 __all__ = ["SWITCH", "describe_kernels", "kernels_for", "why_slow"]
 

@@ -11,13 +11,14 @@ from torch import Tensor
 Field = Tensor | int | None
 
 # The fields of `Recurrence` in recurrence.c, where each is described, in its order: numbers, and pointers to tensors
-FIELDS = """
+_NAMES = """
     steps rows width vocabulary embedding_width sizes offsets tokens
     embedding weight_ih weight_hh bias_ih bias_hh initial workspace gates states state_stride step_stride
     key_count key_width context_width keys values mask scale weights query_weight v queries
     grad_states grad_weights grad_initial grad_embedding grad_weight_ih grad_weight_hh grad_bias_ih grad_bias_hh
     grad_keys grad_values grad_query_weight grad_v
-""".split()
+"""
+FIELDS = _NAMES.split()
 _INDEX = {name: index for index, name in enumerate(FIELDS)}
 _Recurrence = ctypes.c_int64 * len(FIELDS)  # each field has 8 bytes
 _TYPES = {torch.float32: "float", torch.float64: "double"}

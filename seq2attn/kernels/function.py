@@ -175,7 +175,7 @@ class _CompiledRecurrence(torch.autograd.Function):
         gradients |= {f"grad_{name}": part for name, part in zip(wanted, parts, strict=True)}
         ctx.kernels.backward(**ctx.numbers, **tensors, **gradients)
         found: list[Any] = [
-            part.view_as(tensors[name]) if (part := gradients.get(f"grad_{name}")) is not None else None
+            part.view_as(tensors[name]) if isinstance(part := gradients.get(f"grad_{name}"), Tensor) else None
             for name in (*_OF_INPUTS, *_OF_ATTENTION)
         ]
         return None, None, None, *found

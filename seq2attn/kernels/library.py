@@ -43,7 +43,11 @@ def why_slow(device: torch.device) -> str | None:
         return None
     source = FOLDER.parents[1]
     editable = (source / "setup.py").is_file()
-    again = f"--editable {source}" if editable else "--no-cache-dir SOURCE, where SOURCE is what seq2attn was installed from"
+    again = (
+        f"--editable {source}"
+        if editable
+        else "--no-cache-dir SOURCE, where SOURCE is what seq2attn was installed from"
+    )
     return (
         f"{found}; training takes longer than it would compiled. "
         f"To change that, install again with a C compiler: pip install --force-reinstall --no-deps {again}"
