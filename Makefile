@@ -23,8 +23,8 @@ run: $(READY)  ## train configs/scaled.yaml, evaluate it, reverse "hello"
 	$(BIN)/seq2attn predict "hello"
 	@echo 'Next: . $(BIN)/activate    then: seq2attn --help'
 
-test: $(READY)  ## the default tests; a few minutes
-	$(BIN)/pytest
+test: $(READY)  ## the default tests, on all cores; a few minutes
+	$(BIN)/pytest -n logical
 
 test-slow: $(READY)  ## the slow tests: train and evaluate every shipped recipe
 	$(BIN)/pytest -m slow --ignore tests/faults
@@ -70,11 +70,14 @@ tensorboard: $(READY)  ## show all runs in the browser
 	$(BIN)/tensorboard --logdir runs
 
 clean:  ## remove the environment and tool caches; keep the runs
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build *.egg-info seq2attn/kernels/recurrence.so seq2attn/kernels/recurrence.txt .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt setup.py $(wildcard seq2attn/kernels/*.c seq2attn/kernels/*.h)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "seq2attn needs Python 3.11 or newer; found " + sys.version.split()[0] + ". Name one: make run PYTHON=python3.12")'
+	@echo 'Installing PyTorch and seq2attn into $(VENV): the first time, this takes minutes.'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	@if test -f seq2attn/kernels/recurrence.so; then echo 'Installed, with the compiled recurrences.'; \
+	else echo "Installed without the compiled recurrences; training will be slower: $$(cat seq2attn/kernels/recurrence.txt)"; fi
 	touch $(READY)

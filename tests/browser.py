@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -72,9 +73,10 @@ class Browser:
 
 @contextlib.contextmanager
 def opened_browser(folder: Path) -> Iterator[Browser]:
-    """Skips the test where there is no Chromium."""
+    """Without a Chromium, skips the test, or fails it where SEQ2ATTN_REQUIRE_BROWSER is set, as CI does."""
     if CHROMIUM is None or DRIVER is None:
-        pytest.skip("needs a browser: apt-get install chromium chromium-driver")
+        give_up = pytest.fail if os.environ.get("SEQ2ATTN_REQUIRE_BROWSER") else pytest.skip
+        give_up("needs a browser: apt-get install chromium chromium-driver")
     with (folder / "driver.log").open("w+") as log:
         process = subprocess.Popen([DRIVER, "--port=0"], stdout=log, stderr=subprocess.STDOUT)
         try:

@@ -18,7 +18,7 @@ from seq2attn.cli import main
 from seq2attn.cli.output import program
 from seq2attn.cli.progress import LineDisplay
 from seq2attn.config import Config, load_config
-from seq2attn.kernels import describe as describe_kernels
+from seq2attn.kernels import describe_kernels, library
 from seq2attn.runs.checkpoint import load_checkpoint
 
 CONFIGS = Path(__file__).parent.parent / "configs"
@@ -192,15 +192,23 @@ def test_an_interrupted_run_is_resumed_to_the_same_end(work, monkeypatch):
 
 
 def test_training_without_a_compiler_says_that_it_is_slow(work, monkeypatch):
-    monkeypatch.setenv("CC", "/no/such/cc")
+    monkeypatch.setattr(library, "LIBRARY", work / "recurrence.so")
+    monkeypatch.setattr(library, "WHY_NONE", work / "recurrence.txt")
+    (work / "recurrence.txt").write_text("there is no C compiler (cc)\n")
+    library._load.cache_clear()
     done = seq2attn("train", "-c", "tiny.yaml", "-s", "training.steps=1")
+    library._load.cache_clear()
     assert done.code == 0
-    assert "there is no C compiler (/no/such/cc); training takes longer than it would compiled" in done.err
+    told = " ".join(done.err.split())
+    assert (
+        "installed: there is no C compiler (cc); training takes longer than it would compiled. To change that" in told
+    )
+    assert "pip install --force-reinstall --no-deps" in told
 
 
 def test_a_run_that_other_recurrences_continue_says_so(work, monkeypatch):
     compiled = describe_kernels(torch.device("cpu"))
-    if "there is no C compiler" in compiled:
+    if "were not compiled" in compiled:
         pytest.skip(compiled)
     with monkeypatch.context() as patch:
         patch.setattr(LineDisplay, "step", lambda self, report: os.kill(os.getpid(), signal.SIGINT))

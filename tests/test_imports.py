@@ -117,13 +117,6 @@ def test_help_does_not_wait_for_what_checks_configs():
     assert "seq2attn.config" not in reached("seq2attn.cli.app", AT_IMPORT)
 
 
-def test_answering_does_not_wait_for_what_compiles():
-    compiling = modules_of("kernels.compiler", "kernels.recurrence", "model.compiled_recurrence")
-    assert len(compiling) == 3
-    assert not set(compiling) & reached("seq2attn.inference.predictor", AT_IMPORT).keys()
-    assert not set(compiling) & reached("seq2attn.runs.loading", AT_IMPORT).keys()
-
-
 def test_no_heavy_module_is_loaded_before_a_command_runs():
     names = ", ".join(modules_of(*LIGHT))
     code = f"import sys, {names}; print(*sorted({HEAVY!r} & sys.modules.keys()))"

@@ -1,10 +1,12 @@
 """The recurrences in C against the same in PyTorch, and how they come to be there."""
 
+import ctypes
 import math
 import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,9 +17,8 @@ from seq2attn.model.recurrence import GRUWeights, gru_recurrence
 
 from seq2attn import kernels
 from seq2attn.errors import Seq2AttnError
-from seq2attn.kernels import describe_kernels, kernels_for, why_slow
+from seq2attn.kernels import describe_kernels, kernels_for, library, why_slow
 from seq2attn.kernels.binding import Kernels
-from seq2attn.kernels.compiler import NoKernels, shared_library
 from seq2attn.kernels.function import is_compiled
 from seq2attn.kernels.packing import pack_lengths
 from seq2attn.model.attention import Memory
@@ -30,15 +31,8 @@ from seq2attn.model.scores.multiplicative import MultiplicativeScore, StepwisePr
 from seq2attn.runs.environment import describe_environment
 
 CPU = torch.device("cpu")
-COMPILER = os.environ.get("CC") or "cc"
-needs_a_compiler = pytest.mark.skipif(shutil.which(COMPILER.split()[0]) is None, reason="there is no C compiler")
-
-
-@pytest.fixture(autouse=True)
-def forgetful():
-    """What a test finds out about compilers is forgotten after it."""
-    yield
-    kernels._loaded.cache_clear()
+ROOT = Path(__file__).parent.parent
+needs_the_library = pytest.mark.skipif(not library.LIBRARY.is_file(), reason="the recurrences were not compiled")
 
 
 def in_c_and_in_torch(compute, *, monkeypatch):
@@ -94,7 +88,7 @@ def gru_inputs(draw, width, embedding, vocabulary, read, rows, zeros):
     return weights, state
 
 
-@needs_a_compiler
+@needs_the_library
 @settings(max_examples=60, deadline=None)
 @given(shape=SHAPES)
 @example(shape=LONG)
@@ -118,7 +112,7 @@ def test_a_gru_of_any_shape(shape):
         assert_close(*in_c_and_in_torch(compute, monkeypatch=patch), TOLERANCE[dtype])
 
 
-@needs_a_compiler
+@needs_the_library
 @settings(max_examples=80, deadline=None)
 @given(
     shape=SHAPES,
@@ -168,7 +162,7 @@ def one_state(weight_hh, first=0.0):
     return float(gru_recurrence(tokens, weights, torch.tensor([[first]]), packing)[1])
 
 
-@needs_a_compiler
+@needs_the_library
 @pytest.mark.parametrize("weight", [-1e30, -1e4, -100.0, -20.0, -1e-3, 0.0, 0.7, 12.0, 100.0, 1e4, 1e30])
 def test_gates_from_nothing_to_all(weight):
     def sigma(x):
@@ -179,7 +173,7 @@ def test_gates_from_nothing_to_all(weight):
     assert one_state([weight, weight, weight], 1.0) == pytest.approx(expected, abs=3e-7)
 
 
-@needs_a_compiler
+@needs_the_library
 @pytest.mark.parametrize("gate", [0, 1, 2])
 def test_what_is_no_number_stays_none(gate):
     weights = [0.1, 0.1, 0.1]
@@ -187,7 +181,7 @@ def test_what_is_no_number_stays_none(gate):
     assert math.isnan(one_state(weights, 1.0))
 
 
-@needs_a_compiler
+@needs_the_library
 def test_scores_far_apart_and_far_off():
     """Weights of 0 and 1 exactly where scores differ by hundreds, whatever is added to all of them."""
     keys = torch.tensor([[[1e4], [9e3], [1e4]]])
@@ -199,7 +193,7 @@ def test_scores_far_apart_and_far_off():
     assert features[0, 1] == 3.0
 
 
-@needs_a_compiler
+@needs_the_library
 def test_the_same_bits_each_time():
     draw = Drawn(torch.float32)
     weights, state = gru_inputs(draw, 33, 7, 5, 33, 9, zeros=False)
@@ -284,7 +278,7 @@ def test_what_a_score_makes_of_the_states_must_fit(score, keys, values, valid):
     assert not is_compiled(score(4, 4), Memory(keys, values, valid), weights, state)
 
 
-@needs_a_compiler
+@needs_the_library
 @pytest.mark.parametrize("token", [-1, 5, 2**40])
 def test_tokens_beyond_the_vocabulary(token):
     weights, state = gru_inputs(Drawn(torch.float32), 4, 3, 5, 0, 2, zeros=True)
@@ -292,7 +286,7 @@ def test_tokens_beyond_the_vocabulary(token):
         gru_recurrence(torch.tensor([[0, 1], [token, 0]]), weights, state, pack_lengths(torch.tensor([2, 1]), 2))
 
 
-@needs_a_compiler
+@needs_the_library
 def test_where_they_are_taken(monkeypatch):
     state = torch.zeros(64, 96)
     assert isinstance(kernels_for(state), Kernels)
@@ -314,43 +308,103 @@ def test_where_they_are_taken(monkeypatch):
         kernels_for(state)
 
 
-# ---- the compiler ----
+# ---- the library: how it is built, chosen and checked ----
+
+
+def test_every_variant_that_this_processor_runs_computes_the_same(monkeypatch):
+    best = library.load(torch.float32)
+    if isinstance(best, str):
+        pytest.skip(best)
+    variants = ["baseline", "avx2", "avx512"]
+    variants = variants[: variants.index(best.variant) + 1]
+    opened = ctypes.CDLL(str(library.LIBRARY))
+    draw = Drawn(torch.float32)
+    weights, state = gru_inputs(draw, 33, 7, 5, 33, 9, zeros=False)
+    tokens, packing = draw.tokens(5, 9, 4), pack_lengths(torch.tensor([4] * 6 + [2] * 3), 4)
+    torch.manual_seed(0)
+    score, keys = Additive(33, 33), draw(9, 6, 33)
+    memory = Memory(keys, keys, None)
+
+    def compute():
+        features, attended = attentive_gru_recurrence(tokens, weights, state, packing, score, memory)
+        loss = features.sum() + attended.square().sum()
+        gradients = torch.autograd.grad(loss, [*weights, state, keys, *score.parameters()], allow_unused=True)
+        return [features.detach(), *(gradient for gradient in gradients if gradient is not None)]
+
+    with monkeypatch.context() as patch:
+        patch.setenv(kernels.SWITCH, "off")
+        expected = compute()
+    for variant in variants:
+        chosen = Kernels(opened, torch.float32, variant)
+        monkeypatch.setattr(library, "load", lambda _, chosen=chosen: chosen)
+        assert_close(compute(), expected, TOLERANCE[torch.float32])
 
 
 @pytest.fixture
-def empty_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "seq2attn"
+def copied_library(tmp_path, monkeypatch):
+    """A copy of the C sources and of what was built, for damage."""
+    for path in library.FOLDER.iterdir():
+        if path.suffix in (".c", ".h", ".so"):
+            shutil.copy(path, tmp_path)
+    monkeypatch.setattr(library, "FOLDER", tmp_path)
+    monkeypatch.setattr(library, "LIBRARY", tmp_path / "recurrence.so")
+    monkeypatch.setattr(library, "WHY_NONE", tmp_path / "recurrence.txt")
+    library._load.cache_clear()
+    yield tmp_path
+    library._load.cache_clear()
 
 
-def libraries(cache):
-    return sorted(path.name for path in cache.iterdir() if path.suffix != ".sha256")
+def assert_there_is_none_because(reason):
+    assert kernels_for(torch.zeros(2, 2)) is None
+    assert reason in describe_kernels(CPU)
+    assert describe_environment(seed=1, device=CPU, threads=1, plugins=[])["kernels"] == describe_kernels(CPU)
+    assert str(why_slow(CPU)).startswith(f"{describe_kernels(CPU)}; training takes longer than it would compiled. ")
+    assert "pip install --force-reinstall --no-deps" in str(why_slow(CPU))
+    assert why_slow(torch.device("cuda")) is None
 
 
-@needs_a_compiler
-def test_a_library_is_made_once(empty_cache, monkeypatch):
-    made = shared_library("float", COMPILER)
-    assert libraries(empty_cache) == [made.name]
-    with monkeypatch.context() as patch:
-        patch.setattr("seq2attn.kernels.compiler._make", lambda *_: pytest.fail("made again"))
-        assert shared_library("float", COMPILER) == made
-    assert describe_kernels(CPU) == f"compiled, {made.stem}"
+@needs_the_library
+def test_a_library_of_these_sources_is_loaded(copied_library):
+    assert describe_kernels(CPU).startswith("compiled, ")
     assert why_slow(CPU) is None
 
 
-@needs_a_compiler
-def test_other_flags_make_another_library(empty_cache):
-    assert shared_library("float", COMPILER) != shared_library("float", f"{COMPILER} -O1")
-    assert len(libraries(empty_cache)) == 2
+@needs_the_library
+def test_a_library_of_other_sources_is_refused(copied_library):
+    with (copied_library / "gates.h").open("a") as file:
+        file.write("/* changed after the installation */")
+    assert_there_is_none_because("recurrence.so was compiled from other sources than those beside it")
 
 
-@needs_a_compiler
-def test_several_processes_make_it_at_once(empty_cache):
-    program = "import torch; from seq2attn.kernels import *; print(kernels_for(torch.zeros(2, 2)) is not None)"
-    command = [sys.executable, "-c", program]
-    at_once = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    assert [process.communicate()[0].strip() for process in at_once] == ["True"] * 3
-    assert len(libraries(empty_cache)) == 1
+@needs_the_library
+def test_a_library_with_other_fields_is_refused(copied_library, monkeypatch):
+    monkeypatch.setattr("seq2attn.kernels.binding._Recurrence", ctypes.c_int64 * 3)
+    assert_there_is_none_because("cannot be loaded: its structure has ")
+
+
+@needs_the_library
+@pytest.mark.parametrize("content", [b"", b"not a library"])
+def test_what_is_not_a_library_is_refused(copied_library, content):
+    (copied_library / "recurrence.so").unlink()
+    (copied_library / "recurrence.so").write_bytes(content)
+    assert_there_is_none_because("the compiled recurrences cannot be loaded: ")
+
+
+def test_the_reason_why_nothing_was_compiled_is_told(copied_library):
+    (copied_library / "recurrence.so").unlink(missing_ok=True)
+    assert_there_is_none_because("not compiled when seq2attn was installed: there is no recurrence.so")
+    library._load.cache_clear()
+    (copied_library / "recurrence.txt").write_text("there is no C compiler (cc)\n")
+    assert_there_is_none_because("not compiled when seq2attn was installed: there is no C compiler (cc)")
+
+
+def build(folder, compiler):
+    """`setup.py build_ext` -> the folder of what it built, and its output."""
+    words = [sys.executable, "setup.py", "build_ext", "--build-lib", str(folder / "lib")]
+    environment = {**os.environ, "CC": compiler}
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "lib" / "seq2attn" / "kernels", done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
@@ -358,72 +412,38 @@ def test_several_processes_make_it_at_once(empty_cache):
     [
         ("/no/such/cc", "there is no C compiler (/no/such/cc)"),
         ("false", "the C compiler (false) failed: exit code 1"),
-        ("true", "the C compiler (true) made no library: "),
-        ('cc "', 'the C compiler (cc ") made no library: No closing quotation'),
-        (" ", "CC names no C compiler: ' '"),
-        ("/", "the C compiler (/) made no library: "),
+        ("/", "the C compiler (/) could not be run: "),
+        ('cc "', 'CC is not a command: cc "'),
+        (" ", "CC is not a command: "),
+        ("true", "the C compiler (true) made no library"),
     ],
 )
-def test_without_a_compiler_that_works(compiler, why, empty_cache, monkeypatch):
-    monkeypatch.setenv("CC", compiler)
-    assert kernels_for(torch.zeros(2, 2)) is None
-    assert describe_kernels(CPU).startswith(why)
-    assert describe_environment(seed=1, device=CPU, threads=1, plugins=[])["kernels"].startswith(why)
-    assert why_slow(CPU) == f"{describe_kernels(CPU)}; training takes longer than it would compiled"
-    assert why_slow(torch.device("cuda")) is None
+def test_an_installation_succeeds_without_a_compiler_and_says_why(compiler, why, tmp_path):
+    built, output = build(tmp_path, compiler)
+    assert (built / "recurrence.txt").read_text().startswith(why)
+    assert not (built / "recurrence.so").exists()
+    assert f"training will be slower: {why}" in output
 
 
-@needs_a_compiler
-def test_what_a_compiler_says_is_told(empty_cache):
-    with pytest.raises(NoKernels, match=r"failed: .*error: .*unrecognized.*no-such-option|failed: .*no-such-option"):
-        shared_library("float", f"{COMPILER} --no-such-option")
+OLD_COMPILER = """#!/bin/sh
+case "$*" in *-mavx512f*) echo "error: unrecognized command-line option '-mavx512f'" >&2; exit 1;; esac
+exec cc "$@"
+"""
 
 
-@needs_a_compiler
-def test_what_a_compiler_makes_may_be_no_library(empty_cache, monkeypatch):
-    monkeypatch.setenv("CC", f"{COMPILER} -c")
-    assert kernels_for(torch.zeros(2, 2)) is None
-    assert "cannot be loaded" in describe_kernels(CPU)
-
-
-@needs_a_compiler
-@pytest.mark.parametrize("base", ["file", "long" * 100])
-def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch, base):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / base))
-    with pytest.raises(NoKernels, match="compiled recurrences cannot be kept in"):
-        shared_library("float", COMPILER)
-    assert kernels_for(torch.zeros(2, 2)) is None
-
-
-@needs_a_compiler
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners")
-def test_a_cache_of_somebody_else(empty_cache, monkeypatch):
-    shared_library("float", COMPILER)
-    monkeypatch.setattr(os, "getuid", lambda: 12345)
-    with pytest.raises(NoKernels, match="belongs to somebody else"):
-        shared_library("float", COMPILER)
-
-
-@needs_a_compiler
-@pytest.mark.parametrize("part", [0, 5000, -5000])
-def test_a_damaged_library_is_made_again(empty_cache, part):
-    library = shared_library("float", COMPILER)
-    whole = library.read_bytes()
-    library.unlink()  # another file: this process may have loaded that one
-    library.write_bytes(whole[:part])
-    assert shared_library("float", COMPILER) == library
-    assert len(library.read_bytes()) == len(whole)
-    library.with_suffix(".sha256").unlink()
-    assert isinstance(kernels_for(torch.zeros(2, 2)), Kernels)
-
-
-@needs_a_compiler
-def test_a_user_without_a_home(monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative, and so not to be used")
-    monkeypatch.setattr("pathlib.Path.home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
-    with pytest.raises(NoKernels, match="no home folder"):
-        shared_library("float", COMPILER)
+@pytest.mark.slow
+@needs_the_library
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_what_a_compiler_does_not_know_is_left_out(tmp_path):
+    compiler = tmp_path / "old-cc"
+    compiler.write_text(OLD_COMPILER)
+    compiler.chmod(0o755)
+    built, output = build(tmp_path, str(compiler))
+    assert "slower" not in output
+    opened = ctypes.CDLL(str(built / "recurrence.so"))
+    assert hasattr(opened, "forward_float_baseline") and not hasattr(opened, "forward_float_avx512")
+    opened.best_variant.restype = ctypes.c_char_p
+    assert opened.best_variant() in (b"baseline", b"avx2")
 
 
 def test_a_gpu_has_none():

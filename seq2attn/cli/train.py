@@ -180,7 +180,7 @@ def _say_finished(run: Run, trainer: Trainer) -> None:
 
 def _say_if_rounded_otherwise(run: Run, device: object) -> None:
     """That a run goes on with other recurrences than it began with, whose sums differ in their last digits."""
-    from seq2attn.kernels import describe as describe_kernels
+    from seq2attn.kernels import describe_kernels
 
     before, now = run.environment().get("kernels", "not compiled"), describe_kernels(device)  # type: ignore[arg-type]
     if before != now:

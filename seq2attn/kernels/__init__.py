@@ -12,11 +12,12 @@ from torch import Tensor, nn
 
 from seq2attn.kernels.binding import Kernels
 from seq2attn.kernels.function import attentive_gru, gru
-from seq2attn.kernels.library import describe, load, why_slow
+from seq2attn.kernels.library import SWITCH, load, why_slow
+from seq2attn.kernels.library import describe as describe_kernels
 from seq2attn.kernels.packing import pack
 from seq2attn.kernels.plain import is_plain_call, is_plain_embedding, is_plain_module, is_plain_tensor
 
-__all__ = ["describe", "recurrence", "why_slow"]
+__all__ = ["SWITCH", "describe_kernels", "recurrence", "why_slow"]
 
 LARGE = 2**22  # B x D^2 from which on PyTorch's products on several threads are as fast as the C, which uses one
 

@@ -1,8 +1,7 @@
-/* One row's attention with one query, formulas and names as in `seq2attn/model/attentive_recurrence.py` and
- * `seq2attn/scores/`. Include after gates.h. */
+/* The attention of one query over the keys of its row. Include after gates.h. */
 
-/* scores (keys) times scale, plus mask (keys) unless NULL -> weights (keys), their softmax, in the same place, and context
- * (width), the average of values (keys, width). */
+/* In place: scores (keys) -> weights (keys) = softmax(scale scores + mask); mask (keys) may be NULL.
+ * context (width) = the sum of the values (keys, width), each times its weight. */
 static void attend(size keys, size width, real *weights, real scale, const real *mask, const real *values, real *context)
 {
     real highest = -INFINITY, sum = 0;
@@ -24,7 +23,7 @@ static void attend(size keys, size width, real *weights, real scale, const real 
     }
 }
 
-/* Gradients of context (width), and of weights (keys) unless NULL -> of the scores (keys). */
+/* The gradients of context (width) and weights (keys; may be NULL) -> those of the scores (keys) before scaling. */
 static void attend_backward(size keys, size width, const real *weights, real scale, const real *values,
                             const real *grad_context, const real *grad_weights, real *grad_scores)
 {
@@ -49,7 +48,7 @@ static real additive_score(size width, const real *query, const real *key, const
     return score;
 }
 
-/* What the score's gradient adds to those of query, key and v. */
+/* Adds to the gradients of query, key and v what the gradient of their score contributes. */
 static void additive_backward(size width, real grad, const real *query, const real *key, const real *v, real *grad_query,
                               real *grad_key, real *grad_v)
 {

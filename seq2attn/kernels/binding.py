@@ -1,47 +1,47 @@
-"""`recurrence.c` as functions of tensors."""
+"""The functions of the compiled library, called with tensors."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
+import torch
 from torch import Tensor
 
 Field = Tensor | int | None
 
-# `Recurrence` of recurrence.c, where each field is described: numbers, and pointers to a tensor's
-_FIELDS = """
-    steps: size, rows: size, width: size, vocabulary: size, embedding_width: size, sizes, offsets, tokens,
-    embedding, weight_ih, weight_hh, bias_ih, bias_hh, initial, room,
-    gates, befores, states, state_stride: size, step_stride: size,
-    keys: size, key_width: size, context_width: size, projected, values, mask, scale, weights, query_weight, v, queries,
-    grad_states, grad_weights, grad_gates, grad_queries, grad_scores, grad_initial,
-    grad_embedding, grad_weight_ih, grad_weight_hh, grad_bias_ih, grad_bias_hh,
-    grad_projected, grad_values, grad_query_weight, grad_v
+# The fields of `Recurrence` in recurrence.c, where each is described, in its order: numbers, and pointers to tensors
+_NAMES = """
+    steps rows width vocabulary embedding_width sizes offsets tokens
+    embedding weight_ih weight_hh bias_ih bias_hh initial workspace gates states state_stride step_stride
+    key_count key_width context_width keys values mask scale weights query_weight v queries
+    grad_states grad_weights grad_initial grad_embedding grad_weight_ih grad_weight_hh grad_bias_ih grad_bias_hh
+    grad_keys grad_values grad_query_weight grad_v
 """
-
-
-class _Recurrence(ctypes.Structure):
-    _fields_ = [
-        (field.split(":")[0].strip(), ctypes.c_int64 if ":" in field else ctypes.c_void_p)
-        for field in _FIELDS.split(",")
-    ]
+FIELDS = _NAMES.split()
+_INDEX = {name: index for index, name in enumerate(FIELDS)}
+_Recurrence = ctypes.c_int64 * len(FIELDS)  # each field has 8 bytes
+_TYPES = {torch.float32: "float", torch.float64: "double"}
 
 
 class Kernels:
-    """The functions of a shared library made of `recurrence.c`, for numbers of one dtype on a CPU.
+    """The recurrence on a CPU, for tensors of one dtype and one kind of processor.
 
-    What they are given are the fields of its `Recurrence` by name: numbers, and tensors without gaps; None is NULL. Nothing
-    is checked but the tokens.
+    Keyword arguments are the fields of `Recurrence`; a missing one is NULL or 0. Nothing but the tokens is checked: shapes
+    and dtypes must fit, and tensors must be contiguous. `workspace` is allocated here.
     """
 
-    def __init__(self, library: Path) -> None:
-        loaded = ctypes.CDLL(str(library))
-        self._forward, self._backward, self._room = loaded.forward, loaded.backward, loaded.room
-        for function in (self._forward, self._backward, self._room):
-            function.argtypes, function.restype = [ctypes.POINTER(_Recurrence)], None
-        self._forward.restype, self._room.restype = ctypes.c_int, ctypes.c_int64
+    def __init__(self, library: ctypes.CDLL, dtype: torch.dtype, variant: str) -> None:
+        """OSError: the library's `Recurrence` has other fields."""
+        self.variant = variant
+        suffix = f"_{_TYPES[dtype]}_{variant}"
+        self._forward, self._backward, self._workspace_size, size = (
+            getattr(library, name + suffix) for name in ("forward", "backward", "workspace_size", "recurrence_size")
+        )
+        self._backward.restype, self._workspace_size.restype = None, ctypes.c_int64
+        size.restype = ctypes.c_int64
+        if size() != ctypes.sizeof(_Recurrence):
+            raise OSError(f"its structure has {size()} bytes, binding.py's {ctypes.sizeof(_Recurrence)}")
 
     def forward(self, **fields: Field) -> None:
         """All steps, first to last. IndexError: a token is not in the vocabulary."""
@@ -52,14 +52,14 @@ class Kernels:
         """All steps' gradients, last to first, and the weights'."""
         self._call(self._backward, fields)
 
-    def _call(self, function: Callable[[_Recurrence], int | None], fields: dict[str, Field]) -> int | None:
-        recurrence = _Recurrence(**{name: _number(field) for name, field in fields.items()})
+    def _call(self, function: Any, fields: dict[str, Field]) -> int:
+        recurrence = _Recurrence()
+        for name, field in fields.items():
+            if field is not None:
+                recurrence[_INDEX[name]] = field if isinstance(field, int) else field.data_ptr()
         gates = fields["gates"]
         assert isinstance(gates, Tensor)
-        room = gates.new_empty(self._room(recurrence))
-        recurrence.room = room.data_ptr()
-        return function(recurrence)
-
-
-def _number(field: Field) -> int | None:
-    return field.data_ptr() if isinstance(field, Tensor) else field
+        workspace = gates.new_empty(self._workspace_size(recurrence))
+        recurrence[_INDEX["workspace"]] = workspace.data_ptr()
+        result: int = function(recurrence)
+        return result

@@ -46,7 +46,7 @@ def attentive_gru(
         packing.pack(tokens),
         *weights,
         state,
-        memory.keys,
+        memory.keys / 2 if isinstance(score, Additive) else memory.keys,  # the additive score doubles its keys
         memory.values,
         mask,
         memory.scale,
@@ -94,7 +94,6 @@ class _Recurrence(torch.autograd.Function):
             "bias_hh": bias_hh,
             "initial": state,
             "gates": state.new_empty(count, 4 * width),
-            "befores": state.new_empty(count, width),
         }
         if keys is None or values is None:
             states, weights = state.new_empty(rows, packing.steps, width), None
@@ -106,10 +105,10 @@ class _Recurrence(torch.autograd.Function):
             fields |= {
                 "states": states,
                 "state_stride": width + context_width,
-                "keys": keys.size(1),
+                "key_count": keys.size(1),
                 "key_width": keys.size(2),
                 "context_width": context_width,
-                "projected": keys,
+                "keys": keys,
                 "values": values,
                 "mask": mask,
                 "scale": scale,
@@ -136,24 +135,27 @@ class _Recurrence(torch.autograd.Function):
         grads = torch.zeros_like(states)  # to which the steps add
         if grad_states is not None:
             grads.copy_(grad_states)
-        gradients: dict[str, Field] = {
-            "grad_states": grads,
-            "grad_gates": torch.empty_like(tensors["gates"]),
-            "grad_initial": torch.zeros_like(state) if ctx.needs_input_grad[8] else None,
-        }
         wanted = ["embedding", "weight_ih", "weight_hh", "bias_ih", "bias_hh"]
+        gradients: dict[str, Field] = {"grad_states": grads}
+        if ctx.needs_input_grad[8]:
+            wanted.append("initial")
         if "weights" in tensors:
-            wanted += ["projected", "values", "scores"]
+            wanted += ["keys", "values"]
             gradients["grad_weights"] = None if grad_other is None else grad_other.contiguous()
         elif grad_other is not None:
             grads[ctx.packing.last] += grad_other
         if "v" in tensors:
-            wanted += ["query_weight", "v", "queries"]
-        gradients |= {
-            f"grad_{name}": torch.zeros_like(tensors["weights" if name == "scores" else name]) for name in wanted
-        }
+            wanted += ["query_weight", "v"]
+        sizes = [tensors[name].numel() for name in wanted]
+        parts = state.new_zeros(sum(sizes)).split_with_sizes(sizes)  # one buffer: an allocation each would cost more
+        gradients |= {f"grad_{name}": part for name, part in zip(wanted, parts, strict=True)}
         ctx.kernels.backward(**ctx.numbers, **tensors, **gradients)
-        of_inputs = ("embedding", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "initial")
-        of_attention = ("projected", "values", "mask", "scale", "query_weight", "v")
-        found: list[Any] = [gradients.get(f"grad_{name}") for name in (*of_inputs, *of_attention)]
+        found: list[Any] = [
+            part.view_as(tensors[name]) if isinstance(part := gradients.get(f"grad_{name}"), Tensor) else None
+            for name in (*_OF_INPUTS, *_OF_ATTENTION)
+        ]
         return None, None, None, *found
+
+
+_OF_INPUTS = ("embedding", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "initial")
+_OF_ATTENTION = ("keys", "values", "mask", "scale", "query_weight", "v")

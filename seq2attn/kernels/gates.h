@@ -1,12 +1,16 @@
-/* One row of a step's gates, formulas and names as in `seq2attn/model/gates.py`. Include after matrix.h. */
+/* One row of one GRU step. Include after matrix.h.
+ *
+ * From the sums n~, r~, z~ (what the input and the previous state add to each gate; n~: the input only) and h = W_hn s + b_hn:
+ *   r = sigma(r~), z = sigma(z~), n = tanh(n~ + r h), s' = (1 - z) n + z s
+ */
 
 #include <math.h>
 
-/* e^x to a unit or two in the last place, with the polynomial of Cephes, in a form that compilers make vector instructions
- * of: 0 below e^-87, e^87 beyond. A NaN stays one: comparisons with it are false. */
-static inline float exp_float(float given)
+/* e^x, off by one or two units in the last place (the polynomial of Cephes), written so that compilers vectorise it:
+ * 0 for x < -87, e^87 for x > 87, NaN for NaN, since comparisons with NaN are false. */
+static inline float exp_float(float argument)
 {
-    float x = given > 87.0f ? 87.0f : given;
+    float x = argument > 87.0f ? 87.0f : argument;
     x = x < -87.0f ? -87.0f : x;
     float k = rintf((x == x ? x : 0.0f) * 1.44269504f);
     float r = (x - k * 0.693359375f) + k * 2.12194440e-4f;
@@ -21,7 +25,7 @@ static inline float exp_float(float given)
         uint32_t bits;
         float number;
     } power = {(uint32_t)((int32_t)k + 127) << 23}; /* 2^k */
-    return given < -87.0f ? 0.0f : p * power.number;
+    return argument < -87.0f ? 0.0f : p * power.number;
 }
 
 static inline real exponential(real x)
@@ -33,8 +37,8 @@ static inline real sigma(real x) { return 1 / (1 + exponential(-x)); }
 
 static inline real hyperbolic_tangent(real x) { return 2 * sigma(2 * x) - 1; }
 
-/* A row of sums n~, r~, z~, h -> gates n, r, z, h, in place; after = (1 - z) n + z before. */
-static void activate(size width, real *gates, const real *before, real *after)
+/* Sums n~, r~, z~, h -> gates n, r, z, h, in place, and the next state. */
+static void activate(size width, real *gates, const real *previous, real *next)
 {
     real *n = gates, *r = n + width, *z = r + width, *h = z + width;
     SIMD
@@ -43,14 +47,14 @@ static void activate(size width, real *gates, const real *before, real *after)
         n[j] = candidate;
         r[j] = reset;
         z[j] = update;
-        after[j] = candidate + update * (before[j] - candidate);
+        next[j] = candidate + update * (previous[j] - candidate);
     }
 }
 
-/* The gradient of `after` -> grad_gates, those of n~, r~, z~, h; that of `before` as far as it goes through z is added to
- * passed, unless that is NULL. */
-static void activate_backward(size width, const real *gates, const real *before, const real *grad, real *grad_gates,
-                              real *passed)
+/* The gradient of the next state -> grad_gates, the gradients of n~, r~, z~, h. The previous state's gradient through the
+ * term z s is added to grad_previous unless that is NULL. */
+static void activate_backward(size width, const real *gates, const real *previous, const real *grad, real *grad_gates,
+                              real *grad_previous)
 {
     const real *n = gates, *r = n + width, *z = r + width, *h = z + width;
     real *grad_n = grad_gates, *grad_r = grad_n + width, *grad_z = grad_r + width, *grad_h = grad_z + width;
@@ -60,11 +64,11 @@ static void activate_backward(size width, const real *gates, const real *before,
         grad_n[j] = slope;
         grad_h[j] = slope * r[j];
         grad_r[j] = slope * h[j] * r[j] * (1 - r[j]);
-        grad_z[j] = grad[j] * (before[j] - n[j]) * z[j] * (1 - z[j]);
+        grad_z[j] = grad[j] * (previous[j] - n[j]) * z[j] * (1 - z[j]);
     }
-    if (passed) {
+    if (grad_previous) {
         SIMD
         for (size j = 0; j < width; j++)
-            passed[j] += grad[j] * z[j];
+            grad_previous[j] += grad[j] * z[j];
     }
 }

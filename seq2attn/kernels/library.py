@@ -1,29 +1,85 @@
-"""STUB until the build branch is merged."""
+"""Finds, checks and loads the library that `setup.py` compiled from the C beside this file when seq2attn was installed."""
 
+from __future__ import annotations
+
+import ctypes
+import hashlib
 import os
 from functools import cache
+from pathlib import Path
 
 import torch
 
+from seq2attn.errors import Seq2AttnError
 from seq2attn.kernels.binding import Kernels
 
+SWITCH = "SEQ2ATTN_KERNELS"  # environment variable: `on`, the default, or `off`: PyTorch alone
+FOLDER = Path(__file__).parent
+LIBRARY = FOLDER / "recurrence.so"
+WHY_NONE = FOLDER / "recurrence.txt"  # written by setup.py where it could not compile
 
-def load(dtype):
-    if os.environ.get("SEQ2ATTN_KERNELS") == "off":
-        return "off"
+
+def load(dtype: torch.dtype) -> Kernels | str:
+    """The compiled recurrence for tensors of this dtype on this processor, or the reason why there is none."""
+    if not _switched_on():
+        return f"{SWITCH} is off"
     return _load(dtype)
 
 
+def describe(device: torch.device) -> str:
+    """Which compiled recurrence training on this device uses, or why it uses none."""
+    if device.type != "cpu":
+        return f"none for {device.type}"
+    found = load(torch.float32)
+    return found if isinstance(found, str) else f"compiled, {found.variant}"
+
+
+def why_slow(device: torch.device) -> str | None:
+    """One sentence where training on this device could be faster than it will be, and how to change that."""
+    if device.type != "cpu" or not _switched_on():
+        return None
+    found = load(torch.float32)
+    if not isinstance(found, str):
+        return None
+    source = FOLDER.parents[1]
+    editable = (source / "setup.py").is_file()
+    again = (
+        f"--editable {source}"
+        if editable
+        else "--no-cache-dir SOURCE, where SOURCE is what seq2attn was installed from"
+    )
+    return (
+        f"{found}; training takes longer than it would compiled. "
+        f"To change that, install again with a C compiler: pip install --force-reinstall --no-deps {again}"
+    )
+
+
+def _switched_on() -> bool:
+    value = os.environ.get(SWITCH) or "on"
+    if value not in ("on", "off"):
+        raise Seq2AttnError(f"{SWITCH}: unknown value {value!r}; allowed: on, off")
+    return value == "on"
+
+
 @cache
-def _load(dtype):
-    from seq2attn.kernels.compiler import shared_library
+def _load(dtype: torch.dtype) -> Kernels | str:
+    if dtype not in (torch.float32, torch.float64):
+        return f"there is no compiled recurrence for {dtype}"
+    if not LIBRARY.is_file():
+        reason = WHY_NONE.read_text(encoding="utf-8").strip() if WHY_NONE.is_file() else "there is no " + LIBRARY.name
+        return f"the recurrences were not compiled when seq2attn was installed: {reason}"
+    try:
+        library = ctypes.CDLL(str(LIBRARY))
+        library.built_from.restype = library.best_variant.restype = ctypes.c_char_p
+        if library.built_from().decode() != checksum(FOLDER):
+            return f"{LIBRARY.name} was compiled from other sources than those beside it"
+        variant = library.best_variant().decode() if dtype == torch.float32 else "baseline"
+        return Kernels(library, dtype, variant)
+    except (OSError, AttributeError) as error:
+        return f"the compiled recurrences cannot be loaded: {error}"
 
-    return Kernels(shared_library({torch.float32: "float", torch.float64: "double"}[dtype], "cc"))
 
-
-def describe(device):
-    return "stub" if isinstance(load(torch.float32), Kernels) else "SEQ2ATTN_KERNELS is off"
-
-
-def why_slow(device):
-    return None
+def checksum(folder: Path) -> str:
+    """Of the C sources in a folder; setup.py computes the same."""
+    sources = sorted(path for path in folder.iterdir() if path.suffix in (".c", ".h"))
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]

@@ -1,8 +1,8 @@
-/* Matrix products of the sizes that a recurrence has, for which the general libraries' preparations cost as much as a fifth of
- * the product. Matrices lie row by row; `stride` is the distance between two rows, in numbers.
+/* Matrix products of the sizes that a recurrence has. For these, a general library spends up to a fifth of the time on
+ * preparing each product. Matrices are row-major; `stride` is the distance between two rows, in numbers.
  *
- * A product is summed in registers, a tile of TILE rows and VECTORS vectors of columns at a time. Its right side is laid out
- * for that beforehand: in panels of PANEL columns, one after another, the last one filled up with zeros.
+ * A product is summed in registers, one tile of TILE rows and VECTORS vectors of columns at a time. Its right-hand side is
+ * packed beforehand into panels of PANEL columns, one after another; the last panel is padded with zeros.
  */
 
 #include <stdint.h>
@@ -11,12 +11,13 @@
 typedef REAL real;
 typedef int64_t size;
 
-/* The turns of the loop that follows do not depend on one another. */
+/* The iterations of the loop that follows are independent. */
 #define SIMD _Pragma("omp simd")
+#define UNROLL _Pragma("GCC unroll 8") /* so that gcc -O2, too, keeps the sums in registers */
 #define INLINE static inline __attribute__((always_inline))
 
 #if defined(__AVX512F__)
-enum { BYTES = 64, TILE = 8 }; /* of a vector; rows that the registers have room for */
+enum { BYTES = 64, TILE = 8 }; /* bytes in a vector; rows of a tile that fit into the registers */
 #elif defined(__AVX__)
 enum { BYTES = 32, TILE = 4 };
 #elif defined(__aarch64__)
@@ -26,11 +27,11 @@ enum { BYTES = 16, TILE = 4 };
 #endif
 typedef real vector __attribute__((vector_size(BYTES), may_alias));
 enum { VECTORS = 3, PANEL = VECTORS * BYTES / sizeof(real) };
-enum { DEPTH = 256 }; /* of a panel that is gone through for many rows, so that the cache holds it */
+enum { DEPTH = 256 }; /* rows of a panel that is read again for many tiles, so that it stays in the cache */
 
 static size packed_size(size depth, size columns) { return depth * ((columns + PANEL - 1) / PANEL * PANEL); }
 
-/* b (depth, columns) -> panels. Its numbers lie row_stride and column_stride apart; row k is row index[k] unless that is NULL. */
+/* b (depth, columns) -> panels. Row k of b is row index[k], or row k where index is NULL. */
 INLINE void pack_strided(size depth, size columns, const real *b, size row_stride, size column_stride, const size *index,
                          real *panels)
 {
@@ -51,16 +52,23 @@ static void pack(size depth, size columns, const real *b, size stride, const siz
     pack_strided(depth, columns, b, stride, 1, index, panels);
 }
 
-/* What stands there as b (columns, depth). */
+/* As `pack`, of the transpose of b (columns, depth). */
 static void pack_transposed(size depth, size columns, const real *b, size stride, real *panels)
 {
     pack_strided(depth, columns, b, 1, stride, NULL, panels);
 }
 
-/* c (rows, columns) += a (rows, depth) times one panel, or a (depth, rows) transposed; rows <= tile, columns <= PANEL.
- * `tile` and `transposed` are constants where this is called. */
+/* Rows to which a product is added: row i is row index[i], or row i where index is NULL. */
+typedef struct {
+    const real *first;
+    size stride;
+    const size *index;
+} Rows;
+
+/* c (rows, columns) = base + a times one panel; a is (rows, depth), or (depth, rows) where `transposed`; rows <= tile,
+ * columns <= PANEL. `base` may be c itself. `tile` and `transposed` are constants where this is called. */
 INLINE void multiply_tile(int tile, int transposed, size rows, size depth, size columns, const real *a, size a_stride,
-                          const real *panel, real *c, size c_stride)
+                          const real *panel, const real *const *base, real *c, size c_stride)
 {
     vector sums[TILE][VECTORS] = {{{0}}};
     const real *at[TILE];
@@ -68,7 +76,9 @@ INLINE void multiply_tile(int tile, int transposed, size rows, size depth, size 
         at[i] = a + (i < rows ? i : rows - 1) * (transposed ? 1 : a_stride);
     for (size k = 0; k < depth; k++) {
         const vector *b = (const vector *)(panel + k * PANEL);
+        UNROLL
         for (int i = 0; i < tile; i++)
+            UNROLL
             for (int j = 0; j < VECTORS; j++)
                 sums[i][j] += at[i][transposed ? k * a_stride : k] * b[j];
     }
@@ -76,43 +86,54 @@ INLINE void multiply_tile(int tile, int transposed, size rows, size depth, size 
         const real *sum = (const real *)sums[i];
         SIMD
         for (size j = 0; j < columns; j++)
-            c[i * c_stride + j] += sum[j];
+            c[i * c_stride + j] = base[i][j] + sum[j];
     }
 }
 
 INLINE void multiply_panels(int transposed, size rows, size depth, size columns, const real *a, size a_stride,
-                            const real *panels, real *c, size c_stride)
+                            const real *panels, Rows base, real *c, size c_stride)
 {
     for (size first = 0; first < columns; first += PANEL, panels += depth * PANEL) {
         size width = columns - first < PANEL ? columns - first : PANEL;
         for (size i = 0; i < rows; i += TILE) {
-            const real *tile = a + i * (transposed ? 1 : a_stride);
-            real *into = c + i * c_stride + first;
-            if (rows - i > TILE / 2)
-                multiply_tile(TILE, transposed, rows - i < TILE ? rows - i : TILE, depth, width, tile, a_stride, panels, into,
+            size count = rows - i < TILE ? rows - i : TILE;
+            const real *tile = a + i * (transposed ? 1 : a_stride), *from[TILE];
+            for (size j = 0; j < count; j++)
+                from[j] = base.first + (base.index ? base.index[i + j] : i + j) * base.stride + first;
+            if (count > TILE / 2)
+                multiply_tile(TILE, transposed, count, depth, width, tile, a_stride, panels, from, c + i * c_stride + first,
                               c_stride);
             else
-                multiply_tile(TILE / 2, transposed, rows - i, depth, width, tile, a_stride, panels, into, c_stride);
+                multiply_tile(TILE / 2, transposed, count, depth, width, tile, a_stride, panels, from,
+                              c + i * c_stride + first, c_stride);
         }
     }
 }
 
-/* c (rows, columns) += a (rows, depth) b, as panels */
+/* c (rows, columns) = base + a (rows, depth) b; b is in panels */
+static void multiply_onto(size rows, size depth, size columns, const real *a, size a_stride, const real *panels, Rows base,
+                          real *c, size c_stride)
+{
+    multiply_panels(0, rows, depth, columns, a, a_stride, panels, base, c, c_stride);
+}
+
+/* c (rows, columns) += a (rows, depth) b; b is in panels */
 static void multiply(size rows, size depth, size columns, const real *a, size a_stride, const real *panels, real *c,
                      size c_stride)
 {
-    multiply_panels(0, rows, depth, columns, a, a_stride, panels, c, c_stride);
+    multiply_onto(rows, depth, columns, a, a_stride, panels, (Rows){c, c_stride, NULL}, c, c_stride);
 }
 
-/* c (rows, columns) += a (depth, rows) transposed, times b (depth, columns), whose rows `index` names unless it is NULL.
- * room: for packed_size(DEPTH, columns). */
+/* c (rows, columns) += the transpose of a (depth, rows), times b (depth, columns). Row k of b is row index[k], or row k where
+ * index is NULL. workspace: packed_size(DEPTH, columns) numbers. */
 static void multiply_transposed(size rows, size depth, size columns, const real *a, size a_stride, const real *b,
-                                size b_stride, const size *index, real *c, size c_stride, real *room)
+                                size b_stride, const size *index, real *c, size c_stride, real *workspace)
 {
     for (size first = 0; first < depth; first += DEPTH) {
         size part = depth - first < DEPTH ? depth - first : DEPTH;
-        pack(part, columns, index ? b : b + first * b_stride, b_stride, index ? index + first : NULL, room);
-        multiply_panels(1, rows, part, columns, a + first * a_stride, a_stride, room, c, c_stride);
+        pack(part, columns, index ? b : b + first * b_stride, b_stride, index ? index + first : NULL, workspace);
+        multiply_panels(1, rows, part, columns, a + first * a_stride, a_stride, workspace, (Rows){c, c_stride, NULL}, c,
+                        c_stride);
     }
 }
 

@@ -1,19 +1,24 @@
-/* The GRU recurrence of `seq2attn/model/recurrence.py`, and the one with attention of `attentive_recurrence.py`: all steps and
- * all gradients in one call. Compiled with -DREAL=float or -DREAL=double.
+/* A GRU, with or without attention: all steps in one call, and all gradients in another. The formulas are those of
+ * `seq2attn/model/`; this file computes the same, faster.
  *
- * Positions are packed as `seq2attn/model/packing.py` does: step after step, in each the rows that take part. A row of gates is
- * n, r, z, h, as in `seq2attn/model/gates.py`.
+ * Compiled once for each kind of number and processor, with -DREAL=float or double and -DVARIANT=..., see setup.py.
+ * Positions are packed as `packing.py` does: step after step, in each step the rows that take part. A row of gates is
+ * n, r, z, h, see gates.h.
  */
 
 #include "matrix.h"
 #include "gates.h"
 #include "attention.h"
 
-/* The fields of `seq2attn/kernels/recurrence.py`, in its order. What is not there is NULL or 0. */
+#define JOIN(name, real, variant) name##_##real##_##variant
+#define EXPAND(name, real, variant) JOIN(name, real, variant)
+#define EXPORTED(name) EXPAND(name, REAL, VARIANT) /* forward_float_avx2 */
+
+/* The fields of `binding.py`, in its order. What is not needed is NULL or 0. */
 typedef struct {
     size steps, rows, width, vocabulary, embedding_width; /* L, B, D, V, E */
-    const size *sizes;      /* (L) how many rows take part in each step, the first so many; N in all */
-    const size *offsets;    /* (L) where each step's positions begin */
+    const size *sizes;      /* (L) how many rows take part in each step: the first ones; N in all */
+    const size *offsets;    /* (L) the first position of each step */
     const size *tokens;     /* (N) */
     const real *embedding;  /* (V, E) */
     const real *weight_ih;  /* (3D, E + Dv) r, z, n, as the next three */
@@ -21,46 +26,49 @@ typedef struct {
     const real *bias_ih;    /* (3D) */
     const real *bias_hh;    /* (3D) */
     const real *initial;    /* (B, D) the state before the first step */
-    real *room;             /* as many numbers as `room` says */
+    real *workspace;        /* `workspace_size` numbers */
     real *gates;            /* (N, 4D) */
-    real *befores;          /* (N, D) the state before each position */
-    real *states;           /* the state after each: state_stride apart in a step, the steps step_stride, or else packed */
-    size state_stride;
+    real *states;           /* the state after each step. A row's are state_stride apart from the next row's; a step's are */
+    size state_stride;      /* step_stride apart from the next step's, or packed where that is 0 */
     size step_stride;
 
-    /* Attention, where keys is not 0. A context stands behind its state. */
-    size keys, key_width, context_width; /* S, D or Da, Dv */
-    const real *projected;    /* (B, S, key_width) */
+    /* Attention, where key_count is not 0. States are packed, and each is followed by its context. */
+    size key_count, key_width, context_width; /* S, D or Da, Dv */
+    const real *keys;         /* (B, S, key_width), projected */
     const real *values;       /* (B, S, Dv) */
     const real *mask;         /* (B, S) or NULL: added to the scores */
-    const real *scale;        /* (B) or NULL: what they are multiplied with before */
-    real *weights;            /* (B, L, S), 0 where no row takes part */
-    const real *query_weight; /* (Da, D) where the score is additive, as the next two */
+    const real *scale;        /* (B) or NULL: multiplies the scores */
+    real *weights;            /* (B, L, S), not written where a row takes no part */
+    const real *query_weight; /* (Da, D) for the additive score, as the next two */
     const real *v;            /* (Da) */
     real *queries;            /* (N, Da) */
 
-    /* Gradients; from grad_queries on they are 0 at first. */
-    real *grad_states;        /* laid out as the states are, contexts too; what comes from later steps is added */
+    /* Gradients; all but the first two must be 0 before the call. */
+    real *grad_states;        /* laid out as the states and contexts; overwritten: gradients from later steps are added */
     const real *grad_weights; /* (B, L, S) or NULL */
-    real *grad_gates;         /* (N, 4D) */
-    real *grad_queries;       /* (N, Da) */
-    real *grad_scores;        /* (B, L, S) */
     real *grad_initial;       /* (B, D) or NULL */
     real *grad_embedding, *grad_weight_ih, *grad_weight_hh, *grad_bias_ih, *grad_bias_hh;
-    real *grad_projected, *grad_values, *grad_query_weight, *grad_v;
+    real *grad_keys, *grad_values, *grad_query_weight, *grad_v;
 } Recurrence;
 
 static size larger(size a, size b) { return a > b ? a : b; }
 
 static size positions(const Recurrence *r) { return r->offsets[r->steps - 1] + r->sizes[r->steps - 1]; }
 
-/* Where the states of a step, or their gradients, begin. */
+/* The first row of a step's states, or of their gradients. */
 static real *of_step(const Recurrence *r, real *states, size step)
 {
     return states + (r->step_stride ? step * r->step_stride : r->offsets[step] * r->state_stride);
 }
 
-/* Whether the first state says nothing. */
+/* The states before a step, and their stride. */
+static const real *previous_states(const Recurrence *r, size step, size *stride)
+{
+    *stride = step > 0 ? r->state_stride : r->width;
+    return step > 0 ? of_step(r, r->states, step - 1) : r->initial;
+}
+
+/* A zero state adds nothing to the gates, and nothing to the gradient of W_hh. */
 static int starts_at_zero(const Recurrence *r)
 {
     for (size j = 0; j < r->sizes[0] * r->width; j++)
@@ -69,23 +77,29 @@ static int starts_at_zero(const Recurrence *r)
     return 1;
 }
 
-/* From `room`; vectors begin where the processor wants them to. */
-static real *take(real **room, size numbers)
+/* Takes aligned memory from the workspace. */
+static real *take(real **workspace, size numbers)
 {
-    real *taken = *room;
-    *room += (numbers + 63) / 64 * 64;
+    real *taken = *workspace;
+    *workspace += (numbers + 63) / 64 * 64;
     return taken;
 }
 
-static real *take_zeros(real **room, size numbers)
+static void fill_with_zeros(size numbers, real *to)
 {
-    real *taken = take(room, numbers);
+    SIMD
     for (size j = 0; j < numbers; j++)
-        taken[j] = 0;
+        to[j] = 0;
+}
+
+static real *take_zeros(real **workspace, size numbers)
+{
+    real *taken = take(workspace, numbers);
+    fill_with_zeros(numbers, taken);
     return taken;
 }
 
-/* ---- What a token adds to the gates: a row of a table for each symbol, or if those are fewer for each position -------------- */
+/* ---- What a token adds to the gates: a table with one row a symbol, or one row a position if those are fewer --------------- */
 
 static int has_symbols(const Recurrence *r) { return r->vocabulary < positions(r); }
 
@@ -96,21 +110,21 @@ static size table_row(const Recurrence *r, size position) { return has_symbols(r
 static size table_symbol(const Recurrence *r, size row) { return has_symbols(r) ? row : r->tokens[row]; }
 
 /* weight_ih in the order n, r, z */
-static const real *reading_weight(const Recurrence *r, real **room)
+static const real *input_weight(const Recurrence *r, real **workspace)
 {
     size width = r->width, stride = r->embedding_width + r->context_width;
-    real *weight = take(room, 3 * width * stride);
+    real *weight = take(workspace, 3 * width * stride);
     copy(width * stride, r->weight_ih + 2 * width * stride, weight);
     copy(2 * width * stride, r->weight_ih, weight + width * stride);
     return weight;
 }
 
-/* Rows of n, r, z, h, both biases included. */
-static const real *token_table(const Recurrence *r, const real *weight, real *room)
+/* Rows of n~, r~, z~, h, both biases included. */
+static const real *token_table(const Recurrence *r, const real *weight, real *workspace)
 {
     size width = r->width, embedded = r->embedding_width, rows = table_rows(r);
-    real *table = take(&room, rows * 4 * width), *embeddings = take(&room, rows * embedded);
-    real *panels = take(&room, packed_size(embedded, 3 * width));
+    real *table = take(&workspace, rows * 4 * width), *embeddings = take(&workspace, rows * embedded);
+    real *panels = take(&workspace, packed_size(embedded, 3 * width));
     for (size i = 0; i < rows; i++) {
         real *n = table + i * 4 * width, *rz = n + width, *h = rz + 2 * width;
         copy(embedded, r->embedding + table_symbol(r, i) * embedded, embeddings + i * embedded);
@@ -124,14 +138,14 @@ static const real *token_table(const Recurrence *r, const real *weight, real *ro
     return table;
 }
 
-static void token_table_backward(const Recurrence *r, const real *weight, real *room)
+static void token_table_backward(const Recurrence *r, const real *weight, const real *grad_gates, real *workspace)
 {
     size width = r->width, embedded = r->embedding_width, stride = embedded + r->context_width, rows = table_rows(r);
-    real *grad_table = take_zeros(&room, rows * 4 * width), *grad_bias = take_zeros(&room, 4 * width);
-    real *embeddings = take(&room, rows * embedded), *grad_embeddings = take_zeros(&room, rows * embedded);
-    real *panels = take(&room, packed_size(3 * width, embedded));
+    real *grad_table = take_zeros(&workspace, rows * 4 * width), *grad_bias = take_zeros(&workspace, 4 * width);
+    real *embeddings = take(&workspace, rows * embedded), *grad_embeddings = take_zeros(&workspace, rows * embedded);
+    real *panels = take(&workspace, packed_size(3 * width, embedded));
     for (size position = 0; position < positions(r); position++)
-        add_product(4 * width, 1, r->grad_gates + position * 4 * width, grad_table + table_row(r, position) * 4 * width);
+        add_product(4 * width, 1, grad_gates + position * 4 * width, grad_table + table_row(r, position) * 4 * width);
     pack(3 * width, embedded, weight, stride, NULL, panels);
     multiply(rows, 3 * width, embedded, grad_table, 4 * width, panels, grad_embeddings, embedded);
     for (size i = 0; i < rows; i++) {
@@ -143,119 +157,130 @@ static void token_table_backward(const Recurrence *r, const real *weight, real *
     copy(2 * width, grad_bias + width, r->grad_bias_ih);
     copy(3 * width, grad_bias + width, r->grad_bias_hh);
     multiply_transposed(width, rows, embedded, grad_table, 4 * width, embeddings, embedded, NULL,
-                        r->grad_weight_ih + 2 * width * stride, stride, room);
+                        r->grad_weight_ih + 2 * width * stride, stride, workspace);
     multiply_transposed(2 * width, rows, embedded, grad_table + width, 4 * width, embeddings, embedded, NULL, r->grad_weight_ih,
-                        stride, room);
+                        stride, workspace);
 }
 
 /* ---- One step's attention --------------------------------------------------------------------------------------------------- */
 
-static const real *projected(const Recurrence *r, size row, size key)
-{
-    return r->projected + (row * r->keys + key) * r->key_width;
-}
+static const real *key_of(const Recurrence *r, size row, size k) { return r->keys + (row * r->key_count + k) * r->key_width; }
 
 static void attend_rows(const Recurrence *r, size step, const real *query_panels)
 {
-    size rows = r->sizes[step], first = r->offsets[step];
-    const real *befores = r->befores + first * r->width;
-    real *queries = NULL, *states = of_step(r, r->states, step);
+    size rows = r->sizes[step], previous_stride;
+    const real *previous = previous_states(r, step, &previous_stride), *queries = previous;
+    real *states = of_step(r, r->states, step);
+    size query_stride = previous_stride;
     if (r->query_weight) {
-        queries = r->queries + first * r->key_width;
-        for (size j = 0; j < rows * r->key_width; j++)
-            queries[j] = 0;
-        multiply(rows, r->width, r->key_width, befores, r->width, query_panels, queries, r->key_width);
+        real *projected = r->queries + r->offsets[step] * r->key_width;
+        fill_with_zeros(rows * r->key_width, projected);
+        multiply(rows, r->width, r->key_width, previous, previous_stride, query_panels, projected, r->key_width);
+        queries = projected, query_stride = r->key_width;
     }
     for (size i = 0; i < rows; i++) {
-        real *weights = r->weights + (i * r->steps + step) * r->keys;
-        for (size k = 0; k < r->keys; k++)
-            weights[k] = r->query_weight
-                             ? additive_score(r->key_width, queries + i * r->key_width, projected(r, i, k), r->v)
-                             : product(r->key_width, befores + i * r->width, projected(r, i, k));
-        attend(r->keys, r->context_width, weights, r->scale ? r->scale[i] : 1, r->mask ? r->mask + i * r->keys : NULL,
-               r->values + i * r->keys * r->context_width, states + i * r->state_stride + r->width);
+        real *weights = r->weights + (i * r->steps + step) * r->key_count;
+        const real *query = queries + i * query_stride;
+        for (size k = 0; k < r->key_count; k++)
+            weights[k] = r->query_weight ? additive_score(r->key_width, query, key_of(r, i, k), r->v)
+                                         : product(r->key_width, query, key_of(r, i, k));
+        attend(r->key_count, r->context_width, weights, r->scale ? r->scale[i] : 1,
+               r->mask ? r->mask + i * r->key_count : NULL, r->values + i * r->key_count * r->context_width,
+               states + i * r->state_stride + r->width);
     }
 }
 
-/* The queries' gradients are added to `passed`, unless that is NULL. */
-static void attend_rows_backward(const Recurrence *r, size step, const real *query_panels, real *passed, size passed_stride)
+/* The gradients of the scores (B, L, S) and of the additive score's queries (N, Da) are written; those of the previous states
+ * are added to grad_previous, unless that is NULL. */
+static void attend_rows_backward(const Recurrence *r, size step, const real *query_panels, real *grad_scores,
+                                 real *grad_queries, real *grad_previous, size previous_stride)
 {
-    size rows = r->sizes[step], first = r->offsets[step];
-    const real *grads = of_step(r, r->grad_states, step), *queries = r->query_weight ? r->queries + first * r->key_width : NULL;
-    real *grad_queries = r->query_weight ? r->grad_queries + first * r->key_width : NULL;
+    size rows = r->sizes[step], first = r->offsets[step] * r->key_width;
+    const real *grads = of_step(r, r->grad_states, step);
     for (size i = 0; i < rows; i++) {
-        size place = (i * r->steps + step) * r->keys;
-        real *grad_scores = r->grad_scores + place;
-        attend_backward(r->keys, r->context_width, r->weights + place, r->scale ? r->scale[i] : 1,
-                        r->values + i * r->keys * r->context_width, grads + i * r->state_stride + r->width,
-                        r->grad_weights ? r->grad_weights + place : NULL, grad_scores);
-        for (size k = 0; k < r->keys; k++) {
-            if (grad_scores[k] == 0)
+        size place = (i * r->steps + step) * r->key_count;
+        real *scores = grad_scores + place, *query = grad_queries + first + i * r->key_width;
+        attend_backward(r->key_count, r->context_width, r->weights + place, r->scale ? r->scale[i] : 1,
+                        r->values + i * r->key_count * r->context_width, grads + i * r->state_stride + r->width,
+                        r->grad_weights ? r->grad_weights + place : NULL, scores);
+        if (r->query_weight)
+            fill_with_zeros(r->key_width, query);
+        for (size k = 0; k < r->key_count; k++) {
+            if (scores[k] == 0)
                 continue;
             if (r->query_weight)
-                additive_backward(r->key_width, grad_scores[k], queries + i * r->key_width, projected(r, i, k), r->v,
-                                  grad_queries + i * r->key_width, r->grad_projected + (i * r->keys + k) * r->key_width,
-                                  r->grad_v);
-            else if (passed)
-                add_product(r->key_width, grad_scores[k], projected(r, i, k), passed + i * passed_stride);
+                additive_backward(r->key_width, scores[k], r->queries + first + i * r->key_width, key_of(r, i, k), r->v, query,
+                                  r->grad_keys + (i * r->key_count + k) * r->key_width, r->grad_v);
+            else if (grad_previous)
+                add_product(r->key_width, scores[k], key_of(r, i, k), grad_previous + i * previous_stride);
         }
     }
-    if (r->query_weight && passed)
-        multiply(rows, r->key_width, r->width, grad_queries, r->key_width, query_panels, passed, passed_stride);
+    if (r->query_weight && grad_previous)
+        multiply(rows, r->key_width, r->width, grad_queries + first, r->key_width, query_panels, grad_previous,
+                 previous_stride);
 }
 
-/* Those of values and, unless the steps have done that, of projected keys: one product a row. */
-static void memory_gradients(const Recurrence *r, real *room)
+/* The gradients of values and, for scores that are products, of keys: one matrix product a row. */
+static void memory_backward(const Recurrence *r, int zeros, const real *grad_scores, real *workspace)
 {
+    size keys = r->key_count, stride = r->state_stride;
     for (size i = 0, steps = r->steps; i < r->rows; i++) {
-        size memory = i * r->keys, place = memory * r->steps;
         while (steps > 0 && r->sizes[steps - 1] <= i)
-            steps--; /* those that this row takes part in, fewer than of the row before */
-        multiply_transposed(r->keys, steps, r->context_width, r->weights + place, r->keys,
-                            r->grad_states + i * r->state_stride + r->width, r->state_stride, r->offsets,
-                            r->grad_values + memory * r->context_width, r->context_width, room);
-        if (!r->query_weight)
-            multiply_transposed(r->keys, steps, r->key_width, r->grad_scores + place, r->keys, r->befores + i * r->width,
-                                r->width, r->offsets, r->grad_projected + memory * r->key_width, r->key_width, room);
+            steps--; /* the steps that this row takes part in: no more than the row before */
+        const real *weights = r->weights + i * keys * r->steps, *scores = grad_scores + i * keys * r->steps;
+        real *grad_keys = r->grad_keys + i * keys * r->key_width;
+        multiply_transposed(keys, steps, r->context_width, weights, keys, r->grad_states + i * stride + r->width, stride,
+                            r->offsets, r->grad_values + i * keys * r->context_width, r->context_width, workspace);
+        if (r->query_weight || steps == 0)
+            continue;
+        for (size k = 0; k < keys && !zeros; k++)
+            add_product(r->width, scores[k], r->initial + i * r->width, grad_keys + k * r->key_width);
+        multiply_transposed(keys, steps - 1, r->key_width, scores + keys, keys, r->states + i * stride, stride, r->offsets,
+                            grad_keys, r->key_width, workspace);
     }
 }
 
 /* ---- All steps -------------------------------------------------------------------------------------------------------------- */
 
 /* Gates, states, and with attention contexts, weights and queries. Returns whether all tokens are in the vocabulary. */
-int forward(const Recurrence *r)
+int EXPORTED(forward)(const Recurrence *r)
 {
     for (size position = 0; position < positions(r); position++)
         if (r->tokens[position] < 0 || r->tokens[position] >= r->vocabulary)
             return 0;
-    size width = r->width, contexts = r->context_width;
+    size width = r->width, contexts = r->context_width, four = 4 * width, previous_stride;
     int zeros = starts_at_zero(r);
-    real *room = r->room;
-    const real *weight_ih = reading_weight(r, &room);
-    real *state_panels = take(&room, packed_size(width, 3 * width));
-    real *context_panels = take(&room, packed_size(contexts, 3 * width));
-    real *query_panels = take(&room, packed_size(width, r->key_width));
+    real *workspace = r->workspace;
+    const real *weight_ih = input_weight(r, &workspace);
+    real *state_panels = take(&workspace, packed_size(width, 3 * width));
+    real *context_panels = take(&workspace, packed_size(contexts, 3 * width));
+    real *query_panels = take(&workspace, packed_size(width, r->key_width));
     pack_transposed(width, 3 * width, r->weight_hh, width, state_panels);
     pack_transposed(contexts, 3 * width, weight_ih + r->embedding_width, r->embedding_width + contexts, context_panels);
     if (r->query_weight)
         pack_transposed(width, r->key_width, r->query_weight, width, query_panels);
-    const real *table = token_table(r, weight_ih, room);
+    const real *table = token_table(r, weight_ih, workspace);
     for (size step = 0; step < r->steps; step++) {
         size rows = r->sizes[step], first = r->offsets[step];
-        real *gates = r->gates + first * 4 * width, *befores = r->befores + first * width, *states = of_step(r, r->states, step);
-        for (size i = 0; i < rows; i++) {
-            const real *before = step > 0 ? of_step(r, r->states, step - 1) + i * r->state_stride : r->initial + i * width;
-            copy(width, before, befores + i * width);
-            copy(4 * width, table + table_row(r, first + i) * 4 * width, gates + i * 4 * width);
-        }
-        if (r->keys) {
-            attend_rows(r, step, query_panels);
-            multiply(rows, contexts, 3 * width, states + width, r->state_stride, context_panels, gates, 4 * width);
-        }
-        if (step > 0 || !zeros)
-            multiply(rows, width, 3 * width, befores, width, state_panels, gates + width, 4 * width);
+        real *gates = r->gates + first * four, *states = of_step(r, r->states, step);
+        const real *previous = previous_states(r, step, &previous_stride);
+        int reads_state = step > 0 || !zeros;
+        /* The token's rows: those gates that the first product below does not add to are copied. */
+        Rows tokens = {table + (has_symbols(r) ? 0 : first * four), four, has_symbols(r) ? r->tokens + first : NULL};
+        size copied = r->key_count ? 3 * width : 0, count = r->key_count || reads_state ? width : four;
         for (size i = 0; i < rows; i++)
-            activate(width, gates + i * 4 * width, befores + i * width, states + i * r->state_stride);
+            copy(count, table + table_row(r, first + i) * four + copied, gates + i * four + copied);
+        if (r->key_count) {
+            attend_rows(r, step, query_panels);
+            multiply_onto(rows, contexts, 3 * width, states + width, r->state_stride, context_panels, tokens, gates, four);
+        }
+        if (reads_state) {
+            tokens.first += width;
+            Rows base = r->key_count ? (Rows){gates + width, four, NULL} : tokens;
+            multiply_onto(rows, width, 3 * width, previous, previous_stride, state_panels, base, gates + width, four);
+        }
+        for (size i = 0; i < rows; i++)
+            activate(width, gates + i * four, previous + i * previous_stride, states + i * r->state_stride);
         if (r->step_stride && step > 0) /* a row that has ended keeps its last state */
             for (size i = rows; i < r->rows; i++)
                 copy(width, states + i * r->state_stride - r->step_stride, states + i * r->state_stride);
@@ -263,59 +288,80 @@ int forward(const Recurrence *r)
     return 1;
 }
 
+/* grad (columns, D) += the transpose of a (N, columns), times the state before each position. */
+static void previous_states_backward(const Recurrence *r, int zeros, size columns, const real *a, size a_stride, real *grad,
+                                     size *index, real *workspace)
+{
+    size unit = r->step_stride ? r->step_stride : r->state_stride, start = r->sizes[0];
+    if (!zeros)
+        multiply_transposed(columns, start, r->width, a, a_stride, r->initial, r->width, NULL, grad, r->width, workspace);
+    for (size step = 1; step < r->steps; step++)
+        for (size i = 0; i < r->sizes[step]; i++)
+            index[r->offsets[step] + i] = (of_step(r, r->states, step - 1) + i * r->state_stride - r->states) / unit;
+    multiply_transposed(columns, positions(r) - start, r->width, a + start * a_stride, a_stride, r->states, unit, index + start,
+                        grad, r->width, workspace);
+}
+
 /* All gradients. */
-void backward(const Recurrence *r)
+void EXPORTED(backward)(const Recurrence *r)
 {
     size width = r->width, embedded = r->embedding_width, contexts = r->context_width, stride = embedded + contexts;
-    real *room = r->room;
-    const real *weight_ih = reading_weight(r, &room);
-    real *state_panels = take(&room, packed_size(3 * width, width));
-    real *context_panels = take(&room, packed_size(3 * width, contexts));
-    real *query_panels = take(&room, packed_size(r->key_width, width));
+    size four = 4 * width, count = positions(r), previous_stride;
+    int zeros = starts_at_zero(r);
+    real *workspace = r->workspace;
+    const real *weight_ih = input_weight(r, &workspace);
+    real *grad_gates = take(&workspace, count * four);
+    real *grad_queries = take(&workspace, r->query_weight ? count * r->key_width : 0);
+    real *grad_scores = take(&workspace, r->rows * r->steps * r->key_count);
+    size *index = (size *)take(&workspace, count * (sizeof(size) / sizeof(real)));
+    real *state_panels = take(&workspace, packed_size(3 * width, width));
+    real *context_panels = take(&workspace, packed_size(3 * width, contexts));
+    real *query_panels = take(&workspace, packed_size(r->key_width, width));
     pack(3 * width, width, r->weight_hh, width, NULL, state_panels);
     pack(3 * width, contexts, weight_ih + embedded, stride, NULL, context_panels);
     if (r->query_weight)
         pack(r->key_width, width, r->query_weight, width, NULL, query_panels);
     for (size step = r->steps; step-- > 0;) {
-        size rows = r->sizes[step], first = r->offsets[step], passed_stride = step > 0 ? r->state_stride : width;
-        const real *gates = r->gates + first * 4 * width, *befores = r->befores + first * width;
-        real *grads = of_step(r, r->grad_states, step), *grad_gates = r->grad_gates + first * 4 * width;
-        real *passed = step > 0 ? of_step(r, r->grad_states, step - 1) : r->grad_initial;
+        size rows = r->sizes[step], first = r->offsets[step];
+        const real *gates = r->gates + first * four, *previous = previous_states(r, step, &previous_stride);
+        real *grads = of_step(r, r->grad_states, step), *into = grad_gates + first * four;
+        real *grad_previous = step > 0 ? of_step(r, r->grad_states, step - 1) : r->grad_initial;
         for (size i = 0; i < rows; i++)
-            activate_backward(width, gates + i * 4 * width, befores + i * width, grads + i * r->state_stride,
-                              grad_gates + i * 4 * width, passed ? passed + i * passed_stride : NULL);
-        if (passed)
-            multiply(rows, 3 * width, width, grad_gates + width, 4 * width, state_panels, passed, passed_stride);
-        if (r->keys) {
-            multiply(rows, 3 * width, contexts, grad_gates, 4 * width, context_panels, grads + width, r->state_stride);
-            attend_rows_backward(r, step, query_panels, passed, passed_stride);
+            activate_backward(width, gates + i * four, previous + i * previous_stride, grads + i * r->state_stride,
+                              into + i * four, grad_previous ? grad_previous + i * previous_stride : NULL);
+        if (grad_previous)
+            multiply(rows, 3 * width, width, into + width, four, state_panels, grad_previous, previous_stride);
+        if (r->key_count) {
+            multiply(rows, 3 * width, contexts, into, four, context_panels, grads + width, r->state_stride);
+            attend_rows_backward(r, step, query_panels, grad_scores, grad_queries, grad_previous, previous_stride);
         }
     }
-    size first = starts_at_zero(r) ? r->sizes[0] : 0, count = positions(r); /* a state of zeros has no part in W_hh's */
-    multiply_transposed(3 * width, count - first, width, r->grad_gates + first * 4 * width + width, 4 * width,
-                        r->befores + first * width, width, NULL, r->grad_weight_hh, width, room);
-    if (r->keys) {
-        multiply_transposed(width, count, contexts, r->grad_gates, 4 * width, r->states + width, r->state_stride, NULL,
-                            r->grad_weight_ih + 2 * width * stride + embedded, stride, room);
-        multiply_transposed(2 * width, count, contexts, r->grad_gates + width, 4 * width, r->states + width, r->state_stride,
-                            NULL, r->grad_weight_ih + embedded, stride, room);
-        memory_gradients(r, room);
+    previous_states_backward(r, zeros, 3 * width, grad_gates + width, four, r->grad_weight_hh, index, workspace);
+    if (r->key_count) {
+        multiply_transposed(width, count, contexts, grad_gates, four, r->states + width, r->state_stride, NULL,
+                            r->grad_weight_ih + 2 * width * stride + embedded, stride, workspace);
+        multiply_transposed(2 * width, count, contexts, grad_gates + width, four, r->states + width, r->state_stride, NULL,
+                            r->grad_weight_ih + embedded, stride, workspace);
+        memory_backward(r, zeros, grad_scores, workspace);
         if (r->query_weight)
-            multiply_transposed(r->key_width, count, width, r->grad_queries, r->key_width, r->befores, width, NULL,
-                                r->grad_query_weight, width, room);
+            previous_states_backward(r, zeros, r->key_width, grad_queries, r->key_width, r->grad_query_weight, index, workspace);
     }
-    token_table_backward(r, weight_ih, room);
+    token_table_backward(r, weight_ih, grad_gates, workspace);
 }
 
-/* How many numbers `room` must hold, for any of them. */
-size room(const Recurrence *r)
+/* How many numbers the workspace must hold, for either of the two. */
+size EXPORTED(workspace_size)(const Recurrence *r)
 {
     size width = r->width, keys = r->key_width, contexts = r->context_width, embedded = r->embedding_width;
-    size widest = larger(larger(width, contexts), larger(keys, embedded));
+    size widest = larger(larger(width, contexts), larger(keys, embedded)), count = positions(r);
     size forwards = packed_size(width, 3 * width) + packed_size(contexts, 3 * width) + packed_size(width, keys) +
                     packed_size(embedded, 3 * width);
     size backwards = packed_size(3 * width, width) + packed_size(3 * width, contexts) + packed_size(keys, width) +
-                     packed_size(3 * width, embedded) + packed_size(DEPTH, widest);
+                     packed_size(3 * width, embedded) + packed_size(DEPTH, widest) + count * (4 * width + keys + 2) +
+                     r->rows * r->steps * r->key_count;
     return 3 * width * (embedded + contexts) + larger(forwards, backwards) + table_rows(r) * (4 * width + 2 * embedded) +
            4 * width + 16 * 64;
 }
+
+/* `binding.py` compares this with its own, so that neither reads beyond the other's fields. */
+size EXPORTED(recurrence_size)(void) { return sizeof(Recurrence); }

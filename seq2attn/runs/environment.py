@@ -14,7 +14,7 @@ import torch
 
 from seq2attn import __version__
 from seq2attn.errors import Seq2AttnError
-from seq2attn.kernels import describe as describe_kernels
+from seq2attn.kernels import describe_kernels
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 

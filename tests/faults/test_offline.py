@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from seq2attn.kernels import library
+
 ROOT = Path(__file__).parent.parent.parent
 EVERYTHING = """
 import sys
@@ -74,6 +76,8 @@ def test_the_wheel_holds_the_package_and_the_configs_and_nothing_else(wheel):
         str(path.relative_to(ROOT)) for path in (ROOT / "seq2attn").rglob("*.*") if path.suffix in (".py", ".c", ".h")
     }
     assert "seq2attn/py.typed" in names
+    assert ("seq2attn/kernels/recurrence.so" in names) is library.LIBRARY.is_file()  # as for this Python
+    assert wheel.name.startswith("seq2attn-") and "-py3-none-" in wheel.name
 
 
 @pytest.mark.slow
