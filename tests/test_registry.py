@@ -410,7 +410,7 @@ def test_a_plugin_s_score_and_options_are_checked_in_a_config(plugin):
         "and the decoder's queries 96; use general, scaled_general, additive or key_value, or set model.bidirectional "
         "to false",
         "score.factor": "expected a finite number, found 'x' (default: 1.0)",
-        "score.word": "expected text, found 3; put it in quotes (default: \"x\")",
+        "score.word": 'expected text, found 3; put it in quotes (default: "x")',
         "score.rows": "expected a whole number, found nothing (default: 3)",
         "score.on": "expected true or false, found 1 (default: true)",
         "score.other": "unknown option of score 'distance'; allowed: factor, word, rows, on",
