@@ -84,7 +84,6 @@ class ModelConfig(_Section):
     """The encoder-decoder: what every architecture has."""
 
     architecture: str
-    """the kind of encoder and decoder: gru (recurrent) or transformer"""
     hidden: Size = 96
     """D, width of the encoder's states (of each direction) and of the decoder's"""
     source_eos: bool = True
