@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -282,5 +283,6 @@ def signature_options(cls: type) -> dict[str, Option]:
         kinds = get_args(parameter.annotation) if default is None else (type(default),)
         plain = [kind for kind in kinds if kind in _EXPECTED]
         if len(plain) == 1:
-            options[parameter.name] = Option(plain[0], default, f"default: {'null' if default is None else default}")
+            meaning = f"default: {json.dumps(default, ensure_ascii=False)}"
+            options[parameter.name] = Option(plain[0], default, meaning)
     return options

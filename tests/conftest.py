@@ -101,11 +101,12 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 @pytest.fixture
 def own_scores() -> Iterator[None]:
-    """Forget, after the test, the scores and modules that plug-ins brought."""
-    scores = catalogue.SCORES
-    entries, synonyms, modules = dict(scores._entries), dict(scores._synonyms), set(sys.modules)
+    """After the test, remove the parts and modules that plug-ins registered."""
+    before = [(kind, dict(kind._entries), dict(kind._synonyms)) for kind in catalogue.EXTENSIBLE]
+    modules = set(sys.modules)
     yield
-    scores._entries, scores._synonyms = entries, synonyms
+    for kind, entries, synonyms in before:
+        kind._entries, kind._synonyms = entries, synonyms
     for name in set(sys.modules) - modules:
         if name.startswith(("seq2attn_plugin_", "installed_score")):
             del sys.modules[name]

@@ -144,7 +144,7 @@ def test_train_sets_what_it_is_told_to_set(work):
         "train", "-c", "tiny.yaml", "-s", "training.steps=1", "--set", "model.attention.score=concat", "--set", "seed=5"
     )
     config = load_config(work / "runs" / "tiny-002" / "config.yaml")
-    assert (config.model.attention.score, config.seed, config.model.hidden) == ("additive", 5, 16)
+    assert (config.score_name, config.seed, config.model.hidden) == ("additive", 5, 16)
     assert load_config(work / "tiny.yaml").seed == 1
 
 
@@ -527,8 +527,8 @@ KINDS = [
     "scores",
     "tasks",
     "windows",
-    "centres",
     "histories",
+    "cells",
     "decoders",
     "initial-states",
     "architectures",
@@ -680,7 +680,7 @@ def test_an_option_that_a_score_refuses_is_told_with_its_value(work):
     (work / "refusing.py").write_text(source)
     done = seq2attn("check", "--plugin", "refusing.py", "--option", "rank=-4")
     assert "Wide(4, 7, rank=-4) raised ValueError: -4" in done.err
-    assert "Or does it not take these values of model.attention.options?" in done.err
+    assert "Or does it not accept these options?" in done.err
 
 
 def test_a_score_that_fails_in_one_check_keeps_the_others(work):

@@ -106,6 +106,12 @@ def test_a_value_is_kept_in_one_form(key, written, kept):
         ("model.attention.window.name", 3, "expected the name of a window, or its name and options; found 3"),
         ("model.architecture", "gruu", "unknown architecture 'gruu'; did you mean 'gru'? allowed: gru, transformer"),
         ("model.architecture", None, "expected text, found nothing"),
+        ("model.architecture", ["gru"], "expected text, found ['gru']"),
+        (
+            "model.attention.window.name",
+            ["global"],
+            "expected the name of a window, or its name and options; found a list",
+        ),
         ("model.cell", "gur", "unknown cell 'gur'; did you mean 'gru'? allowed: gru, lstm, rnn"),
         ("model.layers", 9, "must be at most 8, found 9"),
         ("model.dropout", 1.0, "must be below 1.0, found 1.0"),
@@ -255,13 +261,12 @@ def test_a_dotted_key_without_a_value(key):
         value_at(check_config({}), key)
 
 
-def test_a_transformer_has_the_defaults_of_what_only_recurrent_models_own():
+def test_a_transformer_does_not_have_what_only_recurrent_models_own():
     config = check_config({"model": {"architecture": "transformer", "heads": 2}})
-    assert value_at(config, "model.attention.score") == "scaled"
-    assert value_at(config, "model.attention.mask_padding") is True
     assert (value_at(config, "model.heads"), value_at(config, "model.transformer.heads")) == (2, 2)
-    with pytest.raises(KeyError):
-        value_at(config, "model.head")
+    for key in ("model.attention.score", "model.cell", "model.head"):
+        with pytest.raises(KeyError):
+            value_at(config, key)
 
 
 def test_every_value_of_a_config_by_its_dotted_key():
@@ -384,7 +389,7 @@ COMBINATIONS = [
         "has no effect with window 'global'; set the window to local_m or local_p, or leave this out",
     ),
     (
-        attention(window={"radius": 2}),
+        attention(window={"radius": 3}),
         "model.attention.window.radius",
         "has no effect with window 'global'; set the window to local_m or local_p, or leave this out",
     ),

@@ -14,14 +14,13 @@ from seq2attn.config import check_config
 from seq2attn.config.plugins import load_plugin
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.model.build import build_score
-from seq2attn.registry import Entry, Registry, UnknownName
+from seq2attn.registry import Choice, Entry, Option, Registry, UnknownName, register, signature_options
 
 # ---- registry ----
 
 
-def fruit(discover=None):
-    entries = [Entry("pear", "", synonyms=("nashi", "birne")), Entry("fig", "")]
-    return Registry("fruit", entries, discover)
+def fruit():
+    return Registry("fruit", [Entry("pear", "", synonyms=("nashi", "birne")), Entry("fig", "")])
 
 
 def test_an_entry_is_found_by_its_name_and_by_each_synonym():
@@ -46,7 +45,7 @@ def test_a_taken_name_is_refused_and_nothing_changes(entry, message):
     with pytest.raises(Seq2AttnError) as caught:
         registry.add(entry)
     assert caught.value.message.startswith(message)
-    assert caught.value.hint == "Give yours a name of its own."
+    assert caught.value.hint == "Choose another name for yours."
     assert list(registry) == before
     for name in ("plum", "damson"):
         with pytest.raises(UnknownName):
@@ -70,21 +69,15 @@ def test_an_unknown_name_is_told_with_what_is_allowed(name, message):
     assert isinstance(caught.value, Seq2AttnError)
 
 
-def test_installed_packages_are_asked_for_unknown_names_only():
-    asked = []
-
-    def discover(name):
-        asked.append(name)
-        return Entry("kiwi", "") if name == "kiwi" else None
-
-    registry = fruit(discover)
+def test_installed_packages_are_asked_for_unknown_names_only(monkeypatch):
+    registry, asked = fruit(), []
+    monkeypatch.setattr(registry, "installed", lambda: asked.append("asked") or {})
     registry.get("pear")
     registry.get("birne")
     assert asked == []
-    assert registry.get("kiwi").name == "kiwi"
     with pytest.raises(UnknownName):
         registry.get("lime")
-    assert asked == ["kiwi", "lime"]
+    assert asked == ["asked"]
 
 
 def test_the_class_behind_a_name_is_imported_when_asked_for():
@@ -93,9 +86,161 @@ def test_the_class_behind_a_name_is_imported_when_asked_for():
     assert Entry("a", "").load() is None
 
 
+# ---- options ----
+
+
+def even(value):
+    return "must be even" if value % 2 else None
+
+
+@pytest.mark.parametrize(
+    ("option", "right", "wrong"),
+    [
+        (
+            Option(int, 1, "m"),
+            [0, -3, 10**30],
+            [(1.0, "expected a whole number, found 1.0 (m)"), (True, "expected a w")],
+        ),
+        (
+            Option(int, 1, "m"),
+            [],
+            [(None, "expected a whole number, found nothing (m)"), ("3", "expected a whole numb")],
+        ),
+        (Option(int, None, "m"), [None, 3], [("x", "expected a whole number or null, found 'x' (m)")]),
+        (
+            Option(float, 1.0, "m"),
+            [1, -0.5, 1e300],
+            [(float("nan"), "expected a finite number, found nan"), (True, "ex")],
+        ),
+        (
+            Option(float, 1.0, "m"),
+            [],
+            [(float("inf"), "expected a finite number, found inf"), (10**400, "expected a fi")],
+        ),
+        (Option(bool, True, "m"), [True, False], [(1, "expected true or false, found 1 (m)")]),
+        (
+            Option(str, "a", "m"),
+            ["", "b"],
+            [(3, "expected text, found 3; put it in quotes (m)"), (["b"], "expected text")],
+        ),
+        (
+            Option(int, 1, "m", least=1, most=2000),
+            [1, 2000],
+            [(0, "must be at least 1, found 0"), (2001, "must be at most 2,")],
+        ),
+        (Option(int, 2, "m", check=even), [4], [(3, "must be even"), ("4", "expected a whole number")]),
+    ],
+)
+def test_an_option_says_what_is_wrong_with_a_value(option, right, wrong):
+    assert [option.problem(value) for value in right] == [None] * len(right)
+    for value, message in wrong:
+        assert option.problem(value).startswith(message)
+
+
+def test_the_options_of_a_constructor_are_its_parameters_with_a_plain_default():
+    class Part:
+        def __init__(
+            self, a, b, c=1, *, d=0.5, e=True, f="x", g: int | None = None, h=None, i=(), j: "str | None" = None
+        ):
+            pass
+
+    found = {name: (option.type, option.default) for name, option in signature_options(Part).items()}
+    assert found == {
+        "c": (int, 1),
+        "d": (float, 0.5),
+        "e": (bool, True),
+        "f": (str, "x"),
+        "g": (int, None),
+        "j": (str, None),
+    }
+
+
+def test_annotations_that_cannot_be_resolved_leave_the_other_options():
+    class Part:
+        def __init__(self, a: "NotImported", b=2, c: "int | None" = None):  # noqa: F821
+            pass
+
+    assert list(signature_options(Part)) == ["b"]
+
+
+# ---- registering and making, the same for every kind ----
+
+
+@pytest.mark.parametrize("registry", catalogue.EXTENSIBLE, ids=lambda registry: registry.kind)
+def test_a_part_of_any_kind_is_registered_chosen_and_made_in_the_same_way(registry, own_scores):
+    class Base:
+        pass
+
+    Base.registry = registry
+
+    @register("mine", formula="f", synonyms=("own",))
+    class Mine(Base):
+        """My own.
+
+        More.
+        """
+
+        def __init__(self, *provided, size=3):
+            self.made_with = (provided, size)
+
+    entry = registry.get("own")
+    assert (entry.name, entry.formula, entry.summary, entry.load()) == ("mine", "f", "My own.", Mine)
+    assert registry.choose("own") == Choice("mine", {"size": 3})
+    assert registry.make(registry.choose("mine", size=4), "a", 2).made_with == (("a", 2), 4)
+    key = KINDS[next(kind for kind, (_, one) in KINDS.items() if one is registry)][0]
+    assert not told(f"{key}.size=5", f"{key}=mine")
+    assert f"{key}.size (--set '{key}.size=x'): expected a whole number" in told(f"{key}=mine", f"{key}.size=x")
+
+
+def test_a_name_without_a_class_makes_nothing():
+    assert catalogue.WINDOWS.make(catalogue.WINDOWS.choose("global"), 4) is None
+
+
+def test_a_constructor_s_exception_is_told_with_the_call(own_scores):
+    class Base:
+        registry = catalogue.HISTORIES
+
+    @register("mine")
+    class Mine(Base):
+        def __init__(self, feature_width, *, size=3, error=""):
+            if error:
+                raise Seq2AttnError(error)
+            raise ValueError("boom")
+
+    with pytest.raises(Seq2AttnError) as caught:
+        catalogue.HISTORIES.make(Choice("mine", {"size": 4}), 5, fruit())
+    assert caught.value.message == (
+        "history 'mine' cannot be made: Mine(5, Registry, size=4) raised TypeError: " + str(caught.value.__cause__)
+    )
+    with pytest.raises(Seq2AttnError) as caught:
+        catalogue.HISTORIES.make(Choice("mine", {"size": 4}), 5)
+    assert caught.value.message == "history 'mine' cannot be made: Mine(5, size=4) raised ValueError: boom"
+    assert caught.value.hint == (
+        "Its constructor takes (feature_width, **options) and calls super().__init__ first. "
+        "Or does it not accept these options?"
+    )
+    with pytest.raises(Seq2AttnError, match=r"^mine to tell$"):
+        catalogue.HISTORIES.make(Choice("mine", {"error": "mine to tell"}), 5)
+
+
+def test_an_option_cannot_be_called_name(own_scores):
+    class Base:
+        registry = SCORES
+
+    with pytest.raises(
+        Seq2AttnError, match="score 'mine' has an option called 'name', which in a config names the score"
+    ):
+
+        @register("mine")
+        class Mine(Base):
+            def __init__(self, query_width, key_width, name="x"):
+                pass
+
+
 # ---- catalogue ----
 
 REGISTRIES = [registry for _, registry in KINDS.values()]
+AWAITED = pytest.mark.xfail(reason="the class is being rewritten", strict=True)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +265,11 @@ def test_tasks_have_the_names_of_the_specification(name):
     assert catalogue.TASKS.get(name).name == name
 
 
-@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.kind)
+@pytest.mark.parametrize(
+    "registry",
+    [pytest.param(one, marks=AWAITED) if one is catalogue.CELLS else one for one in REGISTRIES],
+    ids=lambda registry: registry.kind,
+)
 def test_every_entry_has_a_formula_and_a_class_that_can_be_imported(registry):
     for entry in registry:
         assert entry.formula
@@ -129,10 +278,31 @@ def test_every_entry_has_a_formula_and_a_class_that_can_be_imported(registry):
             assert isinstance(entry.load(), type)
 
 
-def told(override):
-    """What is wrong with the default config and this override; the empty string if nothing is."""
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param(entry, marks=AWAITED) if one in (catalogue.CELLS, catalogue.WINDOWS, catalogue.TASKS) else entry
+        for one in catalogue.EXTENSIBLE
+        for entry in one
+        if entry.implementation is not None
+    ],
+    ids=lambda entry: entry.implementation,
+)
+def test_the_options_of_the_catalogue_are_those_of_the_constructor(entry):
+    found = {name: (option.type, option.default) for name, option in signature_options(entry.load()).items()}
+    assert {name: (option.type, option.default) for name, option in entry.options.items()} == found
+
+
+def test_the_default_of_every_option_is_allowed():
+    for registry in catalogue.EXTENSIBLE:
+        for entry in registry:
+            assert [option.problem(option.default) for option in entry.options.values()] == [None] * len(entry.options)
+
+
+def told(*overrides):
+    """What is wrong with the default config and these overrides; the empty string if nothing is."""
     try:
-        check_config({}, [override])
+        check_config({"evaluation": {"lengths": [3]}}, overrides)
     except ConfigError as error:
         return str(error)
     return ""
@@ -150,7 +320,7 @@ def test_catalogue_config_and_plugins_import_no_torch():
     code = (
         "import sys, seq2attn.config.plugins, seq2attn.runs.run\n"
         "from seq2attn.config import check_config\n"
-        "check_config({'model': {'attention': {'score': 'concat', 'options': {'width': 3}}}})\n"
+        "check_config({'model': {'attention': {'score': {'name': 'concat', 'width': 3}}}})\n"
         "print([name for name in ('torch', 'numpy', 'matplotlib') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -171,7 +341,7 @@ class Distance(Score):
     More words.
     \"\"\"
 
-    def __init__(self, query_width, key_width, factor=1.0, name="x", rows=3, on=True, other=None):
+    def __init__(self, query_width, key_width, factor=1.0, word="x", rows=3, on=True, other=None):
         super().__init__(query_width, key_width)
         self.factor = factor
 
@@ -203,12 +373,12 @@ def plugin(tmp_path, monkeypatch, own_scores):
 
 
 def test_a_plugin_brings_a_score(plugin):
-    assert plugin(DISTANCE) == ["distance"]
+    assert plugin(DISTANCE) == [("score", "distance")]
     entry = SCORES.get("euclid")
     assert (entry.name, entry.summary, entry.equal_widths) == ("distance", "Nearer is better.", True)
     assert {name: (option.type, option.default) for name, option in entry.options.items()} == {
         "factor": (float, 1.0),
-        "name": (str, "x"),
+        "word": (str, "x"),
         "rows": (int, 3),
         "on": (bool, True),
     }
@@ -218,36 +388,42 @@ def test_a_plugin_brings_a_score(plugin):
     assert score(query, keys) == pytest.approx(torch.tensor([[[-12.5, 0.0]]]), abs=1e-5)
 
 
+def test_a_plugin_of_the_last_release_imports_from_seq2attn_scores(plugin):
+    assert plugin(DISTANCE.replace("seq2attn.model.scores", "seq2attn.scores")) == [("score", "distance")]
+
+
 def test_a_plugin_without_a_docstring_has_no_summary(plugin):
-    assert plugin(re.sub(r'""".*?"""', "", DISTANCE, flags=re.DOTALL)) == ["distance"]
+    assert plugin(re.sub(r'""".*?"""', "", DISTANCE, flags=re.DOTALL)) == [("score", "distance")]
     assert SCORES.get("distance").summary == ""
 
 
 def test_a_plugin_s_score_and_options_are_checked_in_a_config(plugin):
     plugin(DISTANCE)
-    attention = {"score": "euclid", "options": {"factor": 2.0, "name": "y", "rows": 4, "on": False}}
-    assert check_config({"model": {"attention": attention}}).model.attention.score == "distance"
-    attention["options"] = {"factor": "x", "name": 3, "rows": None, "on": 1, "other": 1}
+    options = {"factor": 2, "word": "y", "rows": 4, "on": False}
+    config = check_config({"model": {"attention": {"score": {"name": "euclid", **options}}}})
+    assert config.model.attention.score == Choice("distance", options)
+    attention = {"score": {"name": "euclid", "factor": "x", "word": 3, "rows": None, "on": 1, "other": 1}}
     with pytest.raises(ConfigError) as caught:
         check_config({"model": {"bidirectional": True, "attention": attention}})
     assert {problem.path.removeprefix("model.attention."): problem.message for problem in caught.value.problems} == {
         "score": "'distance' needs queries and keys of equal width, but a bidirectional encoder's keys are 2 x 96 wide "
         "and the decoder's queries 96; use general, scaled_general, additive or key_value, or set model.bidirectional "
         "to false",
-        "options.factor": "expected a finite number, found 'x' (a float)",
-        "options.name": "expected text, found 3 (a str)",
-        "options.rows": "expected a whole number, found None (a int)",
-        "options.on": "expected true or false, found 1 (a bool)",
-        "options.other": "unknown option of score 'distance'; allowed: factor, name, rows, on",
+        "score.factor": "expected a finite number, found 'x' (default: 1.0)",
+        "score.word": 'expected text, found 3; put it in quotes (default: "x")',
+        "score.rows": "expected a whole number, found nothing (default: 3)",
+        "score.on": "expected true or false, found 1 (default: true)",
+        "score.other": "unknown option of score 'distance'; allowed: factor, word, rows, on",
     }
 
 
 @pytest.mark.parametrize("factor", [-1.0, 0, 2])
 def test_a_plugin_s_number_may_be_any_finite_one(plugin, factor):
     plugin(DISTANCE)
-    values = {"model": {"attention": {"score": "distance", "options": {"factor": factor, "rows": -3}}}}
-    assert check_config(values).model.attention.options == {"factor": factor, "rows": -3}
-    values["model"]["attention"]["options"] = {"factor": float("-inf")}
+    values = {"model": {"attention": {"score": {"name": "distance", "factor": factor, "rows": -3}}}}
+    options = check_config(values).model.attention.score.options
+    assert (options["factor"], options["rows"]) == (factor, -3)
+    values["model"]["attention"]["score"]["factor"] = float("-inf")
     with pytest.raises(ConfigError, match="expected a finite number, found -inf"):
         check_config(values)
 
@@ -256,7 +432,7 @@ def test_the_example_in_the_scores_docstring_is_a_plugin(plugin):
     from seq2attn.model import scores
 
     example = [line.removeprefix("    ") for line in scores.__doc__.splitlines() if line.startswith("    ") or not line]
-    assert plugin("\n".join(example)) == ["distance"]
+    assert plugin("\n".join(example)) == [("score", "distance")]
     build_score("distance", 4, 4, {})
 
 
@@ -269,12 +445,12 @@ def test_the_example_in_the_scores_docstring_is_a_plugin(plugin):
         ("\nimport no_such_module\n", "plugin plugin.py:2: ModuleNotFoundError: No module named 'no_such_module'"),
         ("\nimport sys\nsys.exit('bye')\n", "plugin plugin.py:3: SystemExit: bye"),
         ("import broken\n", "plugin plugin.py:1: {folder}/broken.py:3: invalid syntax"),
-        ("x = 1\n", "plugin plugin.py: registered no score"),
+        ("x = 1\n", "plugin plugin.py: registered nothing"),
         (DISTANCE.replace('"distance"', '"dot"'), "plugin plugin.py:5: score 'dot' is already registered"),
         (DISTANCE.replace("euclid", "concat"), "plugin plugin.py:5: score 'concat' is already registered (it means "),
         (
             "from seq2attn.model.scores import register\n\n\n@register('mine', formula='')\nclass Mine:\n    pass\n",
-            "plugin plugin.py:4: @register('mine') stands on <class ",
+            "plugin plugin.py:4: @register('mine') decorates <class ",
         ),
     ],
 )
@@ -295,7 +471,7 @@ def test_a_plugin_s_mistake_says_what_to_do(plugin):
     assert caught.value.hint.startswith("Decorate a class with @register(")
     with pytest.raises(Seq2AttnError) as caught:
         plugin(DISTANCE.replace('"distance"', '"dot"'))
-    assert caught.value.hint == "Give yours a name of its own."
+    assert caught.value.hint == "Choose another name for yours."
 
 
 def test_a_plugin_that_is_not_there_or_no_python(tmp_path, plugin):
@@ -349,13 +525,13 @@ def install(tmp_path, monkeypatch, own_scores):
     """`install("distance", "module:Class", text)`: a package with that entry point and that module."""
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
 
-    def make(score, target, text):
+    def make(name, target, text, kind="scores"):
         module = target.partition(":")[0]
         (tmp_path / f"{module}.py").write_text(text)
         metadata = tmp_path / f"{module}-1.0.dist-info"
         metadata.mkdir()
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-        (metadata / "entry_points.txt").write_text(f"[seq2attn.model.scores]\n{score} = {target}\n")
+        (metadata / "entry_points.txt").write_text(f"[seq2attn.{kind}]\n{name} = {target}\n")
         importlib.invalidate_caches()
 
     return make
@@ -363,11 +539,11 @@ def install(tmp_path, monkeypatch, own_scores):
 
 def test_a_score_of_an_installed_package_is_imported_when_it_is_named(install):
     install("distance", "installed_score_1:Distance", DISTANCE)
-    assert catalogue.installed_scores() == {"distance": "installed_score_1:Distance"}
+    assert SCORES.installed() == {"distance": "installed_score_1:Distance"}
     check_config({"model": {"attention": {"score": "dot"}}})
     assert "installed_score_1" not in sys.modules
-    config = check_config({"model": {"attention": {"score": "distance", "options": {"factor": 2.0}}}})
-    assert config.model.attention.score == "distance"
+    config = check_config({"model": {"attention": {"score": {"name": "distance", "factor": 2.0}}}})
+    assert config.model.attention.score == Choice("distance", {"factor": 2.0, "word": "x", "rows": 3, "on": True})
     assert SCORES.get("euclid").name == "distance"
     assert build_score("distance", 2, 2, {}).factor == 1.0
 
@@ -401,6 +577,26 @@ def test_a_broken_installed_score_is_a_problem_of_the_config(install, target, te
     (problem,) = caught.value.problems
     assert problem.path == "model.attention.score"
     assert problem.message.startswith(message)
+
+
+def test_a_part_of_any_kind_can_be_installed(install):
+    text = """\
+from seq2attn.catalogue import HISTORIES
+from seq2attn.registry import register
+
+
+@register("mine")
+class Mine:
+    registry = HISTORIES
+"""
+    install("mine", "installed_score_6:Mine", text, "histories")
+    assert catalogue.HISTORIES.installed() == {"mine": "installed_score_6:Mine"}
+    assert check_config({}, ["model.attention.history=mine"]).model.attention.history == Choice("mine")
+
+
+def test_an_installed_package_of_the_last_release_imports_from_seq2attn_scores(install):
+    install("distance", "installed_score_7:Distance", DISTANCE.replace("seq2attn.model.scores", "seq2attn.scores"))
+    assert check_config({}, ["model.attention.score=distance"]).score_name == "distance"
 
 
 def test_an_installed_score_cannot_take_a_built_in_name(install):

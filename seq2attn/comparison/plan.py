@@ -13,7 +13,7 @@ from typing import Any
 from seq2attn.comparison.experiment import Experiment, override, run_word
 from seq2attn.comparison.grid import CONFIG, SEED, Axis, combinations, count_trials, describe_count
 from seq2attn.comparison.trial import Trial, blocked_by
-from seq2attn.config import load_config, value_at
+from seq2attn.config import Config, load_config, value_at
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
 
 MOST_TRIALS = 1000
@@ -95,7 +95,7 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any]) -> Trial:
     base = values.get(CONFIG, next(iter(experiment.bases)))
     overrides = [override(key, value) for key, value in values.items() if key != CONFIG]
     config = load_config(experiment.bases[base], [*experiment.fixed, *overrides])
-    resolved = {key: base if key == CONFIG else value_at(config, key) for key in values}
+    resolved = {key: base if key == CONFIG else _resolved(config, key, value) for key, value in values.items()}
     seed = resolved.pop(SEED, config.seed)
     label = ", ".join(name_values(resolved).values()) or base
     return Trial(
@@ -110,6 +110,14 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any]) -> Trial:
         samples=experiment.samples or config.evaluation.samples,
         checkpoint=experiment.checkpoint,
     )
+
+
+def _resolved(config: Config, key: str, value: Any) -> Any:
+    """The value as the config has it; as it was given where it was a default that no chosen part owns."""
+    try:
+        return value_at(config, key)
+    except KeyError:
+        return value
 
 
 def name_values(values: Mapping[str, Any]) -> dict[str, str]:
@@ -202,8 +210,8 @@ def _spelt(experiment: Experiment, key: str, value: Any) -> Any:
     """A synonym as its name, where a config takes the value at all."""
     try:
         config = load_config(next(iter(experiment.bases.values())), [*experiment.fixed, override(key, value)])
-        return value_at(config, key)
-    except (Seq2AttnError, KeyError):
+        return _resolved(config, key, value)
+    except Seq2AttnError:
         return value
 
 

@@ -8,7 +8,8 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from seq2attn.config.schema import Config, Part, RecurrentConfig
+from seq2attn.config.parts import Part
+from seq2attn.config.schema import Config
 from seq2attn.registry import Choice
 
 OLDER = {
@@ -73,18 +74,14 @@ def value_at(config: Config, key: str) -> Any:
     """The value at a dotted key, as plain JSON. Raises `KeyError` where there is none.
 
     A choice is its name where all its options have their defaults, otherwise the mapping of its name and the other
-    options. A Transformer has the defaults of the keys that only recurrent models own, as it accepts no other values.
+    options.
     """
     key = current_key(key)
     value: Any = config
     for part in key.split("."):
         if isinstance(value, Choice):
             value = {"name": value.name, **value.options}
-        if not isinstance(value, dict):
-            value = dict(value) if isinstance(value, BaseModel) else {}
-        if part not in value and not isinstance(config.model, RecurrentConfig):
-            return value_at(Config(), key)
-        value = value[part]
+        value = (value if isinstance(value, dict) else dict(value) if isinstance(value, BaseModel) else {})[part]
     if isinstance(value, Choice):
         defaults = CHOICES[key].registry.get(value.name).defaults()
         changed = {name: found for name, found in value.options.items() if found != defaults.get(name)}

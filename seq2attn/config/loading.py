@@ -72,7 +72,7 @@ def _written_key(override: str) -> str:
 def _check(values: dict[str, Any], overrides: Sequence[str], places: dict[str, str], source: str) -> Config:
     values = copy.deepcopy(values)
     overridden: set[str] = set()
-    moved, problems = move_older(values, places)
+    problems = move_older(values, places)
     for override in overrides:
         try:
             written = _override(values, override, places)
@@ -80,8 +80,7 @@ def _check(values: dict[str, Any], overrides: Sequence[str], places: dict[str, s
             problems.append(Problem("", str(error), f"--set {shown(override)}"))
             continue
         overridden |= {current_key(key) for key in written}
-        moved |= {current_key(key) for key in written if key != current_key(key)}
-    problems += settle(values, moved, overridden, places)
+    problems += settle(values, overridden, places)
     config, found = _validate(values)
     problems += found
     if config is not None and not problems:

@@ -1,8 +1,8 @@
 """What is written about parts that were not chosen: moved from its older spelling, dropped, or reported.
 
 Release 0.1 wrote every setting of every part, whatever was chosen, and runs hold such configs. So a setting that the chosen
-part does not own is dropped where it has its default and is spelled in the old way. An override that chooses another part
-drops those settings of the file that the new part does not own. Everything else that would have no effect is an error.
+part does not own is dropped where it has its default. An override that chooses another part also drops those settings of
+the file that the new part does not own. Everything else that would have no effect is an error.
 """
 
 from __future__ import annotations
@@ -63,12 +63,11 @@ def set_at(values: Values, key: str, value: Any) -> None:
     values[last] = value
 
 
-def move_older(values: Values, places: dict[str, str]) -> tuple[set[str], list[Problem]]:
-    """Move what `values` spell in the old way; returns the new keys, and what cannot be moved.
+def move_older(values: Values, places: dict[str, str]) -> list[Problem]:
+    """Move what `values` spell in the old way, and its `places`; returns what cannot be moved.
 
-    `places` follow. `model.transformer` stays: where it belongs depends on the architecture.
+    `model.transformer` stays: where it belongs depends on the architecture.
     """
-    moved: set[str] = set()
     problems = []
     for old, new in OLDER.items():
         section = get_at(values, old.rpartition(".")[0])
@@ -86,15 +85,14 @@ def move_older(values: Values, places: dict[str, str]) -> tuple[set[str], list[P
                 problems.append(Problem(written, f"is called {key} now, which is written too; keep one"))
                 continue
             set_at(values, key, given)
-            moved.add(key)
             places[key] = places.get(written, places.get(old, ""))
-    return moved, problems
+    return problems
 
 
-def settle(values: Values, moved: set[str], overridden: set[str], places: dict[str, str]) -> list[Problem]:
-    """Drop from `values` what has no effect and may be dropped; returns what may not."""
+def settle(values: Values, overridden: set[str], places: dict[str, str]) -> list[Problem]:
+    """Drop from `values` what has no effect and may be dropped; returns what may not. `overridden` are keys."""
     for key in CHOICES:
-        _settle_choice(values, key, moved, overridden)
+        _settle_choice(values, key, overridden)
     model = values.get("model")
     if not isinstance(model, dict):
         return []
@@ -105,14 +103,16 @@ def settle(values: Values, moved: set[str], overridden: set[str], places: dict[s
     }
     for key in foreign:
         del model[key]
-    if model.get("architecture", "gru") not in ARCHITECTURES:  # reported by the schema; nothing else can be said
+    if "architecture" in model and model["architecture"] not in list(
+        ARCHITECTURES
+    ):  # reported by the schema; nothing else can be said
         return problems
     if architecture_of(model) == "transformer":
         return problems + _recurrent_problems(foreign)
     return problems + [_transformer_problem(f"model.{key}") for key in foreign]
 
 
-def _settle_choice(values: Values, key: str, moved: set[str], overridden: set[str]) -> None:
+def _settle_choice(values: Values, key: str, overridden: set[str]) -> None:
     """Drop the options of the choice at `key` that its part does not own, where they may be dropped."""
     part, written = CHOICES[key], get_at(values, key)
     if not isinstance(written, dict):
@@ -123,10 +123,9 @@ def _settle_choice(values: Values, key: str, moved: set[str], overridden: set[st
         return
     renamed = bool({key, f"{key}.name"} & overridden)
     for option in [option for option in written if option not in (*owned, "name")]:
-        path = f"{key}.{option}"
         owners = part.registry.owners(option)
-        is_old_default = path in moved and owners and owners[0].options[option].default == written[option]
-        if is_old_default or (renamed and path not in overridden and owners):
+        is_default = any(owner.options[option].default == written[option] for owner in owners)
+        if is_default or (owners and renamed and f"{key}.{option}" not in overridden):
             del written[option]
 
 
