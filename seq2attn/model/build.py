@@ -7,7 +7,7 @@ import torch
 from seq2attn import catalogue
 from seq2attn.config import AttentionConfig, Config
 from seq2attn.data.batches import TrainingData
-from seq2attn.data.tasks import Task
+from seq2attn.data.tasks import Task, check_task
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.encoder import Encoder
@@ -133,9 +133,11 @@ def _try_once(name: str, score: Score) -> None:
 
 
 def build_task(config: Config) -> Task:
-    """The task of `config`."""
+    """The task of `config`. One that a plug-in brought is tried once, so that its mistakes are reported here."""
     options = config.task.model_dump(exclude={"name"})
     task: Task = catalogue.TASKS.get(config.task.name).load()(**options)
+    if not type(task).__module__.startswith("seq2attn."):
+        check_task(task)
     return task
 
 
