@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from seq2attn.cli import main
 from seq2attn.cli.output import program
 from seq2attn.cli.progress import LineDisplay
 from seq2attn.config import Config, load_config
+from seq2attn.data.tasks import Answer
+from seq2attn.data.tasks.reverse import Reverse
 from seq2attn.kernels import describe_kernels, library
 from seq2attn.runs.checkpoint import load_checkpoint
 
@@ -438,6 +441,29 @@ def test_predict_shows_people_what_was_looked_at(monkeypatch, kind, ground):
 
 def test_predict_shows_people_the_right_answer_where_the_model_s_is_wrong():
     assert "(right: ba)" in works("predict", "ab", "--run", "second", terminal=True)
+
+
+@pytest.mark.parametrize("answer", [None, Answer("bb")])
+def test_predict_says_nothing_of_what_the_task_does_not_know(work, monkeypatch, answer):
+    monkeypatch.setattr(Reverse, "answer", lambda self, text: answer)
+    shown = works("predict", "ab", "--run", "tiny-001", terminal=True)
+    assert "ab -> ba" in shown
+    assert ("(right: bb)" in shown) == (answer is not None)
+    assert "<svg" in (works("predict", "ab", "--run", "tiny-001", "--plot", "a.svg"), (work / "a.svg").read_text())[1]
+    done = seq2attn("predict", "ab", "--run", "tiny-001", "--plot", "b.svg", "--ideal")
+    assert (done.code, done.out) == (2, "ba\n")
+    assert done.err.startswith("error: there is no ideal alignment to outline: the task knows none for 'ab'")
+    assert not (work / "b.svg").exists()
+
+
+def test_eval_of_a_task_without_alignment_shows_the_entropy_alone(monkeypatch):
+    solve = Reverse.solve
+    monkeypatch.setattr(Reverse, "solve", lambda *arguments: replace(solve(*arguments), alignment=None))
+    monkeypatch.setenv("COLUMNS", "200")
+    (row,) = rows(works("eval", "tiny-001", "--lengths", "2", "--samples", "5"))
+    assert row["alignment"] == "" and float(row["entropy"]) > 0
+    _, heading, *_ = plain(works("eval", "tiny-001", "--lengths", "2", "--samples", "5", terminal=True)).splitlines()
+    assert heading.split() == ["length", "exact", "match", "characters", "teacher-forced", "entropy"]
 
 
 def test_where_the_environment_is_not_active_the_next_command_is_named_by_its_path(tmp_path, monkeypatch):

@@ -133,6 +133,13 @@ def test_the_ideal_alignment_is_outlined_on_request():
     assert any("ideal alignment" in text.get_text() for text in figure.texts)
 
 
+def test_an_ideal_alignment_that_is_not_known_is_not_outlined():
+    with pytest.raises(Seq2AttnError, match="no ideal alignment to outline: the task knows none for 'ab', 'cd'"):
+        attention_figure([one_map("ab"), one_map("cd")], ideal=True)
+    first, second = panels(attention_figure([one_map("ab"), one_map("cd", ideal=(1, 0))], ideal=True))
+    assert (len(first.patches), len(second.patches)) == (0, 2)
+
+
 def test_a_long_string_has_a_short_title():
     (panel,) = panels(attention_figure([one_map("a" * 30, "b" * 24, (31 * (0.0,),) * 25)]))
     assert panel.get_title("left") == f"{'a' * 23}… → {'b' * 24}"
@@ -189,6 +196,10 @@ def test_chosen_steps_are_different_and_end_at_the_last(largest):
 def test_what_a_young_model_writes_too_much_is_left_out():
     long = one_map("ab", "bbbb", ((0.5,) * 3,) * 5, ideal=(1, 0))
     assert cropped(long).output_symbols == ("b", "b", "b")
+    unknown = cropped(
+        one_map("ab", "bbbb", ((0.5,) * 3,) * 5)
+    )  # no ideal alignment: as many rows as the source has tokens
+    assert unknown.output_symbols == ("b", "b", "b") and len(unknown.weights) == 3
     short = cropped(one_map("ab", "", ((0.5,) * 3,), ideal=(1, 0)))
     assert short.output_symbols == ("<eos>", "", "")
     assert short.weights[0] == (0.5,) * 3

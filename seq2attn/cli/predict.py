@@ -72,9 +72,6 @@ def predict(
             if len(text) > LONGEST:
                 raise Seq2AttnError(f"a text of {len(text):,} characters; at most {LONGEST:,} are answered")
             task.source_vocabulary.check(text)
-        if ideal and not all(_has_alignment(task, text) for text in texts):
-            name = chosen.config().task.name
-            raise Seq2AttnError(f"--ideal: task {name!r} knows no ideal alignment for these strings; leave --ideal out")
         lengths = _show_predictions(predictor, texts, as_json=as_json)
     _note_lengths(lengths, task)
     if plot is not None:
@@ -97,11 +94,6 @@ def _show_predictions(predictor: Predictor, texts: Iterable[str], *, as_json: bo
                 note(f"{shown(prediction.source)}: no <eos> within the bound on the output; the answer is cut there")
         sys.stdout.flush()
     return lengths
-
-
-def _has_alignment(task: Task, text: str) -> bool:
-    answer = task.answer(text)
-    return answer is not None and answer.alignment is not None
 
 
 def _note_lengths(lengths: Counter[int], task: Task) -> None:

@@ -10,7 +10,7 @@ import torch
 from seq2attn import catalogue
 from seq2attn.config import Config, RecurrentConfig, TransformerConfig
 from seq2attn.data.batches import TrainingData
-from seq2attn.data.tasks import Task
+from seq2attn.data.tasks import Task, check_task
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.cells import Cells
@@ -110,8 +110,10 @@ def _try_once(name: str, score: Score) -> None:
 
 
 def build_task(config: Config) -> Task:
-    """The task of `config`."""
+    """The task of `config`. One from a plug-in draws a few examples first, so that its mistakes are reported here."""
     task: Task = catalogue.TASKS.make(config.task)
+    if not type(task).__module__.startswith("seq2attn."):
+        check_task(task)
     return task
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, first_of
 from seq2attn.plotting.style import HEAT
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ class Panel:
 def attention_figure(maps: Sequence[AttentionMap], *, ideal: bool = False) -> Figure:
     """Heat maps side by side: rows are output tokens, columns source tokens, `<eos>` drawn as a return sign.
 
-    ideal: outline the cells that the right answer copies. Raises `Seq2AttnError` for more than a figure can show.
+    ideal: outline the cells that the right answer copies. Raises `Seq2AttnError` for more than a figure can show, and where
+    no ideal alignment is known.
     """
     panels = [Panel(one, f"{_short(one.source)} → {_short(one.output)}") for one in maps]
     cell = cell_size(maps)
@@ -137,8 +138,14 @@ def sheet(
     """Lines of panels, each at the same scale, with one colour bar and a key to the signs used and to `signs`."""
     from matplotlib.figure import Figure
 
+    maps = [panel.map for line in lines for panel in line]
+    if ideal and not any(one.ideal for one in maps):
+        sources = first_of([repr(_short(source)) for source in dict.fromkeys(one.source for one in maps)])
+        raise Seq2AttnError(
+            f"there is no ideal alignment to outline: the task knows none for {sources}", hint="Leave out --ideal."
+        )
     heights = [_TOP + _BOTTOM + cell * max(len(panel.map.output_symbols) for panel in line) for line in lines]
-    key = _key(lines, ideal, signs)
+    key = _key(maps, ideal, signs)
     above, below = _LINE * bool(heading), _LINE * bool(key)
     maps_width = _MARGIN + max(sum(_width(panel, cell) for panel in line) for line in lines)
     width = max(maps_width + _BAR, _MARGIN + _LEFT + _KEY * len(key))
@@ -176,7 +183,7 @@ def sheet(
         figure.text((_MARGIN + _LEFT) / width, 1 - 0.24 / height, heading, fontsize=11, weight="bold")
     if key:
         figure.text((_MARGIN + _LEFT) / width, 0.12 / height, key, fontsize=8, color="0.35")
-    if ideal and any(panel.map.ideal for line in lines for panel in line):
+    if ideal:
         figure.text((_MARGIN + 0.08) / width, 0.1 / height, "□", fontsize=12, color=IDEAL)
     return figure
 
@@ -213,11 +220,10 @@ def _width(panel: Panel, cell: float) -> float:
     return _LEFT + _RIGHT + max(cell * len(panel.map.source_symbols), _CHARACTER * panel.room, title)
 
 
-def _key(lines: Sequence[Sequence[Panel]], ideal: bool, signs: Sequence[str]) -> str:
+def _key(maps: Sequence[AttentionMap], ideal: bool, signs: Sequence[str]) -> str:
     """What the signs of a sheet mean."""
-    maps = [panel.map for line in lines for panel in line]
     used = {symbol for one in maps for symbol in (*one.source_symbols, *one.output_symbols)} | set(signs)
-    outlined = ["ideal alignment"] if ideal and any(one.ideal for one in maps) else []
+    outlined = ["ideal alignment"] if ideal else []
     return "      ".join([*outlined, *(meaning for symbol, meaning in _MEANINGS.items() if symbol in used)])
 
 

@@ -28,6 +28,7 @@ Two base classes:
 """
 
 from seq2attn.data.tasks.base import Answer, Examples, Task
+from seq2attn.data.tasks.check import check_task
 from seq2attn.data.tasks.strings import StringTask
 
-__all__ = ["Answer", "Examples", "StringTask", "Task"]
+__all__ = ["Answer", "Examples", "StringTask", "Task", "check_task"]
