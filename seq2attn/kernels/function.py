@@ -46,7 +46,7 @@ def attentive_gru(
         packing.pack(tokens),
         *weights,
         state,
-        memory.keys / 2 if isinstance(score, Additive) else memory.keys,  # the additive score doubles its keys
+        memory.keys,
         memory.values,
         mask,
         memory.scale,
