@@ -19,7 +19,7 @@ from test_comparison_running import Inline
 import seq2attn.comparison.pool
 from seq2attn.cli.compare import compare as compare_command
 from seq2attn.comparison.pool import TrialPool
-from seq2attn.comparison.trial import STOP
+from seq2attn.comparison.trial import STOP_REQUEST
 
 TINY = """\
 model: {hidden: 8, embedding: 4, initial_state: last, attention: {score: none}}
@@ -48,7 +48,7 @@ def work(cli, tmp_path, monkeypatch):
     torch.set_num_threads(1)  # as a worker does
     yield tmp_path
     torch.set_num_threads(threads)
-    STOP.signal = None
+    STOP_REQUEST.signal = None
 
 
 def compare(cli, *arguments):
@@ -85,9 +85,9 @@ def runs(folder="runs"):
         (["--vary", "seed=1", "--baseline", "model.hidden=8"], "is not varied"),
         (["--vary", "seed=1", "--baseline", "seed=1"], "baseline.seed: the seed cannot be a baseline"),
         (["--vary", "seed=1", "--set", "sed=1"], "did you mean 'seed'"),
-        (["--vary", "seed=1", "--name", "a/b"], "is no run name"),
+        (["--vary", "seed=1", "--name", "a/b"], "is not a run name"),
         (["--vary", "seed=1", "--csv", "nowhere/a.csv"], "there is no directory nowhere"),
-        (["--vary", "seed=1", "--plot", "tiny.yaml"], "no directory can be made there"),
+        (["--vary", "seed=1", "--plot", "tiny.yaml"], "a directory cannot be made there"),
         (["--vary", "seed=1", "-c", "tiny.yaml"], "two base configs of one name"),
         (["--vary", "seed=1", "-c", "tinny.yaml"], "tinny.yaml: no such file"),
         (["--vary", "seed=1", "--device", "tpu"], "unknown device 'tpu'"),

@@ -8,8 +8,8 @@ from seq2attn.config import check_config
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.reporting.collect import collect, curves, flat, thinned
 from seq2attn.reporting.page import embedded, render
+from seq2attn.runs.making import create_run
 from seq2attn.runs.records import read_metrics
-from seq2attn.runs.run import create_run
 
 NASTY = "</script><!--\"'&{{data}}"
 ALPHABET = "</script>&\"'"
@@ -176,14 +176,14 @@ def test_a_damaged_record_is_told_with_its_line(cli, runs_copy):
         "error: runs/tiny/metrics.jsonl:1: not what a run writes: it lacks 'step'\nRemove that line; the others are read.\n"
     )
     file.write_text('{"step": 1, "loss": 1}\nno json\n')
-    assert "metrics.jsonl:2: not what a run writes: it is no JSON\n" in cli("report", "tiny").err
+    assert "metrics.jsonl:2: not what a run writes: it is not valid JSON\n" in cli("report", "tiny").err
     evaluations = runs_copy / "tiny" / "evaluations"
     evaluations.mkdir(exist_ok=True)
     (evaluations / "best-001.json").write_text('{"lengths": \n')
     file.write_text("")
     told = cli("report", "tiny").err
     assert (
-        "best-001.json:2: not what a run writes: it is no JSON\nRemove that file; `seq2attn eval` makes another."
+        "best-001.json:2: not what a run writes: it is not valid JSON\nRemove that file; `seq2attn eval` makes another."
         in told
     )
 

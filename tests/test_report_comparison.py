@@ -14,7 +14,8 @@ from seq2attn.comparison.results import gather, to_json
 from seq2attn.comparison.saved import experiments, saved_plan
 from seq2attn.reporting.experiment import bands, collect_experiment, several
 from seq2attn.runs.files import write_json
-from seq2attn.runs.run import Run, create_run
+from seq2attn.runs.making import create_run
+from seq2attn.runs.run import Run
 
 BASE = "model: {hidden: 8, initial_state: last}\ntask: {min_length: 3, max_length: 8}\n"
 EXPERIMENT = """\
@@ -135,9 +136,7 @@ def test_seeds_trained_in_another_order_are_no_difference(work):
     found = experiments(work / "runs")["experiment"]
     plan = saved_plan("experiment", found[:3] + found[3:6][::-1] + found[6:])
     comparison = gather(plan, work / "runs")
-    data = collect_experiment(
-        {"exact_match": comparison}, {"exact_match": to_json(comparison)}, "exact_match", work / "runs", []
-    )
+    data = collect_experiment({"exact_match": comparison}, "exact_match", work / "runs", [])
     assert [group["config"]["seed"] for group in data["runs"]] == ["1, 2, 3"] * 3
     assert [[trial["seed"] for trial in group["trials"]] for group in data["runs"]] == [[1, 2, 3]] * 3
     runs = [trial["run"] for group in data["runs"] for trial in group["trials"]]

@@ -10,7 +10,8 @@ import pytest
 
 from seq2attn.config import Config, check_config
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.run import Run, all_runs, check_name, create_run, find_run, need_checkpoint, newest_first
+from seq2attn.runs.making import create_run
+from seq2attn.runs.run import Run, all_runs, check_name, find_run, need_checkpoint, newest_first
 
 CONFIG = Config()
 
@@ -81,7 +82,7 @@ CREATE_TWENTY = """
 import sys
 from pathlib import Path
 from seq2attn.config import Config
-from seq2attn.runs.run import create_run
+from seq2attn.runs.making import create_run
 print("ready", flush=True)
 sys.stdin.readline()
 print(*(create_run(Path(sys.argv[1]), "a", Config(), {}).name for _ in range(20)))
@@ -114,7 +115,7 @@ def test_an_exact_name_that_is_taken_is_refused_and_left_alone(tmp_path):
 def test_a_root_that_is_a_file_is_told_as_such(tmp_path, exact):
     root = tmp_path / "runs"
     root.write_text("")
-    assert "no directory" in message(create_run, root, "a", CONFIG, {}, exact=exact)
+    assert "not a directory" in message(create_run, root, "a", CONFIG, {}, exact=exact)
 
 
 OUTSIDE = [
@@ -140,7 +141,7 @@ OUTSIDE = [
 @pytest.mark.parametrize("exact", [False, True])
 def test_names_that_are_no_plain_words_are_refused(tmp_path, name, exact):
     root = tmp_path / "runs"
-    assert "is no run name" in message(create_run, root, name, CONFIG, {}, exact=exact)
+    assert "is not a run name" in message(create_run, root, name, CONFIG, {}, exact=exact)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -218,7 +219,7 @@ def test_a_name_that_leads_outside_is_refused(tmp_path, name):
     make(tmp_path, "outside")
     make(tmp_path, "mine")
     text = message(find_run, root, name.format(root=root))
-    assert "is not in the runs directory" in text or "is no run name" in text
+    assert "is not in the runs directory" in text or "is not a run name" in text
 
 
 def test_an_unknown_run_is_answered_with_the_nearest_name(tmp_path):

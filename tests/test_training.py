@@ -21,7 +21,8 @@ from seq2attn.inference.evaluation import LengthResult
 from seq2attn.inference.intervals import share
 from seq2attn.model.build import build_model, build_training_data
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights, save_checkpoint
-from seq2attn.runs.run import Run, create_run
+from seq2attn.runs.making import create_run
+from seq2attn.runs.run import Run
 from seq2attn.training import loop as trainer_module
 from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.objective import token_cross_entropy
@@ -73,11 +74,11 @@ class Watcher:
 
 
 def start(root, config=CONFIG, display=None):
-    return Trainer(create_run(root, "tiny", config, {}), config, CPU, display or Watcher())
+    return Trainer(create_run(root, "tiny", config, {}), config, build_model(config), CPU, display or Watcher())
 
 
 def go_on(run, config=CONFIG, display=None):
-    return Trainer(run, config, CPU, display or Watcher())
+    return Trainer(run, config, build_model(config), CPU, display or Watcher())
 
 
 def trained(root, config=CONFIG, display=None):

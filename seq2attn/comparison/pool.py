@@ -11,13 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from seq2attn.comparison.trial import STOP
-
-
-def available_cores() -> int:
-    """The processor cores that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+from seq2attn.comparison.trial import STOP_REQUEST
 
 
 class TrialPool(ProcessPoolExecutor):
@@ -48,9 +42,7 @@ def _prepare(asked: Connection, plugins: Sequence[str]) -> None:
     import torch
 
     from seq2attn.config.plugins import load_plugin
-    from seq2attn.training.allocator import keep_freed_memory
 
-    keep_freed_memory()
     torch.set_num_threads(1)
     for plugin in plugins:
         load_plugin(Path(plugin))
@@ -61,6 +53,6 @@ def _watch(asked: Connection) -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([asked, parent.sentinel])
-    STOP.signal = signal.SIGTERM
+    STOP_REQUEST.signal = signal.SIGTERM
     wait([parent.sentinel])
     os._exit(1)

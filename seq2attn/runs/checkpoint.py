@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from seq2attn.errors import CheckpointError, shown
 from seq2attn.runs.files import write_atomically
-from seq2attn.runs.footprint import available_bytes, shown_bytes
+from seq2attn.runs.machine import available_bytes, shown_bytes
 
 FORMAT = "seq2attn-checkpoint"
 VERSION = 1
@@ -73,7 +73,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     try:
         state = json.loads(text)
     except (ValueError, RecursionError):
-        raise _damaged(path, "its state is no JSON") from None
+        raise _damaged(path, "its state is not valid JSON") from None
     if not isinstance(state, dict) or not is_count(state.get("step")):
         raise _damaged(path, "its state names no step")
     return Checkpoint(tensors, state)

@@ -18,7 +18,8 @@ from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.inference.evaluation import LengthResult, evaluate
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.predictor import Predictor, output_bound
-from seq2attn.model.build import build_model, build_task, build_training_data, build_vocabulary
+from seq2attn.model.build import build_task, build_training_data, build_vocabulary
+from seq2attn.model.interface import Model
 from seq2attn.plotting.attention import LARGEST_SIDE
 from seq2attn.runs.checkpoint import (
     MODEL,
@@ -32,6 +33,7 @@ from seq2attn.runs.checkpoint import (
     save_checkpoint,
 )
 from seq2attn.runs.files import remove_leftovers, write_json
+from seq2attn.runs.records import Summary, summarise
 from seq2attn.runs.run import Run
 from seq2attn.training.objective import token_accuracy
 from seq2attn.training.profile import profiled_steps
@@ -56,7 +58,15 @@ class StepReport:
 
 
 class Display(Protocol):
-    """Who is told how training goes."""
+    """What shows how training goes."""
+
+    def step(self, report: StepReport) -> None: ...
+
+    def evaluation(self, step: int, results: list[LengthResult]) -> None: ...
+
+
+class SilentDisplay:
+    """Shows nothing."""
 
     def step(self, report: StepReport) -> None: ...
 
@@ -77,18 +87,18 @@ class Progress:
 
 
 class Trainer:
-    """Trains the model of a run, from its beginning or from where its last checkpoint is.
+    """Trains `model`, just built from `config` and on `device`, from the start or from the run's last checkpoint.
 
-    Same seed, same machine, same threads: the same bytes of weights, wherever it was stopped and resumed. To be made, and to
-    train, within `lock.training_lock(run)`: two at once would write over each other.
+    Same seed, same machine, same threads: bit-identical weights, interrupted or not. Construct it and train with it within
+    `lock.training_lock(run)`: two at once would write over each other.
     """
 
-    def __init__(self, run: Run, config: Config, device: torch.device, display: Display) -> None:
+    def __init__(self, run: Run, config: Config, model: Model, device: torch.device, display: Display) -> None:
         self.run = run
         self.config = config
         self.device = device
         self.display = display
-        self.model = build_model(config).to(device)
+        self.model = model
         self.data = build_training_data(config, device)
         self.predictor = Predictor(
             self.model, build_task(config), build_vocabulary(config), source_eos=config.model.source_eos, device=device
@@ -102,24 +112,24 @@ class Trainer:
 
     # ---- the loop ----
 
-    def train(self, asked: StopRequest | None = None, *, profile: bool = False) -> int | None:
+    def train(self, request: StopRequest | None = None, *, profile: bool = False) -> int | None:
         """Train to the end, to the target, or to a signal. Returns the signal's number if one stopped it.
 
-        With `asked`, signals are left to the caller, who makes the request. `profile` leaves a trace of some steps
+        With `request`, the caller handles signals and asks to stop by it. `profile` leaves a trace of some steps
         (`profiled_steps`) in the run.
         """
-        with stop_on_signals() if asked is None else contextlib.nullcontext(asked) as request:
+        with stop_on_signals() if request is None else contextlib.nullcontext(request) as stop:
             self.recorder = Recorder(self.run, self.config, self._positions)
             try:
                 with profiled_steps(self.run.profile_file if profile else None) as stepped:
-                    self._loop(request, stepped)
-                self._save("interrupted" if request.signal and not self.finished else "finished")
+                    self._loop(stop, stepped)
+                self._save("interrupted" if stop.signal and not self.finished else "finished")
             except Diverged:
                 self._write_status("failed")
                 raise
             finally:
                 self.recorder.close()
-        return None if self.finished else request.signal
+        return None if self.finished else stop.signal
 
     def _loop(self, request: StopRequest, stepped: Callable[[], None]) -> None:
         training = self.config.training
@@ -181,28 +191,21 @@ class Trainer:
             seed=VALIDATION_SEED,
             is_trained=config.is_trained,
         )
-        trained = [result for result in results if result.trained] or results
-        exact = [result.exact_match.value for result in trained]
-        summary = {"exact_match_worst": min(exact), "exact_match_mean": sum(exact) / len(exact)}
-        entropies = [result.entropy for result in trained if result.entropy is not None]
-        if entropies:
-            summary["attention_entropy"] = sum(entropies) / len(entropies)
-        self.progress.summary = summary
+        summary = summarise(results)
+        self.progress.summary = summary.to_json()
         target = config.training.target
-        self.progress.reached_target = target is not None and summary["exact_match_worst"] >= target
-        self.recorder.evaluation(self.progress.step, results, summary)
+        self.progress.reached_target = target is not None and summary.worst.exact_match.value >= target
+        self.recorder.evaluation(self.progress.step, results, self.progress.summary)
         self._record_attention()
-        rank = self._rank(trained)
+        rank = self._rank(summary)
         if rank >= self.progress.best:  # of equals the later one: it has trained for longer
             self.progress.best = rank
             self._write_checkpoint("best")
         return results
 
-    def _rank(self, results: list[LengthResult]) -> list[float]:
+    def _rank(self, summary: Summary) -> list[float]:
         """What makes one evaluation better than another, most important first."""
-        exact = [result.exact_match.value for result in results]
-        forced = [result.teacher_forced.value for result in results]
-        return [min(exact), sum(exact) / len(exact), sum(forced) / len(forced)]
+        return [summary.worst.exact_match.value, summary.exact_match, summary.teacher_forced]
 
     def _record_attention(self) -> None:
         """Where the model looks, on the same strings at each evaluation; evaluations beyond reason are thinned out."""
@@ -213,9 +216,9 @@ class Trainer:
         answers = predictor.predict(self._watched(), keep_weights=True)
         rights = [ideal_alignment(predictor.task, predictor.vocabulary, answer.source) for answer in answers]
         maps = [AttentionMap.of(answer, right) for answer, right in zip(answers, rights, strict=True)]
-        there = [one for one in maps if one is not None]
-        if there:
-            self.recorder.attention(step, there, draw=self._is_one_of(step, IMAGES))
+        drawable = [one for one in maps if one is not None]
+        if drawable:
+            self.recorder.attention(step, drawable, draw=self._is_one_of(step, IMAGES))
 
     def _is_one_of(self, step: int, most: int) -> bool:
         """Whether the evaluation after `step` is among about `most` evenly spread ones: the first and the last are."""
