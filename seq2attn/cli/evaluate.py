@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,7 @@ from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
     from seq2attn.inference.evaluation import LengthResult
+    from seq2attn.runs.records import SavedLength
 
 COLUMNS = ("length", "exact match", "characters", "teacher-forced", "alignment", "entropy")
 RIGHT = ("length", "entropy")
@@ -65,34 +67,17 @@ def evaluate(
     options.load_plugins(plugin)
     chosen = find_run(runs_dir, run)
     predictor = options.load_predictor(chosen, checkpoint, device)
-    config = chosen.config()
-    from seq2attn.inference.evaluation import evaluate as measure
-    from seq2attn.runs.footprint import check_answer_memory
+    from seq2attn.runs.measuring import measure
 
-    asked = wanted if wanted is not None else config.evaluation_lengths
-    check_answer_memory((predictor.task.expansion * max(asked) + 1) * (max(asked) + 1))
-    count = samples if samples is not None else config.evaluation.samples
     if run is None:
         options.note_newest(chosen, "seq2attn eval RUN")
-    results = measure(
-        predictor,
-        asked,
-        samples=count,
-        seed=seed,
-        is_trained=config.is_trained,
-    )
-    record = {
-        "run": chosen.name,
-        "checkpoint": checkpoint,
-        "samples": count,
-        "seed": seed,
-        "lengths": {str(result.length): result.to_json() for result in results},
-    }
+    evaluation = measure(chosen, predictor, checkpoint, wanted, samples=samples, seed=seed)
+    results = list(evaluation.lengths.values())
     try:
-        chosen.save_evaluation(checkpoint, record)
+        evaluation.save(chosen)
     finally:  # what was measured is shown even if it cannot be kept
         if as_json:
-            write_line(json.dumps(record, indent=2))
+            write_line(json.dumps(evaluation.to_json(chosen.name), indent=2))
         else:
             _show(results)
     if plot is not None:
@@ -110,7 +95,7 @@ def _parse(lengths: list[str]) -> tuple[int, ...]:
         raise Seq2AttnError(f"--lengths: {error.message}") from None
 
 
-def _show(results: list[LengthResult]) -> None:
+def _show(results: Sequence[LengthResult | SavedLength]) -> None:
     if on_terminal():
         _show_to_people(results)
         if not all(result.trained for result in results):
@@ -122,7 +107,7 @@ def _show(results: list[LengthResult]) -> None:
     write_rows([*header, "entropy"], [_tsv_row(result) for result in results])
 
 
-def _show_to_people(results: list[LengthResult]) -> None:
+def _show_to_people(results: Sequence[LengthResult | SavedLength]) -> None:
     """A line for each length: where they are too long for the console, intervals give way, then columns from the right."""
     shown, console = _columns(results, intervals=True), stdout()
     if width(shown) <= console.width:
@@ -132,7 +117,7 @@ def _show_to_people(results: list[LengthResult]) -> None:
         print_lines(shown, console, right=RIGHT, give_way=GIVE_WAY, left_out=["intervals"])
 
 
-def _columns(results: list[LengthResult], *, intervals: bool) -> dict[str, list[str]]:
+def _columns(results: Sequence[LengthResult | SavedLength], *, intervals: bool) -> dict[str, list[str]]:
     """Heading -> cells; those of the attention only where there is one."""
     columns = {"length": [f"{result.length}{'' if result.trained else '*'}" for result in results]}
     for heading, field in zip(COLUMNS[1:-1], FIELDS, strict=True):
@@ -143,7 +128,7 @@ def _columns(results: list[LengthResult], *, intervals: bool) -> dict[str, list[
     return {name: cells for name, cells in columns.items() if not (without and name in COLUMNS[4:])}
 
 
-def _tsv_row(result: LengthResult) -> list[str]:
+def _tsv_row(result: LengthResult | SavedLength) -> list[str]:
     row = [str(result.length), "yes" if result.trained else "no", str(result.samples)]
     for field in FIELDS:
         estimate = getattr(result, field)
