@@ -64,8 +64,8 @@ def train(
 ) -> Run:
     """Train a model and return its run, as `seq2attn train` does.
 
-    config: a YAML file, its keys and values, or a `Config`; or a run, which is continued. `overrides` are `KEY=VALUE`. `name`
-    is the run's, by default the config's, numbered. `plugins` are files with parts of your own, which the run records.
+    config: a YAML file, its keys and values, or a `Config`; or a run, which is continued. `overrides` are `KEY=VALUE`.
+    `name` is the run's, by default the config's, numbered. `plugins` are files with parts of your own, which the run records.
     The first Ctrl-C saves and raises `KeyboardInterrupt`.
     """
     from seq2attn.config import Config, check_config, load_config
@@ -110,7 +110,7 @@ def evaluate(
     checkpoint: str = "best",
     device: str = "cpu",
 ) -> list[LengthResult | SavedLength]:
-    """Measure `run` by string length, as `seq2attn eval` does, and record it; by default the config's lengths and samples."""
+    """Measure `run` by string length and record it, as `seq2attn eval` does, by default as its config says."""
     from seq2attn.config.lengths import parse_lengths
     from seq2attn.runs.measuring import measure
 

@@ -134,7 +134,8 @@ def test_a_run_that_was_never_trained_is_reported(tmp_path):
 
 def test_the_last_eval_is_shown_before_training_s_own(two_runs):
     run = two_runs[0]
-    record = {"lengths": {str(n): length(n, 1.0) for n in (10, 2)}}
+    lengths = {str(n): length(n, 1.0) for n in (10, 2)}
+    record = {"checkpoint": "best", "samples": 2, "seed": 0, "lengths": lengths}
     run.evaluations.mkdir()
     (run.evaluations / "best-001.json").write_text(json.dumps(record))
     (run.evaluations / "best-002.json").touch()  # an `eval` that is still running
