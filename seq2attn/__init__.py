@@ -65,7 +65,7 @@ def train(
     """Train a model and return its run, as `seq2attn train` does.
 
     config: a YAML file, its keys and values, or a `Config`; or a run, which is continued. `overrides` are `KEY=VALUE`.
-    `name` is the run's, by default the config's, numbered. `plugins` are files with parts of your own, which the run records.
+    `name` is the run's, by default the config's, numbered. `plugins` are files with parts of your own, as the run records.
     The first Ctrl-C saves and raises `KeyboardInterrupt`.
     """
     from seq2attn.config import Config, check_config, load_config
