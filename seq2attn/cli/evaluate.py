@@ -10,7 +10,6 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.cli.output import interval, note, on_terminal, print_lines, stdout, width, write_line, write_rows
-from seq2attn.config.lengths import parse_lengths
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
@@ -89,6 +88,8 @@ def evaluate(
 
 
 def _parse(lengths: list[str]) -> tuple[int, ...]:
+    from seq2attn.config.lengths import parse_lengths
+
     try:
         return parse_lengths(lengths)
     except Seq2AttnError as error:

@@ -13,7 +13,6 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.cli.output import note, on_terminal, printable, stdout, write_line
-from seq2attn.config.lengths import LONGEST
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
@@ -74,6 +73,8 @@ def predict(
             note("standard input was empty: there is nothing to answer")
         _note_lengths(given.lengths, chosen.config())
         return
+    from seq2attn.config.lengths import LONGEST
+
     for text in texts:
         if len(text) > LONGEST:
             raise Seq2AttnError(f"a text of {len(text):,} characters; at most {LONGEST:,} are answered")
@@ -183,6 +184,8 @@ def _blocks(texts: Iterable[str], *, weights: bool) -> Iterator[list[str]]:
 
 def _standard_input(check: Callable[[str], None]) -> Iterator[str]:
     """Its lines, none of which may be endless; `check` refuses those that the model cannot read."""
+    from seq2attn.config.lengths import LONGEST
+
     if sys.stdin is None:
         raise Seq2AttnError("standard input is closed", hint="Give the strings as arguments, or one a line.")
     for number, line in enumerate(_lines(), start=1):
@@ -198,6 +201,8 @@ def _standard_input(check: Callable[[str], None]) -> Iterator[str]:
 
 
 def _lines() -> Iterator[str]:
+    from seq2attn.config.lengths import LONGEST
+
     try:
         while line := sys.stdin.readline(LONGEST + 2):
             yield line.removesuffix("\n").removesuffix("\r")
