@@ -158,7 +158,7 @@ def test_a_config_of_any_name_gives_its_run_a_name_that_is_allowed(config, name)
 
 def test_a_run_name_that_is_taken(mistake, runs_copy):
     assert mistake(*good_config(), "--name", "tiny") == (
-        "run 'tiny' is already there, in runs\nChoose another --name, or continue it: seq2attn train --resume tiny"
+        "run 'tiny' already exists in runs\nChoose another --name, or continue it: seq2attn train --resume tiny"
     )
 
 

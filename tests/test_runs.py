@@ -106,7 +106,7 @@ def test_an_exact_name_that_is_taken_is_refused_and_left_alone(tmp_path):
     run = make(tmp_path, "mine")
     before = run.config_file.read_bytes()
     text = message(create_run, tmp_path, "mine", check_config({"seed": 9}), {}, exact=True)
-    assert "'mine' is already there" in text
+    assert "'mine' already exists" in text
     assert "--resume mine" in text
     assert run.config_file.read_bytes() == before
 

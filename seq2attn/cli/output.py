@@ -227,7 +227,12 @@ def width(columns: Mapping[str, Sequence[str]]) -> int:
 
 def interval(estimate: Estimate | None) -> str:
     """`0.987 [0.978, 0.992]`, or a dash for what was not measured."""
-    return "-" if estimate is None else f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+    return "-" if estimate is None else with_interval(estimate.value, estimate.low, estimate.high)
+
+
+def with_interval(value: float, low: float | None, high: float | None, sign: str = "") -> str:
+    """`0.987 [0.978, 0.992]`, without brackets where there is no interval; the sign "+" shows pluses too."""
+    return f"{value:{sign}.3f}" + ("" if low is None else f" [{low:{sign}.3f}, {high:{sign}.3f}]")
 
 
 def printable(text: str) -> str:

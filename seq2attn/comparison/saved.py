@@ -19,24 +19,24 @@ Settings = tuple[str, int, tuple[int, ...]]  # checkpoint, samples, lengths
 
 def experiment_of(run: Run) -> Mapping[str, Any] | None:
     """Name, group and values of the comparison that `run` is a trial of; None for a run of its own."""
-    found = run.environment().get("experiment")
+    recorded = run.environment().get("experiment")
     kinds = {"name": str, "group": str, "values": dict}
-    whole = isinstance(found, dict) and all(isinstance(found.get(key), kind) for key, kind in kinds.items())
-    return found if whole else None
+    whole = isinstance(recorded, dict) and all(isinstance(recorded.get(key), kind) for key, kind in kinds.items())
+    return recorded if whole else None
 
 
 def experiments(root: Path) -> dict[str, list[Run]]:
     """The comparisons that have trials in `root`: name -> runs, those made first before the others."""
-    found: dict[str, list[Run]] = {}
+    by_name: dict[str, list[Run]] = {}
     for run in reversed(newest_first(root)):
         experiment = experiment_of(run)
         if experiment is not None:
-            found.setdefault(experiment["name"], []).append(run)
-    return found
+            by_name.setdefault(experiment["name"], []).append(run)
+    return by_name
 
 
 def saved_plan(name: str, runs: Sequence[Run]) -> Plan:
-    """The plan of the comparison `name` as its `runs` have it; what they were asked last is what it asks.
+    """The plan of the comparison `name` as its `runs` record it, with the settings that it was measured with last.
 
     The group made first is the baseline. Raises `Seq2AttnError` where a run's config cannot be read.
     """

@@ -61,7 +61,7 @@ def _system_bytes() -> int | None:
                     return int(line.split()[1]) * 1024
         if sys.platform == "win32":
             return _windows_bytes()
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # all there is, where what is free is not told
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # all memory, if what is free is unknown
     except (OSError, ValueError, IndexError, AttributeError):
         return None
 
@@ -75,8 +75,8 @@ def _cgroup_bytes() -> int | None:
             folder = Path("/sys/fs/cgroup")
         limit, used = (int((folder / f"memory.{name}").read_text()) for name in ("max", "current"))
         kept = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-        return limit - used + int(kept.get("file", 0))  # files that are held in memory make room when asked
-    except (OSError, ValueError):  # no Linux, no limit ("max"), or an older kernel
+        return limit - used + int(kept.get("file", 0))  # cached files are dropped when memory is needed
+    except (OSError, ValueError):  # not Linux, no limit ("max"), or an older kernel
         return None
 
 
@@ -90,5 +90,5 @@ def _windows_bytes() -> int | None:
         ]
 
     status = Status(length=ctypes.sizeof(Status))
-    found = ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))  # type: ignore[attr-defined]
-    return int(status.free) if found else None
+    known = ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))  # type: ignore[attr-defined]
+    return int(status.free) if known else None

@@ -29,8 +29,8 @@ def run_name(config: Path) -> str:
 def create_run(root: Path, name: str, config: Config, environment: dict[str, Any], *, exact: bool = False) -> Run:
     """A new run directory: `name` itself if `exact`, otherwise `name-001`, `name-002`, ... whichever is free.
 
-    Nothing is ever overwritten: a name that is taken is refused if `exact`. The directory is made whole under another name
-    first, so that a run is there with its config or not at all.
+    Nothing is ever overwritten: a name that is taken is refused if `exact`. The directory is made under a temporary name
+    and renamed once it is complete, so that a run appears with its config or not at all.
     """
     check_name(name)
     made = root / f".new-{secrets.token_hex(8)}"
@@ -46,7 +46,7 @@ def create_run(root: Path, name: str, config: Config, environment: dict[str, Any
         if not root.is_dir():
             raise Seq2AttnError(f"no run can be made in {root}: it is not a directory") from None
         hint = f"Choose another --name, or continue it: seq2attn train --resume {name}"
-        raise Seq2AttnError(f"run {name!r} is already there, in {root}", hint=hint) from None
+        raise Seq2AttnError(f"run {name!r} already exists in {root}", hint=hint) from None
     except (OSError, Seq2AttnError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__
         reason = getattr(cause, "strerror", None) or error
@@ -84,7 +84,7 @@ def _take_number(made: Path, root: Path, name: str) -> Path:
 
 
 def _stamp(config_file: Path, root: Path) -> None:
-    """See that the run that is being made is the newest, also where the clock was set back since the last was made."""
+    """Make the new run the newest, even if the clock was set back since the last one was made."""
     latest = max((int(time_made(run) * 1e9) for run in all_runs(root)), default=0)
     if latest >= time.time_ns() - _TICK:
         os.utime(config_file, ns=(latest + _TICK, latest + _TICK))

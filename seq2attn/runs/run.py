@@ -98,13 +98,13 @@ class Run:
 
     def experiment(self) -> str | None:
         """The name of the comparison that the run is a trial of."""
-        found = self.environment().get("experiment")
-        return str(found["name"]) if isinstance(found, dict) and "name" in found else None
+        experiment = self.environment().get("experiment")
+        return str(experiment["name"]) if isinstance(experiment, dict) and "name" in experiment else None
 
     def plugins(self) -> list[str]:
         """The plug-ins that the run was made with, as environment.json has them."""
-        found = self.environment().get("plugins")
-        return list(map(str, found)) if isinstance(found, list) else []
+        plugins = self.environment().get("plugins")
+        return list(map(str, plugins)) if isinstance(plugins, list) else []
 
     def status(self) -> dict[str, Any]:
         """The contents of status.json; empty where there is none that can be read."""
@@ -145,7 +145,7 @@ def plugin_options(plugins: Iterable[str]) -> str:
 
 
 def check_name(name: str) -> None:
-    """Refuse a run name that is no plain word: it must not lead out of the runs directory."""
+    """Refuse a run name that is not a plain word: it must not lead out of the runs directory."""
     if not _NAME.fullmatch(name):
         allowed = "letters, digits, '.', '_' and '-', starting with a letter or digit, at most 100"
         raise Seq2AttnError(f"{shown(name)} is not a run name; allowed: {allowed}")
@@ -182,7 +182,7 @@ def _no_such_run(name: str, root: Path) -> Seq2AttnError:
 
 
 def _plain(run: Run) -> Run:
-    """`run`, if it holds plain files and directories only: a link in a run of a stranger's could lead anywhere."""
+    """`run`, if it holds plain files and directories only: a link in somebody else's run could lead anywhere."""
     waiting = [run.path]
     if run.path.is_symlink():
         raise _not_plain(run.path)

@@ -1,4 +1,4 @@
-"""The training loop: batches in, checkpoints and records out, stoppable and resumable at any step."""
+"""The training loop: batches in, checkpoints and records out; it can be stopped and resumed at any step."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ class Trainer:
         return [summary.worst.exact_match.value, summary.exact_match, summary.teacher_forced]
 
     def _record_attention(self) -> None:
-        """Where the model looks, on the same strings at each evaluation; evaluations beyond reason are thinned out."""
+        """Record the attention on the same strings at each evaluation, or at fewer if there are very many."""
         step = self.progress.step
         if not self._is_one_of(step, MAPS):
             return
@@ -258,7 +258,7 @@ class Trainer:
         save_checkpoint(self.run.checkpoint(which), tensors, state)
 
     def mend_status(self) -> None:
-        """See that status.json says so of a finished run: the fault may have come between the last checkpoint and it."""
+        """Write status.json of a finished run if a fault prevented that after the last checkpoint."""
         if self.finished and self.run.status().get("state") != "finished":
             self._write_status("finished")
 
