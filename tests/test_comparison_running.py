@@ -154,7 +154,7 @@ def test_a_trial_that_is_done_is_left_alone(jobs):
     assert {path: path.stat().st_mtime_ns for path in job.run.path.rglob("*")} == before
 
 
-def test_other_questions_are_asked_without_training_again(jobs):
+def test_other_settings_are_measured_without_training_again(jobs):
     (job,) = jobs("seed=3")
     run_trial(job)
     trained = job.run.checkpoint("last").stat().st_mtime_ns
@@ -199,7 +199,7 @@ def test_a_run_of_another_config_that_appears_meanwhile_is_not_touched(jobs):
     assert not job.run.has_checkpoint
 
 
-def test_what_goes_wrong_is_the_outcome(jobs, monkeypatch):
+def test_an_error_is_the_outcome(jobs, monkeypatch):
     diverging, broken = jobs("training.learning_rate=1e38,0.01")
     outcome = run_trial(diverging)
     assert outcome.state == "failed"
@@ -215,7 +215,7 @@ def test_what_goes_wrong_is_the_outcome(jobs, monkeypatch):
     assert "in fail" in (broken.run.path / "failure.txt").read_text()
 
 
-def test_asked_to_stop_a_trial_saves_and_goes_on_later_where_it_was(jobs, monkeypatch):
+def test_a_stopped_trial_is_saved_and_continues_later(jobs, monkeypatch):
     (whole,), (stopped,) = jobs("seed=3"), jobs("seed=3", name="f")
     run_trial(whole)
 
@@ -235,14 +235,14 @@ def test_asked_to_stop_a_trial_saves_and_goes_on_later_where_it_was(jobs, monkey
     assert stopped.run.checkpoint("last").read_bytes()[-1000:] == whole.run.checkpoint("last").read_bytes()[-1000:]
 
 
-def test_asked_to_stop_before_it_began_a_trial_leaves_nothing(jobs):
+def test_a_trial_stopped_before_it_began_leaves_nothing(jobs):
     (job,) = jobs("seed=3")
     STOP_REQUEST.signal = signal.SIGTERM
     assert run_trial(job) == Outcome("stopped")
     assert not job.root.exists()
 
 
-def test_asked_to_stop_while_it_is_measured_a_trial_is_measured_later(jobs, monkeypatch):
+def test_a_trial_stopped_while_it_is_measured_is_measured_later(jobs, monkeypatch):
     (job,) = jobs("seed=3")
 
     def load(*arguments):
@@ -369,7 +369,7 @@ def test_asked_to_stop_what_runs_is_waited_for(jobs):
         ("garbage\n[1]\n", 0),
     ],
 )
-def test_how_far_a_run_is_stands_in_its_metrics(tmp_path, text, step):
+def test_the_steps_done_are_read_from_the_metrics(tmp_path, text, step):
     run = Run(Path(tmp_path))
     assert steps_done(run) == 0
     run.metrics_file.write_text(text)

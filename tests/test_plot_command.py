@@ -86,7 +86,7 @@ def test_one_string_can_be_chosen(cli, tiny, tmp_path):
         ("plot loss", "--plot FILE is missing"),
     ],
 )
-def test_mistakes_are_told(cli, tiny, command, message):
+def test_mistakes_are_errors(cli, tiny, command, message):
     done = cli(*command.split())
     assert done.code == 2
     assert message in done.err
@@ -131,7 +131,7 @@ def line_with(**changes):
         line_with(output_symbols=[], weights=[]),
     ],
 )
-def test_a_damaged_line_is_told(cli, tiny, line):
+def test_a_damaged_line_is_an_error(cli, tiny, line):
     with tiny.attention_file.open("a") as file:
         file.write(f"{line}\n")
     done = cli("plot", "attention", "--plot", "x.png")

@@ -161,14 +161,14 @@ def test_the_command_prints_the_page_s_path(cli, runs_copy):
         (("tine",), "did you mean 'tiny'?"),
     ],
 )
-def test_mistakes_are_told(cli, runs_copy, arguments, message):
+def test_mistakes_are_errors(cli, runs_copy, arguments, message):
     done = cli("report", *arguments)
     assert done.code == 2
     assert message in done.err
     assert not Path("report.html").exists()
 
 
-def test_a_damaged_record_is_told_with_its_line(cli, runs_copy):
+def test_a_damaged_record_is_an_error_with_its_line(cli, runs_copy):
     file = runs_copy / "tiny" / "metrics.jsonl"
     file.write_text("{}\nno json\n")
     done = cli("report", "tiny")

@@ -56,7 +56,7 @@ def work(made, cli, tmp_path):
 # ---- found again ----
 
 
-def test_by_its_name_a_comparison_is_what_its_plan_says(made):
+def test_a_comparison_found_by_its_name_equals_its_plan(made):
     folder, plan = made
     runs = folder / "runs"
     found = experiments(runs)
@@ -66,7 +66,7 @@ def test_by_its_name_a_comparison_is_what_its_plan_says(made):
     assert to_json(gather(again, runs)) == to_json(gather(plan, runs))
 
 
-def test_what_most_trials_were_asked_last_is_what_is_shown(work):
+def test_the_settings_that_most_trials_were_measured_with_last_are_shown(work):
     runs = experiments(work / "runs")["experiment"]
     record = json.loads((runs[0].evaluations / "best-001.json").read_text())
     for run in runs[1:]:
@@ -132,7 +132,7 @@ def test_what_differs_within_a_group_stands_side_by_side():
 # ---- the command ----
 
 
-def test_seeds_trained_in_another_order_are_no_difference(work):
+def test_the_order_in_which_seeds_were_trained_does_not_matter(work):
     found = experiments(work / "runs")["experiment"]
     plan = saved_plan("experiment", found[:3] + found[3:6][::-1] + found[6:])
     comparison = gather(plan, work / "runs")

@@ -192,7 +192,7 @@ def test_tensorboard_holds_everything_that_was_measured(reference):
     assert all(0 < event.value < math.inf for event in speeds)
 
 
-def test_tensorboard_and_metrics_tell_the_same_numbers(reference):
+def test_tensorboard_and_metrics_have_the_same_numbers(reference):
     found = scalars(reference)
     for line in metrics(reference):
         for name, value in line.items():
@@ -396,7 +396,7 @@ def crash(run, folder):
 @pytest.mark.parametrize(
     ("moment", "checkpoint"), [(("step", 3), 0), (("step", 11), 8), (("evaluation", 16), 16), (("step", 18), 16)]
 )
-def test_a_crashed_run_goes_on_from_its_last_checkpoint(reference, tmp_path, moment, checkpoint, small_pictures):
+def test_a_crashed_run_continues_from_its_last_checkpoint(reference, tmp_path, moment, checkpoint, small_pictures):
     copy = tmp_path / "crashed" / "tiny-001"
     trainer = start(tmp_path, CONFIG, Watcher(moment, lambda: (crash(trainer.run, copy), send(signal.SIGINT)())))
     trainer.train()
@@ -515,7 +515,7 @@ def test_divergence_keeps_the_last_good_checkpoint(reference, tmp_path, monkeypa
     same_outcome(run, reference)
 
 
-def test_a_learning_rate_beyond_reason_is_noticed(tmp_path, no_pictures):
+def test_divergence_by_a_huge_learning_rate_is_noticed(tmp_path, no_pictures):
     trainer = start(tmp_path, configured("training.learning_rate=1e38", "training.schedule=constant"))
     with pytest.raises(Diverged):
         trainer.train()

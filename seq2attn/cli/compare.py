@@ -76,17 +76,17 @@ def compare(
 
     Every combination of the values of --vary is a trial, and each trial is an
     ordinary run that `eval`, `predict` and `runs` know. Ctrl-C saves; the same
-    command goes on where it was and trains nothing twice, even after kill -9.
+    command continues and trains nothing twice, even after kill -9.
     More seeds later: the same command with seed=1-20.
 
-    Trials with the same seed see the same batches, and all are asked the same
+    Trials with the same seed see the same batches, and all are measured on the same
     strings, so differences are taken seed by seed ("paired"): chance that
     strikes both sides cancels.
 
     The table shows, for each group and length: mean and standard deviation over
     seeds, the worst and the best seed, the 95 % confidence interval of the mean
     (Student's), and the mean paired difference from the baseline with its
-    interval. docs/comparing.md says in plain words what these mean.
+    interval. docs/comparing.md explains these.
 
     Examples:
 

@@ -118,7 +118,7 @@ def attention(
 
 
 def _watched(run: Run, strings: list[str] | None) -> list[tuple[int, list[AttentionMap]]]:
-    """The attention through training, of the strings that are asked for."""
+    """The attention through training on the strings that were chosen."""
     snapshots = read_attention(run)
     if not snapshots:
         without = run.status().get("score") == "none"

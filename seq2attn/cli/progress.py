@@ -45,7 +45,7 @@ def note_start(start: Start) -> None:
         note(f"{run.path} is finished: {start.step:,} of {config.training.steps:,} steps")
         return
     if start.lost_checkpoint:
-        note(f"{run.checkpoint('last')} is gone: training begins again, from step 0")
+        note(f"{run.checkpoint('last')} is gone: training starts again from step 0")
     if config.model.architecture == "gru":
         note_if_slow(start.device)
         if start.step:
@@ -122,7 +122,7 @@ class BarDisplay(_Display):
 
 
 class LineDisplay(_Display):
-    """Plain lines: each evaluation, and every ten seconds where it stands."""
+    """Plain lines: each evaluation, and every ten seconds how far training is."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -32,7 +32,7 @@ def report(
     attention through training, configs with their differences marked, parameters and environment.
 
     Of a comparison it shows groups over their seeds: the table of `compare`, curves with bands, accuracy by length, and
-    the attention of each trial. `compare` says its name, and every trial's name begins with it.
+    the attention of each trial. `compare` prints its name, with which every trial's name begins.
 
     Examples:
 

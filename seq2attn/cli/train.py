@@ -44,7 +44,7 @@ def train(
     """Train a model from a config.
 
     Makes a run directory with checkpoints, metrics and TensorBoard events, and prints its path. Ctrl-C saves and
-    says how to go on; a resumed run ends with the same bytes of weights as one that was never stopped.
+    prints how to continue; weights are bit-identical whether training was interrupted or not.
 
     Examples:
 

@@ -77,7 +77,7 @@ class GroupResult:
     values: Mapping[str, Any]
     """what varies, but for the seed: config key -> value"""
     words: Mapping[str, str]
-    """the same as labels say it"""
+    """the same as in labels"""
     score: str
     """its score function, which decides its colour"""
     baseline: str | None

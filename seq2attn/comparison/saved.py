@@ -1,4 +1,4 @@
-"""Comparisons found again in the runs directory: every trial says in its environment.json which one it belongs to."""
+"""Comparisons recovered from the runs directory: each trial's environment.json names the one that it belongs to."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def _sync_folder(folder: Path) -> None:
     """Make a rename last through a power cut, where the system can (not on Windows, nor on every network disk)."""
     if os.name != "posix":
         return
-    with contextlib.suppress(OSError):  # the file is whole and in its place already
+    with contextlib.suppress(OSError):  # the file is complete and in place already
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)

@@ -39,7 +39,7 @@ def available_cores() -> int:
 
 
 def available_bytes(device: torch.device | None = None) -> int | None:
-    """Free memory, of a GPU or of the system; None where that cannot be told."""
+    """Free memory, of a GPU or of the system; None if that is unknown."""
     if device is not None and device.type == "cuda":
         import torch
 

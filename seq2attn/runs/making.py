@@ -16,7 +16,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically, write_json
 from seq2attn.runs.run import Run, all_runs, check_name, time_made
 
-_TICK = 1_000_000  # nanoseconds between two runs made by a clock that stands still or goes back
+_TICK = 1_000_000  # nanoseconds between two runs made while the clock stands still or goes back
 
 
 def run_name(config: Path) -> str:

@@ -317,7 +317,7 @@ def _cannot_resume(path: Path, reason: str) -> CheckpointError:
 
 
 class Diverged(Seq2AttnError):
-    """Loss or gradients are no longer numbers."""
+    """The loss or the gradients are not finite."""
 
     def __init__(self, step: int, loss: float, norm: float, *, saved: bool) -> None:
         before = "The last checkpoint is from before. " if saved else ""

@@ -24,7 +24,7 @@ from seq2attn.training.signals import StopRequest
 
 @dataclass(frozen=True)
 class NewRun:
-    """Where a run is to be made, and what its environment.json says beside the machine."""
+    """Where a run is to be made, and what its environment.json records apart from the machine."""
 
     root: Path
     name: str

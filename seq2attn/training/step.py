@@ -24,7 +24,7 @@ class StepResult:
     """What a step computed before it changes the weights."""
 
     decoded: Decoded
-    """what the model said; no gradients pass there any more"""
+    """the model's outputs; their graph is freed"""
     losses: dict[str, Tensor]
     """scalars by name: `loss`, and `coverage_loss` where there is one; nats per token"""
     total: Tensor

@@ -47,7 +47,7 @@ def test_lengths_that_cannot_fit_are_refused(run_copy, cli, monkeypatch):
     assert "error: strings this long need about 149.0 GiB of memory, and 1.0 GiB are free" in done.err
 
 
-def test_memory_that_is_not_told_is_no_reason_to_refuse(monkeypatch):
+def test_unknown_free_memory_refuses_nothing(monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda device=None: None)
     memory._check("it", {"all": 10**30}, check_config({}), None)
     memory.check_answer_memory(10**30)
@@ -105,7 +105,7 @@ main()
 
 
 @pytest.mark.slow
-def test_memory_that_runs_out_is_told_in_a_sentence(work):
+def test_running_out_of_memory_is_one_sentence(work):
     words = ["train", "-c", "tiny.yaml", "--set", "training.batch_size=1000000", "--set", "model.hidden=128"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
