@@ -15,8 +15,7 @@ from seq2attn.runs.run import Run
 
 if TYPE_CHECKING:
     from seq2attn.inference.evaluation import LengthResult
-    from seq2attn.training.loop import StepReport
-    from seq2attn.training.session import Start
+    from seq2attn.training.loop import StepReport, Trainer
 
 QUIET_SECONDS = 10.0  # between two plain lines
 
@@ -36,30 +35,30 @@ def describe_evaluation(step: int, results: list[LengthResult]) -> str:
     return f"step {step:,}: exact match {summary.exact_match:.3f} on average; {at_worst}"
 
 
-def note_start(start: Start) -> None:
+def note_start(trainer: Trainer, *, locked: bool) -> None:
     """What a user should know before a training begins."""
-    run, config = start.run, start.config
-    if not start.locked:
+    run, step = trainer.run, trainer.progress.step
+    if not locked:
         note(f"{run.path}: this file system has no locks; make sure that only one process trains this run")
-    if start.finished:
-        note(f"{run.path} is finished: {start.step:,} of {config.training.steps:,} steps")
+    if trainer.finished:
+        note(f"{run.path} is finished: {step:,} of {trainer.config.training.steps:,} steps")
         return
-    if start.lost_checkpoint:
+    if run.status().get("step") and not step:
         note(f"{run.checkpoint('last')} is gone: training starts again from step 0")
-    if config.model.architecture == "gru":
-        note_if_slow(start.device)
-        if start.step:
-            _note_other_kernels(start)
-    note(f"{'resuming' if start.step else 'training'} {run.path} on {start.device} from step {start.step:,}")
+    if trainer.config.model.architecture == "gru":
+        note_if_slow(trainer.device)
+        if step:
+            _note_other_kernels(trainer)
+    note(f"{'resuming' if step else 'training'} {run.path} on {trainer.device} from step {step:,}")
 
 
-def _note_other_kernels(start: Start) -> None:
+def _note_other_kernels(trainer: Trainer) -> None:
     """That a run continues with other kernels than it began with, whose sums differ in their last digits."""
     from seq2attn.kernels import describe_kernels
 
-    before, now = start.run.environment().get("kernels", "not compiled"), describe_kernels(start.device)
+    before, now = trainer.run.environment().get("kernels", "not compiled"), describe_kernels(trainer.device)
     if before != now:
-        note(f"{start.run.path} was begun with other recurrences ({before}) than there are now ({now})")
+        note(f"{trainer.run.path} was begun with other recurrences ({before}) than there are now ({now})")
         note("its weights will not be those of a run that was never stopped")
 
 
@@ -71,10 +70,10 @@ class _Display:
     was_finished = False
     """the run was finished before"""
 
-    def begin(self, start: Start) -> None:
+    def begin(self, trainer: Trainer, *, locked: bool) -> None:
         """Note where training begins."""
-        note_start(start)
-        self.run, self.was_finished = start.run, start.finished
+        note_start(trainer, locked=locked)
+        self.run, self.was_finished = trainer.run, trainer.finished
 
     def __enter__(self) -> Self:
         return self

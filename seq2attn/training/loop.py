@@ -60,6 +60,9 @@ class StepReport:
 class Display(Protocol):
     """What shows how training goes."""
 
+    def begin(self, trainer: Trainer, *, locked: bool) -> None:
+        """Before the first step, or instead of one where the run is finished. locked: the file system has locks."""
+
     def step(self, report: StepReport) -> None: ...
 
     def evaluation(self, step: int, results: list[LengthResult]) -> None: ...
@@ -67,6 +70,8 @@ class Display(Protocol):
 
 class SilentDisplay:
     """Shows nothing."""
+
+    def begin(self, trainer: Trainer, *, locked: bool) -> None: ...
 
     def step(self, report: StepReport) -> None: ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -36,23 +36,6 @@ class NewRun:
 
 
 @dataclass(frozen=True)
-class Start:
-    """Where a training begins."""
-
-    run: Run
-    config: Config
-    device: torch.device
-    step: int
-    """optimiser steps done before; 0 for a new run"""
-    finished: bool
-    """there is nothing left to do"""
-    locked: bool
-    """False: the file system has no locks"""
-    lost_checkpoint: bool
-    """the run was trained before, and its last checkpoint is gone"""
-
-
-@dataclass(frozen=True)
 class Training:
     """How a training ended."""
 
@@ -65,25 +48,13 @@ class Training:
     """the number of the signal that stopped it"""
 
 
-class SessionDisplay(Display, Protocol):
-    """What shows how a training goes, its start included."""
-
-    def begin(self, start: Start) -> None: ...
-
-
-class SilentSessionDisplay(SilentDisplay):
-    """Shows nothing."""
-
-    def begin(self, start: Start) -> None: ...
-
-
 def train(
     config: Config,
     where: Run | NewRun,
     *,
     device: str = "auto",
     threads: int | None = None,
-    display: SessionDisplay | None = None,
+    display: Display | None = None,
     request: StopRequest | None = None,
     profile: bool = False,
 ) -> Training:
@@ -93,7 +64,6 @@ def train(
     by default those that the run was begun with, and 1 for a new one; this process keeps them. `request` and `profile`
     as in `Trainer.train`.
     """
-    display = display or SilentSessionDisplay()
     keep_freed_memory()
     threads = threads or (_recorded_threads(where) if isinstance(where, Run) else None) or 1
     torch.set_num_threads(threads)
@@ -103,15 +73,14 @@ def train(
     check_training_memory(config, sum(parameter.numel() for parameter in model.parameters()), chosen_device)
     run = where if isinstance(where, Run) else _make_run(config, where, chosen_device, threads)
     with training_lock(run) as locked:
-        steps_before = run.status().get("step")
-        trainer = Trainer(run, config, model.to(chosen_device), chosen_device, display)
-        progress = trainer.progress
-        finished = trainer.finished
-        lost_checkpoint = bool(steps_before) and not progress.step
-        display.begin(Start(run, config, chosen_device, progress.step, finished, locked, lost_checkpoint))
-        if finished:
+        trainer = Trainer(run, config, model.to(chosen_device), chosen_device, display or SilentDisplay())
+        trainer.display.begin(trainer, locked=locked)
+        if trainer.finished:
             trainer.mend_status()
-        stopped_by = None if finished else trainer.train(request, profile=profile)
+            stopped_by = None
+        else:
+            stopped_by = trainer.train(request, profile=profile)
+    progress = trainer.progress
     return Training(run, progress.step, trainer.finished, progress.reached_target, stopped_by)
 
 
