@@ -84,7 +84,9 @@ def train(
             values = config.model_dump(mode="json") if isinstance(config, Config) else config
             settings = check_config(dict(values), overrides)
         default = run_name(Path(config)) if isinstance(config, str | Path) else "run"
-        where = session.NewRun(Path(runs_dir), name or default, exact=name is not None, plugins=loaded)
+        where = session.NewRun(
+            Path(runs_dir), default if name is None else name, exact=name is not None, plugins=loaded
+        )
     ended = session.train(settings, where, device=device, threads=threads)
     if ended.stopped_by is not None:
         raise KeyboardInterrupt(f"stopped after step {ended.step:,}; all is saved in {ended.run.path}")

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from seq2attn import __version__
-from seq2attn.cli.train import _run_name as default_name
 from seq2attn.cli.variadic import repeat_flag
 from seq2attn.errors import Seq2AttnError
+from seq2attn.runs.making import run_name as default_name
 from seq2attn.runs.run import check_name
 
 NO_CUDA = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a cuda device")
@@ -190,7 +190,7 @@ def test_a_device_that_is_not_there(mistake, runs_copy, command):
     good_config()
     message = mistake(*command, "--device", "cuda")
     assert message.startswith("device 'cuda' is not available to torch ")
-    assert "there is: cpu" in message
+    assert "available: cpu" in message
 
 
 BROKEN_SCORE = """\

@@ -10,7 +10,8 @@ from PIL import Image
 
 import seq2attn
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.runs.records import newest_evaluation, read_attention, read_metrics
+from seq2attn.runs.evaluations import newest_evaluation
+from seq2attn.runs.records import read_attention, read_metrics
 from seq2attn.runs.run import Run
 
 PACKAGE = Path(seq2attn.__file__).parent.parent

@@ -79,7 +79,7 @@ def train(
     from seq2attn.runs.making import run_name
     from seq2attn.training.session import NewRun
 
-    new = NewRun(runs_dir, name or run_name(config), exact=name is not None, plugins=plugins)
+    new = NewRun(runs_dir, run_name(config) if name is None else name, exact=name is not None, plugins=plugins)
     _train(settings, new, device, threads, profile)
 
 
