@@ -94,7 +94,7 @@ def test_weights_reach_the_model(path, model):
     assert all(a.equal(b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
 
 
-def test_saving_again_replaces_the_file_whole(path):
+def test_saving_again_replaces_the_file(path):
     save_checkpoint(path, {"model.a": torch.zeros(100)}, {"step": 1})
     save_checkpoint(path, {"model.a": torch.ones(1)}, {"step": 2})
     assert load_checkpoint(path).state == {"step": 2}
@@ -121,7 +121,7 @@ def test_a_file_cut_anywhere_is_refused(path, whole):
         refusal(path)
 
 
-def test_a_file_with_bytes_to_spare_is_refused(path, whole):
+def test_a_file_with_extra_bytes_is_refused(path, whole):
     path.write_bytes(whole + b"\0")
     refusal(path)
 
@@ -135,7 +135,7 @@ def test_any_flipped_bit_is_refused(path, whole):
         assert refusal(path), place
 
 
-def test_every_bit_of_the_header_s_own_words_counts(path, whole):
+def test_a_flipped_bit_in_the_header_is_refused(path, whole):
     words = rb"\"version\": 1, \"checksum\": "
     start = whole.index(words)
     for place in range(start, start + len(words)):
@@ -180,7 +180,7 @@ class Payload:
     ],
     ids=lambda content: f"{content[:12]!r}",
 )
-def test_what_is_no_checkpoint_is_refused(path, content):
+def test_other_files_are_refused(path, content):
     path.write_bytes(content)
     refusal(path)
 
@@ -190,7 +190,7 @@ def test_a_torch_checkpoint_renamed_is_refused(path):
     refusal(path)
 
 
-def test_a_missing_file_and_a_directory_are_told(path):
+def test_a_missing_file_and_a_directory_are_errors(path):
     assert "no such checkpoint" in refusal(path)
     path.mkdir()
     refusal(path)
@@ -219,7 +219,7 @@ def test_another_version_is_refused(path, version, words):
     "header",
     ["", "{", "[]", "7", "{}", '{"version": "1"}', '{"version": 1.5}', '{"version": 1}', 5000 * "9", 100_000 * "["],
 )
-def test_a_header_that_says_nothing_usable_is_refused(path, header):
+def test_an_unusable_header_is_refused(path, header):
     save_header(path, header)
     assert "damaged: its header" in refusal(path)
     assert len(refusal(path)) < 400
@@ -274,7 +274,7 @@ def test_weights_that_do_not_fit_are_refused_and_the_model_left_alone(path, mode
     assert all(tensor.equal(before[name]) for name, tensor in model.state_dict().items())
 
 
-def test_a_tensor_too_many_is_refused(path, model):
+def test_an_extra_tensor_is_refused(path, model):
     save_checkpoint(path, weights(model, stray=torch.ones(1)), {"step": 1})
     assert "has unexpected 'stray'" in refusal(path, model=model)
 

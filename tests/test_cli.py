@@ -142,7 +142,7 @@ def test_train_prints_the_run_s_path_and_nothing_else_on_stdout(work):
     }
 
 
-def test_train_sets_what_it_is_told_to_set(work):
+def test_train_applies_overrides(work):
     works(
         "train", "-c", "tiny.yaml", "-s", "training.steps=1", "--set", "model.attention.score=concat", "--set", "seed=5"
     )
@@ -160,7 +160,7 @@ def test_train_records_where_it_ran(work):
     assert environment["versions"]["seq2attn"] == __version__
 
 
-def test_train_keeps_runs_where_it_is_told_to(work, monkeypatch):
+def test_train_keeps_runs_in_the_runs_dir(work, monkeypatch):
     printed = works("train", "-c", "tiny.yaml", "-s", "training.steps=1", "--runs-dir", "elsewhere")
     assert printed == "elsewhere/tiny-001\n"
     monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
@@ -194,7 +194,7 @@ def test_an_interrupted_run_is_resumed_to_the_same_end(work, monkeypatch):
     assert all(tensor.equal(ends[1].tensors[name]) for name, tensor in ends[0].tensors.items())
 
 
-def test_training_without_a_compiler_says_that_it_is_slow(work, monkeypatch):
+def test_training_without_a_compiler_is_noted_as_slow(work, monkeypatch):
     monkeypatch.setattr(library, "LIBRARY", work / "recurrence.so")
     monkeypatch.setattr(library, "WHY_NONE", work / "recurrence.txt")
     (work / "recurrence.txt").write_text("there is no C compiler (cc)\n")
@@ -209,7 +209,7 @@ def test_training_without_a_compiler_says_that_it_is_slow(work, monkeypatch):
     assert "pip install --force-reinstall --no-deps" in told
 
 
-def test_a_run_that_other_recurrences_continue_says_so(work, monkeypatch):
+def test_resuming_with_other_kernels_is_noted(work, monkeypatch):
     compiled = describe_kernels(torch.device("cpu"))
     if "were not compiled" in compiled:
         pytest.skip(compiled)

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from seq2attn import __version__
-from seq2attn.cli.train import _run_name as default_name
 from seq2attn.cli.variadic import repeat_flag
 from seq2attn.errors import Seq2AttnError
+from seq2attn.runs.making import run_name as default_name
 from seq2attn.runs.run import check_name
 
 NO_CUDA = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a cuda device")
@@ -137,7 +137,7 @@ def test_a_run_name_that_leads_elsewhere(mistake, name):
     shown = repr(name) if len(name) < 60 else "'xxx"
     assert message.startswith(shown)
     assert message.endswith(
-        " is no run name; allowed: letters, digits, '.', '_' and '-', starting with a letter or digit, at most 100"
+        " is not a run name; allowed: letters, digits, '.', '_' and '-', starting with a letter or digit, at most 100"
     )
 
 
@@ -158,7 +158,7 @@ def test_a_config_of_any_name_gives_its_run_a_name_that_is_allowed(config, name)
 
 def test_a_run_name_that_is_taken(mistake, runs_copy):
     assert mistake(*good_config(), "--name", "tiny") == (
-        "run 'tiny' is already there, in runs\nChoose another --name, or continue it: seq2attn train --resume tiny"
+        "run 'tiny' already exists in runs\nChoose another --name, or continue it: seq2attn train --resume tiny"
     )
 
 
@@ -190,7 +190,7 @@ def test_a_device_that_is_not_there(mistake, runs_copy, command):
     good_config()
     message = mistake(*command, "--device", "cuda")
     assert message.startswith("device 'cuda' is not available to torch ")
-    assert "there is: cpu" in message
+    assert "available: cpu" in message
 
 
 BROKEN_SCORE = """\
@@ -249,7 +249,7 @@ RUN_COMMANDS = [("eval",), ("predict", "abc", "--run"), ("train", "--resume")]
 @pytest.mark.parametrize("name", ["../tiny", "../runs/tiny/..", "/tiny", "elsewhere/tiny", "runs/../../tiny"])
 def test_a_run_outside_the_runs_directory(mistake, runs_copy, command, name):
     message = mistake(*command, name)
-    assert message.startswith((f"{name!r} is not in the runs directory, runs\n", "'..' is no run name; "))
+    assert message.startswith((f"{name!r} is not in the runs directory, runs\n", "'..' is not a run name; "))
 
 
 @pytest.mark.parametrize("command", RUN_COMMANDS)
@@ -271,7 +271,7 @@ def test_no_run_yet(mistake, command):
 
 def test_a_directory_that_is_no_run(mistake):
     Path("runs/notes").mkdir(parents=True)
-    assert mistake("eval", "notes").startswith("runs/notes is no run: it has no config.yaml")
+    assert mistake("eval", "notes").startswith("runs/notes is not a run: it has no config.yaml")
 
 
 @pytest.mark.parametrize("run", [[], ["tiny"]])
@@ -352,7 +352,7 @@ def test_an_unknown_kind_of_name_and_an_unknown_score(mistake):
 def test_a_runs_directory_that_is_a_file(mistake, tmp_path, line):
     (tmp_path / "tiny.yaml").write_text("seed: 1")
     message = mistake(*line.split(), "--runs-dir", "tiny.yaml")
-    assert message == "--runs-dir tiny.yaml: it is no directory\nName the directory that holds the runs."
+    assert message == "--runs-dir tiny.yaml: it is not a directory\nName the directory that holds the runs."
 
 
 def test_an_unknown_score_may_be_one_of_a_plugin(mistake, tmp_path):

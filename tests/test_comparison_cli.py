@@ -19,7 +19,7 @@ from test_comparison_running import Inline
 import seq2attn.comparison.pool
 from seq2attn.cli.compare import compare as compare_command
 from seq2attn.comparison.pool import TrialPool
-from seq2attn.comparison.trial import STOP
+from seq2attn.comparison.trial import STOP_REQUEST
 
 TINY = """\
 model: {hidden: 8, embedding: 4, initial_state: last, attention: {score: none}}
@@ -48,7 +48,7 @@ def work(cli, tmp_path, monkeypatch):
     torch.set_num_threads(1)  # as a worker does
     yield tmp_path
     torch.set_num_threads(threads)
-    STOP.signal = None
+    STOP_REQUEST.signal = None
 
 
 def compare(cli, *arguments):
@@ -85,16 +85,16 @@ def runs(folder="runs"):
         (["--vary", "seed=1", "--baseline", "model.hidden=8"], "is not varied"),
         (["--vary", "seed=1", "--baseline", "seed=1"], "baseline.seed: the seed cannot be a baseline"),
         (["--vary", "seed=1", "--set", "sed=1"], "did you mean 'seed'"),
-        (["--vary", "seed=1", "--name", "a/b"], "is no run name"),
+        (["--vary", "seed=1", "--name", "a/b"], "is not a run name"),
         (["--vary", "seed=1", "--csv", "nowhere/a.csv"], "there is no directory nowhere"),
-        (["--vary", "seed=1", "--plot", "tiny.yaml"], "no directory can be made there"),
+        (["--vary", "seed=1", "--plot", "tiny.yaml"], "a directory cannot be made there"),
         (["--vary", "seed=1", "-c", "tiny.yaml"], "two base configs of one name"),
         (["--vary", "seed=1", "-c", "tinny.yaml"], "tinny.yaml: no such file"),
         (["--vary", "seed=1", "--device", "tpu"], "unknown device 'tpu'"),
         (["experiment.yaml"], "give either an experiment file, or --config"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_made(cli, arguments, reason):
+def test_mistakes_are_refused_before_anything_is_written(cli, arguments, reason):
     done = compare(cli, *arguments)
     assert done.code == 2
     assert reason in done.err
@@ -102,20 +102,20 @@ def test_what_makes_no_sense_is_refused_before_anything_is_made(cli, arguments, 
     assert not Path("runs").exists()
 
 
-def test_nothing_asked_for_is_refused(cli):
+def test_a_call_without_arguments_is_refused(cli):
     done = cli("compare")
     assert done.code == 2
     assert "--config FILE and --vary" in done.err
 
 
-def test_a_model_s_config_in_the_place_of_an_experiment_is_told_how_it_is_compared(cli):
+def test_a_model_s_config_instead_of_an_experiment_is_explained(cli):
     done = cli("compare", "tiny.yaml")
     assert done.code == 2
     assert "this is a model's config, not an experiment" in done.err
     assert done.err.endswith("seq2attn compare -c tiny.yaml --vary seed=1-5\n")
 
 
-def test_an_experiment_in_the_place_of_a_model_s_config_is_told_who_takes_it(cli, work):
+def test_an_experiment_instead_of_a_model_s_config_is_explained(cli, work):
     (work / "experiment.yaml").write_text("configs: tiny.yaml\nvary: {seed: 1-2}\n")
     done = cli("train", "-c", "experiment.yaml")
     assert done.code == 2
@@ -160,7 +160,7 @@ def test_two_invocations_with_the_same_seeds_give_identical_tables(cli):
     assert "all 4 trials are done" in again.err
 
 
-def test_its_page_is_a_command_that_it_says(cli):
+def test_it_prints_the_command_for_its_page(cli):
     done = compare(cli, "--vary", "seed=1-2")
     assert done.err.splitlines()[-1] == "In one page: seq2attn report compare-tiny"
     assert cli("report", "compare-tiny").code == 0
@@ -175,7 +175,7 @@ def test_the_command_of_its_page_names_the_plug_ins(cli, work, own_scores):
     assert command == "report compare-tiny --plugin 'my score.py'"
 
 
-def test_more_seeds_later_run_only_those(cli):
+def test_more_seeds_later_train_only_those(cli):
     compare(cli, "--vary", "seed=1-2")
     before = {path: path.stat().st_mtime_ns for path in Path("runs").rglob("*.safetensors")}
     done = compare(cli, "--vary", "seed=1-3")
@@ -184,7 +184,7 @@ def test_more_seeds_later_run_only_those(cli):
     assert table(done)[0]["seeds"] == "3"
 
 
-def test_a_failing_trial_is_told_and_the_others_go_on(cli):
+def test_a_failing_trial_is_reported_and_the_others_continue(cli):
     done = compare(cli, "--vary", "training.learning_rate=1e38,0.01", "--vary", "seed=1-2")
     assert done.code == 1
     assert "2 of 4 trials failed" in done.err
@@ -231,7 +231,7 @@ def test_an_experiment_file_with_options_laid_over_it(cli):
     ]
 
 
-def test_asked_to_stop_it_says_how_to_go_on(cli, monkeypatch):
+def test_a_stopped_comparison_prints_how_to_continue(cli, monkeypatch):
     class Stopping(Inline):
         def submit(self, call, /, *arguments, **keywords):
             future = super().submit(call, *arguments, **keywords)
@@ -256,14 +256,14 @@ COMMANDS = re.findall(r"^ +(seq2attn compare .*)$|`(seq2attn compare [^`]*)`", f
 
 
 @pytest.mark.parametrize("command", sorted({first or second for first, second in COMMANDS}))
-def test_commands_shown_name_experiments_that_are_sound(cli, work, monkeypatch, command):
+def test_documented_commands_name_valid_experiments(cli, work, monkeypatch, command):
     (work / "configs").symlink_to(ROOT / "configs")
     monkeypatch.setattr("seq2attn.cli.compare._run", lambda *_: {})
     done = cli(*shlex.split(command)[1:])
     assert (done.code, done.out.count("\n")) == (0, 1), done.err
 
 
-def test_python_shown_runs(cli):
+def test_documented_python_runs(cli):
     Path("mine.yaml").write_text("configs: tiny.yaml\nvary: {seed: 1-2}\n")
     (block,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     printed = []
@@ -288,7 +288,7 @@ PATIENCE = 300  # seconds
 LONG = TINY.replace("steps: 6", "steps: 300").replace("log_every: 1", "log_every: 5").replace("every: 6", "every: 20")
 
 
-def test_killed_at_any_time_it_goes_on_where_it_was_and_runs_nothing_twice(cli, work):
+def test_killed_at_any_time_it_continues_and_trains_nothing_twice(cli, work):
     """kill -9 in the second trial, then Ctrl-C in it, then the same command to the end."""
     Path("long.yaml").write_text(LONG)
     arguments = ("compare", "-c", "long.yaml", "--vary", "seed=1-3", "--device", "cpu", "--workers", "1")

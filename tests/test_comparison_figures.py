@@ -7,9 +7,9 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
+from seq2attn.comparison import figures as drawing
 from seq2attn.comparison.results import Comparison, GroupResult, LengthSummary, TrialResult
 from seq2attn.inference.intervals import spread
-from seq2attn.plotting import comparison as drawing
 from seq2attn.plotting.style import score_colour
 
 
@@ -82,7 +82,7 @@ def test_scores_keep_their_colours_and_the_rest_makes_the_panels():
         assert legend(figure) == ["dot", "scaled"]
 
 
-def test_bars_keep_them_too():
+def test_bars_keep_their_colours_too():
     for panel in panels(drawing.bar_figure(TWO_BY_TWO)):
         bars = [container for container in panel.containers if container.get_label() in ("dot", "scaled")]
         assert [to_hex(bar[0].get_facecolor()) for bar in bars] == [score_colour("dot"), score_colour("scaled")]
@@ -157,7 +157,7 @@ def test_the_title_of_a_narrow_figure_is_not_cut():
     assert figure._suptitle.get_window_extent().x1 <= figure.bbox.x1
 
 
-def test_files_are_written_for_what_there_is(tmp_path):
+def test_only_figures_with_data_are_written(tmp_path):
     paths = drawing.save_figures(TWO_BY_TWO, tmp_path)
     assert [path.name for path in paths] == ["e-loss.png", "e-lengths.png", "e-bars.png", "e-entropy.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)

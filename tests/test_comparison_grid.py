@@ -9,7 +9,8 @@ from seq2attn.comparison.grid import count_trials, describe_count, parse_vary
 from seq2attn.comparison.plan import make_plan
 from seq2attn.config import load_config
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.run import check_name, create_run
+from seq2attn.runs.making import create_run
+from seq2attn.runs.run import check_name
 
 EXPERIMENTS = sorted((Path(__file__).parent.parent / "configs" / "experiments").glob("*.yaml"))
 
@@ -223,7 +224,7 @@ def test_runs_of_another_config_are_in_the_way_and_left_alone(base, tmp_path):
     assert f"{root / trials[0].name} has another config" in text
     assert "and 3 more" in text
     assert "has another config" not in refusal(plan, base, root=root, vary=("seed=6",))
-    assert "it is no run" in refusal(plan, base, root=root, vary=("seed=6",))
+    assert "it is not a run" in refusal(plan, base, root=root, vary=("seed=6",))
     create_run(root, "e-seed_7", load_config(base, ["seed=7"]), {}, exact=True)
     assert plan(base, root=root, vary=("seed=7",)).trials[0].name == "e-seed_7"
 

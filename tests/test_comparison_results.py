@@ -15,7 +15,7 @@ from seq2attn.comparison.grid import parse_vary
 from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.results import csv_rows, gather, to_json
 from seq2attn.runs.files import write_json
-from seq2attn.runs.run import create_run
+from seq2attn.runs.making import create_run
 
 EXACT = {  # group -> length -> values of seeds 1, 2, 3
     "dot": {3: (0.5, 0.6, 0.7), 9: (0.1, 0.1, 0.1)},
@@ -54,7 +54,7 @@ def finish(root, trial):
     run.save_evaluation("best", {**settings, "parameters": {"attention": 0, "total": 1234}, "lengths": lengths})
     lines = [
         {"step": 10, "loss": 9.0, "tokens_per_second": 100.0 * trial.seed},
-        {"step": 10, "evaluation": [], "summary": {"exact_match_worst": 0.0, "attention_entropy": 2.0 + trial.seed}},
+        {"step": 10, "evaluation": [{**record("dot", 3, 0.0), "entropy": 2.0 + trial.seed}]},
         {"step": 20, "loss": LOSSES[trial.group][place], "tokens_per_second": 300.0 * trial.seed},
     ]
     run.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -9,15 +9,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from seq2attn.comparison import trial as trial_module
 from seq2attn.comparison.experiment import Experiment
 from seq2attn.comparison.grid import parse_vary
 from seq2attn.comparison.plan import make_plan
-from seq2attn.comparison.running import DIED, run_jobs, steps_done
-from seq2attn.comparison.trial import STOP, Job, Outcome, find_record, run_trial
+from seq2attn.comparison.running import DIED, run_jobs
+from seq2attn.comparison.trial import STOP_REQUEST, Job, Outcome, find_evaluation, run_trial
 from seq2attn.runs.loading import load_predictor
 from seq2attn.runs.lock import training_lock
-from seq2attn.runs.run import Run, create_run
+from seq2attn.runs.making import create_run
+from seq2attn.runs.records import steps_done
+from seq2attn.runs.run import Run
+from seq2attn.training import session
 from seq2attn.training.loop import Trainer
 from seq2attn.training.signals import StopRequest
 
@@ -91,12 +93,12 @@ class Diary:
 @pytest.fixture(autouse=True)
 def in_a_fresh_worker(monkeypatch):
     monkeypatch.setattr("seq2attn.comparison.running.POLL", 0.01)
-    STOP.signal = None
+    STOP_REQUEST.signal = None
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as a worker does
     yield
     torch.set_num_threads(threads)
-    STOP.signal = None
+    STOP_REQUEST.signal = None
 
 
 @pytest.fixture
@@ -130,9 +132,9 @@ def test_a_trial_is_an_ordinary_run_with_its_evaluation(jobs):
     assert job.run.config() == job.trial.config
     assert (job.run.status()["state"], job.run.status()["step"]) == ("finished", 6)
     assert job.run.environment()["experiment"] == {"name": "e", "group": "tiny", "values": {}}
-    record = find_record(job.trial, job.root)
-    assert sorted(record["lengths"]) == ["1", "2"]
-    assert record["parameters"]["total"] == sum(
+    saved = find_evaluation(job.trial, job.root)
+    assert list(saved.lengths) == [1, 2]
+    assert saved.parameters["total"] == sum(
         parameter.numel() for parameter in load_predictor(job.run).model.parameters()
     )
 
@@ -141,7 +143,7 @@ def test_the_evaluation_is_eval_s(jobs, cli, tmp_path):
     (job,) = jobs("seed=3", samples=50)
     run_trial(job)
     told = json.loads(cli("eval", job.trial.name, "--samples", "50", "--device", "cpu", "--json").out)
-    assert told["lengths"] == find_record(job.trial, job.root)["lengths"]
+    assert told["lengths"] == find_evaluation(job.trial, job.root).to_json(job.trial.name)["lengths"]
 
 
 def test_a_trial_that_is_done_is_left_alone(jobs):
@@ -152,18 +154,18 @@ def test_a_trial_that_is_done_is_left_alone(jobs):
     assert {path: path.stat().st_mtime_ns for path in job.run.path.rglob("*")} == before
 
 
-def test_other_questions_are_asked_without_training_again(jobs):
+def test_other_settings_are_measured_without_training_again(jobs):
     (job,) = jobs("seed=3")
     run_trial(job)
     trained = job.run.checkpoint("last").stat().st_mtime_ns
     for settings in ({"samples": 9}, {"lengths": (1, 5)}, {"checkpoint": "last"}):
         (other,) = jobs("seed=3", **settings)
-        assert find_record(other.trial, other.root) is None
+        assert find_evaluation(other.trial, other.root) is None
         assert run_trial(other) == Outcome("done")
-        assert find_record(other.trial, other.root) is not None
+        assert find_evaluation(other.trial, other.root) is not None
     assert job.run.checkpoint("last").stat().st_mtime_ns == trained
     (fewer,) = jobs("seed=3", lengths=(5,))
-    assert find_record(fewer.trial, fewer.root) is not None
+    assert find_evaluation(fewer.trial, fewer.root) is not None
 
 
 def test_an_evaluation_of_an_earlier_step_is_not_taken_for_the_trial_s(jobs):
@@ -172,9 +174,9 @@ def test_an_evaluation_of_an_earlier_step_is_not_taken_for_the_trial_s(jobs):
     (path,) = job.run.evaluations.iterdir()
     path.write_text(json.dumps({**json.loads(path.read_text()), "step": 2}))
     (job.run.evaluations / "best-002.json").write_text("")  # its writer was killed
-    assert find_record(job.trial, job.root) is None
+    assert find_evaluation(job.trial, job.root) is None
     assert run_trial(job) == Outcome("done")
-    assert find_record(job.trial, job.root)["step"] == 6
+    assert find_evaluation(job.trial, job.root).step == 6
 
 
 def test_a_trial_that_another_process_trains_fails_and_is_left_alone(jobs):
@@ -197,13 +199,13 @@ def test_a_run_of_another_config_that_appears_meanwhile_is_not_touched(jobs):
     assert not job.run.has_checkpoint
 
 
-def test_what_goes_wrong_is_the_outcome(jobs, monkeypatch):
+def test_an_error_is_the_outcome(jobs, monkeypatch):
     diverging, broken = jobs("training.learning_rate=1e38,0.01")
     outcome = run_trial(diverging)
     assert outcome.state == "failed"
     assert "training diverged at step" in outcome.reason
 
-    def fail(self, asked):
+    def fail(self, *arguments, **options):
         raise RuntimeError("a mistake of ours")
 
     monkeypatch.setattr(Trainer, "train", fail)
@@ -213,46 +215,46 @@ def test_what_goes_wrong_is_the_outcome(jobs, monkeypatch):
     assert "in fail" in (broken.run.path / "failure.txt").read_text()
 
 
-def test_asked_to_stop_a_trial_saves_and_goes_on_later_where_it_was(jobs, monkeypatch):
+def test_a_stopped_trial_is_saved_and_continues_later(jobs, monkeypatch):
     (whole,), (stopped,) = jobs("seed=3"), jobs("seed=3", name="f")
     run_trial(whole)
 
-    class Impatient(trial_module._Silence):
+    class Impatient(session.SilentDisplay):
         def step(self, report):
             if report.step == 3:
-                STOP.signal = signal.SIGTERM
+                STOP_REQUEST.signal = signal.SIGTERM
 
     with monkeypatch.context() as patch:
-        patch.setattr(trial_module, "_Silence", Impatient)
+        patch.setattr(session, "SilentDisplay", Impatient)
         assert run_trial(stopped) == Outcome("stopped")
     assert (stopped.run.status()["state"], stopped.run.status()["step"]) == ("interrupted", 3)
     assert run_trial(stopped) == Outcome("stopped")  # still asked to
-    STOP.signal = None
+    STOP_REQUEST.signal = None
     assert run_trial(stopped) == Outcome("done")
     assert metrics(stopped.run, "loss") == metrics(whole.run, "loss")
     assert stopped.run.checkpoint("last").read_bytes()[-1000:] == whole.run.checkpoint("last").read_bytes()[-1000:]
 
 
-def test_asked_to_stop_before_it_began_a_trial_leaves_nothing(jobs):
+def test_a_trial_stopped_before_it_began_leaves_nothing(jobs):
     (job,) = jobs("seed=3")
-    STOP.signal = signal.SIGTERM
+    STOP_REQUEST.signal = signal.SIGTERM
     assert run_trial(job) == Outcome("stopped")
     assert not job.root.exists()
 
 
-def test_asked_to_stop_while_it_is_measured_a_trial_is_measured_later(jobs, monkeypatch):
+def test_a_trial_stopped_while_it_is_measured_is_measured_later(jobs, monkeypatch):
     (job,) = jobs("seed=3")
 
     def load(*arguments):
-        STOP.signal = signal.SIGTERM
+        STOP_REQUEST.signal = signal.SIGTERM
         return load_predictor(*arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr("seq2attn.runs.loading.load_predictor", load)
         assert run_trial(job) == Outcome("stopped")
     assert job.run.status()["state"] == "finished"
-    assert find_record(job.trial, job.root) is None
-    STOP.signal = None
+    assert find_evaluation(job.trial, job.root) is None
+    STOP_REQUEST.signal = None
     assert run_trial(job) == Outcome("done")
 
 
@@ -267,7 +269,7 @@ def test_any_standard_executor_will_do(jobs, executor):
     assert outcomes == {job.trial.name: Outcome("done") for job in asked}
     assert diary.started_seeds == [1, 2, 3]
     assert sorted(diary.outcomes) == [(1, "done"), (2, "done"), (3, "done")]
-    assert all(find_record(job.trial, job.root) for job in asked)
+    assert all(find_evaluation(job.trial, job.root) for job in asked)
 
 
 def test_no_more_than_so_many_run_at_once(jobs):
@@ -367,7 +369,7 @@ def test_asked_to_stop_what_runs_is_waited_for(jobs):
         ("garbage\n[1]\n", 0),
     ],
 )
-def test_how_far_a_run_is_stands_in_its_metrics(tmp_path, text, step):
+def test_the_steps_done_are_read_from_the_metrics(tmp_path, text, step):
     run = Run(Path(tmp_path))
     assert steps_done(run) == 0
     run.metrics_file.write_text(text)

@@ -1,3 +1,5 @@
+"""Which module may import which. Imports inside functions and under `if TYPE_CHECKING:` count as any other."""
+
 import ast
 import os
 import subprocess
@@ -10,23 +12,43 @@ import pytest
 import seq2attn
 
 PACKAGE = Path(seq2attn.__file__).parent
+ROOMS = (  # the lowest first: a module imports from its own room and from those before it
+    ("errors", "registry"),
+    ("catalogue",),
+    ("config",),
+    ("data",),
+    ("kernels",),
+    ("model",),
+    ("inference",),
+    ("runs",),
+    ("analysis",),
+    ("plotting",),
+    ("training",),
+    ("comparison",),
+    ("reporting",),
+    ("cli",),
+)
+LOOSE = {"__init__", "__main__", "errors", "registry", "catalogue"}
+FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
-LIGHT = (
-    "config",
+LIGHT = (  # these import nothing heavy when they are imported
     "errors",
     "registry",
     "catalogue",
+    "config",
     "cli",
-    "runs",
-    "files",
-    "lock",
-    "lengths",
-    "memory",
-    "heatmap",
-    "plugins",
-    "maps",
-    "records",
     "comparison",
+    "inference.intervals",
+    "inference.maps",
+    "runs.evaluations",
+    "runs.files",
+    "runs.footprint",
+    "runs.lock",
+    "runs.machine",
+    "runs.making",
+    "runs.records",
+    "runs.run",
+    "plotting.heatmap",
 )
 
 
@@ -38,8 +60,8 @@ def module_name(path):
 TREES = {module_name(path): ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def found_imports(node, into_functions):
-    """The names that `node` imports; what stands under `if TYPE_CHECKING:` does not count."""
+def found_imports(node, everywhere):
+    """The names that `node` imports; unless `everywhere`, not those inside functions and under `if TYPE_CHECKING:`."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import):
             yield from (alias.name for alias in child.names)
@@ -48,20 +70,28 @@ def found_imports(node, into_functions):
             for alias in child.names:
                 submodule = f"{child.module}.{alias.name}"
                 yield submodule if submodule in TREES else child.module
+        elif everywhere:
+            yield from found_imports(child, everywhere)
         elif isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
-            yield from found_imports(ast.Module(child.orelse, []), into_functions)
-        elif into_functions or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            yield from found_imports(child, into_functions)
+            yield from found_imports(ast.Module(child.orelse, []), everywhere)
+        elif not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from found_imports(child, everywhere)
 
 
-AT_IMPORT = {name: set(found_imports(tree, into_functions=False)) for name, tree in TREES.items()}
-ANYWHERE = {name: set(found_imports(tree, into_functions=True)) for name, tree in TREES.items()}
+AT_IMPORT = {name: set(found_imports(tree, everywhere=False)) for name, tree in TREES.items()}
+EVERYWHERE = {name: set(found_imports(tree, everywhere=True)) & TREES.keys() for name, tree in TREES.items()}
 
 
 def modules_of(*parts):
     names = [name for name in TREES for part in parts if f"{name}.".startswith(f"seq2attn.{part}.")]
     assert len(names) >= len(parts), f"no such modules: {parts}"
     return names
+
+
+def height(module):
+    """The place of the module's room in `ROOMS`."""
+    (place,) = [place for place, rooms in enumerate(ROOMS) if module.split(".")[1] in rooms]
+    return place
 
 
 def packages_above(name):
@@ -101,8 +131,30 @@ class Body:
         import late
 """
     at_import = {"a.b", "typing", "seq2attn.errors", "seq2attn", "at_run", "attempt", "inside"}
-    assert set(found_imports(ast.parse(source), into_functions=False)) == at_import
-    assert set(found_imports(ast.parse(source), into_functions=True)) == at_import | {"late"}
+    assert set(found_imports(ast.parse(source), everywhere=False)) == at_import
+    assert set(found_imports(ast.parse(source), everywhere=True)) == at_import | {"late", "types_only"}
+
+
+def test_every_module_is_in_a_room():
+    loose = {path.stem for path in PACKAGE.glob("*.py")}
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert loose == LOOSE
+    assert loose - {"__init__", "__main__"} | rooms == {name for names in ROOMS for name in names}
+
+
+@pytest.mark.parametrize("module", sorted(TREES.keys() - FREE))
+def test_a_module_imports_from_its_own_room_and_lower_ones(module):
+    targets = EVERYWHERE[module] - {"seq2attn"}
+    assert not [target for target in sorted(targets) if target in FREE or height(target) > height(module)]
+
+
+def test_the_package_itself_is_imported_for_its_version_alone():
+    importers = {name for name, targets in EVERYWHERE.items() if "seq2attn" in targets}
+    assert importers <= {"seq2attn.cli.app"}
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    TopologicalSorter(EVERYWHERE).prepare()  # a cycle raises CycleError, which lists it
 
 
 @pytest.mark.parametrize("module", modules_of(*LIGHT))
@@ -112,88 +164,42 @@ def test_what_a_config_error_needs_imports_nothing_heavy(module):
 
 
 def test_help_does_not_wait_for_what_checks_configs():
-    slow = {"pydantic", "yaml"}
-    assert not slow & {name.partition(".")[0] for name in reached("seq2attn.cli.app", AT_IMPORT)}
-    assert "seq2attn.config" not in reached("seq2attn.cli.app", AT_IMPORT)
+    imported = reached("seq2attn.cli.app", AT_IMPORT)
+    assert not {"pydantic", "yaml"} & {name.partition(".")[0] for name in imported}
+    assert "seq2attn.config" not in imported
 
 
 def test_no_heavy_module_is_loaded_before_a_command_runs():
-    names = ", ".join(modules_of(*LIGHT))
-    code = f"import sys, {names}; print(*sorted({HEAVY!r} & sys.modules.keys()))"
+    names = ", ".join(["seq2attn", *modules_of(*LIGHT)])
+    assert loaded_by(f"import {names}", HEAVY) == set()
+
+
+def loaded_by(code, modules):
+    """Those of `modules` that a fresh interpreter has loaded after `code`."""
     result = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", f"import sys\n{code}\nprint(*sorted({modules!r} & sys.modules.keys()))"],
         env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert result.stdout.split() == []
-
-
-@pytest.mark.parametrize(
-    ("importers", "forbidden"),
-    [
-        (("model", "scores"), ("config", "files", "tasks", "data", "training", "runs", "cli", "build", "checkpoint")),
-        (("tasks", "data", "masks", "vocab"), ("model", "scores", "config", "build", "prediction", "training", "cli")),
-        (("config", "errors", "registry", "catalogue"), ("model", "data", "build", "runs", "training", "cli")),
-        (("prediction", "evaluation", "statistics"), ("config", "build", "files", "runs", "training", "cli")),
-        (("build",), ("prediction", "evaluation", "files", "runs", "training", "cli")),
-        (
-            ("plotting", "heatmap", "maps"),
-            ("model", "config", "build", "training", "comparison", "runs", "records", "cli"),
-        ),
-        (("comparison",), ("plotting.comparison", "cli")),
-        (("records",), ("model", "build", "training", "plotting", "cli")),
-        (("analysis",), ("training", "plotting", "runs", "files", "cli")),
-        (("reporting",), ("training", "cli")),
-        (("training",), ("analysis", "reporting", "records", "comparison", "cli")),
-    ],
-)
-def test_imports_point_one_way(importers, forbidden):
-    forbidden_modules = set(modules_of(*forbidden))
-    for module in modules_of(*importers):
-        backwards = {name: by for name, by in reached(module, ANYWHERE).items() if name in forbidden_modules}
-        assert not backwards, module
-
-
-def test_only_the_command_line_imports_the_command_line():
-    command_line = set(modules_of("cli"))
-    importers = {name for name, targets in ANYWHERE.items() if targets & command_line}
-    assert importers - command_line == {"seq2attn.__main__"}
-
-
-def test_no_import_cycles():
-    inside = {name: targets & TREES.keys() for name, targets in AT_IMPORT.items()}
-    TopologicalSorter(inside).prepare()  # a cycle raises CycleError, which lists it
+    return set(result.stdout.splitlines()[-1].split())
 
 
 def test_training_does_not_load_torchs_compiler(tmp_path):
     code = f"""
-import sys
-from seq2attn.cli import main
-steps = ["training.steps=3", "training.warmup=0", "model.hidden=8", "evaluation.samples=2"]
-sys.argv = ["seq2attn", "train", "-c", "configs/scaled.yaml", "--runs-dir", {str(tmp_path)!r}]
-for step in steps:
-    sys.argv += ["--set", step]
-try:
-    main()
-except SystemExit as stop:
-    assert not stop.code
-print("torch" in sys.modules, "torch._dynamo" in sys.modules)
+import seq2attn
+overrides = ["training.steps=3", "training.warmup=0", "model.hidden=8", "evaluation.samples=2"]
+seq2attn.train("configs/scaled.yaml", overrides, runs_dir={str(tmp_path)!r})
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.split()[-2:] == ["True", "False"]
+    assert loaded_by(code, {"torch", "torch._dynamo"}) == {"torch"}
 
 
 def test_counting_parameters_does_not_load_torchs_compiler():
     code = """
-import sys
 from seq2attn.model.build import build_model
+from seq2attn.model.parameters import parameter_ledger
 from seq2attn.config import check_config
-from seq2attn.runs.footprint import parameter_count
-config = check_config({"model": {"attention": {"score": "additive"}}})
-assert parameter_count(config) == sum(parameter.numel() for parameter in build_model(config).parameters())
-print("torch._dynamo" in sys.modules)
+parameter_ledger(build_model(check_config({"model": {"attention": {"score": "additive"}}})))
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.split() == ["False"]
+    assert loaded_by(code, {"torch", "torch._dynamo"}) == {"torch"}

@@ -10,7 +10,8 @@ from PIL import Image
 
 import seq2attn
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.runs.records import newest_evaluation, read_attention, read_metrics
+from seq2attn.runs.evaluations import newest_evaluation
+from seq2attn.runs.records import read_attention, read_metrics
 from seq2attn.runs.run import Run
 
 PACKAGE = Path(seq2attn.__file__).parent.parent
@@ -86,7 +87,7 @@ def test_one_string_can_be_chosen(cli, tiny, tmp_path):
         ("plot loss", "--plot FILE is missing"),
     ],
 )
-def test_mistakes_are_told(cli, tiny, command, message):
+def test_mistakes_are_errors(cli, tiny, command, message):
     done = cli(*command.split())
     assert done.code == 2
     assert message in done.err
@@ -131,7 +132,7 @@ def line_with(**changes):
         line_with(output_symbols=[], weights=[]),
     ],
 )
-def test_a_damaged_line_is_told(cli, tiny, line):
+def test_a_damaged_line_is_an_error(cli, tiny, line):
     with tiny.attention_file.open("a") as file:
         file.write(f"{line}\n")
     done = cli("plot", "attention", "--plot", "x.png")

@@ -244,7 +244,7 @@ def test_an_animation_has_a_frame_a_step(tmp_path):
     assert all((one != other).any() for one, other in itertools.pairwise(frames))
 
 
-def test_an_animation_that_cannot_be_written_is_told(tmp_path):
+def test_an_animation_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "map.gif").mkdir()
     assert "cannot be written" in refusal(save_animation, snapshots(1), tmp_path / "map.gif")
 
@@ -287,7 +287,7 @@ def test_lines_that_coincide_are_all_seen():
 
 
 @pytest.mark.parametrize(("low", "high", "labels"), [(0.3, 8, "0.5 1 2 5"), (0.002, 3, "0.01 0.1 1")])
-def test_a_logarithmic_axis_says_plain_numbers(low, high, labels):
+def test_a_logarithmic_axis_has_plain_numbers(low, high, labels):
     figure = Figure()
     panel = figure.subplots()
     panel.plot([0, 1], [low, high])
@@ -391,7 +391,7 @@ def test_a_refused_file_is_not_made(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_cannot_be_written_is_told(tmp_path):
+def test_a_file_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "map.png").mkdir()
     assert "cannot be written" in refusal(save_figure, accuracy_figure([result(3, 0.8)], ""), tmp_path / "map.png")
 

@@ -7,7 +7,8 @@ import torch
 
 from seq2attn.config import load_config
 from seq2attn.inference.evaluation import evaluate
-from seq2attn.runs.run import create_run
+from seq2attn.model.build import build_model
+from seq2attn.runs.making import create_run
 from seq2attn.training.loop import Trainer
 
 pytestmark = pytest.mark.slow
@@ -27,7 +28,7 @@ def trained(tmp_path, config_file, overrides=()):
     """The shipped config, trained to the end by the trainer itself: a predictor with the final weights."""
     config = load_config(config_file, overrides)
     run = create_run(tmp_path, "recipe", config, {})
-    trainer = Trainer(run, config, torch.device("cpu"), Silent())
+    trainer = Trainer(run, config, build_model(config), torch.device("cpu"), Silent())
     assert trainer.train() is None
     return trainer.predictor
 

@@ -8,8 +8,8 @@ from seq2attn.config import check_config
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.reporting.collect import collect, curves, flat, thinned
 from seq2attn.reporting.page import embedded, render
+from seq2attn.runs.making import create_run
 from seq2attn.runs.records import read_metrics
-from seq2attn.runs.run import create_run
 
 NASTY = "</script><!--\"'&{{data}}"
 ALPHABET = "</script>&\"'"
@@ -134,7 +134,8 @@ def test_a_run_that_was_never_trained_is_reported(tmp_path):
 
 def test_the_last_eval_is_shown_before_training_s_own(two_runs):
     run = two_runs[0]
-    record = {"lengths": {str(n): length(n, 1.0) for n in (10, 2)}}
+    lengths = {str(n): length(n, 1.0) for n in (10, 2)}
+    record = {"checkpoint": "best", "samples": 2, "seed": 0, "lengths": lengths}
     run.evaluations.mkdir()
     (run.evaluations / "best-001.json").write_text(json.dumps(record))
     (run.evaluations / "best-002.json").touch()  # an `eval` that is still running
@@ -160,14 +161,14 @@ def test_the_command_prints_the_page_s_path(cli, runs_copy):
         (("tine",), "did you mean 'tiny'?"),
     ],
 )
-def test_mistakes_are_told(cli, runs_copy, arguments, message):
+def test_mistakes_are_errors(cli, runs_copy, arguments, message):
     done = cli("report", *arguments)
     assert done.code == 2
     assert message in done.err
     assert not Path("report.html").exists()
 
 
-def test_a_damaged_record_is_told_with_its_line(cli, runs_copy):
+def test_a_damaged_record_is_an_error_with_its_line(cli, runs_copy):
     file = runs_copy / "tiny" / "metrics.jsonl"
     file.write_text("{}\nno json\n")
     done = cli("report", "tiny")
@@ -176,14 +177,14 @@ def test_a_damaged_record_is_told_with_its_line(cli, runs_copy):
         "error: runs/tiny/metrics.jsonl:1: not what a run writes: it lacks 'step'\nRemove that line; the others are read.\n"
     )
     file.write_text('{"step": 1, "loss": 1}\nno json\n')
-    assert "metrics.jsonl:2: not what a run writes: it is no JSON\n" in cli("report", "tiny").err
+    assert "metrics.jsonl:2: not what a run writes: it is not valid JSON\n" in cli("report", "tiny").err
     evaluations = runs_copy / "tiny" / "evaluations"
     evaluations.mkdir(exist_ok=True)
     (evaluations / "best-001.json").write_text('{"lengths": \n')
     file.write_text("")
     told = cli("report", "tiny").err
     assert (
-        "best-001.json:2: not what a run writes: it is no JSON\nRemove that file; `seq2attn eval` makes another."
+        "best-001.json:2: not what a run writes: it is not valid JSON\nRemove that file; `seq2attn eval` makes another."
         in told
     )
 

@@ -14,7 +14,8 @@ from seq2attn.comparison.results import gather, to_json
 from seq2attn.comparison.saved import experiments, saved_plan
 from seq2attn.reporting.experiment import bands, collect_experiment, several
 from seq2attn.runs.files import write_json
-from seq2attn.runs.run import Run, create_run
+from seq2attn.runs.making import create_run
+from seq2attn.runs.run import Run
 
 BASE = "model: {hidden: 8, initial_state: last}\ntask: {min_length: 3, max_length: 8}\n"
 EXPERIMENT = """\
@@ -55,7 +56,7 @@ def work(made, cli, tmp_path):
 # ---- found again ----
 
 
-def test_by_its_name_a_comparison_is_what_its_plan_says(made):
+def test_a_comparison_found_by_its_name_equals_its_plan(made):
     folder, plan = made
     runs = folder / "runs"
     found = experiments(runs)
@@ -65,7 +66,7 @@ def test_by_its_name_a_comparison_is_what_its_plan_says(made):
     assert to_json(gather(again, runs)) == to_json(gather(plan, runs))
 
 
-def test_what_most_trials_were_asked_last_is_what_is_shown(work):
+def test_the_settings_that_most_trials_were_measured_with_last_are_shown(work):
     runs = experiments(work / "runs")["experiment"]
     record = json.loads((runs[0].evaluations / "best-001.json").read_text())
     for run in runs[1:]:
@@ -131,13 +132,11 @@ def test_what_differs_within_a_group_stands_side_by_side():
 # ---- the command ----
 
 
-def test_seeds_trained_in_another_order_are_no_difference(work):
+def test_the_order_in_which_seeds_were_trained_does_not_matter(work):
     found = experiments(work / "runs")["experiment"]
     plan = saved_plan("experiment", found[:3] + found[3:6][::-1] + found[6:])
     comparison = gather(plan, work / "runs")
-    data = collect_experiment(
-        {"exact_match": comparison}, {"exact_match": to_json(comparison)}, "exact_match", work / "runs", []
-    )
+    data = collect_experiment({"exact_match": comparison}, "exact_match", work / "runs", [])
     assert [group["config"]["seed"] for group in data["runs"]] == ["1, 2, 3"] * 3
     assert [[trial["seed"] for trial in group["trials"]] for group in data["runs"]] == [[1, 2, 3]] * 3
     runs = [trial["run"] for group in data["runs"] for trial in group["trials"]]

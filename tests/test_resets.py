@@ -11,7 +11,7 @@ from seq2attn.model.build import build_model, build_training_data
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.resets import Reset, Resets, draw_reset
 from seq2attn.runs.checkpoint import load_checkpoint
-from seq2attn.runs.run import create_run
+from seq2attn.runs.making import create_run
 from seq2attn.training.loop import Trainer
 from seq2attn.training.step import batch_resets
 
@@ -108,8 +108,10 @@ def configured(**shares):
 @pytest.mark.parametrize("share", ["encoder_reset", "decoder_reset"])
 def test_each_share_changes_training_and_nothing_else_of_it(tmp_path, share):
     config = configured(**{share: 0.5})
-    trainer = Trainer(create_run(tmp_path, "tiny", config, {}), config, CPU, Silent())
-    plain = Trainer(create_run(tmp_path, "plain", configured(), {}), configured(), CPU, Silent())
+    trainer = Trainer(create_run(tmp_path, "tiny", config, {}), config, build_model(config), CPU, Silent())
+    plain = Trainer(
+        create_run(tmp_path, "plain", configured(), {}), configured(), build_model(configured()), CPU, Silent()
+    )
     before = plain.model.state_dict()
     assert all(torch.equal(tensor, before[name]) for name, tensor in trainer.model.state_dict().items())
     batch = build_training_data(config, CPU).batch(0)
@@ -133,11 +135,11 @@ def test_a_run_with_resets_resumes_bit_for_bit(tmp_path):
                 signal.raise_signal(signal.SIGINT)
 
     whole = create_run(tmp_path, "whole", config, {})
-    Trainer(whole, config, CPU, Silent()).train()
+    Trainer(whole, config, build_model(config), CPU, Silent()).train()
     stopped = create_run(tmp_path, "stopped", config, {})
-    assert Trainer(stopped, config, CPU, Stopper()).train() == signal.SIGINT
+    assert Trainer(stopped, config, build_model(config), CPU, Stopper()).train() == signal.SIGINT
     torch.manual_seed(99)  # of no matter
-    Trainer(stopped, config, CPU, Silent()).train()
+    Trainer(stopped, config, build_model(config), CPU, Silent()).train()
     ours, theirs = (load_checkpoint(run.checkpoint("last")).tensors for run in (whole, stopped))
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())

@@ -10,7 +10,8 @@ import pytest
 
 from seq2attn.config import Config, check_config
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.run import Run, all_runs, check_name, create_run, find_run, need_checkpoint, newest_first
+from seq2attn.runs.making import create_run
+from seq2attn.runs.run import Run, all_runs, check_name, find_run, need_checkpoint, newest_first
 
 CONFIG = Config()
 
@@ -59,7 +60,7 @@ def test_numbers_count_up_past_the_highest(tmp_path):
     assert create_run(tmp_path, "a", CONFIG, {}).name == "a-1001"
 
 
-def test_a_file_that_bears_the_number_is_stepped_over(tmp_path):
+def test_a_number_that_a_file_has_is_skipped(tmp_path):
     (tmp_path / "a-001").write_text("somebody's")
     assert create_run(tmp_path, "a", CONFIG, {}).name == "a-002"
     assert (tmp_path / "a-001").read_text() == "somebody's"
@@ -81,7 +82,7 @@ CREATE_TWENTY = """
 import sys
 from pathlib import Path
 from seq2attn.config import Config
-from seq2attn.runs.run import create_run
+from seq2attn.runs.making import create_run
 print("ready", flush=True)
 sys.stdin.readline()
 print(*(create_run(Path(sys.argv[1]), "a", Config(), {}).name for _ in range(20)))
@@ -105,16 +106,16 @@ def test_an_exact_name_that_is_taken_is_refused_and_left_alone(tmp_path):
     run = make(tmp_path, "mine")
     before = run.config_file.read_bytes()
     text = message(create_run, tmp_path, "mine", check_config({"seed": 9}), {}, exact=True)
-    assert "'mine' is already there" in text
+    assert "'mine' already exists" in text
     assert "--resume mine" in text
     assert run.config_file.read_bytes() == before
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_a_root_that_is_a_file_is_told_as_such(tmp_path, exact):
+def test_a_root_that_is_a_file_is_an_error(tmp_path, exact):
     root = tmp_path / "runs"
     root.write_text("")
-    assert "no directory" in message(create_run, root, "a", CONFIG, {}, exact=exact)
+    assert "not a directory" in message(create_run, root, "a", CONFIG, {}, exact=exact)
 
 
 OUTSIDE = [
@@ -138,9 +139,9 @@ OUTSIDE = [
 
 @pytest.mark.parametrize("name", OUTSIDE)
 @pytest.mark.parametrize("exact", [False, True])
-def test_names_that_are_no_plain_words_are_refused(tmp_path, name, exact):
+def test_names_that_are_not_plain_words_are_refused(tmp_path, name, exact):
     root = tmp_path / "runs"
-    assert "is no run name" in message(create_run, root, name, CONFIG, {}, exact=exact)
+    assert "is not a run name" in message(create_run, root, name, CONFIG, {}, exact=exact)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -168,13 +169,13 @@ def test_training_on_does_not_make_a_run_newer(tmp_path):
     assert find_run(tmp_path, None).name == "newer"
 
 
-def test_runs_made_at_one_moment_are_ordered_as_people_count(tmp_path):
+def test_runs_made_at_one_moment_are_ordered_by_their_number(tmp_path):
     for name in ("run-9", "run-10", "run-2", "run", "other-11"):
         make(tmp_path, name)
     assert names(newest_first(tmp_path)) == ["run-10", "run-9", "run-2", "run", "other-11"]
 
 
-def test_a_directory_named_with_any_digits_is_no_obstacle(tmp_path):
+def test_directories_named_with_other_digits_are_ignored(tmp_path):
     make(tmp_path, "a-1")
     for name in ("²", "٣-x"):
         (tmp_path / name).mkdir()
@@ -188,7 +189,7 @@ def test_the_newest_without_a_checkpoint_is_skipped(tmp_path):
     assert find_run(tmp_path, None).name == "trained"
 
 
-def test_what_is_no_run_is_not_listed(tmp_path):
+def test_only_runs_are_listed(tmp_path):
     make(tmp_path, "run")
     (tmp_path / "folder").mkdir()
     (tmp_path / "config.yaml").write_text("")
@@ -218,7 +219,7 @@ def test_a_name_that_leads_outside_is_refused(tmp_path, name):
     make(tmp_path, "outside")
     make(tmp_path, "mine")
     text = message(find_run, root, name.format(root=root))
-    assert "is not in the runs directory" in text or "is no run name" in text
+    assert "is not in the runs directory" in text or "is not a run name" in text
 
 
 def test_an_unknown_run_is_answered_with_the_nearest_name(tmp_path):
@@ -230,14 +231,14 @@ def test_an_unknown_run_is_answered_with_the_nearest_name(tmp_path):
     assert "there are: additive-001, scaled-001" in text
 
 
-def test_of_many_runs_the_newest_are_named_and_others_hinted_at(tmp_path):
+def test_an_error_names_the_newest_of_many_runs(tmp_path):
     for number in range(11):
         make(tmp_path, f"mine-{number}", made=1_000_000.0 + number)
     text = message(find_run, tmp_path, "nosuch")
     assert text.endswith(f"there are: {', '.join(f'mine-{number}' for number in range(10, 0, -1))}, ...")
 
 
-def test_a_comparison_in_the_place_of_a_run_is_told_what_it_is(tmp_path):
+def test_the_name_of_a_comparison_is_explained(tmp_path):
     for number in (1, 2):
         run = make(tmp_path, f"mine-dot-seed_{number}", made=1_000_000.0 + number)
         run.environment_file.write_text(json.dumps({"experiment": {"name": "mine"}}))
@@ -253,12 +254,12 @@ def test_without_any_run_the_message_says_how_to_make_one(tmp_path):
         assert "seq2attn train --config configs/scaled.yaml" in text
 
 
-def test_a_directory_without_a_config_is_no_run(tmp_path):
+def test_a_directory_without_a_config_is_not_a_run(tmp_path):
     (tmp_path / "stray").mkdir()
     assert "has no config.yaml" in message(find_run, tmp_path, "stray")
 
 
-def test_a_run_that_lost_its_checkpoints_is_not_said_to_wait_for_its_first(tmp_path):
+def test_a_run_that_lost_its_checkpoints_gets_its_own_message(tmp_path):
     run = make(tmp_path, "lost", checkpoint=None)
     run.status_file.write_text('{"state": "finished", "step": 80}')
     run.environment_file.write_text('{"plugins": ["mine.py"]}')
@@ -276,7 +277,7 @@ def test_a_run_without_a_checkpoint_says_how_to_train_it(tmp_path):
     assert need_checkpoint(run) is run
 
 
-def test_a_root_that_cannot_be_read_is_told(tmp_path, monkeypatch):
+def test_a_root_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
     def refuse(_):
         raise PermissionError(13, "Permission denied")
 

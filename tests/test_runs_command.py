@@ -27,7 +27,7 @@ def test_a_wide_table_shows_everything_and_the_time_without_its_offset(capsys):
 
 
 @pytest.mark.parametrize(("width", "first_gone"), [(120, 1), (80, 3), (20, 5)])
-def test_columns_give_way_to_the_run_s_name(capsys, width, first_gone):
+def test_a_narrow_terminal_keeps_the_run_s_name(capsys, width, first_gone):
     out, err = shown(width, capsys)
     assert ROW[0] in out
     assert "0.998" in out or width == 20
@@ -56,7 +56,7 @@ def test_a_status_that_cannot_be_read_is_not_taken_for_a_run_without_a_checkpoin
     assert state() == "no checkpoint"
 
 
-def test_a_run_is_training_as_long_as_somebody_trains_it(runs_copy, state):
+def test_a_run_is_training_while_a_process_trains_it(runs_copy, state):
     (runs_copy / "tiny" / "status.json").unlink()
     with training_lock(Run(runs_copy / "tiny")):
         assert state() == "training"
@@ -66,5 +66,5 @@ def test_a_run_without_its_checkpoints_folder_is_trained_from_the_start(cli, run
     shutil.rmtree(runs_copy / "tiny" / "checkpoints")
     done = cli("train", "--resume", "tiny")
     assert done.code == 0, done.err
-    assert "last.safetensors is gone: training begins again, from step 0" in done.err
+    assert "last.safetensors is gone: training starts again from step 0" in done.err
     assert (runs_copy / "tiny" / "checkpoints" / "last.safetensors").is_file()

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from seq2attn.config import load_config
-from seq2attn.runs.run import create_run
+from seq2attn.model.build import build_model
+from seq2attn.runs.making import create_run
 from seq2attn.training.loop import Trainer
 
 ROOT = Path(__file__).parent.parent
@@ -37,7 +38,9 @@ def test_it_trains(path, tmp_path, monkeypatch):
     )  # drawing is tested elsewhere
     config = load_config(path, SHORT)
     display = Silent()
-    trainer = Trainer(create_run(tmp_path, "run", config, {}), config, torch.device("cpu"), display)
+    trainer = Trainer(
+        create_run(tmp_path, "run", config, {}), config, build_model(config), torch.device("cpu"), display
+    )
     before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
     assert trainer.train() is None
     assert display.report.step == 2

@@ -21,7 +21,8 @@ from seq2attn.inference.intervals import share
 from seq2attn.inference.results import LengthResult
 from seq2attn.model.build import build_model, build_training_data
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights, save_checkpoint
-from seq2attn.runs.run import Run, create_run
+from seq2attn.runs.making import create_run
+from seq2attn.runs.run import Run
 from seq2attn.training import loop as trainer_module
 from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.objective import token_cross_entropy
@@ -73,11 +74,11 @@ class Watcher:
 
 
 def start(root, config=CONFIG, display=None):
-    return Trainer(create_run(root, "tiny", config, {}), config, CPU, display or Watcher())
+    return Trainer(create_run(root, "tiny", config, {}), config, build_model(config), CPU, display or Watcher())
 
 
 def go_on(run, config=CONFIG, display=None):
-    return Trainer(run, config, CPU, display or Watcher())
+    return Trainer(run, config, build_model(config), CPU, display or Watcher())
 
 
 def trained(root, config=CONFIG, display=None):
@@ -191,7 +192,7 @@ def test_tensorboard_holds_everything_that_was_measured(reference):
     assert all(0 < event.value < math.inf for event in speeds)
 
 
-def test_tensorboard_and_metrics_tell_the_same_numbers(reference):
+def test_tensorboard_and_metrics_have_the_same_numbers(reference):
     found = scalars(reference)
     for line in metrics(reference):
         for name, value in line.items():
@@ -395,7 +396,7 @@ def crash(run, folder):
 @pytest.mark.parametrize(
     ("moment", "checkpoint"), [(("step", 3), 0), (("step", 11), 8), (("evaluation", 16), 16), (("step", 18), 16)]
 )
-def test_a_crashed_run_goes_on_from_its_last_checkpoint(reference, tmp_path, moment, checkpoint, small_pictures):
+def test_a_crashed_run_continues_from_its_last_checkpoint(reference, tmp_path, moment, checkpoint, small_pictures):
     copy = tmp_path / "crashed" / "tiny-001"
     trainer = start(tmp_path, CONFIG, Watcher(moment, lambda: (crash(trainer.run, copy), send(signal.SIGINT)())))
     trainer.train()
@@ -514,7 +515,7 @@ def test_divergence_keeps_the_last_good_checkpoint(reference, tmp_path, monkeypa
     same_outcome(run, reference)
 
 
-def test_a_learning_rate_beyond_reason_is_noticed(tmp_path, no_pictures):
+def test_divergence_by_a_huge_learning_rate_is_noticed(tmp_path, no_pictures):
     trainer = start(tmp_path, configured("training.learning_rate=1e38", "training.schedule=constant"))
     with pytest.raises(Diverged):
         trainer.train()

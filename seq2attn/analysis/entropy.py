@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from seq2attn.analysis.limits import check_work
 from seq2attn.analysis.weights import random_weights
 from seq2attn.inference.evaluation import attention_entropy
 
@@ -56,6 +57,7 @@ def entropy_by_width(
     scores: Sequence[str], widths: Sequence[int], *, keys: Sequence[int], samples: int, seed: int
 ) -> Entropy:
     """The mean entropy of the weights that random queries give `keys` random keys, all components N(0, 1)."""
+    check_work(samples * (sum(keys) + 1) * sum(widths), samples * max(keys))
     rows = {}
     for count in keys:
         for width in widths:

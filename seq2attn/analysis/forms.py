@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seq2attn.analysis.limits import check_pairs
 from seq2attn.data.batches import generator
 from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Attention
@@ -52,6 +53,7 @@ class Forms:
 @torch.no_grad()
 def compare_forms(scores: Sequence[str], *, batch: int, source: int, target: int, width: int, seed: int) -> Forms:
     """Attend with L random queries to S random keys, B times, in both forms; the B sources are of different lengths."""
+    check_pairs(batch, source, target)
     rows = []
     for name in scores:
         for precision, dtype in PRECISIONS.items():

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seq2attn.analysis.limits import check_work
 from seq2attn.data.batches import generator
 
 
@@ -50,6 +51,7 @@ def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed:
     By formula, with p = softmax(z) and m the largest: p_m sqrt((1 - p_m)^2 + sum of p_j^2 over j != m).
     A raw dot product of N(0, 1) components has the scale sqrt(D), a scaled one the scale 1.
     """
+    check_work(samples * keys * len(scales), samples * keys)
     random = generator(torch.device("cpu"), seed, "gradient", keys)
     scores = torch.randn(samples, keys, generator=random, dtype=torch.float64)  # (n, S)
     rows = tuple(_row(scale, scores) for scale in scales)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seq2attn.analysis.limits import check_work
 from seq2attn.analysis.weights import random_weights
 
 SATURATED = 0.99
@@ -48,6 +49,7 @@ def weight_saturation(
     scores: Sequence[str], widths: Sequence[int], *, keys: int, samples: int, seed: int
 ) -> Saturation:
     """Sort the weights that `samples` random queries give `keys` random keys, all components N(0, 1)."""
+    check_work(samples * (keys + 1) * sum(widths), samples * keys)
     rows = {}
     for width in widths:
         parts = list(random_weights(scores, width, keys, samples, seed))

@@ -1,4 +1,4 @@
-"""What every score function keeps, built in or a plug-in's. `seq2attn check` and the tests ask the same questions."""
+"""The contract that every score function satisfies, built in or a plug-in's; `seq2attn check` and the tests check it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_OPTIONS: Mapping[str, object] = {}
 
 
 class Broken(Exception):
-    """A check that a score does not pass: says what was found."""
+    """A check that a score fails, with what was found."""
 
 
 def make_score(name: str, options: Mapping[str, object], key_width: int | None = None) -> Score:
@@ -29,7 +29,7 @@ def make_score(name: str, options: Mapping[str, object], key_width: int | None =
 
 
 def advice(name: str, options: Mapping[str, object]) -> str:
-    """What to look at first in a score that breaks "shape"; the empty string for one that keeps it."""
+    """What to look at first in a score that breaks "shape"; the empty string for one that passes."""
     if not run_check("shape", name, options):
         return ""
     if not catalogue.SCORES.get(name).equal_widths and not run_check("shape", name, options, key_width=D):
@@ -132,7 +132,7 @@ def check_gradients(score: Score) -> None:
 
     try:
         torch.autograd.gradcheck(scores, (query, keys, *parameters))
-    except RuntimeError as error:  # gradcheck's way to say no
+    except RuntimeError as error:  # how gradcheck reports a difference
         raise Broken(" ".join(str(error).split())[:200]) from None
 
 
@@ -170,7 +170,7 @@ CHECKS: dict[str, Callable[[Score], None]] = {
 
 
 def run_check(label: str, name: str, options: Mapping[str, object] = NO_OPTIONS, key_width: int | None = None) -> str:
-    """Ask one question of one score with these options: the empty string if it is kept, otherwise what was found."""
+    """Run one check of one score with these options: the empty string if it passes, otherwise what was found."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         score = make_score(name, options, key_width)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from seq2attn.analysis.limits import check_work
 from seq2attn.data.batches import generator
+from seq2attn.errors import Seq2AttnError
 from seq2attn.model.build import build_score
 from seq2attn.model.scores import Score
 from seq2attn.model.scores.multiplicative import MultiplicativeScore
 
 AT_ONCE = 2**20  # numbers drawn together
+LARGEST = 1e6
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,10 @@ class Components:
     query_sd: float = 1.0
     key_mean: float = 0.0
     key_sd: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(number) and abs(number) <= LARGEST for number in astuple(self)):
+            raise Seq2AttnError("means and standard deviations are numbers of at most 1e6")
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,7 @@ def score_variance(
     Theory: a multiplicative score is s.(M h) with M fixed (I for dot, I / sqrt(D) for scaled, W for general), so that
     Var = ss^2 sh^2 |M|^2 + ss^2 mh^2 |M 1|^2 + sh^2 ms^2 |1 M|^2, which for dot is D (ss^2 sh^2 + ss^2 mh^2 + sh^2 ms^2).
     """
+    check_work(samples * 2 * sum(widths) * len(scores), samples)
     rows = []
     for name in scores:
         for width in widths:

@@ -48,8 +48,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"seq2attn {__version__}")
         raise typer.Exit
 
@@ -81,13 +81,13 @@ app.add_typer(plot)
 
 
 def main() -> None:
-    """Run the command line. A user's mistake is told in one message, never as a traceback."""
+    """Run the command line. A user's mistake ends in one message, never in a traceback."""
     prepare_streams()
     try:
         try:
             code = app(prog_name="seq2attn", standalone_mode=False)
         finally:
-            sys.stdout.flush()  # here, where what goes wrong can be told
+            sys.stdout.flush()  # here, where an error can still be reported
         sys.exit(code if isinstance(code, int) else 0)
     except UsageError as error:
         if not is_help(error):

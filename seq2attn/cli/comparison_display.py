@@ -18,7 +18,7 @@ ALL = "all trials"
 
 
 def make_display(console: Console, jobs: Sequence[Job], done: int) -> TrialBars | TrialLines:
-    """The display that suits the console; `done` trials were so before."""
+    """The display that suits the console; `done` trials were complete before."""
     suited = TrialBars if console.is_terminal and not console.is_dumb_terminal else TrialLines
     return suited(console, jobs, done)
 
@@ -85,7 +85,7 @@ class TrialBars:
             self._console.print(f"failed: {job.trial.name}: {outcome.reason}", style="red", markup=False)
 
     def stopping(self, running: int) -> None:
-        """Say what is waited for."""
+        """Print what is waited for."""
         self._console.print(_stopping(running), style="dim")
 
     def _count(self) -> str:
@@ -108,33 +108,33 @@ class TrialLines:
         self._console = console
         self._tally = _Tally(jobs, done)
         self._running: dict[str, str] = {}
-        self._said = time.monotonic()
+        self._last_line = time.monotonic()
 
     def started(self, job: Job) -> None:
-        """Nothing to say yet."""
+        """Remember that it runs."""
         self._running[job.trial.name] = ""
 
     def progress(self, job: Job, step: int) -> None:
-        """Say how far the running trials are, if nothing was said for a while."""
+        """Print how far the running trials are, at most every half minute."""
         self._running[job.trial.name] = f"{job.trial.name} at step {step:,} of {job.trial.config.training.steps:,}"
-        if time.monotonic() - self._said >= QUIET_SECONDS:
-            self._say("; ".join(filter(None, self._running.values())))
+        if time.monotonic() - self._last_line >= QUIET_SECONDS:
+            self._print("; ".join(filter(None, self._running.values())))
 
     def ended(self, job: Job, outcome: Outcome) -> None:
-        """Say what became of it."""
+        """Print how it ended."""
         self._running.pop(job.trial.name)
         self._tally.ended(job, outcome)
         if outcome.state != "stopped":
             reason = f": {outcome.reason}" if outcome.reason else ""
-            self._say(f"{self._tally.done} of {self._tally.trials}: {job.trial.name} {outcome.state}{reason}")
+            self._print(f"{self._tally.done} of {self._tally.trials}: {job.trial.name} {outcome.state}{reason}")
 
     def stopping(self, running: int) -> None:
-        """Say what is waited for."""
-        self._say(_stopping(running))
+        """Print what is waited for."""
+        self._print(_stopping(running))
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         self._console.print(line, markup=False)
-        self._said = time.monotonic()
+        self._last_line = time.monotonic()
 
     def __enter__(self) -> Self:
         return self

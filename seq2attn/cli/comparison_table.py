@@ -9,12 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from seq2attn.cli.output import note, on_terminal, stdout, write_rows
+from seq2attn.cli.output import note, on_terminal, stdout, with_interval, write_rows
 from seq2attn.comparison.results import cell
 
 if TYPE_CHECKING:
     from seq2attn.comparison.results import Comparison, GroupResult, LengthSummary
-    from seq2attn.inference.intervals import Spread
 
 WIDTHS = {  # of the columns, the same in every group
     "length": 6,
@@ -87,23 +86,19 @@ def _about(group: GroupResult) -> str:
 
 
 def _cells(row: LengthSummary) -> dict[str, str]:
-    found = row.spread
-    deviation = "" if found.deviation is None else f" ± {found.deviation:.3f}"
-    interval = "" if found.low is None else f"{found.low:.3f}-{found.high:.3f}"
+    spread = row.spread
+    change = row.difference
+    deviation = "" if spread.deviation is None else f" ± {spread.deviation:.3f}"
+    interval = "" if spread.low is None else f"{spread.low:.3f}-{spread.high:.3f}"
     return {
         "length": f"{row.length}{'' if row.trained else '*'}",
-        "mean ± sd": f"{found.mean:.3f}{deviation}",
+        "mean ± sd": f"{spread.mean:.3f}{deviation}",
         "published": "" if row.published is None else f"{row.published:.3f}",
-        "worst": f"{found.least:.3f}",
-        "best": f"{found.most:.3f}",
+        "worst": f"{spread.least:.3f}",
+        "best": f"{spread.most:.3f}",
         "interval": interval,
-        "difference": "" if row.difference is None else _difference(row.difference),
+        "difference": "" if change is None else with_interval(change.mean, change.low, change.high, "+"),
     }
-
-
-def _difference(found: Spread) -> str:
-    interval = "" if found.low is None else f" [{found.low:+.3f}, {found.high:+.3f}]"
-    return f"{found.mean:+.3f}{interval}"
 
 
 def _note_missing(comparison: Comparison) -> None:
@@ -122,16 +117,16 @@ def _tsv(comparison: Comparison) -> tuple[list[str], Iterator[list[str]]]:
 
 
 def _tsv_row(group: GroupResult, keys: list[str], row: LengthSummary) -> list[str]:
-    found, difference = row.spread, row.difference
+    spread, difference = row.spread, row.difference
     start = [group.label, *(cell(group.values[key]) for key in keys), str(row.length), "yes" if row.trained else "no"]
-    numbers = [found.mean, found.deviation, found.low, found.high]
-    extremes = [_number(found.least), str(row.worst_seed), _number(found.most), str(row.best_seed)]
+    numbers = [spread.mean, spread.deviation, spread.low, spread.high]
+    extremes = [_number(spread.least), str(row.worst_seed), _number(spread.most), str(row.best_seed)]
     differences = [difference.mean, difference.low, difference.high] if difference else [None, None, None]
     end = [group.loss.mean if group.loss else None, group.published_loss]
     speed = group.tokens_per_second
     return [
         *start,
-        str(found.count),
+        str(spread.count),
         *map(_number, numbers),
         *extremes,
         group.baseline or "",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from seq2attn.cli import options
 from seq2attn.cli.output import interval, note, on_terminal, print_lines, stdout, width, write_line, write_rows
-from seq2attn.config.lengths import parse_lengths
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import SHARES, LengthResult
 from seq2attn.runs.run import DEFAULT_ROOT, find_run
@@ -62,29 +62,17 @@ def evaluate(
     options.load_plugins(plugin)
     chosen = find_run(runs_dir, run)
     predictor = options.load_predictor(chosen, checkpoint, device)
-    config = chosen.config()
-    from seq2attn.inference.evaluation import evaluate as measure
-    from seq2attn.runs.footprint import check_answer_memory
+    from seq2attn.runs.measuring import measure
 
-    asked = wanted if wanted is not None else config.evaluation_lengths
-    longest = max(asked)
-    check_answer_memory((predictor.task.target_length(longest) + 1) * (longest + 1))
-    count = samples if samples is not None else config.evaluation.samples
     if run is None:
         options.note_newest(chosen, "seq2attn eval RUN")
-    results = measure(predictor, asked, samples=count, seed=seed)
-    record = {
-        "run": chosen.name,
-        "checkpoint": checkpoint,
-        "samples": count,
-        "seed": seed,
-        "lengths": {str(result.length): result.to_json() for result in results},
-    }
+    evaluation = measure(chosen, predictor, checkpoint, wanted, samples=samples, seed=seed)
+    results = list(evaluation.lengths.values())
     try:
-        chosen.save_evaluation(checkpoint, record)
+        evaluation.save(chosen)
     finally:  # what was measured is shown even if it cannot be kept
         if as_json:
-            write_line(json.dumps(record, indent=2))
+            write_line(json.dumps(evaluation.to_json(chosen.name), indent=2))
         else:
             _show(results)
     if plot is not None:
@@ -96,13 +84,15 @@ def evaluate(
 
 
 def _parse(lengths: list[str]) -> tuple[int, ...]:
+    from seq2attn.config.lengths import parse_lengths
+
     try:
         return parse_lengths(lengths)
     except Seq2AttnError as error:
         raise Seq2AttnError(f"--lengths: {error.message}") from None
 
 
-def _show(results: list[LengthResult]) -> None:
+def _show(results: Sequence[LengthResult]) -> None:
     if on_terminal():
         _show_to_people(results)
         if not all(result.trained for result in results):
@@ -114,7 +104,7 @@ def _show(results: list[LengthResult]) -> None:
     write_rows([*header, "entropy"], [_tsv_row(result) for result in results])
 
 
-def _show_to_people(results: list[LengthResult]) -> None:
+def _show_to_people(results: Sequence[LengthResult]) -> None:
     """A line for each length: where they are too long for the console, intervals give way, then columns from the right."""
     shown, console = _columns(results, intervals=True), stdout()
     if width(shown) <= console.width:
@@ -124,7 +114,7 @@ def _show_to_people(results: list[LengthResult]) -> None:
         print_lines(shown, console, right=RIGHT, give_way=GIVE_WAY, left_out=["intervals"])
 
 
-def _columns(results: list[LengthResult], *, intervals: bool) -> dict[str, list[str]]:
+def _columns(results: Sequence[LengthResult], *, intervals: bool) -> dict[str, list[str]]:
     """Heading -> cells, without the columns of what no length has, such as an alignment."""
     columns = {"length": [f"{result.length}{'' if result.trained else '*'}" for result in results]}
     for heading, field in zip(COLUMNS[1:-1], SHARES, strict=True):

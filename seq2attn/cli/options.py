@@ -24,7 +24,7 @@ def _complete_run(incomplete: str) -> list[str]:
 
 def _check_runs_dir(root: Path) -> Path:
     if root.exists() and not root.is_dir():
-        raise Seq2AttnError(f"--runs-dir {root}: it is no directory", hint="Name the directory that holds the runs.")
+        raise Seq2AttnError(f"--runs-dir {root}: it is not a directory", hint="Name the directory that holds the runs.")
     return root
 
 
@@ -72,13 +72,13 @@ def load_plugins(plugins: Sequence[Path] | None) -> list[str]:
     return [str(path) for path in plugins or ()]
 
 
-def named_runs_dir(root: Path) -> str:
+def runs_dir_option(root: Path) -> str:
     """` --runs-dir ROOT`, for a command that is suggested; empty where it would find `root` without."""
     return "" if root == DEFAULT_ROOT or os.environ.get("SEQ2ATTN_RUNS") else f" --runs-dir {shlex.quote(str(root))}"
 
 
 def note_newest(run: Run, how: str) -> None:
-    """Say which run was taken where none was named, and `how` another is."""
+    """Note which run was chosen if none was named, and `how` to name another."""
     experiment = run.experiment()
     trial = f", a trial of {experiment[:80]}" if experiment is not None else ""
     note(f"run: {run.path} (the newest{trial}; another: {how})")
@@ -86,8 +86,6 @@ def note_newest(run: Run, how: str) -> None:
 
 def load_predictor(run: Run, which: str, device_name: str) -> Predictor:
     """The trained model of a run, ready to answer."""
-    if which not in ("best", "last"):
-        raise Seq2AttnError(f"unknown checkpoint {which!r}; allowed: best, last")
     from seq2attn.runs.loading import load_predictor as load
 
     return load(run, which, device_name)

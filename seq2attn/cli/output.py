@@ -29,18 +29,18 @@ class _Console(Console):
 
 
 class _Messages:
-    """sys.stderr, but for a terminal that was closed: saying something there is silence, not a failure."""
+    """sys.stderr, except that writing to a terminal that was closed does nothing."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
 
     def write(self, text: str) -> int:
-        with _unless_gone():
+        with _ignoring_closed_terminal():
             self._file.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with _unless_gone():
+        with _ignoring_closed_terminal():
             self._file.flush()
 
     def __getattr__(self, name: str) -> Any:
@@ -48,7 +48,7 @@ class _Messages:
 
 
 @contextlib.contextmanager
-def _unless_gone() -> Any:
+def _ignoring_closed_terminal() -> Any:
     try:
         yield
     except BrokenPipeError:
@@ -68,7 +68,7 @@ def stderr() -> Console:
 
 
 def prepare_streams() -> None:
-    """Make the standard streams fit to be written to: none is missing, no character is one too many for its encoding."""
+    """Prepare the standard streams for any text: none is closed, and characters outside their encoding are escaped."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the shell: `>&-`
@@ -78,7 +78,7 @@ def prepare_streams() -> None:
 
 
 def drop_closed_streams() -> None:
-    """What is still held for a reader that went away goes nowhere, or the interpreter would end with a code of its own."""
+    """Drop output buffered for a reader that went away; otherwise the interpreter would set its own exit code."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -93,13 +93,13 @@ def on_terminal() -> bool:
 
 
 def note(text: str) -> None:
-    """Say something beside the result."""
+    """Print a message beside the result, on stderr."""
     with contextlib.suppress(OSError):
         stderr().print(printable(text), style="dim", markup=False)
 
 
 def note_if_slow(device: object) -> None:
-    """Say so where training could be faster."""
+    """Note why training is slower than it could be, if it is."""
     from seq2attn.kernels import why_slow
 
     reason = why_slow(device)  # type: ignore[arg-type]
@@ -108,7 +108,7 @@ def note_if_slow(device: object) -> None:
 
 
 def print_error(error: Seq2AttnError) -> None:
-    """Tell a mistake in one message."""
+    """Print an error."""
     console = stderr()
     with contextlib.suppress(OSError):
         console.print("error: ", style="bold red", end="")
@@ -143,7 +143,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequen
     for name in header:
         made.add_column(name, justify="right" if name in right else "left", overflow="fold")
     for row in rows:
-        made.add_row(*(Text(printable(field)) for field in row))  # as text: `[s;h]` is no markup
+        made.add_row(*(Text(printable(field)) for field in row))  # as text: `[s;h]` is not markup
     return made
 
 
@@ -220,14 +220,19 @@ def print_lines(
 
 
 def width(columns: Mapping[str, Sequence[str]]) -> int:
-    """Of a table of these columns, heading -> cells, with what stands between them."""
+    """The width of a table of these columns, heading -> cells, with the gaps between them."""
     words = [[*name.split("\n"), *cells] for name, cells in columns.items()]
     return 1 + sum(3 + max(map(cell_len, column)) for column in words)
 
 
 def interval(estimate: Estimate | None) -> str:
     """`0.987 [0.978, 0.992]`, or a dash for what was not measured."""
-    return "-" if estimate is None else f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+    return "-" if estimate is None else with_interval(estimate.value, estimate.low, estimate.high)
+
+
+def with_interval(value: float, low: float | None, high: float | None, sign: str = "") -> str:
+    """`0.987 [0.978, 0.992]`, without brackets where there is no interval; the sign "+" shows pluses too."""
+    return f"{value:{sign}.3f}" + ("" if low is None else f" [{low:{sign}.3f}, {high:{sign}.3f}]")
 
 
 def printable(text: str) -> str:

@@ -11,7 +11,9 @@ from seq2attn.cli import options
 from seq2attn.cli.output import note
 from seq2attn.cli.usage import Command, Commands
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
-from seq2attn.runs.records import newest_evaluation, read_attention, read_metrics
+from seq2attn.inference.maps import AttentionMap
+from seq2attn.runs.evaluations import latest_by_length
+from seq2attn.runs.records import read_attention, read_metrics
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
 plot = typer.Typer(
@@ -103,7 +105,7 @@ def attention(
     """
     _check(file, animation=True)
     (found,) = _find(runs_dir, [run] if run else None)
-    snapshots = _chosen(found, read_attention(found), strings)
+    snapshots = _watched(found, strings)
     if file.suffix.lower() == ".gif":
         from seq2attn.plotting.animation import save_animation
 
@@ -115,8 +117,9 @@ def attention(
     _save(evolution_figure(snapshots, ideal=ideal, largest=columns), file)
 
 
-def _chosen(run: Run, snapshots: list[Any], strings: list[str] | None) -> list[Any]:
-    """The snapshots of the strings asked for."""
+def _watched(run: Run, strings: list[str] | None) -> list[tuple[int, list[AttentionMap]]]:
+    """The attention through training on the strings that were chosen."""
+    snapshots = read_attention(run)
     if not snapshots:
         without = run.status().get("score") == "none"
         reason = "it has no attention (score 'none')" if without else "it was not evaluated yet, or by an older version"
@@ -129,23 +132,17 @@ def _chosen(run: Run, snapshots: list[Any], strings: list[str] | None) -> list[A
             raise Seq2AttnError(
                 f"run {run.name!r} did not watch {shown(text)}; {guess}it watched: {', '.join(watched)}", hint=hint
             )
-    wanted = strings or watched
-    return [(step, [one for text in wanted for one in maps if one.source == text]) for step, maps in snapshots]
+    places = [watched.index(text) for text in strings or watched]
+    return [(step, [maps[place] for place in places]) for step, maps in snapshots]
 
 
 def _by_length(run: Run, file: Path) -> None:
-    """The last `eval`, or else the last evaluation of training."""
-    saved = newest_evaluation(run)
-    evaluations = read_metrics(run).evaluations
-    if saved is not None:
-        title, results = f"{run.name}: {saved[0]}", saved[1]
-    elif evaluations:
-        title, results = f"{run.name}: after step {evaluations[-1][0]:,}", evaluations[-1][1]
-    else:
+    latest = latest_by_length(run)
+    if latest is None:
         raise Seq2AttnError(f"run {run.name!r} has no evaluation yet", hint=f"Make one: seq2attn eval {run.name}")
     from seq2attn.plotting.accuracy import accuracy_figure
 
-    _save(accuracy_figure(results, title), file)
+    _save(accuracy_figure(latest[1], f"{run.name}: {latest[0]}"), file)
 
 
 def _find(runs_dir: Path, names: list[str] | None) -> list[Run]:

@@ -13,7 +13,6 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.cli.output import note, on_terminal, printable, stdout, write_line
-from seq2attn.config.lengths import LONGEST
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
@@ -68,6 +67,8 @@ def predict(
         if not lengths:
             note("standard input was empty: there is nothing to answer")
     else:
+        from seq2attn.config.lengths import LONGEST
+
         for text in texts:
             if len(text) > LONGEST:
                 raise Seq2AttnError(f"a text of {len(text):,} characters; at most {LONGEST:,} are answered")
@@ -139,6 +140,8 @@ def _show_to_people(task: Task, prediction: Prediction) -> None:
 
 def _standard_input(check: Callable[[str], None]) -> Iterator[str]:
     """Its lines, none of which may be endless; `check` refuses those that the model cannot read."""
+    from seq2attn.config.lengths import LONGEST
+
     if sys.stdin is None:
         raise Seq2AttnError("standard input is closed", hint="Give the strings as arguments, or one a line.")
     for number, line in enumerate(_lines(), start=1):
@@ -154,6 +157,8 @@ def _standard_input(check: Callable[[str], None]) -> Iterator[str]:
 
 
 def _lines() -> Iterator[str]:
+    from seq2attn.config.lengths import LONGEST
+
     try:
         while line := sys.stdin.readline(LONGEST + 2):
             yield line.removesuffix("\n").removesuffix("\r")

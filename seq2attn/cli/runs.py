@@ -14,7 +14,7 @@ from seq2attn.runs.lock import state_of
 from seq2attn.runs.run import DEFAULT_ROOT, MAKE_ONE, Run, newest_first
 
 HEADER = ("run", "state", "step", "task", "score", "seed", "exact match, worst", "made")
-GIVE_WAY = ("made (UTC)", "task", "seed", "score", "step")  # the first to go stands first
+GIVE_WAY = ("made (UTC)", "task", "seed", "score", "step")  # left out in this order
 
 
 def runs(
@@ -48,7 +48,7 @@ def runs(
 
 
 def _show(rows: list[list[str]], console: Console) -> None:
-    """Columns of less interest give way, the run's name does not."""
+    """On a narrow terminal less important columns are left out, never the run's name."""
     shown = {name: [row[place] for row in rows] for place, name in enumerate(HEADER)}
     shown["exact\nmatch,\nworst"] = shown.pop("exact match, worst")
     shown["made (UTC)"] = [made.replace("T", " ")[:16] for made in shown.pop("made")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import signal
 from collections.abc import Sequence
@@ -12,15 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, note_if_slow, program, stderr, write_line
+from seq2attn.cli.output import note, program, stderr, write_line
 from seq2attn.errors import ConfigError, Seq2AttnError
-from seq2attn.runs.run import DEFAULT_ROOT, Run, create_run, find_run, named_plugins
+from seq2attn.runs.machine import MOST_THREADS
+from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run, plugin_options
 
 if TYPE_CHECKING:
     from seq2attn.config import Config
-    from seq2attn.training.loop import Trainer
-
-MOST_THREADS = 256
+    from seq2attn.training.session import NewRun
 
 
 def train(
@@ -46,7 +44,7 @@ def train(
     """Train a model from a config.
 
     Makes a run directory with checkpoints, metrics and TensorBoard events, and prints its path. Ctrl-C saves and
-    says how to go on; a resumed run ends with the same bytes of weights as one that was never stopped.
+    prints how to continue; weights are bit-identical whether training was interrupted or not.
 
     Examples:
 
@@ -71,37 +69,18 @@ def train(
                 hint=f"For a new run: seq2attn train --config {runs_dir / resume}/config.yaml --set ...",
             )
         run = find_run(runs_dir, resume)
-        settings = run.config()
-    else:
-        assert config is not None
-        from seq2attn.config import check_overrides
+        _train(run.config(), run, device, threads, profile)
+        return
+    assert config is not None
+    from seq2attn.config import check_overrides
 
-        check_overrides(overrides or ())
-        settings = _load(config, overrides or ())
-    import torch
+    check_overrides(overrides or ())
+    settings = _load(config, overrides or ())
+    from seq2attn.runs.making import run_name
+    from seq2attn.training.session import NewRun
 
-    from seq2attn.model.build import build_model
-    from seq2attn.runs.environment import choose_device, describe_environment
-    from seq2attn.runs.footprint import check_training_memory
-    from seq2attn.training.allocator import keep_freed_memory
-
-    keep_freed_memory()
-
-    chosen_device = choose_device(device)
-    if resume is not None:
-        threads = threads or _recorded_threads(run)
-    threads = threads or 1
-    torch.set_num_threads(threads)
-    check_training_memory(settings, chosen_device)
-    if resume is None:
-        assert config is not None
-        environment = describe_environment(seed=settings.seed, device=chosen_device, threads=threads, plugins=plugins)
-        build_model(settings)  # a score that cannot be built must not leave a run behind
-        if name is None:
-            run = create_run(runs_dir, _run_name(config), settings, environment)
-        else:
-            run = create_run(runs_dir, name, settings, environment, exact=True)
-    _train(run, settings, chosen_device, profile)
+    new = NewRun(runs_dir, run_name(config) if name is None else name, exact=name is not None, plugins=plugins)
+    _train(settings, new, device, threads, profile)
 
 
 def _load(file: Path, overrides: Sequence[str]) -> Config:
@@ -118,77 +97,35 @@ def _load(file: Path, overrides: Sequence[str]) -> Config:
         ) from None
 
 
-def _run_name(config: Path) -> str:
-    """`configs/chapter/dot.yaml` -> `chapter-dot`; elsewhere the file's own name, in characters a run name may have."""
-    parts = config.with_suffix("").parts
-    below = parts[parts.index("configs") + 1 :] if "configs" in parts else parts[-1:]
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(below)).strip("-._")[:80] or "run"
-
-
-def _recorded_threads(run: Run) -> int | None:
-    """The threads that `run` was begun with, if its environment.json says so sensibly."""
-    threads = run.environment().get("threads")
-    return threads if isinstance(threads, int) and 1 <= threads <= MOST_THREADS else None
-
-
-def _train(run: Run, config: Config, device: object, profile: bool) -> None:
+def _train(config: Config, where: Run | NewRun, device: str, threads: int | None, profile: bool) -> None:
     from seq2attn.cli.progress import make_display
-    from seq2attn.runs.lock import training_lock
-    from seq2attn.training.loop import Trainer
+    from seq2attn.training import session
 
     display = make_display(stderr())
-    with training_lock(run) as locked:
-        if not locked:
-            note(
-                f"{run.path} lies on a file system without locks: nothing but you keeps it from being trained twice at once"
-            )
-        steps_before = run.status().get("step")
-        trainer = Trainer(run, config, device, display)  # type: ignore[arg-type]
-        start = trainer.progress.step
-        if trainer.finished:
-            trainer.mend_status()
-            note(f"{run.path} is finished: {start:,} of {config.training.steps:,} steps")
-            write_line(str(run.path))
-            return
-        if steps_before and not start:
-            note(f"{run.checkpoint('last')} is gone: training begins again, from step 0")
-        if config.model.architecture == "gru":
-            note_if_slow(device)
-            if start:
-                _say_if_rounded_otherwise(run, device)
-        note(f"{'resuming' if start else 'training'} {run.path} on {device} from step {start:,}")
-        try:
-            with display:
-                stopped_by = trainer.train(profile=profile)
-        except Seq2AttnError as error:
-            raise _with_way_on(error, run) from error
+    try:
+        with display:
+            ended = session.train(config, where, device=device, threads=threads, display=display, profile=profile)
+    except Seq2AttnError as error:
+        if display.run is None or not display.run.checkpoint("last").is_file():
+            raise
+        raise _with_next_command(error, display.run) from error
+    run = ended.run
+    if display.was_finished:
+        write_line(str(run.path))
+        return
     if profile:
-        _say_profiled(run)
-    if stopped_by is not None:
-        note(f"stopped by {_signal_name(stopped_by)} after step {trainer.progress.step:,}; all is saved.")
-        note(_way_on(run))
-        raise typer.Exit(128 + stopped_by)
-    _say_finished(run, trainer)
-
-
-def _say_finished(run: Run, trainer: Trainer) -> None:
-    if trainer.progress.reached_target:
-        note(f"reached the target after step {trainer.progress.step:,}")
-    note(f"Next: {program()} eval {_named(run)}")
+        _note_profile(run)
+    if ended.stopped_by is not None:
+        note(f"stopped by {_signal_name(ended.stopped_by)} after step {ended.step:,}; all is saved.")
+        note(_resume_command(run))
+        raise typer.Exit(128 + ended.stopped_by)
+    if ended.reached_target:
+        note(f"reached the target after step {ended.step:,}")
+    note(f"Next: {program()} eval {_run_words(run)}")
     write_line(str(run.path))
 
 
-def _say_if_rounded_otherwise(run: Run, device: object) -> None:
-    """That a run goes on with other recurrences than it began with, whose sums differ in their last digits."""
-    from seq2attn.kernels import describe_kernels
-
-    before, now = run.environment().get("kernels", "not compiled"), describe_kernels(device)  # type: ignore[arg-type]
-    if before != now:
-        note(f"{run.path} was begun with other recurrences ({before}) than there are now ({now})")
-        note("its weights will not be those of a run that was never stopped")
-
-
-def _say_profiled(run: Run) -> None:
+def _note_profile(run: Run) -> None:
     if run.profile_file.is_file():
         note(f"a trace of 20 steps: {run.profile_file}; https://ui.perfetto.dev or chrome://tracing shows it")
     else:
@@ -202,19 +139,19 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _way_on(run: Run) -> str:
-    return f"Go on with: {program()} train --resume {_named(run)}"
+def _resume_command(run: Run) -> str:
+    return f"Go on with: {program()} train --resume {_run_words(run)}"
 
 
-def _named(run: Run) -> str:
+def _run_words(run: Run) -> str:
     """The run as another command finds it, in this directory."""
-    return f"{run.name}{options.named_runs_dir(run.path.parent)}{named_plugins(run.plugins())}"
+    return f"{run.name}{options.runs_dir_option(run.path.parent)}{plugin_options(run.plugins())}"
 
 
-def _with_way_on(error: Seq2AttnError, run: Run) -> Seq2AttnError:
-    """`error`, which ended a training, with the sentence on how to go on from the last checkpoint."""
+def _with_next_command(error: Seq2AttnError, run: Run) -> Seq2AttnError:
+    """`error`, which ended a training, with the command that continues from the last checkpoint."""
     from seq2attn.training.loop import Diverged
 
-    if isinstance(error, Diverged) or error.exit_code != 1 or not run.checkpoint("last").is_file():
+    if isinstance(error, Diverged) or error.exit_code != 1:
         return error
-    return Seq2AttnError(error.message, hint=f"The last checkpoint is whole. {_way_on(run)}", exit_code=1)
+    return Seq2AttnError(error.message, hint=f"The last checkpoint is whole. {_resume_command(run)}", exit_code=1)

@@ -1,4 +1,4 @@
-"""Mistakes in commands and options, told as all others are: Typer finds them, and the words are ours."""
+"""Mistakes in commands and options: Typer finds them, and they are reported in our words like all others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Command(TyperCommand):
 
 
 class Commands(TyperGroup):
-    """A group of commands that says which there are."""
+    """A group of commands whose errors list them."""
 
     def __init__(self, *arguments: Any, help: str | None = None, **options: Any) -> None:
         super().__init__(*arguments, help=unwrapped(help), **options)
@@ -69,7 +69,7 @@ def usage_mistake(error: Any) -> Seq2AttnError:
 
 
 def is_help(error: Any) -> bool:
-    """Whether nothing was asked for, and the help was the answer."""
+    """Whether help was shown because no command was given."""
     return type(error).__name__ == "NoArgsIsHelpError"
 
 
@@ -108,7 +108,7 @@ def _too_many(error: Any, path: str, words: str) -> str:
 
 
 def _wrong_value(error: Any) -> str:
-    """`expected a whole number, found 'abc'`, from what pydantic says; older Typers say it in words."""
+    """`expected a whole number, found 'abc'`, from pydantic's error; older versions of Typer give a text."""
     try:
         detail = error.__cause__.errors(include_url=False)[0]
     except (AttributeError, IndexError):

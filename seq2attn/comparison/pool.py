@@ -1,4 +1,4 @@
-"""Processes of this machine that run trials: a standard Executor."""
+"""Worker processes on this machine that run trials: a standard Executor."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from seq2attn.comparison.trial import STOP
-
-
-def available_cores() -> int:
-    """The processor cores that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+from seq2attn.comparison.trial import STOP_REQUEST
 
 
 class TrialPool(ProcessPoolExecutor):
@@ -29,38 +23,38 @@ class TrialPool(ProcessPoolExecutor):
 
     def __init__(self, workers: int, plugins: Sequence[str] = ()) -> None:
         context = multiprocessing.get_context("spawn")
-        self._asked, self._ask = context.Pipe(duplex=False)  # closed to ask: no worker's death can block that
-        super().__init__(workers, mp_context=context, initializer=_prepare, initargs=(self._asked, tuple(plugins)))
+        self._stop, self._stop_end = context.Pipe(
+            duplex=False
+        )  # closed to ask for a stop: no worker's death can block that
+        super().__init__(workers, mp_context=context, initializer=_prepare, initargs=(self._stop, tuple(plugins)))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """As every Executor's; with `cancel_futures`, trials that are running save and stop."""
         if cancel_futures:
-            self._ask.close()
+            self._stop_end.close()
         super().shutdown(wait, cancel_futures=cancel_futures)
 
 
-def _prepare(asked: Connection, plugins: Sequence[str]) -> None:
+def _prepare(stop: Connection, plugins: Sequence[str]) -> None:
     """Make a new process a worker."""
     for name in ("SIGINT", "SIGHUP"):  # a terminal sends them to all; whoever made the pool decides what they mean
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
-    threading.Thread(target=_watch, args=(asked,), daemon=True).start()
+    threading.Thread(target=_watch, args=(stop,), daemon=True).start()
     import torch
 
     from seq2attn.config.plugins import load_plugin
-    from seq2attn.training.allocator import keep_freed_memory
 
-    keep_freed_memory()
     torch.set_num_threads(1)
     for plugin in plugins:
         load_plugin(Path(plugin))
 
 
-def _watch(asked: Connection) -> None:
+def _watch(stop: Connection) -> None:
     """Pass on the request to stop, and die with the parent."""
     parent = multiprocessing.parent_process()
     assert parent is not None
-    wait([asked, parent.sentinel])
-    STOP.signal = signal.SIGTERM
+    wait([stop, parent.sentinel])
+    STOP_REQUEST.signal = signal.SIGTERM
     wait([parent.sentinel])
     os._exit(1)

@@ -1,18 +1,20 @@
-"""What the trials of an experiment gave: by group and length, over seeds. Plain records, read from the runs' files."""
+"""What the trials of an experiment measured: by group and length, over seeds. Plain records, read from the runs' files."""
 
 from __future__ import annotations
 
 import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from seq2attn.comparison.experiment import METRICS, Published
 from seq2attn.comparison.plan import Plan, name_values
-from seq2attn.comparison.trial import Trial, find_record
-from seq2attn.inference.intervals import Spread, spread
+from seq2attn.comparison.trial import Trial, find_evaluation
+from seq2attn.inference.intervals import Estimate, Spread, spread
+from seq2attn.inference.results import LengthResult
+from seq2attn.runs.records import read_metrics, summarise
 from seq2attn.runs.run import Run
 
 Curve = tuple[tuple[int, float], ...]  # (step, value), step by step
@@ -24,8 +26,8 @@ class TrialResult:
 
     run: str
     seed: int
-    lengths: Mapping[int, Mapping[str, Any]]
-    """evaluation by length, as `eval` records it"""
+    lengths: Mapping[int, LengthResult]
+    """the evaluation by length"""
     parameters: Mapping[str, int]
     """by part, and their total"""
     losses: Curve
@@ -37,8 +39,8 @@ class TrialResult:
 
     def value(self, metric: str, length: int) -> float | None:
         """A metric at a length; None for what this model does not have, such as attention."""
-        found: Any = self.lengths[length][metric]
-        return None if found is None else float(found["value"] if isinstance(found, dict) else found)
+        value: Estimate | float | None = getattr(self.lengths[length], metric)
+        return value.value if isinstance(value, Estimate) else value
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class GroupResult:
     values: Mapping[str, Any]
     """what varies, but for the seed: config key -> value"""
     words: Mapping[str, str]
-    """the same as labels say it"""
+    """the same as in labels"""
     score: str
     """its score function, which decides its colour"""
     baseline: str | None
@@ -109,6 +111,8 @@ class Comparison:
     metric: str
     groups: tuple[GroupResult, ...]
     """those with at least one trial done"""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """the trials that failed: run -> reason"""
 
     @property
     def metric_label(self) -> str:
@@ -118,7 +122,7 @@ class Comparison:
 
 def gather(plan: Plan, root: Path) -> Comparison:
     """Read what the trials measured, those that are done."""
-    return summarise(plan, read_trials(plan, root))
+    return compare_groups(plan, read_trials(plan, root))
 
 
 def read_trials(plan: Plan, root: Path) -> dict[str, list[TrialResult]]:
@@ -129,15 +133,15 @@ def read_trials(plan: Plan, root: Path) -> dict[str, list[TrialResult]]:
     }
 
 
-def summarise(plan: Plan, done: Mapping[str, Sequence[TrialResult]]) -> Comparison:
-    """What `done` says by the plan's metric."""
+def compare_groups(plan: Plan, done: Mapping[str, Sequence[TrialResult]]) -> Comparison:
+    """The groups of `plan` by its metric, from the trials that are done."""
     metric = plan.experiment.metric
     groups = []
     for label, trials in plan.groups.items():
         if not done[label]:
             continue
         baseline = plan.baseline_of(label)
-        figures = [item for item in plan.experiment.published if _speaks_of(item, trials[0])]
+        figures = [item for item in plan.experiment.published if _applies(item, trials[0])]
         groups.append(
             GroupResult(
                 label=label,
@@ -156,45 +160,25 @@ def summarise(plan: Plan, done: Mapping[str, Sequence[TrialResult]]) -> Comparis
 
 def read_trial(trial: Trial, root: Path) -> TrialResult | None:
     """What a trial measured; None if it is not done."""
-    record = find_record(trial, root)
-    if record is None:
+    saved = find_evaluation(trial, root)
+    if saved is None:
         return None
-    lines = list(_metrics(Run(root / trial.name)))
-    speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
+    assert saved.parameters is not None, "find_evaluation asks for them"
+    metrics = read_metrics(Run(root / trial.name))
+    speeds = [line["tokens_per_second"] for line in metrics.steps if "tokens_per_second" in line]
+    summaries = [(step, summarise(results)) for step, results in metrics.evaluations if results]
     return TrialResult(
         run=trial.name,
         seed=trial.seed,
-        lengths={length: record["lengths"][str(length)] for length in trial.lengths},
-        parameters=record["parameters"],
-        losses=tuple((line["step"], line["loss"]) for line in lines if "loss" in line),
-        entropies=tuple(
-            (line["step"], line["summary"]["attention_entropy"])
-            for line in lines
-            if "attention_entropy" in line.get("summary", {})
-        ),
+        lengths={length: saved.lengths[length] for length in trial.lengths},
+        parameters=saved.parameters,
+        losses=tuple((int(line["step"]), line["loss"]) for line in metrics.steps if "loss" in line),
+        entropies=tuple((step, summary.entropy) for step, summary in summaries if summary.entropy is not None),
         tokens_per_second=statistics.median(speeds) if speeds else None,
     )
 
 
-def _metrics(run: Run) -> Iterator[dict[str, Any]]:
-    """The lines of metrics.jsonl, up to the first that cannot be read."""
-    try:
-        for line in run.metrics_file.read_text(encoding="utf-8").splitlines():
-            record = json.loads(line)
-            summary = record.get("summary", {})
-            numbers = [record.get(name, 0) for name in ("step", "loss", "tokens_per_second")]
-            if not all(map(_is_number, [*numbers, summary.get("attention_entropy", 0)])):
-                return
-            yield record
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _speaks_of(published: Published, trial: Trial) -> bool:
+def _applies(published: Published, trial: Trial) -> bool:
     return all(trial.matches(key, value) for key, value in published.where.items())
 
 
@@ -202,19 +186,19 @@ def _summaries(
     metric: str, trials: Sequence[TrialResult], baseline: Sequence[TrialResult], figures: Sequence[Published]
 ) -> tuple[LengthSummary, ...]:
     summaries = []
-    for length, record in trials[0].lengths.items():
+    for length, result in trials[0].lengths.items():
         values = _by_seed(metric, length, trials)
         if not values:
             continue
         others = _by_seed(metric, length, baseline)
         differences = [value - others[seed] for seed, value in values.items() if seed in others]
-        found = spread(list(values.values()))
+        over_seeds = spread(list(values.values()))
         summaries.append(
             LengthSummary(
                 length=length,
-                trained=record["trained"],
+                trained=result.trained,
                 values=values,
-                spread=found if metric == "entropy" else _share(found),
+                spread=over_seeds if metric == "entropy" else _within_0_and_1(over_seeds),
                 difference=spread(differences) if differences else None,
                 published=next((item.values[length] for item in figures if length in item.values), None),
             )
@@ -228,11 +212,11 @@ def _by_seed(metric: str, length: int, trials: Sequence[TrialResult]) -> dict[in
     return {seed: value for seed, value in values.items() if value is not None}
 
 
-def _share(found: Spread) -> Spread:
-    """The interval of a share does not leave [0, 1]."""
-    if found.low is None or found.high is None:
-        return found
-    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
+def _within_0_and_1(spread: Spread) -> Spread:
+    """With the interval cut to [0, 1], which no accuracy leaves."""
+    if spread.low is None or spread.high is None:
+        return spread
+    return replace(spread, low=max(0.0, spread.low), high=min(1.0, spread.high))
 
 
 # ---- for programs ----
@@ -251,11 +235,12 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
                 "seed": trial.seed,
                 "parameters": dict(trial.parameters),
                 "tokens_per_second": trial.tokens_per_second,
-                "lengths": {str(length): dict(record) for length, record in trial.lengths.items()},
+                "lengths": {str(length): result.to_json() for length, result in trial.lengths.items()},
             }
             for group in comparison.groups
             for trial in group.trials
         ],
+        "failed": dict(comparison.failed),
     }
 
 
@@ -284,21 +269,18 @@ def _group_json(group: GroupResult) -> dict[str, Any]:
     }
 
 
-METRIC_COLUMNS = ("exact_match", "character_accuracy", "teacher_forced", "alignment", "entropy")
-
-
 def csv_rows(comparison: Comparison) -> Iterator[list[Any]]:
     """A header, then one row a trial and length, with every metric: for a spreadsheet or a data frame."""
     keys = list(comparison.groups[0].values) if comparison.groups else []
-    header = ["run", "group", *keys, "seed", "length", "trained", *METRIC_COLUMNS]
+    header = ["run", "group", *keys, "seed", "length", "trained", *METRICS]
     yield [*header, "parameters", "last_loss", "tokens_per_second"]
     for group in comparison.groups:
         for trial in group.trials:
-            for length, record in trial.lengths.items():
-                metrics = [trial.value(metric, length) for metric in METRIC_COLUMNS]
+            for length, result in trial.lengths.items():
+                metrics = [trial.value(metric, length) for metric in METRICS]
                 start = [trial.run, group.label, *(cell(group.values[key]) for key in keys), trial.seed, length]
                 end = [trial.parameters["total"], trial.losses[-1][1] if trial.losses else "", trial.tokens_per_second]
-                yield [*start, cell(record["trained"]), *("" if value is None else value for value in metrics), *end]
+                yield [*start, cell(result.trained), *("" if value is None else value for value in metrics), *end]
 
 
 def cell(value: Any) -> str:

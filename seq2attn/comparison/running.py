@@ -1,25 +1,26 @@
-"""Running jobs on an Executor: whichever it is, some at a time, each failing alone."""
+"""Running the trials of a plan on an Executor, several at a time, each failing alone."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from pathlib import Path
 from typing import Protocol
 
-from seq2attn.comparison.trial import STOP, Job, Outcome, run_trial
-from seq2attn.runs.run import Run
-from seq2attn.training.signals import StopRequest
+from seq2attn.comparison import pool
+from seq2attn.comparison.plan import Plan
+from seq2attn.comparison.trial import STOP_REQUEST, Job, Outcome, find_evaluation, run_trial
+from seq2attn.runs.machine import available_cores
+from seq2attn.runs.records import steps_done
+from seq2attn.training.signals import StopRequest, stop_on_signals
 
 POLL = 0.25  # seconds
-TAIL = 65_536  # bytes of metrics.jsonl that are read to see how far a trial is
 DIED = "its process died: killed, or out of memory"
 
 
-class Watcher(Protocol):
-    """Who is told how the jobs go."""
+class Display(Protocol):
+    """What shows how the jobs go."""
 
     def started(self, job: Job) -> None: ...
 
@@ -30,8 +31,8 @@ class Watcher(Protocol):
     def stopping(self, running: int) -> None: ...
 
 
-class Nobody:
-    """A watcher that does not look."""
+class SilentDisplay:
+    """Shows nothing."""
 
     def started(self, job: Job) -> None: ...
 
@@ -42,7 +43,35 @@ class Nobody:
     def stopping(self, running: int) -> None: ...
 
 
-NOBODY = Nobody()
+SILENT = SilentDisplay()
+
+
+def pending_jobs(plan: Plan, root: Path, device: str = "auto", plugins: Sequence[str] = ()) -> list[Job]:
+    """The trials of `plan` that are not trained and measured yet, as jobs."""
+    return [Job(trial, root, device, tuple(plugins)) for trial in plan.trials if find_evaluation(trial, root) is None]
+
+
+def workers_for(jobs: Sequence[Job], workers: int | None = None) -> int:
+    """How many jobs run at a time: `workers`, by default one a processor core, and not more than there are jobs."""
+    return max(1, min(workers or available_cores(), len(jobs)))
+
+
+def run_in_processes(
+    jobs: Sequence[Job], workers: int | None = None, plugins: Sequence[str] = (), display: Display = SILENT
+) -> dict[str, Outcome]:
+    """Run every job in worker processes of this machine; a first signal stops them between two steps, saved.
+
+    Returns the outcomes by the trial's name; `STOP_REQUEST` has the signal's number if one came.
+    """
+    at_once = workers_for(jobs, workers)
+    STOP_REQUEST.signal = None
+    with stop_on_signals(STOP_REQUEST):
+        return run_jobs(jobs, lambda: pool.TrialPool(at_once, plugins), at_once, display)
+
+
+def failures(outcomes: Mapping[str, Outcome]) -> dict[str, str]:
+    """The reasons of the trials that failed, by run."""
+    return {run: outcome.reason for run, outcome in outcomes.items() if outcome.state == "failed"}
 
 
 class _Jobs:
@@ -68,8 +97,8 @@ def run_jobs(
     jobs: Sequence[Job],
     make_executor: Callable[[], Executor],
     at_once: int,
-    watcher: Watcher = NOBODY,
-    request: StopRequest = STOP,
+    display: Display = SILENT,
+    request: StopRequest = STOP_REQUEST,
 ) -> dict[str, Outcome]:
     """Run every job, `at_once` at a time -> outcome by the trial's name.
 
@@ -84,25 +113,25 @@ def run_jobs(
     executor = make_executor()
     try:
         while queue.left and request.signal is None:
-            broken = _submit(queue, executor, at_once, watcher)
+            broken = _submit(queue, executor, at_once, display)
             done, _ = wait(queue.running, timeout=POLL, return_when=FIRST_COMPLETED)
             ended = [future for future in queue.running if future in done]  # in the order of the jobs
-            broken = _collect(queue, ended, outcomes, watcher) or broken
+            broken = _collect(queue, ended, outcomes, display) or broken
             if broken:
-                _collect(queue, list(queue.running), outcomes, watcher)
+                _collect(queue, list(queue.running), outcomes, display)
                 executor.shutdown(wait=False)
                 executor = make_executor()
             for job in queue.running.values():
-                watcher.progress(job, steps_done(job.run))
+                display.progress(job, steps_done(job.run))
         if queue.running:
-            watcher.stopping(len(queue.running))
+            display.stopping(len(queue.running))
     finally:
         executor.shutdown(wait=True, cancel_futures=bool(queue.left))
-    _collect(queue, list(queue.running), outcomes, watcher)
+    _collect(queue, list(queue.running), outcomes, display)
     return outcomes
 
 
-def _submit(queue: _Jobs, executor: Executor, at_once: int, watcher: Watcher) -> bool:
+def _submit(queue: _Jobs, executor: Executor, at_once: int, display: Display) -> bool:
     """Submit what may run. Returns whether the executor is broken."""
     while (job := queue.next(at_once)) is not None:
         try:
@@ -111,12 +140,12 @@ def _submit(queue: _Jobs, executor: Executor, at_once: int, watcher: Watcher) ->
             if job not in queue.suspects:
                 queue.waiting.appendleft(job)
             return True
-        watcher.started(job)
+        display.started(job)
         queue.running[future] = job
     return False
 
 
-def _collect(queue: _Jobs, done: Sequence[Future[Outcome]], outcomes: dict[str, Outcome], watcher: Watcher) -> bool:
+def _collect(queue: _Jobs, done: Sequence[Future[Outcome]], outcomes: dict[str, Outcome], display: Display) -> bool:
     """Take in the outcomes of `done`. Returns whether the executor turned out to be broken."""
     broken = False
     for future in [future for future in queue.running if future in done]:  # in the order in which they were submitted
@@ -127,7 +156,7 @@ def _collect(queue: _Jobs, done: Sequence[Future[Outcome]], outcomes: dict[str, 
             broken = True
             if job not in queue.suspects:
                 queue.suspects.append(job)
-                watcher.ended(job, Outcome("stopped"))
+                display.ended(job, Outcome("stopped"))
                 continue
             outcome = Outcome("failed", DIED)
         except CancelledError:
@@ -135,21 +164,5 @@ def _collect(queue: _Jobs, done: Sequence[Future[Outcome]], outcomes: dict[str, 
         if job in queue.suspects:
             queue.suspects.remove(job)
         outcomes[job.trial.name] = outcome
-        watcher.ended(job, outcome)
+        display.ended(job, outcome)
     return broken
-
-
-def steps_done(run: Run) -> int:
-    """The last step that a run's metrics speak of; 0 before there are any."""
-    try:
-        with run.metrics_file.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
-            lines = file.read().splitlines()
-    except OSError:
-        return 0
-    for line in reversed(lines):
-        try:
-            return int(json.loads(line)["step"])
-        except (ValueError, KeyError, TypeError):  # the first line of the piece, or the last one half written
-            continue
-    return 0

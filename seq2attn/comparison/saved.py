@@ -1,8 +1,7 @@
-"""Comparisons found again in the runs directory: every trial says in its environment.json which one it belongs to."""
+"""Comparisons recovered from the runs directory: each trial's environment.json names the one that it belongs to."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,36 +11,36 @@ from seq2attn.comparison.experiment import Experiment
 from seq2attn.comparison.grid import CONFIG
 from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.trial import Trial
-from seq2attn.runs.files import read_plain
-from seq2attn.runs.run import LARGEST_JSON, Run, newest_first
+from seq2attn.runs.evaluations import readable_evaluations
+from seq2attn.runs.run import Run, newest_first
 
-Asked = tuple[str, int, tuple[int, ...]]  # checkpoint, samples, lengths
+Settings = tuple[str, int, tuple[int, ...]]  # checkpoint, samples, lengths
 
 
 def experiment_of(run: Run) -> Mapping[str, Any] | None:
     """Name, group and values of the comparison that `run` is a trial of; None for a run of its own."""
-    found = run.environment().get("experiment")
+    recorded = run.environment().get("experiment")
     kinds = {"name": str, "group": str, "values": dict}
-    whole = isinstance(found, dict) and all(isinstance(found.get(key), kind) for key, kind in kinds.items())
-    return found if whole else None
+    whole = isinstance(recorded, dict) and all(isinstance(recorded.get(key), kind) for key, kind in kinds.items())
+    return recorded if whole else None
 
 
 def experiments(root: Path) -> dict[str, list[Run]]:
     """The comparisons that have trials in `root`: name -> runs, those made first before the others."""
-    found: dict[str, list[Run]] = {}
+    by_name: dict[str, list[Run]] = {}
     for run in reversed(newest_first(root)):
         experiment = experiment_of(run)
         if experiment is not None:
-            found.setdefault(experiment["name"], []).append(run)
-    return found
+            by_name.setdefault(experiment["name"], []).append(run)
+    return by_name
 
 
 def saved_plan(name: str, runs: Sequence[Run]) -> Plan:
-    """The plan of the comparison `name` as its `runs` have it; what they were asked last is what it asks.
+    """The plan of the comparison `name` as its `runs` record it, with the settings that it was measured with last.
 
     The group made first is the baseline. Raises `Seq2AttnError` where a run's config cannot be read.
     """
-    checkpoint, samples, lengths = _asked(runs)
+    checkpoint, samples, lengths = _measured(runs)
     trials = []
     for run in runs:
         experiment, config = experiment_of(run), run.config()
@@ -63,26 +62,16 @@ def saved_plan(name: str, runs: Sequence[Run]) -> Plan:
     return Plan(Experiment(name, source=name, bases={}, checkpoint=checkpoint), tuple(trials))
 
 
-def _asked(runs: Sequence[Run]) -> Asked:
-    """What most of the trials measured; of several such questions the one asked last."""
-    counts: Counter[Asked] = Counter()
-    last: dict[Asked, float] = {}
+def _measured(runs: Sequence[Run]) -> Settings:
+    """What `compare` measured of most of the runs, `eval` left aside; of several such settings the last used."""
+    counts: Counter[Settings] = Counter()
+    last: dict[Settings, float] = {}
     for run in runs:
-        for asked, time in _questions(run).items():
-            counts[asked] += 1
-            last[asked] = max(time, last.get(asked, 0.0))
-    return max(counts, key=lambda asked: (counts[asked], last[asked]), default=("best", 0, ()))
-
-
-def _questions(run: Run) -> dict[Asked, float]:
-    """What `compare` measured of a run, and when; what `eval` did is another matter."""
-    found: dict[Asked, float] = {}
-    for path in run.evaluations.glob("*.json"):
-        try:
-            record = json.loads(read_plain(path, LARGEST_JSON))
-            asked = (str(record["checkpoint"]), int(record["samples"]), tuple(sorted(map(int, record["lengths"]))))
-            if "parameters" in record:
-                found[asked] = path.stat().st_mtime
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            continue
-    return found
+        of_run = set()
+        for path, saved in readable_evaluations(run):
+            if saved.parameters is not None:
+                settings = (saved.checkpoint, saved.samples, tuple(saved.lengths))
+                of_run.add(settings)
+                last[settings] = max(path.stat().st_mtime, last.get(settings, 0.0))
+        counts.update(of_run)
+    return max(counts, key=lambda settings: (counts[settings], last[settings]), default=("best", 0, ()))

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seq2attn.comparison.grid import CONFIG
 from seq2attn.config import Config, value_at
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.results import LengthResult
+from seq2attn.runs.evaluations import Evaluation, readable_evaluations
 from seq2attn.runs.files import write_atomically
-from seq2attn.runs.run import Run, create_run
+from seq2attn.runs.run import Run
 from seq2attn.training.signals import StopRequest
-
-if TYPE_CHECKING:
-    from seq2attn.training.loop import StepReport
 
 EVALUATION_SEED = 0  # that of `eval`: the same strings
 FAILURE = "failure.txt"
 
-STOP = StopRequest()
+STOP_REQUEST = StopRequest()
 """whether the trials of this process have been asked to stop"""
 
 
@@ -97,7 +93,7 @@ def blocked_by(trial: Trial, root: Path) -> str | None:
     if not run.path.exists():
         return None
     if not run.config_file.is_file():
-        return f"{run.path} is in the way: it is no run"
+        return f"{run.path} is in the way: it is not a run"
     try:
         same = run.config() == trial.config
     except Seq2AttnError as error:
@@ -105,49 +101,25 @@ def blocked_by(trial: Trial, root: Path) -> str | None:
     return None if same else f"{run.path} has another config; give this experiment another --name, or remove that run"
 
 
-def find_record(trial: Trial, root: Path) -> dict[str, Any] | None:
-    """What this trial measured when it was run to its end; None where it was not yet."""
+def find_evaluation(trial: Trial, root: Path) -> Evaluation | None:
+    """What this trial measured when it was complete; None if it is not yet."""
     run = Run(root / trial.name)
     status = run.status()
     if status.get("state") != "finished":
         return None
-    for path in sorted(run.evaluations.glob(f"{trial.checkpoint}-*.json")):
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if isinstance(record, dict) and _answers(record, trial, status.get("step")):
-            return record
+    wanted = (trial.checkpoint, trial.samples, EVALUATION_SEED, status.get("step"))
+    for _, saved in readable_evaluations(run, trial.checkpoint):
+        measured = (saved.checkpoint, saved.samples, saved.seed, saved.step)
+        if measured == wanted and saved.parameters is not None and set(trial.lengths) <= saved.lengths.keys():
+            return saved
     return None
-
-
-def _answers(record: dict[str, Any], trial: Trial, step: object) -> bool:
-    """Whether an evaluation is the one that the trial asks for, of the run as it now is."""
-    asked = {"checkpoint": trial.checkpoint, "samples": trial.samples, "seed": EVALUATION_SEED, "step": step}
-    lengths = record.get("lengths")
-    return (
-        all(record.get(key) == value for key, value in asked.items())
-        and isinstance(lengths, dict)
-        and {str(length) for length in trial.lengths} <= lengths.keys()
-        and _is_whole(record, trial)
-    )
-
-
-def _is_whole(record: dict[str, Any], trial: Trial) -> bool:
-    """Whether parameters and lengths are what `_measure` writes: the run may be a stranger's, or damaged."""
-    try:
-        for length in trial.lengths:
-            LengthResult.from_json(record["lengths"][str(length)])
-        return all(isinstance(count, int) for count in (record["parameters"]["total"], *record["parameters"].values()))
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return False
 
 
 # ---- running ----
 
 
 def run_trial(job: Job) -> Outcome:
-    """Train the trial's run from where it is to its end and measure it. Never raises: what goes wrong is the outcome."""
+    """Train the trial's run from where it is to its end and measure it. Never raises: an error is the outcome."""
     try:
         return _run(job)
     except Seq2AttnError as error:
@@ -161,61 +133,39 @@ def run_trial(job: Job) -> Outcome:
 
 
 def _run(job: Job) -> Outcome:
-    from seq2attn.model.build import build_model
-    from seq2attn.model.parameters import parameter_ledger
-    from seq2attn.runs.environment import choose_device
-    from seq2attn.runs.footprint import check_training_memory
-    from seq2attn.runs.lock import training_lock
-    from seq2attn.training.loop import Trainer
-
-    if STOP.signal is not None:
-        return Outcome("stopped")
-    device = choose_device(job.device)
-    parameters = parameter_ledger(build_model(job.trial.config))  # what cannot be built leaves no run behind
-    check_training_memory(job.trial.config, device)
-    run = _open_run(job, device)
-    if run.status().get("state") != "finished":
-        with training_lock(run):
-            Trainer(run, job.trial.config, device, _Silence()).train(STOP)
-    if run.status().get("state") != "finished":
-        return Outcome("stopped")
-    return _measure(job, run, parameters)
-
-
-def _open_run(job: Job, device: Any) -> Run:
-    """The trial's run: as it is, or made."""
-    import torch
-
-    from seq2attn.runs.environment import describe_environment
+    from seq2attn.training.session import NewRun, train
 
     trial, run = job.trial, job.run
+    if STOP_REQUEST.signal is not None:
+        return Outcome("stopped")
     blocked = blocked_by(trial, job.root)
     if blocked:
         raise Seq2AttnError(blocked, exit_code=1)
-    if run.config_file.is_file():
-        return run
-    environment = describe_environment(
-        seed=trial.seed, device=device, threads=torch.get_num_threads(), plugins=list(job.plugins)
-    )
-    environment["experiment"] = {"name": trial.experiment, "group": trial.group, "values": dict(trial.values)}
-    return create_run(job.root, trial.name, trial.config, environment, exact=True)
+    if run.status().get("state") != "finished":
+        experiment = {"name": trial.experiment, "group": trial.group, "values": dict(trial.values)}
+        new = NewRun(job.root, trial.name, plugins=job.plugins, experiment=experiment)
+        where = run if run.config_file.is_file() else new
+        if not train(trial.config, where, device=job.device, threads=1, request=STOP_REQUEST).finished:
+            return Outcome("stopped")
+    return Outcome("done") if find_evaluation(trial, job.root) is not None else _measure(job)
 
 
-def _measure(job: Job, run: Run, parameters: dict[str, int]) -> Outcome:
-    from seq2attn.inference.evaluation import evaluate
+def _measure(job: Job) -> Outcome:
+    from seq2attn.model.parameters import parameter_ledger
     from seq2attn.runs.loading import load_predictor
-
-    trial = job.trial
-    if find_record(trial, job.root) is not None:
-        return Outcome("done")
+    from seq2attn.runs.measuring import measure
 
     def stop_if_asked() -> None:
-        if STOP.signal is not None:
+        if STOP_REQUEST.signal is not None:
             raise _Stopped
 
+    trial, run = job.trial, job.run
+    predictor = load_predictor(run, trial.checkpoint, job.device)
     try:
-        results = evaluate(
-            load_predictor(run, trial.checkpoint, job.device),
+        evaluation = measure(
+            run,
+            predictor,
+            trial.checkpoint,
             trial.lengths,
             samples=trial.samples,
             seed=EVALUATION_SEED,
@@ -223,26 +173,10 @@ def _measure(job: Job, run: Run, parameters: dict[str, int]) -> Outcome:
         )
     except _Stopped:
         return Outcome("stopped")
-    record = {
-        "run": run.name,
-        "checkpoint": trial.checkpoint,
-        "samples": trial.samples,
-        "seed": EVALUATION_SEED,
-        "step": run.status().get("step"),
-        "parameters": parameters,
-        "lengths": {str(result.length): result.to_json() for result in results},
-    }
-    run.save_evaluation(trial.checkpoint, record)
+    parameters = parameter_ledger(predictor.model)
+    replace(evaluation, step=run.status().get("step"), parameters=parameters).save(run)
     return Outcome("done")
 
 
 class _Stopped(Exception):
-    """Somebody asked to stop while a trial was measured."""
-
-
-class _Silence:
-    """A display for nobody: progress is read from the run's files."""
-
-    def step(self, report: StepReport) -> None: ...
-
-    def evaluation(self, step: int, results: list[LengthResult]) -> None: ...
+    """A stop was requested while a trial was measured."""

@@ -43,8 +43,8 @@ class Panel:
 
     map: AttentionMap
     title: str
-    room: int = 0
-    """characters of a title to leave room for"""
+    title_width: int = 0
+    """characters to reserve for a title, at least"""
 
 
 def attention_figure(maps: Sequence[AttentionMap], *, ideal: bool = False) -> Figure:
@@ -76,9 +76,9 @@ def evolution_figure(
         [Panel(cropped(maps[line]), f"step {step:,}") for step, maps in chosen] for line in range(len(chosen[0][1]))
     ]
     longest = max(len(panel.map.source_symbols) for line in lines for panel in line)
-    room = (_STRIP / len(chosen) - _LEFT - _RIGHT) / longest
+    widest = (_STRIP / len(chosen) - _LEFT - _RIGHT) / longest
     cell = cell_size([panel.map for line in lines for panel in line])
-    return sheet(lines, max(_SMALLEST_CELL, min(cell, room)), ideal=ideal)
+    return sheet(lines, max(_SMALLEST_CELL, min(cell, widest)), ideal=ideal)
 
 
 def frame_figure(step: int, maps: Sequence[AttentionMap], *, ideal: bool = False) -> Figure:
@@ -87,7 +87,7 @@ def frame_figure(step: int, maps: Sequence[AttentionMap], *, ideal: bool = False
     for one in maps:
         rows = min(24, _answer_rows(one))
         before, after = _short(one.source), _short(one.output, rows)
-        panels.append(Panel(cropped(one), f"{before} → {after}", room=len(before) + 3 + rows))
+        panels.append(Panel(cropped(one), f"{before} → {after}", title_width=len(before) + 3 + rows))
     cell = cell_size([panel.map for panel in panels])
     return sheet([panels], cell, ideal=ideal, heading=f"step {step:,}", signs=("<eos>",))
 
@@ -217,7 +217,7 @@ def _width(panel: Panel, cell: float) -> float:
     from matplotlib.textpath import TextPath
 
     title = TextPath((0, 0), panel.title, size=_TITLE).get_extents().width / 72 if panel.title else 0.0
-    return _LEFT + _RIGHT + max(cell * len(panel.map.source_symbols), _CHARACTER * panel.room, title)
+    return _LEFT + _RIGHT + max(cell * len(panel.map.source_symbols), _CHARACTER * panel.title_width, title)
 
 
 def _key(maps: Sequence[AttentionMap], ideal: bool, signs: Sequence[str]) -> str:

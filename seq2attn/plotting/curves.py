@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from seq2attn.inference.results import LengthResult
 from seq2attn.plotting.style import logarithmic, looks
+from seq2attn.runs.records import summarise
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from seq2attn.inference.results import LengthResult
 
 SMOOTHED = 50  # points of a curve at most, about: neighbours are averaged
 
@@ -38,17 +38,14 @@ def accuracy_curves_figure(
     figure, panel = _panel()
     for look, (name, evaluations) in zip(looks(scores), curves.items(), strict=True):
         steps = [step for step, _ in evaluations]
-        values = [
-            [result.exact_match.value for result in results if result.trained]
-            or [result.exact_match.value for result in results]
-            for _, results in evaluations
-        ]
-        means = [math.fsum(shares) / len(shares) for shares in values]
+        summaries = [summarise(results) for _, results in evaluations]
+        means = [summary.exact_match for summary in summaries]
+        worst = [summary.worst.exact_match.value for summary in summaries]
         size = look.width + 2.5
         panel.plot(
             steps, means, color=look.colour, lw=look.width, ls=look.dash, marker=look.marker, ms=size, label=name
         )
-        panel.fill_between(steps, [min(shares) for shares in values], means, color=look.colour, alpha=0.15, lw=0)
+        panel.fill_between(steps, worst, means, color=look.colour, alpha=0.15, lw=0)
     panel.set_ylim(-0.03, 1.03)
     panel.set_ylabel("exact match, mean and worst length")
     _finish(panel, len(curves))

@@ -95,7 +95,7 @@ def logarithmic(panel: Axes) -> None:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure in the format that the file's name says."""
+    """Write a figure in the format of the file's ending."""
     check_format(path)
     drawn = io.BytesIO()
     with warnings.catch_warnings():  # a character that the font lacks is drawn as a box
@@ -105,7 +105,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def check_format(path: Path) -> None:
-    """Refuse a file name whose ending is no format for figures."""
+    """Refuse a file name whose ending is not a format for figures."""
     ending = path.suffix.lower().removeprefix(".")
     if ending not in FORMATS:
         guess = did_you_mean(ending, FORMATS)

@@ -13,13 +13,14 @@ from seq2attn.inference.results import SHARES, LengthResult
 from seq2attn.model.build import build_model
 from seq2attn.model.parameters import parameter_ledger
 from seq2attn.plotting.style import looks
+from seq2attn.runs.evaluations import latest_by_length
 from seq2attn.runs.lock import state_of
-from seq2attn.runs.records import Metrics, newest_evaluation, read_attention, read_metrics
+from seq2attn.runs.records import Metrics, read_attention, read_metrics, summarise
 from seq2attn.runs.run import Run
 
 POINTS = 400  # of one curve at most
-CELLS = 200_000  # of one run's heat maps at most
-ALL_CELLS = 2_000_000  # of all runs' heat maps, about: some 12 MB of page
+WEIGHTS_OF_RUN = 200_000  # attention weights of one run at most
+WEIGHTS_OF_PAGE = 2_000_000  # of all runs, about: some 12 MB of page
 LOGGED = ("loss", "accuracy", "gradient_norm", "learning_rate", "tokens_per_second")
 
 
@@ -58,7 +59,7 @@ def _run(run: Run, config: Config, runs: int) -> dict[str, Any]:
         },
         "config": flat(flat_values(config)),
         "curves": curves(metrics),
-        "lengths": _lengths(run, metrics),
+        "lengths": _lengths(run),
         "attention": attention(read_attention(run), runs),
         "parameters": ledger,
         "environment": flat({key: value for key, value in environment.items() if key not in ("created", "seed")}),
@@ -67,60 +68,52 @@ def _run(run: Run, config: Config, runs: int) -> dict[str, Any]:
 
 def curves(metrics: Metrics, *, thin: bool = True) -> dict[str, list[list[float | None]]]:
     """Name -> points (step, value)."""
-    found: dict[str, list[list[float | None]]] = {}
+    points_of: dict[str, list[list[float | None]]] = {}
     for name in LOGGED:
         points = [[line["step"], number(line[name])] for line in metrics.steps if name in line]
-        found[name] = thinned(points) if thin else points
+        points_of[name] = thinned(points) if thin else points
     for step, results in metrics.evaluations:
-        trained = [result for result in results if result.trained] or results
-        if not trained:
+        if not results:
             continue
-        exact = [result.exact_match.value for result in trained]
+        summary = summarise(results)
         values = {
-            "exact_match_mean": math.fsum(exact) / len(exact),
-            "exact_match_worst": min(exact),
-            "teacher_forced": math.fsum(result.teacher_forced.value for result in trained) / len(trained),
+            "exact_match_mean": summary.exact_match,
+            "exact_match_worst": summary.worst.exact_match.value,
+            "teacher_forced": summary.teacher_forced,
         }
-        alignments = [result.alignment.value for result in trained if result.alignment is not None]
-        entropies = [result.entropy for result in trained if result.entropy is not None]
-        if alignments:
-            values["alignment"] = math.fsum(alignments) / len(alignments)
-        if entropies:
-            values["entropy"] = math.fsum(entropies) / len(entropies)
+        if summary.alignment is not None:
+            values["alignment"] = summary.alignment
+        if summary.entropy is not None:
+            values["entropy"] = summary.entropy
         for name, value in values.items():
-            found.setdefault(name, []).append([step, number(value)])
-    return {name: points for name, points in found.items() if points}
+            points_of.setdefault(name, []).append([step, number(value)])
+    return {name: points for name, points in points_of.items() if points}
 
 
 def thinned(points: list[list[float | None]]) -> list[list[float | None]]:
-    """Every so many-th point, so that at most `POINTS` remain, and the last."""
+    """Every n-th point, so that at most `POINTS` remain, and the last."""
     size = math.ceil(len(points) / POINTS) or 1
     kept = points[::size]
     return kept if not points or kept[-1] is points[-1] else [*kept, points[-1]]
 
 
 def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """`{"task": {"name": "copy"}}` -> `{"task.name": "copy"}`; what is no plain value, as text."""
-    found: dict[str, Any] = {}
+    """`{"task": {"name": "copy"}}` -> `{"task.name": "copy"}`; a list as text."""
+    leaves: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, dict) and value:
-            found |= flat(value, f"{prefix}{key}.")
+            leaves |= flat(value, f"{prefix}{key}.")
         elif isinstance(value, list):
-            found[prefix + key] = " ".join(map(str, value))
+            leaves[prefix + key] = " ".join(map(str, value))
         else:
-            found[prefix + key] = "{}" if value == {} else value
-    return found
+            leaves[prefix + key] = "{}" if value == {} else value
+    return leaves
 
 
-def _lengths(run: Run, metrics: Metrics) -> dict[str, Any] | None:
+def _lengths(run: Run) -> dict[str, Any] | None:
     """Accuracy by length: the last `eval`, or else the last evaluation of training."""
-    saved = newest_evaluation(run)
-    if saved is not None:
-        return {"source": f"eval, {saved[0]}", "rows": list(map(_length, saved[1]))}
-    if not metrics.evaluations:
-        return None
-    step, results = metrics.evaluations[-1]
-    return {"source": f"training, after step {step:,}", "rows": list(map(_length, results))}
+    latest = latest_by_length(run)
+    return None if latest is None else {"source": latest[0], "rows": list(map(_length, latest[1]))}
 
 
 def _length(result: LengthResult) -> dict[str, Any]:
@@ -133,13 +126,13 @@ def _length(result: LengthResult) -> dict[str, Any]:
 
 
 def attention(snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], runs: int) -> list[dict[str, Any]]:
-    """The maps through training of one of so many `runs`, thinned out evenly where they would make the page heavy; the last
+    """The maps through training of one run of `runs`, thinned out evenly where the page would become too large; the last
     one stays.
     """
     if not snapshots:
         return []
-    cells = max(sum(len(one.weights) * len(one.source_symbols) for one in maps) for _, maps in snapshots)
-    most = max(1, min(CELLS, ALL_CELLS // runs) // max(1, cells))
+    weights = max(sum(len(one.weights) * len(one.source_symbols) for one in maps) for _, maps in snapshots)
+    most = max(1, min(WEIGHTS_OF_RUN, WEIGHTS_OF_PAGE // runs) // max(1, weights))
     size = math.ceil(len(snapshots) / most)
     kept = list(snapshots[::-1][::size])[::-1]
     return [{"step": step, "maps": [one.to_json(digits=3) for one in maps]} for step, maps in kept]

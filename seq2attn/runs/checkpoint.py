@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from seq2attn.errors import CheckpointError, shown
 from seq2attn.runs.files import write_atomically
-from seq2attn.runs.footprint import available_bytes, shown_bytes
+from seq2attn.runs.machine import available_bytes, shown_bytes
 
 FORMAT = "seq2attn-checkpoint"
 VERSION = 1
@@ -41,7 +41,7 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: dict[str, Any]) -> None:
-    """Write a checkpoint; a reader sees the old file or the new one, whole."""
+    """Write a checkpoint; a reader sees the old file or the new one, never a part."""
     plain = {
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
     }
@@ -65,7 +65,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise _damaged(path, "it is a directory, not a file") from None
     except CheckpointError:
         raise
-    except Exception as error:  # a reader of a foreign format: what it raises is not for us to say
+    except Exception as error:  # safetensors does not document what it raises
         raise _damaged(path, getattr(error, "strerror", None) or _foreign_reason(error)) from None
     text = header["state"]
     if header["checksum"] != _checksum(tensors, text):
@@ -73,7 +73,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     try:
         state = json.loads(text)
     except (ValueError, RecursionError):
-        raise _damaged(path, "its state is no JSON") from None
+        raise _damaged(path, "its state is not valid JSON") from None
     if not isinstance(state, dict) or not is_count(state.get("step")):
         raise _damaged(path, "its state names no step")
     return Checkpoint(tensors, state)
@@ -103,7 +103,7 @@ def check_tensor(path: Path, name: str, tensor: Tensor, like: Tensor) -> None:
 
 
 def is_count(value: object) -> bool:
-    """Whether `value` is a whole number from 0 that counts something of this world."""
+    """Whether `value` is a whole number from 0 to 2^63 - 1."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
@@ -125,7 +125,7 @@ def _check_size(path: Path) -> None:
 
 
 def _read_header(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
-    """Version, checksum and state, of a file that says it is a checkpoint of a version that can be read."""
+    """Version, checksum and state, after checking that the file is a checkpoint of a readable version."""
     if FORMAT not in metadata:
         raise CheckpointError(f"{path}: not a seq2attn checkpoint (its header does not say {FORMAT!r})")
     try:
@@ -162,7 +162,7 @@ def _damaged(path: Path, reason: str) -> CheckpointError:
 
 
 def _foreign_reason(error: Exception) -> str:
-    """What safetensors says of a file, in our words."""
+    """The reason behind an error of safetensors."""
     cut = any(word in str(error) for word in ("incomplete", "invalid header length", "too small"))
     return "it is cut short, or longer than its header says" if cut else "its header cannot be read"
 

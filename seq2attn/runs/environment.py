@@ -12,24 +12,7 @@ from typing import Any
 
 import torch
 
-from seq2attn import __version__
-from seq2attn.errors import Seq2AttnError
 from seq2attn.kernels import describe_kernels
-
-DEVICES = ("auto", "cpu", "cuda", "mps")
-
-
-def choose_device(name: str) -> torch.device:
-    """`auto` is cuda where there is one, otherwise cpu (mps only by name: at this size it is slower)."""
-    if name not in DEVICES:
-        raise Seq2AttnError(f"--device: unknown device {name!r}; allowed: {', '.join(DEVICES)}")
-    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if name == "auto":
-        return torch.device("cuda" if available["cuda"] else "cpu")
-    if not available[name]:
-        present = ", ".join(device for device, there in available.items() if there)
-        raise Seq2AttnError(f"device {name!r} is not available to torch {torch.__version__} here; there is: {present}")
-    return torch.device(name)
 
 
 def describe_environment(*, seed: int, device: torch.device, threads: int, plugins: list[str]) -> dict[str, Any]:
@@ -46,9 +29,11 @@ def describe_environment(*, seed: int, device: torch.device, threads: int, plugi
         "git": _git(),
         "platform": platform.platform(),
         "versions": {
-            "seq2attn": __version__,
             "python": platform.python_version(),
-            **{name: _version(name) for name in ("torch", "numpy", "safetensors", "pydantic", "tensorboard")},
+            **{
+                name: _version(name)
+                for name in ("seq2attn", "torch", "numpy", "safetensors", "pydantic", "tensorboard")
+            },
         },
     }
 

@@ -1,4 +1,4 @@
-"""Files that a fault cannot leave half written, and files of a stranger that cannot do harm when they are read."""
+"""Writing files so that a fault leaves the old or the new one, and reading untrusted files safely."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """`write_atomically` a JSON value, indented, with a line end; what is no Unicode is escaped, as JSON does."""
+    """`write_atomically` a JSON value, indented, with a line end; what is not valid Unicode is escaped, as in JSON."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     write_atomically(path, text.encode(errors="backslashreplace"))
 
@@ -52,7 +52,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 class AppendFile:
-    """A file that grows: what is added is on its way to the disk, whole, when `add` returns.
+    """A file that grows: `add` passes a record to the system completely or not at all.
 
     Raises `Seq2AttnError` (exit code 1) when the disk refuses; the file then ends where it ended before.
     """
@@ -108,7 +108,7 @@ def _sync_folder(folder: Path) -> None:
     """Make a rename last through a power cut, where the system can (not on Windows, nor on every network disk)."""
     if os.name != "posix":
         return
-    with contextlib.suppress(OSError):  # the file is whole and in its place already
+    with contextlib.suppress(OSError):  # the file is complete and in place already
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)

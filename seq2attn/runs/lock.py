@@ -28,10 +28,10 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 
 @contextlib.contextmanager
 def training_lock(run: Run) -> Iterator[bool]:
-    """Within, no other process trains `run`. Yields False where the file system knows no locks.
+    """Within, no other process trains `run`. Yields False if the file system has no locks.
 
     Raises `Seq2AttnError` if another process holds the lock. The operating system ties it to the process: one that was
-    killed, or lost its power, holds nothing, whatever file it left behind.
+    killed, or lost power, holds nothing, even if its file remains.
     """
     path = run.path / NAME
     try:
@@ -55,7 +55,7 @@ def training_lock(run: Run) -> Iterator[bool]:
 
 
 def is_training(run: Run) -> bool:
-    """Whether a process that is alive trains `run`."""
+    """Whether a live process trains `run`."""
     try:
         descriptor = os.open(run.path / NAME, os.O_RDWR)
     except OSError:
@@ -67,7 +67,7 @@ def is_training(run: Run) -> bool:
 
 
 def state_of(run: Run, status: dict[str, Any]) -> str:
-    """How far `run` is, in a word or two: what its `status` says, held against what is there."""
+    """The state of `run` in a word or two, from its `status` and its files."""
     if is_training(run):
         return "training"
     state = status.get("state")
@@ -99,7 +99,7 @@ def _open_locked(path: Path) -> tuple[int, bool]:
 
 
 def _try_lock(descriptor: int) -> bool | None:
-    """Whether the lock was to be had; None where there are no locks."""
+    """Whether the lock was taken; None if the file system has no locks."""
     try:
         if sys.platform == "win32":
             os.lseek(descriptor, _PLACE, os.SEEK_SET)

@@ -1,9 +1,11 @@
-"""What a run's files say, read back as plain values. Imports no torch, so that figures are redrawn in a moment."""
+"""The records of training, metrics.jsonl and attention.jsonl, read back as plain values. Imports no torch."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,43 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.results import LengthResult
 from seq2attn.runs.run import Run
+
+TAIL = 65_536  # bytes at the end of metrics.jsonl that `steps_done` reads
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Means over the trained lengths of one evaluation; over all its lengths where none of them is trained."""
+
+    exact_match: float
+    teacher_forced: float
+    alignment: float | None
+    entropy: float | None
+    worst: LengthResult
+    """the length with the lowest exact match, the first of equals"""
+
+    def to_json(self) -> dict[str, float]:
+        """What metrics.jsonl and status.json record."""
+        record = {"exact_match_worst": self.worst.exact_match.value, "exact_match_mean": self.exact_match}
+        return record if self.entropy is None else {**record, "attention_entropy": self.entropy}
+
+
+def summarise(results: Sequence[LengthResult]) -> Summary:
+    """The summary of an evaluation of at least one length."""
+    trained = [result for result in results if result.trained] or results
+
+    def mean(values: list[float]) -> float:
+        return math.fsum(values) / len(values)
+
+    alignments = [result.alignment.value for result in trained if result.alignment is not None]
+    entropies = [result.entropy for result in trained if result.entropy is not None]
+    return Summary(
+        exact_match=mean([result.exact_match.value for result in trained]),
+        teacher_forced=mean([result.teacher_forced.value for result in trained]),
+        alignment=mean(alignments) if alignments else None,
+        entropy=mean(entropies) if entropies else None,
+        worst=min(trained, key=lambda result: result.exact_match.value),
+    )
 
 
 @dataclass(frozen=True)
@@ -37,8 +76,24 @@ def read_metrics(run: Run) -> Metrics:
                     {str(name): float(value) for name, value in record.items()} | {"step": int(record["step"])}
                 )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise _damaged(run.metrics_file, error, number) from None
+            raise damaged(run.metrics_file, error, number) from None
     return Metrics(steps, evaluations)
+
+
+def steps_done(run: Run) -> int:
+    """The last step in metrics.jsonl, read from the file's end while the run trains; 0 before there is one."""
+    try:
+        with run.metrics_file.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
+            lines = file.read().splitlines()
+    except OSError:
+        return 0
+    for line in reversed(lines):
+        try:
+            return int(json.loads(line)["step"])
+        except (ValueError, KeyError, TypeError):  # cut off at the start of the tail, or still being written
+            continue
+    return 0
 
 
 def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
@@ -52,25 +107,8 @@ def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
                 raise ValueError(f"watches {watched}")
             snapshots.append((int(record["step"]), maps))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise _damaged(run.attention_file, error, number) from None
+            raise damaged(run.attention_file, error, number) from None
     return snapshots
-
-
-def newest_evaluation(run: Run) -> tuple[str, list[LengthResult]] | None:
-    """What `eval` measured last, with the file's name; None where it never did."""
-    try:
-        files = sorted(run.evaluations.glob("*.json"), key=lambda file: (file.stat().st_mtime, file.name))
-    except OSError:
-        return None
-    for file in reversed(files):
-        if not file.stat().st_size:  # claimed by an `eval` that is still writing
-            continue
-        try:
-            record = json.loads(file.read_text(encoding="utf-8"))
-            return file.name, sorted(map(LengthResult.from_json, record["lengths"].values()), key=lambda r: r.length)
-        except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise _damaged(file, error) from None
-    return None
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -87,17 +125,19 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             record = json.loads(line)
         except ValueError as error:
-            raise _damaged(path, error, number) from None
+            raise damaged(path, error, number) from None
         if not isinstance(record, dict):
-            raise _damaged(path, TypeError("no JSON object"), number)
+            raise damaged(path, TypeError("not a JSON object"), number)
         yield number, record
 
 
-def _damaged(path: Path, error: Exception, line: int | None = None) -> Seq2AttnError:
-    """What is wrong with a file of a run's, and what to do: the rest of the run is as it was."""
+def damaged(path: Path, error: Exception, line: int | None = None) -> Seq2AttnError:
+    """The error for a file of a run that could not be read because of `error`."""
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         line = line or getattr(error, "lineno", None)
-        reason = "it is no JSON"
+        reason = "it is not valid JSON"
+    elif isinstance(error, OSError):
+        reason = error.strerror or str(error)
     else:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else "its values are of another kind"
     of_many = path.suffix == ".jsonl"

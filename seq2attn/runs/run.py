@@ -1,23 +1,19 @@
-"""Run directories: where they are, what is in them, how one is named, made and found. Imports no torch."""
+"""Run directories: where they are, what is in them, how one is named and found. Imports no torch."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import re
-import secrets
 import shlex
-import shutil
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, shown
-from seq2attn.runs.files import not_written, read_plain, write_atomically, write_json
+from seq2attn.runs.files import not_written, read_plain, write_json
 
 if TYPE_CHECKING:  # `--help` needs the name of the directory, not what a config may hold
     from seq2attn.config import Config
@@ -26,7 +22,6 @@ DEFAULT_ROOT = Path("runs")
 MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
 LARGEST_JSON = 1_000_000  # bytes of status.json or environment.json
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_TICK = 1_000_000  # nanoseconds between two runs made by a clock that stands still or goes back
 
 
 @dataclass(frozen=True)
@@ -94,22 +89,22 @@ class Run:
         try:
             return load_config(self.config_file, overrides)
         except ConfigError as error:
-            named = named_plugins(self.plugins())
+            plugin_words = plugin_options(self.plugins())
             unknown = any("unknown score" in problem.message for problem in error.problems)
-            if unknown and named:
-                hint = f"The run was made with{named}"
+            if unknown and plugin_words:
+                hint = f"The run was made with{plugin_words}"
                 raise ConfigError(str(self.config_file), error.problems, hint=hint) from None
             raise
 
     def experiment(self) -> str | None:
         """The name of the comparison that the run is a trial of."""
-        found = self.environment().get("experiment")
-        return str(found["name"]) if isinstance(found, dict) and "name" in found else None
+        experiment = self.environment().get("experiment")
+        return str(experiment["name"]) if isinstance(experiment, dict) and "name" in experiment else None
 
     def plugins(self) -> list[str]:
         """The plug-ins that the run was made with, as environment.json has them."""
-        found = self.environment().get("plugins")
-        return list(map(str, found)) if isinstance(found, list) else []
+        plugins = self.environment().get("plugins")
+        return list(map(str, plugins)) if isinstance(plugins, list) else []
 
     def status(self) -> dict[str, Any]:
         """The contents of status.json; empty where there is none that can be read."""
@@ -144,47 +139,16 @@ class Run:
                 return path
 
 
-def named_plugins(plugins: Iterable[str]) -> str:
+def plugin_options(plugins: Iterable[str]) -> str:
     """` --plugin FILE` for each of them, for a command that is suggested."""
     return "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins)
 
 
-def create_run(root: Path, name: str, config: Config, environment: dict[str, Any], *, exact: bool = False) -> Run:
-    """A new run directory: `name` itself if `exact`, otherwise `name-001`, `name-002`, ... whichever is free.
-
-    Nothing is ever overwritten: a name that is taken is refused if `exact`. The directory is made whole under another name
-    first, so that a run is there with its config or not at all.
-    """
-    from seq2attn.config import dump_config
-
-    check_name(name)
-    made = root / f".new-{secrets.token_hex(8)}"
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        made.mkdir()
-        (made / "checkpoints").mkdir()
-        write_json(Run(made).environment_file, environment)
-        write_atomically(Run(made).config_file, dump_config(config).encode())
-        _stamp(made / "config.yaml", root)
-        return Run(_take_name(made, root, name) if exact else _take_number(made, root, name))
-    except FileExistsError:
-        if not root.is_dir():
-            raise Seq2AttnError(f"no run can be made in {root}: it is no directory") from None
-        hint = f"Choose another --name, or continue it: seq2attn train --resume {name}"
-        raise Seq2AttnError(f"run {name!r} is already there, in {root}", hint=hint) from None
-    except (OSError, Seq2AttnError) as error:
-        cause = error if isinstance(error, OSError) else error.__cause__
-        reason = getattr(cause, "strerror", None) or error
-        raise Seq2AttnError(f"no run can be made in {root}: {reason}", exit_code=1) from error
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
 def check_name(name: str) -> None:
-    """Refuse a run name that is no plain word: it must not lead out of the runs directory."""
+    """Refuse a run name that is not a plain word: it must not lead out of the runs directory."""
     if not _NAME.fullmatch(name):
         allowed = "letters, digits, '.', '_' and '-', starting with a letter or digit, at most 100"
-        raise Seq2AttnError(f"{shown(name)} is no run name; allowed: {allowed}")
+        raise Seq2AttnError(f"{shown(name)} is not a run name; allowed: {allowed}")
 
 
 def find_run(root: Path, name: str | None) -> Run:
@@ -201,7 +165,7 @@ def find_run(root: Path, name: str | None) -> Run:
     if not run.path.is_dir():
         raise _no_such_run(last, root)
     if not run.config_file.is_file():
-        raise Seq2AttnError(f"{run.path} is no run: it has no config.yaml", hint=MAKE_ONE)
+        raise Seq2AttnError(f"{run.path} is not a run: it has no config.yaml", hint=MAKE_ONE)
     return _plain(run)
 
 
@@ -218,7 +182,7 @@ def _no_such_run(name: str, root: Path) -> Seq2AttnError:
 
 
 def _plain(run: Run) -> Run:
-    """`run`, if it holds plain files and directories only: a link in a run of a stranger's could lead anywhere."""
+    """`run`, if it holds plain files and directories only: a link in somebody else's run could lead anywhere."""
     waiting = [run.path]
     if run.path.is_symlink():
         raise _not_plain(run.path)
@@ -236,7 +200,7 @@ def _plain(run: Run) -> Run:
 
 
 def _not_plain(path: Path) -> Seq2AttnError:
-    kind = "a link" if path.is_symlink() else "no plain file"
+    kind = "a link" if path.is_symlink() else "not a plain file"
     hint = "Put the file itself there, or remove it." if path.is_symlink() else "Remove it."
     return Seq2AttnError(f"{path} is {kind}; a run holds plain files and directories only", hint=hint)
 
@@ -246,7 +210,7 @@ def need_checkpoint(run: Run) -> Run:
     if not run.has_checkpoint:
         trained = bool(run.status().get("step"))
         when, how = ("any more", "Train it again, from the start") if trained else ("yet", "Train it")
-        hint = f"{how}: seq2attn train --resume {run.name}{named_plugins(run.plugins())}"
+        hint = f"{how}: seq2attn train --resume {run.name}{plugin_options(run.plugins())}"
         empty = f"({run.path / 'checkpoints'} is empty)"
         raise Seq2AttnError(f"run {run.name!r} has no checkpoint {when} {empty}", hint=hint)
     return run
@@ -268,7 +232,7 @@ def all_runs(root: Path) -> Iterator[Run]:
 
 def newest_first(root: Path) -> list[Run]:
     """Every run, the one made last first."""
-    return sorted(all_runs(root), key=lambda run: (_made(run), _natural(run.name)), reverse=True)
+    return sorted(all_runs(root), key=lambda run: (time_made(run), _natural(run.name)), reverse=True)
 
 
 def _newest(root: Path) -> Run:
@@ -281,7 +245,8 @@ def _newest(root: Path) -> Run:
     raise Seq2AttnError(f"no run in {root} yet", hint=MAKE_ONE)
 
 
-def _made(run: Run) -> float:
+def time_made(run: Run) -> float:
+    """Seconds since the epoch; 0 for a run that is being removed."""
     try:
         return run.config_file.stat().st_mtime  # written once, when the run was made
     except OSError:
@@ -291,41 +256,6 @@ def _made(run: Run) -> float:
 def _natural(name: str) -> list[tuple[int, str]]:
     """Sort key that puts run-9 before run-10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
-
-
-def _take_name(made: Path, root: Path, name: str) -> Path:
-    """Give the directory `made` the name `root/name`; `FileExistsError` if something has it."""
-    path = root / name
-    if os.path.lexists(path):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-    try:
-        made.rename(path)  # of two at this moment the second fails: no run is an empty directory
-    except OSError as error:
-        if os.path.lexists(path):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
-        raise
-    return path
-
-
-def _take_number(made: Path, root: Path, name: str) -> Path:
-    """The same with the next free number behind the name."""
-    pattern = re.compile(re.escape(name) + r"-(\d{3,})")
-    with os.scandir(root) as entries:
-        numbers = [int(match[1]) for entry in entries if (match := pattern.fullmatch(entry.name))]
-    number = max(numbers, default=0)
-    while True:  # another process may take the same number at the same moment
-        number += 1
-        try:
-            return _take_name(made, root, f"{name}-{number:03d}")
-        except FileExistsError:
-            continue
-
-
-def _stamp(config_file: Path, root: Path) -> None:
-    """See that the run that is being made is the newest, also where the clock was set back since the last was made."""
-    latest = max((int(_made(run) * 1e9) for run in all_runs(root)), default=0)
-    if latest >= time.time_ns() - _TICK:
-        os.utime(config_file, ns=(latest + _TICK, latest + _TICK))
 
 
 def _read_json_object(path: Path) -> dict[str, Any]:

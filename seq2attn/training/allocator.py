@@ -1,4 +1,4 @@
-"""How the C library hands memory back."""
+"""How the C library returns memory to the system."""
 
 from __future__ import annotations
 

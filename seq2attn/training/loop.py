@@ -1,4 +1,4 @@
-"""The training loop: batches in, checkpoints and records out, stoppable and resumable at any step."""
+"""The training loop: batches in, checkpoints and records out; it can be stopped and resumed at any step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.inference.results import LengthResult
-from seq2attn.model.build import build_model, build_training_data
+from seq2attn.model.build import build_training_data
+from seq2attn.model.interface import Model
 from seq2attn.plotting.attention import LARGEST_SIDE
 from seq2attn.runs.checkpoint import (
     MODEL,
@@ -32,6 +33,7 @@ from seq2attn.runs.checkpoint import (
     save_checkpoint,
 )
 from seq2attn.runs.files import remove_leftovers, write_json
+from seq2attn.runs.records import Summary, summarise
 from seq2attn.runs.run import Run
 from seq2attn.training.objective import token_accuracy
 from seq2attn.training.profile import profiled_steps
@@ -56,7 +58,20 @@ class StepReport:
 
 
 class Display(Protocol):
-    """Who is told how training goes."""
+    """What shows how training goes."""
+
+    def begin(self, trainer: Trainer, *, locked: bool) -> None:
+        """Before the first step, or instead of one where the run is finished. locked: the file system has locks."""
+
+    def step(self, report: StepReport) -> None: ...
+
+    def evaluation(self, step: int, results: list[LengthResult]) -> None: ...
+
+
+class SilentDisplay:
+    """Shows nothing."""
+
+    def begin(self, trainer: Trainer, *, locked: bool) -> None: ...
 
     def step(self, report: StepReport) -> None: ...
 
@@ -77,18 +92,18 @@ class Progress:
 
 
 class Trainer:
-    """Trains the model of a run, from its beginning or from where its last checkpoint is.
+    """Trains `model`, just built from `config` and on `device`, from the start or from the run's last checkpoint.
 
-    Same seed, same machine, same threads: the same bytes of weights, wherever it was stopped and resumed. To be made, and to
-    train, within `lock.training_lock(run)`: two at once would write over each other.
+    Same seed, same machine, same threads: bit-identical weights, interrupted or not. Construct it and train with it within
+    `lock.training_lock(run)`: two at once would write over each other.
     """
 
-    def __init__(self, run: Run, config: Config, device: torch.device, display: Display) -> None:
+    def __init__(self, run: Run, config: Config, model: Model, device: torch.device, display: Display) -> None:
         self.run = run
         self.config = config
         self.device = device
         self.display = display
-        self.model = build_model(config).to(device)
+        self.model = model
         self.data = build_training_data(config, device)
         self.predictor = Predictor(self.model, self.data.task, source_eos=config.model.source_eos, device=device)
         self.step = TrainingStep(self.model, config, device)
@@ -100,24 +115,24 @@ class Trainer:
 
     # ---- the loop ----
 
-    def train(self, asked: StopRequest | None = None, *, profile: bool = False) -> int | None:
+    def train(self, request: StopRequest | None = None, *, profile: bool = False) -> int | None:
         """Train to the end, to the target, or to a signal. Returns the signal's number if one stopped it.
 
-        With `asked`, signals are left to the caller, who makes the request. `profile` leaves a trace of some steps
+        With `request`, the caller handles signals and asks to stop by it. `profile` leaves a trace of some steps
         (`profiled_steps`) in the run.
         """
-        with stop_on_signals() if asked is None else contextlib.nullcontext(asked) as request:
+        with stop_on_signals() if request is None else contextlib.nullcontext(request) as stop:
             self.recorder = Recorder(self.run, self.config, self._positions)
             try:
                 with profiled_steps(self.run.profile_file if profile else None) as stepped:
-                    self._loop(request, stepped)
-                self._save("interrupted" if request.signal and not self.finished else "finished")
+                    self._loop(stop, stepped)
+                self._save("interrupted" if stop.signal and not self.finished else "finished")
             except Diverged:
                 self._write_status("failed")
                 raise
             finally:
                 self.recorder.close()
-        return None if self.finished else request.signal
+        return None if self.finished else stop.signal
 
     def _loop(self, request: StopRequest, stepped: Callable[[], None]) -> None:
         training = self.config.training
@@ -178,31 +193,24 @@ class Trainer:
             samples=config.training.validation_samples,
             seed=VALIDATION_SEED,
         )
-        trained = [result for result in results if result.trained] or results
-        exact = [result.exact_match.value for result in trained]
-        summary = {"exact_match_worst": min(exact), "exact_match_mean": sum(exact) / len(exact)}
-        entropies = [result.entropy for result in trained if result.entropy is not None]
-        if entropies:
-            summary["attention_entropy"] = sum(entropies) / len(entropies)
-        self.progress.summary = summary
+        summary = summarise(results)
+        self.progress.summary = summary.to_json()
         target = config.training.target
-        self.progress.reached_target = target is not None and summary["exact_match_worst"] >= target
-        self.recorder.evaluation(self.progress.step, results, summary)
+        self.progress.reached_target = target is not None and summary.worst.exact_match.value >= target
+        self.recorder.evaluation(self.progress.step, results, self.progress.summary)
         self._record_attention()
-        rank = self._rank(trained)
+        rank = self._rank(summary)
         if rank >= self.progress.best:  # of equals the later one: it has trained for longer
             self.progress.best = rank
             self._write_checkpoint("best")
         return results
 
-    def _rank(self, results: list[LengthResult]) -> list[float]:
+    def _rank(self, summary: Summary) -> list[float]:
         """What makes one evaluation better than another, most important first."""
-        exact = [result.exact_match.value for result in results]
-        forced = [result.teacher_forced.value for result in results]
-        return [min(exact), sum(exact) / len(exact), sum(forced) / len(forced)]
+        return [summary.worst.exact_match.value, summary.exact_match, summary.teacher_forced]
 
     def _record_attention(self) -> None:
-        """Where the model looks, on the same strings at each evaluation; evaluations beyond reason are thinned out."""
+        """Record the attention on the same strings at each evaluation, or at fewer if there are very many."""
         step = self.progress.step
         if not self._is_one_of(step, MAPS):
             return
@@ -248,7 +256,7 @@ class Trainer:
         save_checkpoint(self.run.checkpoint(which), tensors, state)
 
     def mend_status(self) -> None:
-        """See that status.json says so of a finished run: the fault may have come between the last checkpoint and it."""
+        """Write status.json of a finished run if a fault prevented that after the last checkpoint."""
         if self.finished and self.run.status().get("state") != "finished":
             self._write_status("finished")
 
@@ -307,7 +315,7 @@ def _cannot_resume(path: Path, reason: str) -> CheckpointError:
 
 
 class Diverged(Seq2AttnError):
-    """Loss or gradients are no longer numbers."""
+    """The loss or the gradients are not finite."""
 
     def __init__(self, step: int, loss: float, norm: float, *, saved: bool) -> None:
         before = "The last checkpoint is from before. " if saved else ""

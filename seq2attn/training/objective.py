@@ -1,4 +1,4 @@
-"""What training makes small."""
+"""The losses that training minimises, and token accuracy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def token_cross_entropy(logits: Tensor, batch: Batch) -> Tensor:
 def coverage_loss(weights: Tensor, batch: Batch) -> Tensor:
     """sum_j min(alpha_tj, C_tj), C_t the sum of the weights before t, per real output token (See et al. 2017, eq. 12).
 
-    weights (B, L, S). It is what attention spends on places that it was at before: 0 where no place is looked at twice.
+    weights (B, L, S). It is the weight spent on positions attended to before: 0 if no position is attended to twice.
     """
     covered = weights.cumsum(dim=1) - weights  # (B, L, S)
     repeated = torch.minimum(weights, covered).sum(dim=2)  # (B, L)

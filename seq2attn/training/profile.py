@@ -16,7 +16,7 @@ WARM_UP, TRACED = 10, 20  # steps
 
 @contextmanager
 def profiled_steps(file: Path | None) -> Iterator[Callable[[], None]]:
-    """What is to be called after each step: steps 11 to 30 are traced into `file`, which Chrome and Perfetto show.
+    """A function to call after each step: steps 11 to 30 are traced into `file`, which Chrome and Perfetto show.
 
     None: nothing is traced. Training that ends before step 11 leaves no trace.
     """

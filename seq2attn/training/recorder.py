@@ -22,7 +22,7 @@ from seq2attn.training.events import EventWriter
 class Recorder:
     """Writes what a run measures.
 
-    `positions` says how long each file is; a Recorder opened at those positions forgets everything written after them,
+    `positions` returns the length of each file; a Recorder opened with those lengths cuts off everything written later,
     so that a resumed run records no step twice. What cannot be written is a `Seq2AttnError` (exit code 1).
     """
 
@@ -70,7 +70,7 @@ class Recorder:
                 self._events.add_figure(f"attention/{place}", attention_figure([one]), step)
 
     def positions(self) -> dict[str, int]:
-        """Push everything to the files and say how long each is."""
+        """Flush everything; the length of each file in bytes."""
         self._events.flush()
         try:
             files = [self.run.metrics_file, self.run.attention_file, *self.run.path.glob(EVENT_FILES)]

@@ -1,4 +1,4 @@
-"""Ctrl-C and its like, as a request that is honoured between two steps."""
+"""Signals such as Ctrl-C as a request to stop, honoured between two steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # those the system has
 
 @dataclass
 class StopRequest:
-    """Whether somebody asked to stop, and how."""
+    """Whether a stop was requested, and by which signal."""
 
     signal: int | None = None
 
@@ -35,15 +35,15 @@ def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]
         for number, handler in previous.items():
             signal.signal(number, handler)
 
-    def ask(number: int, frame: FrameType | None) -> None:
+    def request_stop(number: int, frame: FrameType | None) -> None:
         request.signal = number
         restore()
 
-    with contextlib.suppress(ValueError):  # outside the main thread signals are somebody else's
+    with contextlib.suppress(ValueError):  # only the main thread can handle signals
         for name in NAMES:
             number = getattr(signal, name, None)
-            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` means it
-                previous[number] = signal.signal(number, ask)
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as under `nohup`
+                previous[number] = signal.signal(number, request_stop)
     try:
         yield request
     finally:

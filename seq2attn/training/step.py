@@ -12,6 +12,7 @@ from torch.optim.adamw import adamw
 from seq2attn.config import Config
 from seq2attn.data.batches import Batch, generator
 from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.reverser import Reverser
 from seq2attn.training.objective import coverage_loss, token_cross_entropy
 
 STEPS = "step"  # of AdamW's state: updates done
@@ -23,7 +24,7 @@ class StepResult:
     """What a step computed before it changes the weights."""
 
     decoded: Decoded
-    """what the model said; no gradients pass there any more"""
+    """the model's outputs; their graph is freed"""
     losses: dict[str, Tensor]
     """scalars by name: `loss`, and `coverage_loss` where there is one; nats per token"""
     total: Tensor
@@ -67,6 +68,7 @@ class TrainingStep:
         training = self.config.training
         shares = {"encoder": training.encoder_reset, "decoder": training.decoder_reset}
         if any(shares.values()):
+            assert isinstance(self.model, Reverser), "rules refuse resets for any other"
             random = generator(batch.source.device, self.config.seed, "resets", step)
             decoded = self.model(*inputs, self.model.draw_resets(random, batch.source, batch.decoder_input, **shares))
         else:

@@ -27,7 +27,7 @@ def read(run, which):
     """What `train --resume` (`last`) and `predict` (`best`) do with a checkpoint."""
     config = run.config()
     if which == "last":
-        return Trainer(run, config, torch.device("cpu"), SimpleNamespace())
+        return Trainer(run, config, build_model(config), torch.device("cpu"), SimpleNamespace())
     path = run.checkpoint(which)
     return load_weights(path, load_checkpoint(path), build_model(config))
 
@@ -282,7 +282,7 @@ def test_a_pipe_in_a_run_is_not_waited_for(run_copy, cli, name):
     (run_copy.path / name).unlink()
     os.mkfifo(run_copy.path / name)
     assert cli("runs").code == 0
-    assert "is no plain file; a run holds plain files and directories only" in cli("predict", "ab").err
+    assert "is not a plain file; a run holds plain files and directories only" in cli("predict", "ab").err
 
 
 STATUS = [

@@ -16,7 +16,8 @@ from test_stop import until
 from seq2attn.config import Config
 from seq2attn.model.build import build_model
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights
-from seq2attn.runs.run import Run, create_run, find_run
+from seq2attn.runs.making import create_run
+from seq2attn.runs.run import Run, find_run
 
 TRAIN = ("train", "-c", "tiny.yaml", "--name", "tiny")
 KINDS = ("half a file", "before a name", "half a record")

@@ -11,7 +11,8 @@ from seq2attn.config.rules import MOST_RECORDS
 from seq2attn.errors import ConfigError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.runs.loading import load_predictor
-from seq2attn.runs.run import create_run, find_run, newest_first
+from seq2attn.runs.making import create_run
+from seq2attn.runs.run import find_run, newest_first
 from seq2attn.training.recorder import Recorder
 
 VALUES = {

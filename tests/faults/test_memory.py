@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from seq2attn.config import check_config
+from seq2attn.config import check_config, load_config
 from seq2attn.model.build import build_model
 from seq2attn.runs import footprint as memory
-from seq2attn.runs.footprint import parameter_count, training_bytes
+from seq2attn.runs.footprint import least_parameters, training_bytes
 
 ROOT = Path(__file__).parent.parent.parent
 HUGE = ["training.batch_size=1000000", "model.hidden=65536", "task.max_length=100000"]
@@ -47,20 +47,44 @@ def test_lengths_that_cannot_fit_are_refused(run_copy, cli, monkeypatch):
     assert "error: strings this long need about 149.0 GiB of memory, and 1.0 GiB are free" in done.err
 
 
-def test_memory_that_is_not_told_is_no_reason_to_refuse(monkeypatch):
+def test_unknown_free_memory_refuses_nothing(monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda device=None: None)
     memory._check("it", {"all": 10**30}, check_config({}), None)
     memory.check_answer_memory(10**30)
 
 
-def test_the_count_of_parameters_is_that_of_the_model():
-    config = check_config({"model": {"attention": {"score": "additive"}, "bidirectional": True}})
-    assert parameter_count(config) == sum(parameter.numel() for parameter in build_model(config).parameters())
+def test_the_built_model_is_checked_again_before_a_run_is_made(work, cli, monkeypatch):
+    config = load_config(work / "tiny.yaml")
+    free = sum(
+        training_bytes(config, least_parameters(config)).values()
+    )  # the model has more parameters than the least
+    monkeypatch.setattr(memory, "available_bytes", lambda device=None: free)
+    done = cli("train", "-c", "tiny.yaml")
+    assert done.code == 2
+    assert done.err.startswith("error: training on cpu needs about ")
+    assert not (work / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"attention": {"score": "none"}},
+        {"attention": {"score": "none"}, "decoder": "luong"},
+        {"attention": {"score": "additive"}, "bidirectional": True},
+        {"architecture": "transformer"},
+    ],
+    ids=str,
+)
+def test_the_least_parameters_are_below_those_of_the_model_but_not_far(model):
+    config = check_config({"model": model})
+    parameters = sum(parameter.numel() for parameter in build_model(config).parameters())
+    assert 0.5 * parameters < least_parameters(config) <= parameters
 
 
 def test_the_estimate_follows_its_formula():
     values = {"task": {"max_length": 9}, "model": {"hidden": 10, "embedding": 3}, "training": {"batch_size": 7}}
-    parts = training_bytes(check_config(values))  # S = L = 10, V = 29, D = 10
+    parts = training_bytes(check_config(values), 100)  # S = L = 10, V = 29, D = 10
+    assert parts["parameters and optimiser"] == 4 * 4 * 100
     assert parts["one batch"] == 4 * 7 * (9 * 20 * 10 + 4 * 10 * 29 + 10 * (5 * 10 + 2 * 10))
 
 
@@ -81,7 +105,7 @@ main()
 
 
 @pytest.mark.slow
-def test_memory_that_runs_out_is_told_in_a_sentence(work):
+def test_running_out_of_memory_is_one_sentence(work):
     words = ["train", "-c", "tiny.yaml", "--set", "training.batch_size=1000000", "--set", "model.hidden=128"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
@@ -136,6 +160,8 @@ def test_the_estimate_is_below_what_training_takes_but_not_far(told, sizes):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     words = [sys.executable, "-c", MEASURE, json.dumps(values)]
     measured = int(subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout)
-    estimate = sum(training_bytes(check_config(values)).values())
+    config = check_config(values)
+    parameters = sum(parameter.numel() for parameter in build_model(config).parameters())
+    estimate = sum(training_bytes(config, parameters).values())
     told(MiB_estimated=estimate >> 20, MiB_measured=measured >> 20)
     assert 0.4 * measured < estimate < 1.02 * measured

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.analyze.inputs import MOST_KEYS, Samples, Scores, Seed, Widths, begin, check_work, whole_numbers
+from seq2attn.cli.analyze.inputs import MOST_KEYS, Samples, Scores, Seed, Widths, begin, whole_numbers
 from seq2attn.cli.analyze.output import finish
 from seq2attn.cli.output import note
 
@@ -37,7 +37,6 @@ def entropy(
     """
     names, sizes = begin(scores, widths, plot, plugin, "dot scaled", "4 16 64 256 1024 4096")
     counts = whole_numbers("--keys", keys, "16 64", MOST_KEYS)
-    check_work(samples * (sum(counts) + 1) * sum(sizes), samples * max(counts))
     from seq2attn.analysis.entropy import entropy_by_width
 
     result = entropy_by_width(names, sizes, keys=counts, samples=samples, seed=seed)

@@ -37,8 +37,6 @@ def forms(
     names, _ = begin(scores, None, plot, plugin, " ".join(n for n in catalogue.SCORES.names() if n != "none"), "1")
     from seq2attn.analysis.forms import compare_forms
 
-    if batch * source * target > 2**14:
-        raise Seq2AttnError(f"B x L x S = {batch * source * target:,} pairs, one at a time; at most {2**14:,}")
     result = compare_forms(names, batch=batch, source=source, target=target, width=width, seed=seed)
     columns = {"score": "", "precision": "", "weights": ".1e", "contexts": ".1e", "rounding": ".1e", "agree": "yes"}
     headers = ("score", "precision", "in weights", "in contexts", "rounding", "agree")

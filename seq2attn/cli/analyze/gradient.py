@@ -12,7 +12,6 @@ from seq2attn.cli.analyze.inputs import (
     Samples,
     Seed,
     check_plot,
-    check_work,
     prepare_torch,
     real_numbers,
 )
@@ -43,7 +42,6 @@ def gradient(
     """
     check_plot(plot)
     factors = real_numbers("--scales", scales, "0.01 0.1 0.3 0.5 0.7 1 1.5 2 3 5 7 10 20 50")
-    check_work(samples * keys * len(factors), samples * keys)
     prepare_torch()
     from seq2attn.analysis.gradient import gradient_by_scale
 

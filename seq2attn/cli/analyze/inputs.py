@@ -1,4 +1,4 @@
-"""What the analyses are told: options they share, and their checks, before anything is computed."""
+"""The options that the analyses share, and how their values are read."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from seq2attn.errors import Seq2AttnError, shown
 
 WIDEST = 65_536
 MOST_KEYS = 4_096
-MOST_DRAWN = 10**10  # random numbers in one analysis: some minutes
-MOST_KEPT = 10**8
 
 Scores = Annotated[
     list[str] | None,
@@ -38,7 +36,7 @@ def begin(
     default_scores: str,
     default_widths: str,
 ) -> tuple[list[str], list[int]]:
-    """Check what was asked before anything is computed: names of scores, and widths."""
+    """Load plug-ins and read the names of scores and the widths, before anything is computed."""
     check_plot(plot)
     options.load_plugins(plugins)
     names = score_names(scores, default_scores)
@@ -62,10 +60,10 @@ def prepare_torch() -> None:
     torch.set_num_threads(1)
 
 
-def score_names(given: list[str] | None, default: str) -> list[str]:
+def score_names(values: list[str] | None, default: str) -> list[str]:
     """The names of `--scores`, synonyms resolved, each once."""
     names = []
-    for word in _words(given, default):
+    for word in _words(values, default):
         name = catalogue.SCORES.get(word).name
         if name == "none":
             raise Seq2AttnError("--scores: 'none' is no attention: there is nothing to score")
@@ -73,20 +71,20 @@ def score_names(given: list[str] | None, default: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def whole_numbers(option: str, given: list[str] | None, default: str, highest: int) -> list[int]:
+def whole_numbers(option: str, values: list[str] | None, default: str, highest: int) -> list[int]:
     """The values of an option that takes several whole numbers, each once."""
     numbers = []
-    for word in _words(given, default):
+    for word in _words(values, default):
         if not (word.isascii() and word.isdigit() and len(word) < 10 and 1 <= int(word) <= highest):
             raise Seq2AttnError(f"{option}: {shown(word)} is not allowed; allowed: whole numbers from 1 to {highest:,}")
         numbers.append(int(word))
     return list(dict.fromkeys(numbers))
 
 
-def real_numbers(option: str, given: list[str] | None, default: str) -> list[float]:
+def real_numbers(option: str, values: list[str] | None, default: str) -> list[float]:
     """The values of an option that takes several numbers, each once."""
     numbers = []
-    for word in _words(given, default):
+    for word in _words(values, default):
         try:
             number = float(word)
         except ValueError:
@@ -97,15 +95,6 @@ def real_numbers(option: str, given: list[str] | None, default: str) -> list[flo
     return list(dict.fromkeys(numbers))
 
 
-def _words(given: list[str] | None, default: str) -> list[str]:
-    words = [word for part in given or [] for word in part.split(",") if word]
+def _words(values: list[str] | None, default: str) -> list[str]:
+    words = [word for part in values or [] for word in part.split(",") if word]
     return words or default.split()
-
-
-def check_work(drawn: int, kept: int) -> None:
-    """Refuse what would take very long, or more memory than there is."""
-    if drawn > MOST_DRAWN or kept > MOST_KEPT:
-        raise Seq2AttnError(
-            f"that takes {drawn:,} random numbers; at most {MOST_DRAWN:,}, and {MOST_KEPT:,} results",
-            hint="Ask for fewer --samples, or smaller sizes.",
-        )

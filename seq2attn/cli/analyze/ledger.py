@@ -29,7 +29,7 @@ def ledger(
     Parameters are those of the whole model (one direction, arrangement bahdanau) and of its attention alone. Operations
     count a multiplication and an addition as two; projecting the keys is done once a sequence and spread over its
     queries. Bytes are those of projected keys, hidden layer, scores and weights in float32: with all queries scored at
-    once, and one at a time. In a pipe and with --json the operations are also told apart: scoring, projecting, the rest.
+    once, and one at a time. In a pipe and with --json the operations are also split into scoring, projecting and the rest.
 
     Examples:
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.analyze.inputs import MOST_KEYS, Samples, Scores, Seed, Widths, begin, check_work
+from seq2attn.cli.analyze.inputs import MOST_KEYS, Samples, Scores, Seed, Widths, begin
 from seq2attn.cli.analyze.output import finish
 from seq2attn.cli.output import note
 
@@ -33,7 +33,6 @@ def saturation(
       seq2attn analyze saturation --scores dot scaled cosine --keys 32 --plot saturation.png
     """
     names, sizes = begin(scores, widths, plot, plugin, "dot scaled", "16 64 256 1024")
-    check_work(samples * (keys + 1) * sum(sizes), samples * keys)
     from seq2attn.analysis.saturation import weight_saturation
 
     result = weight_saturation(names, sizes, keys=keys, samples=samples, seed=seed)

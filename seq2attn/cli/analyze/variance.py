@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated
 
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.analyze.inputs import Samples, Scores, Seed, Widths, begin, check_work
+from seq2attn.cli.analyze.inputs import Samples, Scores, Seed, Widths, begin
 from seq2attn.cli.analyze.output import finish
 from seq2attn.cli.output import note
-from seq2attn.errors import Seq2AttnError
 
 
 def variance(
@@ -42,13 +40,10 @@ def variance(
       seq2attn analyze variance --query-mean 0.5 --key-mean 0.5
     """
     names, sizes = begin(scores, widths, plot, plugin, "dot scaled", "16 64 256 1024")
-    check_work(samples * 2 * sum(sizes) * len(names), samples)
     from seq2attn.analysis.variance import Components, score_variance
 
-    numbers = (query_mean, query_sd, key_mean, key_sd)
-    if not all(math.isfinite(number) and abs(number) <= 1e6 for number in numbers):
-        raise Seq2AttnError("means and standard deviations are numbers of at most 1e6")
-    result = score_variance(names, sizes, samples=samples, seed=seed, components=Components(*numbers))
+    components = Components(query_mean, query_sd, key_mean, key_sd)
+    result = score_variance(names, sizes, samples=samples, seed=seed, components=components)
     columns = {
         "score": "",
         "width": "d",

@@ -13,7 +13,7 @@ from torch import Tensor
 from seq2attn import catalogue
 from seq2attn.data.padding import pad_rows
 from seq2attn.data.vocabulary import Vocabulary
-from seq2attn.registry import Entry, Registry
+from seq2attn.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Task(ABC):
     The constructor takes the task's options as keywords, and sets these four attributes.
     """
 
-    registry: ClassVar[Registry[Entry]] = catalogue.TASKS
+    registry: ClassVar[Registry] = catalogue.TASKS
 
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary

@@ -1,6 +1,6 @@
 """Figures of a comparison: loss and entropy through training, the metric by length, bars with error bars.
 
-Groups of one score have its colour; what else varies is told apart by panels or, with a single score, by line and shade.
+Groups of one score share its colour; other differences make panels or, with a single score, lines and shades.
 """
 
 from __future__ import annotations

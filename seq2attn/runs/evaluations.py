@@ -1,0 +1,101 @@
+"""The files of `evaluations/`: what `eval` and `compare` measured on a run's checkpoint. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.results import LengthResult
+from seq2attn.runs.files import read_plain
+from seq2attn.runs.records import damaged, read_metrics
+from seq2attn.runs.run import Run
+
+LARGEST = 100_000_000  # bytes of one file
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One file: which weights were measured, on which strings, and the results by length, in ascending order."""
+
+    checkpoint: str
+    samples: int
+    seed: int
+    lengths: Mapping[int, LengthResult]
+    step: int | None = None
+    """the run's last step at that time; recorded by `compare` alone, as are the parameters"""
+    parameters: Mapping[str, int] | None = None
+    """by part, and their total"""
+
+    def to_json(self, run: str) -> dict[str, Any]:
+        """The file's contents."""
+        extra = {} if self.parameters is None else {"step": self.step, "parameters": dict(self.parameters)}
+        return {
+            "run": run,
+            "checkpoint": self.checkpoint,
+            "samples": self.samples,
+            "seed": self.seed,
+            **extra,
+            "lengths": {str(length): result.to_json() for length, result in self.lengths.items()},
+        }
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> Evaluation:
+        """What `to_json` wrote. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
+        results = sorted(map(LengthResult.from_json, record["lengths"].values()), key=lambda result: result.length)
+        parameters = record.get("parameters")
+        if parameters is not None and not all(
+            isinstance(count, int) for count in (parameters["total"], *parameters.values())
+        ):
+            raise TypeError("a count of parameters is not a whole number")
+        return cls(
+            str(record["checkpoint"]),
+            int(record["samples"]),
+            int(record["seed"]),
+            {result.length: result for result in results},
+            record.get("step"),
+            parameters,
+        )
+
+    def save(self, run: Run) -> Path:
+        """Write it as a new file of the run."""
+        return run.save_evaluation(self.checkpoint, self.to_json(run.name))
+
+
+def read_evaluation(path: Path) -> Evaluation:
+    """One file. Whatever is wrong with it is a `Seq2AttnError`."""
+    try:
+        return Evaluation.from_json(json.loads(read_plain(path, LARGEST)))
+    except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise damaged(path, error) from None
+
+
+def readable_evaluations(run: Run, checkpoint: str = "*") -> Iterator[tuple[Path, Evaluation]]:
+    """Every file that can be read, of one checkpoint or of both, by name; others are left out."""
+    for path in sorted(run.evaluations.glob(f"{checkpoint}-*.json")):
+        try:
+            yield path, read_evaluation(path)
+        except Seq2AttnError:
+            continue
+
+
+def newest_evaluation(run: Run) -> tuple[str, list[LengthResult]] | None:
+    """The results of the last evaluation, with the file's name; None where there is none."""
+    try:
+        files = sorted(run.evaluations.glob("*.json"), key=lambda file: (file.stat().st_mtime, file.name))
+        written = [file for file in files if file.stat().st_size]  # an empty one is still being written
+    except OSError:
+        return None
+    return (written[-1].name, list(read_evaluation(written[-1]).lengths.values())) if written else None
+
+
+def latest_by_length(run: Run) -> tuple[str, Sequence[LengthResult]] | None:
+    """The results of the last `eval`, otherwise of training's last evaluation, and which of them it is."""
+    saved = newest_evaluation(run)
+    if saved is not None:
+        return f"eval, {saved[0]}", saved[1]
+    evaluations = read_metrics(run).evaluations
+    return (f"training, after step {evaluations[-1][0]:,}", evaluations[-1][1]) if evaluations else None

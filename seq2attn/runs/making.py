@@ -1,0 +1,90 @@
+"""New run directories: named, complete or absent, and never in place of another. Imports no torch."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from seq2attn.config import Config, dump_config
+from seq2attn.errors import Seq2AttnError
+from seq2attn.runs.files import write_atomically, write_json
+from seq2attn.runs.run import Run, all_runs, check_name, time_made
+
+_TICK = 1_000_000  # nanoseconds between two runs made while the clock stands still or goes back
+
+
+def run_name(config: Path) -> str:
+    """`configs/chapter/dot.yaml` -> `chapter-dot`; elsewhere the file's own name, in characters a run name may have."""
+    parts = config.with_suffix("").parts
+    below = parts[parts.index("configs") + 1 :] if "configs" in parts else parts[-1:]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(below)).strip("-._")[:80] or "run"
+
+
+def create_run(root: Path, name: str, config: Config, environment: dict[str, Any], *, exact: bool = False) -> Run:
+    """A new run directory: `name` itself if `exact`, otherwise `name-001`, `name-002`, ... whichever is free.
+
+    Nothing is ever overwritten: a name that is taken is refused if `exact`. The directory is made under a temporary name
+    and renamed once it is complete, so that a run appears with its config or not at all.
+    """
+    check_name(name)
+    made = root / f".new-{secrets.token_hex(8)}"
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        made.mkdir()
+        (made / "checkpoints").mkdir()
+        write_json(Run(made).environment_file, environment)
+        write_atomically(Run(made).config_file, dump_config(config).encode())
+        _stamp(made / "config.yaml", root)
+        return Run(_take_name(made, root, name) if exact else _take_number(made, root, name))
+    except FileExistsError:
+        if not root.is_dir():
+            raise Seq2AttnError(f"no run can be made in {root}: it is not a directory") from None
+        hint = f"Choose another --name, or continue it: seq2attn train --resume {name}"
+        raise Seq2AttnError(f"run {name!r} already exists in {root}", hint=hint) from None
+    except (OSError, Seq2AttnError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        reason = getattr(cause, "strerror", None) or error
+        raise Seq2AttnError(f"no run can be made in {root}: {reason}", exit_code=1) from error
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _take_name(made: Path, root: Path, name: str) -> Path:
+    """Give the directory `made` the name `root/name`; `FileExistsError` if something has it."""
+    path = root / name
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    try:
+        made.rename(path)  # of two at this moment the second fails: no run is an empty directory
+    except OSError as error:
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
+        raise
+    return path
+
+
+def _take_number(made: Path, root: Path, name: str) -> Path:
+    """The same with the next free number behind the name."""
+    pattern = re.compile(re.escape(name) + r"-(\d{3,})")
+    with os.scandir(root) as entries:
+        numbers = [int(match[1]) for entry in entries if (match := pattern.fullmatch(entry.name))]
+    number = max(numbers, default=0)
+    while True:  # another process may take the same number at the same moment
+        number += 1
+        try:
+            return _take_name(made, root, f"{name}-{number:03d}")
+        except FileExistsError:
+            continue
+
+
+def _stamp(config_file: Path, root: Path) -> None:
+    """Make the new run the newest, even if the clock was set back since the last one was made."""
+    latest = max((int(time_made(run) * 1e9) for run in all_runs(root)), default=0)
+    if latest >= time.time_ns() - _TICK:
+        os.utime(config_file, ns=(latest + _TICK, latest + _TICK))

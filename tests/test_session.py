@@ -1,0 +1,81 @@
+"""A training from its config to its run: in which order things are checked and made, and how often."""
+
+import pytest
+import torch
+
+from seq2attn.config import check_config
+from seq2attn.errors import Seq2AttnError
+from seq2attn.runs import machine
+from seq2attn.runs.lock import is_training
+from seq2attn.training import session
+from seq2attn.training.loop import SilentDisplay
+from seq2attn.training.session import NewRun, train
+
+CONFIG = check_config(
+    {
+        "model": {"hidden": 8, "embedding": 4},
+        "task": {"max_length": 2},
+        "training": {"steps": 3, "batch_size": 4, "evaluate_every": 2, "validation_samples": 2},
+    }
+)
+
+
+class Recording(SilentDisplay):
+    """What a display is told, in order."""
+
+    def __init__(self):
+        self.told = []
+
+    def begin(self, trainer, *, locked):
+        self.told.append(("begin", trainer.progress.step, trainer.finished, locked, is_training(trainer.run)))
+
+    def evaluation(self, step, results):
+        self.told.append(("evaluation", step))
+
+
+def test_the_model_is_built_once(tmp_path, monkeypatch):
+    built = []
+    build = session.build_model
+    monkeypatch.setattr(session, "build_model", lambda config: built.append(config) or build(config))
+    train(CONFIG, NewRun(tmp_path, "a"), device="cpu")
+    assert built == [CONFIG]
+
+
+def test_a_display_sees_the_start_and_every_evaluation(tmp_path):
+    display = Recording()
+    ended = train(CONFIG, NewRun(tmp_path, "a"), device="cpu", display=display)
+    assert (ended.step, ended.finished, ended.reached_target, ended.stopped_by) == (3, True, False, None)
+    assert display.told == [("begin", 0, False, True, True), ("evaluation", 2), ("evaluation", 3)]
+    again = Recording()
+    assert train(CONFIG, ended.run, device="cpu", display=again) == ended
+    assert again.told == [("begin", 3, True, True, True)]
+
+
+def test_a_model_that_cannot_be_built_leaves_no_run(tmp_path, monkeypatch):
+    def fail(config):
+        raise Seq2AttnError("no")
+
+    monkeypatch.setattr(session, "build_model", fail)
+    with pytest.raises(Seq2AttnError, match="no"):
+        train(CONFIG, NewRun(tmp_path / "runs", "a"), device="cpu")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_sizes_that_cannot_fit_are_refused_before_the_model_is_built(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "_system_bytes", lambda: 2**20)
+    monkeypatch.setattr(session, "build_model", lambda config: pytest.fail("it was built"))
+    wide = check_config({"model": {"hidden": 60_000}})
+    with pytest.raises(Seq2AttnError, match="training on cpu needs about "):
+        train(wide, NewRun(tmp_path / "runs", "a"), device="cpu")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_threads_are_those_that_the_run_was_begun_with(tmp_path):
+    before = torch.get_num_threads()
+    try:
+        run = train(CONFIG, NewRun(tmp_path, "a"), device="cpu", threads=2).run
+        torch.set_num_threads(1)
+        train(CONFIG, run, device="cpu")
+        assert (run.environment()["threads"], torch.get_num_threads()) == (2, 2)
+    finally:
+        torch.set_num_threads(before)
