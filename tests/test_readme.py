@@ -32,7 +32,7 @@ def test_the_first_command_stands_within_twenty_lines():
 def test_the_score_shown_keeps_the_contract(tmp_path, own_scores):
     plugin = tmp_path / "distance.py"
     plugin.write_text(BLOCKS[0], encoding="utf-8")
-    assert load_plugin(plugin) == ["distance"]
+    assert load_plugin(plugin) == [("score", "distance")]
     assert SCORES.get("distance").equal_widths
     assert {label: run_check(label, "distance") for label in CHECKS} == dict.fromkeys(CHECKS, "")
 

@@ -290,7 +290,7 @@ def test_a_check_leaves_the_global_generator_alone():
 
 
 def test_register_refuses_what_is_no_score_and_what_is_taken():
-    with pytest.raises(Seq2AttnError, match="no Score"):
+    with pytest.raises(Seq2AttnError, match="which is not a part that a config can name"):
         register("mine", formula="?")(dict)
     with pytest.raises(Seq2AttnError, match=r"'concat' is already registered \(it means 'additive'\)"):
         register("concat", formula="?")(Fine)
