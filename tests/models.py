@@ -79,9 +79,7 @@ def make_model(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         cells = make_cells(cell, hidden, layers, dropout)
-        encoder = Encoder(
-            vocabulary, embedding, cells, bidirectional=bidirectional, reads_padding=not mask_padding
-        )
+        encoder = Encoder(vocabulary, embedding, cells, bidirectional=bidirectional, reads_padding=not mask_padding)
         attention: Attention | NoAttention = NoAttention()
         if score != "none":
             made = make_score(score, hidden, encoder.width) if isinstance(score, str) else score(hidden, encoder.width)
