@@ -50,16 +50,17 @@ def call_main(arguments: tuple[str, ...]) -> int:
 
 @pytest.fixture(params=["on", "off"])
 def compiled_and_not(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test once with compiled recurrences and once with PyTorch's."""
+    """The test once with the compiled recurrence and once with the formulas alone."""
     import torch
 
-    from seq2attn.kernels import SWITCH, describe_kernels
+    from seq2attn.kernels.binding import Kernels
+    from seq2attn.kernels.library import load
 
-    monkeypatch.setenv(SWITCH, request.param)
-    found = describe_kernels(torch.device("cpu"))
-    if request.param == "on" and "were not compiled" in found:
-        pytest.skip(found)
-    assert found.startswith("compiled") is (request.param == "on")
+    monkeypatch.setenv("SEQ2ATTN_KERNELS", request.param)
+    found = load(torch.float32)
+    if request.param == "on" and not isinstance(found, Kernels):
+        pytest.skip(str(found))
+    assert isinstance(found, Kernels) is (request.param == "on")
 
 
 @pytest.fixture(scope="session")

@@ -30,7 +30,7 @@ def sigma(x):
 
 
 def gru_step(gru, x, s):
-    weight_ih, weight_hh, bias_ih, bias_hh = gru.all_weights[0]
+    weight_ih, weight_hh, bias_ih, bias_hh = gru.parameters()
     x_r, x_z, x_n = (weight_ih @ x + bias_ih).split(D)
     s_r, s_z, s_n = (weight_hh @ s + bias_hh).split(D)
     r, z = sigma(x_r + s_r), sigma(x_z + s_z)

@@ -250,7 +250,7 @@ def test_teacher_forcing_is_stepping(score, initial_state, bidirectional, source
     assert forced.logits.shape == (3, 6, len(VOCABULARY))
     memory, state = model.encode(source, lengths)
     for position in range(6):
-        assert state.hidden.shape == (3, D)
+        assert [part.shape for part in state.cell] == [(3, D)]
         assert state.position == position
         decoded, state = model.step(tokens[:, position], state, memory)
         close(decoded.logits, forced.logits[:, position : position + 1])
@@ -320,7 +320,7 @@ def test_without_attention_contexts_have_width_0_and_there_are_no_weights():
     model = make_model("none", "last")
     memory, state = model.encode(*read(TEXTS))
     assert memory.values.shape == (3, 5, 0)
-    attended = model.decoder.attention(state.hidden.unsqueeze(1), memory)
+    attended = model.decoder.attention(state.cell[0].unsqueeze(1), memory)
     assert attended.context.shape == (3, 1, 0)
     assert attended.weights is None and attended.scores is None
 
@@ -346,10 +346,11 @@ def test_attention_returns_scores_weights_and_their_context():
 def test_first_states_by_formula(initial_state, bidirectional):
     model = make_model("general", initial_state, bidirectional)
     memory, state = model.encode(*read(TEXTS, padding=1))
-    assert state.hidden.shape == (3, D)
+    (hidden,) = state.cell
+    assert hidden.shape == (3, D)
     for row, text in enumerate(TEXTS):
         states = memory.values[row, : len(text)].detach().numpy()
-        close(state.hidden[row].detach(), torch.from_numpy(first_state_by_formula(model, initial_state, states)))
+        close(hidden[row].detach(), torch.from_numpy(first_state_by_formula(model, initial_state, states)))
 
 
 # ---- gradients and seeds ----

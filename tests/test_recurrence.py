@@ -1,35 +1,40 @@
-"""The fast path of training against the formulas, step by step."""
+"""A whole model, with the compiled recurrence and without, against torch's own GRU and one step after another."""
 
 import pytest
 import torch
-from seq2attn.model.recurrence import GRUWeights, gru_recurrence
-from seq2attn.model.scores.stepwise import StepwiseScore
-from torch.nn import GRU
+from models import ATTENDING
 
 from seq2attn.catalogue import SCORES
 from seq2attn.config import check_config
-from seq2attn.kernels.packing import pack, pack_all, pack_lengths
+from seq2attn.kernels.binding import Kernels
+from seq2attn.kernels.function import gru
+from seq2attn.kernels.library import load
+from seq2attn.kernels.packing import pack
 from seq2attn.model.build import build_model, build_training_data
 from seq2attn.model.encoder import Encoder
 from seq2attn.training.objective import token_cross_entropy
 
 CPU = torch.device("cpu")
-ATTENDING = [name for name in SCORES.names() if name != "none"]
+
+compiled_and_not = pytest.mark.usefixtures("compiled_and_not")
 
 
-pytestmark = pytest.mark.usefixtures("compiled_and_not")
+def torchs_gru(inputs, weights, first):
+    """torch's own GRU: inputs (B, L, E), first (B, D) -> outputs (B, L, D), last (B, D)."""
+    outputs, last = torch.gru(inputs, first.unsqueeze(0), list(weights), True, 1, 0.0, False, False, True)
+    return outputs, last.squeeze(0)
 
 
-def read_by_torch(encoder, gru, source, lengths, reset):
+def read_by_torch(encoder, cell, source, lengths, reset):
     assert reset is None
-    states = gru(encoder.embedding(source))[0]
-    return states, states[torch.arange(len(source)), lengths - 1]
+    states, _ = torchs_gru(encoder.embedding(source), cell.parameters(), *cell.initial(len(source)))
+    return states, (states[torch.arange(len(source)), lengths - 1],)
 
 
 def by_the_formulas(model, batch, monkeypatch):
     """torch's own GRU for the encoder, one step after another for the decoder, all by autograd."""
     with monkeypatch.context() as patch:
-        patch.setattr(Encoder, "_read", read_by_torch)
+        patch.setattr(Encoder, "_read_tokens", read_by_torch)
         memory, state = model.encode(batch.source, batch.source_lengths)
         return model.decoder.forward_by_steps(batch.decoder_input, state, memory)
 
@@ -89,6 +94,7 @@ def assert_equal_to_the_formulas(model, batch, monkeypatch, tolerance):
         assert gradient.norm() > 0, name
 
 
+@compiled_and_not
 @pytest.mark.parametrize(
     ("score", "mask_padding"), [*((name, True) for name in SCORES.names()), *((name, False) for name in ATTENDING)]
 )
@@ -98,23 +104,19 @@ def test_losses_and_gradients_equal_the_formulas(score, mask_padding, monkeypatc
     assert_equal_to_the_formulas(model, batch, monkeypatch, 1e-10)
 
 
+@compiled_and_not
 @pytest.mark.parametrize("score", ["general", "scaled_general", "additive"])
 def test_the_same_with_a_bidirectional_encoder(score, monkeypatch):
     assert_equal_to_the_formulas(*make(score, bidirectional=True), monkeypatch, 1e-10)
 
 
+@compiled_and_not
 @pytest.mark.parametrize("score", SCORES.names())
 def test_the_same_in_single_precision(score, monkeypatch):
     assert_equal_to_the_formulas(*make(score, dtype=torch.float32), monkeypatch, 1e-5)
 
 
-@pytest.mark.parametrize("score", ["dot", "general", "additive"])
-def test_the_same_by_the_gradient_that_serves_any_score(score, monkeypatch):
-    model, batch = make(score)
-    monkeypatch.setattr(type(model.decoder.attention.score), "stepwise", lambda score, keys: StepwiseScore(score, keys))  # noqa: PLW0108
-    assert_equal_to_the_formulas(model, batch, monkeypatch, 1e-10)
-
-
+@compiled_and_not
 @pytest.mark.parametrize("mask_padding", [True, False])
 @pytest.mark.parametrize("score", ["scaled", "additive", "cosine"])
 def test_the_same_with_the_scalable_softmax(score, mask_padding, monkeypatch):
@@ -122,6 +124,7 @@ def test_the_same_with_the_scalable_softmax(score, mask_padding, monkeypatch):
     assert_equal_to_the_formulas(model, batch, monkeypatch, 1e-10)
 
 
+@compiled_and_not
 def test_the_same_for_rows_in_any_order(monkeypatch):
     model, batch = make("additive", "reverse")
     order = torch.tensor([3, 0, 4, 1, 2])
@@ -130,12 +133,14 @@ def test_the_same_for_rows_in_any_order(monkeypatch):
     assert_equal_to_the_formulas(model, shuffled, monkeypatch, 1e-10)
 
 
+@compiled_and_not
 def test_the_same_for_a_vocabulary_larger_than_the_batch(monkeypatch):
     model, batch = make("dot", "reverse", batch_size=1)
     assert batch.decoder_input.numel() < model.decoder.embedding.num_embeddings
     assert_equal_to_the_formulas(model, batch, monkeypatch, 1e-10)
 
 
+@compiled_and_not
 @pytest.mark.parametrize("decoder", ["bahdanau", "luong"])
 @pytest.mark.parametrize(
     ("score", "initial_state"), [("none", "last"), ("none", "bridge"), ("dot", "zeros"), ("dot", "last")]
@@ -145,67 +150,84 @@ def test_the_same_from_any_first_state(score, decoder, initial_state, monkeypatc
     assert_equal_to_the_formulas(model, batch, monkeypatch, 1e-10)
 
 
-def gru_and_inputs():
-    torch.manual_seed(0)
-    gru, inputs = GRU(3, 4, batch_first=True).double(), torch.randn(2, 5, 3, dtype=torch.float64)
-    weights = GRUWeights.of(torch.nn.Embedding.from_pretrained(inputs.flatten(0, 1)), gru)
-    return gru, inputs, weights, torch.arange(10).view(2, 5)
+# ---- the compiled recurrence alone ----
+
+
+@pytest.fixture
+def kernels():
+    found = load(torch.float64)
+    if not isinstance(found, Kernels):
+        pytest.skip(str(found))
+    return found
+
+
+def gru_inputs():
+    """Weights with an embedding, tokens (2, 5), and what the tokens are embedded as."""
+    random = torch.Generator().manual_seed(0)
+    shapes = [(10, 3), (12, 3), (12, 4), (12,), (12,)]
+    weights = [torch.randn(shape, generator=random, dtype=torch.float64) for shape in shapes]
+    tokens = torch.arange(10).view(2, 5)
+    return weights, tokens, weights[0][tokens]
 
 
 @pytest.mark.parametrize("first", [torch.zeros(2, 4), torch.tensor([[0.3, -0.2, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]])])
-def test_a_gru_equals_torchs_own(first):
-    gru, inputs, weights, tokens = gru_and_inputs()
-    states, last = gru_recurrence(tokens, weights, first.double(), pack_all(2, 5))
-    expected, final = gru(inputs, first.double().unsqueeze(0))
-    torch.testing.assert_close(states, expected)
-    torch.testing.assert_close(last, final.squeeze(0))
+def test_a_gru_equals_torchs_own(kernels, first):
+    weights, tokens, inputs = gru_inputs()
+    found = gru(kernels, tokens, weights, first.double(), pack(tokens, None))
+    for one, other in zip(found, torchs_gru(inputs, weights[1:], first.double()), strict=True):
+        torch.testing.assert_close(one, other)
 
 
-def test_past_a_rows_end_stands_its_last_state():
-    gru, inputs, weights, tokens = gru_and_inputs()
-    states, last = gru_recurrence(tokens, weights, torch.zeros(2, 4).double(), pack_lengths(torch.tensor([5, 2]), 5))
-    expected = gru(inputs)[0]
+def test_past_a_rows_end_its_last_output_is_repeated(kernels):
+    weights, tokens, inputs = gru_inputs()
+    first = torch.zeros(2, 4, dtype=torch.float64)
+    states, last = gru(kernels, tokens, weights, first, pack(tokens, torch.tensor([5, 2])))
+    expected, _ = torchs_gru(inputs, weights[1:], first)
     torch.testing.assert_close(states[0], expected[0])
     torch.testing.assert_close(states[1], expected[1, [0, 1, 1, 1, 1]])
     torch.testing.assert_close(last, states[:, 4])
 
 
 @pytest.mark.parametrize("vocabulary", [3, 9])  # fewer tokens than positions, and more
-def test_gradients_of_a_gru_against_finite_differences(vocabulary):
-    torch.manual_seed(0)
-    packing, tokens = pack_lengths(torch.tensor([3, 1]), 3), torch.tensor([[0, 2, 0], [1, 0, 0]])
+def test_gradients_of_a_gru_against_finite_differences(kernels, vocabulary):
+    tokens = torch.tensor([[0, 2, 0], [1, 0, 0]])
+    packing, random = pack(tokens, torch.tensor([3, 1])), torch.Generator().manual_seed(0)
     shapes = [(vocabulary, 2), (6, 2), (6, 2), (6,), (6,), (2, 2)]
-    inputs = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    inputs = [torch.randn(shape, generator=random, dtype=torch.float64).requires_grad_() for shape in shapes]
 
     def real_states_and_last(*tensors):
-        states, last = gru_recurrence(tokens, GRUWeights(*tensors[:5]), tensors[5], packing)
+        states, last = gru(kernels, tokens, tensors[:5], tensors[5], packing)
         return states[0], states[1, :1], last  # gradients do not pass where a last state is repeated
 
     assert torch.autograd.gradcheck(real_states_and_last, inputs)
 
 
+# ---- packing ----
+
+
 def test_packing_by_hand():
-    packing = pack_lengths(torch.tensor([3, 1]), 4)
-    assert packing.sizes == [2, 1, 1, 0]
     padded = torch.tensor([[10, 11, 12, 13], [20, 21, 22, 23]])
+    packing = pack(padded, torch.tensor([3, 1]))
+    assert packing.sizes.tolist() == [2, 1, 1, 0]
+    assert packing.offsets.tolist() == [0, 2, 3, 4]
+    assert [indices.tolist() for indices in packing.last] == [[0, 1], [2, 0]]
     packed = packing.pack(padded)
     assert packed.tolist() == [10, 20, 11, 12]
-    assert packing.unpack(packed).tolist() == [[10, 11, 12, 0], [20, 0, 0, 0]]
-    spread = packing.spread(packed)
-    assert spread[0, :3].tolist() == [10, 11, 12] and spread[1, 0] == 20
-    assert set(spread.flatten().tolist()) == {10, 20, 11, 12}
+    rows = packing.unpack(packed.unsqueeze(1)).squeeze(2)
+    assert rows.tolist() == [[10, 11, 12, 0], [20, 0, 0, 0]]
 
 
 def test_unpacked_numbers_pass_their_gradients_on():
-    packing = pack_lengths(torch.tensor([3, 1]), 3)
-    packed = torch.zeros(4, requires_grad=True)
-    (packing.unpack(packed) * torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])).sum().backward()
-    assert packed.grad.tolist() == [1, 4, 2, 3]
+    packing = pack(torch.zeros(2, 3), torch.tensor([3, 1]))
+    packed = torch.zeros(4, 1, requires_grad=True)
+    (packing.unpack(packed).squeeze(2) * torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])).sum().backward()
+    assert packed.grad.flatten().tolist() == [1, 4, 2, 3]
 
 
 def test_packing_takes_all_positions_of_rows_that_do_not_come_longest_first():
     tokens = torch.tensor([[1, 2, 3], [4, 5, 6]])
-    assert pack_lengths(torch.tensor([1, 3]), 3) is None
-    assert pack(tokens, torch.tensor([1, 3])).sizes == [2, 2, 2]
-    assert pack(tokens, torch.tensor([1, 3])).pack(tokens).tolist() == [1, 4, 2, 5, 3, 6]
-    assert pack(tokens, torch.tensor([3, 1])).sizes == [2, 1, 1]
+    packing = pack(tokens, torch.tensor([1, 3]))
+    assert packing.sizes.tolist() == [2, 2, 2] and packing.is_whole
+    assert packing.pack(tokens).tolist() == [1, 4, 2, 5, 3, 6]
+    assert pack(tokens, torch.tensor([3, 1])).sizes.tolist() == [2, 1, 1]
+    assert not pack(tokens, torch.tensor([3, 1])).is_whole

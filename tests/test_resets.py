@@ -4,6 +4,7 @@ import signal
 
 import pytest
 import torch
+from models import is_real, make_cells
 
 from seq2attn.config import check_config
 from seq2attn.data.batches import generator
@@ -13,7 +14,7 @@ from seq2attn.model.resets import Reset, Resets, draw_reset
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.making import create_run
 from seq2attn.training.loop import Trainer
-from seq2attn.training.step import batch_resets
+from seq2attn.training.step import TrainingStep
 
 CPU = torch.device("cpu")
 LENGTHS = torch.tensor([5, 3])
@@ -39,8 +40,8 @@ def one_reset(rows, steps, width, at):
 def test_a_reset_state_is_the_noise_of_its_row_and_position():
     reset = Reset(torch.tensor([[True, False], [True, True]]), torch.tensor([[[0.1], [0.2]], [[0.3], [0.4]]]))
     state = torch.tensor([[7.0], [8.0]])
-    assert torch.equal(reset(state, 0), state)
-    assert torch.equal(reset(state, 1), torch.tensor([[0.2], [8.0]]))
+    assert torch.equal(reset((state,), 0)[0], state)
+    assert torch.equal(reset((state,), 1)[0], torch.tensor([[0.2], [8.0]]))
 
 
 def test_a_share_of_all_states_is_reset_to_noise_in_a_state_s_range():
@@ -56,20 +57,21 @@ def test_a_share_of_all_states_is_reset_to_noise_in_a_state_s_range():
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_the_encoder_forgets_what_came_before_a_reset(bidirectional):
     torch.manual_seed(0)
-    encoder = Encoder(8, 4, 6, bidirectional=bidirectional)
+    encoder = Encoder(8, 4, make_cells(width=6), bidirectional=bidirectional)
     reset, none = one_reset(2, 5, 6, 2), one_reset(2, 5, 6, None)
     plain = encoder(SOURCE, LENGTHS).states
-    torch.testing.assert_close(encoder(SOURCE, LENGTHS, Resets(none, none, none)).states, plain)
+    real = is_real(LENGTHS, 5)
+    torch.testing.assert_close(encoder(SOURCE, LENGTHS, Resets(none, none, none)).states[real], plain[real])
     states = encoder(SOURCE, LENGTHS, Resets(forward=reset, backward=none, decoder=none)).states
     torch.testing.assert_close(states[:, :2], plain[:, :2])
-    rest = encoder.gru(encoder.embedding(SOURCE[:, 2:]), reset.noise[:, 2].unsqueeze(0))[0]  # begun with the noise
+    rest = encoder.gru(encoder.embedding(SOURCE[:, 2:]), (reset.noise[:, 2],))[0]  # begun with the noise
     torch.testing.assert_close(states[0, 2:, :6], rest[0])
     torch.testing.assert_close(states[1, 2, :6], rest[1, 0])
     torch.testing.assert_close(states[0, :, 6:], plain[0, :, 6:])  # the other direction
     if bidirectional:
         states = encoder(SOURCE, LENGTHS, Resets(forward=none, backward=reset, decoder=none)).states
         turned = encoder.embedding(SOURCE[:1].flip(1))
-        rest = encoder.backward_gru(turned[:, 2:], reset.noise[:1, 2].unsqueeze(0))[0].flip(1)
+        rest = encoder.backward_gru(turned[:, 2:], (reset.noise[:1, 2],))[0].flip(1)
         torch.testing.assert_close(states[0, :3, 6:], rest[0])
 
 
@@ -89,7 +91,7 @@ def test_the_decoder_forgets_what_came_before_a_reset(decoder):
     memory, state = model.encode(SOURCE, LENGTHS)
     for position in range(4):
         if position == 2:
-            state = type(state)(reset.noise[:, 2], state.past, state.attentional, state.position)
+            state = state._replace(cell=(reset.noise[:, 2],))
         decoded, state = model.step(tokens[:, position], state, memory)
         torch.testing.assert_close(logits[:, position], decoded.logits[:, 0])
 
@@ -105,6 +107,15 @@ def configured(**shares):
     return check_config({**TINY, "training": {**TINY["training"], **shares}})
 
 
+def drawn_in_training(config, batch, step):
+    """What a step of training draws for its batch: nothing, or one `Resets`."""
+    model, found = build_model(config), []
+    draw = model.draw_resets
+    model.draw_resets = lambda *inputs, **shares: found.append(draw(*inputs, **shares)) or found[-1]
+    TrainingStep(model, config, CPU).gradients(batch, step)
+    return found
+
+
 @pytest.mark.parametrize("share", ["encoder_reset", "decoder_reset"])
 def test_each_share_changes_training_and_nothing_else_of_it(tmp_path, share):
     config = configured(**{share: 0.5})
@@ -116,7 +127,7 @@ def test_each_share_changes_training_and_nothing_else_of_it(tmp_path, share):
     assert all(torch.equal(tensor, before[name]) for name, tensor in trainer.model.state_dict().items())
     batch = build_training_data(config, CPU).batch(0)
     assert torch.equal(batch.source, build_training_data(configured(), CPU).batch(0).source)
-    drawn = batch_resets(config, batch, 0)
+    (drawn,) = drawn_in_training(config, batch, 0)
     assert drawn.forward.kept.all() != (share == "encoder_reset")
     assert drawn.backward.kept.all() != (share == "encoder_reset")
     assert drawn.decoder.kept.all() != (share == "decoder_reset")
@@ -148,8 +159,8 @@ def test_a_run_with_resets_resumes_bit_for_bit(tmp_path):
 def test_each_step_has_resets_of_its_own_a_function_of_seed_and_step():
     config = configured(encoder_reset=0.5, decoder_reset=0.5)
     batch = build_training_data(config, CPU).batch(0)
-    first, again, next_step = (batch_resets(config, batch, step) for step in (0, 0, 1))
+    ((first,), (again,), (next_step,)) = (drawn_in_training(config, batch, step) for step in (0, 0, 1))
     assert torch.equal(first.decoder.noise, again.decoder.noise)
     assert not torch.equal(first.decoder.noise, next_step.decoder.noise)
     assert not torch.equal(first.forward.noise, first.backward.noise)
-    assert batch_resets(configured(), batch, 0) is None
+    assert drawn_in_training(configured(), batch, 0) == []

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from models import is_real, make_score
 from torch import nn
 
 from seq2attn.config import check_config
@@ -12,7 +13,7 @@ from seq2attn.data.padding import valid_mask
 from seq2attn.inference.greedy import greedy_decode
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.attention import Attention
-from seq2attn.model.build import build_model, build_score, build_task
+from seq2attn.model.build import build_model, build_task
 from seq2attn.model.parameters import parameter_ledger
 from seq2attn.model.transformer import attend, project, sinusoids
 
@@ -41,7 +42,7 @@ def test_it_computes_what_pytorchs_decoder_computes():
     model = make()
     source, tokens = batch()
     found = model(source, LENGTHS, tokens)
-    valid = valid_mask(LENGTHS, 5)
+    valid = is_real(LENGTHS, 5)
     states = model.source_embedding(source) * math.sqrt(D) + sinusoids(0, 5, D)
     for layer in model.encoder:
         states = layer(states, src_key_padding_mask=~valid)
@@ -58,7 +59,7 @@ def test_attention_is_pytorchs_own():
     attention = nn.MultiheadAttention(D, HEADS, batch_first=True).double()
     query, states = torch.randn(2, 3, 4, D, dtype=torch.float64)
     keys, values = project(attention, states)
-    valid = valid_mask(torch.tensor([4, 2, 1]), 4)
+    valid = is_real(torch.tensor([4, 2, 1]), 4)
     found, weights = attend(attention, query, (keys, values), valid[:, None, None])
     expected, expected_weights = attention(
         query, states, states, key_padding_mask=~valid, need_weights=True, average_attn_weights=False
@@ -74,10 +75,10 @@ def test_attention_is_pytorchs_own():
 @pytest.mark.parametrize("score", ["scaled", "key_value"])
 def test_scaled_attention_in_matrix_form_is_torchs_scaled_dot_product_attention(score):
     torch.manual_seed(0)
-    attention = Attention(build_score(score, D, D, {})).double()
+    attention = Attention(make_score(score, D, D)).double()
     query, states = torch.randn(2, 3, 4, D, dtype=torch.float64)
-    valid = valid_mask(torch.tensor([4, 2, 1]), 4)
-    attended = attention(query, attention.prepare(states, valid))
+    valid = is_real(torch.tensor([4, 2, 1]), 4)
+    attended = attention(query, attention.prepare(states, valid, torch.zeros(3, 4, dtype=torch.int64)))
     q, k, v = query, states, states
     if score == "key_value":
         made = attention.score

@@ -4,15 +4,16 @@ import math
 
 import pytest
 import torch
+from models import is_real, make_score
 
 from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Attention
-from seq2attn.model.build import build_score
 from seq2attn.model.histories import Coverage, Location, LocationCoverage
 from seq2attn.model.windows import LocalM, LocalP
 
 B, S, D = 2, 7, 4
 LENGTHS = torch.tensor([7, 4])
+SOURCE = torch.zeros(B, S, dtype=torch.int64)  # of no matter
 
 
 def randn(*shape, seed=0):
@@ -21,12 +22,12 @@ def randn(*shape, seed=0):
 
 def make_attention(score="dot", **parts):
     torch.manual_seed(0)
-    return Attention(build_score(score, D, D, {}), **parts).double()
+    return Attention(make_score(score, D, D), **parts).double()
 
 
 def attend(attention, query, past=None, first=0, lengths=LENGTHS):
     states = randn(B, S, D, seed=1)
-    memory = attention.prepare(states, valid_mask(lengths, S))
+    memory = attention.prepare(states, is_real(lengths, S), SOURCE)
     return attention(query, memory, attention.begin(memory) if past is None else past, first), states
 
 
@@ -38,22 +39,22 @@ def where(view, row, step):
 
 
 def test_a_monotonic_window_moves_one_position_a_step_and_is_cut_at_the_edges():
-    view = LocalM(D, radius=2)(randn(B, 3, D), LENGTHS, S, 0)
+    view = LocalM(D, False, radius=2)(randn(B, 3, D), LENGTHS, S, 0)
     assert [where(view, 0, t) for t in range(3)] == [[0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3, 4]]
-    later = LocalM(D, radius=1)(randn(B, 2, D), LENGTHS, S, 6)
+    later = LocalM(D, False, radius=1)(randn(B, 2, D), LENGTHS, S, 6)
     assert [where(later, 1, t) for t in range(2)] == [[5, 6], [6]]
 
 
-@pytest.mark.parametrize(("trailing", "centres"), [(0, {0: 6, 1: 3}), (1, {0: 5, 1: 2})])
-def test_a_reversed_window_counts_from_each_sources_own_last_character(trailing, centres):
-    view = LocalM(D, radius=1, reversed=True, trailing=trailing)(randn(B, 2, D), LENGTHS, S, 0)
+@pytest.mark.parametrize(("source_eos", "centres"), [(False, {0: 6, 1: 3}), (True, {0: 5, 1: 2})])
+def test_a_reversed_window_counts_from_each_sources_own_last_character(source_eos, centres):
+    view = LocalM(D, source_eos, radius=1, centre="reversed")(randn(B, 2, D), LENGTHS, S, 0)
     for row, centre in centres.items():
         for t in range(2):
             assert where(view, row, t) == [j for j in range(S) if abs(j - (centre - t)) <= 1]
 
 
 def test_outside_the_window_and_on_padding_nothing_is_attended_to():
-    attended, states = attend(make_attention(window=LocalM(D, radius=1)), randn(B, 5, D))
+    attended, states = attend(make_attention(window=LocalM(D, False, radius=1)), randn(B, 5, D))
     weights = attended.weights
     for row, length in enumerate(LENGTHS.tolist()):
         for t in range(5):
@@ -66,7 +67,7 @@ def test_outside_the_window_and_on_padding_nothing_is_attended_to():
 
 
 def test_a_window_past_the_source_gives_a_context_of_zeros():
-    attended, _ = attend(make_attention(window=LocalM(D, radius=1)), randn(B, 1, D), first=20)
+    attended, _ = attend(make_attention(window=LocalM(D, False, radius=1)), randn(B, 1, D), first=20)
     assert (attended.weights == 0).all() and (attended.context == 0).all()
 
 
@@ -75,7 +76,7 @@ def test_a_window_past_the_source_gives_a_context_of_zeros():
 
 def test_a_predictive_window_is_its_formula():
     torch.manual_seed(1)
-    attention = make_attention(window=LocalP(D, radius=2))
+    attention = make_attention(window=LocalP(D, False, radius=2))
     query = randn(B, 3, D)
     attended, states = attend(attention, query)
     window = attention.window
@@ -95,7 +96,7 @@ def test_a_predictive_window_is_its_formula():
 
 def test_gradients_reach_the_learned_centre():
     torch.manual_seed(1)
-    attention = make_attention(window=LocalP(D, radius=2))
+    attention = make_attention(window=LocalP(D, False, radius=2))
     attended, _ = attend(attention, randn(B, 3, D))
     attended.context.square().sum().backward()
     assert all((parameter.grad != 0).any() for parameter in attention.window.parameters())
@@ -159,7 +160,7 @@ def test_features_enter_inside_the_tanh_or_as_a_term(score):
 
 def test_history_begins_with_nothing_looked_at_and_is_never_changed_in_place():
     attention = make_attention(history=LocationCoverage(1))
-    memory = attention.prepare(randn(B, S, D), valid_mask(LENGTHS, S))
+    memory = attention.prepare(randn(B, S, D), is_real(LENGTHS, S), SOURCE)
     past = attention.begin(memory)
     assert past.shape == (B, 2, S) and (past == 0).all()
     attention(randn(B, 1, D), memory, past)
@@ -170,7 +171,7 @@ def test_history_begins_with_nothing_looked_at_and_is_never_changed_in_place():
 
 
 @pytest.mark.parametrize("mask_padding", [True, False])
-@pytest.mark.parametrize("window", [None, LocalM(D, radius=1)])
+@pytest.mark.parametrize("window", [None, LocalM(D, False, radius=1)])
 def test_scores_are_multiplied_with_the_logarithm_of_how_many_keys_there_are(window, mask_padding):
     attention = make_attention(window=window, scalable_softmax=True, mask_padding=mask_padding)
     query = randn(B, 2, D)
@@ -193,7 +194,7 @@ def test_attention_stays_as_sharp_on_longer_sources():
         states[0, 3, 0] = 2.0
         query = torch.eye(D, dtype=torch.float64)[:1].unsqueeze(0)
         for name, attention in (("plain", plain), ("scaled", scaled)):
-            memory = attention.prepare(states, torch.ones(1, n, dtype=torch.bool))
+            memory = attention.prepare(states, torch.ones(1, n, dtype=torch.bool), torch.zeros(1, n, dtype=torch.int64))
             weights[name, n] = float(attention(query, memory).weights[0, 0, 3])
     assert weights["plain", 800] == pytest.approx(math.exp(2) / (math.exp(2) + 799))
     assert weights["scaled", 8] == pytest.approx(64 / 71)

@@ -13,6 +13,7 @@ from seq2attn.model.attention import Attention
 from seq2attn.model.scores import Score
 
 B, S, D = 3, 5, 4
+SOURCE = torch.zeros(B, S, dtype=torch.int64)  # ids, which no score reads
 NO_OPTIONS: Mapping[str, object] = {}
 
 
@@ -77,7 +78,7 @@ def check_padding(score: Score) -> None:
     attention = Attention(score)
     lengths = torch.tensor([S, 2, 0])
     valid = valid_mask(lengths, S)
-    attended = attention(query, attention.prepare(keys, valid))
+    attended = attention(query, attention.prepare(keys, valid, SOURCE))
     assert attended.weights is not None
     _expect(bool((attended.weights.masked_select(~valid.unsqueeze(1)) == 0).all()), "weight on padding")
     sums = attended.weights.sum(dim=2)
@@ -94,10 +95,10 @@ def check_padding_invariance(score: Score) -> None:
     query, keys = _inputs(score, 2)
     attention = Attention(score)
     short = 3
-    alone = attention(query, attention.prepare(keys[:, :short], torch.ones(B, short, dtype=torch.bool)))
+    alone = attention(query, attention.prepare(keys[:, :short], torch.ones(B, short, dtype=torch.bool), SOURCE[:, :short]))
     padded = keys.clone()
     padded[:, short:] = 7.0
-    among = attention(query, attention.prepare(padded, valid_mask(torch.full((B,), short), S)))
+    among = attention(query, attention.prepare(padded, valid_mask(torch.full((B,), short), S), SOURCE))
     _expect(_close(alone.context, among.context), "the context depends on padding")
 
 
@@ -136,28 +137,6 @@ def check_gradients(score: Score) -> None:
         raise Broken(" ".join(str(error).split())[:200]) from None
 
 
-def check_recurrence(score: Score) -> None:
-    """The scores and gradients that training uses, step by step, against those of all steps at once and autograd."""
-    query, keys = _inputs(score, 3)
-    query, keys = query.requires_grad_(), score.project(keys).detach().requires_grad_()
-    parameters = list(score.parameters())
-    random = torch.Generator().manual_seed(0)
-    grad_scores = torch.randn(B, 3, S, generator=random, dtype=torch.float64)
-    expected = torch.autograd.grad(
-        score(query, keys), [query, keys, *parameters], grad_scores, allow_unused=True, materialize_grads=True
-    )
-    with torch.no_grad():
-        stepwise = score.stepwise(keys)
-        asked = [query[:, t : t + 1] for t in range(3)]
-        alone = torch.cat([stepwise.scores(one) for one in asked], dim=1)
-        _expect(_close(alone, score(query, keys)), "scores step by step differ")
-        stepwise.begin_backward([one.squeeze(1) for one in asked])
-        steps = [stepwise.grad_query(asked[t], grad_scores[:, t : t + 1]) for t in (2, 1, 0)]
-        found = [torch.cat(steps[::-1], dim=1), *stepwise.finish(query, grad_scores)]
-    for name, one, other in zip(["query", "keys", *dict(score.named_parameters())], found, expected, strict=True):
-        _expect(_close(torch.zeros_like(other) if one is None else one, other), f"the gradient of {name} differs")
-
-
 CHECKS: dict[str, Callable[[Score], None]] = {
     "shape": check_shape,
     "padding": check_padding,
@@ -165,7 +144,6 @@ CHECKS: dict[str, Callable[[Score], None]] = {
     "batch invariance": check_batch_invariance,
     "loop form": check_loop_form,
     "gradients": check_gradients,
-    "recurrence": check_recurrence,
 }
 
 

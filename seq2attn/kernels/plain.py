@@ -17,14 +17,14 @@ def is_plain_call() -> bool:
     """Whether gradients are recorded by autograd alone: no tracing, no function transform, no mode that looks on."""
     return (
         torch.is_grad_enabled()
-        and not torch.jit.is_tracing()
+        and not torch._C._is_tracing()
         and not torch.compiler.is_compiling()
         and not torch.is_autocast_enabled("cpu")
         and not torch._C._are_functorch_transforms_active()
         and not torch._C._len_torch_dispatch_stack()
         and not torch._C._len_torch_function_stack()
         and forward_ad._current_level < 0
-        and not _has_any_global_hook()
+        and not _has_any_global_hook()  # type: ignore[no-untyped-call]
     )
 
 

@@ -9,7 +9,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -137,8 +137,9 @@ class GRU(TorchCell):
 
     def step(self, read: Tensor, state: State) -> State:
         (h,) = state
-        widths = (2 * self.width, self.width)
-        (read_rz, read_n), (recalled_rz, recalled_n) = read.split(widths, dim=1), self.recall(h).split(widths, dim=1)
+        widths = [2 * self.width, self.width]
+        read_rz, read_n = torch.split(read, widths, dim=1)
+        recalled_rz, recalled_n = torch.split(self.recall(h), widths, dim=1)
         r, z = torch.sigmoid(read_rz + recalled_rz).chunk(2, dim=1)  # (B, D) each
         n = torch.tanh(read_n + r * recalled_n)
         return (torch.lerp(n, h, z),)  # n + z * (h - n)
@@ -179,14 +180,15 @@ class Stack(Cell):
 
     def step(self, read: Tensor, state: State) -> State:
         after: State = ()
-        for number, cell in enumerate(self.cells):
+        for number, cell in enumerate(cast(list[Cell], self.cells)):
             inputs = self.dropout(read) if number else read
             read, own = cell(inputs, state[len(after) : len(after) + cell.parts])
             after += own
         return after
 
     def output(self, state: State) -> Tensor:
-        return state[-self.cells[-1].parts]
+        top = cast(Cell, self.cells[-1])
+        return top.output(state[-top.parts :])
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class LuongDecoder(Decoder):
             attended = self.attention(states, memory, None, state.position)
             return self.decode(self._combine(attended.context, states), attended.weights, memory)
         contexts, weights, past = [], [], state.past
-        for index, query in enumerate(states.split(1, dim=1)):  # (B, 1, D) each
+        for index, query in enumerate(torch.split(states, 1, dim=1)):  # (B, 1, D) each
             attended = self.attention(query, memory, past, state.position + index)
             past = attended.past
             contexts.append(attended.context)

@@ -15,4 +15,4 @@ def masked_softmax(scores: Tensor, valid: Tensor | None) -> Tensor:
     if valid is None:
         return torch.softmax(scores, dim=-1)
     filled = scores.masked_fill(~valid, torch.finfo(scores.dtype).min)
-    return torch.softmax(filled, dim=-1) * valid
+    return torch.softmax(filled, dim=-1).masked_fill(~valid, 0.0)

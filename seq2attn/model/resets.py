@@ -26,7 +26,7 @@ class Reset:
         """The state before `position`, tensors (B, D) -> the state that the cell is given in its place."""
         kept = self.kept[:, position].unsqueeze(1)  # (B, 1)
         widths = [part.size(1) for part in state]
-        noise = self.noise[:, position, : sum(widths)].split(widths, dim=1)
+        noise = torch.split(self.noise[:, position, : sum(widths)], widths, dim=1)
         return tuple(torch.where(kept, part, other) for part, other in zip(state, noise, strict=True))
 
     def beyond(self, width: int) -> Reset:

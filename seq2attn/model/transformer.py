@@ -10,8 +10,7 @@ Shapes besides B, S, L, V: H heads, D = model width, d = D / H.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -25,8 +24,7 @@ Projected = tuple[Tensor, Tensor]
 """keys and values of one attention, (B, H, S, d) each"""
 
 
-@dataclass(frozen=True)
-class TransformerMemory:
+class TransformerMemory(NamedTuple):
     """The source as the decoder sees it."""
 
     layers: tuple[Projected, ...]
@@ -35,8 +33,7 @@ class TransformerMemory:
     """(B, 1, 1, S) True = real token"""
 
 
-@dataclass(frozen=True)
-class TransformerState:
+class TransformerState(NamedTuple):
     """The output so far: keys and values of each decoder layer's self-attention, none of them ever computed twice."""
 
     layers: tuple[Projected, ...] = ()

@@ -35,7 +35,7 @@ class Additive(Score):
     def forward(self, query: Tensor, keys: Tensor, features: Tensor | None = None) -> Tensor:
         rows, steps, _ = query.shape
         if steps > 1 and torch.is_grad_enabled() and rows * steps * keys[0].numel() > AT_ONCE:
-            by_step = [checkpoint(self.forward, one, keys, use_reentrant=False) for one in query.split(1, dim=1)]
+            by_step = [checkpoint(self.forward, one, keys, use_reentrant=False) for one in torch.split(query, 1, dim=1)]
             return torch.cat(by_step, dim=1)
         total = self.query_map(query).unsqueeze(2) + keys.unsqueeze(1)  # (B, L, 1, D_a) + (B, 1, S, D_a)
         scores: Tensor = self.v(torch.tanh(total if features is None else total + features)).squeeze(3)
