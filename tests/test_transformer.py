@@ -9,7 +9,6 @@ from models import is_real, make_score
 from torch import nn
 
 from seq2attn.config import check_config
-from seq2attn.data.padding import valid_mask
 from seq2attn.inference.greedy import greedy_decode
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.attention import Attention

@@ -6,7 +6,6 @@ import pytest
 import torch
 from models import is_real, make_score
 
-from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Attention
 from seq2attn.model.histories import Coverage, Location, LocationCoverage
 from seq2attn.model.windows import LocalM, LocalP

@@ -95,7 +95,9 @@ def check_padding_invariance(score: Score) -> None:
     query, keys = _inputs(score, 2)
     attention = Attention(score)
     short = 3
-    alone = attention(query, attention.prepare(keys[:, :short], torch.ones(B, short, dtype=torch.bool), SOURCE[:, :short]))
+    alone = attention(
+        query, attention.prepare(keys[:, :short], torch.ones(B, short, dtype=torch.bool), SOURCE[:, :short])
+    )
     padded = keys.clone()
     padded[:, short:] = 7.0
     among = attention(query, attention.prepare(padded, valid_mask(torch.full((B,), short), S), SOURCE))

@@ -93,5 +93,3 @@ def _check(what: str, parts: dict[str, int], config: Config, free: int | None) -
         f"training.batch_size ({config.training.batch_size:,}), "
         f"task.max_length ({max(config.trained_lengths or config.evaluation_lengths):,}).",
     )
-
-
