@@ -25,22 +25,25 @@ if TYPE_CHECKING:
     from seq2attn.data.tasks import Task
     from seq2attn.inference.predictor import Predictor
     from seq2attn.inference.results import LengthResult
+    from seq2attn.model.cells import Cell
     from seq2attn.model.decoder import Decoder
     from seq2attn.model.histories import History
-    from seq2attn.model.scores import Score, register
+    from seq2attn.model.scores import Score
     from seq2attn.model.windows import Window
+    from seq2attn.registry import register
     from seq2attn.runs.run import Run
 
 __version__ = "0.1.0"
-__all__ = ["Decoder", "History", "Score", "Task", "Window", "compare", "evaluate", "load", "register", "train"]
+__all__ = ["Cell", "Decoder", "History", "Score", "Task", "Window", "compare", "evaluate", "load", "register", "train"]
 
 _FOR_PLUGINS = {
+    "Cell": "seq2attn.model.cells:Cell",
     "Decoder": "seq2attn.model.decoder:Decoder",
     "History": "seq2attn.model.histories:History",
     "Score": "seq2attn.model.scores:Score",
     "Task": "seq2attn.data.tasks:Task",
     "Window": "seq2attn.model.windows:Window",
-    "register": "seq2attn.model.scores:register",
+    "register": "seq2attn.registry:register",
 }
 
 

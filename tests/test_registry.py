@@ -240,7 +240,6 @@ def test_an_option_cannot_be_called_name(own_scores):
 # ---- catalogue ----
 
 REGISTRIES = [registry for _, registry in KINDS.values()]
-AWAITED = pytest.mark.xfail(reason="the class is being rewritten", strict=True)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +266,7 @@ def test_tasks_have_the_names_of_the_specification(name):
 
 @pytest.mark.parametrize(
     "registry",
-    [pytest.param(one, marks=AWAITED) if one is catalogue.CELLS else one for one in REGISTRIES],
+    REGISTRIES,
     ids=lambda registry: registry.kind,
 )
 def test_every_entry_has_a_formula_and_a_class_that_can_be_imported(registry):
@@ -280,12 +279,7 @@ def test_every_entry_has_a_formula_and_a_class_that_can_be_imported(registry):
 
 @pytest.mark.parametrize(
     "entry",
-    [
-        pytest.param(entry, marks=AWAITED) if one in (catalogue.CELLS, catalogue.WINDOWS, catalogue.TASKS) else entry
-        for one in catalogue.EXTENSIBLE
-        for entry in one
-        if entry.implementation is not None
-    ],
+    [entry for one in catalogue.EXTENSIBLE for entry in one if entry.implementation is not None],
     ids=lambda entry: entry.implementation,
 )
 def test_the_options_of_the_catalogue_are_those_of_the_constructor(entry):
