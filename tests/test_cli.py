@@ -530,12 +530,12 @@ def test_inspect_s_ledger_counts_every_parameter(work):
     gru = {"encoder": 3 * hidden * (embedding + hidden + 2), "decoder": 3 * hidden * (embedding + 2 * hidden + 2)}
     expected = {
         "encoder embedding": vocabulary * embedding,
-        "encoder GRU": gru["encoder"],
+        "encoder cells": gru["encoder"],
         "initial state": hidden * hidden + hidden,
         "attention": 0,
         "decoder embedding": vocabulary * embedding,
         "output layer": vocabulary * (2 * hidden + 1),
-        "decoder GRU": gru["decoder"],
+        "decoder cells": gru["decoder"],
     }
     assert shown["parameters"] == {**expected, "total": sum(expected.values())}
     assert Config.model_validate(shown["config"], strict=False) == load_config(work / "tiny.yaml")
