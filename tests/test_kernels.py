@@ -80,6 +80,16 @@ def gru(draw, width, embedding, vocabulary, read, rows, zeros):
     return table, cell, state
 
 
+class Reader(nn.Module):
+    """What an encoder and a decoder have in common."""
+
+    kernel = "reader"
+
+    def __init__(self, embedding):
+        super().__init__()
+        self.embedding, self.dropout = embedding, nn.Dropout(0.0)
+
+
 def attend_by_formulas(embedding, tokens, cell, state, attention, memory):
     """Outputs beside contexts (B, L, D + Dv) and weights (B, L, S), step by step."""
     features, weights = [], []
@@ -112,7 +122,7 @@ def test_a_gru_of_any_shape(shape):
         return [(states * real).detach(), last.detach(), *torch.autograd.grad(loss, inputs)]
 
     expected, final = cell(embedding(tokens), (state,), lengths)
-    compiled = recurrence(embedding, tokens, lengths, cell, (state,))
+    compiled = recurrence(Reader(embedding), tokens, lengths, cell, (state,))
     assert_close(numbers(*compiled), numbers(expected, *final), TOLERANCE[dtype])
 
 
@@ -153,7 +163,7 @@ def test_a_gru_that_attends_of_any_shape(shape, kind, hidden, value_width, keys,
         gradients = torch.autograd.grad(loss, inputs, allow_unused=True, materialize_grads=True)
         return [(features * real).detach(), (attended * real).detach(), *gradients]
 
-    compiled = recurrence(embedding, tokens, lengths, cell, (state,), attention, memory)
+    compiled = recurrence(Reader(embedding), tokens, lengths, cell, (state,), attention, memory)
     expected = attend_by_formulas(embedding, tokens, cell, state, attention, memory)
     assert_close(numbers(*compiled), numbers(*expected), TOLERANCE[dtype])
 
@@ -169,7 +179,8 @@ def one_state(weight_hh, first=0.0):
     }.items():
         parameter = getattr(cell, name)
         parameter.data = torch.tensor(value, dtype=torch.float32).view(parameter.shape)
-    return float(recurrence(embedding, torch.zeros(1, 1, dtype=torch.long), None, cell, (torch.tensor([[first]]),))[1])
+    tokens = torch.zeros(1, 1, dtype=torch.long)
+    return recurrence(Reader(embedding), tokens, None, cell, (torch.tensor([[first]]),))[1].item()
 
 
 @needs_the_library
@@ -199,7 +210,7 @@ def tiny(keys, values, score, valid=None):
         nn.init.zeros_(parameter)
     tokens = torch.zeros(rows, 1, dtype=torch.long)
     memory = Memory(keys, values, source=None, valid=valid)
-    return recurrence(embedding, tokens, None, cell, (torch.ones(rows, width),), Attention(score), memory)
+    return recurrence(Reader(embedding), tokens, None, cell, (torch.ones(rows, width),), Attention(score), memory)
 
 
 @needs_the_library
@@ -221,7 +232,13 @@ def test_the_same_call_gives_the_same_bits():
 
     def compute():
         features, attended = recurrence(
-            embedding, tokens, None, cell, (state,), Attention(score), Memory(keys, values, source=None, valid=None)
+            Reader(embedding),
+            tokens,
+            None,
+            cell,
+            (state,),
+            Attention(score),
+            Memory(keys, values, source=None, valid=None),
         )
         loss = features.sum() + attended.square().sum()
         return torch.autograd.grad(loss, [*cell.parameters(), state, keys, *score.parameters()], allow_unused=True)
@@ -289,7 +306,7 @@ def test_keys_and_values_of_other_shapes_are_left_to_the_formulas(score, keys, v
 def test_tokens_beyond_the_vocabulary_are_refused(token):
     embedding, cell, state = gru(Drawn(torch.float32), 4, 3, 5, 0, 2, zeros=True)
     with pytest.raises(IndexError):
-        recurrence(embedding, torch.tensor([[0, 1], [token, 0]]), torch.tensor([2, 1]), cell, (state,))
+        recurrence(Reader(embedding), torch.tensor([[0, 1], [token, 0]]), torch.tensor([2, 1]), cell, (state,))
 
 
 @needs_the_library
@@ -297,7 +314,7 @@ def test_when_the_c_is_used(monkeypatch):
     def is_used(width=96, dtype=torch.float32):
         embedding, cell = nn.Embedding(4, 3).to(dtype), GRU(3, width).to(dtype)
         tokens = torch.zeros(64, 2, dtype=torch.long)
-        return recurrence(embedding, tokens, None, cell, cell.initial(64)) is not None
+        return recurrence(Reader(embedding), tokens, None, cell, cell.initial(64)) is not None
 
     assert is_used()
     assert is_used(dtype=torch.float64)
@@ -335,7 +352,7 @@ def test_every_variant_that_this_processor_runs_computes_the_same(monkeypatch):
     memory = Memory(keys, keys, source=None, valid=None)
 
     def compute():
-        features, attended = recurrence(embedding, tokens, lengths, cell, (state,), Attention(score), memory)
+        features, attended = recurrence(Reader(embedding), tokens, lengths, cell, (state,), Attention(score), memory)
         loss = features.sum() + attended.square().sum()
         gradients = torch.autograd.grad(loss, [*cell.parameters(), state, keys, *score.parameters()], allow_unused=True)
         return [features.detach(), *(gradient for gradient in gradients if gradient is not None)]
