@@ -349,23 +349,20 @@ def test_every_variant_that_this_processor_runs_computes_the_same(monkeypatch):
     tokens, lengths = draw.tokens(5, 9, 4), torch.tensor([4] * 6 + [2] * 3)
     torch.manual_seed(0)
     score, keys = Additive(33, 33), draw(9, 6, 33)
-    memory = Memory(keys, keys, source=None, valid=None)
-
-    def compute():
-        features, attended = recurrence(Reader(embedding), tokens, lengths, cell, (state,), Attention(score), memory)
-        loss = features.sum() + attended.square().sum()
-        gradients = torch.autograd.grad(loss, [*cell.parameters(), state, keys, *score.parameters()], allow_unused=True)
-        return [features.detach(), *(gradient for gradient in gradients if gradient is not None)]
-
-    features, weights = attend_by_formulas(embedding, tokens, cell, state, Attention(score), memory)
+    attention, memory = Attention(score), Memory(keys, keys, source=None, valid=None)
     real = (torch.arange(4) < lengths.unsqueeze(1)).unsqueeze(2)
-    loss = (features * real).sum() + (weights * real).square().sum()
-    gradients = torch.autograd.grad(loss, [*cell.parameters(), state, keys, *score.parameters()], allow_unused=True)
-    expected = [(features * real).detach(), *(gradient for gradient in gradients if gradient is not None)]
+
+    def numbers(features, attended):
+        loss = (features * real).sum() + (attended * real).square().sum()
+        gradients = torch.autograd.grad(loss, [*cell.parameters(), state, keys, *score.parameters()], allow_unused=True)
+        return [(features * real).detach(), *(gradient for gradient in gradients if gradient is not None)]
+
+    expected = numbers(*attend_by_formulas(embedding, tokens, cell, state, attention, memory))
     for variant in variants:
         chosen = Kernels(opened, torch.float32, variant)
         monkeypatch.setattr(kernels, "load", lambda _, chosen=chosen: chosen)
-        assert_close(compute(), expected, TOLERANCE[torch.float32])
+        compiled = recurrence(Reader(embedding), tokens, lengths, cell, (state,), attention, memory)
+        assert_close(numbers(*compiled), expected, TOLERANCE[torch.float32])
 
 
 @pytest.fixture
