@@ -14,7 +14,7 @@ from seq2attn.kernels.binding import Kernels
 from seq2attn.kernels.function import attentive_gru, gru
 from seq2attn.kernels.library import describe, load, why_slow
 from seq2attn.kernels.packing import pack
-from seq2attn.kernels.plain import is_plain_call, is_plain_embedding, is_plain_module, is_plain_tensor
+from seq2attn.kernels.plain import is_plain_call, is_plain_module, is_plain_reader, is_plain_tensor
 
 __all__ = ["describe", "recurrence", "why_slow"]
 
@@ -22,7 +22,7 @@ LARGE = 2**22  # B x D^2 from which on PyTorch's products on several threads are
 
 
 def recurrence(
-    embedding: nn.Embedding,
+    reader: Any,
     tokens: Tensor,
     lengths: Tensor | None,
     cell: Any,
@@ -34,6 +34,7 @@ def recurrence(
 ) -> tuple[Tensor, Any] | None:
     """All steps of a cell that reads embedded tokens (B, L), and contexts if it attends; None: go by the formulas.
 
+    reader: the encoder or decoder, whose `embedding` and `dropout` the tokens pass before the cell reads them.
     lengths (B,): real tokens of each row, at least 1; None: all. state: the first, tensors (B, D).
     keep_padding: outputs past a row's end are wanted too.
     Without `attention`: outputs (B, L, D), and the one at each row's end (B, D). With it: outputs beside contexts
@@ -41,10 +42,11 @@ def recurrence(
 
     The formulas take over for everything but the plain case: gradients wanted, CPU, one layer of GRU, and attention without
     window or history by a score that the C knows; no hooks, tracing, export, function transforms or other modes of torch, no
-    subclasses of a module or tensor, one dtype for all of float32 and float64.
+    subclasses of a module or tensor, no dropout, one dtype for all of float32 and float64.
     """
-    if not is_plain_call() or not is_plain_module(cell, "gru") or not is_plain_embedding(embedding):
+    if not is_plain_call() or not is_plain_module(cell, "gru") or not is_plain_reader(reader):
         return None
+    embedding: nn.Embedding = reader.embedding
     dtype, (rows, steps) = embedding.weight.dtype, tokens.shape
     attends = attention is not None and not is_plain_module(attention, "none")
     context_width = memory.values.size(2) if attends else 0
@@ -98,5 +100,6 @@ def _is_known_attention(attention: Any, memory: Any, dtype: torch.dtype, rows: i
         and is_plain_tensor(keys, dtype, rows, keys.size(1), key_width)
         and is_plain_tensor(values, dtype, rows, keys.size(1), values.size(2))
         and (memory.valid is None or is_plain_tensor(memory.valid, torch.bool, rows, 1, keys.size(1)))
+        and (memory.valid is None or bool(memory.valid[:, 0, 0].all()))  # every row has something to attend to
         and (memory.scale is None or is_plain_tensor(memory.scale, dtype, rows, 1, 1))
     )

@@ -129,8 +129,9 @@ class _Recurrence(torch.autograd.Function):
         return states, states[:, -1].clone() if weights is None else weights
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_states: Tensor | None, grad_other: Tensor | None) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # create_graph=True; unlike once_differentiable this cannot be missed
+            raise RuntimeError("gradients of the compiled recurrence have no gradients; set SEQ2ATTN_KERNELS=off for them")
         tensors = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
         states, state = tensors["states"], tensors["initial"]
         grads = torch.zeros_like(states)  # to which the steps add

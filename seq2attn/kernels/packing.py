@@ -55,10 +55,12 @@ class Packing:
 
 
 def pack(tokens: Tensor, lengths: Tensor | None) -> Packing:
-    """The real positions of tokens (B, L); all of them without lengths (B,), or where the longest row is not first."""
+    """The real positions of tokens (B, L); all of them without lengths (B,), or where the longest row is not first, or where
+    lengths are not from 1 to L.
+    """
     rows, steps = tokens.shape
     if lengths is not None:
         counts = lengths.numpy()
-        if (counts[:-1] >= counts[1:]).all():
+        if steps >= counts[0] and counts[-1] >= 1 and (counts[:-1] >= counts[1:]).all():
             return Packing(counts, steps)
     return Packing(np.full(rows, steps), steps)
