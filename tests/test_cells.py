@@ -594,3 +594,32 @@ def test_every_score_attends_with_every_cell(cell, score):
     source, lengths, tokens = make_batch()
     model(source, lengths, tokens).logits.square().sum().backward()
     assert all((parameter.grad != 0).any() for parameter in model.parameters())
+
+
+@every_shape
+def test_decoding_goes_on_from_selected_rows(cell, layers, arrangement, bidirectional):
+    model = shaped(cell, layers, arrangement, bidirectional)
+    source, lengths, tokens = make_batch()
+    memory, state = model.encode(source, lengths)
+    _, state = model.step(tokens[:, 0], state, memory)
+    rows = torch.tensor([1, 1, 2, 0, 2])
+    selected_memory, selected = model.select(memory, rows), model.select(state, rows)
+    assert type(selected) is type(state) and type(selected_memory) is type(memory)
+    assert [part.shape for part in selected.cell] == [(5, 5)] * len(state.cell)
+    assert all(torch.equal(one, other[rows]) for one, other in zip(selected.cell, state.cell, strict=True))
+    assert torch.equal(selected_memory.source, source[rows]) and selected.position == state.position
+    for position in (1, 2):
+        expected, state = model.step(tokens[:, position], state, memory)
+        found, selected = model.step(tokens[rows, position], selected, selected_memory)
+        close(found.logits, expected.logits[rows])
+        close(found.weights, expected.weights[rows])
+
+
+def test_rows_of_a_state_without_attention():
+    model = make_model("none", initial_state="last", cell="lstm")
+    source, lengths, tokens = make_batch()
+    memory, state = model.encode(source, lengths)
+    rows = torch.tensor([2, 0])
+    found, _ = model.step(tokens[rows, 0], model.select(state, rows), model.select(memory, rows))
+    assert found.weights is None
+    close(found.logits, model.step(tokens[:, 0], state, memory)[0].logits[rows])

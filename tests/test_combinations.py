@@ -206,14 +206,20 @@ def check_selected_rows(choices):
     assert int(after.position) == 2
 
 
-CHECKS = [
-    check_padding_and_other_strings,
-    check_stepping,
-    check_gradients,
-    check_window,
-    check_history,
-    check_selected_rows,
-]
+def check_answers(choices):
+    """Each string alone and step by step, against all strings padded and at once."""
+    model = make(choices)
+    source, lengths, tokens = make_batch((3, 1), steps=2, padding=1 if choices["mask_padding"] else 0)
+    forced = model(source, lengths, tokens)
+    for row, length in enumerate(lengths.tolist()):
+        width = length if choices["mask_padding"] else source.size(1)
+        with torch.no_grad():
+            memory, state = model.encode(source[row : row + 1, :width], lengths[row : row + 1])
+            for position in range(2):
+                decoded, state = model.step(tokens[row : row + 1, position], state, memory)
+                close(decoded.logits[0, 0], forced.logits[row, position])
+                close(decoded.weights[0, 0], forced.weights[row, position, :width])
+        assert (forced.weights[row, :, width:] == 0).all()
 
 
 @pairs
@@ -246,18 +252,28 @@ def test_decoding_goes_on_from_selected_rows(choices):
     check_selected_rows(choices)
 
 
+by_parts = pytest.mark.parametrize(
+    ("score", "window", "history", "arrangement"), list(itertools.product(ATTENDING, WINDOWS, HISTORIES, ARRANGEMENTS))
+)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("score", ATTENDING)
-@pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("history", HISTORIES)
-@pytest.mark.parametrize("arrangement", ARRANGEMENTS)
-@pytest.mark.parametrize("check", CHECKS)
-def test_all_combinations(check, arrangement, history, window, score):
+@by_parts
+def test_all_combinations(score, window, history, arrangement):
     for choices in product(score=score, window=window, history=history, arrangement=arrangement):
         try:
-            check(choices)
+            check_answers(choices)
         except AssertionError as error:
             raise AssertionError(f"{label(choices)}: {error}") from error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("layers", FACTORS["layers"])
+@by_parts
+def test_gradients_of_all_parts(score, window, history, arrangement, layers, cell):
+    parts = {"score": score, "window": window, "history": history, "arrangement": arrangement}
+    check_gradients(product(**parts, layers=layers, cell=cell, source_eos=True, mask_padding=True)[-1])
 
 
 def test_real_tokens_of_the_batches():
