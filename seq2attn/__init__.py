@@ -116,7 +116,7 @@ def evaluate(
 ) -> list[LengthResult]:
     """Measure `run` by string length and record it, as `seq2attn eval` does, by default as its config says."""
     from seq2attn.config.lengths import parse_lengths
-    from seq2attn.runs.measuring import measure
+    from seq2attn.runs.loading import measure
 
     chosen = _find(run, runs_dir)
     wanted = parse_lengths(lengths) if lengths is not None else None

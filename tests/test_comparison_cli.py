@@ -85,7 +85,7 @@ def runs(folder="runs"):
         (["--vary", "seed=1", "--baseline", "model.hidden=8"], "is not varied"),
         (["--vary", "seed=1", "--baseline", "seed=1"], "baseline.seed: the seed cannot be a baseline"),
         (["--vary", "seed=1", "--set", "sed=1"], "did you mean 'seed'"),
-        (["--vary", "seed=1", "--name", "a/b"], "is not a run name"),
+        (["--vary", "seed=1", "--name", "a/b"], "is not a valid run name"),
         (["--vary", "seed=1", "--csv", "nowhere/a.csv"], "there is no directory nowhere"),
         (["--vary", "seed=1", "--plot", "tiny.yaml"], "a directory cannot be made there"),
         (["--vary", "seed=1", "-c", "tiny.yaml"], "two base configs of one name"),

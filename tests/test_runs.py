@@ -141,7 +141,7 @@ OUTSIDE = [
 @pytest.mark.parametrize("exact", [False, True])
 def test_names_that_are_not_plain_words_are_refused(tmp_path, name, exact):
     root = tmp_path / "runs"
-    assert "is not a run name" in message(create_run, root, name, CONFIG, {}, exact=exact)
+    assert "is not a valid run name" in message(create_run, root, name, CONFIG, {}, exact=exact)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -219,7 +219,7 @@ def test_a_name_that_leads_outside_is_refused(tmp_path, name):
     make(tmp_path, "outside")
     make(tmp_path, "mine")
     text = message(find_run, root, name.format(root=root))
-    assert "is not in the runs directory" in text or "is not a run name" in text
+    assert "is not in the runs directory" in text or "is not a valid run name" in text
 
 
 def test_an_unknown_run_is_answered_with_the_nearest_name(tmp_path):
@@ -228,14 +228,14 @@ def test_an_unknown_run_is_answered_with_the_nearest_name(tmp_path):
     text = message(find_run, tmp_path, "scalled-001")
     assert "no run 'scalled-001'" in text
     assert "did you mean 'scaled-001'?" in text
-    assert "there are: additive-001, scaled-001" in text
+    assert "existing: additive-001, scaled-001" in text
 
 
 def test_an_error_names_the_newest_of_many_runs(tmp_path):
     for number in range(11):
         make(tmp_path, f"mine-{number}", made=1_000_000.0 + number)
     text = message(find_run, tmp_path, "nosuch")
-    assert text.endswith(f"there are: {', '.join(f'mine-{number}' for number in range(10, 0, -1))}, ...")
+    assert text.endswith(f"existing: {', '.join(f'mine-{number}' for number in range(10, 0, -1))}, ...")
 
 
 def test_the_name_of_a_comparison_is_explained(tmp_path):

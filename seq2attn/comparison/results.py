@@ -13,8 +13,8 @@ from seq2attn.comparison.experiment import METRICS, Published
 from seq2attn.comparison.plan import Plan, name_values
 from seq2attn.comparison.trial import Trial, find_evaluation
 from seq2attn.inference.intervals import Estimate, Spread, spread
-from seq2attn.inference.results import LengthResult
-from seq2attn.runs.records import read_metrics, summarise
+from seq2attn.inference.results import LengthResult, summarise
+from seq2attn.runs.records import read_metrics
 from seq2attn.runs.run import Run
 
 Curve = tuple[tuple[int, float], ...]  # (step, value), step by step

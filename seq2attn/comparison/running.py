@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from pathlib import Path
-from typing import Protocol
 
 from seq2attn.comparison import pool
 from seq2attn.comparison.plan import Plan
@@ -19,8 +18,8 @@ POLL = 0.25  # seconds
 DIED = "its process died: killed, or out of memory"
 
 
-class Display(Protocol):
-    """What shows how the jobs go."""
+class Display:
+    """Shows the progress of the jobs. This one shows nothing; others override its methods."""
 
     def started(self, job: Job) -> None: ...
 
@@ -31,19 +30,7 @@ class Display(Protocol):
     def stopping(self, running: int) -> None: ...
 
 
-class SilentDisplay:
-    """Shows nothing."""
-
-    def started(self, job: Job) -> None: ...
-
-    def progress(self, job: Job, step: int) -> None: ...
-
-    def ended(self, job: Job, outcome: Outcome) -> None: ...
-
-    def stopping(self, running: int) -> None: ...
-
-
-SILENT = SilentDisplay()
+SILENT = Display()
 
 
 def pending_jobs(plan: Plan, root: Path, device: str = "auto", plugins: Sequence[str] = ()) -> list[Job]:

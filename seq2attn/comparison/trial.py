@@ -152,8 +152,7 @@ def _run(job: Job) -> Outcome:
 
 def _measure(job: Job) -> Outcome:
     from seq2attn.model.parameters import parameter_ledger
-    from seq2attn.runs.loading import load_predictor
-    from seq2attn.runs.measuring import measure
+    from seq2attn.runs.loading import load_predictor, measure
 
     def stop_if_asked() -> None:
         if STOP_REQUEST.signal is not None:

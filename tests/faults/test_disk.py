@@ -181,7 +181,9 @@ def test_a_learning_rate_beyond_reason(server, work):
     assert re.search(
         r"^error: training diverged at step \d+: loss (nan|inf|[0-9.e+]+), gradient norm (nan|inf)$", err, re.M
     )
-    assert err.endswith("\nThe last checkpoint is from before. Try a smaller training.learning_rate, or a warm-up.\n")
+    assert err.endswith(
+        "\nThe last checkpoint is from before the divergence. Try a smaller training.learning_rate, or a warm-up.\n"
+    )
     run = Run(work / "runs" / "tiny")
     assert run.status()["state"] == "failed"
     load_weights(run.checkpoint("last"), load_checkpoint(run.checkpoint("last")), build_model(run.config()))
