@@ -144,7 +144,7 @@ def compare(
     here. Trials run in processes of their own: a script calls this below `if __name__ == "__main__":`. The result's
     `failed` has the reasons of trials that failed. The first Ctrl-C saves and raises `KeyboardInterrupt`.
     """
-    from seq2attn.comparison.compose import compose_experiment
+    from seq2attn.comparison.experiment import compose_experiment
     from seq2attn.comparison.plan import make_plan
     from seq2attn.comparison.results import gather
     from seq2attn.comparison.running import failures, pending_jobs, run_in_processes

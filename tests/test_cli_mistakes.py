@@ -295,7 +295,7 @@ def test_a_checkpoint_cut_in_half(mistake, runs_copy, command, which):
     message = mistake(*command)
     other = {"best": "last", "last": "best"}[which]
     assert message.startswith(f"runs/tiny/checkpoints/{which}.safetensors: damaged: ")
-    assert message.endswith(f"\nThe run's other checkpoint may be whole: eval and predict take --checkpoint {other}.")
+    assert message.endswith(f"\nThe run's other checkpoint may be intact: eval and predict take --checkpoint {other}.")
 
 
 def test_a_checkpoint_that_belongs_to_another_config(mistake, runs_copy):

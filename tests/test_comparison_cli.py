@@ -88,10 +88,10 @@ def runs(folder="runs"):
         (["--vary", "seed=1", "--name", "a/b"], "is not a valid run name"),
         (["--vary", "seed=1", "--csv", "nowhere/a.csv"], "there is no directory nowhere"),
         (["--vary", "seed=1", "--plot", "tiny.yaml"], "a directory cannot be made there"),
-        (["--vary", "seed=1", "-c", "tiny.yaml"], "two base configs of one name"),
+        (["--vary", "seed=1", "-c", "tiny.yaml"], "two base configs have the same name"),
         (["--vary", "seed=1", "-c", "tinny.yaml"], "tinny.yaml: no such file"),
         (["--vary", "seed=1", "--device", "tpu"], "unknown device 'tpu'"),
-        (["experiment.yaml"], "give either an experiment file, or --config"),
+        (["experiment.yaml"], "expected an experiment file, or --config"),
     ],
 )
 def test_mistakes_are_refused_before_anything_is_written(cli, arguments, reason):
@@ -130,7 +130,7 @@ def test_one_config_and_nothing_varied_is_refused(cli, work):
         assert (done.code, done.out) == (2, "")
         assert done.err == (
             "error: nothing to compare: one config, and no --vary\n"
-            f"Such as: seq2attn compare {' '.join(words)} --vary seed=1-5\n"
+            f"For example: seq2attn compare {' '.join(words)} --vary seed=1-5\n"
         )
     assert not Path("runs").exists()
 

@@ -130,7 +130,7 @@ def test_several_base_configs_are_an_axis(base, tmp_path):
     found = plan(base, other)
     assert [(trial.group, trial.seed) for trial in found.trials] == [("base", 1), ("other", 5)]
     assert list(plan(base, same_name).groups) == [f"{tmp_path.name}-base", "deep-base"]
-    assert "two base configs of one name" in refusal(name_bases, [base, base])
+    assert "two base configs have the same name" in refusal(name_bases, [base, base])
 
 
 def test_what_is_measured_comes_from_the_config_unless_it_is_given(base):
@@ -165,8 +165,8 @@ def test_without_a_baseline_it_is_the_first_group(base):
 @pytest.mark.parametrize(
     ("baseline", "expected"),
     [
-        ({"model.attention.score": "dott"}, "no trial has 'dott'; did you mean 'dot'? there are: additive, dot"),
-        ({"model.hidden": 9}, "no trial has 9; there are: 8, 16"),
+        ({"model.attention.score": "dott"}, "no trial has 'dott'; did you mean 'dot'? allowed: additive, dot"),
+        ({"model.hidden": 9}, "no trial has 9; allowed: 8, 16"),
         ({"hidden": 8}, "is not varied; did you mean 'model.hidden'? allowed: model.attention.score, model.hidden"),
         ({"seed": 1}, "the seed cannot be a baseline"),
     ],
@@ -202,7 +202,7 @@ def test_an_impossible_combination_is_told_with_its_count(base):
 
 def test_too_many_trials_are_refused_with_the_count_and_before_any_is_looked_at(base):
     text = refusal(plan, base, vary=("model.hidden=1-100", "seed=1-1000"))
-    assert "100,000 trials (100 model.hidden x 1,000 seed), and at most 1,000 are allowed" in text
+    assert "100,000 trials (100 model.hidden x 1,000 seed); at most 1,000 are allowed" in text
     assert "--max-trials" in text
     assert len(plan(base, vary=("seed=1-4",), most=4).trials) == 4
     assert "5 trials" in refusal(plan, base, vary=("seed=1-5",), most=4)
@@ -210,7 +210,7 @@ def test_too_many_trials_are_refused_with_the_count_and_before_any_is_looked_at(
 
 @pytest.mark.parametrize("vary", [("model.attention.score=additive,concat",), ("seed=1,1-2",)])
 def test_trials_that_would_be_the_same_are_refused(base, vary):
-    assert "repeat another's config" in refusal(plan, base, vary=vary)
+    assert "trials have the same config as another" in refusal(plan, base, vary=vary)
 
 
 def test_runs_of_another_config_are_in_the_way_and_left_alone(base, tmp_path):
@@ -224,7 +224,7 @@ def test_runs_of_another_config_are_in_the_way_and_left_alone(base, tmp_path):
     assert f"{root / trials[0].name} has another config" in text
     assert "and 3 more" in text
     assert "has another config" not in refusal(plan, base, root=root, vary=("seed=6",))
-    assert "it is not a run" in refusal(plan, base, root=root, vary=("seed=6",))
+    assert "exists but is not a run" in refusal(plan, base, root=root, vary=("seed=6",))
     create_run(root, "e-seed_7", load_config(base, ["seed=7"]), {}, exact=True)
     assert plan(base, root=root, vary=("seed=7",)).trials[0].name == "e-seed_7"
 
@@ -305,7 +305,7 @@ def test_every_mistake_in_what_a_file_varies_is_told_with_its_line(base):
     text = refusal(read_experiment, written(base, vary))
     assert "vary.seed (" in text and "mine.yaml:3): '3-1' counts down; write 1-3" in text
     assert "mine.yaml:4): expected a list of values" in text
-    assert "mine.yaml:5): no value given" in text
+    assert "mine.yaml:5): no values" in text
     found = read_experiment(written(base, "configs: base.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1]\n"))
     text = refusal(make_plan, found, Path("none"))
     assert "seeed (" in text and "mine.yaml:2): unknown key" in text

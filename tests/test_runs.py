@@ -241,7 +241,7 @@ def test_an_error_names_the_newest_of_many_runs(tmp_path):
 def test_the_name_of_a_comparison_is_explained(tmp_path):
     for number in (1, 2):
         run = make(tmp_path, f"mine-dot-seed_{number}", made=1_000_000.0 + number)
-        run.environment_file.write_text(json.dumps({"experiment": {"name": "mine"}}))
+        run.environment_file.write_text(json.dumps({"experiment": {"name": "mine", "group": "dot", "values": {}}}))
     text = message(find_run, tmp_path, "mine")
     assert "is a comparison, not a run; its runs are: mine-dot-seed_2, mine-dot-seed_1" in text
     assert text.endswith("seq2attn report mine")
