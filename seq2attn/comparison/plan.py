@@ -49,8 +49,8 @@ class Plan:
 def make_plan(experiment: Experiment, root: Path, most: int = MOST_TRIALS) -> Plan:
     """Every trial of `experiment`, with its config loaded and checked; its runs are or will be in `root`.
 
-    Raises `ConfigError` with every problem of the whole grid: too many trials, invalid keys, values and combinations, duplicate
-    trials, and existing runs with another config.
+    Raises `ConfigError` with every problem of the whole grid: too many trials, invalid keys, values and combinations, trials
+    with the same config, and existing runs with another config.
     """
     axes = experiment.all_axes()
     keys = Counter(axis.key for axis in axes)

@@ -10,8 +10,8 @@ without the last term where there is no attention; for a Transformer of N layers
 
     one batch                  B x (N x ((S + L) x (16 x D + 2 x F)  +  H x (S x S + L x L + L x S))  +  6 x L x V)
 
-The factors are a lower bound of the measured peaks of GRU models on a CPU: a config that is refused would not have fitted, and
-one that is accepted may still exceed the memory slightly.
+The factors are fitted as a lower bound to the measured peaks of GRU models on a CPU: a config that is refused would not have
+fitted, and one that is accepted may still exceed the memory slightly.
 """
 
 from __future__ import annotations

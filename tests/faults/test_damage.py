@@ -166,7 +166,7 @@ DAMAGE = {
     "pickle": (overwritten(lambda whole: pickle.dumps(Payload())), "damaged: its header would be "),
     "torch.save": (torch_saved, "damaged: its header would be "),
     "zip bomb": (zip_bomb, "damaged: its header would be "),
-    "a terabyte": (sparse, "damaged: it is 1,024.0 GiB large, and "),
+    "a terabyte": (sparse, "damaged: its size is 1,024.0 GiB, and "),
     "foreign": (foreign, "not a seq2attn checkpoint (its header does not say 'seq2attn-checkpoint')"),
     "newer": (newer, "written in format version 2; this seq2attn reads up to 1"),
     "missing tensor": (
