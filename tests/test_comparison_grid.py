@@ -70,7 +70,7 @@ def test_a_range_is_counted_without_being_expanded():
 
 
 @pytest.mark.parametrize(
-    "text", ["seed", "=1", "seed=", "seed= ", "seed=3-1", "seed=1,,2", "seed=[1", "seed=*a", "a={"]
+    "text", ["seed", "=1", "seed=", "seed= ", "seed=3-1", "seed=1,,2", "seed=[1", "seed=*a", "a={", "config=a,b"]
 )
 def test_invalid_axes_are_refused(text):
     assert f"--vary {text!r}" in refusal(parse_vary, text)

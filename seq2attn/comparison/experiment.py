@@ -29,6 +29,7 @@ METRICS = {  # name -> how it is called in tables and figures
     "entropy": "attention entropy, nats",
 }
 CHECKPOINTS = ("best", "last")
+MEASUREMENT = ("baseline", "metric", "lengths", "samples", "checkpoint", "published")  # fields of file and experiment
 HINT = "An experiment names base configs and what to vary; docs/comparing.md explains its keys."
 
 
@@ -183,12 +184,7 @@ def read_experiment(path: Path) -> Experiment:
         bases=name_bases([path.parent / config for config in found.configs]),
         fixed=tuple(fixed),
         axes=tuple(axes),
-        baseline=found.baseline,
-        metric=found.metric,
-        lengths=found.lengths,
-        samples=found.samples,
-        checkpoint=found.checkpoint,
-        published=found.published,
+        **{name: getattr(found, name) for name in MEASUREMENT},
         description=" ".join(found.description.split()),
         places=fixed,
     )

@@ -50,6 +50,10 @@ def make_axis(key: str, values: Any, where: str) -> Axis:
     """The axis of a key and its values: one value or a list. `1-10` is a range if the key is a whole number."""
     if isinstance(values, dict):
         raise Seq2AttnError(f"{where}: expected a list of values, found keys; use dotted keys, as in model.hidden")
+    if key == CONFIG:
+        raise Seq2AttnError(
+            f"{where}: not a config key; list base configs with --config FILE, or under `configs` in a file"
+        )
     values = values if isinstance(values, list) else [values]
     whole_number = int in all_keys().get(
         current_key(key), ()

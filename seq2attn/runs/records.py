@@ -104,4 +104,4 @@ def damaged(path: Path, error: Exception, line: int | None = None) -> Seq2AttnEr
         reason = f"it lacks {error}" if isinstance(error, KeyError) else "a value has the wrong type"
     is_log = path.suffix == ".jsonl"
     hint = "Remove that line; the others are kept." if is_log else "Remove that file; `seq2attn eval` makes another."
-    return Seq2AttnError(f"{f'{path}:{line}' if line else path}: not a valid record of a run: {reason}", hint=hint)
+    return Seq2AttnError(f"{f'{path}:{line}' if line else path}: not a valid record: {reason}", hint=hint)

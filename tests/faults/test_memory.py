@@ -1,4 +1,4 @@
-"""Too large a batch, width or length: refused up front with numbers, or record_figure in a sentence."""
+"""Too large a batch, width or length: refused up front with numbers, or reported in one sentence."""
 
 import json
 import os
