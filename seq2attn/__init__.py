@@ -116,7 +116,7 @@ def evaluate(
 ) -> list[LengthResult]:
     """Measure `run` by string length and record it, as `seq2attn eval` does, by default as its config says."""
     from seq2attn.config.lengths import parse_lengths
-    from seq2attn.runs.measuring import measure
+    from seq2attn.runs.loading import measure
 
     chosen = _find(run, runs_dir)
     wanted = parse_lengths(lengths) if lengths is not None else None
@@ -144,7 +144,7 @@ def compare(
     here. Trials run in processes of their own: a script calls this below `if __name__ == "__main__":`. The result's
     `failed` has the reasons of trials that failed. The first Ctrl-C saves and raises `KeyboardInterrupt`.
     """
-    from seq2attn.comparison.compose import compose_experiment
+    from seq2attn.comparison.experiment import compose_experiment
     from seq2attn.comparison.plan import make_plan
     from seq2attn.comparison.results import gather
     from seq2attn.comparison.running import failures, pending_jobs, run_in_processes

@@ -1,7 +1,4 @@
-"""The one exception that a user's mistake raises, and the words it is told in.
-
-This module imports nothing heavy: an error has to be instant.
-"""
+"""The exception for users' mistakes, and helpers for its messages. Imports nothing heavy, so that errors appear at once."""
 
 from __future__ import annotations
 
@@ -9,16 +6,16 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-MOST_PROBLEMS = 50  # told in one message
-MOST_NAMES = 10  # of runs and comparisons, told to who named none of them
-LONGEST_PATH = 200  # characters of a dotted key that are told
+MOST_PROBLEMS = 50  # listed in one message
+MOST_NAMES = 10  # runs or comparisons listed in one message
+LONGEST_PATH = 200  # characters shown of a dotted key
 
 
 class Seq2AttnError(Exception):
-    """Something the user can mend: told as one message, never as a traceback.
+    """A mistake that the user can fix, reported as one message, never as a traceback.
 
     The message says what is wrong, where, what was found and what is allowed; `hint` says what to do next.
-    `exit_code` is the process's: 2 for a mistake in what was asked, 1 for work that failed on the way.
+    `exit_code` is that of the process: 2 for an invalid request, 1 for a failure while running.
     """
 
     def __init__(self, message: str, *, hint: str | None = None, exit_code: int = 2) -> None:
@@ -30,9 +27,9 @@ class Seq2AttnError(Exception):
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong with a config: the dotted key, what is wrong with it, and where it was written.
+    """One problem of a config: dotted key, message, and where the value was written.
 
-    `rests_on` names the other keys that the judgement depends on.
+    `rests_on`: other keys that the problem depends on.
     """
 
     path: str
@@ -47,7 +44,7 @@ class Problem:
 
 
 class ConfigError(Seq2AttnError):
-    """Every problem of one config, reported together; at most so many are told, and all are counted."""
+    """All problems of one config; at most `most` of them are listed, and all are counted."""
 
     def __init__(
         self, source: str, problems: Sequence[Problem], *, hint: str | None = None, most: int = MOST_PROBLEMS
@@ -64,22 +61,22 @@ class CheckpointError(Seq2AttnError):
 
 
 def closest(found: str, allowed: Iterable[str]) -> str | None:
-    """The name that `found` is a near miss of, if there is one."""
+    """The most similar allowed name, if one is similar."""
     return next(iter(difflib.get_close_matches(found.lower(), list(allowed), n=1, cutoff=0.6)), None)
 
 
 def did_you_mean(found: str, allowed: Iterable[str]) -> str:
-    """`Did you mean 'scaled'? ` for a near miss, otherwise the empty string."""
+    """`did you mean 'scaled'? ` if an allowed name is similar, otherwise the empty string."""
     close = closest(found, allowed)
     return f"did you mean '{close}'? " if close else ""
 
 
 def first_of(names: Sequence[str]) -> str:
-    """`b, a, ...`: the first of many names, with a sign where others are left out."""
+    """`b, a, ...`: the first names, with `...` if there are more."""
     return f"{', '.join(names[:MOST_NAMES])}{', ...' if len(names) > MOST_NAMES else ''}"
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """`value` as Python would write it, cut to `limit` characters so that a message stays one message."""
+    """`repr(value)`, cut to `limit` characters."""
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

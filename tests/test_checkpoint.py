@@ -64,7 +64,7 @@ def refusal(path, *, model=None):
     return caught.value.message
 
 
-# ---- sound ones ----
+# ---- intact files ----
 
 
 def test_tensors_and_state_come_back_bit_for_bit(path):
@@ -79,14 +79,14 @@ def test_tensors_and_state_come_back_bit_for_bit(path):
         assert found.contiguous().view(-1).view(torch.uint8).equal(tensor.contiguous().view(-1).view(torch.uint8)), name
 
 
-def test_a_part_is_the_tensors_of_one_prefix_without_it(path):
+def test_part_selects_tensors_by_prefix(path):
     save_checkpoint(
         path, {"model.a": torch.ones(1), "optimiser.a": torch.zeros(1), "model": torch.ones(2)}, {"step": 0}
     )
     assert load_checkpoint(path).part("model.") == {"a": torch.ones(1)}
 
 
-def test_weights_reach_the_model(path, model):
+def test_weights_are_loaded_into_the_model(path, model):
     other = build_model(CONFIG.model_copy(update={"seed": 2}))
     assert not all(a.equal(b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
     save_checkpoint(path, {f"model.{name}": tensor for name, tensor in model.state_dict().items()}, {"step": 0})
@@ -112,10 +112,10 @@ def test_no_pickle_is_read_or_written(path, monkeypatch):
     load_checkpoint(path)
 
 
-# ---- damaged ones ----
+# ---- damaged files ----
 
 
-def test_a_file_cut_anywhere_is_refused(path, whole):
+def test_a_truncated_file_is_refused(path, whole):
     for length in [*range(40), *range(40, len(whole), 23), len(whole) - 1]:
         path.write_bytes(whole[:length])
         refusal(path)
@@ -151,7 +151,7 @@ def test_a_flipped_bit_in_the_header_is_refused(path, whole):
     [(rb"\\\"step\\\": 3", rb"\\\"step\\\": 4"), (b'"model.decoder.', b'"model.encoder.'), (b'"F32"', b'"I32"')],
     ids=["state", "names", "types"],
 )
-def test_a_header_that_was_altered_is_refused(path, whole, old, new):
+def test_an_altered_header_is_refused(path, whole, old, new):
     assert old in whole
     path.write_bytes(whole.replace(old, new, 1))
     assert "damaged" in refusal(path)
@@ -185,7 +185,7 @@ def test_other_files_are_refused(path, content):
     refusal(path)
 
 
-def test_a_torch_checkpoint_renamed_is_refused(path):
+def test_a_renamed_torch_checkpoint_is_refused(path):
     torch.save({"model": Payload()}, path)
     refusal(path)
 
@@ -225,7 +225,7 @@ def test_an_unusable_header_is_refused(path, header):
     assert len(refusal(path)) < 400
 
 
-def test_the_same_contents_are_the_same_bytes(path, whole, model):
+def test_saving_is_deterministic(path, whole, model):
     again = path.with_name("again.safetensors")
     save_checkpoint(again, {f"model.{name}": tensor for name, tensor in model.state_dict().items()}, {"step": 3})
     assert again.read_bytes() == whole
@@ -240,7 +240,7 @@ def test_a_state_without_a_step_is_refused(path, state, monkeypatch):
     assert "damaged: its state" in refusal(path)
 
 
-# ---- those of another model ----
+# ---- checkpoints of another model ----
 
 
 def weights(model, **changes):
@@ -262,7 +262,7 @@ def weights(model, **changes):
     ],
     ids=["missing", "narrow", "reshaped", "double", "half", "nan", "inf"],
 )
-def test_weights_that_do_not_fit_are_refused_and_the_model_left_alone(path, model, change, words):
+def test_mismatched_weights_are_refused_and_leave_the_model_unchanged(path, model, change, words):
     (name,) = (name for name, tensor in model.state_dict().items() if tensor.shape == (4, 4))  # general's W
     altered = {other: tensor + 1 for other, tensor in model.state_dict().items()}
     altered[name] = change(altered[name])

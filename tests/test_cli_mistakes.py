@@ -137,7 +137,7 @@ def test_a_run_name_that_leads_elsewhere(mistake, name):
     shown = repr(name) if len(name) < 60 else "'xxx"
     assert message.startswith(shown)
     assert message.endswith(
-        " is not a run name; allowed: letters, digits, '.', '_' and '-', starting with a letter or digit, at most 100"
+        " is not a valid run name; allowed: letters, digits, '.', '_' and '-', starting with a letter or digit, at most 100"
     )
 
 
@@ -235,7 +235,7 @@ ALLOWED = "allowed: whole numbers from 1 to 100,000 and ranges of them such as 3
         (["--lengths", "abc"], f"--lengths: 'abc' is not a length; {ALLOWED}"),
         (["--lengths", "3", "100001"], f"--lengths: '100001' is out of range; {ALLOWED}"),
         (["--lengths", "7-3"], "--lengths: '7-3' counts down; write 3-7"),
-        (["--lengths", "3", "tiny2"], "no run 'tiny2' in runs; did you mean 'tiny'? there are: tiny"),
+        (["--lengths", "3", "tiny2"], "no run 'tiny2' in runs; did you mean 'tiny'? existing: tiny"),
     ],
 )
 def test_wrong_lengths(mistake, runs_copy, words, message):
@@ -249,18 +249,18 @@ RUN_COMMANDS = [("eval",), ("predict", "abc", "--run"), ("train", "--resume")]
 @pytest.mark.parametrize("name", ["../tiny", "../runs/tiny/..", "/tiny", "elsewhere/tiny", "runs/../../tiny"])
 def test_a_run_outside_the_runs_directory(mistake, runs_copy, command, name):
     message = mistake(*command, name)
-    assert message.startswith((f"{name!r} is not in the runs directory, runs\n", "'..' is not a run name; "))
+    assert message.startswith((f"{name!r} is not in the runs directory, runs\n", "'..' is not a valid run name; "))
 
 
 @pytest.mark.parametrize("command", RUN_COMMANDS)
 def test_an_unknown_run(mistake, runs_copy, command):
-    assert mistake(*command, "tyny") == "no run 'tyny' in runs; did you mean 'tiny'? there are: tiny"
+    assert mistake(*command, "tyny") == "no run 'tyny' in runs; did you mean 'tiny'? existing: tiny"
 
 
 @pytest.mark.parametrize("command", RUN_COMMANDS)
 def test_an_unknown_run_where_there_is_none(mistake, command):
     assert mistake(*command, "tiny") == (
-        "no run 'tiny' in runs: there is none yet\nMake one: seq2attn train --config configs/scaled.yaml"
+        "no run 'tiny' in runs: there are no runs yet\nMake one: seq2attn train --config configs/scaled.yaml"
     )
 
 
@@ -295,7 +295,7 @@ def test_a_checkpoint_cut_in_half(mistake, runs_copy, command, which):
     message = mistake(*command)
     other = {"best": "last", "last": "best"}[which]
     assert message.startswith(f"runs/tiny/checkpoints/{which}.safetensors: damaged: ")
-    assert message.endswith(f"\nThe run's other checkpoint may be whole: eval and predict take --checkpoint {other}.")
+    assert message.endswith(f"\nThe run's other checkpoint may be intact: eval and predict take --checkpoint {other}.")
 
 
 def test_a_checkpoint_that_belongs_to_another_config(mistake, runs_copy):

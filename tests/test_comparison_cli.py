@@ -1,4 +1,4 @@
-"""`seq2attn compare` as people use it: refused, run, killed, stopped, gone on with, and read again."""
+"""`seq2attn compare` from the command line: refused, run, killed, stopped, resumed, and read again."""
 
 import csv
 import inspect
@@ -85,13 +85,13 @@ def runs(folder="runs"):
         (["--vary", "seed=1", "--baseline", "model.hidden=8"], "is not varied"),
         (["--vary", "seed=1", "--baseline", "seed=1"], "baseline.seed: the seed cannot be a baseline"),
         (["--vary", "seed=1", "--set", "sed=1"], "did you mean 'seed'"),
-        (["--vary", "seed=1", "--name", "a/b"], "is not a run name"),
+        (["--vary", "seed=1", "--name", "a/b"], "is not a valid run name"),
         (["--vary", "seed=1", "--csv", "nowhere/a.csv"], "there is no directory nowhere"),
         (["--vary", "seed=1", "--plot", "tiny.yaml"], "a directory cannot be made there"),
-        (["--vary", "seed=1", "-c", "tiny.yaml"], "two base configs of one name"),
+        (["--vary", "seed=1", "-c", "tiny.yaml"], "two base configs have the same name"),
         (["--vary", "seed=1", "-c", "tinny.yaml"], "tinny.yaml: no such file"),
         (["--vary", "seed=1", "--device", "tpu"], "unknown device 'tpu'"),
-        (["experiment.yaml"], "give either an experiment file, or --config"),
+        (["experiment.yaml"], "expected an experiment file, or --config"),
     ],
 )
 def test_mistakes_are_refused_before_anything_is_written(cli, arguments, reason):
@@ -130,7 +130,7 @@ def test_one_config_and_nothing_varied_is_refused(cli, work):
         assert (done.code, done.out) == (2, "")
         assert done.err == (
             "error: nothing to compare: one config, and no --vary\n"
-            f"Such as: seq2attn compare {' '.join(words)} --vary seed=1-5\n"
+            f"For example: seq2attn compare {' '.join(words)} --vary seed=1-5\n"
         )
     assert not Path("runs").exists()
 
@@ -160,7 +160,7 @@ def test_two_invocations_with_the_same_seeds_give_identical_tables(cli):
     assert "all 4 trials are done" in again.err
 
 
-def test_it_prints_the_command_for_its_page(cli):
+def test_the_report_command_is_printed(cli):
     done = compare(cli, "--vary", "seed=1-2")
     assert done.err.splitlines()[-1] == "In one page: seq2attn report compare-tiny"
     assert cli("report", "compare-tiny").code == 0
@@ -168,7 +168,7 @@ def test_it_prints_the_command_for_its_page(cli):
     assert again.err.splitlines()[-1] == "In one page: seq2attn report compare-tiny --runs-dir other"
 
 
-def test_the_command_of_its_page_names_the_plug_ins(cli, work, own_scores):
+def test_the_report_command_names_the_plug_ins(cli, work, own_scores):
     (work / "my score.py").write_text(SCORE)
     done = compare(cli, "--vary", "seed=1-2", "--plugin", "my score.py")
     command = done.err.splitlines()[-1].removeprefix("In one page: seq2attn ")
@@ -208,7 +208,7 @@ def test_json_csv_and_figures(cli):
     assert names == ["compare-tiny-bars.png", "compare-tiny-lengths.png", "compare-tiny-loss.png"]
 
 
-def test_an_experiment_file_with_options_laid_over_it(cli):
+def test_options_override_an_experiment_file(cli):
     Path("mine.yaml").write_text(
         "description: a try\nconfigs: tiny.yaml\nvary: {model.hidden: [4, 8], seed: 1-9}\nbaseline: {model.hidden: 8}\n"
         "metric: teacher_forced\nlengths: [1, 3]\npublished: {where: {model.hidden: 4}, values: {3: 0.5}}\n"
@@ -276,7 +276,7 @@ def test_documented_python_runs(cli):
 # ---- with processes ----
 
 
-def test_a_pool_s_workers_run_trials_and_report_their_death():
+def test_pool_workers_run_trials_and_their_death_is_detected():
     with TrialPool(1) as pool:
         assert pool.submit(abs, -3).result() == 3
         assert pool.submit(os.getpid).result() != os.getpid()
@@ -288,7 +288,7 @@ PATIENCE = 300  # seconds
 LONG = TINY.replace("steps: 6", "steps: 300").replace("log_every: 1", "log_every: 5").replace("every: 6", "every: 20")
 
 
-def test_killed_at_any_time_it_continues_and_trains_nothing_twice(cli, work):
+def test_a_killed_comparison_resumes_without_repeating_trials(cli, work):
     """kill -9 in the second trial, then Ctrl-C in it, then the same command to the end."""
     Path("long.yaml").write_text(LONG)
     arguments = ("compare", "-c", "long.yaml", "--vary", "seed=1-3", "--device", "cpu", "--workers", "1")

@@ -73,7 +73,7 @@ def colours(panel):
     return {line.get_label(): to_hex(line.get_color()) for line in panel.lines if not line.get_label().startswith("_")}
 
 
-def test_scores_keep_their_colours_and_the_rest_makes_the_panels():
+def test_scores_set_colours_and_other_keys_make_panels():
     for draw in (drawing.loss_figure, drawing.length_figure, drawing.entropy_figure):
         figure = draw(TWO_BY_TWO)
         assert [panel.get_title(loc="left") for panel in panels(figure)] == ["hidden=8", "hidden=16"]
@@ -82,7 +82,7 @@ def test_scores_keep_their_colours_and_the_rest_makes_the_panels():
         assert legend(figure) == ["dot", "scaled"]
 
 
-def test_bars_keep_their_colours_too():
+def test_scores_set_the_colours_of_bars():
     for panel in panels(drawing.bar_figure(TWO_BY_TWO)):
         bars = [container for container in panel.containers if container.get_label() in ("dot", "scaled")]
         assert [to_hex(bar[0].get_facecolor()) for bar in bars] == [score_colour("dot"), score_colour("scaled")]
@@ -99,7 +99,7 @@ def test_base_configs_that_only_name_the_score_make_no_panels():
     assert [series.label for series in facets["mask_padding=True"]] == ["dot-file", "scaled-file"]
 
 
-def test_variants_of_a_single_score_share_a_panel_and_are_told_apart():
+def test_variants_of_one_score_share_a_panel_and_differ_in_style():
     groups = [group({HIDDEN: hidden}, "dot", 0.2) for hidden in (8, 16, 32)]
     (series,) = drawing.facets_of(groups).values()
     assert [item.label for item in series] == ["hidden=8", "hidden=16", "hidden=32"]
@@ -107,7 +107,7 @@ def test_variants_of_a_single_score_share_a_panel_and_are_told_apart():
     assert len({(item.look.colour, item.look.dash, item.look.marker) for item in series}) == 3
 
 
-def test_curves_and_bands_are_those_of_the_seeds():
+def test_curves_and_bands_match_the_seeds():
     figure = drawing.loss_figure(comparison(group({SCORE: "dot"}, "dot", 1.2)))
     (panel,) = panels(figure)
     (line,) = panel.lines
@@ -141,7 +141,7 @@ def test_published_figures_are_diamonds_with_an_entry_in_the_legend():
     assert "published" not in legend(drawing.loss_figure(comparison(group({SCORE: "dot"}, "dot", 0.2, published=0.7))))
 
 
-def test_lengths_never_trained_lie_on_grey_and_the_title_says_so():
+def test_untrained_lengths_have_a_grey_background_and_the_title_says_so():
     figure = drawing.length_figure(TWO_BY_TWO)
     for panel in panels(figure):
         (ground,) = panel.patches
@@ -168,7 +168,7 @@ def test_only_figures_with_data_are_written(tmp_path):
 
 
 @pytest.mark.parametrize("scores", [2, 7])
-def test_no_text_overlaps_another(scores):
+def test_no_texts_overlap(scores):
     names = ["dot", "scaled", "general", "additive", "cosine", "key_value", "scaled_general"][:scores]
     groups = [group({SCORE: name, HIDDEN: hidden}, name, 0.3) for hidden in (64, 96, 256, 512) for name in names]
     for draw in (drawing.loss_figure, drawing.length_figure, drawing.bar_figure, drawing.entropy_figure):

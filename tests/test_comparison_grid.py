@@ -54,7 +54,7 @@ def test_values_are_read_as_yaml():
     assert values("task.alphabet='a,b',no") == ["a,b", "no"]
 
 
-def test_ranges_are_for_whole_numbers_alone():
+def test_ranges_are_only_for_whole_numbers():
     assert values("seed=1-4") == [1, 2, 3, 4]
     assert values("seed=1-3,7,10-11") == [1, 2, 3, 7, 10, 11]
     assert values("model.hidden=8-9") == [8, 9]
@@ -63,23 +63,23 @@ def test_ranges_are_for_whole_numbers_alone():
     assert values("task.alphabet=0-9") == ["0-9"]
 
 
-def test_a_range_is_counted_without_being_written_out():
+def test_a_range_is_counted_without_being_expanded():
     axes = [parse_vary("seed=0-99999999999999999"), parse_vary("model.hidden=1,2")]
     assert count_trials(axes) == 2 * 10**17
     assert describe_count(axes) == "200,000,000,000,000,000 trials (100,000,000,000,000,000 seed x 2 model.hidden)"
 
 
 @pytest.mark.parametrize(
-    "text", ["seed", "=1", "seed=", "seed= ", "seed=3-1", "seed=1,,2", "seed=[1", "seed=*a", "a={"]
+    "text", ["seed", "=1", "seed=", "seed= ", "seed=3-1", "seed=1,,2", "seed=[1", "seed=*a", "a={", "config=a,b"]
 )
-def test_what_is_no_axis_is_refused(text):
+def test_invalid_axes_are_refused(text):
     assert f"--vary {text!r}" in refusal(parse_vary, text)
 
 
 # ---- trials ----
 
 
-def test_trials_stand_group_by_group_with_their_seeds_together(base):
+def test_trials_are_grouped_by_everything_but_the_seed(base):
     found = plan(base, vary=("seed=1-2", "model.attention.score=dot,none"))
     assert [(trial.group, trial.seed) for trial in found.trials] == [("dot", 1), ("dot", 2), ("none", 1), ("none", 2)]
     assert [trial.config for trial in found.trials] == [
@@ -90,7 +90,7 @@ def test_trials_stand_group_by_group_with_their_seeds_together(base):
     assert list(found.groups) == ["dot", "none"]
 
 
-def test_labels_and_names_say_what_varies(base):
+def test_labels_and_names_show_what_varies(base):
     found = plan(
         base,
         vary=(
@@ -105,7 +105,7 @@ def test_labels_and_names_say_what_varies(base):
     assert found.trials[-1].name == "e-hidden_16-additive-clip_norm_0.5-initial_state_last-seed_1"
 
 
-def test_names_are_plain_distinct_and_the_same_every_time(base):
+def test_names_are_valid_distinct_and_stable(base):
     options = "model.attention.options={},{initial_std: 0.1},{initial_std: 0.2}"
     alphabets = f"task.alphabet=abc,{'abcdefghijklmnopqrstuvwxyz' * 1}ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789,äöü,'a-b'"
     asked = (options, alphabets, "model.attention.score=general", "seed=1-2")
@@ -116,7 +116,7 @@ def test_names_are_plain_distinct_and_the_same_every_time(base):
     assert names == [trial.name for trial in plan(base, vary=asked).trials]
 
 
-def test_more_seeds_leave_the_others_their_names(base):
+def test_more_seeds_do_not_change_the_other_names(base):
     few = [trial.name for trial in plan(base, vary=("model.hidden=8,9", "seed=1-2")).trials]
     many = [trial.name for trial in plan(base, vary=("model.hidden=8,9,10", "seed=1-5")).trials]
     assert set(few) < set(many)
@@ -130,10 +130,10 @@ def test_several_base_configs_are_an_axis(base, tmp_path):
     found = plan(base, other)
     assert [(trial.group, trial.seed) for trial in found.trials] == [("base", 1), ("other", 5)]
     assert list(plan(base, same_name).groups) == [f"{tmp_path.name}-base", "deep-base"]
-    assert "two base configs of one name" in refusal(name_bases, [base, base])
+    assert "two base configs have the same name" in refusal(name_bases, [base, base])
 
 
-def test_what_is_measured_comes_from_the_config_unless_it_is_given(base):
+def test_measurement_settings_default_to_the_config(base):
     (trial,) = plan(base).trials
     assert (trial.lengths, trial.samples, trial.checkpoint) == ((1, 2, 3), 1000, "best")
     (trial,) = plan(base, lengths=(4, 9), samples=7, checkpoint="last").trials
@@ -145,19 +145,19 @@ def test_what_is_measured_comes_from_the_config_unless_it_is_given(base):
 GRID = ("model.attention.score=additive,dot", "model.hidden=8,16", "seed=1-2")
 
 
-def test_the_baseline_differs_in_its_values_only(base):
+def test_the_baseline_differs_only_in_its_values(base):
     found = plan(base, vary=GRID, baseline={"model.attention.score": "dot"})
     assert found.baseline_of("additive, hidden=8") == "dot, hidden=8"
     assert found.baseline_of("additive, hidden=16") == "dot, hidden=16"
     assert found.baseline_of("dot, hidden=16") == "dot, hidden=16"
 
 
-def test_a_baseline_named_in_full_is_everybody_s(base):
+def test_a_full_baseline_applies_to_every_group(base):
     found = plan(base, vary=GRID, baseline={"model.attention.score": "concat", "model.hidden": 16})
     assert {found.baseline_of(group) for group in found.groups} == {"additive, hidden=16"}
 
 
-def test_without_a_baseline_it_is_the_first_group(base):
+def test_the_default_baseline_is_the_first_group(base):
     found = plan(base, vary=GRID)
     assert {found.baseline_of(group) for group in found.groups} == {"additive, hidden=8"}
 
@@ -165,20 +165,20 @@ def test_without_a_baseline_it_is_the_first_group(base):
 @pytest.mark.parametrize(
     ("baseline", "expected"),
     [
-        ({"model.attention.score": "dott"}, "no trial has 'dott'; did you mean 'dot'? there are: additive, dot"),
-        ({"model.hidden": 9}, "no trial has 9; there are: 8, 16"),
+        ({"model.attention.score": "dott"}, "no trial has 'dott'; did you mean 'dot'? allowed: additive, dot"),
+        ({"model.hidden": 9}, "no trial has 9; allowed: 8, 16"),
         ({"hidden": 8}, "is not varied; did you mean 'model.hidden'? allowed: model.attention.score, model.hidden"),
         ({"seed": 1}, "the seed cannot be a baseline"),
     ],
 )
-def test_a_baseline_that_is_not_there_is_refused(base, baseline, expected):
+def test_an_unknown_baseline_is_refused(base, baseline, expected):
     assert expected in refusal(plan, base, vary=GRID, baseline=baseline)
 
 
 # ---- refusals ----
 
 
-def test_a_typo_is_told_with_its_place_and_its_count(base):
+def test_a_typo_is_reported_with_place_and_count(base):
     text = refusal(plan, base, vary=("model.attention.score=dot,scalde", "model.hiden=1,2", "seed=1-3"))
     assert "model.attention.score (--vary 'model.attention.score=dot,scalde'): unknown score 'scalde'" in text
     assert "did you mean 'scaled'?" in text
@@ -188,7 +188,7 @@ def test_a_typo_is_told_with_its_place_and_its_count(base):
     assert "Nothing was run: 12 trials (2 model.attention.score x 2 model.hiden x 3 seed)" in text
 
 
-def test_an_impossible_combination_is_told_with_its_count(base):
+def test_an_invalid_combination_is_reported_with_its_count(base):
     text = refusal(
         plan,
         base,
@@ -200,20 +200,20 @@ def test_an_impossible_combination_is_told_with_its_count(base):
     assert "command: 1 problem\n" in text
 
 
-def test_too_many_trials_are_refused_with_the_count_and_before_any_is_looked_at(base):
+def test_too_many_trials_are_refused_before_any_is_checked(base):
     text = refusal(plan, base, vary=("model.hidden=1-100", "seed=1-1000"))
-    assert "100,000 trials (100 model.hidden x 1,000 seed), and at most 1,000 are allowed" in text
+    assert "100,000 trials (100 model.hidden x 1,000 seed); at most 1,000 are allowed" in text
     assert "--max-trials" in text
     assert len(plan(base, vary=("seed=1-4",), most=4).trials) == 4
     assert "5 trials" in refusal(plan, base, vary=("seed=1-5",), most=4)
 
 
 @pytest.mark.parametrize("vary", [("model.attention.score=additive,concat",), ("seed=1,1-2",)])
-def test_trials_that_would_be_the_same_are_refused(base, vary):
-    assert "repeat another's config" in refusal(plan, base, vary=vary)
+def test_duplicate_trials_are_refused(base, vary):
+    assert "trials have the same config as another" in refusal(plan, base, vary=vary)
 
 
-def test_runs_of_another_config_are_in_the_way_and_left_alone(base, tmp_path):
+def test_existing_runs_with_another_config_are_refused_and_unchanged(base, tmp_path):
     root = tmp_path / "runs"
     trials = plan(base, vary=("seed=1-6",)).trials
     for trial in trials[:5]:
@@ -224,7 +224,7 @@ def test_runs_of_another_config_are_in_the_way_and_left_alone(base, tmp_path):
     assert f"{root / trials[0].name} has another config" in text
     assert "and 3 more" in text
     assert "has another config" not in refusal(plan, base, root=root, vary=("seed=6",))
-    assert "it is not a run" in refusal(plan, base, root=root, vary=("seed=6",))
+    assert "exists but is not a run" in refusal(plan, base, root=root, vary=("seed=6",))
     create_run(root, "e-seed_7", load_config(base, ["seed=7"]), {}, exact=True)
     assert plan(base, root=root, vary=("seed=7",)).trials[0].name == "e-seed_7"
 
@@ -256,7 +256,7 @@ def written(base, text=FILE):
     return path
 
 
-def test_a_file_says_it_all(base, monkeypatch):
+def test_an_experiment_file_sets_everything(base, monkeypatch):
     found = read_experiment(written(base))
     assert (found.name, found.metric, found.lengths, found.samples, found.checkpoint) == (
         "mine",
@@ -272,7 +272,7 @@ def test_a_file_says_it_all(base, monkeypatch):
     assert {trial.config.training.steps for trial in trials} == {5}
 
 
-def test_an_axis_of_the_command_line_takes_the_place_of_the_file_s(base):
+def test_a_command_line_axis_replaces_the_file_s(base):
     found = read_experiment(written(base)).varied([parse_vary("seed=7"), parse_vary("model.hidden=4,5")])
     trials = make_plan(found, Path("none")).trials
     assert [(trial.group, trial.seed) for trial in trials] == [
@@ -280,7 +280,7 @@ def test_an_axis_of_the_command_line_takes_the_place_of_the_file_s(base):
     ]
 
 
-def test_every_mistake_of_a_file_is_told_with_its_line(base):
+def test_every_mistake_in_a_file_is_reported_with_its_line(base):
     text = refusal(
         read_experiment,
         written(
@@ -300,19 +300,19 @@ def test_every_mistake_of_a_file_is_told_with_its_line(base):
         assert line in text
 
 
-def test_every_mistake_in_what_a_file_varies_is_told_with_its_line(base):
+def test_every_mistake_in_vary_is_reported_with_its_line(base):
     vary = "configs: base.yaml\nvary:\n  seed: 3-1\n  model: {hidden: [1]}\n  model.hidden: []\n"
     text = refusal(read_experiment, written(base, vary))
     assert "vary.seed (" in text and "mine.yaml:3): '3-1' counts down; write 1-3" in text
     assert "mine.yaml:4): expected a list of values" in text
-    assert "mine.yaml:5): no value given" in text
+    assert "mine.yaml:5): no values" in text
     found = read_experiment(written(base, "configs: base.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1]\n"))
     text = refusal(make_plan, found, Path("none"))
     assert "seeed (" in text and "mine.yaml:2): unknown key" in text
     assert "mine.yaml:4): must be at least 1, found -1 (1 of 2 trials)" in text
 
 
-def test_published_figures_may_speak_of_what_is_not_compared_but_not_of_no_key(base):
+def test_published_keys_must_exist_in_a_config(base):
     found = read_experiment(written(base)).varied([parse_vary("model.attention.score=scaled")])
     make_plan(found, Path("none"))
     found = read_experiment(written(base, FILE.replace("where: {model.attention.score", "where: {model.score")))
@@ -320,13 +320,13 @@ def test_published_figures_may_speak_of_what_is_not_compared_but_not_of_no_key(b
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
-def test_shipped_experiments_are_sound(path):
+def test_shipped_experiments_are_valid(path):
     found = make_plan(read_experiment(path), Path("none"))
     assert found.experiment.description
     assert all(len(trials) > 1 for trials in found.groups.values())  # one seed says nothing
 
 
-def test_the_chapter_s_experiment_differs_in_the_mask_alone():
+def test_the_chapter_s_experiment_differs_only_in_the_mask():
     (path,) = [path for path in EXPERIMENTS if path.stem == "chapter"]
     found = make_plan(read_experiment(path), Path("none"))
     assert len(found.trials) == 80

@@ -140,7 +140,7 @@ def test_another_baseline(planned):
     assert group(found, "none").baseline is None
 
 
-def test_a_trial_that_is_missing_is_left_out_of_both_sides(planned):
+def test_a_missing_trial_is_excluded_from_both_sides(planned):
     make, root = planned
     for path in (root / "e-dot-seed_3" / "evaluations").iterdir():
         path.unlink()
@@ -151,7 +151,7 @@ def test_a_trial_that_is_missing_is_left_out_of_both_sides(planned):
     assert row(found, "scaled", 3).difference.mean == pytest.approx((0.3 + 0.1) / 2)
 
 
-def test_a_baseline_without_any_trial_leaves_no_difference(planned):
+def test_no_difference_without_baseline_trials(planned):
     make, root = planned
     for number in (1, 2, 3):
         (root / f"e-dot-seed_{number}" / "status.json").unlink()
@@ -160,7 +160,7 @@ def test_a_baseline_without_any_trial_leaves_no_difference(planned):
     assert row(found, "scaled", 3).difference is None
 
 
-def test_other_metrics_and_what_a_model_does_not_have(planned):
+def test_other_metrics_and_missing_ones(planned):
     make, root = planned
     assert row(gather(make(metric="teacher_forced"), root), "dot", 3).spread.mean == pytest.approx(0.3)
     found = gather(make(metric="entropy"), root)
@@ -169,7 +169,7 @@ def test_other_metrics_and_what_a_model_does_not_have(planned):
     assert group(found, "none").lengths == ()
 
 
-def test_what_stands_beside_the_metric(comparison):
+def test_parameters_losses_and_speeds(comparison):
     found = group(comparison, "dot")
     assert (found.parameters, found.published_loss, found.score) == (1234, 0.15, "dot")
     assert found.loss.mean == pytest.approx(0.2)
@@ -181,7 +181,7 @@ def test_what_stands_beside_the_metric(comparison):
     assert found.trials[1].entropies == ((10, 4.0),)
 
 
-def test_metrics_that_were_removed_cost_the_curves_alone(planned):
+def test_removed_metrics_lose_only_the_curves(planned):
     make, root = planned
     (root / "e-dot-seed_1" / "metrics.jsonl").unlink()
     (root / "e-dot-seed_2" / "metrics.jsonl").write_text('{"step": 10, "loss": 0.5}\n{"step')
@@ -246,7 +246,7 @@ def test_the_piped_table_has_a_row_for_each_group_and_length(comparison, capsys)
     assert header[-1] == "tokens_per_second"  # a timing: apart from what two invocations share
 
 
-def test_the_table_for_people_fits_80_columns(comparison):
+def test_the_rich_table_fits_80_columns(comparison):
     file = io.StringIO()
     comparison_table._show_to_people(comparison, Console(file=file, width=80, soft_wrap=True))
     lines = file.getvalue().splitlines()

@@ -1,4 +1,4 @@
-"""Trials on an Executor: whichever it is, resumed, failing alone, stopped, and never run twice."""
+"""Trials on any Executor: resumed, failing alone, stopped, and never run twice."""
 
 import json
 import signal
@@ -32,7 +32,7 @@ evaluation: {samples: 4}
 
 
 class Inline(Executor):
-    """Runs what is submitted at once, in this process: all of the Executor interface that is needed."""
+    """Runs each call immediately in this process; the part of the Executor interface that is needed."""
 
     def __init__(self):
         self.shut = []
@@ -47,7 +47,7 @@ class Inline(Executor):
 
 
 class Deadly(Inline):
-    """Its worker dies of the trials of one seed, and so do all futures that are not done."""
+    """Its worker dies during the trials of one seed, which breaks all futures that are not done."""
 
     def __init__(self, seed, seen):
         super().__init__()
@@ -72,7 +72,7 @@ class Deadly(Inline):
 
 
 class Diary:
-    """A watcher that writes down what it is told."""
+    """A display that records its calls."""
 
     def __init__(self):
         self.started_seeds, self.outcomes, self.steps = [], [], []
@@ -139,14 +139,14 @@ def test_a_trial_is_an_ordinary_run_with_its_evaluation(jobs):
     )
 
 
-def test_the_evaluation_is_eval_s(jobs, cli, tmp_path):
+def test_the_evaluation_equals_that_of_eval(jobs, cli, tmp_path):
     (job,) = jobs("seed=3", samples=50)
     run_trial(job)
     told = json.loads(cli("eval", job.trial.name, "--samples", "50", "--device", "cpu", "--json").out)
     assert told["lengths"] == find_evaluation(job.trial, job.root).to_json(job.trial.name)["lengths"]
 
 
-def test_a_trial_that_is_done_is_left_alone(jobs):
+def test_a_finished_trial_is_skipped(jobs):
     (job,) = jobs("seed=3")
     run_trial(job)
     before = {path: path.stat().st_mtime_ns for path in job.run.path.rglob("*")}
@@ -168,7 +168,7 @@ def test_other_settings_are_measured_without_training_again(jobs):
     assert find_evaluation(fewer.trial, fewer.root) is not None
 
 
-def test_an_evaluation_of_an_earlier_step_is_not_taken_for_the_trial_s(jobs):
+def test_an_evaluation_of_an_earlier_step_does_not_count(jobs):
     (job,) = jobs("seed=3")
     run_trial(job)
     (path,) = job.run.evaluations.iterdir()
@@ -179,7 +179,7 @@ def test_an_evaluation_of_an_earlier_step_is_not_taken_for_the_trial_s(jobs):
     assert find_evaluation(job.trial, job.root).step == 6
 
 
-def test_a_trial_that_another_process_trains_fails_and_is_left_alone(jobs):
+def test_a_trial_trained_by_another_process_fails_and_is_unchanged(jobs):
     (job,) = jobs("seed=3")
     create_run(job.root, job.trial.name, job.trial.config, {}, exact=True)
     with training_lock(job.run):
@@ -189,7 +189,7 @@ def test_a_trial_that_another_process_trains_fails_and_is_left_alone(jobs):
     assert run_trial(job) == Outcome("done")
 
 
-def test_a_run_of_another_config_that_appears_meanwhile_is_not_touched(jobs):
+def test_a_run_with_another_config_created_meanwhile_is_unchanged(jobs):
     (job,) = jobs("seed=3")
     other = job.trial.config.model_copy(update={"seed": 4})
     create_run(job.root, job.trial.name, other, {}, exact=True)
@@ -199,7 +199,7 @@ def test_a_run_of_another_config_that_appears_meanwhile_is_not_touched(jobs):
     assert not job.run.has_checkpoint
 
 
-def test_an_error_is_the_outcome(jobs, monkeypatch):
+def test_an_error_becomes_the_outcome(jobs, monkeypatch):
     diverging, broken = jobs("training.learning_rate=1e38,0.01")
     outcome = run_trial(diverging)
     assert outcome.state == "failed"
@@ -235,7 +235,7 @@ def test_a_stopped_trial_is_saved_and_continues_later(jobs, monkeypatch):
     assert stopped.run.checkpoint("last").read_bytes()[-1000:] == whole.run.checkpoint("last").read_bytes()[-1000:]
 
 
-def test_a_trial_stopped_before_it_began_leaves_nothing(jobs):
+def test_a_trial_stopped_before_it_starts_leaves_nothing(jobs):
     (job,) = jobs("seed=3")
     STOP_REQUEST.signal = signal.SIGTERM
     assert run_trial(job) == Outcome("stopped")
@@ -262,7 +262,7 @@ def test_a_trial_stopped_while_it_is_measured_is_measured_later(jobs, monkeypatc
 
 
 @pytest.mark.parametrize("executor", [Inline, lambda: ThreadPoolExecutor(1)], ids=["inline", "a thread"])
-def test_any_standard_executor_will_do(jobs, executor):
+def test_any_standard_executor_works(jobs, executor):
     asked = jobs("seed=1-3")
     diary = Diary()
     outcomes = run_jobs(asked, executor, 2, diary)
@@ -272,7 +272,7 @@ def test_any_standard_executor_will_do(jobs, executor):
     assert all(find_evaluation(job.trial, job.root) for job in asked)
 
 
-def test_no_more_than_so_many_run_at_once(jobs):
+def test_at_most_so_many_trials_run_at_once(jobs):
     class Slow(Inline):
         running = most = 0
 
@@ -303,7 +303,7 @@ def test_a_trial_that_fails_does_not_stop_the_others(jobs):
     assert [outcomes[job.trial.name].state for job in asked] == ["done", "done", "failed", "failed"]
 
 
-def test_a_trial_that_kills_its_process_fails_alone(jobs):
+def test_a_trial_that_kills_its_process_is_the_only_one_to_fail(jobs):
     asked, seen, made = jobs("seed=1-4"), [], []
 
     def make():
@@ -324,7 +324,7 @@ def test_a_trial_that_kills_its_process_fails_alone(jobs):
     assert len(made) == 3
 
 
-def test_asked_to_stop_nothing_more_is_submitted(jobs):
+def test_a_stop_request_prevents_new_submissions(jobs):
     request = StopRequest()
     executor = Inline()
 
@@ -341,7 +341,7 @@ def test_asked_to_stop_nothing_more_is_submitted(jobs):
     assert executor.shut == [True, False]
 
 
-def test_asked_to_stop_what_runs_is_waited_for(jobs):
+def test_a_stop_request_waits_for_running_trials(jobs):
     class Patient(Inline):
         def submit(self, call, /, *arguments, **keywords):
             self.future = Future()

@@ -28,19 +28,19 @@ def only_file(path):
     return [other.name for other in path.parent.iterdir()] == [path.name]
 
 
-def test_replaces_the_contents_and_leaves_nothing_else(target):
+def test_writing_replaces_the_file_and_leaves_no_other(target):
     write_atomically(target, b"new")
     assert target.read_bytes() == b"new"
     assert only_file(target)
 
 
-def test_makes_a_file_where_there_was_none(tmp_path):
+def test_writing_creates_a_new_file(tmp_path):
     write_atomically(tmp_path / "new.bin", b"\x00\xff")
     assert (tmp_path / "new.bin").read_bytes() == b"\x00\xff"
 
 
 @pytest.mark.parametrize("call", ["replace", "fsync"])
-def test_a_refusal_half_way_leaves_the_old_file_and_no_other(target, monkeypatch, call):
+def test_a_failed_write_keeps_the_old_file(target, monkeypatch, call):
     monkeypatch.setattr(os, call, refuse)
     with pytest.raises(Seq2AttnError, match="No space left on device") as caught:
         write_atomically(target, b"new")
@@ -51,7 +51,7 @@ def test_a_refusal_half_way_leaves_the_old_file_and_no_other(target, monkeypatch
 
 
 @pytest.mark.parametrize("call", ["replace", "fsync"])
-def test_an_interrupt_half_way_leaves_the_old_file_and_no_other(target, monkeypatch, call):
+def test_an_interrupted_write_keeps_the_old_file(target, monkeypatch, call):
     monkeypatch.setattr(os, call, interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_atomically(target, b"new")
@@ -59,7 +59,7 @@ def test_an_interrupt_half_way_leaves_the_old_file_and_no_other(target, monkeypa
     assert only_file(target)
 
 
-def test_the_data_is_on_the_disk_before_it_takes_the_name(target, monkeypatch):
+def test_data_is_synced_before_the_rename(target, monkeypatch):
     order = []
     sync, replace = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda descriptor: (order.append("sync"), sync(descriptor)))
@@ -68,7 +68,7 @@ def test_the_data_is_on_the_disk_before_it_takes_the_name(target, monkeypatch):
     assert order == ["sync", "replace", "sync"]  # the file, its name, the directory
 
 
-def test_a_directory_that_cannot_be_synced_is_no_failure(target, monkeypatch):
+def test_a_directory_that_cannot_be_synced_is_ignored(target, monkeypatch):
     sync = os.fsync
 
     def files_only(descriptor):
@@ -92,7 +92,7 @@ def test_permissions_follow_the_umask(tmp_path, umask, mode):
 
 
 @pytest.mark.parametrize("name", ["missing/file", "file/below"])
-def test_a_missing_directory_is_told(tmp_path, name):
+def test_a_missing_directory_is_reported(tmp_path, name):
     (tmp_path / "file").write_text("not a directory")
     with pytest.raises(Seq2AttnError, match="cannot be written") as caught:
         write_atomically(tmp_path / name, b"data")
@@ -100,7 +100,7 @@ def test_a_missing_directory_is_told(tmp_path, name):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_json_is_readable_by_people_and_programs(tmp_path):
+def test_json_is_indented_and_ends_with_a_newline(tmp_path):
     value = {"name": "naïve", "numbers": [1, 2.5, None]}
     write_json(tmp_path / "value.json", value)
     text = (tmp_path / "value.json").read_text(encoding="utf-8")
@@ -109,6 +109,6 @@ def test_json_is_readable_by_people_and_programs(tmp_path):
     assert text.endswith("}\n")
 
 
-def test_a_file_name_that_is_no_unicode_survives_in_json(tmp_path):
+def test_an_undecodable_file_name_can_be_written(tmp_path):
     write_json(tmp_path / "value.json", {"command": ["\udcff.yaml"]})  # how Python reads the byte FF in an argument
     assert json.loads((tmp_path / "value.json").read_text(encoding="utf-8")) == {"command": ["\udcff.yaml"]}

@@ -101,7 +101,7 @@ def packages_above(name):
 
 
 def reached(start, edges):
-    """Every module that importing `start` leads to, itself counted, each with the one that imports it."""
+    """Every module that importing `start` leads to, itself included, each with the one that imports it."""
     via, waiting = {start: None}, [start]
     while waiting:
         name = waiting.pop()
@@ -112,7 +112,7 @@ def reached(start, edges):
     return via
 
 
-def test_the_reader_of_imports():
+def test_found_imports_reads_every_form():
     source = """
 import a.b
 from typing import TYPE_CHECKING
@@ -148,22 +148,22 @@ def test_a_module_imports_from_its_own_room_and_lower_ones(module):
     assert not [target for target in sorted(targets) if target in FREE or height(target) > height(module)]
 
 
-def test_the_package_itself_is_imported_for_its_version_alone():
+def test_the_package_is_imported_only_for_its_version():
     importers = {name for name, targets in EVERYWHERE.items() if "seq2attn" in targets}
     assert importers <= {"seq2attn.cli.app"}
 
 
-def test_no_module_imports_itself_by_way_of_others():
+def test_there_are_no_import_cycles():
     TopologicalSorter(EVERYWHERE).prepare()  # a cycle raises CycleError, which lists it
 
 
 @pytest.mark.parametrize("module", modules_of(*LIGHT))
-def test_what_a_config_error_needs_imports_nothing_heavy(module):
+def test_light_modules_import_nothing_heavy(module):
     heavy = {name: by for name, by in reached(module, AT_IMPORT).items() if name.partition(".")[0] in HEAVY}
     assert not heavy
 
 
-def test_help_does_not_wait_for_what_checks_configs():
+def test_help_does_not_import_pydantic():
     imported = reached("seq2attn.cli.app", AT_IMPORT)
     assert not {"pydantic", "yaml"} & {name.partition(".")[0] for name in imported}
     assert "seq2attn.config" not in imported

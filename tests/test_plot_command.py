@@ -138,7 +138,7 @@ def test_a_damaged_line_is_an_error(cli, tiny, line):
     done = cli("plot", "attention", "--plot", "x.png")
     assert done.code == 2
     assert "attention.jsonl" in done.err
-    assert "not what a run writes" in done.err
+    assert "not a valid record" in done.err
 
 
 def test_the_whole_map_is_read():

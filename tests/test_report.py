@@ -174,17 +174,17 @@ def test_a_damaged_record_is_an_error_with_its_line(cli, runs_copy):
     done = cli("report", "tiny")
     assert done.code == 2
     assert done.err == (
-        "error: runs/tiny/metrics.jsonl:1: not what a run writes: it lacks 'step'\nRemove that line; the others are read.\n"
+        "error: runs/tiny/metrics.jsonl:1: not a valid record: it lacks 'step'\nRemove that line; the others are kept.\n"
     )
     file.write_text('{"step": 1, "loss": 1}\nno json\n')
-    assert "metrics.jsonl:2: not what a run writes: it is not valid JSON\n" in cli("report", "tiny").err
+    assert "metrics.jsonl:2: not a valid record: it is not valid JSON\n" in cli("report", "tiny").err
     evaluations = runs_copy / "tiny" / "evaluations"
     evaluations.mkdir(exist_ok=True)
     (evaluations / "best-001.json").write_text('{"lengths": \n')
     file.write_text("")
     told = cli("report", "tiny").err
     assert (
-        "best-001.json:2: not what a run writes: it is not valid JSON\nRemove that file; `seq2attn eval` makes another."
+        "best-001.json:2: not a valid record: it is not valid JSON\nRemove that file; `seq2attn eval` makes another."
         in told
     )
 

@@ -109,7 +109,7 @@ def test_a_damaged_line_of_metrics_is_told(cli, work, line):
     file.write_text(line + "\n")
     done = cli("report", "experiment")
     assert done.code == 2
-    assert "metrics.jsonl" in done.err and "not what a run writes" in done.err
+    assert "metrics.jsonl" in done.err and "not a valid record" in done.err
 
 
 # ---- what is shown ----

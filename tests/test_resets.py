@@ -44,7 +44,7 @@ def test_a_reset_state_is_the_noise_of_its_row_and_position():
     assert torch.equal(reset((state,), 1)[0], torch.tensor([[0.2], [8.0]]))
 
 
-def test_a_share_of_all_states_is_reset_to_noise_in_a_state_s_range():
+def test_a_share_of_the_states_is_reset_to_noise_between_minus_1_and_1():
     reset = draw_reset(generator(CPU, "test"), torch.zeros(2000, 6), 8, 0.3)
     assert reset.kept.shape == (2000, 6)
     assert reset.noise.shape == (2000, 6, 8)
@@ -117,7 +117,7 @@ def drawn_in_training(config, batch, step):
 
 
 @pytest.mark.parametrize("share", ["encoder_reset", "decoder_reset"])
-def test_each_share_changes_training_and_nothing_else_of_it(tmp_path, share):
+def test_reset_shares_change_the_weights_but_not_the_data(tmp_path, share):
     config = configured(**{share: 0.5})
     trainer = Trainer(create_run(tmp_path, "tiny", config, {}), config, build_model(config), CPU, Silent())
     plain = Trainer(
@@ -156,7 +156,7 @@ def test_a_run_with_resets_resumes_bit_for_bit(tmp_path):
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
 
 
-def test_each_step_has_resets_of_its_own_a_function_of_seed_and_step():
+def test_resets_are_a_function_of_seed_and_step():
     config = configured(encoder_reset=0.5, decoder_reset=0.5)
     batch = build_training_data(config, CPU).batch(0)
     ((first,), (again,), (next_step,)) = (drawn_in_training(config, batch, step) for step in (0, 0, 1))

@@ -49,7 +49,7 @@ def test_a_new_run_holds_its_config_and_environment(tmp_path):
     assert not run.has_checkpoint
 
 
-def test_numbers_count_up_past_the_highest(tmp_path):
+def test_the_next_number_is_the_highest_plus_one(tmp_path):
     taken = ["a-001", "a-007", "a-b-050", "b-060", "a-0x9"]
     for name in taken:
         make(tmp_path, name)
@@ -60,7 +60,7 @@ def test_numbers_count_up_past_the_highest(tmp_path):
     assert create_run(tmp_path, "a", CONFIG, {}).name == "a-1001"
 
 
-def test_a_number_that_a_file_has_is_skipped(tmp_path):
+def test_a_number_used_by_a_file_is_skipped(tmp_path):
     (tmp_path / "a-001").write_text("somebody's")
     assert create_run(tmp_path, "a", CONFIG, {}).name == "a-002"
     assert (tmp_path / "a-001").read_text() == "somebody's"
@@ -102,7 +102,7 @@ def test_processes_never_get_the_same_run(tmp_path):
     assert sorted(made) == [f"a-{number:03d}" for number in range(1, 41)]
 
 
-def test_an_exact_name_that_is_taken_is_refused_and_left_alone(tmp_path):
+def test_an_existing_exact_name_is_refused_and_unchanged(tmp_path):
     run = make(tmp_path, "mine")
     before = run.config_file.read_bytes()
     text = message(create_run, tmp_path, "mine", check_config({"seed": 9}), {}, exact=True)
@@ -139,21 +139,21 @@ OUTSIDE = [
 
 @pytest.mark.parametrize("name", OUTSIDE)
 @pytest.mark.parametrize("exact", [False, True])
-def test_names_that_are_not_plain_words_are_refused(tmp_path, name, exact):
+def test_invalid_names_are_refused(tmp_path, name, exact):
     root = tmp_path / "runs"
-    assert "is not a run name" in message(create_run, root, name, CONFIG, {}, exact=exact)
+    assert "is not a valid run name" in message(create_run, root, name, CONFIG, {}, exact=exact)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["a", "scaled-001", "A.b_c-9", "0", "a" * 100])
-def test_plain_words_are_names(name):
+def test_valid_names_are_accepted(name):
     check_name(name)
 
 
 # ---- finding ----
 
 
-def test_the_run_made_last_is_the_newest_whatever_its_name(tmp_path):
+def test_the_newest_run_is_the_last_created(tmp_path):
     make(tmp_path, "a", made=300)
     make(tmp_path, "z", made=100)
     make(tmp_path, "m", made=200)
@@ -161,7 +161,7 @@ def test_the_run_made_last_is_the_newest_whatever_its_name(tmp_path):
     assert find_run(tmp_path, None).name == "a"
 
 
-def test_training_on_does_not_make_a_run_newer(tmp_path):
+def test_resuming_does_not_make_a_run_newer(tmp_path):
     older = make(tmp_path, "older", made=100)
     make(tmp_path, "newer", made=200)
     older.status_file.write_text("{}")
@@ -169,7 +169,7 @@ def test_training_on_does_not_make_a_run_newer(tmp_path):
     assert find_run(tmp_path, None).name == "newer"
 
 
-def test_runs_made_at_one_moment_are_ordered_by_their_number(tmp_path):
+def test_runs_created_at_the_same_time_are_ordered_by_number(tmp_path):
     for name in ("run-9", "run-10", "run-2", "run", "other-11"):
         make(tmp_path, name)
     assert names(newest_first(tmp_path)) == ["run-10", "run-9", "run-2", "run", "other-11"]
@@ -213,35 +213,35 @@ def test_a_relative_root_is_found_too(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["..", ".", "../mine", "a/mine", "{root}/../mine", "mine/..", "", "/"])
-def test_a_name_that_leads_outside_is_refused(tmp_path, name):
+def test_a_name_outside_the_runs_directory_is_refused(tmp_path, name):
     root = tmp_path / "runs"
     make(root, "mine")
     make(tmp_path, "outside")
     make(tmp_path, "mine")
     text = message(find_run, root, name.format(root=root))
-    assert "is not in the runs directory" in text or "is not a run name" in text
+    assert "is not in the runs directory" in text or "is not a valid run name" in text
 
 
-def test_an_unknown_run_is_answered_with_the_nearest_name(tmp_path):
+def test_an_unknown_run_suggests_a_similar_name(tmp_path):
     make(tmp_path, "scaled-001")
     make(tmp_path, "additive-001", made=2_000_000.0)
     text = message(find_run, tmp_path, "scalled-001")
     assert "no run 'scalled-001'" in text
     assert "did you mean 'scaled-001'?" in text
-    assert "there are: additive-001, scaled-001" in text
+    assert "existing: additive-001, scaled-001" in text
 
 
 def test_an_error_names_the_newest_of_many_runs(tmp_path):
     for number in range(11):
         make(tmp_path, f"mine-{number}", made=1_000_000.0 + number)
     text = message(find_run, tmp_path, "nosuch")
-    assert text.endswith(f"there are: {', '.join(f'mine-{number}' for number in range(10, 0, -1))}, ...")
+    assert text.endswith(f"existing: {', '.join(f'mine-{number}' for number in range(10, 0, -1))}, ...")
 
 
 def test_the_name_of_a_comparison_is_explained(tmp_path):
     for number in (1, 2):
         run = make(tmp_path, f"mine-dot-seed_{number}", made=1_000_000.0 + number)
-        run.environment_file.write_text(json.dumps({"experiment": {"name": "mine"}}))
+        run.environment_file.write_text(json.dumps({"experiment": {"name": "mine", "group": "dot", "values": {}}}))
     text = message(find_run, tmp_path, "mine")
     assert "is a comparison, not a run; its runs are: mine-dot-seed_2, mine-dot-seed_1" in text
     assert text.endswith("seq2attn report mine")
@@ -289,7 +289,7 @@ def test_a_root_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", "null", "\udcff"])
-def test_an_unreadable_status_is_an_empty_one(tmp_path, content):
+def test_an_unreadable_status_is_empty(tmp_path, content):
     run = make(tmp_path, "mine")
     assert run.status() == {}
     run.status_file.write_bytes(content.encode(errors="surrogateescape"))
@@ -304,7 +304,7 @@ def test_evaluations_are_numbered_and_never_replaced(tmp_path):
     assert sorted(run.evaluations.iterdir()) == sorted(paths)
 
 
-def test_evaluations_saved_at_one_moment_are_all_kept(tmp_path):
+def test_evaluations_saved_at_the_same_time_are_all_kept(tmp_path):
     run = make(tmp_path, "mine")
     start = threading.Barrier(8)
 

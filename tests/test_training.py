@@ -40,7 +40,7 @@ TINY = {
 }
 
 
-def test_a_signal_that_was_ignored_stays_ignored():
+def test_an_ignored_signal_stays_ignored():
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with stop_on_signals() as request:
         os.kill(os.getpid(), signal.SIGHUP)
@@ -154,7 +154,7 @@ def reference(tmp_path_factory):
 # ---- what a run leaves behind ----
 
 
-def test_a_finished_run_says_so(reference):
+def test_status_of_a_finished_run(reference):
     status = reference.status()
     assert (status["state"], status["step"], status["steps"]) == ("finished", STEPS, STEPS)
     assert (status["task"], status["score"], status["seed"]) == ("reverse", "scaled", 1)
@@ -206,7 +206,7 @@ def test_tensorboard_and_metrics_have_the_same_numbers(reference):
             assert 0 < result["entropy"] <= math.log(result["length"] + 1) + 1e-6  # <eos> is a column too
 
 
-def test_attention_is_kept_as_a_picture(reference):
+def test_attention_images_are_recorded(reference):
     pictures = events(reference).Images("attention/1")
     assert [picture.step for picture in pictures] == [8, 16, 20]
     for picture in pictures:
@@ -216,7 +216,7 @@ def test_attention_is_kept_as_a_picture(reference):
         assert len(image.getcolors(2**24)) > 10
 
 
-def test_hyperparameters_are_kept_for_comparison(reference):
+def test_hyperparameters_are_recorded(reference):
     content = events(reference).PluginTagToContent("hparams")
     started = content["_hparams_/session_start_info"]
     for key in (b"model.attention.score", b"training.learning_rate", b"task.max_length", b"seed", b"scaled"):
@@ -224,7 +224,7 @@ def test_hyperparameters_are_kept_for_comparison(reference):
     assert "_hparams_/experiment" not in content  # TensorBoard compares the runs itself
 
 
-def test_attention_is_kept_for_drawing_it_again(reference):
+def test_attention_maps_are_recorded(reference):
     lines = [json.loads(line) for line in reference.attention_file.read_text().splitlines()]
     assert [line["step"] for line in lines] == [8, 16, 20]
     for line in lines:
@@ -246,7 +246,7 @@ def test_attention_is_kept_for_drawing_it_again(reference):
         (1000, 1, 20, [*range(1, 1000, 50), 1000]),
     ],
 )
-def test_attention_of_very_many_evaluations_is_thinned_out(tmp_path, steps, every, most, kept):
+def test_attention_of_very_many_evaluations_is_thinned(tmp_path, steps, every, most, kept):
     trainer = start(tmp_path, configured(f"training.steps={steps}", f"training.evaluate_every={every}"))
     found = []
     for step in sorted({*range(every, steps + 1, every), steps}):
@@ -256,7 +256,7 @@ def test_attention_of_very_many_evaluations_is_thinned_out(tmp_path, steps, ever
     assert found == list(kept)
 
 
-def test_steps_between_two_lines_are_counted_from_the_beginning(tmp_path, no_pictures):
+def test_log_every_counts_from_the_first_step(tmp_path, no_pictures):
     watcher = Watcher()
     run = trained(tmp_path, configured("training.log_every=3", "training.steps=10"), watcher).run
     assert watcher.steps == [3, 6, 9, 10]
@@ -264,11 +264,11 @@ def test_steps_between_two_lines_are_counted_from_the_beginning(tmp_path, no_pic
     assert [line["step"] for line in metrics(run) if "loss" in line] == [3, 6, 9, 10]
 
 
-# ---- what an optimiser step is ----
+# ---- the optimiser step ----
 
 
 def own_loss(logits, target):
-    """Cross-entropy by its definition, over the tokens that are no padding."""
+    """Cross-entropy by its definition, over the tokens that are not padding."""
     total = count = 0
     for row, ids in zip(logits, target.tolist(), strict=True):
         for scores, token in zip(row, ids, strict=True):
@@ -327,10 +327,10 @@ def test_a_model_learns(tmp_path, no_pictures):
     assert [answer.output for answer in trainer.predictor.predict(["a", "ab", "ba", "bb"])] == ["a", "ba", "ab", "bb"]
 
 
-# ---- same seed, same bytes ----
+# ---- determinism ----
 
 
-def test_neither_a_second_time_nor_the_global_generators_change_anything(reference, tmp_path, small_pictures):
+def test_training_is_deterministic(reference, tmp_path, small_pictures):
     torch.manual_seed(99)
     random.seed(99)
     torch.rand(3)
@@ -345,7 +345,7 @@ def test_training_leaves_the_global_generators_alone(tmp_path, no_pictures):
     assert random.getstate() == before[1]
 
 
-def test_another_seed_is_another_model_on_other_strings(reference, tmp_path, no_pictures):
+def test_the_seed_changes_model_and_data(reference, tmp_path, no_pictures):
     config = configured("seed=2", "training.steps=2")
     other = trained(tmp_path, config).run
     assert bits(other)[0] != bits(reference)[0]
@@ -353,11 +353,11 @@ def test_another_seed_is_another_model_on_other_strings(reference, tmp_path, no_
     assert not ours.source.equal(theirs.source)
 
 
-# ---- stopping and going on ----
+# ---- stopping and resuming ----
 
 
 @pytest.mark.parametrize("stop", [1, 7, 8, 13, 19])
-def test_a_resumed_run_ends_as_one_that_was_never_stopped(reference, tmp_path, stop, small_pictures):
+def test_a_resumed_run_is_bit_identical(reference, tmp_path, stop, small_pictures):
     trainer = start(tmp_path, CONFIG, Watcher(("step", stop), send(signal.SIGINT)))
     assert trainer.train() == signal.SIGINT
     run = trainer.run
@@ -369,7 +369,7 @@ def test_a_resumed_run_ends_as_one_that_was_never_stopped(reference, tmp_path, s
     same_outcome(run, reference)
 
 
-def test_a_run_stopped_many_times_ends_the_same(reference, tmp_path, small_pictures):
+def test_a_run_resumed_many_times_is_bit_identical(reference, tmp_path, small_pictures):
     trainer = start(tmp_path, CONFIG, Watcher(("step", 3), send(signal.SIGTERM)))
     assert trainer.train() == signal.SIGTERM
     for stop in (4, 9, 15):
@@ -396,7 +396,7 @@ def crash(run, folder):
 @pytest.mark.parametrize(
     ("moment", "checkpoint"), [(("step", 3), 0), (("step", 11), 8), (("evaluation", 16), 16), (("step", 18), 16)]
 )
-def test_a_crashed_run_continues_from_its_last_checkpoint(reference, tmp_path, moment, checkpoint, small_pictures):
+def test_a_crashed_run_resumes_from_its_last_checkpoint(reference, tmp_path, moment, checkpoint, small_pictures):
     copy = tmp_path / "crashed" / "tiny-001"
     trainer = start(tmp_path, CONFIG, Watcher(moment, lambda: (crash(trainer.run, copy), send(signal.SIGINT)())))
     trainer.train()
@@ -406,7 +406,7 @@ def test_a_crashed_run_continues_from_its_last_checkpoint(reference, tmp_path, m
     same_outcome(Run(copy), reference)
 
 
-def test_a_finished_run_stays_as_it_is(reference, tmp_path):
+def test_a_finished_run_is_unchanged(reference, tmp_path):
     copy = Run(tmp_path / "copy")
     shutil.copytree(reference.path, copy.path)
     trainer = go_on(copy)
@@ -419,7 +419,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_stops_after_the_step_and_handlers_are_put_back(tmp_path, no_pictures, number):
+def test_a_signal_stops_after_the_step_and_handlers_are_restored(tmp_path, no_pictures, number):
     before = [signal.getsignal(other) for other in SIGNALS]
     watcher = Watcher(("step", 5), send(number))
     trainer = start(tmp_path, CONFIG, watcher)
@@ -439,7 +439,7 @@ def test_a_run_stopped_before_its_first_step_can_be_resumed(reference, tmp_path,
     assert bits(trainer.run) == bits(reference)
 
 
-def test_a_second_signal_acts_at_once(tmp_path, no_pictures):
+def test_a_second_signal_acts_immediately(tmp_path, no_pictures):
     before = signal.getsignal(signal.SIGINT)
     watcher = Watcher(("step", 10), lambda: (send(signal.SIGINT)(), send(signal.SIGINT)()))
     trainer = start(tmp_path, CONFIG, watcher)
@@ -449,7 +449,7 @@ def test_a_second_signal_acts_at_once(tmp_path, no_pictures):
     assert step_of(trainer.run, "last") == 8
 
 
-def test_without_a_signal_handlers_are_put_back_too(tmp_path, no_pictures):
+def test_handlers_are_restored_without_a_signal(tmp_path, no_pictures):
     before = [signal.getsignal(other) for other in SIGNALS]
     during = []
     watcher = Watcher("step", lambda: during.append([signal.getsignal(other) for other in SIGNALS]))
@@ -464,7 +464,7 @@ def test_a_signal_in_the_last_evaluation_finds_a_finished_run(tmp_path, no_pictu
     assert trainer.run.status()["state"] == "finished"
 
 
-def test_training_works_away_from_the_main_thread(reference, tmp_path, no_pictures):
+def test_training_works_in_another_thread(reference, tmp_path, no_pictures):
     thread = threading.Thread(target=trained, args=(tmp_path,))
     thread.start()
     thread.join()
@@ -483,7 +483,7 @@ def test_a_checkpoint_without_the_optimiser_s_state_is_refused(reference, tmp_pa
     assert caught.value.message.startswith(str(copy.checkpoint("last")))
 
 
-def test_a_damaged_checkpoint_is_not_trained_over(reference, tmp_path):
+def test_a_damaged_checkpoint_is_not_overwritten(reference, tmp_path):
     copy = Run(tmp_path / "copy")
     shutil.copytree(reference.path, copy.path)
     damaged = copy.checkpoint("last").read_bytes()[:-1]
@@ -515,7 +515,7 @@ def test_divergence_keeps_the_last_good_checkpoint(reference, tmp_path, monkeypa
     same_outcome(run, reference)
 
 
-def test_divergence_by_a_huge_learning_rate_is_noticed(tmp_path, no_pictures):
+def test_divergence_by_a_huge_learning_rate_is_detected(tmp_path, no_pictures):
     trainer = start(tmp_path, configured("training.learning_rate=1e38", "training.schedule=constant"))
     with pytest.raises(Diverged):
         trainer.train()
@@ -562,7 +562,7 @@ def test_the_best_checkpoint_is_that_of_the_best_evaluation(tmp_path, monkeypatc
     assert run.status()["exact_match_mean"] == pytest.approx(sum(exact) / len(exact))
 
 
-def test_the_best_is_remembered_when_training_goes_on(tmp_path, monkeypatch, no_pictures):
+def test_the_best_evaluation_is_restored_on_resume(tmp_path, monkeypatch, no_pictures):
     scripted(monkeypatch, [([0.5], 0.5), ([0.4], 0.9), ([0.3], 0.9)])
     trainer = start(tmp_path, CONFIG, Watcher(("step", 10), send(signal.SIGINT)))
     trainer.train()
@@ -588,7 +588,7 @@ def test_training_stops_when_every_trained_length_is_at_the_target(tmp_path, mon
     assert resumed.progress.step == stopped
 
 
-def test_without_a_target_training_goes_on(tmp_path, monkeypatch, no_pictures):
+def test_without_a_target_training_continues(tmp_path, monkeypatch, no_pictures):
     scripted(monkeypatch, 3 * [([1.0], 1.0)])
     assert step_of(trained(tmp_path).run, "last") == STEPS
 
@@ -607,7 +607,7 @@ def test_without_a_target_training_goes_on(tmp_path, monkeypatch, no_pictures):
     ],
     ids=lambda overrides: overrides[0],
 )
-def test_training_ends_whatever_is_trained(tmp_path, overrides):
+def test_every_kind_of_model_trains(tmp_path, overrides):
     run = trained(tmp_path, configured("training.steps=1", "training.batch_size=2", *overrides)).run
     assert run.status()["state"] == "finished"
 
@@ -620,7 +620,7 @@ def trace(run):
         return [event.get("name", "") for event in json.load(file)["traceEvents"]]
 
 
-def test_a_profile_is_of_twenty_steps_and_changes_nothing(tmp_path, no_pictures):
+def test_a_profile_covers_twenty_steps_and_changes_nothing(tmp_path, no_pictures):
     config = configured("training.steps=40")
     plain, profiled = start(tmp_path, config), start(tmp_path, config)
     plain.train()
@@ -634,7 +634,7 @@ def test_a_profile_is_of_twenty_steps_and_changes_nothing(tmp_path, no_pictures)
     assert bits(profiled.run) == bits(plain.run)
 
 
-def test_a_training_too_short_for_a_profile_leaves_none(tmp_path, no_pictures):
+def test_a_short_training_leaves_no_profile(tmp_path, no_pictures):
     trainer = start(tmp_path, configured("training.steps=10"))
     trainer.train(profile=True)
     assert not trainer.run.profile_file.exists()
@@ -644,7 +644,7 @@ def test_a_training_too_short_for_a_profile_leaves_none(tmp_path, no_pictures):
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.3])
-def test_a_step_is_the_textbook_s_clipping_and_adamw(weight_decay):
+def test_a_step_matches_textbook_clipping_and_adamw(weight_decay):
     config = configured(f"training.weight_decay={weight_decay}", "training.clip_norm=0.05")
     step, model = TrainingStep(build_model(config), config, CPU), build_model(config)
     optimiser = torch.optim.AdamW(model.parameters(), weight_decay=weight_decay, fused=False)

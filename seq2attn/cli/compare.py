@@ -98,7 +98,7 @@ def compare(
 
       seq2attn compare configs/experiments/chapter.yaml --vary seed=1-2 --baseline model.attention.mask_padding=false
     """
-    from seq2attn.comparison.compose import compose_experiment
+    from seq2attn.comparison.experiment import compose_experiment
     from seq2attn.comparison.plan import make_plan
     from seq2attn.comparison.results import gather, to_json
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from seq2attn.comparison.running import Display
+
 if TYPE_CHECKING:
     from seq2attn.comparison.trial import Job, Outcome
 
@@ -45,7 +47,7 @@ class _Tally:
         return sum(self._at.values())
 
 
-class TrialBars:
+class TrialBars(Display):
     """Bars on a terminal; failures scroll by above them."""
 
     def __init__(self, console: Console, jobs: Sequence[Job], done: int) -> None:
@@ -101,7 +103,7 @@ class TrialBars:
         self._progress.stop()
 
 
-class TrialLines:
+class TrialLines(Display):
     """A line for each trial that ends, and now and then one for those that run."""
 
     def __init__(self, console: Console, jobs: Sequence[Job], done: int) -> None:

@@ -62,7 +62,7 @@ def evaluate(
     options.load_plugins(plugin)
     chosen = find_run(runs_dir, run)
     predictor = options.load_predictor(chosen, checkpoint, device)
-    from seq2attn.runs.measuring import measure
+    from seq2attn.runs.loading import measure
 
     if run is None:
         options.note_newest(chosen, "seq2attn eval RUN")

@@ -80,7 +80,7 @@ def runs_dir_option(root: Path) -> str:
 def note_newest(run: Run, how: str) -> None:
     """Note which run was chosen if none was named, and `how` to name another."""
     experiment = run.experiment()
-    trial = f", a trial of {experiment[:80]}" if experiment is not None else ""
+    trial = f", a trial of {experiment['name'][:80]}" if experiment is not None else ""
     note(f"run: {run.path} (the newest{trial}; another: {how})")
 
 

@@ -10,11 +10,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from seq2attn.cli.output import note, note_if_slow
-from seq2attn.runs.records import summarise
+from seq2attn.inference.results import LengthResult, summarise
 from seq2attn.runs.run import Run
 
 if TYPE_CHECKING:
-    from seq2attn.inference.results import LengthResult
     from seq2attn.training.loop import StepReport, Trainer
 
 QUIET_SECONDS = 10.0  # between two plain lines

@@ -1,7 +1,8 @@
-"""What is to be compared: an experiment file (`configs/experiments/`), or the same from the command line."""
+"""An experiment, from a file (`configs/experiments/`), from options of the command line, or from both."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -12,12 +13,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
-from seq2attn.comparison.grid import CONFIG, SEED, Axis, make_axis
+from seq2attn.comparison.grid import CONFIG, SEED, Axis, make_axis, parse_vary
 from seq2attn.config import Config
 from seq2attn.config.describing import describe_errors
 from seq2attn.config.lengths import parse_lengths
-from seq2attn.config.yaml_reader import Document, read_file
+from seq2attn.config.yaml_reader import Document, read_file, read_text
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
+from seq2attn.runs.run import check_name
 
 METRICS = {  # name -> how it is called in tables and figures
     "exact_match": "exact match",
@@ -27,25 +29,26 @@ METRICS = {  # name -> how it is called in tables and figures
     "entropy": "attention entropy, nats",
 }
 CHECKPOINTS = ("best", "last")
+MEASUREMENT = ("baseline", "metric", "lengths", "samples", "checkpoint", "published")  # fields of file and experiment
 HINT = "An experiment names base configs and what to vary; docs/comparing.md explains its keys."
 
 
 def check_metric(name: str) -> str:
-    """Refuse a name that is no metric."""
+    """Raise `Seq2AttnError` unless `name` is a metric."""
     if name not in METRICS:
         raise Seq2AttnError(f"unknown metric {shown(name)}; {did_you_mean(name, METRICS)}allowed: {', '.join(METRICS)}")
     return name
 
 
 def check_checkpoint(name: str) -> str:
-    """Refuse a name that is no checkpoint."""
+    """Raise `Seq2AttnError` unless `name` is a checkpoint."""
     if name not in CHECKPOINTS:
         raise Seq2AttnError(f"unknown checkpoint {shown(name)}; allowed: {', '.join(CHECKPOINTS)}")
     return name
 
 
-def _told(check: Any) -> BeforeValidator:
-    """A check of ours as pydantic takes it."""
+def _validator(check: Any) -> BeforeValidator:
+    """A function that raises `Seq2AttnError`, as a pydantic validator."""
 
     def validate(value: Any) -> Any:
         if value is None:
@@ -53,7 +56,7 @@ def _told(check: Any) -> BeforeValidator:
         try:
             return check(value)
         except Seq2AttnError as error:
-            raise PydanticCustomError("told", "{m}", {"m": str(error)}) from error
+            raise PydanticCustomError("seq2attn", "{m}", {"m": str(error)}) from error
 
     return BeforeValidator(validate)
 
@@ -67,7 +70,7 @@ def _many(value: Any) -> Any:
 
 
 def _by_length(value: Any) -> Any:
-    """YAML's keys are words: `3` -> 3."""
+    """Keys as numbers: YAML reads them as text."""
     if not isinstance(value, dict):
         return value
     return {parse_lengths([key])[0]: number for key, number in value.items()}
@@ -80,11 +83,11 @@ class _Section(BaseModel):
 
 
 class Published(_Section):
-    """Figures that somebody printed, to be shown beside ours."""
+    """Published figures, shown next to ours."""
 
     where: dict[str, Any]
-    """config keys and values of the groups that they speak of; `config` is a base's name"""
-    values: Annotated[dict[int, float], _told(_by_length)]
+    """config keys and values of the groups that they belong to; `config` is a base's name"""
+    values: Annotated[dict[int, float], _validator(_by_length)]
     """the metric by length"""
     loss: float | None = None
     """the training loss at the end"""
@@ -94,7 +97,7 @@ class ExperimentFile(_Section):
     """The keys of an experiment file."""
 
     description: str = ""
-    """what is compared and why, for people"""
+    """what is compared and why"""
     configs: Annotated[tuple[str, ...], BeforeValidator(_many), Field(min_length=1)]
     """base configs, one or a list; paths from the experiment file's own folder"""
     fixed: dict[str, Any] = Field(default_factory=dict, alias="set")
@@ -103,16 +106,16 @@ class ExperimentFile(_Section):
     """config keys and the values that each takes: a list, or a range such as 1-10"""
     baseline: dict[str, Any] = Field(default_factory=dict)
     """each group is compared with the one that differs from it in these values only"""
-    metric: Annotated[str, _told(check_metric)] = "exact_match"
+    metric: Annotated[str, _validator(check_metric)] = "exact_match"
     """what the table shows: exact_match, character_accuracy, teacher_forced, alignment, entropy"""
-    lengths: Annotated[tuple[int, ...] | None, _told(_lengths)] = None
+    lengths: Annotated[tuple[int, ...] | None, _validator(_lengths)] = None
     """string lengths, as [3, 5, 7] or "1-12"; null: the config's"""
     samples: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
-    """strings a length; null: the config's"""
-    checkpoint: Annotated[str, _told(check_checkpoint)] = "best"
+    """strings per length; null: the config's"""
+    checkpoint: Annotated[str, _validator(check_checkpoint)] = "best"
     """which weights are measured: best (by validation) or last"""
     published: Annotated[tuple[Published, ...], BeforeValidator(_many)] = ()
-    """figures to show beside ours"""
+    """published figures to show next to ours"""
 
 
 @dataclass(frozen=True)
@@ -141,11 +144,10 @@ class Experiment:
     def all_axes(self) -> tuple[Axis, ...]:
         """The axes in the order of tables: the base configs first, the seed last."""
         bases = (Axis(CONFIG, (tuple(self.bases),), self.source),) if len(self.bases) > 1 else ()
-        others = tuple(axis for axis in self.axes if axis.key != SEED)
-        return (*bases, *others, *(axis for axis in self.axes if axis.key == SEED))
+        return (*bases, *sorted(self.axes, key=lambda axis: axis.key == SEED))
 
     def varied(self, axes: Sequence[Axis]) -> Experiment:
-        """With these axes, each in the place of one with its key where there is one."""
+        """With these axes, which replace those with the same key."""
         new = {axis.key: axis for axis in axes}
         kept = [new.pop(axis.key, axis) for axis in self.axes]
         return replace(self, axes=(*kept, *new.values()))
@@ -182,33 +184,91 @@ def read_experiment(path: Path) -> Experiment:
         bases=name_bases([path.parent / config for config in found.configs]),
         fixed=tuple(fixed),
         axes=tuple(axes),
-        baseline=found.baseline,
-        metric=found.metric,
-        lengths=found.lengths,
-        samples=found.samples,
-        checkpoint=found.checkpoint,
-        published=found.published,
+        **{name: getattr(found, name) for name in MEASUREMENT},
         description=" ".join(found.description.split()),
         places=fixed,
     )
 
 
+def compose_experiment(
+    file: Path | None = None,
+    configs: Sequence[Path] | None = None,
+    vary: Sequence[str] = (),
+    overrides: Sequence[str] = (),
+    *,
+    name: str | None = None,
+    baseline: Sequence[str] = (),
+    metric: str | None = None,
+    lengths: Sequence[object] | None = None,
+    samples: int | None = None,
+    checkpoint: str | None = None,
+) -> Experiment:
+    """The experiment of `file`, or of base `configs` and what to `vary`; the other arguments replace the file's settings.
+
+    `vary` has `KEY=A,B`, `baseline` `KEY=VALUE`, `overrides` as for `train --set`. Raises `Seq2AttnError`.
+    """
+    if (file is None) == (not configs):
+        hint = "See: seq2attn compare --help"
+        raise Seq2AttnError("expected an experiment file, or --config FILE and --vary KEY=A,B,...", hint=hint)
+    axes = [parse_vary(text) for text in vary]
+    experiment = read_experiment(file) if file is not None else _from_configs(configs or ())
+    for path in experiment.bases.values():
+        if not path.is_file():
+            read_file(path)  # raises an error with the reason
+    keys = [axis.key for axis in axes]
+    repeated = {key for key in keys if keys.count(key) > 1}
+    if repeated:
+        raise Seq2AttnError(f"--vary names {', '.join(sorted(repeated))} twice; list all its values once")
+    if name is not None:
+        check_name(name)
+        experiment = replace(experiment, name=name)
+    experiment = replace(experiment.varied(axes), fixed=(*experiment.fixed, *overrides))
+    if not experiment.all_axes():
+        words = [str(file)] if file is not None else ["-c", str(next(iter(experiment.bases.values())))]
+        hint = f"For example: {shlex.join(['seq2attn', 'compare', *words, '--vary', 'seed=1-5'])}"
+        raise Seq2AttnError("nothing to compare: one config, and no --vary", hint=hint)
+    if metric is not None:
+        other = check_metric(metric) != experiment.metric
+        experiment = replace(experiment, metric=metric, published=() if other else experiment.published)
+    if checkpoint is not None:
+        experiment = replace(experiment, checkpoint=check_checkpoint(checkpoint))
+    if lengths is not None:
+        try:
+            experiment = replace(experiment, lengths=parse_lengths(lengths))
+        except Seq2AttnError as error:
+            raise Seq2AttnError(f"--lengths: {error.message}") from None
+    if baseline:
+        experiment = replace(experiment, baseline=dict(map(_baseline_value, baseline)))
+    return replace(experiment, samples=samples or experiment.samples)
+
+
+def _from_configs(configs: Sequence[Path]) -> Experiment:
+    bases = name_bases(configs)
+    name = run_word(f"compare-{next(iter(bases))}" if len(bases) == 1 else "compare")
+    return Experiment(name=name, source="seq2attn compare", bases=bases)
+
+
+def _baseline_value(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise Seq2AttnError(f"--baseline {text!r}: expected KEY=VALUE, such as model.attention.score=none")
+    return key.strip(), read_text(value, "--baseline").value
+
+
 def name_bases(paths: Sequence[Path]) -> dict[str, Path]:
-    """Base configs by name: the file's, with its folder's where two have the same."""
+    """Base configs by file name, with the folder's name if two are the same."""
     names = [path.stem for path in paths]
     named: dict[str, Path] = {}
     for path in paths:
         name = path.stem if names.count(path.stem) == 1 else f"{path.resolve().parent.name}-{path.stem}"
         if name in named:
-            raise Seq2AttnError(f"{path} and {named[name]}: two base configs of one name; name each once")
+            raise Seq2AttnError(f"{path} and {named[name]}: two base configs have the same name; list each once")
         named[name] = path
     return named
 
 
 def override(key: str, value: Any) -> str:
     """`model.hidden=64`, as `train --set` takes it."""
-    import json
-
     return f"{key}={json.dumps(value, ensure_ascii=False)}"
 
 
@@ -218,7 +278,7 @@ def run_word(text: str) -> str:
 
 
 def _line(document: Document, dotted: str, path: Path) -> str:
-    """Where the key of a problem, or the nearest above it, was written."""
+    """The line of a problem's key, or of the nearest key above it."""
     keys = {".".join(map(str, key)): line for key, line in document.lines.items()}
     while dotted:
         if dotted in keys:

@@ -25,7 +25,7 @@ SCORE = "model.attention.score"
 COLUMNS = 3  # panels side by side
 PANEL = (3.6, 3.0)  # inches
 LETTERS = 12  # of a title in an inch
-DOTS = 30  # seeds drawn one by one at most
+DOTS = 30  # most seeds that are drawn one by one
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Series:
 
 
 def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
-    """Draw every figure that there are numbers for, as `NAME-loss.png` and so on. Returns the files."""
+    """Draw every figure that has data, as `NAME-loss.png` and so on. Returns the files."""
     figures = {"loss": loss_figure, "lengths": length_figure, "bars": bar_figure, "entropy": entropy_figure}
     paths = []
     for name, draw in figures.items():
@@ -55,30 +55,19 @@ def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
 def loss_figure(comparison: Comparison) -> Figure | None:
     """Training loss by step: the median over seeds, and a band from the lowest to the highest."""
 
-    def draw(panel: Axes, series: Sequence[Series]) -> None:
-        for item in series:
-            _band(panel, item, [trial.losses for trial in item.group.trials], statistics.median)
-        logarithmic(panel)
-        panel.set_xlabel("step")
-
-    if not any(trial.losses for group in comparison.groups for trial in group.trials):
-        return None
-    return _panels(comparison, draw, "training loss, nats", "median over seeds; band: lowest to highest seed")
+    explanation = "median over seeds; band: lowest to highest seed"
+    curves = {trial.run: trial.losses for group in comparison.groups for trial in group.trials}
+    return _by_step(comparison, curves, statistics.median, logarithmic, "training loss, nats", explanation)
 
 
 def entropy_figure(comparison: Comparison) -> Figure | None:
     """Attention entropy at each evaluation of training: the mean over seeds, and a band from the lowest to the highest."""
 
-    def draw(panel: Axes, series: Sequence[Series]) -> None:
-        for item in series:
-            _band(panel, item, [trial.entropies for trial in item.group.trials], statistics.fmean)
-        _from_zero(panel)
-        panel.set_xlabel("step")
-
-    if not any(len(trial.entropies) > 1 for group in comparison.groups for trial in group.trials):
+    explanation = "trained lengths; mean over seeds; band: lowest to highest seed"
+    curves = {trial.run: trial.entropies for group in comparison.groups for trial in group.trials}
+    if not any(len(curve) > 1 for curve in curves.values()):
         return None
-    label = "mean attention entropy, nats"
-    return _panels(comparison, draw, label, "trained lengths; mean over seeds; band: lowest to highest seed")
+    return _by_step(comparison, curves, statistics.fmean, _from_zero, "mean attention entropy, nats", explanation)
 
 
 def length_figure(comparison: Comparison) -> Figure | None:
@@ -86,30 +75,12 @@ def length_figure(comparison: Comparison) -> Figure | None:
 
     def draw(panel: Axes, series: Sequence[Series]) -> None:
         for item in series:
-            rows = item.group.lengths
-            lengths = [row.length for row in rows]
-            panel.fill_between(
-                lengths,
-                [row.spread.least for row in rows],
-                [row.spread.most for row in rows],
-                color=item.look.colour,
-                alpha=0.15,
-                lw=0,
-            )
-            means = [row.spread.mean for row in rows]
-            panel.plot(
-                lengths,
-                means,
-                item.look.dash,
-                color=item.look.colour,
-                marker=item.look.marker,
-                ms=item.look.width + 3.5,
-                lw=item.look.width,
-                label=item.label,
-            )
+            look, rows = item.look, item.group.lengths
+            values = {row.length: list(row.values.values()) for row in rows}
+            _band(panel, item, values, statistics.fmean, marker=look.marker, ms=look.width + 3.5, lw=look.width)
             published = [(row.length, row.published) for row in rows if row.published is not None]
             if published:
-                panel.plot(*zip(*published, strict=True), "D", mfc="none", mec=item.look.colour, ms=8, mew=1.4)
+                panel.plot(*zip(*published, strict=True), "D", mfc="none", mec=look.colour, ms=8, mew=1.4)
         _mark_untrained(panel, series, {row.length: row.length for item in series for row in item.group.lengths})
         lengths = sorted({row.length for item in series for row in item.group.lengths})
         panel.set_xticks(lengths if len(lengths) <= 12 else lengths[:: math.ceil(len(lengths) / 12)])
@@ -130,11 +101,9 @@ def bar_figure(comparison: Comparison) -> Figure | None:
             for row in item.group.lengths:
                 at = lengths.index(row.length) + shift
                 label = item.label if row is item.group.lengths[0] else None
-                hatch = "" if item.look.dash == DASHES[0] else "//"
-                panel.bar(
-                    at, row.spread.mean, width * 0.9, color=item.look.colour, alpha=0.55, label=label, hatch=hatch
-                )
-                _dots(panel, at, width, row.values, item.look.colour)
+                colour, hatch = item.look.colour, "" if item.look.dash == DASHES[0] else "//"
+                panel.bar(at, row.spread.mean, width * 0.9, color=colour, alpha=0.55, label=label, hatch=hatch)
+                _dots(panel, at, width, row.values, colour)
                 if row.spread.low is not None and row.spread.high is not None:
                     ends = [[row.spread.mean - row.spread.low], [row.spread.high - row.spread.mean]]
                     panel.errorbar(at, row.spread.mean, ends, color="0.15", lw=1.2, capsize=min(4, 12 * width))
@@ -148,7 +117,29 @@ def bar_figure(comparison: Comparison) -> Figure | None:
     return _panels(comparison, draw, comparison.metric_label, "mean and its 95 % interval over seeds; dots: seeds")
 
 
-# ---- what they share ----
+# ---- shared parts ----
+
+
+def _by_step(
+    comparison: Comparison,
+    curves: Mapping[str, Curve],
+    middle: Callable[[list[float]], float],
+    scale: Callable[[Axes], None],
+    label: str,
+    explanation: str,
+) -> Figure | None:
+    """The curves of each run, over training."""
+
+    def draw(panel: Axes, series: Sequence[Series]) -> None:
+        for item in series:
+            values: dict[int, list[float]] = {}
+            for step, value in (point for trial in item.group.trials for point in curves[trial.run]):
+                values.setdefault(step, []).append(value)
+            _band(panel, item, values, middle)
+        scale(panel)
+        panel.set_xlabel("step")
+
+    return _panels(comparison, draw, label, explanation) if any(curves.values()) else None
 
 
 def _panels(
@@ -184,14 +175,8 @@ def _panels(
         explanation += "; grey: never seen in training"
     if by_length and any(row.published is not None for row in rows_by_length):
         handles["published"] = Line2D([], [], marker="D", mfc="none", mec="0.15", ls="", ms=6)
-    figure.legend(
-        handles.values(),
-        handles.keys(),
-        loc="outside lower center",
-        ncols=min(5, len(handles)),
-        frameon=False,
-        fontsize=10,
-    )
+    style = {"ncols": min(5, len(handles)), "frameon": False, "fontsize": 10}
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", **style)
     figure.supylabel(label, fontsize=11)
     title = textwrap.fill(f"{comparison.name}: {explanation}", round(size[0] * LETTERS))
     figure.suptitle(title, fontsize=10, x=0.01, ha="left", color="0.3")
@@ -199,16 +184,16 @@ def _panels(
 
 
 def facets_of(groups: Sequence[GroupResult]) -> dict[str, list[Series]]:
-    """Panels: where several scores are compared, one for each combination of what varies apart from them; otherwise one."""
-    keys = _keys_beside_the_score(groups)
+    """Panels: one for each combination of what varies besides the score; only one if there is a single score."""
+    keys = _facet_keys(groups)
     facets: dict[str, list[GroupResult]] = {}
     for group in groups:
         facets.setdefault(", ".join(group.words[key] for key in keys), []).append(group)
     return {title: _series(members, keys) for title, members in facets.items()}
 
 
-def _keys_beside_the_score(groups: Sequence[GroupResult]) -> list[str]:
-    """What varies within one score, if there are several: `config` does not where each score has its own."""
+def _facet_keys(groups: Sequence[GroupResult]) -> list[str]:
+    """The keys that vary within one score, if there are several scores (`config` does not if each score has its own)."""
     scores = {group.score for group in groups}
     if len(scores) < 2:
         return []
@@ -227,35 +212,20 @@ def _series(groups: Sequence[GroupResult], keys: Sequence[str]) -> list[Series]:
     return series
 
 
-def _band(panel: Axes, item: Series, curves: Sequence[Curve], middle: Callable[[list[float]], float]) -> None:
-    """The middle of the curves and the band between their extremes, at the steps that any of them has."""
-    at: dict[int, list[float]] = {}
-    for curve in curves:
-        for step, value in curve:
-            at.setdefault(step, []).append(value)
-    if not at:
+def _band(
+    panel: Axes, item: Series, values: Mapping[int, list[float]], middle: Callable[[list[float]], float], **style: Any
+) -> None:
+    """The middle of the values at each place as a line, and a band between their extremes."""
+    if not values:
         return
-    steps = sorted(at)
-    panel.fill_between(
-        steps,
-        [min(at[step]) for step in steps],
-        [max(at[step]) for step in steps],
-        color=item.look.colour,
-        alpha=0.15,
-        lw=0,
-    )
-    panel.plot(
-        steps,
-        [middle(at[step]) for step in steps],
-        item.look.dash,
-        color=item.look.colour,
-        lw=1.6,
-        label=item.label,
-    )
+    places, at = zip(*sorted(values.items()), strict=True)
+    panel.fill_between(places, list(map(min, at)), list(map(max, at)), color=item.look.colour, alpha=0.15, lw=0)
+    style = {"color": item.look.colour, "lw": 1.6, "label": item.label, **style}
+    panel.plot(places, list(map(middle, at)), item.look.dash, **style)
 
 
 def _dots(panel: Axes, at: float, width: float, values: Mapping[int, float], colour: Any) -> None:
-    """Each seed beside its neighbours, so that equal ones are all seen."""
+    """A dot for each seed, side by side, so that equal values do not hide each other."""
     if not 1 < len(values) <= DOTS:
         return
     places = [at + width * 0.6 * (number / (len(values) - 1) - 0.5) for number in range(len(values))]
@@ -263,7 +233,7 @@ def _dots(panel: Axes, at: float, width: float, values: Mapping[int, float], col
 
 
 def _mark_untrained(panel: Axes, series: Sequence[Series], places: Mapping[int, float]) -> None:
-    """A grey ground under lengths that no group was trained on."""
+    """A grey background behind lengths that no group was trained on."""
     rows = [row for item in series for row in item.group.lengths]
     for length in {row.length for row in rows} - {row.length for row in rows if row.trained}:
         panel.axvspan(places[length] - 0.5, places[length] + 0.5, color="0.93", lw=0, zorder=0)

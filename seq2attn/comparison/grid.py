@@ -1,4 +1,4 @@
-"""The grid that an experiment spans: `model.attention.score=dot,scaled` and `seed=1-10` are its axes."""
+"""The grid of an experiment, whose axes are such as `model.attention.score=dot,scaled` and `seed=1-10`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RANGE = re.compile(r"\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*")
 
 @dataclass(frozen=True)
 class Axis:
-    """One key of the config with the values that it takes, in pieces, so that 1-1000000000 needs no memory."""
+    """A config key and its values; ranges are not expanded, so that 1-1000000000 needs no memory."""
 
     key: str
     pieces: tuple[Sequence[Any], ...]
@@ -47,13 +47,20 @@ def parse_vary(text: str) -> Axis:
 
 
 def make_axis(key: str, values: Any, where: str) -> Axis:
-    """The axis of a key and what stands at it: one value or a list; `1-10` is a range where the key is a whole number."""
+    """The axis of a key and its values: one value or a list. `1-10` is a range if the key is a whole number."""
     if isinstance(values, dict):
-        raise Seq2AttnError(f"{where}: expected a list of values, found keys; write the key dotted, as in model.hidden")
+        raise Seq2AttnError(f"{where}: expected a list of values, found keys; use dotted keys, as in model.hidden")
+    if key == CONFIG:
+        raise Seq2AttnError(
+            f"{where}: not a config key; list base configs with --config FILE, or under `configs` in a file"
+        )
     values = values if isinstance(values, list) else [values]
-    pieces = tuple(_range(value, where) or (value,) for value in values) if _is_whole_number(key) else (tuple(values),)
+    whole_number = int in all_keys().get(
+        current_key(key), ()
+    )  # elsewhere `1-12` is one value, as at evaluation.lengths
+    pieces = tuple(_range(value, where) or (value,) for value in values) if whole_number else (tuple(values),)
     if not any(map(len, pieces)):
-        raise Seq2AttnError(f"{where}: no value given")
+        raise Seq2AttnError(f"{where}: no values")
     return Axis(key, pieces, where)
 
 
@@ -65,11 +72,6 @@ def _range(value: Any, where: str) -> range | None:
     if first > last:
         raise Seq2AttnError(f"{where}: {shown(value)} counts down; write {last}-{first}")
     return range(first, last + 1)
-
-
-def _is_whole_number(key: str) -> bool:
-    """Whether the config's `key` takes whole numbers. `1-12` is a value of its own elsewhere, as at evaluation.lengths."""
-    return int in all_keys().get(current_key(key), ())
 
 
 def count_trials(axes: Sequence[Axis]) -> int:

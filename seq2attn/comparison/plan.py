@@ -1,4 +1,4 @@
-"""From an experiment to its trials, every one of them checked before anything runs."""
+"""The trials of an experiment, all checked before any of them runs."""
 
 from __future__ import annotations
 
@@ -11,21 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from seq2attn.comparison.experiment import Experiment, override, run_word
-from seq2attn.comparison.grid import CONFIG, SEED, Axis, combinations, count_trials, describe_count
+from seq2attn.comparison.grid import CONFIG, SEED, combinations, count_trials, describe_count
 from seq2attn.comparison.trial import Trial, blocked_by
 from seq2attn.config import Config, load_config, value_at
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
 
 MOST_TRIALS = 1000
-MOST_REASONS = 3  # of runs that are in the way
-NAMED = (
-    CONFIG,
-    "model.attention.score",
-    "model.architecture",
-    "task",
-    "task.name",
-)  # keys whose values speak for themselves
-LONGEST_NAME = 80  # characters of a run's name; one that would be longer ends with a digest
+MOST_BLOCKED = 3  # existing runs that a message lists
+UNLABELLED = (CONFIG, "model.attention.score", "model.architecture", "task", "task.name")  # labels show only the value
+LONGEST_NAME = 80  # characters of a run's name; a longer one is cut and ends with a digest
 
 
 @dataclass(frozen=True)
@@ -44,10 +38,7 @@ class Plan:
         return groups
 
     def baseline_of(self, group: str) -> str:
-        """The group that `group` is compared with: the one that differs from it in the baseline's values only.
-
-        Where no baseline is named, the first group.
-        """
+        """The group that `group` is compared with: the first, or that which differs only in the values of `baseline`."""
         groups = self.groups
         if not self.experiment.baseline:
             return next(iter(groups))
@@ -58,13 +49,14 @@ class Plan:
 def make_plan(experiment: Experiment, root: Path, most: int = MOST_TRIALS) -> Plan:
     """Every trial of `experiment`, with its config loaded and checked; its runs are or will be in `root`.
 
-    Raises `ConfigError` with every problem of the whole grid: too many trials, keys and values that no config takes,
-    combinations that cannot work, trials that would be the same, and runs that are in the way.
+    Raises `ConfigError` with every problem of the whole grid: too many trials, invalid keys, values and combinations, trials
+    with the same config, and existing runs with another config.
     """
     axes = experiment.all_axes()
-    problems = _axis_problems(axes)
+    keys = Counter(axis.key for axis in axes)
+    problems = [Problem(key, "varied twice; list all its values once") for key, count in keys.items() if count > 1]
     if count_trials(axes) > most:
-        problems.append(Problem("", f"{describe_count(axes)}, and at most {most:,} are allowed"))
+        problems.append(Problem("", f"{describe_count(axes)}; at most {most:,} are allowed"))
         raise ConfigError(experiment.source, problems, hint="Nothing was run. --max-trials N allows more.")
     trials: list[Trial] = []
     found: Counter[Problem] = Counter()
@@ -82,13 +74,8 @@ def make_plan(experiment: Experiment, root: Path, most: int = MOST_TRIALS) -> Pl
         raise ConfigError(experiment.source, problems, hint=nothing_run)
     blocked = [Problem("", reason) for trial in trials if (reason := blocked_by(trial, root))]
     if blocked:
-        raise ConfigError(experiment.source, blocked, hint=nothing_run, most=MOST_REASONS)
+        raise ConfigError(experiment.source, blocked, hint=nothing_run, most=MOST_BLOCKED)
     return Plan(experiment, tuple(trials))
-
-
-def _axis_problems(axes: Sequence[Axis]) -> list[Problem]:
-    keys = Counter(axis.key for axis in axes)
-    return [Problem(key, "varied twice; give all its values at once") for key, count in keys.items() if count > 1]
 
 
 def _make_trial(experiment: Experiment, values: Mapping[str, Any]) -> Trial:
@@ -113,7 +100,7 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any]) -> Trial:
 
 
 def _resolved(config: Config, key: str, value: Any) -> Any:
-    """The value as the config has it; as it was given where it was a default that no chosen part owns."""
+    """The value in the resolved config; if no chosen part has this key, the value as it was given."""
     try:
         return value_at(config, key)
     except KeyError:
@@ -121,18 +108,18 @@ def _resolved(config: Config, key: str, value: Any) -> Any:
 
 
 def name_values(values: Mapping[str, Any]) -> dict[str, str]:
-    """`dot` and `mask_padding=false`: what is usually compared goes by its name alone, anything else needs its key."""
+    """Labels by key, such as `dot` and `mask_padding=false`: the commonest keys are not shown."""
     words = {}
     lasts = Counter(key.rpartition(".")[2] for key in values)
     for key, value in values.items():
         last = key.rpartition(".")[2]
         text = _shown_value(value)
-        words[key] = text if key in NAMED else f"{last if lasts[last] == 1 else key}={text}"
+        words[key] = text if key in UNLABELLED else f"{last if lasts[last] == 1 else key}={text}"
     return words
 
 
 def _shown_value(value: Any) -> str:
-    """`dot`, `8`, `false`; of a part with options of its own `local_m(radius=3)`."""
+    """`dot`, `8`, `false`; a part with its own options as `local_m(radius=3)`."""
     if isinstance(value, dict) and "name" in value:
         options = ", ".join(f"{name}={_shown_value(option)}" for name, option in value.items() if name != "name")
         return f"{value['name']}({options})"
@@ -140,7 +127,7 @@ def _shown_value(value: Any) -> str:
 
 
 def _run_name(experiment: str, values: Mapping[str, Any], seed: int) -> str:
-    """`chapter-dot-mask_padding_false-seed_1`: the same whenever the same values are asked for."""
+    """`chapter-dot-mask_padding_false-seed_1`, a function of the values."""
     words = [word.replace("=", "_") for word in name_values(values).values()]
     name = "-".join([experiment, *map(run_word, words), f"seed_{seed}"])
     if len(name) <= LONGEST_NAME and words == list(map(run_word, words)):
@@ -150,7 +137,7 @@ def _run_name(experiment: str, values: Mapping[str, Any], seed: int) -> str:
 
 
 def _relocated(problem: Problem, experiment: Experiment, values: Mapping[str, Any]) -> Problem:
-    """`problem` with the place where the user wrote the value, not the override that we made of it."""
+    """`problem` with the place where the user wrote the value, instead of our override."""
     places = {f"--set {shown(text)}": where for text, where in experiment.places.items()}
     for axis in experiment.axes:
         places[f"--set {shown(override(axis.key, values[axis.key]))}"] = axis.where
@@ -159,55 +146,55 @@ def _relocated(problem: Problem, experiment: Experiment, values: Mapping[str, An
 
 
 def _counted(problem: Problem, count: int, trials: int) -> Problem:
-    return (
-        problem if count == trials else replace(problem, message=f"{problem.message} ({count:,} of {trials:,} trials)")
-    )
+    some = "" if count == trials else f" ({count:,} of {trials:,} trials)"
+    return replace(problem, message=problem.message + some)
 
 
 def _same_config_problems(trials: Sequence[Trial]) -> list[Problem]:
     first: dict[str, Trial] = {}
-    doubles = []
-    for trial in trials:
-        kept = first.setdefault(trial.config.model_dump_json(), trial)
-        if kept is not trial:
-            doubles.append((kept, trial))
-    if not doubles:
+    pairs = [(first.setdefault(trial.config.model_dump_json(), trial), trial) for trial in trials]
+    duplicates = [(kept, trial) for kept, trial in pairs if kept is not trial]
+    if not duplicates:
         return []
-    kept, trial = doubles[0]
+    kept, trial = duplicates[0]
     names = f"{kept.group!r} and {trial.group!r}" if kept.group != trial.group else f"{trial.group!r} and itself"
-    message = f"{len(doubles):,} of {len(trials):,} trials repeat another's config ({names}, seed {trial.seed})"
-    return [Problem("", f"{message}; name each value once, and no synonym")]
+    message = (
+        f"{len(duplicates):,} of {len(trials):,} trials have the same config as another ({names}, seed {trial.seed})"
+    )
+    return [Problem("", f"{message}; list each value once, and no synonym of it")]
 
 
 def _with_known_baseline(experiment: Experiment, trials: Sequence[Trial]) -> tuple[Experiment, list[Problem]]:
-    """The experiment with its baseline's values as configs spell them, and what is wrong with them."""
+    """The experiment with its baseline's values resolved, and the problems of these values."""
     varied = list(trials[0].values)
     problems = []
     resolved = {}
     for key, value in experiment.baseline.items():
         path = f"baseline.{key}"
         if key == SEED:
-            problems.append(Problem(path, "the seed cannot be a baseline: groups are told apart by everything but it"))
+            problems.append(
+                Problem(path, "the seed cannot be a baseline: the trials of a group differ only in their seed")
+            )
             continue
         if key not in varied:
-            allowed = f"allowed: {', '.join(varied)}" if varied else "nothing but the seed is"
+            allowed = f"allowed: {', '.join(varied)}" if varied else "only the seed is varied"
             same_end = [f"did you mean '{other}'? " for other in varied if other.rpartition(".")[2] == key]
             guess = did_you_mean(key, varied) or "".join(same_end[:1])
             problems.append(Problem(path, f"is not varied; {guess}{allowed}"))
             continue
         values = [trial.values[key] for trial in trials]
         if value not in values:
-            value = _spelt(experiment, key, value)
+            value = _resolved_alone(experiment, key, value)
         if value not in values:
             there = list(dict.fromkeys(map(_shown_value, values)))
             guess = did_you_mean(str(value), there)
-            problems.append(Problem(path, f"no trial has {shown(value)}; {guess}there are: {', '.join(there)}"))
+            problems.append(Problem(path, f"no trial has {shown(value)}; {guess}allowed: {', '.join(there)}"))
         resolved[key] = value
     return replace(experiment, baseline=resolved), problems
 
 
-def _spelt(experiment: Experiment, key: str, value: Any) -> Any:
-    """A synonym as its name, where a config takes the value at all."""
+def _resolved_alone(experiment: Experiment, key: str, value: Any) -> Any:
+    """The value in the resolved config of the first base, such as the name for a synonym; itself if it is invalid."""
     try:
         config = load_config(next(iter(experiment.bases.values())), [*experiment.fixed, override(key, value)])
         return _resolved(config, key, value)
@@ -216,10 +203,10 @@ def _spelt(experiment: Experiment, key: str, value: Any) -> Any:
 
 
 def _published_problems(experiment: Experiment, trials: Sequence[Trial]) -> list[Problem]:
-    """Keys that no trial has; figures for groups that are not compared this time are no mistake."""
-    problems = []
-    for number, published in enumerate(experiment.published):
-        for key in published.where:
-            if not any(trial.has(key) for trial in trials):
-                problems.append(Problem(f"published.{number}.where.{key}", "no config has this key"))
-    return problems
+    """Keys that no trial has. Published figures for groups that are not compared are allowed."""
+    return [
+        Problem(f"published.{number}.where.{key}", "no config has this key")
+        for number, published in enumerate(experiment.published)
+        for key in published.where
+        if not any(trial.has(key) for trial in trials)
+    ]

@@ -17,27 +17,27 @@ from seq2attn.comparison.trial import STOP_REQUEST
 class TrialPool(ProcessPoolExecutor):
     """Worker processes with one torch thread each.
 
-    Beyond what every Executor does: `shutdown(cancel_futures=True)` also asks the trials that are running to save and stop,
-    and when this process dies, however it does, its workers die at once.
+    Unlike other Executors, `shutdown(cancel_futures=True)` also makes running trials save and stop, and workers die with
+    the process that made the pool.
     """
 
     def __init__(self, workers: int, plugins: Sequence[str] = ()) -> None:
         context = multiprocessing.get_context("spawn")
         self._stop, self._stop_end = context.Pipe(
             duplex=False
-        )  # closed to ask for a stop: no worker's death can block that
+        )  # closing it requests a stop; dead workers cannot block that
         super().__init__(workers, mp_context=context, initializer=_prepare, initargs=(self._stop, tuple(plugins)))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """As every Executor's; with `cancel_futures`, trials that are running save and stop."""
+        """As of every Executor; with `cancel_futures`, running trials save and stop."""
         if cancel_futures:
             self._stop_end.close()
         super().shutdown(wait, cancel_futures=cancel_futures)
 
 
 def _prepare(stop: Connection, plugins: Sequence[str]) -> None:
-    """Make a new process a worker."""
-    for name in ("SIGINT", "SIGHUP"):  # a terminal sends them to all; whoever made the pool decides what they mean
+    """Initialise a worker process."""
+    for name in ("SIGINT", "SIGHUP"):  # a terminal sends them to all processes; only the main process handles them
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     threading.Thread(target=_watch, args=(stop,), daemon=True).start()
@@ -51,7 +51,7 @@ def _prepare(stop: Connection, plugins: Sequence[str]) -> None:
 
 
 def _watch(stop: Connection) -> None:
-    """Pass on the request to stop, and die with the parent."""
+    """Pass on a stop request; exit when the parent dies."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([stop, parent.sentinel])

@@ -1,4 +1,4 @@
-"""What the trials of an experiment measured: by group and length, over seeds. Plain records, read from the runs' files."""
+"""Results of an experiment by group and length, over seeds: plain records, read from the runs' files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from seq2attn.comparison.experiment import METRICS, Published
 from seq2attn.comparison.plan import Plan, name_values
 from seq2attn.comparison.trial import Trial, find_evaluation
 from seq2attn.inference.intervals import Estimate, Spread, spread
-from seq2attn.inference.results import LengthResult
-from seq2attn.runs.records import read_metrics, summarise
+from seq2attn.inference.results import LengthResult, summarise
+from seq2attn.runs.records import read_metrics
 from seq2attn.runs.run import Run
 
 Curve = tuple[tuple[int, float], ...]  # (step, value), step by step
@@ -35,10 +35,10 @@ class TrialResult:
     entropies: Curve
     """mean attention entropy over the trained lengths, at each evaluation of training"""
     tokens_per_second: float | None
-    """target tokens a second, the median over training; a timing, and so no two are equal"""
+    """target tokens per second, the median over training"""
 
     def value(self, metric: str, length: int) -> float | None:
-        """A metric at a length; None for what this model does not have, such as attention."""
+        """A metric at a length; None if this model does not have it, such as attention entropy."""
         value: Estimate | float | None = getattr(self.lengths[length], metric)
         return value.value if isinstance(value, Estimate) else value
 
@@ -53,35 +53,35 @@ class LengthSummary:
     """the metric by seed"""
     spread: Spread
     difference: Spread | None
-    """the metric less the baseline's with the same seed; None for the baseline itself"""
+    """of the metric from the baseline's with the same seed; None for the baseline itself"""
     published: float | None
 
     @property
     def worst_seed(self) -> int:
-        """The seed with the lowest value, the first of equals."""
+        """The seed with the lowest value, the first on a tie."""
         return min(self.values, key=lambda seed: (self.values[seed], seed))
 
     @property
     def best_seed(self) -> int:
-        """The seed with the highest value, the first of equals."""
+        """The seed with the highest value, the first on a tie."""
         return min(self.values, key=lambda seed: (-self.values[seed], seed))
 
 
 @dataclass(frozen=True)
 class GroupResult:
-    """The trials that differ in their seed alone."""
+    """The trials that differ only in their seed."""
 
     label: str
     values: Mapping[str, Any]
-    """what varies, but for the seed: config key -> value"""
+    """what varies except the seed: config key -> value"""
     words: Mapping[str, str]
-    """the same as in labels"""
+    """the values as labels show them"""
     score: str
     """its score function, which decides its colour"""
     baseline: str | None
     """the label of the group that it is compared with; None for the baseline itself"""
     planned: int
-    """trials asked for, of which some may have failed"""
+    """number of trials, some of which may not be done"""
     trials: tuple[TrialResult, ...]
     lengths: tuple[LengthSummary, ...]
     published_loss: float | None
@@ -92,7 +92,7 @@ class GroupResult:
 
     @property
     def loss(self) -> Spread | None:
-        """The last training loss on record, over seeds."""
+        """The last recorded training loss, over seeds."""
         losses = [trial.losses[-1][1] for trial in self.trials if trial.losses]
         return spread(losses) if losses else None
 
@@ -121,12 +121,12 @@ class Comparison:
 
 
 def gather(plan: Plan, root: Path) -> Comparison:
-    """Read what the trials measured, those that are done."""
+    """The results of the trials that are done."""
     return compare_groups(plan, read_trials(plan, root))
 
 
 def read_trials(plan: Plan, root: Path) -> dict[str, list[TrialResult]]:
-    """What the trials measured, those that are done, by group."""
+    """The results of the trials that are done, by group."""
     return {
         label: [result for trial in trials if (result := read_trial(trial, root)) is not None]
         for label, trials in plan.groups.items()
@@ -207,23 +207,20 @@ def _summaries(
 
 
 def _by_seed(metric: str, length: int, trials: Sequence[TrialResult]) -> dict[int, float]:
-    """The values of those trials that have one."""
+    """The values of the trials that have one."""
     values = {trial.seed: trial.value(metric, length) for trial in trials if length in trial.lengths}
     return {seed: value for seed, value in values.items() if value is not None}
 
 
 def _within_0_and_1(spread: Spread) -> Spread:
-    """With the interval cut to [0, 1], which no accuracy leaves."""
+    """With the interval cut to [0, 1], the range of an accuracy."""
     if spread.low is None or spread.high is None:
         return spread
     return replace(spread, low=max(0.0, spread.low), high=min(1.0, spread.high))
 
 
-# ---- for programs ----
-
-
 def to_json(comparison: Comparison) -> dict[str, Any]:
-    """All of it as plain values."""
+    """Everything as plain values."""
     return {
         "experiment": comparison.name,
         "metric": comparison.metric,
@@ -270,7 +267,7 @@ def _group_json(group: GroupResult) -> dict[str, Any]:
 
 
 def csv_rows(comparison: Comparison) -> Iterator[list[Any]]:
-    """A header, then one row a trial and length, with every metric: for a spreadsheet or a data frame."""
+    """A header, then one row per trial and length, with every metric."""
     keys = list(comparison.groups[0].values) if comparison.groups else []
     header = ["run", "group", *keys, "seed", "length", "trained", *METRICS]
     yield [*header, "parameters", "last_loss", "tokens_per_second"]
@@ -284,5 +281,5 @@ def csv_rows(comparison: Comparison) -> Iterator[list[Any]]:
 
 
 def cell(value: Any) -> str:
-    """A config value in a table: a word as it is, anything else as JSON writes it."""
+    """A config value in a table: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value)

@@ -1,12 +1,11 @@
-"""Running the trials of a plan on an Executor, several at a time, each failing alone."""
+"""Running the trials of a plan on an Executor, several at a time; a failing trial does not stop the others."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from pathlib import Path
-from typing import Protocol
 
 from seq2attn.comparison import pool
 from seq2attn.comparison.plan import Plan
@@ -19,8 +18,8 @@ POLL = 0.25  # seconds
 DIED = "its process died: killed, or out of memory"
 
 
-class Display(Protocol):
-    """What shows how the jobs go."""
+class Display:
+    """Shows the progress of the jobs. This one shows nothing; others override its methods."""
 
     def started(self, job: Job) -> None: ...
 
@@ -31,37 +30,25 @@ class Display(Protocol):
     def stopping(self, running: int) -> None: ...
 
 
-class SilentDisplay:
-    """Shows nothing."""
-
-    def started(self, job: Job) -> None: ...
-
-    def progress(self, job: Job, step: int) -> None: ...
-
-    def ended(self, job: Job, outcome: Outcome) -> None: ...
-
-    def stopping(self, running: int) -> None: ...
-
-
-SILENT = SilentDisplay()
+SILENT = Display()
 
 
 def pending_jobs(plan: Plan, root: Path, device: str = "auto", plugins: Sequence[str] = ()) -> list[Job]:
-    """The trials of `plan` that are not trained and measured yet, as jobs."""
+    """Jobs for the trials of `plan` that are not yet trained and measured."""
     return [Job(trial, root, device, tuple(plugins)) for trial in plan.trials if find_evaluation(trial, root) is None]
 
 
 def workers_for(jobs: Sequence[Job], workers: int | None = None) -> int:
-    """How many jobs run at a time: `workers`, by default one a processor core, and not more than there are jobs."""
+    """How many jobs run at a time: `workers`, by default one per processor core, at most one per job."""
     return max(1, min(workers or available_cores(), len(jobs)))
 
 
 def run_in_processes(
     jobs: Sequence[Job], workers: int | None = None, plugins: Sequence[str] = (), display: Display = SILENT
 ) -> dict[str, Outcome]:
-    """Run every job in worker processes of this machine; a first signal stops them between two steps, saved.
+    """Run every job in worker processes on this machine; after a first signal they save and stop.
 
-    Returns the outcomes by the trial's name; `STOP_REQUEST` has the signal's number if one came.
+    Returns the outcomes by the trial's name; `STOP_REQUEST` has the signal's number.
     """
     at_once = workers_for(jobs, workers)
     STOP_REQUEST.signal = None
@@ -75,7 +62,7 @@ def failures(outcomes: Mapping[str, Outcome]) -> dict[str, str]:
 
 
 class _Jobs:
-    """What waits, what runs, and what runs alone because it may have killed a process."""
+    """Jobs that wait, jobs that run, and suspects: jobs that ran when a worker died."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self.waiting = deque(jobs)
@@ -83,7 +70,7 @@ class _Jobs:
         self.suspects: list[Job] = []
 
     def next(self, at_once: int) -> Job | None:
-        """The job to submit now, if one may be. Suspects go first, one by one, with nothing beside them."""
+        """The job to submit now, or None. Suspects go first, and each runs alone."""
         if self.suspects:
             return None if self.running else self.suspects[0]
         return self.waiting.popleft() if self.waiting and len(self.running) < at_once else None
@@ -102,11 +89,10 @@ def run_jobs(
 ) -> dict[str, Outcome]:
     """Run every job, `at_once` at a time -> outcome by the trial's name.
 
-    `make_executor` makes any standard Executor whose workers see the runs directory, and run one trial at a time each
-    (processes, not threads: weights are drawn from the process's own generator). It is called again when one breaks
-    because a worker died. The jobs that ran then are run again, one by one, so that only the one that kills its process
-    fails. When `request` asks to stop, running jobs are waited for (`shutdown(cancel_futures=True)`), and those that did
-    not run have no outcome.
+    `make_executor` makes any standard Executor whose workers see the runs directory and run one trial at a time each
+    (processes, not threads: weights are drawn from the process's global generator). If a worker dies, a new executor is made
+    and the jobs that ran at that time are run again, one by one, so that only the one that kills its process fails. After a
+    stop `request`, running jobs are waited for (`shutdown(cancel_futures=True)`); jobs that did not run have no outcome.
     """
     queue = _Jobs(jobs)
     outcomes: dict[str, Outcome] = {}
@@ -115,10 +101,9 @@ def run_jobs(
         while queue.left and request.signal is None:
             broken = _submit(queue, executor, at_once, display)
             done, _ = wait(queue.running, timeout=POLL, return_when=FIRST_COMPLETED)
-            ended = [future for future in queue.running if future in done]  # in the order of the jobs
-            broken = _collect(queue, ended, outcomes, display) or broken
+            broken = _collect(queue, done, outcomes, display) or broken
             if broken:
-                _collect(queue, list(queue.running), outcomes, display)
+                _collect(queue, queue.running, outcomes, display)
                 executor.shutdown(wait=False)
                 executor = make_executor()
             for job in queue.running.values():
@@ -127,12 +112,12 @@ def run_jobs(
             display.stopping(len(queue.running))
     finally:
         executor.shutdown(wait=True, cancel_futures=bool(queue.left))
-    _collect(queue, list(queue.running), outcomes, display)
+    _collect(queue, queue.running, outcomes, display)
     return outcomes
 
 
 def _submit(queue: _Jobs, executor: Executor, at_once: int, display: Display) -> bool:
-    """Submit what may run. Returns whether the executor is broken."""
+    """Submit the jobs that can run now. Returns whether the executor is broken."""
     while (job := queue.next(at_once)) is not None:
         try:
             future = executor.submit(run_trial, job)
@@ -145,8 +130,8 @@ def _submit(queue: _Jobs, executor: Executor, at_once: int, display: Display) ->
     return False
 
 
-def _collect(queue: _Jobs, done: Sequence[Future[Outcome]], outcomes: dict[str, Outcome], display: Display) -> bool:
-    """Take in the outcomes of `done`. Returns whether the executor turned out to be broken."""
+def _collect(queue: _Jobs, done: Container[Future[Outcome]], outcomes: dict[str, Outcome], display: Display) -> bool:
+    """Record the outcomes of `done`. Returns whether the executor is broken."""
     broken = False
     for future in [future for future in queue.running if future in done]:  # in the order in which they were submitted
         job = queue.running.pop(future)

@@ -1,4 +1,4 @@
-"""One trial: an ordinary run of one config with one seed, trained, measured, and found again later."""
+"""One trial: an ordinary run of one config with one seed, which is trained and measured."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from seq2attn.training.signals import StopRequest
 EVALUATION_SEED = 0  # that of `eval`: the same strings
 FAILURE = "failure.txt"
 
-STOP_REQUEST = StopRequest()
-"""whether the trials of this process have been asked to stop"""
+STOP_REQUEST = StopRequest()  # for the trials of this process
 
 
 @dataclass(frozen=True)
@@ -28,12 +27,12 @@ class Trial:
     """What to train and what to measure."""
 
     name: str
-    """the run's name, which experiment, values and seed decide"""
+    """of the run; a function of experiment, values and seed"""
     experiment: str
     group: str
-    """the label that it shares with the trials that differ in their seed alone"""
+    """label of the trials that differ only in their seed"""
     values: Mapping[str, Any]
-    """what varies, but for the seed: config key -> value"""
+    """what varies except the seed: config key -> value"""
     seed: int
     base: str
     """the name of its base config"""
@@ -62,7 +61,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Job:
-    """A trial with where and how to run it: all that a worker needs to know."""
+    """A trial, and where and how to run it."""
 
     trial: Trial
     root: Path
@@ -71,7 +70,7 @@ class Job:
 
     @property
     def run(self) -> Run:
-        """The trial's run directory, which may not be there yet."""
+        """The trial's run directory, which may not exist yet."""
         return Run(self.root / self.trial.name)
 
 
@@ -84,25 +83,22 @@ class Outcome:
     reason: str = ""
 
 
-# ---- what is on the disk ----
-
-
 def blocked_by(trial: Trial, root: Path) -> str | None:
-    """Why the trial's run directory cannot be used, or None: it is free, or a run of the same config."""
+    """Why the trial's run directory cannot be used; None if it does not exist or is a run of the same config."""
     run = Run(root / trial.name)
     if not run.path.exists():
         return None
     if not run.config_file.is_file():
-        return f"{run.path} is in the way: it is not a run"
+        return f"{run.path} exists but is not a run"
     try:
         same = run.config() == trial.config
     except Seq2AttnError as error:
-        return f"{run.path} is in the way: {error.message}"
+        return f"{run.path} exists, but its config cannot be read: {error.message}"
     return None if same else f"{run.path} has another config; give this experiment another --name, or remove that run"
 
 
 def find_evaluation(trial: Trial, root: Path) -> Evaluation | None:
-    """What this trial measured when it was complete; None if it is not yet."""
+    """The evaluation of the finished trial, with all its lengths; None if there is none yet."""
     run = Run(root / trial.name)
     status = run.status()
     if status.get("state") != "finished":
@@ -115,11 +111,8 @@ def find_evaluation(trial: Trial, root: Path) -> Evaluation | None:
     return None
 
 
-# ---- running ----
-
-
 def run_trial(job: Job) -> Outcome:
-    """Train the trial's run from where it is to its end and measure it. Never raises: an error is the outcome."""
+    """Train the trial's run, or continue it, to its end, and measure it. Never raises: an error becomes the outcome."""
     try:
         return _run(job)
     except Seq2AttnError as error:
@@ -152,8 +145,7 @@ def _run(job: Job) -> Outcome:
 
 def _measure(job: Job) -> Outcome:
     from seq2attn.model.parameters import parameter_ledger
-    from seq2attn.runs.loading import load_predictor
-    from seq2attn.runs.measuring import measure
+    from seq2attn.runs.loading import load_predictor, measure
 
     def stop_if_asked() -> None:
         if STOP_REQUEST.signal is not None:
@@ -161,16 +153,9 @@ def _measure(job: Job) -> Outcome:
 
     trial, run = job.trial, job.run
     predictor = load_predictor(run, trial.checkpoint, job.device)
+    settings: dict[str, Any] = {"samples": trial.samples, "seed": EVALUATION_SEED, "progress": stop_if_asked}
     try:
-        evaluation = measure(
-            run,
-            predictor,
-            trial.checkpoint,
-            trial.lengths,
-            samples=trial.samples,
-            seed=EVALUATION_SEED,
-            progress=stop_if_asked,
-        )
+        evaluation = measure(run, predictor, trial.checkpoint, trial.lengths, **settings)
     except _Stopped:
         return Outcome("stopped")
     parameters = parameter_ledger(predictor.model)
@@ -179,4 +164,4 @@ def _measure(job: Job) -> Outcome:
 
 
 class _Stopped(Exception):
-    """A stop was requested while a trial was measured."""
+    """A stop was requested during the evaluation of a trial."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import Any, Self
 
 from seq2attn.inference.intervals import Estimate
@@ -48,3 +50,34 @@ class LengthResult:
             alignment=None if alignment is None else Estimate.from_json(alignment),
             entropy=None if entropy is None else float(entropy),
         )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Means over the trained lengths of one evaluation, or over all its lengths if none is trained."""
+
+    exact_match: float
+    teacher_forced: float
+    alignment: float | None
+    entropy: float | None
+    worst: LengthResult
+    """the length with the lowest exact match, the first on a tie"""
+
+    def to_json(self) -> dict[str, float]:
+        """What metrics.jsonl and status.json record."""
+        record = {"exact_match_worst": self.worst.exact_match.value, "exact_match_mean": self.exact_match}
+        return record if self.entropy is None else {**record, "attention_entropy": self.entropy}
+
+
+def summarise(results: Sequence[LengthResult]) -> Summary:
+    """The summary of an evaluation of at least one length."""
+    trained = [result for result in results if result.trained] or results
+    alignments = [result.alignment.value for result in trained if result.alignment is not None]
+    entropies = [result.entropy for result in trained if result.entropy is not None]
+    return Summary(
+        exact_match=fmean(result.exact_match.value for result in trained),
+        teacher_forced=fmean(result.teacher_forced.value for result in trained),
+        alignment=fmean(alignments) if alignments else None,
+        entropy=fmean(entropies) if entropies else None,
+        worst=min(trained, key=lambda result: result.exact_match.value),
+    )

@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.inference.results import LengthResult
+from seq2attn.inference.results import LengthResult, summarise
 from seq2attn.plotting.style import logarithmic, looks
-from seq2attn.runs.records import summarise
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

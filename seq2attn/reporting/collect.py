@@ -9,13 +9,13 @@ from typing import Any
 
 from seq2attn.config import Config, flat_values
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.inference.results import SHARES, LengthResult
+from seq2attn.inference.results import SHARES, LengthResult, summarise
 from seq2attn.model.build import build_model
 from seq2attn.model.parameters import parameter_ledger
 from seq2attn.plotting.style import looks
 from seq2attn.runs.evaluations import latest_by_length
 from seq2attn.runs.lock import state_of
-from seq2attn.runs.records import Metrics, read_attention, read_metrics, summarise
+from seq2attn.runs.records import Metrics, read_attention, read_metrics
 from seq2attn.runs.run import Run
 
 POINTS = 400  # of one curve at most

@@ -1,4 +1,4 @@
-"""Checkpoints: tensors and a little state in one safetensors file: no pickle, written atomically, checked when read."""
+"""Checkpoints: tensors and a small state in one safetensors file, written atomically and checked when read; no pickle."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ LARGEST_HEADER = 1 << 24  # bytes
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint file holds."""
+    """The contents of a checkpoint file."""
 
     tensors: dict[str, Tensor]
-    """by name: `model.*` and whatever else the training keeps"""
+    """`model.*` and, to resume, `optimiser.*`"""
     state: dict[str, Any]
-    """plain values: step and so on"""
+    """plain values, at least `step`"""
 
     def part(self, prefix: str) -> dict[str, Tensor]:
         """The tensors whose names start with `prefix`, without it."""
@@ -41,19 +41,17 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: dict[str, Any]) -> None:
-    """Write a checkpoint; a reader sees the old file or the new one, never a part."""
-    plain = {
-        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
-    }
+    """Write a checkpoint atomically."""
+    contiguous = torch.contiguous_format
+    plain = {name: tensor.detach().cpu().clone(memory_format=contiguous) for name, tensor in tensors.items()}
     text = json.dumps(state, sort_keys=True)
     header = {"version": VERSION, "checksum": _checksum(plain, text), "state": text}
-    write_atomically(
-        path, save(plain, {FORMAT: json.dumps(header)})
-    )  # one key: safetensors writes several in any order
+    metadata = {FORMAT: json.dumps(header)}  # one key, because safetensors does not keep the order of several
+    write_atomically(path, save(plain, metadata))
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint. Whatever is wrong with the file is a `CheckpointError` that names it and the reason."""
+    """Read a checkpoint. Raises `CheckpointError` with file and reason."""
     try:
         _check_size(path)
         with safe_open(path, framework="pt") as file:
@@ -65,8 +63,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise _damaged(path, "it is a directory, not a file") from None
     except CheckpointError:
         raise
-    except Exception as error:  # safetensors does not document what it raises
-        raise _damaged(path, getattr(error, "strerror", None) or _foreign_reason(error)) from None
+    except Exception as error:  # safetensors may raise anything
+        raise _damaged(path, getattr(error, "strerror", None) or _safetensors_reason(error)) from None
     text = header["state"]
     if header["checksum"] != _checksum(tensors, text):
         raise _damaged(path, "its checksum does not match its contents")
@@ -75,12 +73,12 @@ def load_checkpoint(path: Path) -> Checkpoint:
     except (ValueError, RecursionError):
         raise _damaged(path, "its state is not valid JSON") from None
     if not isinstance(state, dict) or not is_count(state.get("step")):
-        raise _damaged(path, "its state names no step")
+        raise _damaged(path, "its state has no step")
     return Checkpoint(tensors, state)
 
 
 def load_weights(path: Path, checkpoint: Checkpoint, model: nn.Module) -> None:
-    """Put the checkpoint's `model.*` tensors into `model`, after checking names, shapes, types and values."""
+    """Load the checkpoint's `model.*` tensors into `model`, after checking names, shapes, types and values."""
     found, expected = checkpoint.part(MODEL), model.state_dict()
     missing, extra = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
     extra += sorted(name for name in checkpoint.tensors if not name.startswith((MODEL, OPTIMISER)))
@@ -113,7 +111,7 @@ def is_number(value: object) -> bool:
 
 
 def _check_size(path: Path) -> None:
-    """Refuse, before anything of that size is read, a header or a file that is too large."""
+    """Raise `CheckpointError` for a header or a file that is too large, before reading it."""
     size = path.stat().st_size
     with path.open("rb") as file:
         header = int.from_bytes(file.read(8), "little")
@@ -121,25 +119,23 @@ def _check_size(path: Path) -> None:
         raise _damaged(path, f"its header would be {header:,} bytes long; at most {LARGEST_HEADER:,} are read")
     free = available_bytes()
     if free is not None and size > free:
-        raise _damaged(path, f"it is {shown_bytes(size)} large, and {shown_bytes(free)} of memory are free")
+        raise _damaged(path, f"its size is {shown_bytes(size)}, and {shown_bytes(free)} of memory are free")
 
 
 def _read_header(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
-    """Version, checksum and state, after checking that the file is a checkpoint of a readable version."""
+    """Version, checksum and state, which are checked to exist; the version must be readable."""
     if FORMAT not in metadata:
         raise CheckpointError(f"{path}: not a seq2attn checkpoint (its header does not say {FORMAT!r})")
     try:
         header = json.loads(metadata[FORMAT])
         version = header["version"]
     except (ValueError, RecursionError, KeyError, TypeError):
-        raise _damaged(path, "its header names no format version") from None
+        version = None
     if not isinstance(version, int) or version < 1:
-        raise _damaged(path, "its header names no format version")
+        raise _damaged(path, "its header has no format version")
     if version > VERSION:
-        raise CheckpointError(
-            f"{path}: written in format version {version}; this seq2attn reads up to {VERSION}",
-            hint="Use a newer seq2attn.",
-        )
+        message = f"{path}: written in format version {version}; this seq2attn reads up to {VERSION}"
+        raise CheckpointError(message, hint="Install a newer seq2attn.")
     if not isinstance(header.get("state"), str) or not isinstance(header.get("checksum"), str):
         raise _damaged(path, "its header lacks state or checksum")
     return dict(header)
@@ -157,12 +153,12 @@ def _checksum(tensors: Mapping[str, Tensor], text: str) -> str:
 def _damaged(path: Path, reason: str) -> CheckpointError:
     reason = " ".join(reason.split())[:200]
     other = "last" if path.stem == "best" else "best"
-    hint = f"The run's other checkpoint may be whole: eval and predict take --checkpoint {other}."
+    hint = f"The run's other checkpoint may be intact: eval and predict take --checkpoint {other}."
     return CheckpointError(f"{path}: damaged: {reason}", hint=hint)
 
 
-def _foreign_reason(error: Exception) -> str:
-    """The reason behind an error of safetensors."""
+def _safetensors_reason(error: Exception) -> str:
+    """Our words for an error of safetensors."""
     cut = any(word in str(error) for word in ("incomplete", "invalid header length", "too small"))
     return "it is cut short, or longer than its header says" if cut else "its header cannot be read"
 

@@ -1,4 +1,4 @@
-"""Where a run was made: versions, machine, device, threads, code."""
+"""environment.json: the versions, machine, device, threads and code of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from seq2attn.kernels import describe_kernels
 
 
 def describe_environment(*, seed: int, device: torch.device, threads: int, plugins: list[str]) -> dict[str, Any]:
-    """What environment.json records."""
+    """The contents of environment.json."""
+    packages = ("seq2attn", "torch", "numpy", "safetensors", "pydantic", "tensorboard")
     return {
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "command": sys.argv,
@@ -28,13 +29,7 @@ def describe_environment(*, seed: int, device: torch.device, threads: int, plugi
         "plugins": plugins,
         "git": _git(),
         "platform": platform.platform(),
-        "versions": {
-            "python": platform.python_version(),
-            **{
-                name: _version(name)
-                for name in ("seq2attn", "torch", "numpy", "safetensors", "pydantic", "tensorboard")
-            },
-        },
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in packages}},
     }
 
 
@@ -49,11 +44,10 @@ def _git() -> dict[str, Any] | None:
     """The commit of the working directory, and whether anything is uncommitted; None outside a repository."""
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
 
-    def ask(*arguments: str) -> str:
-        done = subprocess.run(
-            ["git", *arguments], capture_output=True, text=True, timeout=5, check=True, env=environment
-        )
-        return done.stdout.strip()
+    def ask(*words: str) -> str:
+        return subprocess.check_output(
+            ["git", *words], stderr=subprocess.DEVNULL, text=True, timeout=5, env=environment
+        ).strip()
 
     try:
         return {"commit": ask("rev-parse", "HEAD"), "dirty": bool(ask("status", "--porcelain", "-uno"))}

@@ -1,4 +1,4 @@
-"""The files of `evaluations/`: what `eval` and `compare` measured on a run's checkpoint. Imports no torch."""
+"""The files of `evaluations/`, which `eval` and `compare` write. Imports no torch."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ LARGEST = 100_000_000  # bytes of one file
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One file: which weights were measured, on which strings, and the results by length, in ascending order."""
+    """One file: the checkpoint and the strings that were measured, and the results by length, in ascending order."""
 
     checkpoint: str
     samples: int
     seed: int
     lengths: Mapping[int, LengthResult]
     step: int | None = None
-    """the run's last step at that time; recorded by `compare` alone, as are the parameters"""
+    """the run's last step at that time; only `compare` records this and the parameters"""
     parameters: Mapping[str, int] | None = None
     """by part, and their total"""
 
@@ -44,21 +44,14 @@ class Evaluation:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Evaluation:
-        """What `to_json` wrote. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
+        """The inverse of `to_json`. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
         results = sorted(map(LengthResult.from_json, record["lengths"].values()), key=lambda result: result.length)
         parameters = record.get("parameters")
-        if parameters is not None and not all(
-            isinstance(count, int) for count in (parameters["total"], *parameters.values())
-        ):
-            raise TypeError("a count of parameters is not a whole number")
-        return cls(
-            str(record["checkpoint"]),
-            int(record["samples"]),
-            int(record["seed"]),
-            {result.length: result for result in results},
-            record.get("step"),
-            parameters,
-        )
+        if parameters is not None and not {type(parameters["total"]), *map(type, parameters.values())} <= {int}:
+            raise TypeError("a number of parameters is not an integer")
+        checkpoint, samples, seed = str(record["checkpoint"]), int(record["samples"]), int(record["seed"])
+        by_length = {result.length: result for result in results}
+        return cls(checkpoint, samples, seed, by_length, record.get("step"), parameters)
 
     def save(self, run: Run) -> Path:
         """Write it as a new file of the run."""
@@ -66,7 +59,7 @@ class Evaluation:
 
 
 def read_evaluation(path: Path) -> Evaluation:
-    """One file. Whatever is wrong with it is a `Seq2AttnError`."""
+    """Read one file; `Seq2AttnError` if it is damaged."""
     try:
         return Evaluation.from_json(json.loads(read_plain(path, LARGEST)))
     except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -74,7 +67,7 @@ def read_evaluation(path: Path) -> Evaluation:
 
 
 def readable_evaluations(run: Run, checkpoint: str = "*") -> Iterator[tuple[Path, Evaluation]]:
-    """Every file that can be read, of one checkpoint or of both, by name; others are left out."""
+    """Every readable file, of one checkpoint or of all, in the order of names; damaged files are skipped."""
     for path in sorted(run.evaluations.glob(f"{checkpoint}-*.json")):
         try:
             yield path, read_evaluation(path)
@@ -83,7 +76,7 @@ def readable_evaluations(run: Run, checkpoint: str = "*") -> Iterator[tuple[Path
 
 
 def newest_evaluation(run: Run) -> tuple[str, list[LengthResult]] | None:
-    """The results of the last evaluation, with the file's name; None where there is none."""
+    """File name and results of the last evaluation; None if there is none."""
     try:
         files = sorted(run.evaluations.glob("*.json"), key=lambda file: (file.stat().st_mtime, file.name))
         written = [file for file in files if file.stat().st_size]  # an empty one is still being written
@@ -93,7 +86,7 @@ def newest_evaluation(run: Run) -> tuple[str, list[LengthResult]] | None:
 
 
 def latest_by_length(run: Run) -> tuple[str, Sequence[LengthResult]] | None:
-    """The results of the last `eval`, otherwise of training's last evaluation, and which of them it is."""
+    """The results of the last `eval`, otherwise of the last evaluation in training, and a text that says which."""
     saved = newest_evaluation(run)
     if saved is not None:
         return f"eval, {saved[0]}", saved[1]

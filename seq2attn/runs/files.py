@@ -18,9 +18,9 @@ _TEMPORARY = re.compile(r"\..+\.[0-9]+-[0-9a-f]{8}")  # as `write_atomically` na
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write to a temporary file beside `path`, push it to the disk, and let it take the name of `path`.
+    """Write to a temporary file beside `path`, sync it to the disk, and rename it to `path`.
 
-    Raises `Seq2AttnError` (exit code 1) when the disk refuses; what was at `path` is then untouched.
+    Raises `Seq2AttnError` (exit code 1) if writing fails; `path` is then unchanged.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
@@ -31,7 +31,7 @@ def write_atomically(path: Path, data: bytes) -> None:
         os.replace(temporary, path)
         _sync_folder(path.parent)
     except OSError as error:
-        raise not_written(path, error, hint="What was there before is untouched.") from error
+        raise not_written(path, error, hint="The previous file is unchanged.") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -52,10 +52,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 class AppendFile:
-    """A file that grows: `add` passes a record to the system completely or not at all.
-
-    Raises `Seq2AttnError` (exit code 1) when the disk refuses; the file then ends where it ended before.
-    """
+    """A file to append to. If a record cannot be written completely, the file is unchanged and `Seq2AttnError` is raised."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -65,7 +62,7 @@ class AppendFile:
             raise not_written(path, error) from error
 
     def add(self, data: bytes) -> None:
-        """Append `data`, all of it or nothing."""
+        """Append `data`, or nothing if that fails."""
         size = None
         try:
             size = os.fstat(self._file.fileno()).st_size
@@ -79,7 +76,7 @@ class AppendFile:
             raise not_written(self.path, error) from error
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with contextlib.suppress(OSError):
             self._file.close()
 
@@ -87,7 +84,7 @@ class AppendFile:
 def read_plain(path: Path, limit: int) -> bytes:
     """The contents of a plain file of at most `limit` bytes.
 
-    A link, a pipe, a device and a larger file are `OSError`s: none of them is followed, waited for or read.
+    A link, a pipe, a device and a larger file raise `OSError`; none of them is followed, waited for or read.
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with open(os.open(path, flags), "rb") as file:
@@ -105,10 +102,10 @@ def not_written(path: Path, error: OSError, hint: str | None = None) -> Seq2Attn
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename last through a power cut, where the system can (not on Windows, nor on every network disk)."""
+    """Make a rename survive a power cut, if the system can (Windows and some network disks cannot)."""
     if os.name != "posix":
         return
-    with contextlib.suppress(OSError):  # the file is complete and in place already
+    with contextlib.suppress(OSError):  # the renamed file is complete anyway
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""How much memory a config needs, compared with what is free before anything is computed. Imports no torch at the top.
+"""An estimate of the memory that a config needs, checked before anything is computed. Imports no torch at the top.
 
 Training keeps, in float32 numbers:
 
@@ -10,8 +10,8 @@ without the last term where there is no attention; for a Transformer of N layers
 
     one batch                  B x (N x ((S + L) x (16 x D + 2 x F)  +  H x (S x S + L x L + L x S))  +  6 x L x V)
 
-The factors were fitted from below to the measured peaks of GRU models on a CPU: a config that is refused would not have
-fitted, and one that is accepted may still exceed the memory by a little.
+The factors are fitted as a lower bound to the measured peaks of GRU models on a CPU: a config that is refused would not have
+fitted, and one that is accepted may still exceed the memory slightly.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def check_model_memory(config: Config) -> None:
 
 
 def check_answer_memory(cells: int) -> None:
-    """Raise `Seq2AttnError` if `cells` attention weights, a few times over, exceed the free memory."""
+    """Raise `Seq2AttnError` if a few times `cells` attention weights exceed the free memory."""
     need, free = 4 * FLOAT * cells, available_bytes()
     if free is not None and need > free:
         message = f"strings this long need about {shown_bytes(need)} of memory, and {shown_bytes(free)} are free"
-        raise Seq2AttnError(message, hint="Ask for shorter ones.")
+        raise Seq2AttnError(message, hint="Use shorter strings.")
 
 
 def least_parameters(config: Config) -> int:
@@ -64,7 +64,7 @@ def least_parameters(config: Config) -> int:
 
 
 def training_bytes(config: Config, parameters: int) -> dict[str, int]:
-    """What training a model with so many parameters keeps in memory, by part."""
+    """The memory that training a model with so many parameters needs, by part."""
     from seq2attn.model.build import build_task
 
     model, training = config.model, config.training
@@ -73,17 +73,14 @@ def training_bytes(config: Config, parameters: int) -> dict[str, int]:
     target = task.target_length(task.max_length) + 1
     vocabulary = len(task.target_vocabulary)
     if isinstance(model, TransformerConfig):
-        pairs = source * source + target * target + target * source
+        pairs = source**2 + target**2 + target * source
         inner = 16 * model.hidden + 2 * model.feedforward
         batch = model.layers * ((source + target) * inner + model.heads * pairs) + 6 * target * vocabulary
     else:
         states = model.layers * (source * (2 if model.bidirectional else 1) + target)
         attention = 0 if config.score_name == "none" else target * (5 * model.hidden + 2 * source)
         batch = 3 * GATES.get(model.cell.name, 1) * states * model.hidden + 4 * target * vocabulary + attention
-    return {
-        "parameters and optimiser": 4 * FLOAT * parameters,
-        "one batch": FLOAT * training.batch_size * batch,
-    }
+    return {"parameters and optimiser": 4 * FLOAT * parameters, "one batch": FLOAT * training.batch_size * batch}
 
 
 def _check(what: str, parts: dict[str, int], config: Config, free: int | None) -> None:

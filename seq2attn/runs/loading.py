@@ -1,18 +1,22 @@
-"""From a run directory to a model that answers."""
+"""A run's trained model: loading it from a checkpoint, and measuring it by string length."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.build import build_model, build_task
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights
-from seq2attn.runs.footprint import check_model_memory
+from seq2attn.runs.evaluations import Evaluation
+from seq2attn.runs.footprint import check_answer_memory, check_model_memory
 from seq2attn.runs.machine import choose_device
 from seq2attn.runs.run import Run, need_checkpoint
 
 
 def load_predictor(run: Run, which: str = "best", device_name: str = "auto") -> Predictor:
-    """The model of `run` with the weights of its checkpoint `best` or `last` (`last` replaces a missing `best`).
+    """The model of `run` with the weights of its checkpoint `best` or `last` (`last` if there is no `best`).
 
     Raises `Seq2AttnError` for a run without a checkpoint, or one that is damaged or does not fit the config.
     """
@@ -27,3 +31,26 @@ def load_predictor(run: Run, which: str = "best", device_name: str = "auto") -> 
     model = build_model(config)
     load_weights(path, load_checkpoint(path), model)
     return Predictor(model, build_task(config), source_eos=config.model.source_eos, device=device)
+
+
+def measure(
+    run: Run,
+    predictor: Predictor,
+    checkpoint: str,
+    lengths: Sequence[int] | None = None,
+    *,
+    samples: int | None = None,
+    seed: int = 0,
+    progress: Callable[[], None] | None = None,
+) -> Evaluation:
+    """Measure `predictor`, the model of `run` with the weights of `checkpoint`; nothing is saved yet.
+
+    By default at the config's lengths and on its number of samples. `progress` is called after each length.
+    """
+    config = run.config()
+    lengths = lengths or config.evaluation_lengths
+    samples = samples or config.evaluation.samples
+    longest = max(lengths)
+    check_answer_memory((predictor.task.target_length(longest) + 1) * (longest + 1))
+    results = evaluate(predictor, lengths, samples=samples, seed=seed, progress=progress)
+    return Evaluation(checkpoint, samples, seed, {result.length: result for result in results})

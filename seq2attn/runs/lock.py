@@ -1,4 +1,4 @@
-"""One training at a time in a run: a lock that ends with the process that holds it, however that ends."""
+"""A lock that allows one training per run; the operating system releases it when the process ends."""
 
 from __future__ import annotations
 
@@ -20,34 +20,33 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-NAME = "training.lock"
-_TRIES, _PAUSE = 10, 0.05  # `is_training` holds the lock for a moment: not a reason to refuse
-_PLACE = 1 << 20  # the byte that is locked on Windows: past the text, which others may read
+_TRIES, _PAUSE = 10, 0.05  # retries, because `is_training` holds the lock for a moment
+_PLACE = 1 << 20  # the byte that is locked on Windows: past the text, so that others can read that
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 
 
 @contextlib.contextmanager
 def training_lock(run: Run) -> Iterator[bool]:
-    """Within, no other process trains `run`. Yields False if the file system has no locks.
+    """Keep other processes from training `run`. Yields False if the file system has no locks.
 
-    Raises `Seq2AttnError` if another process holds the lock. The operating system ties it to the process: one that was
-    killed, or lost power, holds nothing, even if its file remains.
+    Raises `Seq2AttnError` if another process holds the lock. A process that was killed holds nothing, even if its file
+    remains.
     """
-    path = run.path / NAME
+    path = run.lock_file
     try:
         descriptor, locked = _open_locked(path)
     except OSError as error:
         raise not_written(path, error) from error
     try:
         if locked:
-            with contextlib.suppress(OSError):  # the number is for people; the lock holds without it
+            with contextlib.suppress(OSError):  # the number is informative only; the lock holds without it
                 os.ftruncate(descriptor, 0)
                 os.write(descriptor, f"{os.getpid()}\n".encode())
         yield locked
     finally:
         with contextlib.suppress(OSError):
             if sys.platform != "win32":
-                path.unlink()  # while it is locked: who waits for it finds out, and asks again
+                path.unlink()  # while it is locked: a waiting process sees this and tries again
         os.close(descriptor)
         with contextlib.suppress(OSError):
             if sys.platform == "win32":
@@ -57,7 +56,7 @@ def training_lock(run: Run) -> Iterator[bool]:
 def is_training(run: Run) -> bool:
     """Whether a live process trains `run`."""
     try:
-        descriptor = os.open(run.path / NAME, os.O_RDWR)
+        descriptor = os.open(run.lock_file, os.O_RDWR)
     except OSError:
         return False
     try:
@@ -68,13 +67,11 @@ def is_training(run: Run) -> bool:
 
 def state_of(run: Run, status: dict[str, Any]) -> str:
     """The state of `run` in a word or two, from its `status` and its files."""
+    state = status.get("state")
     if is_training(run):
         return "training"
-    state = status.get("state")
-    if state == "training":
-        return "stopped"
     if state is not None:
-        return str(state)
+        return "stopped" if state == "training" else str(state)
     if os.path.lexists(run.status_file):
         return "unreadable status.json"
     return "stopped" if run.has_checkpoint else "no checkpoint"
@@ -84,13 +81,13 @@ def _open_locked(path: Path) -> tuple[int, bool]:
     """The lock file, and whether it could be locked."""
     for _ in range(_TRIES):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
-        got = _try_lock(descriptor)
-        if got is None:
+        locked = _try_lock(descriptor)
+        if locked is None:
             return descriptor, False
-        if got and _is_still(path, descriptor):
+        if locked and _is_same_file(path, descriptor):
             return descriptor, True
         os.close(descriptor)
-        if not got:
+        if not locked:
             time.sleep(_PAUSE)
     raise Seq2AttnError(
         f"run {path.parent.name!r} is being trained by another process{_holder(path)}",
@@ -116,8 +113,8 @@ def _try_lock(descriptor: int) -> bool | None:
     return True
 
 
-def _is_still(path: Path, descriptor: int) -> bool:
-    """Whether `path` is the file that was opened: its last holder may have removed it in between."""
+def _is_same_file(path: Path, descriptor: int) -> bool:
+    """Whether `path` is still the file that was opened: its last holder may have removed it in between."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(descriptor))
     except OSError:

@@ -1,8 +1,9 @@
-"""New run directories: named, complete or absent, and never in place of another. Imports no torch."""
+"""Creating run directories: atomically, and never over an existing one. Imports no torch."""
 
 from __future__ import annotations
 
-import errno
+import contextlib
+import itertools
 import os
 import re
 import secrets
@@ -16,7 +17,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically, write_json
 from seq2attn.runs.run import Run, all_runs, check_name, time_made
 
-_TICK = 1_000_000  # nanoseconds between two runs made while the clock stands still or goes back
+_TICK = 1_000_000  # nanoseconds between two runs if the clock was set back
 
 
 def run_name(config: Path) -> str:
@@ -29,28 +30,28 @@ def run_name(config: Path) -> str:
 def create_run(root: Path, name: str, config: Config, environment: dict[str, Any], *, exact: bool = False) -> Run:
     """A new run directory: `name` itself if `exact`, otherwise `name-001`, `name-002`, ... whichever is free.
 
-    Nothing is ever overwritten: a name that is taken is refused if `exact`. The directory is made under a temporary name
-    and renamed once it is complete, so that a run appears with its config or not at all.
+    Nothing is overwritten: `Seq2AttnError` if the exact name exists. The directory is made under a temporary name and
+    renamed once it is complete, so that no run lacks its config.
     """
     check_name(name)
     made = root / f".new-{secrets.token_hex(8)}"
     try:
         root.mkdir(parents=True, exist_ok=True)
         made.mkdir()
-        (made / "checkpoints").mkdir()
+        Run(made).checkpoints.mkdir()
         write_json(Run(made).environment_file, environment)
         write_atomically(Run(made).config_file, dump_config(config).encode())
-        _stamp(made / "config.yaml", root)
+        _stamp(Run(made).config_file, root)
         return Run(_take_name(made, root, name) if exact else _take_number(made, root, name))
     except FileExistsError:
         if not root.is_dir():
-            raise Seq2AttnError(f"no run can be made in {root}: it is not a directory") from None
+            raise Seq2AttnError(f"cannot create a run in {root}: it is not a directory") from None
         hint = f"Choose another --name, or continue it: seq2attn train --resume {name}"
         raise Seq2AttnError(f"run {name!r} already exists in {root}", hint=hint) from None
     except (OSError, Seq2AttnError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__
         reason = getattr(cause, "strerror", None) or error
-        raise Seq2AttnError(f"no run can be made in {root}: {reason}", exit_code=1) from error
+        raise Seq2AttnError(f"cannot create a run in {root}: {reason}", exit_code=1) from error
     finally:
         shutil.rmtree(made, ignore_errors=True)
 
@@ -59,12 +60,12 @@ def _take_name(made: Path, root: Path, name: str) -> Path:
     """Give the directory `made` the name `root/name`; `FileExistsError` if something has it."""
     path = root / name
     if os.path.lexists(path):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        raise FileExistsError(path)
     try:
-        made.rename(path)  # of two at this moment the second fails: no run is an empty directory
+        made.rename(path)  # if two processes get here, the second fails: a run is never an empty directory
     except OSError as error:
         if os.path.lexists(path):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
+            raise FileExistsError(path) from error
         raise
     return path
 
@@ -74,13 +75,11 @@ def _take_number(made: Path, root: Path, name: str) -> Path:
     pattern = re.compile(re.escape(name) + r"-(\d{3,})")
     with os.scandir(root) as entries:
         numbers = [int(match[1]) for entry in entries if (match := pattern.fullmatch(entry.name))]
-    number = max(numbers, default=0)
-    while True:  # another process may take the same number at the same moment
-        number += 1
-        try:
-            return _take_name(made, root, f"{name}-{number:03d}")
-        except FileExistsError:
-            continue
+    for number in itertools.count(max(numbers, default=0) + 1):
+        with contextlib.suppress(FileExistsError):  # another process may take the same number at the same moment
+            path = _take_name(made, root, f"{name}-{number:03d}")
+            break
+    return path
 
 
 def _stamp(config_file: Path, root: Path) -> None:

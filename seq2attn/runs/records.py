@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,41 +18,6 @@ TAIL = 65_536  # bytes at the end of metrics.jsonl that `steps_done` reads
 
 
 @dataclass(frozen=True)
-class Summary:
-    """Means over the trained lengths of one evaluation; over all its lengths where none of them is trained."""
-
-    exact_match: float
-    teacher_forced: float
-    alignment: float | None
-    entropy: float | None
-    worst: LengthResult
-    """the length with the lowest exact match, the first of equals"""
-
-    def to_json(self) -> dict[str, float]:
-        """What metrics.jsonl and status.json record."""
-        record = {"exact_match_worst": self.worst.exact_match.value, "exact_match_mean": self.exact_match}
-        return record if self.entropy is None else {**record, "attention_entropy": self.entropy}
-
-
-def summarise(results: Sequence[LengthResult]) -> Summary:
-    """The summary of an evaluation of at least one length."""
-    trained = [result for result in results if result.trained] or results
-
-    def mean(values: list[float]) -> float:
-        return math.fsum(values) / len(values)
-
-    alignments = [result.alignment.value for result in trained if result.alignment is not None]
-    entropies = [result.entropy for result in trained if result.entropy is not None]
-    return Summary(
-        exact_match=mean([result.exact_match.value for result in trained]),
-        teacher_forced=mean([result.teacher_forced.value for result in trained]),
-        alignment=mean(alignments) if alignments else None,
-        entropy=mean(entropies) if entropies else None,
-        worst=min(trained, key=lambda result: result.exact_match.value),
-    )
-
-
-@dataclass(frozen=True)
 class Metrics:
     """metrics.jsonl: what was logged while a run trained."""
 
@@ -64,7 +28,7 @@ class Metrics:
 
 
 def read_metrics(run: Run) -> Metrics:
-    """The run's metrics so far; a line that is being written is left out."""
+    """The run's metrics so far; an incomplete last line is ignored."""
     steps: list[dict[str, float]] = []
     evaluations: list[tuple[int, list[LengthResult]]] = []
     for number, record in _lines(run.metrics_file):
@@ -72,9 +36,7 @@ def read_metrics(run: Run) -> Metrics:
             if "evaluation" in record:
                 evaluations.append((int(record["step"]), list(map(LengthResult.from_json, record["evaluation"]))))
             else:
-                steps.append(
-                    {str(name): float(value) for name, value in record.items()} | {"step": int(record["step"])}
-                )
+                steps.append({name: float(value) for name, value in record.items()} | {"step": int(record["step"])})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise damaged(run.metrics_file, error, number) from None
     return Metrics(steps, evaluations)
@@ -91,20 +53,20 @@ def steps_done(run: Run) -> int:
     for line in reversed(lines):
         try:
             return int(json.loads(line)["step"])
-        except (ValueError, KeyError, TypeError):  # cut off at the start of the tail, or still being written
+        except (ValueError, KeyError, TypeError):  # the first line of the tail may be cut off, the last one incomplete
             continue
     return 0
 
 
 def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
-    """The maps of the watched strings, by step; empty for a run that has none."""
+    """The attention maps of the same strings, by step; empty for a run that has none."""
     snapshots: list[tuple[int, list[AttentionMap]]] = []
     for number, record in _lines(run.attention_file):
         try:
             maps = list(map(AttentionMap.from_json, record["maps"]))
-            watched = [one.source for one in maps]
-            if not maps or (snapshots and watched != [one.source for one in snapshots[0][1]]):
-                raise ValueError(f"watches {watched}")
+            strings = [one.source for one in maps]
+            if not maps or (snapshots and strings != [one.source for one in snapshots[0][1]]):
+                raise ValueError(f"maps of other strings: {strings}")
             snapshots.append((int(record["step"]), maps))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise damaged(run.attention_file, error, number) from None
@@ -112,7 +74,7 @@ def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The JSON objects of a file, one a line, with the line's number; the last may be in the middle of being written."""
+    """Line number and JSON object of each line of a file; an incomplete last line is ignored."""
     try:
         lines = path.read_bytes().splitlines(keepends=True)
     except FileNotFoundError:
@@ -139,7 +101,7 @@ def damaged(path: Path, error: Exception, line: int | None = None) -> Seq2AttnEr
     elif isinstance(error, OSError):
         reason = error.strerror or str(error)
     else:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else "its values are of another kind"
-    of_many = path.suffix == ".jsonl"
-    hint = "Remove that line; the others are read." if of_many else "Remove that file; `seq2attn eval` makes another."
-    return Seq2AttnError(f"{f'{path}:{line}' if line else path}: not what a run writes: {reason}", hint=hint)
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else "a value has the wrong type"
+    is_log = path.suffix == ".jsonl"
+    hint = "Remove that line; the others are kept." if is_log else "Remove that file; `seq2attn eval` makes another."
+    return Seq2AttnError(f"{f'{path}:{line}' if line else path}: not a valid record: {reason}", hint=hint)

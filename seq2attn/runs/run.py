@@ -1,13 +1,14 @@
-"""Run directories: where they are, what is in them, how one is named and found. Imports no torch."""
+"""Run directories: what is in them, and how to name and find one. Imports no torch."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, shown
 from seq2attn.runs.files import not_written, read_plain, write_json
 
-if TYPE_CHECKING:  # `--help` needs the name of the directory, not what a config may hold
+if TYPE_CHECKING:  # `--help` imports this module, but needs no config
     from seq2attn.config import Config
 
 DEFAULT_ROOT = Path("runs")
@@ -24,94 +25,77 @@ LARGEST_JSON = 1_000_000  # bytes of status.json or environment.json
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
+class _Inside:
+    """An attribute of `Run`: the path of a file or folder in its directory."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, run: Run, owner: type) -> Path:
+        return run.path / self.name
+
+
 @dataclass(frozen=True)
 class Run:
-    """One run directory.
-
-    config.yaml       the resolved config; written first, never changed
-    environment.json  versions, device, threads, seed, command, git commit
-    status.json       how far it is
-    metrics.jsonl     one JSON object a line: losses, then evaluations
-    attention.jsonl   attention on a few strings, one JSON object an evaluation
-    events.out.*      the same for TensorBoard, with images and hyperparameters
-    checkpoints/      last.safetensors (to resume), best.safetensors (to use)
-    evaluations/      what `eval` measured
-    profile.*         a trace of some steps, if `train --profile` was asked for one
-    training.lock     there while the run is trained
-    """
+    """One run directory. Besides the files below it has TensorBoard's events.out.*, with images and hyperparameters."""
 
     path: Path
+
+    config_file = _Inside("config.yaml")  # the resolved config; written first, never changed
+    environment_file = _Inside("environment.json")  # versions, device, threads, seed, command, git commit
+    status_file = _Inside("status.json")  # the state of training and its last evaluation
+    metrics_file = _Inside("metrics.jsonl")  # one JSON object a line: losses and evaluations
+    attention_file = _Inside("attention.jsonl")  # attention on a few strings, one JSON object an evaluation
+    checkpoints = _Inside("checkpoints")  # last.safetensors (to resume), best.safetensors (to use)
+    evaluations = _Inside("evaluations")  # what `eval` and `compare` measured
+    profile_file = _Inside("profile.pt.trace.json.gz")  # a trace of some steps, from `train --profile`
+    lock_file = _Inside("training.lock")  # present while the run is trained
 
     @property
     def name(self) -> str:
         return self.path.name
 
-    @property
-    def config_file(self) -> Path:
-        return self.path / "config.yaml"
-
-    @property
-    def environment_file(self) -> Path:
-        return self.path / "environment.json"
-
-    @property
-    def status_file(self) -> Path:
-        return self.path / "status.json"
-
-    @property
-    def metrics_file(self) -> Path:
-        return self.path / "metrics.jsonl"
-
-    @property
-    def attention_file(self) -> Path:
-        return self.path / "attention.jsonl"
-
-    @property
-    def profile_file(self) -> Path:
-        return self.path / "profile.pt.trace.json.gz"
-
-    @property
-    def evaluations(self) -> Path:
-        return self.path / "evaluations"
-
     def checkpoint(self, which: str) -> Path:
         """The file of checkpoint `last` or `best`."""
-        return self.path / "checkpoints" / f"{which}.safetensors"
+        return self.checkpoints / f"{which}.safetensors"
 
     @property
     def has_checkpoint(self) -> bool:
         return self.checkpoint("best").is_file() or self.checkpoint("last").is_file()
 
     def config(self, overrides: Sequence[str] = ()) -> Config:
-        """The run's config with `overrides` laid over it, checked as any other."""
+        """The run's config with `overrides` applied, checked like any other."""
         from seq2attn.config import load_config
 
         try:
             return load_config(self.config_file, overrides)
         except ConfigError as error:
-            plugin_words = plugin_options(self.plugins())
-            unknown = any("unknown score" in problem.message for problem in error.problems)
-            if unknown and plugin_words:
-                hint = f"The run was made with{plugin_words}"
+            plugins = plugin_options(self.plugins())
+            if plugins and any("unknown score" in problem.message for problem in error.problems):
+                hint = f"The run was made with{plugins}"
                 raise ConfigError(str(self.config_file), error.problems, hint=hint) from None
             raise
 
-    def experiment(self) -> str | None:
-        """The name of the comparison that the run is a trial of."""
-        experiment = self.environment().get("experiment")
-        return str(experiment["name"]) if isinstance(experiment, dict) and "name" in experiment else None
+    def experiment(self) -> Mapping[str, Any] | None:
+        """Name, group and values of the comparison that the run is a trial of; None if it is not a trial."""
+        recorded = self.environment().get("experiment")
+        kinds = {"name": str, "group": str, "values": dict}
+        complete = isinstance(recorded, dict) and all(
+            isinstance(recorded.get(key), kind) for key, kind in kinds.items()
+        )
+        return recorded if complete else None
 
     def plugins(self) -> list[str]:
-        """The plug-ins that the run was made with, as environment.json has them."""
+        """The plug-ins that the run was made with, from environment.json."""
         plugins = self.environment().get("plugins")
         return list(map(str, plugins)) if isinstance(plugins, list) else []
 
     def status(self) -> dict[str, Any]:
-        """The contents of status.json; empty where there is none that can be read."""
+        """The contents of status.json; empty if it cannot be read."""
         return _read_json_object(self.status_file)
 
     def environment(self) -> dict[str, Any]:
-        """The contents of environment.json; empty where there is none that can be read."""
+        """The contents of environment.json; empty if it cannot be read."""
         return _read_json_object(self.environment_file)
 
     def save_evaluation(self, name: str, record: dict[str, Any]) -> Path:
@@ -129,38 +113,36 @@ class Run:
         return path
 
     def _claim_evaluation(self, name: str) -> Path:
-        """An empty new file; of two processes that want the same number, one gets the next."""
-        number = 0
-        while True:
-            number += 1
+        """A new empty file; of two processes that try the same number, one gets the next."""
+        for number in itertools.count(1):
             path = self.evaluations / f"{name}-{number:03d}.json"
             with contextlib.suppress(FileExistsError):
                 path.touch(exist_ok=False)
-                return path
+                break
+        return path
 
 
 def plugin_options(plugins: Iterable[str]) -> str:
-    """` --plugin FILE` for each of them, for a command that is suggested."""
+    """` --plugin FILE` for each of them, for a suggested command."""
     return "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins)
 
 
 def check_name(name: str) -> None:
-    """Refuse a run name that is not a plain word: it must not lead out of the runs directory."""
+    """Refuse a run name that is not a plain word, since it could lead out of the runs directory."""
     if not _NAME.fullmatch(name):
         allowed = "letters, digits, '.', '_' and '-', starting with a letter or digit, at most 100"
-        raise Seq2AttnError(f"{shown(name)} is not a run name; allowed: {allowed}")
+        raise Seq2AttnError(f"{shown(name)} is not a valid run name; allowed: {allowed}")
 
 
 def find_run(root: Path, name: str | None) -> Run:
-    """The run called `name` (or `ROOT/name`); the newest one that has a checkpoint where `name` is None."""
+    """The run called `name` (or `ROOT/name`); if `name` is None, the newest run that has a checkpoint."""
     if name is None:
         return _newest(root)
     folder, slash, last = name.rstrip("/\\").replace(os.sep, "/").rpartition("/")
     check_name(last)
     if slash and Path(folder or "/").resolve() != root.resolve():
-        raise Seq2AttnError(
-            f"{shown(name)} is not in the runs directory, {root}", hint="Name another with --runs-dir DIR."
-        )
+        message = f"{shown(name)} is not in the runs directory, {root}"
+        raise Seq2AttnError(message, hint="Name another directory with --runs-dir DIR.")
     run = Run(root / last)
     if not run.path.is_dir():
         raise _no_such_run(last, root)
@@ -172,26 +154,26 @@ def find_run(root: Path, name: str | None) -> Run:
 def _no_such_run(name: str, root: Path) -> Seq2AttnError:
     runs = newest_first(root)
     if not runs:
-        return Seq2AttnError(f"no run {name!r} in {root}: there is none yet", hint=MAKE_ONE)
-    trials = [run.name for run in runs if run.experiment() == name]
+        return Seq2AttnError(f"no run {name!r} in {root}: there are no runs yet", hint=MAKE_ONE)
+    trials = [run.name for run in runs if (run.experiment() or {}).get("name") == name]
     if trials:
         message = f"{name!r} in {root} is a comparison, not a run; its runs are: {first_of(trials)}"
-        return Seq2AttnError(message, hint=f"All of it in one page: seq2attn report {name}")
+        return Seq2AttnError(message, hint=f"To see all of them on one page: seq2attn report {name}")
     names = [run.name for run in runs]
-    return Seq2AttnError(f"no run {name!r} in {root}; {did_you_mean(name, names)}there are: {first_of(names)}")
+    return Seq2AttnError(f"no run {name!r} in {root}; {did_you_mean(name, names)}existing: {first_of(names)}")
 
 
 def _plain(run: Run) -> Run:
     """`run`, if it holds plain files and directories only: a link in somebody else's run could lead anywhere."""
-    waiting = [run.path]
+    unvisited = [run.path]
     if run.path.is_symlink():
         raise _not_plain(run.path)
-    while waiting:
+    while unvisited:
         try:
-            with os.scandir(waiting.pop()) as entries:
+            with os.scandir(unvisited.pop()) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
-                        waiting.append(Path(entry.path))
+                        unvisited.append(Path(entry.path))
                     elif not entry.is_file(follow_symlinks=False) and os.path.lexists(entry.path):  # or it is gone
                         raise _not_plain(Path(entry.path))
         except OSError as error:
@@ -211,8 +193,7 @@ def need_checkpoint(run: Run) -> Run:
         trained = bool(run.status().get("step"))
         when, how = ("any more", "Train it again, from the start") if trained else ("yet", "Train it")
         hint = f"{how}: seq2attn train --resume {run.name}{plugin_options(run.plugins())}"
-        empty = f"({run.path / 'checkpoints'} is empty)"
-        raise Seq2AttnError(f"run {run.name!r} has no checkpoint {when} {empty}", hint=hint)
+        raise Seq2AttnError(f"run {run.name!r} has no checkpoint {when} ({run.checkpoints} is empty)", hint=hint)
     return run
 
 
@@ -231,7 +212,7 @@ def all_runs(root: Path) -> Iterator[Run]:
 
 
 def newest_first(root: Path) -> list[Run]:
-    """Every run, the one made last first."""
+    """Every run, the last one made first."""
     return sorted(all_runs(root), key=lambda run: (time_made(run), _natural(run.name)), reverse=True)
 
 

@@ -1,1 +1,1 @@
-"""Training: the optimiser's steps, what is written down of them, and how they are shown."""
+"""Training: session, loop, optimiser step, records, signals."""

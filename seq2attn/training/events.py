@@ -1,8 +1,4 @@
-"""TensorBoard's event files, written in the training's own thread.
-
-TensorBoard's writer hands events to a thread of its own; on a full disk that thread dies with a traceback, or leaves its
-owner waiting. Here an event that cannot be written is an error at that event.
-"""
+"""TensorBoard's event files, written in the training's own thread."""
 
 from __future__ import annotations
 
@@ -11,69 +7,66 @@ import os
 import socket
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
-from torch.utils.tensorboard import FileWriter, SummaryWriter
 
 from seq2attn.runs.files import AppendFile
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 FILES = "events.out.tfevents.*"
-_HELD = 1 << 16  # bytes held back at most
-_SECONDS = 5.0  # events are held back for no longer, as long as others follow
+MOST_HELD = 1 << 16  # bytes in memory
+LONGEST_HELD = 5.0  # seconds, as long as events follow
+RGBA = 4  # in the colour spaces of `Summary.Image`
 
 
-class EventWriter(SummaryWriter):
-    """A `SummaryWriter` of one new event file, without a thread.
+class EventFile:
+    """One new event file in `folder`.
 
-    Raises `Seq2AttnError` when the disk refuses.
+    TensorBoard's own writer has a thread, which on a full disk dies with a traceback or makes its owner wait. Here the call
+    that writes raises `Seq2AttnError`.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._file = _EventFile(folder)
-        super().__init__(str(folder))
-
-    file_writer: Any
-    all_writers: Any
-
-    def _get_file_writer(self) -> Any:
-        if self.file_writer is None:
-            self.file_writer = _FileWriter(self._file)
-            self.all_writers = {self._file.get_logdir(): self.file_writer}
-        return self.file_writer
-
-
-class _FileWriter(FileWriter):
-    def __init__(self, file: _EventFile) -> None:  # the one above would start the thread
-        self.event_writer = file
-
-
-class _EventFile:
-    """What `FileWriter` asks of an event file."""
-
-    def __init__(self, folder: Path) -> None:
         now = time.time()
-        self._folder = folder
         self._file = AppendFile(folder / f"{FILES[:-1]}{int(now):010d}.{socket.gethostname()}.{os.getpid()}.0")
         self._held = io.BytesIO()
         self._written = time.monotonic()
-        self.add_event(Event(wall_time=now, file_version="brain.Event:2"))
+        self._add(Event(wall_time=now, file_version="brain.Event:2"))
         self.flush()
 
-    def get_logdir(self) -> str:
-        return str(self._folder)
+    def scalar(self, tag: str, value: float, step: int) -> None:
+        """Add one point of a curve."""
+        self.add(Summary(value=[Summary.Value(tag=tag, simple_value=value)]), step)
 
-    def add_event(self, event: Event) -> None:
-        RecordWriter(self._held).write(event.SerializeToString())
-        if self._held.tell() >= _HELD or time.monotonic() - self._written >= _SECONDS:
+    def figure(self, tag: str, figure: Figure, step: int) -> None:
+        """Add a figure as an image."""
+        png = io.BytesIO()
+        figure.savefig(png, format="png")
+        width, height = figure.canvas.get_width_height()
+        image = Summary.Image(height=height, width=width, colorspace=RGBA, encoded_image_string=png.getvalue())
+        self.add(Summary(value=[Summary.Value(tag=tag, image=image)]), step)
+
+    def add(self, summary: Summary, step: int = 0) -> None:
+        """Add any summary."""
+        self._add(Event(wall_time=time.time(), step=step, summary=summary))
+        if self._held.tell() >= MOST_HELD or time.monotonic() - self._written >= LONGEST_HELD:
             self.flush()
 
     def flush(self) -> None:
+        """Write what is held in memory."""
         held, self._held = self._held, io.BytesIO()
         self._written = time.monotonic()
         self._file.add(held.getvalue())
 
     def close(self) -> None:
+        """Write what is held in memory and close the file."""
         self.flush()
         self._file.close()
+
+    def _add(self, event: Event) -> None:
+        RecordWriter(self._held).write(event.SerializeToString())

@@ -17,7 +17,7 @@ from seq2attn.data.batches import generator
 from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor, output_bound
-from seq2attn.inference.results import LengthResult
+from seq2attn.inference.results import LengthResult, summarise
 from seq2attn.model.build import build_training_data
 from seq2attn.model.interface import Model
 from seq2attn.plotting.attention import LARGEST_SIDE
@@ -33,7 +33,6 @@ from seq2attn.runs.checkpoint import (
     save_checkpoint,
 )
 from seq2attn.runs.files import remove_leftovers, write_json
-from seq2attn.runs.records import Summary, summarise
 from seq2attn.runs.run import Run
 from seq2attn.training.objective import token_accuracy
 from seq2attn.training.profile import profiled_steps
@@ -42,8 +41,8 @@ from seq2attn.training.schedule import learning_rate
 from seq2attn.training.signals import StopRequest, stop_on_broken_pipe, stop_on_signals
 from seq2attn.training.step import TrainingStep
 
-MAPS, IMAGES = 200, 20  # evaluations of a run that keep their attention, and those that draw it for TensorBoard
-VALIDATION_SEED = "validation"  # strings other than those that `eval` draws
+MAPS, IMAGES = 200, 20  # about how many evaluations record their attention, and draw it for TensorBoard
+VALIDATION_SEED = "validation"  # other strings than `eval` draws
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,10 @@ class StepReport:
 
 
 class Display(Protocol):
-    """What shows how training goes."""
+    """Shows the progress of training."""
 
     def begin(self, trainer: Trainer, *, locked: bool) -> None:
-        """Before the first step, or instead of one where the run is finished. locked: the file system has locks."""
+        """Called before the first step, also if the run is already finished. locked: the file system has locks."""
 
     def step(self, report: StepReport) -> None: ...
 
@@ -80,22 +79,22 @@ class SilentDisplay:
 
 @dataclass
 class Progress:
-    """How far training is: with weights and optimiser, all that resuming needs."""
+    """The state of training: with weights and optimiser, all that resuming needs."""
 
     step: int = 0
     """optimiser steps done"""
     best: list[float] = field(default_factory=list)
-    """rank of the best evaluation so far; see `Trainer._rank`"""
+    """of the best evaluation so far: worst and mean exact match, teacher-forced accuracy; compared in this order"""
     summary: dict[str, float] = field(default_factory=dict)
-    """the last evaluation, in short"""
+    """of the last evaluation"""
     reached_target: bool = False
 
 
 class Trainer:
     """Trains `model`, just built from `config` and on `device`, from the start or from the run's last checkpoint.
 
-    Same seed, same machine, same threads: bit-identical weights, interrupted or not. Construct it and train with it within
-    `lock.training_lock(run)`: two at once would write over each other.
+    Same seed, same machine, same threads: bit-identical weights, interrupted or not. Construct and use it only while holding
+    `lock.training_lock(run)`.
     """
 
     def __init__(self, run: Run, config: Config, model: Model, device: torch.device, display: Display) -> None:
@@ -108,8 +107,8 @@ class Trainer:
         self.predictor = Predictor(self.model, self.data.task, source_eos=config.model.source_eos, device=device)
         self.step = TrainingStep(self.model, config, device)
         self.progress = Progress()
-        run.checkpoint("last").parent.mkdir(exist_ok=True)  # a copy of a run may lack it
-        for folder in (run.path, run.checkpoint("last").parent):
+        run.checkpoints.mkdir(exist_ok=True)  # a copy of a run may lack it
+        for folder in (run.path, run.checkpoints):
             remove_leftovers(folder)
         self._positions = self._restore()
 
@@ -118,9 +117,13 @@ class Trainer:
     def train(self, request: StopRequest | None = None, *, profile: bool = False) -> int | None:
         """Train to the end, to the target, or to a signal. Returns the signal's number if one stopped it.
 
-        With `request`, the caller handles signals and asks to stop by it. `profile` leaves a trace of some steps
+        With `request`, the caller handles signals and sets it to stop. `profile` records a trace of some steps
         (`profiled_steps`) in the run.
         """
+        if self.finished:
+            if self.run.status().get("state") != "finished":  # a crash came between the last checkpoint and this file
+                self._write_status("finished")
+            return None
         with stop_on_signals() if request is None else contextlib.nullcontext(request) as stop:
             self.recorder = Recorder(self.run, self.config, self._positions)
             try:
@@ -142,7 +145,7 @@ class Trainer:
             batch = next(batches)
             rate = learning_rate(training, self.progress.step)
             result = self.step.gradients(batch, self.progress.step)
-            if self.device.type == "cpu":  # elsewhere asking would make the device wait at each step
+            if self.device.type == "cpu":  # on other devices this would synchronise at every step
                 self._check_finite(self.progress.step + 1, float(result.total), float(result.norm))
             self.step.update(rate)
             stepped()
@@ -160,18 +163,16 @@ class Trainer:
                 tokens, since = torch.zeros_like(tokens), now
                 self._check_finite(step, values["loss"], values["gradient_norm"])
                 self.recorder.step(step, values)
-                report = StepReport(
-                    step, training.steps, values["loss"], values["accuracy"], values["tokens_per_second"]
-                )
+                shown = [values[name] for name in ("loss", "accuracy", "tokens_per_second")]
                 with stop_on_broken_pipe(request):
-                    self.display.step(report)
+                    self.display.step(StepReport(step, training.steps, *shown))
             if step % training.evaluate_every == 0 or step == training.steps:
                 before = time.perf_counter()
                 results = self._evaluate()
                 self._save("training")
                 with stop_on_broken_pipe(request):
                     self.display.evaluation(step, results)
-                since += time.perf_counter() - before  # tokens/s is of training alone
+                since += time.perf_counter() - before  # tokens/s does not count evaluation
 
     @property
     def finished(self) -> bool:
@@ -185,47 +186,33 @@ class Trainer:
     # ---- evaluation ----
 
     def _evaluate(self) -> list[LengthResult]:
-        config = self.config
+        training, progress = self.config.training, self.progress
         self.model.eval()
-        results = evaluate(
-            self.predictor,
-            config.evaluation_lengths,
-            samples=config.training.validation_samples,
-            seed=VALIDATION_SEED,
-        )
+        lengths, samples = self.config.evaluation_lengths, training.validation_samples
+        results = evaluate(self.predictor, lengths, samples=samples, seed=VALIDATION_SEED)
         summary = summarise(results)
-        self.progress.summary = summary.to_json()
-        target = config.training.target
-        self.progress.reached_target = target is not None and summary.worst.exact_match.value >= target
-        self.recorder.evaluation(self.progress.step, results, self.progress.summary)
-        self._record_attention()
-        rank = self._rank(summary)
-        if rank >= self.progress.best:  # of equals the later one: it has trained for longer
-            self.progress.best = rank
+        progress.summary = summary.to_json()
+        worst = summary.worst.exact_match.value
+        progress.reached_target = training.target is not None and worst >= training.target
+        self.recorder.evaluation(progress.step, results, progress.summary)
+        if self._is_one_of(MAPS):
+            maps = self.predictor.attention_maps(self._attention_strings())
+            if maps:
+                self.recorder.attention(progress.step, maps, draw=self._is_one_of(IMAGES))
+        rank = [worst, summary.exact_match, summary.teacher_forced]
+        if rank >= progress.best:  # on a tie the later one, which has trained for longer
+            progress.best = rank
             self._write_checkpoint("best")
         return results
 
-    def _rank(self, summary: Summary) -> list[float]:
-        """What makes one evaluation better than another, most important first."""
-        return [summary.worst.exact_match.value, summary.exact_match, summary.teacher_forced]
-
-    def _record_attention(self) -> None:
-        """Record the attention on the same strings at each evaluation, or at fewer if there are very many."""
-        step = self.progress.step
-        if not self._is_one_of(step, MAPS):
-            return
-        maps = self.predictor.attention_maps(self._watched())
-        if maps:
-            self.recorder.attention(step, maps, draw=self._is_one_of(step, IMAGES))
-
-    def _is_one_of(self, step: int, most: int) -> bool:
-        """Whether the evaluation after `step` is among about `most` evenly spread ones: the first and the last are."""
+    def _is_one_of(self, most: int) -> bool:
+        """Whether this evaluation is one of about `most` evenly spaced ones, the first and the last included."""
         training = self.config.training
         stride = math.ceil(math.ceil(training.steps / training.evaluate_every) / most)
-        return (step // training.evaluate_every - 1) % stride == 0 or self.finished
+        return (self.progress.step // training.evaluate_every - 1) % stride == 0 or self.finished
 
-    def _watched(self) -> list[str]:
-        """The strings whose attention is drawn: the same in every run of a task."""
+    def _attention_strings(self) -> list[str]:
+        """The strings whose attention is recorded: the same in every run of a task."""
         task = self.data.task
         vocabulary = task.source_vocabulary
         middle = (task.min_length + task.max_length + 1) // 2
@@ -255,11 +242,6 @@ class Trainer:
             state["positions"] = self.recorder.positions()
         save_checkpoint(self.run.checkpoint(which), tensors, state)
 
-    def mend_status(self) -> None:
-        """Write status.json of a finished run if a fault prevented that after the last checkpoint."""
-        if self.finished and self.run.status().get("state") != "finished":
-            self._write_status("finished")
-
     def _write_status(self, state: str) -> None:
         write_json(
             self.run.status_file,
@@ -275,7 +257,7 @@ class Trainer:
         )
 
     def _restore(self) -> dict[str, int] | None:
-        """Continue from `last`, if there is one. Returns how long the records were then."""
+        """Load checkpoint `last`, if there is one. Returns the lengths of the records at that time."""
         path = self.run.checkpoint("last")
         if not path.exists():
             return None
@@ -283,9 +265,8 @@ class Trainer:
         load_weights(path, checkpoint, self.model)
         self._restore_optimiser(path, checkpoint)
         state = checkpoint.state
-        keys = ("step", "best", "summary", "reached_target", "positions")
         kinds = {"best": list, "summary": dict, "reached_target": bool, "positions": dict}
-        wrong = [key for key in keys if key not in state or not isinstance(state[key], kinds.get(key, int))]
+        wrong = [key for key, kind in kinds.items() if not isinstance(state.get(key), kind)]
         if not wrong:
             numbers = [*state["best"], *state["summary"].values()]
             if not all(map(is_number, numbers)) or not all(map(is_count, state["positions"].values())):
@@ -298,7 +279,7 @@ class Trainer:
 
     def _restore_optimiser(self, path: Path, checkpoint: Checkpoint) -> None:
         tensors = checkpoint.part(OPTIMISER)
-        if checkpoint.state["step"] > 0:  # before the first step it has none
+        if checkpoint.state["step"] > 0:  # there is no optimiser state before the first step
             kept = {}
             for name, expected in self.step.expected_state().items():
                 if name not in tensors:
@@ -318,7 +299,7 @@ class Diverged(Seq2AttnError):
     """The loss or the gradients are not finite."""
 
     def __init__(self, step: int, loss: float, norm: float, *, saved: bool) -> None:
-        before = "The last checkpoint is from before. " if saved else ""
+        before = "The last checkpoint is from before the divergence. " if saved else ""
         super().__init__(
             f"training diverged at step {step}: loss {loss}, gradient norm {norm}",
             hint=f"{before}Try a smaller training.learning_rate, or a warm-up.",

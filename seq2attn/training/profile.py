@@ -1,4 +1,4 @@
-"""A trace of some training steps, as `seq2attn train --profile` writes it."""
+"""Tracing some training steps, for `seq2attn train --profile`."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ WARM_UP, TRACED = 10, 20  # steps
 
 @contextmanager
 def profiled_steps(file: Path | None) -> Iterator[Callable[[], None]]:
-    """A function to call after each step: steps 11 to 30 are traced into `file`, which Chrome and Perfetto show.
+    """Yield a function to call after each step: steps 11 to 30 are traced into `file`, which Chrome and Perfetto can open.
 
-    None: nothing is traced. Training that ends before step 11 leaves no trace.
+    If `file` is None or training ends before step 11, nothing is traced.
     """
     if file is None:
         yield lambda: None
         return
 
     def write(profiler: torch.profiler.profile) -> None:
-        if profiler.step_num <= WARM_UP:  # the trace has been begun, and nothing has happened since
+        if profiler.step_num <= WARM_UP:  # no step was traced yet
             return
         with tempfile.TemporaryDirectory() as folder:
-            trace = Path(folder) / file.name  # torch packs it if the name says so
+            trace = Path(folder) / file.name  # torch compresses files named .gz
             profiler.export_chrome_trace(str(trace))
             write_atomically(file, trace.read_bytes())
 

@@ -1,4 +1,4 @@
-"""Signals such as Ctrl-C as a request to stop, honoured between two steps."""
+"""Signals such as Ctrl-C as requests to stop after the current step."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-BROKEN_PIPE = 13  # SIGPIPE, whose number Windows has no name for
-NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # those the system has
+BROKEN_PIPE = 13  # SIGPIPE, which Windows does not define
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # if the system has them
 
 
 @dataclass
@@ -21,13 +21,13 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """130 for Ctrl-C, 143 for SIGTERM, 141 for a closed pipe: the shell's custom."""
+        """130 for Ctrl-C, 143 for SIGTERM, 141 for a closed pipe, by shell convention."""
         return 0 if self.signal is None else 128 + self.signal
 
 
 @contextlib.contextmanager
 def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]:
-    """Within, a first signal only makes a request; a second one acts as it did before, at once."""
+    """In this context the first signal sets the request; a second one acts immediately, as it would outside."""
     request = request or StopRequest()
     previous: dict[int, Any] = {}
 
@@ -52,7 +52,7 @@ def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]
 
 @contextlib.contextmanager
 def stop_on_broken_pipe(request: StopRequest) -> Iterator[None]:
-    """Within, a closed pipe (`seq2attn train ... 2>&1 | head`) is a request to stop like a signal."""
+    """In this context a closed pipe (`seq2attn train ... 2>&1 | head`) is a request to stop, like a signal."""
     try:
         yield
     except BrokenPipeError:

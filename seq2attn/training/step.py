@@ -1,4 +1,4 @@
-"""One step of training: a batch in, gradients out, weights changed."""
+"""One training step: forward, backward, clipping, AdamW."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ BETAS, EPSILON = (0.9, 0.999), 1e-8  # AdamW's, as torch has them
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step computed before it changes the weights."""
+    """What a step computed before the update of the weights."""
 
     decoded: Decoded
     """the model's outputs; their graph is freed"""
     losses: dict[str, Tensor]
     """scalars by name: `loss`, and `coverage_loss` where there is one; nats per token"""
     total: Tensor
-    """scalar, what the gradient is of"""
+    """scalar, the weighted sum of the losses, which is differentiated"""
     norm: Tensor
     """scalar, the gradient's norm before clipping"""
 
@@ -36,11 +36,11 @@ class StepResult:
 class TrainingStep:
     """Forward, backward and clipping (`gradients`), then AdamW (`update`; Loshchilov & Hutter 2019, without decay Adam).
 
-    The model's parameters become views of one vector, and so do their gradients and the optimiser's averages: norm, clipping
-    and update are then a few operations on everything, where parameter by parameter they would cost a small model as much as
-    its arithmetic. To be made when the model is on its device.
+    The parameters become views of one vector, and so do their gradients and the optimiser's averages. Norm, clipping and
+    update are then a few operations; parameter by parameter they would cost a small model as much as its arithmetic.
+    Construct it when the model is on its device.
 
-    AdamW is torch's function, not its class: that one imports torch's compiler, which takes longer than 100 steps.
+    The update is torch's function `adamw`: importing the class imports torch's compiler, which takes longer than 100 steps.
     """
 
     def __init__(self, model: Model, config: Config, device: torch.device) -> None:
@@ -51,7 +51,7 @@ class TrainingStep:
         self._shapes = [parameter.shape for parameter in model.parameters()]
         self._vector = nn.utils.parameters_to_vector(model.parameters()).detach()
         self._gradient = torch.zeros_like(self._vector)
-        self._state: dict[str, Tensor] = {}  # AdamW's: updates done, and its averages
+        self._state: dict[str, Tensor] = {}  # of AdamW; see `_zero_state`
         self._fused = device.type != "mps"
         self._drops = any(isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules())
         views, gradients = self._by_name(self._vector), self._by_name(self._gradient)
@@ -68,7 +68,7 @@ class TrainingStep:
         training = self.config.training
         shares = {"encoder": training.encoder_reset, "decoder": training.decoder_reset}
         if any(shares.values()):
-            assert isinstance(self.model, Reverser), "rules refuse resets for any other"
+            assert isinstance(self.model, Reverser), "rules.py refuses resets for other models"
             random = generator(batch.source.device, self.config.seed, "resets", step)
             decoded = self.model(*inputs, self.model.draw_resets(random, batch.source, batch.decoder_input, **shares))
         else:
@@ -85,12 +85,12 @@ class TrainingStep:
         return StepResult(decoded, detached, total.detach(), norm)
 
     def _clip(self) -> Tensor:
-        """Scale the gradient to the limit if its norm, which is returned, exceeds it."""
+        """Scale the gradient to `clip_norm` if its norm is larger. Returns the norm before."""
         limit = self.config.training.clip_norm
         norm: Tensor = torch.linalg.vector_norm(self._gradient)
         if limit is None:
             return norm
-        if norm.device.type != "cpu":  # asking whether it does would make the device wait
+        if norm.device.type != "cpu":  # a comparison would synchronise
             self._gradient *= (limit / norm).clamp(max=1)
         elif float(norm) > limit:
             self._gradient *= limit / float(norm)
@@ -103,10 +103,10 @@ class TrainingStep:
         adamw(
             [self._vector],
             [self._gradient],
-            [self._state["exp_avg"]],
-            [self._state["exp_avg_sq"]],
-            [],
-            [self._state[STEPS]],
+            exp_avgs=[self._state["exp_avg"]],
+            exp_avg_sqs=[self._state["exp_avg_sq"]],
+            max_exp_avg_sqs=[],
+            state_steps=[self._state[STEPS]],
             fused=self._fused,
             amsgrad=False,
             beta1=BETAS[0],
@@ -118,26 +118,26 @@ class TrainingStep:
         )
 
     def state(self) -> dict[str, Tensor]:
-        """The optimiser's state by parameter, `exp_avg.encoder.embedding.weight` and so on; empty at first."""
+        """The optimiser's state by parameter, `exp_avg.encoder.embedding.weight` and so on; empty before an update."""
         return self._named(self._state)
 
     def expected_state(self) -> dict[str, Tensor]:
-        """What `state` looks like after an update, filled with zeros."""
+        """Names, shapes and types of `state` after an update; zeros."""
         return self._named(self._zero_state())
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` gave."""
+        """Restore what `state` returned."""
         for kind, value in self._zero_state().items():
             parts = [state[f"{kind}.{name}"].flatten() for name in self._names]
             self._state[kind] = value.copy_(parts[0].squeeze() if kind == STEPS else torch.cat(parts))
 
     def _zero_state(self) -> dict[str, Tensor]:
-        """AdamW's before the first update."""
+        """AdamW's number of updates and averages, before the first update."""
         steps = torch.zeros((), device=self._vector.device if self._fused else "cpu")
         return {STEPS: steps, "exp_avg": torch.zeros_like(self._vector), "exp_avg_sq": torch.zeros_like(self._vector)}
 
     def _named(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """By kind and parameter; each parameter has the one count of steps."""
+        """By kind and parameter; all parameters share the number of updates."""
         return {
             f"{kind}.{name}": part
             for kind, value in state.items()
@@ -145,6 +145,6 @@ class TrainingStep:
         }
 
     def _by_name(self, vector: Tensor) -> dict[str, Tensor]:
-        """The part of a vector over all parameters that belongs to each, as a view of its shape."""
+        """Each parameter's part of a vector over all parameters, as a view of its shape."""
         parts = torch.split(vector, [shape.numel() for shape in self._shapes])
         return {name: part.view(shape) for name, part, shape in zip(self._names, parts, self._shapes, strict=True)}

@@ -1,4 +1,4 @@
-"""A server that starts commands, and the config that they train: small, and writing all the time."""
+"""A server that starts commands, and the config that they train: small, with many writes."""
 
 import shutil
 from pathlib import Path
@@ -31,7 +31,7 @@ def server(session_server):
 
 @pytest.fixture(scope="session")
 def reference(session_server, tmp_path_factory):
-    """A run that nothing disturbed. Not to be changed: `run_copy` is."""
+    """An undisturbed run. Do not change it; use `run_copy`."""
     folder = tmp_path_factory.mktemp("reference")
     (folder / "tiny.yaml").write_text(TINY)
     status, _, err = session_server.call(folder, "train", "-c", "tiny.yaml", "--name", "tiny")
@@ -53,8 +53,8 @@ def run_copy(reference, work):
 
 
 @pytest.fixture
-def told(request, pytestconfig):
-    """`told(kills=100)`: a figure of this test, printed at the end of the whole run."""
+def record_figure(request, pytestconfig):
+    """`record_figure(kills=100)`: a figure of this test, printed at the end of the whole run."""
 
     def tell(**figures):
         words = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in figures.items())

@@ -3,7 +3,7 @@
     python tests/faults/fuzz_atheris.py config -runs=100000
     python tests/faults/fuzz_atheris.py checkpoint -runs=100000
 
-Whatever is no `Seq2AttnError` stops it, and so does an input that takes longer than 20 seconds.
+Any exception but `Seq2AttnError` stops it, and so does an input that takes longer than 20 seconds.
 """
 
 import sys
@@ -65,7 +65,7 @@ def checkpoint_reader():
             load_weights(path, load_checkpoint(path), model)
         except Seq2AttnError:
             return
-        assert bytes(changed) == whole, "a damaged checkpoint was let in"
+        assert bytes(changed) == whole, "a damaged checkpoint was accepted"
 
     return try_checkpoint
 

@@ -1,4 +1,4 @@
-"""What fuzzed configs and command lines are made of: words that mean something, more often than chance would have it."""
+"""The vocabulary of fuzzed configs and command lines: mostly words that have a meaning."""
 
 KEYS = [
     "seed", "task", "model", "training", "evaluation", "name", "alphabet", "min_length", "max_length", "attention",

@@ -1,4 +1,4 @@
-"""What a training left behind, in a form that two of them can be compared in."""
+"""The results of a training, in a form that can be compared with another's."""
 
 import json
 from collections import Counter
@@ -11,7 +11,7 @@ TIMED = "tokens_per_second"  # the one number that differs from run to run
 
 
 def metrics(run):
-    """The lines of metrics.jsonl, none of which may be cut short."""
+    """The lines of metrics.jsonl, all of them complete."""
     text = run.metrics_file.read_text()
     assert text.endswith("\n")
     lines = [json.loads(line) for line in text.splitlines()]
@@ -39,7 +39,7 @@ def weights(run):
 
 
 def same_outcome(run, other):
-    """The two cannot be told apart but by their clocks."""
+    """The two runs are equal except for times."""
     assert weights(run) == weights(other)
     assert run.checkpoint("best").read_bytes() == other.checkpoint("best").read_bytes()
     assert metrics(run) == metrics(other)

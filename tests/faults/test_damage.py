@@ -44,7 +44,7 @@ def refusal(run, which="last"):
 
 
 def flips(run, which, count, seed):
-    """Flip one bit at a time; every file but the whole one is refused."""
+    """Flip one bit at a time; every incomplete file is refused."""
     path = run.checkpoint(which)
     whole = path.read_bytes()
     choose = random.Random(seed)
@@ -58,29 +58,29 @@ def flips(run, which, count, seed):
     read(run, which)
 
 
-def test_some_bit_flips(run_copy):
+def test_some_flipped_bits_are_refused(run_copy):
     flips(run_copy, "last", 60, seed=1)
     flips(run_copy, "best", 60, seed=2)
 
 
 @pytest.mark.slow
-def test_two_thousand_bit_flips(run_copy, told):
+def test_two_thousand_flipped_bits_are_refused(run_copy, record_figure):
     flips(run_copy, "last", 1000, seed=3)
     flips(run_copy, "best", 1000, seed=4)
-    told(bit_flips=2000, silently_accepted=0)
+    record_figure(bit_flips=2000, silently_accepted=0)
 
 
 @pytest.mark.slow
-def test_every_length(run_copy, told):
+def test_every_truncation_is_refused(run_copy, record_figure):
     whole = run_copy.checkpoint("best").read_bytes()
     for length in range(len(whole)):
         run_copy.checkpoint("best").write_bytes(whole[:length])
         refusal(run_copy, "best")
-    told(truncations=len(whole))
+    record_figure(truncations=len(whole))
 
 
 def damaged(change):
-    """A kind of damage that leaves the checksum right: `change(tensors, state)`."""
+    """Damage that leaves the checksum correct: `change(tensors, state)`."""
 
     def write(run):
         path = run.checkpoint("last")
@@ -166,7 +166,7 @@ DAMAGE = {
     "pickle": (overwritten(lambda whole: pickle.dumps(Payload())), "damaged: its header would be "),
     "torch.save": (torch_saved, "damaged: its header would be "),
     "zip bomb": (zip_bomb, "damaged: its header would be "),
-    "a terabyte": (sparse, "damaged: it is 1,024.0 GiB large, and "),
+    "a terabyte": (sparse, "damaged: its size is 1,024.0 GiB, and "),
     "foreign": (foreign, "not a seq2attn checkpoint (its header does not say 'seq2attn-checkpoint')"),
     "newer": (newer, "written in format version 2; this seq2attn reads up to 1"),
     "missing tensor": (
@@ -204,8 +204,8 @@ DAMAGE = {
         damaged(lambda tensors, state: tensors.update({"optimiser.exp_avg.extra": torch.ones(1)})),
         "cannot be resumed: it has unexpected optimiser.exp_avg.extra",
     ),
-    "step of -1": (state_is(step=-1), "damaged: its state names no step"),
-    "step true": (state_is(step=True), "damaged: its state names no step"),
+    "step of -1": (state_is(step=-1), "damaged: its state has no step"),
+    "step true": (state_is(step=True), "damaged: its state has no step"),
     "best of words": (state_is(best=["a"]), "cannot be resumed: its state has no usable best"),
     "best a word": (state_is(best="a"), "cannot be resumed: its state has no usable best"),
     "summary a list": (state_is(summary=[]), "cannot be resumed: its state has no usable summary"),
@@ -216,7 +216,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_a_kind_of_damage(run_copy, work, monkeypatch, kind):
+def test_damage_is_refused_with_its_reason(run_copy, work, monkeypatch, kind):
     monkeypatch.chdir(work)
     damage, words = DAMAGE[kind]
     damage(run_copy)
@@ -226,7 +226,7 @@ def test_a_kind_of_damage(run_copy, work, monkeypatch, kind):
     assert not (work / "pwned").exists()
 
 
-def test_a_position_past_the_end_or_of_another_folder_touches_nothing_else(run_copy, work):
+def test_positions_past_the_end_or_in_another_folder_change_nothing_else(run_copy, work):
     other = work / "other.txt"
     other.write_text("theirs")
     positions = {"metrics.jsonl": 10**12, "../../other.txt": 0, str(other): 1}
@@ -237,7 +237,7 @@ def test_a_position_past_the_end_or_of_another_folder_touches_nothing_else(run_c
     assert other.read_text() == "theirs"
 
 
-# ---- a run received from a stranger ----
+# ---- a run from an untrusted source ----
 
 
 def links(run, work):
@@ -270,7 +270,7 @@ def test_a_link_is_not_followed(run_copy, work, cli, number):
     assert [path.name for path in (work / "outside").iterdir()] == ["file"]
 
 
-def test_a_run_that_is_a_link(run_copy, work, cli):
+def test_a_run_that_is_a_link_is_refused(run_copy, work, cli):
     run_copy.path.rename(work / "elsewhere")
     run_copy.path.symlink_to(work / "elsewhere")
     assert "runs/tiny is a link; a run holds plain files" in cli("predict", "ab", "--run", "tiny").err
@@ -278,7 +278,7 @@ def test_a_run_that_is_a_link(run_copy, work, cli):
 
 
 @pytest.mark.parametrize("name", ["status.json", "environment.json", "metrics.jsonl"])
-def test_a_pipe_in_a_run_is_not_waited_for(run_copy, cli, name):
+def test_a_pipe_in_a_run_does_not_block(run_copy, cli, name):
     (run_copy.path / name).unlink()
     os.mkfifo(run_copy.path / name)
     assert cli("runs").code == 0
@@ -293,7 +293,7 @@ STATUS = [
 
 
 @pytest.mark.parametrize("status", STATUS, ids=range(len(STATUS)))
-def test_what_a_status_says_steers_nothing(run_copy, cli, status):
+def test_a_status_does_not_affect_training(run_copy, cli, status):
     run_copy.status_file.write_text(json.dumps(status))
     run_copy.environment_file.write_text(json.dumps({"threads": 10**9, "plugins": ["x.py"], "created": "\x1b[31m"}))
     for options in ((), ("--json",)):
@@ -307,14 +307,14 @@ def test_what_a_status_says_steers_nothing(run_copy, cli, status):
 @pytest.mark.parametrize(
     "content", [b"[" * 500_000, b"9" * 500_000, b'{"state": "' + b"x" * 2_000_000 + b'"}', b"\xff\xfe"]
 )
-def test_a_status_that_is_no_status(run_copy, cli, content):
+def test_an_invalid_status_is_ignored(run_copy, cli, content):
     run_copy.status_file.write_bytes(content)
     run_copy.environment_file.write_bytes(content)
     assert "tiny\tunreadable status.json\t" in cli("runs").out
     assert cli("predict", "ab").code == 0
 
 
-def test_a_config_of_a_stranger_names_no_code(run_copy, work, cli):
+def test_an_untrusted_config_cannot_load_code(run_copy, work, cli):
     (work / "evil.py").write_text("import os; os.system('touch pwned')")
     run_copy.config_file.write_text("model: {attention: {score: evil}}\n")
     run_copy.environment_file.write_text(json.dumps({"plugins": ["evil.py"]}))

@@ -61,18 +61,18 @@ def full_from(server, reference, work, kind, count):
 @pytest.mark.parametrize(
     ("kind", "count"), [("half a file", 9), pytest.param("half a record", 14, marks=pytest.mark.slow)]
 )
-def test_the_disk_fills_up_at_one_write(server, reference, work, kind, count):
+def test_a_disk_that_fills_up_at_one_write(server, reference, work, kind, count):
     full_from(server, reference, work, kind, count)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_disk_fills_up_at_every_write(server, reference, work, told, kind):
+def test_a_disk_that_fills_up_at_any_write(server, reference, work, record_figure, kind):
     assert server.call(work, *TRAIN, fault=[kind, 0])[0] == 0
     counts = range(1, int((work / "count").read_text()) + 1)
     for count in counts:
         full_from(server, reference, work, kind, count)
-    told(writes=len(counts))
+    record_figure(writes=len(counts))
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def fill(path):
 
 @ROOT
 @pytest.mark.slow
-def test_a_disk_that_is_full_when_something_is_measured_or_drawn(server, reference, work, disk):
+def test_a_full_disk_in_other_commands(server, reference, work, disk):
     disk(4_000)
     shutil.copytree(reference.path, work / "runs" / "tiny")
     old = work / "runs" / "map.png"
@@ -134,7 +134,7 @@ def test_a_disk_that_is_full_when_something_is_measured_or_drawn(server, referen
 
 @ROOT
 @pytest.mark.slow
-def test_a_disk_that_is_read_only(server, reference, work, disk):
+def test_a_read_only_disk(server, reference, work, disk):
     disk(4_000)
     shutil.copytree(reference.path, work / "runs" / "tiny")
     (work / "runs" / "tiny" / "checkpoints" / "last.safetensors").unlink()
@@ -148,7 +148,7 @@ def test_a_disk_that_is_read_only(server, reference, work, disk):
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is read-only for root")
-def test_a_directory_that_is_read_only(server, reference, run_copy, work):
+def test_a_read_only_directory(server, reference, run_copy, work):
     run_copy.checkpoint("last").unlink()
     run_copy.path.chmod(stat.S_IRUSR | stat.S_IXUSR)
     try:
@@ -157,7 +157,7 @@ def test_a_directory_that_is_read_only(server, reference, run_copy, work):
         run_copy.path.chmod(0o755)
 
 
-def test_a_run_that_is_removed_while_it_is_trained(server, work):
+def test_a_run_that_is_removed_during_training(server, work):
     server.start(work, *TRAIN)
     until(lambda: (work / "err").exists() and "step 4: " in (work / "err").read_text())
     (work / "runs" / "tiny").rename(work / "removed")
@@ -167,7 +167,7 @@ def test_a_run_that_is_removed_while_it_is_trained(server, work):
 
 
 @pytest.mark.slow
-def test_a_learning_rate_beyond_reason(server, work):
+def test_divergence_is_reported(server, work):
     words = (
         "--set",
         "training.learning_rate=1e6",
@@ -181,13 +181,15 @@ def test_a_learning_rate_beyond_reason(server, work):
     assert re.search(
         r"^error: training diverged at step \d+: loss (nan|inf|[0-9.e+]+), gradient norm (nan|inf)$", err, re.M
     )
-    assert err.endswith("\nThe last checkpoint is from before. Try a smaller training.learning_rate, or a warm-up.\n")
+    assert err.endswith(
+        "\nThe last checkpoint is from before the divergence. Try a smaller training.learning_rate, or a warm-up.\n"
+    )
     run = Run(work / "runs" / "tiny")
     assert run.status()["state"] == "failed"
     load_weights(run.checkpoint("last"), load_checkpoint(run.checkpoint("last")), build_model(run.config()))
 
 
-def test_the_newest_run_is_the_one_made_last_whatever_the_clock_says(tmp_path):
+def test_the_newest_run_does_not_depend_on_the_clock(tmp_path):
     ahead = time.time() + 10**7
     first = create_run(tmp_path, "z", Config(), {})
     first.checkpoint("last").write_bytes(b"")
@@ -199,7 +201,7 @@ def test_the_newest_run_is_the_one_made_last_whatever_the_clock_says(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_resumed_run_whose_clock_was_set_back_records_the_same(server, reference, work, monkeypatch):
+def test_a_clock_set_back_does_not_change_a_resumed_run(server, reference, work, monkeypatch):
     assert server.call(work, *TRAIN, fault=["half a record", 30])[0] < 0
     run = Run(work / "runs" / "tiny")
     (events,) = run.path.glob("events.out.*")

@@ -76,28 +76,28 @@ def check_values(values, extra):
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_any_text_as_a_config(tmp_path, told, count):
+def test_any_text_as_a_config(tmp_path, record_figure, count):
     path = tmp_path / "any.yaml"
     fuzz(count, (documents, st.lists(overrides, max_size=2)), lambda text, extra: read_config(path, text, extra))
-    told(config_texts=count)
+    record_figure(config_texts=count)
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_any_values_as_a_config(told, count):
+def test_any_values_as_a_config(record_figure, count):
     mappings = st.dictionaries(keys, trees, max_size=5)
     fuzz(count, (mappings, st.lists(overrides, max_size=2)), check_values)
-    told(config_values=count)
+    record_figure(config_values=count)
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(5_000, marks=pytest.mark.slow)])
-def test_any_bytes_as_a_config(tmp_path, told, count):
+def test_any_bytes_as_a_config(tmp_path, record_figure, count):
     def check(data):
         (tmp_path / "any.yaml").write_bytes(data)
         with no_hang(), contextlib.suppress(Seq2AttnError):
             load_config(tmp_path / "any.yaml")
 
     fuzz(count, (st.binary(max_size=200),), check)
-    told(config_files_of_bytes=count)
+    record_figure(config_files_of_bytes=count)
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def check_command(words):
 
 
 @pytest.mark.parametrize("count", [20, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_any_command_line(playground, own_scores, told, count):
+def test_any_command_line(playground, own_scores, record_figure, count):
     words = st.sampled_from(WORDS) | st.text(
         st.characters(exclude_categories=["Nd"], exclude_characters="\0"), max_size=6
     )
@@ -153,4 +153,4 @@ def test_any_command_line(playground, own_scores, told, count):
         "score.py",
     }
     assert not os.path.exists(playground.parent / "tiny")
-    told(command_lines=count)
+    record_figure(command_lines=count)

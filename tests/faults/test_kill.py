@@ -1,4 +1,4 @@
-"""kill -9 at any moment: the run goes on to the same bytes, every step recorded once."""
+"""kill -9 at any moment: the resumed run is bit-identical, and every step is recorded once."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ RESUME = ("train", "--resume", "tiny")
 
 
 def begin(work):
-    """What somebody does whose machine died: resume the run, or make it where it is not there."""
+    """The command after a crash: resume the run, or start it if it does not exist."""
     return RESUME if (work / "runs" / "tiny").exists() else TRAIN
 
 
@@ -34,7 +34,7 @@ def killed_some_time(server, work, choose):
 
 
 def killed_in_a_write(server, work, choose):
-    """Have the training kill itself in the middle of one of its writes."""
+    """Make the training kill itself in the middle of one of its writes."""
     kind = choose.choice((*KINDS, "cutting") if begin(work) == RESUME else KINDS)
     fault = [kind, choose.randint(1, 2 if kind == "cutting" else WRITES)]
     return server.call(work, *begin(work), fault=fault)[0] == -signal.SIGKILL
@@ -57,19 +57,19 @@ def torture(server, reference, work, seed, kills):
     return done, trainings
 
 
-def test_some_kills(server, reference, work):
+def test_a_killed_training_resumes_to_identical_weights(server, reference, work):
     torture(server, reference, work, seed=1, kills=1)
 
 
 @pytest.mark.slow
-def test_a_hundred_kills(server, reference, work, told):
+def test_a_hundred_killed_trainings_resume_to_identical_weights(server, reference, work, record_figure):
     done, trainings = torture(server, reference, work, seed=20, kills=100)
-    told(kills=done, trainings_resumed_to_identical_bytes=trainings)
+    record_figure(kills=done, trainings_resumed_to_identical_bytes=trainings)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_kill_at_every_other_write_of_one_kind(server, reference, work, told, kind):
+def test_a_kill_at_every_other_write(server, reference, work, record_figure, kind):
     assert server.call(work, *TRAIN, fault=[kind, 0])[0] == 0
     counts = range(1, int((work / "count").read_text()) + 1, 2)
     for count in counts:
@@ -77,15 +77,15 @@ def test_a_kill_at_every_other_write_of_one_kind(server, reference, work, told, 
         assert server.call(work, *TRAIN, fault=[kind, count])[0] == -signal.SIGKILL
         assert server.call(work, *begin(work))[0] == 0
         same_outcome(Run(work / "runs" / "tiny"), reference)
-    told(kills=len(counts))
+    record_figure(kills=len(counts))
 
 
-def test_a_run_that_was_killed_is_called_stopped(server, work):
+def test_a_killed_run_is_listed_as_stopped(server, work):
     assert server.call(work, *TRAIN, fault=["half a record", 12])[0] == -signal.SIGKILL
     assert "tiny\tstopped\t" in server.call(work, "runs")[1]
 
 
-def test_a_kill_between_the_last_checkpoint_and_the_status(server, reference, run_copy, work):
+def test_a_kill_between_checkpoint_and_status(server, reference, run_copy, work):
     run_copy.status_file.write_text(json.dumps({**run_copy.status(), "state": "training", "step": 20}))
     assert server.call(work, *RESUME)[0] == 0
     same_outcome(run_copy, reference)

@@ -1,4 +1,4 @@
-"""Two trainings of one run: the second is refused, and a dead process is in nobody's way."""
+"""Two trainings of one run: the second is refused until the first process is dead."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ LONG = (
 LONG = (*LONG, "--set", "training.evaluate_every=1000")
 
 
-def test_the_second_is_refused_until_the_first_is_dead(server, work, cli):
+def test_a_second_training_is_refused_until_the_first_ends(server, work, cli):
     pid = server.start(work, *LONG)
     until((work / "runs" / "tiny" / "training.lock").exists)
     until((work / "runs" / "tiny" / "metrics.jsonl").exists)
@@ -44,7 +44,7 @@ def test_the_second_is_refused_until_the_first_is_dead(server, work, cli):
     assert not (work / "runs" / "tiny" / "training.lock").exists()
 
 
-def test_of_many_at_once_one_gets_the_lock(run_copy):
+def test_only_one_of_many_threads_gets_the_lock(run_copy):
     inside, most, lock = 0, 0, threading.Lock()
     got = []
 
@@ -72,7 +72,7 @@ def test_of_many_at_once_one_gets_the_lock(run_copy):
     assert got
 
 
-def test_looking_is_not_locking(run_copy):
+def test_is_training_does_not_take_the_lock(run_copy):
     assert not is_training(run_copy)
     with training_lock(run_copy):
         assert is_training(run_copy)

@@ -1,4 +1,4 @@
-"""Too large a batch, width or length: refused up front with numbers, or told in a sentence."""
+"""Too large a batch, width or length: refused up front with numbers, or reported in one sentence."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def test_training_that_cannot_fit_is_refused(cli, work, monkeypatch, override):
     assert not (work / "runs").exists()
 
 
-def test_a_model_that_cannot_fit_is_refused_elsewhere_too(run_copy, cli, monkeypatch):
+def test_a_model_that_cannot_fit_is_refused_in_other_commands(run_copy, cli, monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda device=None: 2**30)
     text = run_copy.config_file.read_text()
     run_copy.config_file.write_text(text.replace("hidden: 8", "hidden: 65536"))
@@ -47,13 +47,13 @@ def test_lengths_that_cannot_fit_are_refused(run_copy, cli, monkeypatch):
     assert "error: strings this long need about 149.0 GiB of memory, and 1.0 GiB are free" in done.err
 
 
-def test_unknown_free_memory_refuses_nothing(monkeypatch):
+def test_unknown_free_memory_skips_the_check(monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda device=None: None)
     memory._check("it", {"all": 10**30}, check_config({}), None)
     memory.check_answer_memory(10**30)
 
 
-def test_the_built_model_is_checked_again_before_a_run_is_made(work, cli, monkeypatch):
+def test_the_built_model_is_checked_again_before_a_run_is_created(work, cli, monkeypatch):
     config = load_config(work / "tiny.yaml")
     free = sum(
         training_bytes(config, least_parameters(config)).values()
@@ -89,7 +89,7 @@ def test_the_estimate_follows_its_formula():
 
 
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="reads Linux's own numbers")
-def test_free_memory_is_found():
+def test_free_memory_is_read():
     assert 10**7 < memory.available_bytes() < 10**15
 
 
@@ -105,7 +105,7 @@ main()
 
 
 @pytest.mark.slow
-def test_running_out_of_memory_is_one_sentence(work):
+def test_running_out_of_memory_is_reported_in_one_sentence(work):
     words = ["train", "-c", "tiny.yaml", "--set", "training.batch_size=1000000", "--set", "model.hidden=128"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
@@ -146,7 +146,7 @@ MEASURED = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", MEASURED, ids=str)
-def test_the_estimate_is_below_what_training_takes_but_not_far(told, sizes):
+def test_the_estimate_is_below_what_training_takes_but_not_far(record_figure, sizes):
     batch, length, hidden, score, alphabet = sizes
     values = {
         "task": {
@@ -163,5 +163,5 @@ def test_the_estimate_is_below_what_training_takes_but_not_far(told, sizes):
     config = check_config(values)
     parameters = sum(parameter.numel() for parameter in build_model(config).parameters())
     estimate = sum(training_bytes(config, parameters).values())
-    told(MiB_estimated=estimate >> 20, MiB_measured=measured >> 20)
+    record_figure(MiB_estimated=estimate >> 20, MiB_measured=measured >> 20)
     assert 0.4 * measured < estimate < 1.02 * measured

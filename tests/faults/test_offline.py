@@ -30,17 +30,17 @@ def run(folder, *words, **environment):
     return subprocess.run(words, cwd=folder, env=kept, capture_output=True, text=True, check=False)
 
 
-def test_nothing_asks_for_the_network(server, run_copy, work):
+def test_no_command_uses_the_network(server, run_copy, work):
     for line in ("train -c tiny.yaml --set training.steps=1", "eval tiny", "predict ab --run tiny --plot a.png"):
         server.start(work, *line.split(), environment={"OFFLINE": "1"})
         assert server.wait() == 0, (work / "err").read_text()
 
 
 @pytest.mark.slow
-def test_everything_works_without_routes(work):
+def test_everything_works_without_a_network(work):
     probe = run(work, "unshare", "-rn", "true")
     if probe.returncode:
-        pytest.skip("no network namespace is to be had here")
+        pytest.skip("network namespaces are not available here")
     done = run(work, "unshare", "-rn", sys.executable, "-c", EVERYTHING)
     assert done.stdout.endswith("offline\n"), done.stderr
 
@@ -65,7 +65,7 @@ def wheel(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_the_package_and_the_configs_and_nothing_else(wheel):
+def test_the_wheel_contains_only_the_package_and_the_configs(wheel):
     with zipfile.ZipFile(wheel) as opened:
         names = set(opened.namelist())
     assert {name.partition("/")[0] for name in names if not name.startswith("seq2attn-")} == {"seq2attn"}
@@ -81,7 +81,7 @@ def test_the_wheel_holds_the_package_and_the_configs_and_nothing_else(wheel):
 
 
 @pytest.mark.slow
-def test_a_clone_called_seq2attn_does_not_hide_the_package_that_is_installed_from_it(work):
+def test_a_clone_named_seq2attn_does_not_hide_the_installed_package(work):
     (work / "seq2attn").mkdir()
     clone = copied(work / "seq2attn")
     done = run(work, sys.executable, "-m", "venv", "--without-pip", "venv")
@@ -111,7 +111,7 @@ def test_the_installed_wheel_finds_its_configs(wheel, work):
     )
 
 
-def test_a_config_of_ones_own_goes_before_the_shipped_one(work, cli):
+def test_a_user_s_config_takes_precedence_over_a_shipped_one(work, cli):
     (work / "configs").mkdir()
     (work / "configs" / "scaled.yaml").write_text("seed: 77\n")
     assert "seed: 77" in cli("inspect", "configs/scaled.yaml").out

@@ -20,7 +20,7 @@ def trained(server, work, name, *words):
 @pytest.mark.parametrize(
     "threads", ["2", *(pytest.param(n, marks=pytest.mark.slow) for n in ("1", str(os.cpu_count())))]
 )
-def test_the_same_bytes_on_so_many_threads(server, work, threads):
+def test_training_is_deterministic_with_threads(server, work, threads):
     runs = [trained(server, work, name, *WIDE, "--threads", threads) for name in ("one", "two")]
     same_outcome(*runs)
     for run in runs:
@@ -47,14 +47,14 @@ def test_the_order_of_set_does_not_matter(server, work):
     ],
 )
 @pytest.mark.parametrize("command", [("train", "-c"), ("inspect",)])
-def test_a_key_that_is_set_twice_is_refused(cli, work, command, first, second):
+def test_a_key_set_twice_is_refused(cli, work, command, first, second):
     done = cli(*command, "tiny.yaml", "--set", first, "--set", second)
     assert (done.code, done.out) == (2, "")
     assert done.err == f"error: --set {first!r} and --set {second!r} set the same key; keep one\n"
 
 
 @pytest.mark.slow
-def test_the_seed_decides_weights_data_and_dropout(server, work):
+def test_the_seed_determines_weights_data_and_dropout(server, work):
     for kind, key in (("without", "training.word_dropout=0"), ("with", "training.word_dropout=0.5")):
         one, again, other = (
             trained(server, work, f"{kind}-{n}", "--set", key, "--set", f"seed={seed}")
@@ -65,6 +65,6 @@ def test_the_seed_decides_weights_data_and_dropout(server, work):
 
 
 @pytest.mark.slow
-def test_evaluation_asks_the_same_each_time(server, run_copy, work):
+def test_evaluation_uses_the_same_strings_each_time(server, run_copy, work):
     first, second = (server.call(work, "eval", "tiny", "--samples", "50")[1] for _ in range(2))
     assert first == second

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM, a closed terminal, a reader that goes away: all is saved, and the way on is told."""
+"""Ctrl-C, SIGTERM, a closed terminal, a closed pipe: everything is saved, and the command to resume is printed."""
 
 import contextlib
 import os
@@ -45,7 +45,7 @@ def test_a_signal(server, reference, work, name):
     goes_on(server, work, reference)
 
 
-def test_a_terminal_that_is_closed(server, reference, work):
+def test_a_closed_terminal(server, reference, work):
     ours, theirs = pty.openpty()
     server.start(work, *TRAIN, terminal=os.ttyname(theirs))
     seen = b""
@@ -59,7 +59,7 @@ def test_a_terminal_that_is_closed(server, reference, work):
 
 
 @pytest.mark.slow
-def test_messages_that_nobody_reads_any_more(server, reference, work):
+def test_a_closed_stderr(server, reference, work):
     os.mkfifo(work / "err")
     server.start(work, *TRAIN)
     with (work / "err").open() as pipe:
@@ -71,7 +71,7 @@ def test_messages_that_nobody_reads_any_more(server, reference, work):
     goes_on(server, work, reference)
 
 
-def test_results_that_nobody_reads(server, run_copy, work):
+def test_a_closed_stdout(server, run_copy, work):
     os.mkfifo(work / "out")
     server.start(work, "eval", "tiny", "--samples", "1")
     os.close(os.open(work / "out", os.O_RDONLY))
@@ -99,17 +99,17 @@ def test_a_list_piped_into_head(work):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
-def test_streams_that_were_closed_from_the_start(work, closed):
+def test_streams_that_are_closed_at_the_start(work, closed):
     assert piped(work, f"$S runs --json {closed}")[0] == 0
 
 
-def test_a_disk_that_is_full_behind_standard_output(work):
+def test_a_full_disk_behind_standard_output(work):
     status, err = piped(work, "$S list --json > /dev/full")
     assert (status, err) == (1, "error: reading or writing failed: No space left on device\n")
 
 
 @pytest.mark.slow
-def test_an_interrupt_elsewhere(server, run_copy, work):
+def test_an_interrupt_of_another_command(server, run_copy, work):
     pid = server.start(work, "eval", "tiny", "--samples", "100000000", "--lengths", "2")
     time.sleep(0.5)
     os.kill(pid, signal.SIGINT)
@@ -118,7 +118,7 @@ def test_an_interrupt_elsewhere(server, run_copy, work):
 
 
 @pytest.mark.slow
-def test_two_signals_stop_at_once_and_lose_nothing(server, reference, work):
+def test_two_signals_stop_immediately_and_lose_nothing(server, reference, work):
     pid = server.start(work, *TRAIN)
     until(lambda: (work / "err").exists() and "step 8: " in (work / "err").read_text())
     for _ in range(2):

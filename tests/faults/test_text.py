@@ -56,7 +56,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("text", "words"), TEXTS, ids=range(len(TEXTS)))
-def test_a_string_that_cannot_be_answered(run_copy, cli, text, words):
+def test_an_invalid_string_is_refused(run_copy, cli, text, words):
     done = cli("predict", "ab", text)
     assert (done.code, done.out) == (2, "")
     assert words in done.err
@@ -64,7 +64,7 @@ def test_a_string_that_cannot_be_answered(run_copy, cli, text, words):
     assert len(done.err) < 400
 
 
-def test_any_string_of_unicode_is_answered_or_refused(run_copy, cli):
+def test_any_unicode_string_is_answered_or_refused(run_copy, cli):
     choose = random.Random(5)
     for _ in range(60):
         pool = choose.choice(["abc", "abc\0\n\r", [chr(choose.randrange(0x110000)) for _ in range(5)]])
@@ -94,7 +94,7 @@ def test_standard_input(run_copy, work, stdin, status, words):
 
 
 @pytest.mark.slow
-def test_standard_input_that_is_closed(run_copy, work):
+def test_a_closed_standard_input(run_copy, work):
     script = f"{sys.executable} -m seq2attn predict - --run tiny <&-"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
@@ -105,7 +105,7 @@ def test_standard_input_that_is_closed(run_copy, work):
 
 
 @pytest.mark.slow
-def test_a_line_without_end_in_bounded_memory(run_copy, work):
+def test_an_endless_line_needs_bounded_memory(run_copy, work):
     script = f"yes a | tr -d '\\n' | {sys.executable} -m seq2attn predict - --run tiny"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
@@ -120,7 +120,7 @@ def test_a_line_without_end_in_bounded_memory(run_copy, work):
     assert done.stderr == "error: line 1 of standard input is longer than 100,000 characters\n"
 
 
-def test_long_strings_have_no_weights_that_would_fill_the_memory(run_copy, cli):
+def test_long_strings_are_predicted_without_weights(run_copy, cli):
     done = cli("predict", "ab" * 600, "ab", "--json")
     assert done.code == 0
     first, second = done.out.splitlines()
@@ -168,7 +168,7 @@ def test_a_legacy_console(server, umlauts, work, console, command):
 
 
 @pytest.mark.slow
-def test_a_locale_without_letters(umlauts, work):
+def test_an_ascii_locale(umlauts, work):
     code, out, err = seq2attn(work, "predict", "ä本a", LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
     assert (code, out) == (2, b"")  # there the bytes of an argument are no letters
     assert UNSEEN in err.decode("ascii")
