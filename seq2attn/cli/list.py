@@ -28,9 +28,7 @@ KINDS: dict[str, tuple[str, Registry]] = {
 
 
 def list_names(
-    kind: Annotated[
-        str | None, typer.Argument(metavar="KIND", help=f"{', '.join(KINDS)}; all of them where none is given.")
-    ] = None,
+    kind: Annotated[str | None, typer.Argument(metavar="KIND", help=f"{', '.join(KINDS)}. Default: all.")] = None,
     as_json: options.AsJson = False,
     plugin: options.Plugins = None,
 ) -> None:
@@ -79,20 +77,18 @@ def _record(kind: str, entry: Entry) -> dict[str, Any]:
         "options": {name: option.meaning for name, option in entry.options.items()},
     }
     if kind == "scores":
-        record["parameters"] = entry.parameters
-        record["equal_widths"] = entry.equal_widths
+        record |= {"parameters": entry.parameters, "equal_widths": entry.equal_widths}
     return record
 
 
 def _show(kind: str, records: list[dict[str, Any]]) -> None:
-    header = ["name", "formula", *(["parameters"] if kind == "scores" else []), "what it is", "source"]
-    if not any(record["source"] for record in records):
-        header.remove("source")
-    rows = []
-    for record in records:
-        name = record["name"] + "".join(f"\n({synonym})" for synonym in record["synonyms"])
-        summary = record["summary"] + (f"\noptions: {', '.join(record['options'])}" if record["options"] else "")
-        row = [name, record["formula"]]
-        row += [record.get("parameters", "")] if "parameters" in header else []
-        rows.append([*row, summary, *([record["source"]] if "source" in header else [])])
-    print_table(header, rows, title=f"{kind}  ({KINDS[kind][0]})", give_way=("source",))
+    columns = {"name": [one["name"] + "".join(f"\n({synonym})" for synonym in one["synonyms"]) for one in records]}
+    columns["formula"] = [one["formula"] for one in records]
+    if kind == "scores":
+        columns["parameters"] = [one["parameters"] for one in records]
+    columns["description"] = [
+        one["summary"] + (f"\noptions: {', '.join(one['options'])}" if one["options"] else "") for one in records
+    ]
+    if any(one["source"] for one in records):
+        columns["source"] = [one["source"] for one in records]
+    print_table(columns, title=f"{kind}  ({KINDS[kind][0]})", optional=("source",))
