@@ -222,8 +222,8 @@ def test_resuming_with_other_kernels_is_noted(work, monkeypatch):
     monkeypatch.setenv("SEQ2ATTN_KERNELS", "off")
     told = " ".join(seq2attn("train", "--resume", "tiny-002").err.split())
     assert (
-        f"runs/tiny-002 was begun with other recurrences ({compiled}) than there are now (SEQ2ATTN_KERNELS is off) "
-        "its weights will not be those of a run that was never stopped" in told
+        f"runs/tiny-002 was started with other kernels ({compiled}) than it continues with (SEQ2ATTN_KERNELS is off) "
+        "its weights will not be bit-identical to those of an uninterrupted run" in told
     )
 
 
@@ -324,7 +324,7 @@ def test_eval_shows_people_a_table(monkeypatch):
     assert "1.000 [0.839, 1.000]" in done.out  # 20 / (20 + 1.96^2) = 0.839
     assert "3*" in done.out and "2*" not in done.out
     assert "* never seen in training" in done.err
-    assert "too narrow" not in done.err
+    assert "not shown" not in done.err
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_eval_has_one_line_for_each_length_on_a_narrow_terminal(monkeypatch, col
     assert found.split() == heading
     assert [line.split()[:2] for line in lines] == [["1", "1.000"], ["2", "1.000"]]
     assert max(map(len, shown)) <= columns
-    assert f"too narrow for: {left_out}; --json has them all" in done.err
+    assert f"not shown (the terminal is too narrow): {left_out}; --json has everything" in done.err
 
 
 # ---- predict ----
@@ -363,7 +363,7 @@ def test_predict_asks_the_newest_run_and_says_which():
 def test_what_is_answered_by_a_trial_says_of_which_comparison(work):
     environment = work / "runs" / "second" / "environment.json"
     environment.write_text(json.dumps({**json.loads(environment.read_text()), "experiment": {"name": "widths"}}))
-    told = "run: runs/second (the newest, a trial of widths; another: "
+    told = "run: runs/second (the newest, a trial of widths; choose another with "
     assert f"{told}--run RUN)" in seq2attn("predict", "ab").err
     assert f"{told}seq2attn eval RUN)" in seq2attn("eval", "--samples", "1").err
 
@@ -371,10 +371,10 @@ def test_what_is_answered_by_a_trial_says_of_which_comparison(work):
 @pytest.mark.parametrize(
     ("arguments", "stdin", "told"),
     [
-        (["aba"], "", "the string is of a length never seen in training, which had 1 to 2 characters"),
-        (["aba", "ab"], "", "1 of 2 strings are of a length never seen in training, which had 1 to 2 characters"),
-        (["-"], "aba\nb\nabab\n", "2 of 3 strings are of a length never seen in training, which had 1 to 2 characters"),
-        (["-"], "", "standard input was empty: there is nothing to answer"),
+        (["aba"], "", "the string has a length never seen in training (trained: 1 to 2 characters)"),
+        (["aba", "ab"], "", "1 of 2 strings have a length never seen in training (trained: 1 to 2 characters)"),
+        (["-"], "aba\nb\nabab\n", "2 of 3 strings have a length never seen in training (trained: 1 to 2 characters)"),
+        (["-"], "", "standard input is empty: there is nothing to predict"),
     ],
 )
 def test_predict_says_beside_the_answers_what_they_cannot(arguments, stdin, told):
@@ -440,7 +440,7 @@ def test_predict_shows_people_what_was_looked_at(monkeypatch, kind, ground):
 
 
 def test_predict_shows_people_the_right_answer_where_the_model_s_is_wrong():
-    assert "(right: ba)" in works("predict", "ab", "--run", "second", terminal=True)
+    assert "(expected: ba)" in works("predict", "ab", "--run", "second", terminal=True)
 
 
 @pytest.mark.parametrize("answer", [None, Answer("bb")])
@@ -448,7 +448,7 @@ def test_predict_says_nothing_of_what_the_task_does_not_know(work, monkeypatch, 
     monkeypatch.setattr(Reverse, "answer", lambda self, text: answer)
     shown = works("predict", "ab", "--run", "tiny-001", terminal=True)
     assert "ab -> ba" in shown
-    assert ("(right: bb)" in shown) == (answer is not None)
+    assert ("(expected: bb)" in shown) == (answer is not None)
     assert "<svg" in (works("predict", "ab", "--run", "tiny-001", "--plot", "a.svg"), (work / "a.svg").read_text())[1]
     done = seq2attn("predict", "ab", "--run", "tiny-001", "--plot", "b.svg", "--ideal")
     assert (done.code, done.out) == (2, "ba\n")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from seq2attn import __version__
-from seq2attn.cli.variadic import repeat_flag
+from seq2attn.cli.usage import repeat_flag
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.making import run_name as default_name
 from seq2attn.runs.run import check_name
@@ -165,7 +165,7 @@ def test_a_run_name_that_is_taken(mistake, runs_copy):
 def test_both_or_neither_of_config_and_resume(mistake, runs_copy):
     assert mistake("train") == "give either --config FILE or --resume RUN\nSee: seq2attn train --help"
     assert mistake(*good_config(), "--resume", "tiny") == (
-        "both --config and --resume are given: one begins a run, the other continues one\n"
+        "both --config and --resume are given: one starts a new run, the other continues one\n"
         "Leave one of them out. See: seq2attn train --help"
     )
 
@@ -173,7 +173,7 @@ def test_both_or_neither_of_config_and_resume(mistake, runs_copy):
 @pytest.mark.parametrize("extra", [("--set", "seed=2"), ("--name", "other")])
 def test_a_resumed_run_cannot_be_changed(mistake, runs_copy, extra):
     assert mistake("train", "--resume", "tiny", *extra) == (
-        "--resume continues a run as it is; --set and --name are for new ones\n"
+        "--resume continues a run unchanged; --set and --name are for new runs\n"
         "For a new run: seq2attn train --config runs/tiny/config.yaml --set ..."
     )
 
@@ -342,7 +342,7 @@ def test_a_text_that_cannot_be_answered(mistake, runs_copy, texts, message):
 def test_an_unknown_kind_of_name_and_an_unknown_score(mistake):
     assert mistake("list", "score").startswith("unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks, ")
     assert mistake("check", "dto").startswith("unknown score 'dto'; did you mean 'dot'? allowed: dot, ")
-    assert mistake("inspect", "tiny").startswith("'tiny' is no config file, and no run 'tiny' in runs: ")
+    assert mistake("inspect", "tiny").startswith("'tiny' is not a config file, and no run 'tiny' in runs: ")
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_an_unknown_kind_of_name_and_an_unknown_score(mistake):
 def test_a_runs_directory_that_is_a_file(mistake, tmp_path, line):
     (tmp_path / "tiny.yaml").write_text("seed: 1")
     message = mistake(*line.split(), "--runs-dir", "tiny.yaml")
-    assert message == "--runs-dir tiny.yaml: it is not a directory\nName the directory that holds the runs."
+    assert message == "--runs-dir tiny.yaml: not a directory\nName the directory that holds the runs."
 
 
 def test_an_unknown_score_may_be_one_of_a_plugin(mistake, tmp_path):
@@ -382,7 +382,7 @@ def process(folder, *arguments):
         (["train", "-c", "bad.yaml"], "error: bad.yaml: 1 problem\n  seed (bad.yaml:1): expected a whole number, "),
         (
             ["predict", "Abc"],
-            "run: runs/tiny (the newest; another: --run RUN)\nerror: 'Abc' has characters the model never saw: 'A'; ",
+            "run: runs/tiny (the newest; choose another with --run RUN)\nerror: 'Abc' has characters the model never saw: 'A'; ",
         ),
         (["evla"], "error: seq2attn: unknown command 'evla'; did you mean 'eval'? "),
     ],

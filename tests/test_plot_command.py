@@ -80,7 +80,7 @@ def test_one_string_can_be_chosen(cli, tiny, tmp_path):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("plot attention --string abc --plot x.gif", "did not watch 'abc'; "),
+        ("plot attention --string abc --plot x.gif", "has no recorded attention for 'abc'; "),
         ("plot loss --plot x.gif", "a figure's file name ends with one of .png, .svg, .pdf"),
         ("plot attention --plot nowhere/x.gif", "there is no directory nowhere"),
         ("plot accuracy tiny tiny2 --by-length --plot x.png", "no run 'tiny2'"),
@@ -97,7 +97,7 @@ def test_a_run_without_attention_says_why(cli, tiny):
     tiny.attention_file.unlink()
     done = cli("plot", "attention", "--plot", "x.png")
     assert done.code == 2
-    assert "kept no attention: it was not evaluated yet, or by an older version" in done.err
+    assert "has no recorded attention: it has no evaluation yet, or an older version trained it" in done.err
     tiny.status_file.write_text('{"score": "none"}')
     assert "it has no attention (score 'none')" in cli("plot", "attention", "--plot", "x.png").err
 

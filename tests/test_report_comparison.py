@@ -98,7 +98,7 @@ def test_a_trial_whose_record_is_damaged_is_not_measured(cli, work, damage):
     file = work / "runs" / "experiment-dot-seed_1" / "evaluations" / "best-001.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **damage}))
     done = cli("report", "experiment.yaml")
-    assert (done.code, done.err) == (0, "1 of 9 trials are not measured yet, and left out\n")
+    assert (done.code, done.err) == (0, "1 of 9 trials are not measured yet and are left out\n")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_trials_that_are_not_done_are_left_out_and_named(cli, work):
     (work / "runs" / "experiment-dot-seed_2" / "status.json").unlink()
     done = cli("report", "experiment")
     assert done.code == 0
-    assert done.err == "1 of 9 trials are not measured yet, and left out\n"
+    assert done.err == "1 of 9 trials are not measured yet and are left out\n"
     assert '"missing":["experiment-dot-seed_2"]' in Path("report.html").read_text()
 
 

@@ -28,14 +28,14 @@ MISTAKES = [
     ),
     ("train -q", "seq2attn train: unknown option '-q'; allowed: --config, --set, ", "seq2attn train"),
     ("--versio", "seq2attn: unknown option '--versio'; did you mean '--version'? allowed: --version, ", "seq2attn"),
-    ("predict", "seq2attn predict: TEXT... is missing: strings to answer, or - for lines of ", "seq2attn predict"),
+    ("predict", "seq2attn predict: TEXT... is missing: input strings, or - for the lines of ", "seq2attn predict"),
     ("plot loss", "seq2attn plot loss: --plot FILE is missing: the figure: .png, .svg or .pdf", "seq2attn plot loss"),
-    ("predict ab --run", "--run needs a value: a run's name; ", "seq2attn predict"),
+    ("predict ab --run", "--run needs a value: a run's name. ", "seq2attn predict"),
     ("eval --json=3", "--json takes no value", "seq2attn eval"),
-    ("eval one two", "seq2attn eval: 'two' is too much: it takes RUN", "seq2attn eval"),
+    ("eval one two", "seq2attn eval: unexpected argument 'two'; it takes RUN", "seq2attn eval"),
     (
         "train a.yaml",
-        "seq2attn train: 'a.yaml' is too much: it takes no argument; did you mean --config a.yaml?",
+        "seq2attn train: unexpected argument 'a.yaml'; it takes no argument; did you mean --config a.yaml?",
         "seq2attn train",
     ),
 ]
