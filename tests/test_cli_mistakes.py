@@ -382,7 +382,7 @@ def process(folder, *arguments):
         (["train", "-c", "bad.yaml"], "error: bad.yaml: 1 problem\n  seed (bad.yaml:1): expected a whole number, "),
         (
             ["predict", "Abc"],
-            "run: runs/tiny (the newest; choose another with --run RUN)\nerror: 'Abc' has characters the model never saw: 'A'; ",
+            "run: runs/tiny (the newest; choose another with --run RUN)\nerror: 'Abc' has characters the model never saw: ",
         ),
         (["evla"], "error: seq2attn: unknown command 'evla'; did you mean 'eval'? "),
     ],

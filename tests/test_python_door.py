@@ -79,7 +79,7 @@ def test_compare_trains_measures_and_summarises(tmp_path):
     assert Run(tmp_path / "runs" / "c-seed_1").checkpoint("last").stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize("name", sorted(seq2attn._FOR_PLUGINS))
+@pytest.mark.parametrize("name", sorted(seq2attn._MODULES))
 def test_names_for_plugins(name):
     assert getattr(seq2attn, name).__name__ == name
     assert name in seq2attn.__all__

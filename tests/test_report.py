@@ -260,7 +260,7 @@ def test_choosing_a_string_switches_the_maps(page):
     page.run(
         "const box = document.querySelector('#attention select'); box.value = 1; box.dispatchEvent(new Event('change'))"
     )
-    assert page.run(title) == ["</o> → x", "did not watch this string"]
+    assert page.run(title) == ["</o> → x", "no attention recorded for this string"]
 
 
 def test_the_slider_goes_back_in_training(page):
@@ -285,7 +285,7 @@ return document.getElementById('tip').hidden ? '' : document.getElementById('tip
 def test_pointing_at_a_cell_shows_its_weight(page):
     # 26 of margin and cells of 24: the middle of row 2, column 1, in a map of 2 columns and 3 rows
     text = page.run(HOVER % ("#attention svg", (26 + 12) / 78, (26 + 36) / 102))
-    assert "writes a (2), looks at a (1)" in text
+    assert "output a (2), source a (1)" in text
     assert "0.300" in text  # 1 - (0.5 + 20 / 100)
 
 

@@ -12,7 +12,7 @@ from seq2attn.comparison.experiment import read_experiment
 from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.results import gather, to_json
 from seq2attn.comparison.saved import experiments, saved_plan
-from seq2attn.reporting.experiment import bands, collect_experiment, several
+from seq2attn.reporting.experiment import bands, collect_experiment, merged
 from seq2attn.runs.files import write_json
 from seq2attn.runs.making import create_run
 from seq2attn.runs.run import Run
@@ -126,7 +126,7 @@ def test_bands_reach_from_the_lowest_to_the_highest_run():
 
 
 def test_what_differs_within_a_group_stands_side_by_side():
-    assert several([{"a": 1, "seed": 1, "b": None}, {"a": 1, "seed": 2}]) == {"a": 1, "seed": "1, 2", "b": None}
+    assert merged([{"a": 1, "seed": 1, "b": None}, {"a": 1, "seed": 2}]) == {"a": 1, "seed": "1, 2", "b": None}
 
 
 # ---- the command ----
@@ -165,8 +165,8 @@ def test_trials_that_are_not_done_are_left_out_and_named(cli, work):
             ["experimnt"],
             "'experimnt' is neither a run nor a comparison in runs; did you mean 'experiment'? comparisons: ",
         ),
-        (["experiment", "experiment-dot-seed_1"], "'experiment' is a comparison, which has a page of its own"),
-        (["experiment.yaml", "experiment"], "'experiment.yaml' is a comparison, which has a page of its own"),
+        (["experiment", "experiment-dot-seed_1"], "'experiment' is a comparison, which needs its own page"),
+        (["experiment.yaml", "experiment"], "'experiment.yaml' is a comparison, which needs its own page"),
         (["base.yaml"], "base.yaml: this is a model's config, not an experiment"),
         (["other.yaml"], "no trial of 'other' in runs is trained and measured"),
         (["missing.yaml"], "missing.yaml: no such file"),
@@ -187,7 +187,7 @@ def test_a_file_that_was_changed_since_says_how_its_runs_are_shown(cli, work):
     assert done.err.startswith("error: experiment.yaml: 9 problems\n")
     assert done.err.count("has another config") == 3
     assert "\n  and 6 more\n" in done.err
-    assert done.err.endswith("As they are in runs: seq2attn report experiment\n")
+    assert done.err.endswith("For the trials in runs as they were run: seq2attn report experiment\n")
 
 
 def test_a_run_of_that_name_goes_first(cli, work, made):

@@ -72,12 +72,11 @@ Figure = Annotated[
 
 def load_plugins(plugins: Sequence[Path] | None) -> list[str]:
     """Register the parts in each file; returns the files' names."""
-    if plugins:
-        from seq2attn.config.plugins import load_plugin
+    if not plugins:
+        return []
+    from seq2attn.config.plugins import load_plugins as load
 
-        for path in plugins:
-            load_plugin(path)
-    return [str(path) for path in plugins or ()]
+    return load(plugins)
 
 
 def load_predictor(run: Run, which: str, device_name: str) -> Predictor:

@@ -125,7 +125,11 @@ def _snapshots(run: Run, strings: Sequence[str] | None) -> list[tuple[int, list[
     snapshots = read_attention(run)
     if not snapshots:
         without = run.status().get("score") == "none"
-        reason = "it has no attention (score 'none')" if without else "it has no evaluation yet, or an older version trained it"
+        reason = (
+            "it has no attention (score 'none')"
+            if without
+            else "it has no evaluation yet, or an older version trained it"
+        )
         raise Seq2AttnError(f"run {run.name!r} has no recorded attention: {reason}")
     recorded = [one.source for one in snapshots[0][1]]
     for text in strings or []:
