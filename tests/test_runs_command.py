@@ -1,4 +1,4 @@
-"""What `seq2attn runs` says of runs as they are found, whole or damaged, on terminals of any width."""
+"""`seq2attn runs` with intact and damaged runs, on terminals of any width."""
 
 import shutil
 
@@ -22,7 +22,7 @@ def shown(monkeypatch, capsys):
     return show
 
 
-def test_a_wide_table_shows_everything_and_the_time_without_its_offset(shown):
+def test_a_wide_table_shows_all_columns(shown):
     out, err = shown(130)
     assert "2030-01-01 12:34 " in out
     assert "+00:00" not in out
@@ -31,7 +31,7 @@ def test_a_wide_table_shows_everything_and_the_time_without_its_offset(shown):
 
 
 @pytest.mark.parametrize(("width", "first_gone"), [(120, 1), (80, 3), (20, 5)])
-def test_a_narrow_terminal_keeps_the_run_s_name(shown, width, first_gone):
+def test_a_narrow_table_keeps_the_run_name(shown, width, first_gone):
     out, err = shown(width)
     assert ROW[0] in out
     assert "0.998" in out or width == 20
@@ -39,7 +39,7 @@ def test_a_narrow_terminal_keeps_the_run_s_name(shown, width, first_gone):
     assert width == 20 or max(map(len, out.splitlines())) <= width
 
 
-def test_the_pipe_keeps_every_column(cli, runs_copy):
+def test_a_pipe_gets_every_column(cli, runs_copy):
     header, row = cli("runs").out.splitlines()
     assert tuple(header.split("\t")) == HEADER
     assert row.endswith("+00:00")
@@ -50,7 +50,7 @@ def state(cli, runs_copy):
     return lambda: cli("runs").out.splitlines()[1].split("\t")[1]
 
 
-def test_a_status_that_cannot_be_read_is_not_taken_for_a_run_without_a_checkpoint(runs_copy, state):
+def test_states_without_a_readable_status(runs_copy, state):
     status = runs_copy / "tiny" / "status.json"
     status.write_text("{")
     assert state() == "unreadable status.json"
@@ -66,7 +66,7 @@ def test_a_run_is_training_while_a_process_trains_it(runs_copy, state):
         assert state() == "training"
 
 
-def test_a_run_without_its_checkpoints_folder_is_trained_from_the_start(cli, runs_copy):
+def test_a_run_without_checkpoints_restarts(cli, runs_copy):
     shutil.rmtree(runs_copy / "tiny" / "checkpoints")
     done = cli("train", "--resume", "tiny")
     assert done.code == 0, done.err
