@@ -8,25 +8,8 @@ from typing import Annotated
 import typer
 
 from seq2attn import catalogue
+from seq2attn.cli import analyze_options as inputs
 from seq2attn.cli import options
-from seq2attn.cli.analyze_options import (
-    MAX_KEYS,
-    MAX_WIDTH,
-    Batch,
-    Keys,
-    Samples,
-    Scores,
-    Seed,
-    Source,
-    Target,
-    Width,
-    Widths,
-    read_scores_and_widths,
-    real_numbers,
-    score_names,
-    use_one_thread,
-    whole_numbers,
-)
 from seq2attn.cli.analyze_output import print_masks, print_result, save_figure
 from seq2attn.cli.output import write_line
 from seq2attn.cli.usage import Command, group
@@ -41,14 +24,14 @@ analyze = group(
 
 @analyze.command(cls=Command)
 def variance(
-    scores: Scores = None,
-    widths: Widths = None,
+    scores: inputs.Scores = None,
+    widths: inputs.Widths = None,
     query_mean: Annotated[float, typer.Option(help="Mean of each component of s.")] = 0.0,
     query_sd: Annotated[float, typer.Option(min=0, help="Standard deviation of each component of s.")] = 1.0,
     key_mean: Annotated[float, typer.Option(help="Mean of each component of h.")] = 0.0,
     key_sd: Annotated[float, typer.Option(min=0, help="Standard deviation of each component of h.")] = 1.0,
-    samples: Samples = 20_000,
-    seed: Seed = 0,
+    samples: inputs.Samples = 20_000,
+    seed: inputs.Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     plugin: options.Plugins = None,
@@ -67,7 +50,7 @@ def variance(
 
       seq2attn analyze variance --query-mean 0.5 --key-mean 0.5
     """
-    names, sizes = read_scores_and_widths(scores, widths, plugin, "dot scaled", "16 64 256 1024")
+    names, sizes = inputs.read_scores_and_widths(scores, widths, plugin, "dot scaled", "16 64 256 1024")
     from seq2attn.analysis.variance import Components, score_variance
 
     components = Components(query_mean, query_sd, key_mean, key_sd)
@@ -75,17 +58,17 @@ def variance(
     columns = {"score": "", "width": "d", "mean": ".4g", "mean_theory": ".4g", "variance": ".5g"}
     columns |= {"variance_error": ".2g", "variance_theory": ".5g", "deviation": "+.1f"}
     headings = ("score", "D", "mean", "expected mean", "variance", "±", "expected variance", "off by")
-    inputs = f"s ~ N({query_mean:g}, {query_sd:g}^2), h ~ N({key_mean:g}, {key_sd:g}^2)"
-    print_result(result, columns, headings, f"{samples:,} pairs, {inputs}, seed {seed}", as_json=as_json, plot=plot)
+    draws = f"s ~ N({query_mean:g}, {query_sd:g}^2), h ~ N({key_mean:g}, {key_sd:g}^2)"
+    print_result(result, columns, headings, f"{samples:,} pairs, {draws}, seed {seed}", as_json=as_json, plot=plot)
 
 
 @analyze.command(cls=Command)
 def saturation(
-    scores: Scores = None,
-    widths: Widths = None,
-    keys: Keys = 8,
-    samples: Samples = 2_000,
-    seed: Seed = 0,
+    scores: inputs.Scores = None,
+    widths: inputs.Widths = None,
+    keys: inputs.Keys = 8,
+    samples: inputs.Samples = 2_000,
+    seed: inputs.Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     plugin: options.Plugins = None,
@@ -100,7 +83,7 @@ def saturation(
 
       seq2attn analyze saturation --scores dot scaled cosine --keys 32 --plot saturation.png
     """
-    names, sizes = read_scores_and_widths(scores, widths, plugin, "dot scaled", "16 64 256 1024")
+    names, sizes = inputs.read_scores_and_widths(scores, widths, plugin, "dot scaled", "16 64 256 1024")
     from seq2attn.analysis.saturation import weight_saturation
 
     result = weight_saturation(names, sizes, keys=keys, samples=samples, seed=seed)
@@ -116,9 +99,9 @@ def gradient(
     scales: Annotated[
         list[str] | None, typer.Option("--scales", metavar="C...", help="Standard deviations of the scores.")
     ] = None,
-    keys: Annotated[int, typer.Option("--keys", "-S", min=2, max=MAX_KEYS, help="S, number of keys.")] = 8,
-    samples: Samples = 10_000,
-    seed: Seed = 0,
+    keys: Annotated[int, typer.Option("--keys", "-S", min=2, max=inputs.MAX_KEYS, help="S, number of keys.")] = 8,
+    samples: inputs.Samples = 10_000,
+    seed: inputs.Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
 ) -> None:
@@ -133,8 +116,8 @@ def gradient(
 
       seq2attn analyze gradient --scales 0.5 1 2 4 8 16 --keys 64 --plot gradient.svg
     """
-    factors = real_numbers("--scales", scales, "0.01 0.1 0.3 0.5 0.7 1 1.5 2 3 5 7 10 20 50")
-    use_one_thread()
+    factors = inputs.real_numbers("--scales", scales, "0.01 0.1 0.3 0.5 0.7 1 1.5 2 3 5 7 10 20 50")
+    inputs.use_one_thread()
     from seq2attn.analysis.gradient import gradient_by_scale
 
     result = gradient_by_scale(factors, keys=keys, samples=samples, seed=seed)
@@ -146,11 +129,11 @@ def gradient(
 
 @analyze.command(cls=Command)
 def entropy(
-    scores: Scores = None,
-    widths: Widths = None,
+    scores: inputs.Scores = None,
+    widths: inputs.Widths = None,
     keys: Annotated[list[str] | None, typer.Option("--keys", metavar="S...", help="Numbers of keys.")] = None,
-    samples: Samples = 500,
-    seed: Seed = 0,
+    samples: inputs.Samples = 500,
+    seed: inputs.Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     plugin: options.Plugins = None,
@@ -166,8 +149,8 @@ def entropy(
 
       seq2attn analyze entropy --keys 8 --widths 16 64 256 --samples 5000 --plot entropy.svg
     """
-    names, sizes = read_scores_and_widths(scores, widths, plugin, "dot scaled", "4 16 64 256 1024 4096")
-    counts = whole_numbers("--keys", keys, "16 64", MAX_KEYS)
+    names, sizes = inputs.read_scores_and_widths(scores, widths, plugin, "dot scaled", "4 16 64 256 1024 4096")
+    counts = inputs.whole_numbers("--keys", keys, "16 64", inputs.MAX_KEYS)
     from seq2attn.analysis.entropy import entropy_by_width
 
     result = entropy_by_width(names, sizes, keys=counts, samples=samples, seed=seed)
@@ -182,12 +165,14 @@ def entropy(
 
 @analyze.command(cls=Command)
 def ledger(
-    scores: Scores = None,
-    batch: Batch = 64,
-    source: Source = 12,
-    target: Target = 13,
-    width: Width = 96,
-    embedding: Annotated[int, typer.Option("--embedding", "-E", min=1, max=MAX_WIDTH, help="E, of characters.")] = 32,
+    scores: inputs.Scores = None,
+    batch: inputs.Batch = 64,
+    source: inputs.Source = 12,
+    target: inputs.Target = 13,
+    width: inputs.Width = 96,
+    embedding: Annotated[
+        int, typer.Option("--embedding", "-E", min=1, max=inputs.MAX_WIDTH, help="E, of characters.")
+    ] = 32,
     vocabulary: Annotated[int, typer.Option("--vocabulary", "-V", min=4, max=10**6, help="V, tokens.")] = 29,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
@@ -208,7 +193,7 @@ def ledger(
     """
     from seq2attn.analysis.costs import FORMULAS, Sizes, score_costs
 
-    names = score_names(scores, " ".join(name for name in catalogue.SCORES.names() if name in FORMULAS))
+    names = inputs.score_names(scores, " ".join(name for name in catalogue.SCORES.names() if name in FORMULAS))
     result = score_costs(names, Sizes(batch, source, target, width, embedding, vocabulary))
     shown = {
         "score": "score",
@@ -256,12 +241,12 @@ def masks(
 
 @analyze.command(cls=Command)
 def forms(
-    scores: Scores = None,
+    scores: inputs.Scores = None,
     batch: Annotated[int, typer.Option("--batch", "-B", min=1, max=64, help="B, sequences.")] = 3,
     source: Annotated[int, typer.Option("--source", "-S", min=1, max=64, help="S, keys of each.")] = 8,
     target: Annotated[int, typer.Option("--target", "-L", min=1, max=64, help="L, queries of each.")] = 6,
     width: Annotated[int, typer.Option("--width", "-D", min=1, max=4096, help="D, of queries and keys.")] = 96,
-    seed: Seed = 0,
+    seed: inputs.Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     plugin: options.Plugins = None,
@@ -277,7 +262,7 @@ def forms(
       seq2attn analyze forms --scores dot additive --width 256
     """
     default = " ".join(name for name in catalogue.SCORES.names() if name != "none")
-    names, _ = read_scores_and_widths(scores, None, plugin, default, "1")
+    names, _ = inputs.read_scores_and_widths(scores, None, plugin, default, "1")
     from seq2attn.analysis.forms import compare_forms
 
     result = compare_forms(names, batch=batch, source=source, target=target, width=width, seed=seed)

@@ -28,17 +28,16 @@ def compare(
         Path | None, typer.Argument(metavar="EXPERIMENT", help="An experiment file; or give --config and --vary.")
     ] = None,
     config: Annotated[
-        list[Path] | None,
-        typer.Option("--config", "-c", metavar="FILE", help="A base config. Repeated: bases to compare."),
+        list[Path] | None, typer.Option("--config", "-c", metavar="FILE", help="A base config. May be repeated.")
     ] = None,
     vary: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=A,B,...", help="A config key and its values, or seed=1-10. May be repeated."),
+        typer.Option(metavar="KEY=A,B,...", help="A key and its values, or seed=1-10. May be repeated."),
     ] = None,
     overrides: options.Overrides = None,
     baseline: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Compare each group with the one that has this value. May be repeated."),
+        typer.Option(metavar="KEY=VALUE", help="Compare with the group that has this value. May be repeated."),
     ] = None,
     metric: Annotated[
         str | None,

@@ -15,15 +15,8 @@ from seq2attn.comparison.results import cell
 if TYPE_CHECKING:
     from seq2attn.comparison.results import Comparison, GroupResult, LengthSummary
 
-WIDTHS = {  # of the columns, the same in every group
-    "length": 6,
-    "mean ± sd": 13,
-    "published": 9,
-    "worst": 5,
-    "best": 5,
-    "interval": 11,
-    "difference": 23,
-}
+# of the columns, the same in every group
+WIDTHS = {"length": 6, "mean ± sd": 13, "published": 9, "worst": 5, "best": 5, "interval": 11, "difference": 23}
 
 
 def show(comparison: Comparison) -> None:

@@ -51,9 +51,10 @@ def evaluate(
     wanted = _parse(lengths) if lengths is not None else None
     options.load_plugins(plugin)
     chosen = find_run(runs_dir, run)
-    predictor = options.load_predictor(chosen, checkpoint, device)
+    from seq2attn.runs.loading import load_predictor
     from seq2attn.runs.measuring import measure
 
+    predictor = load_predictor(chosen, checkpoint, device)
     if run is None:
         options.note_newest(chosen, "seq2attn eval RUN")
     evaluation = measure(chosen, predictor, checkpoint, wanted, samples=samples, seed=seed)

@@ -17,8 +17,6 @@ from seq2attn.runs.run import DEFAULT_ROOT, Run, all_runs
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
 
-    from seq2attn.inference.predictor import Predictor
-
 
 def _complete_run(incomplete: str) -> list[str]:
     return sorted(run.name for run in all_runs(DEFAULT_ROOT) if run.name.startswith(incomplete))
@@ -77,13 +75,6 @@ def load_plugins(plugins: Sequence[Path] | None) -> list[str]:
     from seq2attn.config.plugins import load_plugins as load
 
     return load(plugins)
-
-
-def load_predictor(run: Run, which: str, device_name: str) -> Predictor:
-    """The trained model of a run."""
-    from seq2attn.runs.loading import load_predictor as load
-
-    return load(run, which, device_name)
 
 
 def runs_dir_option(root: Path) -> str:

@@ -31,10 +31,7 @@ def _check_animation(file: Path) -> Path:
 FigureOrAnimation = Annotated[
     Path,
     typer.Option(
-        "--plot",
-        metavar="FILE",
-        help="The figure: .png, .svg or .pdf; .gif for an animation.",
-        callback=_check_animation,
+        "--plot", metavar="FILE", help=".png, .svg or .pdf; .gif for an animation.", callback=_check_animation
     ),
 ]
 Names = Annotated[list[str] | None, typer.Argument(metavar="RUN...", help="Names of runs. Default: the newest.")]

@@ -52,7 +52,9 @@ def predict(
     chosen = find_run(runs_dir, run)
     if plot is not None and chosen.config().score_name == "none":
         raise Seq2AttnError(f"there is no attention to draw: run {chosen.name!r} was trained with score 'none'")
-    predictor = options.load_predictor(chosen, checkpoint, device)
+    from seq2attn.runs.loading import load_predictor
+
+    predictor = load_predictor(chosen, checkpoint, device)
     if run is None:
         options.note_newest(chosen, "--run RUN")
     task = predictor.task
