@@ -45,7 +45,7 @@ def read_scores_and_widths(
 
 
 def use_one_thread() -> None:
-    """The tensors are small, and sums are then reproducible on any machine of the same kind."""
+    """Limit torch to one thread: the tensors are small, and sums are reproducible on machines of the same kind."""
     import torch
 
     torch.set_num_threads(1)

@@ -20,7 +20,7 @@ from seq2attn.cli.predict import predict
 from seq2attn.cli.report import report
 from seq2attn.cli.runs import runs
 from seq2attn.cli.train import train
-from seq2attn.cli.usage import ClosedPipe, Command, UsageError, group, is_help, usage_error
+from seq2attn.cli.usage import ClosedPipe, Command, UsageError, group, usage_error
 from seq2attn.errors import Seq2AttnError
 
 app = group("seq2attn", epilog="Start with:  seq2attn train --config configs/scaled.yaml")
@@ -68,7 +68,7 @@ def main() -> None:
             sys.stdout.flush()  # here, where an error can still be reported
         sys.exit(code if isinstance(code, int) else 0)
     except UsageError as error:
-        if not is_help(error):
+        if type(error).__name__ != "NoArgsIsHelpError":  # then the help was printed
             print_error(usage_error(error))
         sys.exit(2)
     except Seq2AttnError as error:

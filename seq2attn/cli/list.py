@@ -67,18 +67,11 @@ def _records(kind: str) -> Iterable[dict[str, Any]]:
 
 
 def _record(kind: str, entry: Entry) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        "kind": kind,
-        "name": entry.name,
-        "synonyms": list(entry.synonyms),
-        "formula": entry.formula,
-        "summary": entry.summary,
-        "source": entry.source,
-        "options": {name: option.meaning for name, option in entry.options.items()},
-    }
-    if kind == "scores":
-        record |= {"parameters": entry.parameters, "equal_widths": entry.equal_widths}
-    return record
+    fields = ["name", "synonyms", "formula", "summary", "source"]
+    of_scores = ["parameters", "equal_widths"] if kind == "scores" else []
+    options_of_entry = {name: option.meaning for name, option in entry.options.items()}
+    record = {"kind": kind, **{field: getattr(entry, field) for field in fields}, "options": options_of_entry}
+    return record | {field: getattr(entry, field) for field in of_scores}
 
 
 def _show(kind: str, records: list[dict[str, Any]]) -> None:

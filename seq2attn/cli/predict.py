@@ -140,24 +140,18 @@ def _standard_input(check: Callable[[str], None]) -> Iterator[str]:
 
     if sys.stdin is None:
         raise Seq2AttnError("standard input is closed", hint="Give the strings as arguments, or one per line.")
-    for number, line in enumerate(_lines(), start=1):
-        if len(line) > LONGEST:
-            raise Seq2AttnError(f"line {number} of standard input is longer than {LONGEST:,} characters")
-        if not line:
-            raise Seq2AttnError(f"line {number} of standard input is empty", hint="Give one string per line.")
-        try:
-            check(line)
-        except Seq2AttnError as error:
-            raise Seq2AttnError(f"line {number} of standard input: {error.message}", hint=error.hint) from None
-        yield line
-
-
-def _lines() -> Iterator[str]:
-    from seq2attn.config.lengths import LONGEST
-
     try:
-        while line := sys.stdin.readline(LONGEST + 2):
-            yield line.removesuffix("\n").removesuffix("\r")
+        for number, text in enumerate(iter(lambda: sys.stdin.readline(LONGEST + 2), ""), start=1):
+            line = text.removesuffix("\n").removesuffix("\r")
+            if len(line) > LONGEST:
+                raise Seq2AttnError(f"line {number} of standard input is longer than {LONGEST:,} characters")
+            if not line:
+                raise Seq2AttnError(f"line {number} of standard input is empty", hint="Give one string per line.")
+            try:
+                check(line)
+            except Seq2AttnError as error:
+                raise Seq2AttnError(f"line {number} of standard input: {error.message}", hint=error.hint) from None
+            yield line
     except UnicodeDecodeError as error:
         raise Seq2AttnError(f"standard input is not {error.encoding} text (byte {error.start})") from None
     except OSError as error:

@@ -62,23 +62,6 @@ def describe_evaluation(step: int, results: list[LengthResult]) -> str:
     return f"step {step:,}: exact match {summary.exact_match:.3f} on average; {at_worst}"
 
 
-def note_start(trainer: Trainer, *, locked: bool) -> None:
-    """Print what a user should know before training starts."""
-    run, step = trainer.run, trainer.progress.step
-    if not locked:
-        note(f"{run.path}: this file system has no locks; make sure that only one process trains this run")
-    if trainer.finished:
-        note(f"{run.path} is finished: {step:,} of {trainer.config.training.steps:,} steps")
-        return
-    if run.status().get("step") and not step:
-        note(f"{run.checkpoint('last')} is missing: training restarts from step 0")
-    if trainer.config.model.architecture == "gru":
-        note_if_slow(trainer.device)
-        if step:
-            _note_other_kernels(trainer)
-    note(f"{'resuming' if step else 'training'} {run.path} on {trainer.device} from step {step:,}")
-
-
 def _note_other_kernels(trainer: Trainer) -> None:
     """Note that the kernels have changed since the run was started: their sums differ in the last digits."""
     from seq2attn.kernels import describe_kernels
@@ -96,8 +79,21 @@ class _Display(AbstractContextManager["_Display"]):
     """whether the run was finished before"""
 
     def begin(self, trainer: Trainer, *, locked: bool) -> None:
-        note_start(trainer, locked=locked)
+        """Print what a user should know before training starts."""
         self.run, self.was_finished = trainer.run, trainer.finished
+        path, step = trainer.run.path, trainer.progress.step
+        if not locked:
+            note(f"{path}: this file system has no locks; make sure that only one process trains this run")
+        if trainer.finished:
+            note(f"{path} is finished: {step:,} of {trainer.config.training.steps:,} steps")
+            return
+        if trainer.run.status().get("step") and not step:
+            note(f"{trainer.run.checkpoint('last')} is missing: training restarts from step 0")
+        if trainer.config.model.architecture == "gru":
+            note_if_slow(trainer.device)
+            if step:
+                _note_other_kernels(trainer)
+        note(f"{'resuming' if step else 'training'} {path} on {trainer.device} from step {step:,}")
 
     def __exit__(self, *_: object) -> None:
         pass

@@ -124,11 +124,6 @@ def usage_error(error: Any) -> Seq2AttnError:
     return Seq2AttnError(_message(error, path), hint=f"See: {path} --help")
 
 
-def is_help(error: Any) -> bool:
-    """Whether help was shown because no command was given."""
-    return type(error).__name__ == "NoArgsIsHelpError"
-
-
 def _message(error: Any, path: str) -> str:
     kind, text = type(error).__name__, error.format_message()
     parameter, option = getattr(error, "param", None), getattr(error, "option_name", None)
