@@ -16,7 +16,7 @@ import torch
 
 from seq2attn import __version__, catalogue
 from seq2attn.cli import main
-from seq2attn.cli.output import program
+from seq2attn.cli.output import prepare_streams, program, write_json
 from seq2attn.cli.progress import LineDisplay
 from seq2attn.config import Config, load_config
 from seq2attn.data.tasks import Answer
@@ -774,6 +774,16 @@ def test_the_package_runs_as_a_module():
     command = [sys.executable, "-m", "seq2attn", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == f"seq2attn {__version__}\n"
+
+
+@pytest.mark.parametrize(("encoding", "written"), [("ascii", r'"\u00e4"'), ("utf-8", '"ä"')])
+def test_json_is_valid_in_any_encoding(monkeypatch, encoding, written):
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr(sys, "stdout", file)
+    prepare_streams()
+    write_json("ä")
+    file.flush()
+    assert file.buffer.getvalue().decode(encoding) == f"{written}\n"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -11,7 +10,7 @@ from seq2attn import catalogue
 from seq2attn.cli import analyze_options as inputs
 from seq2attn.cli import options
 from seq2attn.cli.analyze_output import print_masks, print_result, save_figure
-from seq2attn.cli.output import write_line
+from seq2attn.cli.output import write_json
 from seq2attn.cli.usage import Command, group
 from seq2attn.errors import Seq2AttnError
 
@@ -233,7 +232,7 @@ def masks(
 
     result = window_masks(source, target, radius)
     if as_json:
-        write_line(json.dumps(result.to_json(), indent=2))
+        write_json(result.to_json())
     else:
         print_masks(result)
     save_figure(result, plot)

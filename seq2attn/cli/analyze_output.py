@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, on_terminal, print_table, stdout, write_line, write_rows
+from seq2attn.cli.output import note, on_terminal, print_table, stdout, write_json, write_rows
 from seq2attn.errors import Seq2AttnError
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def print_result(
     columns: field -> format. A field with an empty heading is not shown on a terminal. about: a note below the rows.
     """
     if as_json:
-        write_line(json.dumps(result.to_json(), indent=2))
+        write_json(result.to_json())
     elif on_terminal():
         shown = [(heading, *column) for heading, column in zip(headings, columns.items(), strict=True) if heading]
         cells = {

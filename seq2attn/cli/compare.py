@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import shlex
 import signal
 import sys
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, note_if_slow, program, stderr, write_line
+from seq2attn.cli.output import note, note_if_slow, program, stderr, write_json
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options
 
@@ -109,7 +108,7 @@ def compare(
     failed = _run(plan, runs_dir, device, plugins, workers)
     comparison = replace(gather(plan, runs_dir), failed=failed)
     if as_json:
-        write_line(json.dumps(to_json(comparison), indent=2, ensure_ascii=False))
+        write_json(to_json(comparison))
     else:
         from seq2attn.cli.comparison_table import show
 

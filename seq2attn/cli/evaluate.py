@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import interval, note, on_terminal, print_table, stdout, width, write_line, write_rows
+from seq2attn.cli.output import interval, note, on_terminal, print_table, stdout, width, write_json, write_rows
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import SHARES, LengthResult
 from seq2attn.runs.run import DEFAULT_ROOT, find_run
@@ -63,7 +62,7 @@ def evaluate(
         evaluation.save(chosen)
     finally:  # print the results even if they cannot be saved
         if as_json:
-            write_line(json.dumps(evaluation.to_json(chosen.name), indent=2))
+            write_json(evaluation.to_json(chosen.name))
         else:
             _show(results)
     if plot is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import on_terminal, stdout, table, write_line
+from seq2attn.cli.output import on_terminal, stdout, table, write_json, write_line
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
@@ -48,7 +47,7 @@ def inspect(
     check_model_memory(config)
     ledger = parameter_ledger(build_model(config))
     if as_json:
-        write_line(json.dumps({"config": config.model_dump(mode="json"), "parameters": ledger}, indent=2))
+        write_json({"config": config.model_dump(mode="json"), "parameters": ledger})
         return
     lines = list(_explained(config))
     if on_terminal():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 
 from seq2attn import catalogue
 from seq2attn.cli import options
-from seq2attn.cli.output import on_terminal, print_table, write_line, write_rows
+from seq2attn.cli.output import on_terminal, print_table, write_json, write_rows
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 from seq2attn.registry import Entry, Registry
 
@@ -48,7 +47,7 @@ def list_names(
     kinds = [kind] if kind is not None else list(KINDS)
     records = [record for name in kinds for record in _records(name)]
     if as_json:
-        write_line(json.dumps(records, indent=2, ensure_ascii=False))
+        write_json(records)
     elif on_terminal():
         for name in kinds:
             _show(name, [record for record in records if record["kind"] == name])

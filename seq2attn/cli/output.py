@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import shlex
 import shutil
@@ -127,6 +128,11 @@ def program() -> str:
 def write_line(text: str) -> None:
     """Write one line of a result, without markup or wrapping."""
     sys.stdout.write(f"{text}\n")
+
+
+def write_json(value: Any, indent: int | None = 2) -> None:
+    """Write a value as JSON, in ASCII unless the stream is Unicode: the escapes of `prepare_streams` are not JSON."""
+    write_line(json.dumps(value, indent=indent, ensure_ascii="utf" not in (sys.stdout.encoding or "").lower()))
 
 
 def write_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, on_terminal, printable, stdout, write_line
+from seq2attn.cli.output import note, on_terminal, printable, stdout, write_json, write_line
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
@@ -89,8 +88,10 @@ def _show_predictions(predictor: Predictor, texts: Iterable[str], *, as_json: bo
             lengths[len(prediction.source)] += 1
             if with_maps:
                 _show_with_map(predictor.task, prediction)
+            elif as_json:
+                write_json(prediction.to_json(), indent=None)
             else:
-                write_line(json.dumps(prediction.to_json(), ensure_ascii=False) if as_json else prediction.output)
+                write_line(prediction.output)
             if not prediction.finished and not as_json:
                 note(f"{shown(prediction.source)}: no <eos> within the longest output allowed; the output was cut off")
         sys.stdout.flush()

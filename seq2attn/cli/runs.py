@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, on_terminal, print_table, write_line, write_rows
+from seq2attn.cli.output import note, on_terminal, print_table, write_json, write_rows
 from seq2attn.runs.lock import state_of
 from seq2attn.runs.run import DEFAULT_ROOT, MAKE_ONE, Run, newest_first
 
@@ -37,7 +36,7 @@ def runs(
         note(f"no run in {runs_dir} yet. {MAKE_ONE}")
     records = [_record(run) for run in found[:limit]]
     if as_json:
-        write_line(json.dumps(records, indent=2))
+        write_json(records)
     elif not on_terminal():
         write_rows(HEADER, map(_row, records))
     elif found:
