@@ -92,7 +92,8 @@ def make_model(
                 mask_padding=mask_padding,
             )
         decoder = ARRANGEMENTS[arrangement](vocabulary, embedding, attention, cells)
-        return Reverser(encoder, INITIAL_STATES[initial_state](encoder, decoder.recurrent), decoder).to(dtype)
+        model = Reverser(encoder, INITIAL_STATES[initial_state](encoder, decoder.recurrent), decoder)
+        return model if dtype == torch.get_default_dtype() else model.to(dtype)
 
 
 def is_real(lengths: Tensor, width: int) -> Tensor:

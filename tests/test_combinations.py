@@ -1,151 +1,282 @@
-"""Every score x window x history x arrangement that is allowed keeps what the plain ones keep."""
+"""Parts of a recurrent model in combination keep what the plain ones keep.
+
+Any two choices meet in some model of the default tests; all combinations are tested under `slow`.
+"""
 
 import itertools
 
 import pytest
 import torch
+from models import ARRANGEMENTS, ATTENDING, CELLS, HISTORIES, WINDOWS, is_real, make_batch, make_model
 
-from seq2attn.catalogue import HISTORIES, SCORES, WINDOWS
-from seq2attn.config import check_config
-from seq2attn.data.padding import valid_mask
-from seq2attn.model.build import build_model
+from seq2attn import catalogue
+from seq2attn.catalogue import SCORES
 
-ARRANGEMENTS = {"bahdanau": {}, "luong": {"decoder": "luong"}, "feeding": {"decoder": "luong", "input_feeding": True}}
-WINDOW_KINDS = [
-    *({"window": name} for name in WINDOWS.names() if name != "local_m"),
-    {"window": "local_m", "radius": 1},
-    {"window": "local_m", "centre": "reversed", "radius": 1},
-]
-LENGTHS = torch.tensor([4, 2, 1])
-ALPHABET = "abc"
-D = 3
-
-
-def label(value):
-    return "-".join(map(str, value.values())) if isinstance(value, dict) else value
-
-
-def keys_of(score):
-    """Both directions where the score takes keys wider than queries."""
-    return {"bidirectional": not SCORES.get(score).equal_widths}
+FACTORS = {
+    "score": ATTENDING,
+    "window": list(WINDOWS),
+    "history": list(HISTORIES),
+    "arrangement": list(ARRANGEMENTS),
+    "cell": list(CELLS),
+    "layers": [1, 2],
+    "bidirectional": [False, True],
+    "source_eos": [False, True],
+    "scalable_softmax": [False, True],
+    "mask_padding": [True, False],
+}
+LENGTHS = (4, 2, 1)
 
 
-def make(score, window, history, arrangement, **attention):
-    values = {"hidden": D, "embedding": 2, **ARRANGEMENTS[arrangement], **keys_of(score)}
-    attention = {"score": score, "history": history, "scalable_softmax": history == "location", **window, **attention}
-    config = {"task": {"alphabet": ALPHABET}, "model": {**values, "attention": attention}}
-    return build_model(check_config(config)).double()
+def is_allowed(choices):
+    """Both directions only where the score takes keys wider than queries; an unfinished choice is allowed."""
+    return not (choices.get("bidirectional") and SCORES.get(choices.get("score", "additive")).equal_widths)
 
 
-def batch(padding=0, rows=slice(None)):
-    random = torch.Generator().manual_seed(0)
-    source = torch.randint(3, 6, (3, 4), generator=random)
-    tokens = torch.randint(3, 6, (3, 3), generator=random)
-    lengths = LENGTHS[rows]
-    source = source[rows].masked_fill(~valid_mask(lengths, 4), 5)  # garbage in the padding
-    source = torch.cat([source, torch.full((len(lengths), padding), 4)], dim=1)
-    return source[:, : int(lengths.max()) + padding], lengths, tokens[rows]
+def pairwise(factors, is_allowed):
+    """Few combinations in which any two choices that are allowed together meet: each is begun with a pair that none before
+    has, then takes, factor after factor, the choice that brings the most new pairs.
+    """
+    pairs = [
+        ((one, a), (other, b))
+        for one, other in itertools.combinations(factors, 2)
+        for a, b in itertools.product(factors[one], factors[other])
+        if is_allowed({one: a, other: b})
+    ]
+    missing = dict.fromkeys(pairs)
+    combinations = []
+    while missing:
+        chosen = dict(next(iter(missing)))
+        for factor in factors:
+            if factor not in chosen:
+                allowed = [value for value in factors[factor] if is_allowed({**chosen, factor: value})]
+                chosen[factor] = max(
+                    allowed,
+                    key=lambda value: sum(
+                        pair in missing for pair in met({**chosen, factor: value}, factors) if (factor, value) in pair
+                    ),
+                )
+        for pair in met(chosen, factors):
+            missing.pop(pair, None)
+        combinations.append({factor: chosen[factor] for factor in factors})
+    return combinations
 
 
-COMBINATIONS = [
-    (score, window, history, arrangement)
-    for score, window, history, arrangement in itertools.product(
-        (name for name in SCORES.names() if name != "none"), WINDOW_KINDS, HISTORIES.names(), ARRANGEMENTS
-    )
-]
-every_combination = pytest.mark.parametrize(("score", "window", "history", "arrangement"), COMBINATIONS, ids=label)
-some_combinations = pytest.mark.parametrize(
-    ("score", "window", "history", "arrangement"),
-    [c for c in COMBINATIONS if c[0] in ("additive", "cosine")] + [c for c in COMBINATIONS if c[3] == "feeding"],
-    ids=label,
-)
+def met(chosen, factors):
+    """The pairs of choices that meet in `chosen`."""
+    return itertools.combinations([(factor, chosen[factor]) for factor in factors if factor in chosen], 2)
 
 
-def assert_close(found, expected):
+def label(choices):
+    return "-".join(str(value) if isinstance(value, str) else f"{key}={value}" for key, value in choices.items())
+
+
+def product(**fixed):
+    """All combinations that are allowed, with these factors at one choice."""
+    values = [[fixed[factor]] if factor in fixed else choices for factor, choices in FACTORS.items()]
+    return [
+        choices for one in itertools.product(*values) if is_allowed(choices := dict(zip(FACTORS, one, strict=True)))
+    ]
+
+
+PAIRS = pairwise(FACTORS, is_allowed)
+REST = [choices for choices in product() if choices not in PAIRS]
+pairs = pytest.mark.parametrize("choices", PAIRS, ids=label)
+
+
+def make(choices):
+    return make_model(**choices, hidden=3, embedding=2)
+
+
+def close(found, expected):
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-11)
 
 
-@every_combination
-def test_a_string_is_answered_the_same_alone_padded_and_among_others(score, window, history, arrangement):
-    model = make(score, window, history, arrangement)
-    together = model(*batch(padding=2))
+def test_every_part_that_a_config_can_name_takes_part():
+    assert set(FACTORS["score"]) == set(catalogue.SCORES.names()) - {"none"}
+    assert {"local_m" if name == "reversed" else name for name in WINDOWS} == set(catalogue.WINDOWS.names())
+    assert set(HISTORIES) == set(catalogue.HISTORIES.names())
+    assert {"luong" if name == "feeding" else name for name in ARRANGEMENTS} == set(catalogue.DECODERS.names())
+
+
+def test_any_two_choices_meet():
+    seen = {pair for choices in PAIRS for pair in met(choices, FACTORS)}
+    for one, other in itertools.combinations(FACTORS, 2):
+        for a, b in itertools.product(FACTORS[one], FACTORS[other]):
+            assert (((one, a), (other, b)) in seen) == is_allowed({one: a, other: b})
+    assert all(map(is_allowed, PAIRS))
+    assert len(PAIRS) < 50 < len(REST)
+
+
+def test_pairs_by_hand():
+    found = pairwise({"a": [1, 2], "b": [1, 2], "c": [1, 2]}, lambda choices: choices.get("a") != choices.get("b", 0))
+    # a is never b: of the pairs (a, b) two are left, each with c at 1 and at 2
+    assert sorted(tuple(choices.values()) for choices in found) == [(1, 2, 1), (1, 2, 2), (2, 1, 1), (2, 1, 2)]
+
+
+def check_padding_and_other_strings(choices):
+    model = make(choices)
+    source, lengths, tokens = make_batch(LENGTHS, padding=2 if choices["mask_padding"] else 0)
+    together = model(source, lengths, tokens)
     assert together.logits.isfinite().all()
-    for row, length in enumerate(LENGTHS.tolist()):
-        alone = model(*batch(rows=slice(row, row + 1)))
-        assert_close(together.logits[row], alone.logits[0])
-        assert_close(together.weights[row, :, :length], alone.weights[0])
-        assert (together.weights[row, :, length:] == 0).all()
+    for row, length in enumerate(LENGTHS):
+        width = length if choices["mask_padding"] else source.size(1)
+        rows = slice(row, row + 1)
+        alone = model(source[rows, :width], lengths[rows], tokens[rows])
+        close(together.logits[row], alone.logits[0])
+        close(together.weights[row, :, :width], alone.weights[0])
+        assert (together.weights[row, :, width:] == 0).all()
 
 
-@every_combination
-def test_teacher_forcing_is_stepping(score, window, history, arrangement):
-    model = make(score, window, history, arrangement)
-    source, lengths, tokens = batch(padding=1)
+def check_stepping(choices):
+    model = make(choices)
+    source, lengths, tokens = make_batch(LENGTHS, padding=1)
     forced = model(source, lengths, tokens)
     memory, state = model.encode(source, lengths)
     for position in range(3):
         decoded, state = model.step(tokens[:, position], state, memory)
-        assert_close(decoded.logits, forced.logits[:, position : position + 1])
-        assert_close(decoded.weights, forced.weights[:, position : position + 1])
+        close(decoded.logits, forced.logits[:, position : position + 1])
+        close(decoded.weights, forced.weights[:, position : position + 1])
 
 
-@some_combinations
-def test_gradients_against_finite_differences(score, window, history, arrangement):
-    model = make(score, window, history, arrangement)
-    source, lengths, tokens = batch(rows=slice(0, 2))
+def check_gradients(choices):
+    """Of every parameter, along a random direction, against finite differences."""
+    model = make(choices)
+    batch = make_batch((4, 2))
     parameters = dict(model.named_parameters())
-    direction = [
-        torch.randn(p.shape, generator=torch.Generator().manual_seed(1), dtype=p.dtype) for p in model.parameters()
-    ]
+    random = torch.Generator().manual_seed(1)
+    along = {name: torch.randn(p.shape, generator=random, dtype=p.dtype) for name, p in parameters.items()}
 
-    def loss():
-        decoded = model(source, lengths, tokens)
+    def loss(moved):
+        decoded = torch.func.functional_call(model, moved, batch)
         return decoded.logits.square().sum() + decoded.weights.square().sum()
 
-    gradients = torch.autograd.grad(loss(), list(parameters.values()))
-    slope = sum(float((g * d).sum()) for g, d in zip(gradients, direction, strict=True))
+    gradients = torch.autograd.grad(
+        loss(parameters), list(parameters.values()), allow_unused=True, materialize_grads=True
+    )
+    slope = sum(float((g * d).sum()) for g, d in zip(gradients, along.values(), strict=True))
     step = 1e-6
-
-    def moved(sign):
-        with torch.no_grad():
-            for parameter, d in zip(parameters.values(), direction, strict=True):
-                parameter += sign * step * d
-            value = float(loss())
-            for parameter, d in zip(parameters.values(), direction, strict=True):
-                parameter -= sign * step * d
-        return value
-
-    assert slope == pytest.approx((moved(1) - moved(-1)) / (2 * step), rel=1e-4, abs=1e-6)
+    with torch.no_grad():
+        ahead, behind = (
+            float(loss({name: p + sign * step * along[name] for name, p in parameters.items()})) for sign in (1, -1)
+        )
+    assert slope == pytest.approx((ahead - behind) / (2 * step), rel=1e-4, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("score", "window", "history", "arrangement"),
-    [combination for combination in COMBINATIONS if combination[1]["window"] == "local_m"],
-    ids=label,
-)
-def test_outside_its_window_nothing_is_attended_to(score, window, history, arrangement):
-    model = make(score, window, history, arrangement)
-    source, lengths, tokens = batch(padding=1)
-    decoded = model(source, lengths, tokens)
-    for row, length in enumerate(lengths.tolist()):
+def check_window(choices):
+    """Outside its window nothing is attended to, nor in padding if that is masked."""
+    if choices["window"] not in ("local_m", "reversed"):
+        return
+    source, lengths, tokens = make_batch(LENGTHS, padding=1)
+    weights = make(choices)(source, lengths, tokens).weights
+    for row, length in enumerate(LENGTHS):
         for t in range(3):
-            # with the default source_eos the last of a source's tokens is no character
-            centre = length - 1 - 1 - t if window.get("centre") == "reversed" else t
-            inside = {j for j in range(length) if abs(j - centre) <= 1}
-            assert set(decoded.weights[row, t].nonzero().flatten().tolist()) == inside
+            characters = length - choices["source_eos"]
+            centre = characters - 1 - t if choices["window"] == "reversed" else t
+            reachable = range(length if choices["mask_padding"] else source.size(1))
+            inside = {j for j in reachable if abs(j - centre) <= 1}
+            assert set(weights[row, t].nonzero().flatten().tolist()) == inside
 
 
-@pytest.mark.parametrize("history", [name for name in HISTORIES.names() if name != "none"])
-@pytest.mark.parametrize("arrangement", ARRANGEMENTS)
-def test_each_step_is_told_the_weights_of_those_before(history, arrangement):
-    model = make("additive", {"window": "global"}, history, arrangement)
-    source, lengths, tokens = batch()
+def check_history(choices):
+    """Each step is told the weights of those before."""
+    if choices["history"] == "none":
+        return
+    model = make(choices)
+    source, lengths, tokens = make_batch(LENGTHS)
     memory, state = model.encode(source, lengths)
     given = []
     for position in range(3):
         decoded, state = model.step(tokens[:, position], state, memory)
         given.append(decoded.weights.squeeze(1))
         expected = {"location": [given[-1]], "coverage": [sum(given)], "location_coverage": [given[-1], sum(given)]}
-        assert_close(state.past, torch.stack(expected[history], dim=1))
-    at_once = model(source, lengths, tokens)
-    assert_close(at_once.weights, torch.stack(given, dim=1))
+        close(state.past, torch.stack(expected[choices["history"]], dim=1))
+
+
+def check_selected_rows(choices):
+    """Decoding goes on from selected rows as if there had been no others."""
+    model = make(choices)
+    source, lengths, tokens = make_batch(LENGTHS)
+    memory, state = model.encode(source, lengths)
+    _, state = model.step(tokens[:, 0], state, memory)
+    rows = torch.tensor([2, 0, 0, 1])
+    expected, _ = model.step(tokens[:, 1], state, memory)
+    found, after = model.step(tokens[rows, 1], model.select(state, rows), model.select(memory, rows))
+    close(found.logits, expected.logits[rows])
+    close(found.weights, expected.weights[rows])
+    assert int(after.position) == 2
+
+
+def check_answers(choices):
+    """Each string alone and step by step, against all strings padded and at once."""
+    model = make(choices)
+    source, lengths, tokens = make_batch((3, 1), steps=2, padding=1 if choices["mask_padding"] else 0)
+    forced = model(source, lengths, tokens)
+    for row, length in enumerate(lengths.tolist()):
+        width = length if choices["mask_padding"] else source.size(1)
+        with torch.no_grad():
+            memory, state = model.encode(source[row : row + 1, :width], lengths[row : row + 1])
+            for position in range(2):
+                decoded, state = model.step(tokens[row : row + 1, position], state, memory)
+                close(decoded.logits[0, 0], forced.logits[row, position])
+                close(decoded.weights[0, 0], forced.weights[row, position, :width])
+        assert (forced.weights[row, :, width:] == 0).all()
+
+
+@pairs
+def test_a_string_is_answered_the_same_alone_padded_and_among_others(choices):
+    check_padding_and_other_strings(choices)
+
+
+@pairs
+def test_teacher_forcing_is_stepping(choices):
+    check_stepping(choices)
+
+
+@pairs
+def test_gradients_against_finite_differences(choices):
+    check_gradients(choices)
+
+
+@pytest.mark.parametrize("choices", [c for c in PAIRS if c["window"] in ("local_m", "reversed")], ids=label)
+def test_outside_its_window_nothing_is_attended_to(choices):
+    check_window(choices)
+
+
+@pytest.mark.parametrize("choices", [c for c in PAIRS if c["history"] != "none"], ids=label)
+def test_each_step_is_told_the_weights_of_those_before(choices):
+    check_history(choices)
+
+
+@pairs
+def test_decoding_goes_on_from_selected_rows(choices):
+    check_selected_rows(choices)
+
+
+by_parts = pytest.mark.parametrize(
+    ("score", "window", "history", "arrangement"), list(itertools.product(ATTENDING, WINDOWS, HISTORIES, ARRANGEMENTS))
+)
+
+
+@pytest.mark.slow
+@by_parts
+def test_all_combinations(score, window, history, arrangement):
+    for choices in product(score=score, window=window, history=history, arrangement=arrangement):
+        try:
+            check_answers(choices)
+        except AssertionError as error:
+            raise AssertionError(f"{label(choices)}: {error}") from error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("layers", FACTORS["layers"])
+@by_parts
+def test_gradients_of_all_parts(score, window, history, arrangement, layers, cell):
+    parts = {"score": score, "window": window, "history": history, "arrangement": arrangement}
+    check_gradients(product(**parts, layers=layers, cell=cell, source_eos=True, mask_padding=True)[-1])
+
+
+def test_real_tokens_of_the_batches():
+    source, lengths, _ = make_batch(LENGTHS, padding=1)
+    assert is_real(lengths, 5).sum(dim=1).tolist() == [4, 2, 1]
+    assert (source[~is_real(lengths, 5)] == 5).all()

@@ -11,6 +11,7 @@ from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.attention import Attention
 from seq2attn.model.bahdanau import BahdanauDecoder
+from seq2attn.model.cells import GRU, Cells
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.initial_state import Zeros
 from seq2attn.model.reverser import Reverser
@@ -49,9 +50,10 @@ class Addition(Task):
 
 def new_model(task, width=24):
     torch.manual_seed(0)
-    encoder = Encoder(len(task.source_vocabulary), 8, width, bidirectional=False, reads_padding=False)
-    decoder = BahdanauDecoder(len(task.target_vocabulary), 8, width, Attention(Scaled(width, width)))
-    return Reverser(encoder, Zeros(encoder, width), decoder)
+    cells = Cells(lambda input_width: GRU(input_width, width), width)
+    encoder = Encoder(len(task.source_vocabulary), 8, cells)
+    decoder = BahdanauDecoder(len(task.target_vocabulary), 8, Attention(Scaled(width, width)), cells)
+    return Reverser(encoder, Zeros(encoder, decoder.recurrent), decoder)
 
 
 @pytest.fixture(scope="module")

@@ -38,11 +38,11 @@ def gru(inputs, hidden):
 def test_exact_counts(score, model, parts):
     names = (
         "encoder embedding",
-        "encoder GRU",
+        "encoder cells",
         "initial state",
         "attention",
         "decoder embedding",
-        "decoder GRU",
+        "decoder cells",
         "output layer",
     )
     built = model_with(score, **model)

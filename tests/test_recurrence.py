@@ -9,7 +9,6 @@ from seq2attn.config import check_config
 from seq2attn.kernels.binding import Kernels
 from seq2attn.kernels.function import gru
 from seq2attn.kernels.library import load
-from seq2attn.kernels.packing import pack
 from seq2attn.model.build import build_model, build_training_data
 from seq2attn.model.encoder import Encoder
 from seq2attn.training.objective import token_cross_entropy
@@ -173,7 +172,7 @@ def gru_inputs():
 @pytest.mark.parametrize("first", [torch.zeros(2, 4), torch.tensor([[0.3, -0.2, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]])])
 def test_a_gru_equals_torchs_own(kernels, first):
     weights, tokens, inputs = gru_inputs()
-    found = gru(kernels, tokens, weights, first.double(), pack(tokens, None))
+    found = gru(kernels, tokens, None, weights, first.double())
     for one, other in zip(found, torchs_gru(inputs, weights[1:], first.double()), strict=True):
         torch.testing.assert_close(one, other)
 
@@ -181,7 +180,7 @@ def test_a_gru_equals_torchs_own(kernels, first):
 def test_past_a_rows_end_its_last_output_is_repeated(kernels):
     weights, tokens, inputs = gru_inputs()
     first = torch.zeros(2, 4, dtype=torch.float64)
-    states, last = gru(kernels, tokens, weights, first, pack(tokens, torch.tensor([5, 2])))
+    states, last = gru(kernels, tokens, torch.tensor([5, 2]), weights, first)
     expected, _ = torchs_gru(inputs, weights[1:], first)
     torch.testing.assert_close(states[0], expected[0])
     torch.testing.assert_close(states[1], expected[1, [0, 1, 1, 1, 1]])
@@ -191,43 +190,12 @@ def test_past_a_rows_end_its_last_output_is_repeated(kernels):
 @pytest.mark.parametrize("vocabulary", [3, 9])  # fewer tokens than positions, and more
 def test_gradients_of_a_gru_against_finite_differences(kernels, vocabulary):
     tokens = torch.tensor([[0, 2, 0], [1, 0, 0]])
-    packing, random = pack(tokens, torch.tensor([3, 1])), torch.Generator().manual_seed(0)
+    lengths, random = torch.tensor([3, 1]), torch.Generator().manual_seed(0)
     shapes = [(vocabulary, 2), (6, 2), (6, 2), (6,), (6,), (2, 2)]
     inputs = [torch.randn(shape, generator=random, dtype=torch.float64).requires_grad_() for shape in shapes]
 
     def real_states_and_last(*tensors):
-        states, last = gru(kernels, tokens, tensors[:5], tensors[5], packing)
-        return states[0], states[1, :1], last  # gradients do not pass where a last state is repeated
+        states, last = gru(kernels, tokens, lengths, tensors[:5], tensors[5])
+        return states, last
 
     assert torch.autograd.gradcheck(real_states_and_last, inputs)
-
-
-# ---- packing ----
-
-
-def test_packing_by_hand():
-    padded = torch.tensor([[10, 11, 12, 13], [20, 21, 22, 23]])
-    packing = pack(padded, torch.tensor([3, 1]))
-    assert packing.sizes.tolist() == [2, 1, 1, 0]
-    assert packing.offsets.tolist() == [0, 2, 3, 4]
-    assert [indices.tolist() for indices in packing.last] == [[0, 1], [2, 0]]
-    packed = packing.pack(padded)
-    assert packed.tolist() == [10, 20, 11, 12]
-    rows = packing.unpack(packed.unsqueeze(1)).squeeze(2)
-    assert rows.tolist() == [[10, 11, 12, 0], [20, 0, 0, 0]]
-
-
-def test_unpacked_numbers_pass_their_gradients_on():
-    packing = pack(torch.zeros(2, 3), torch.tensor([3, 1]))
-    packed = torch.zeros(4, 1, requires_grad=True)
-    (packing.unpack(packed).squeeze(2) * torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])).sum().backward()
-    assert packed.grad.flatten().tolist() == [1, 4, 2, 3]
-
-
-def test_packing_takes_all_positions_of_rows_that_do_not_come_longest_first():
-    tokens = torch.tensor([[1, 2, 3], [4, 5, 6]])
-    packing = pack(tokens, torch.tensor([1, 3]))
-    assert packing.sizes.tolist() == [2, 2, 2] and packing.is_whole
-    assert packing.pack(tokens).tolist() == [1, 4, 2, 5, 3, 6]
-    assert pack(tokens, torch.tensor([3, 1])).sizes.tolist() == [2, 1, 1]
-    assert not pack(tokens, torch.tensor([3, 1])).is_whole

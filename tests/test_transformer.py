@@ -106,6 +106,22 @@ def test_cached_decoding_is_teacher_forcing():
         assert keys.shape == values.shape == (3, HEADS, position + 1, D // HEADS)
 
 
+def test_decoding_goes_on_from_selected_rows():
+    model, rows = make().eval(), torch.tensor([2, 0, 0])
+    source, tokens = batch()
+    memory, state = model.encode(source, LENGTHS)
+    assert model.select(state, rows) == state  # nothing was read yet
+    for position in range(2):
+        _, state = model.step(tokens[:, position], state, memory)
+    expected, _ = model.step(tokens[:, 2], state, memory)
+    selected = model.select(state, rows)
+    assert selected.position == 2 and selected.layers[1][0].shape == (3, HEADS, 2, D // HEADS)
+    found, after = model.step(tokens[rows, 2], selected, model.select(memory, rows))
+    close(found.logits, expected.logits[rows])
+    close(found.weights, expected.weights[rows])
+    assert after.position == 3
+
+
 def test_no_position_sees_the_future():
     model = make()
     source, tokens = batch()

@@ -1,13 +1,17 @@
 /* The attention of one query over the keys of its row. Include after gates.h. */
 
-/* In place: scores (keys) -> weights (keys) = softmax(scale scores + mask); mask (keys) may be NULL.
- * context (width) = the sum of the values (keys, width), each times its weight. */
-static void attend(size keys, size width, real *weights, real scale, const real *mask, const real *values, real *context)
+/* In place: scores (keys) -> weights (keys) = softmax(scale scores) over the keys that are valid, 0 for all others; valid (keys)
+ * may be NULL. context (width) = the sum of the values (keys, width), each times its weight. */
+static void attend(size keys, size width, real *weights, real scale, const unsigned char *valid, const real *values,
+                   real *context)
 {
     real highest = -INFINITY, sum = 0;
+    size count = 0;
     for (size k = 0; k < keys; k++) {
-        weights[k] = scale * weights[k] + (mask ? mask[k] : 0);
+        int counts = !valid || valid[k];
+        weights[k] = counts ? scale * weights[k] : -INFINITY;
         highest = weights[k] > highest ? weights[k] : highest;
+        count += counts;
     }
     SIMD
     for (size k = 0; k < keys; k++)
@@ -17,7 +21,7 @@ static void attend(size keys, size width, real *weights, real scale, const real 
     for (size j = 0; j < width; j++)
         context[j] = 0;
     for (size k = 0; k < keys; k++) {
-        weights[k] /= sum;
+        weights[k] = count ? weights[k] / sum : 0;
         if (weights[k] != 0)
             add_product(width, weights[k], values + k * width, context);
     }

@@ -1,4 +1,4 @@
-"""The recurrences in C as differentiable functions of tensors. What they are given was checked by `recurrence`."""
+"""The recurrence in C as a differentiable function of tensors. Its arguments were checked by `recurrence`."""
 
 from __future__ import annotations
 
@@ -7,155 +7,80 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2attn.kernels.binding import Field, Kernels
-from seq2attn.kernels.packing import Packing
+from seq2attn.kernels.binding import Kernels, Tensors
 
 
 def gru(
-    kernels: Kernels, tokens: Tensor, weights: tuple[Tensor, ...], state: Tensor, packing: Packing
+    kernels: Kernels, tokens: Tensor, lengths: Tensor | None, weights: Tensors, state: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Outputs (B, L, D) and each row's last one (B, D).
+    """Outputs (B, L, D) and each row's last one (B, D), which a row that has ended keeps.
 
-    tokens (B, L); weights: embedding (V, E), weight_ih (3D, E), weight_hh (3D, D), bias_ih and bias_hh (3D,); state (B, D).
-    Where a row takes no part it keeps its last output; gradients do not pass there.
+    tokens (B, L); lengths (B,) from 1 to L, the longest first, None: all L; weights: embedding (V, E), weight_ih (3D, E),
+    weight_hh (3D, D), bias_ih and bias_hh (3D,); state (B, D).
     """
-    results: tuple[Tensor, Tensor] = _Recurrence.apply(  # type: ignore[no-untyped-call]
-        kernels, packing, packing.pack(tokens), *weights, state, *[None] * 6
-    )
-    return results
+    return Recurrence.apply(kernels, tokens, lengths, *weights, state, *[None] * 6)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def attentive_gru(
-    kernels: Kernels,
-    tokens: Tensor,
-    weights: tuple[Tensor, ...],
-    state: Tensor,
-    packing: Packing,
-    score: Any,
-    memory: Any,
+    kernels: Kernels, tokens: Tensor, lengths: Tensor | None, weights: Tensors, state: Tensor, score: Any, memory: Any
 ) -> tuple[Tensor, Tensor]:
-    """Outputs beside contexts (B, L, D + Dv) and attention weights (B, L, S); weight_ih is (3D, E + Dv)."""
-    mask = None
-    if memory.valid is not None:  # to be added to the scores
-        lowest = torch.finfo(memory.values.dtype).min
-        mask = torch.zeros(memory.valid.shape, dtype=memory.values.dtype).masked_fill_(~memory.valid, lowest)
+    """Outputs beside contexts (B, L, D + Dv), and attention weights (B, L, S); weight_ih is (3D, E + Dv)."""
     additive = (score.query_map.weight, score.v.weight.squeeze(0)) if score.kernel == "additive" else (None, None)
-    features, attended = _Recurrence.apply(  # type: ignore[no-untyped-call]
-        kernels,
-        packing,
-        packing.pack(tokens),
-        *weights,
-        state,
-        memory.keys,
-        memory.values,
-        mask,
-        memory.scale,
-        *additive,
-    )
-    return packing.unpack(features), attended
+    attended = (memory.keys, memory.values, memory.valid, memory.scale, *additive)
+    return Recurrence.apply(kernels, tokens, lengths, *weights, state, *attended)  # type: ignore[no-any-return,no-untyped-call]
 
 
-class _Recurrence(torch.autograd.Function):
-    """-> states (B, L, D) and each row's last one (B, D), or with attention [s; c] (N, D + Dv) and weights (B, L, S)."""
+# Of the inputs that have gradients: embedding weight_ih weight_hh bias_ih bias_hh initial keys values query_weight v
+_PLACES = (2, 3, 4, 5, 6, 7, 8, 9, 12, 13)
+
+
+class Recurrence(torch.autograd.Function):
+    """Inputs in the order of binding.py -> outputs beside contexts (B, L, D + Dv), and attention weights (B, L, S).
+
+    Without attention, in the place of the weights: the output at each row's end (B, D). A row that has ended keeps its last
+    output and context, so that this is the one in the last column.
+    """
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        kernels: Kernels,
-        packing: Packing,
-        tokens: Tensor,
-        embedding: Tensor,
-        weight_ih: Tensor,
-        weight_hh: Tensor,
-        bias_ih: Tensor,
-        bias_hh: Tensor,
-        state: Tensor,
-        keys: Tensor | None,
-        values: Tensor | None,
-        mask: Tensor | None,
-        scale: Tensor | None,
-        query_weight: Tensor | None,
-        v: Tensor | None,
-    ) -> tuple[Tensor, Tensor]:
-        (rows, width), count = state.shape, tokens.size(0)
-        fields: dict[str, Field] = {
-            "steps": packing.steps,
-            "rows": rows,
-            "width": width,
-            "vocabulary": embedding.size(0),
-            "embedding_width": embedding.size(1),
-            "sizes": packing.sizes,
-            "offsets": packing.offsets,
-            "tokens": tokens,
-            "embedding": embedding,
-            "weight_ih": weight_ih,
-            "weight_hh": weight_hh,
-            "bias_ih": bias_ih,
-            "bias_hh": bias_hh,
-            "initial": state,
-            "gates": state.new_empty(count, 4 * width),
-        }
-        if keys is None or values is None:
-            states, weights = state.new_empty(rows, packing.steps, width), None
-            fields |= {"states": states, "state_stride": packing.steps * width, "step_stride": width}
+    def forward(ctx: Any, kernels: Kernels, *inputs: Any) -> tuple[Tensor, Tensor]:
+        inputs = tuple(one if one is None else one.contiguous() for one in inputs)
+        tokens, _, _, _, weight_hh, _, _, _, keys, values, _, _, _, v = inputs
+        (rows, steps), (_, width) = tokens.shape, weight_hh.shape
+        gates = weight_hh.new_empty(rows * steps, 4 * width)
+        weights = queries = None
+        if keys is None:
+            states = weight_hh.new_empty(rows, steps, width)
         else:
-            context_width = values.size(2)
-            states = state.new_empty(count, width + context_width)
-            weights = state.new_zeros(rows, packing.steps, keys.size(1))
-            fields |= {
-                "states": states,
-                "state_stride": width + context_width,
-                "key_count": keys.size(1),
-                "key_width": keys.size(2),
-                "context_width": context_width,
-                "keys": keys,
-                "values": values,
-                "mask": mask,
-                "scale": scale,
-                "weights": weights,
-                "query_weight": query_weight,
-                "v": v,
-                "queries": None if v is None else state.new_empty(count, v.size(0)),
-            }
-        fields = {name: field.contiguous() if isinstance(field, Tensor) else field for name, field in fields.items()}
-        kernels.forward(**fields)
-        ctx.kernels, ctx.packing = kernels, packing
-        ctx.numbers = {name: field for name, field in fields.items() if not isinstance(field, Tensor)}
-        tensors = {name: field for name, field in fields.items() if isinstance(field, Tensor)}
-        ctx.names = list(tensors)
-        ctx.save_for_backward(*tensors.values())
+            states = weight_hh.new_empty(rows, steps, width + values.size(2))
+            weights = weight_hh.new_zeros(rows, steps, keys.size(1))
+            queries = None if v is None else weight_hh.new_empty(rows * steps, v.numel())
+        results = (gates, states, weights, queries)
+        kernels.forward(inputs, results)
+        ctx.kernels = kernels
+        ctx.save_for_backward(*inputs, *results)
         ctx.set_materialize_grads(False)
         return states, states[:, -1].clone() if weights is None else weights
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_states: Tensor | None, grad_other: Tensor | None) -> tuple[Tensor | None, ...]:
-        tensors = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
-        states, state = tensors["states"], tensors["initial"]
-        grads = torch.zeros_like(states)  # to which the steps add
-        if grad_states is not None:
-            grads.copy_(grad_states)
-        wanted = ["embedding", "weight_ih", "weight_hh", "bias_ih", "bias_hh"]
-        gradients: dict[str, Field] = {"grad_states": grads}
-        if ctx.needs_input_grad[8]:
-            wanted.append("initial")
-        if "weights" in tensors:
-            wanted += ["keys", "values"]
-            gradients["grad_weights"] = None if grad_other is None else grad_other.contiguous()
+        if torch.is_grad_enabled():  # create_graph=True; unlike once_differentiable this cannot be missed
+            raise RuntimeError(
+                "gradients of the compiled recurrence have no gradients; set SEQ2ATTN_KERNELS=off for them"
+            )
+        saved = ctx.saved_tensors
+        inputs, results = saved[:14], saved[14:]
+        states, weights = results[1], results[2]
+        grads = torch.zeros_like(states) if grad_states is None else torch.empty_like(states).copy_(grad_states)
+        grad_weights = None
+        if weights is None and grad_other is not None:
+            grads[:, -1] += grad_other
         elif grad_other is not None:
-            grads[ctx.packing.last] += grad_other
-        if "v" in tensors:
-            wanted += ["query_weight", "v"]
-        sizes = [tensors[name].numel() for name in wanted]
-        parts = state.new_zeros(sum(sizes)).split_with_sizes(sizes)  # one buffer: an allocation each would cost more
-        gradients |= {f"grad_{name}": part for name, part in zip(wanted, parts, strict=True)}
-        ctx.kernels.backward(**ctx.numbers, **tensors, **gradients)
-        found: list[Any] = [
-            part.view_as(tensors[name]) if isinstance(part := gradients.get(f"grad_{name}"), Tensor) else None
-            for name in (*_OF_INPUTS, *_OF_ATTENTION)
-        ]
-        return None, None, None, *found
-
-
-_OF_INPUTS = ("embedding", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "initial")
-_OF_ATTENTION = ("keys", "values", "mask", "scale", "query_weight", "v")
+            grad_weights = grad_other.contiguous()
+        wanted = [place for place in _PLACES if inputs[place] is not None and (place != 7 or ctx.needs_input_grad[8])]
+        sizes = [inputs[place].numel() for place in wanted]
+        buffer = states.new_zeros(sum(sizes)).split_with_sizes(sizes)  # one: an allocation each would cost more
+        gradients: list[Tensor | None] = [None] * 14
+        for place, part in zip(wanted, buffer, strict=True):
+            gradients[place] = part.view_as(inputs[place])
+        ctx.kernels.backward(inputs, results, (grads, grad_weights, *(gradients[place] for place in _PLACES)))
+        return None, *gradients

@@ -10,20 +10,22 @@ from torch.autograd import forward_ad
 from torch.nn.modules.module import _has_any_global_hook
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-_METHODS = {"forward", "step", "read", "recall", "scan", "output", "project", "values", "__call__"}
+_KNOWN = (nn.Linear, nn.Embedding, nn.Dropout)
+_METHODS = {"forward", "step", "read", "recall", "scan", "output", "advance", "embed", "__call__"}
 
 
 def is_plain_call() -> bool:
     """Whether gradients are recorded by autograd alone: no tracing, no function transform, no mode that looks on."""
     return (
-        torch.is_grad_enabled()
+        not torch.compiler.is_compiling()  # first: the compiler cannot read the rest
+        and torch.is_grad_enabled()
         and not torch._C._is_tracing()
-        and not torch.compiler.is_compiling()
         and not torch.is_autocast_enabled("cpu")
         and not torch._C._are_functorch_transforms_active()
         and not torch._C._len_torch_dispatch_stack()
         and not torch._C._len_torch_function_stack()
         and forward_ad._current_level < 0
+        and torch._C._autograd._top_saved_tensors_default_hooks(False) is None
         and not _has_any_global_hook()  # type: ignore[no-untyped-call]
     )
 
@@ -37,18 +39,26 @@ def is_plain_module(module: nn.Module, kernel: str | None = None) -> bool:
     if kernel is not None and vars(type(module)).get("kernel") != kernel:
         return False
     return all(
-        not any(getattr(part, hooks) for hooks in _HOOKS) and not _METHODS & vars(part).keys()
+        (type(part) in _KNOWN or "kernel" in vars(type(part)))
+        and not any(getattr(part, hooks) for hooks in _HOOKS)
+        and not _METHODS & vars(part).keys()
         for part in module.modules()
     )
 
 
-def is_plain_embedding(embedding: nn.Embedding) -> bool:
-    """Whether it is a table whose gradients are added up row by row, and no more."""
-    special = (embedding.padding_idx, embedding.max_norm)
+def is_plain_reader(reader: nn.Module) -> bool:
+    """Whether a cell reads rows of its embedding's table unchanged, in an encoder or decoder that the C knows."""
+    embedding, dropout = reader.embedding, reader.dropout
     return (
-        type(embedding) is nn.Embedding
+        "kernel" in vars(type(reader))
+        and not _METHODS & vars(reader).keys()
+        and type(dropout) is nn.Dropout
+        and is_plain_module(dropout)
+        and not (dropout.training and dropout.p)
+        and type(embedding) is nn.Embedding
         and is_plain_module(embedding)
-        and all(one is None for one in special)
+        and embedding.padding_idx is None
+        and embedding.max_norm is None
         and not embedding.scale_grad_by_freq
         and not embedding.sparse
     )
@@ -62,4 +72,6 @@ def is_plain_tensor(tensor: Any, dtype: torch.dtype, *shape: int) -> bool:
         and tensor.device.type == "cpu"
         and tensor.layout == torch.strided
         and tensor.shape == shape
+        and tensor.data_ptr() != 0
+        and not tensor.is_neg()
     )

@@ -140,5 +140,5 @@ class NoAttention(nn.Module):
 def log_count(allowed: Tensor | None, like: Tensor) -> Tensor:
     """ln n, n the number of keys that are allowed: (B, L, S) -> (B, L, 1); None: all S of `like` (B, S, ...)."""
     if allowed is None:
-        return like.new_full((len(like), 1, 1), like.size(1)).log()
+        return like.new_full((like.size(0), 1, 1), like.size(1)).log()
     return allowed.sum(dim=2, keepdim=True).clamp(min=1).to(like.dtype).log()

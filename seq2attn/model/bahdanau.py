@@ -18,6 +18,8 @@ class BahdanauDecoder(Decoder):
     c_t = attention(s_{t-1});  s_t = cell([emb(y_{t-1}); c_t], s_{t-1});  logits = W_o [s_t; c_t] + b
     """
 
+    kernel = "reader"
+
     def __init__(self, vocabulary_size: int, embedding: int, attention: Attention | NoAttention, cells: Cells) -> None:
         width = cells.width + attention.context_width
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=width)
@@ -28,10 +30,9 @@ class BahdanauDecoder(Decoder):
         return self.cell
 
     def forward(self, tokens: Tensor, lengths: Tensor | None, state: DecoderState, memory: Memory) -> Decoded:
-        if not (self.training and self.dropout.p):
-            fast = kernels.recurrence(self.embedding, tokens, lengths, self.cell, state.cell, self.attention, memory)
-            if fast is not None:
-                return self.decode(*fast, memory)
+        fast = kernels.recurrence(self, tokens, lengths, self.cell, state.cell, self.attention, memory)
+        if fast is not None:
+            return self.decode(*fast, memory)
         return self.forward_by_steps(tokens, state, memory)
 
     def advance(

@@ -142,7 +142,7 @@ class GRU(TorchCell):
         recalled_rz, recalled_n = torch.split(self.recall(h), widths, dim=1)
         r, z = torch.sigmoid(read_rz + recalled_rz).chunk(2, dim=1)  # (B, D) each
         n = torch.tanh(read_n + r * recalled_n)
-        return (torch.lerp(n, h, z),)  # n + z * (h - n)
+        return (torch.lerp(n, h.to(n.dtype), z),)  # n + z * (h - n)
 
 
 class LSTM(TorchCell):

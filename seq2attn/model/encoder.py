@@ -64,6 +64,8 @@ class Encoder(Layer):
     reads_padding: the attention does not mask padding, so states past a source's end must be what a cell makes of it.
     """
 
+    kernel = "reader"
+
     def __init__(
         self,
         vocabulary_size: int,
@@ -105,15 +107,15 @@ class Encoder(Layer):
         return Encoded(below.states, final)
 
     def _read_tokens(self, cell: Cell, tokens: Tensor, lengths: Tensor, reset: Reset | None) -> tuple[Tensor, State]:
-        if reset is None and not (self.training and self.dropout.p):
-            first = cell.initial(len(tokens))
-            fast = kernels.recurrence(self.embedding, tokens, lengths, cell, first, keep_padding=self.reads_padding)
+        if reset is None:
+            first = cell.initial(tokens.size(0))
+            fast = kernels.recurrence(self, tokens, lengths, cell, first, keep_padding=self.reads_padding)
             if fast is not None:
                 return fast[0], (fast[1],)
         return self._read(cell, self.embedding(tokens), lengths, reset)
 
     def _read(self, cell: Cell, inputs: Tensor, lengths: Tensor, reset: Reset | None) -> tuple[Tensor, State]:
-        first = cell.initial(len(inputs))
+        first = cell.initial(inputs.size(0))
         outputs, final = cell(self.dropout(inputs), first, lengths, reset)
         return outputs, final
 

@@ -31,7 +31,7 @@ class Zeros(InitialState):
     """s_0 = 0."""
 
     def forward(self, encoded: Encoded) -> State:
-        rows = len(encoded.states)
+        rows = encoded.states.size(0)
         return tuple(encoded.states.new_zeros(rows, self.width) for _ in range(self.parts))
 
 

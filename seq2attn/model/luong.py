@@ -22,6 +22,8 @@ class LuongDecoder(Decoder):
         and attends with all its states at once.
     """
 
+    kernel = "reader"
+
     def __init__(
         self,
         vocabulary_size: int,
@@ -66,10 +68,9 @@ class LuongDecoder(Decoder):
 
     def _states(self, tokens: Tensor, lengths: Tensor | None, first: State) -> Tensor:
         """The cell's outputs over all positions: tokens (B, L) -> (B, L, D)."""
-        if not (self.training and self.dropout.p):
-            fast = kernels.recurrence(self.embedding, tokens, lengths, self.recurrent, first)
-            if fast is not None:
-                return fast[0]
+        fast = kernels.recurrence(self, tokens, lengths, self.recurrent, first)
+        if fast is not None:
+            return fast[0]
         states: Tensor = self.recurrent(self.embed(tokens), first)[0]
         return states
 

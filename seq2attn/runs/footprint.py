@@ -55,8 +55,12 @@ def least_parameters(config: Config) -> int:
     source, target = len(task.source_vocabulary), len(task.target_vocabulary)
     if isinstance(model, TransformerConfig):
         return model.layers * (12 * width**2 + 4 * width * model.feedforward) + (source + 2 * target) * width
-    recurrences = model.layers * (2 + model.bidirectional)
-    return (source + target) * model.embedding + target * width + recurrences * GATES.get(model.cell.name, 1) * width**2
+    cells = model.layers * (2 + model.bidirectional)
+    weights = cells * GATES.get(model.cell.name, 1) * width * (width + 2)
+    weights += (
+        (2 + model.bidirectional) * GATES.get(model.cell.name, 1) * width * model.embedding
+    )  # of the first layers
+    return (source + target) * model.embedding + target * width + weights
 
 
 def training_bytes(config: Config, parameters: int) -> dict[str, int]:

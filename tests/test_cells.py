@@ -1,0 +1,625 @@
+"""Cells, layers and dropout: against torch's own, against their equations, and in whole models."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from models import ATTENDING, CELLS, INITIAL_STATES, is_real, make_batch, make_cells, make_model
+from torch import nn
+
+from seq2attn.config import check_config
+from seq2attn.model.build import build_model
+from seq2attn.model.cells import GRU, LSTM, RNN, Cell, Stack
+from seq2attn.model.encoder import Encoder
+from seq2attn.model.resets import Reset, Resets
+
+TORCHS = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
+D, E = 4, 3
+LENGTHS = torch.tensor([5, 2, 4])
+
+
+def randn(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def close(found, expected):
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+def make_cell(name, width=D, input_width=E):
+    torch.manual_seed(1)
+    return CELLS[name](input_width, width).double()
+
+
+def first_state(cell, rows):
+    return tuple(randn(rows, cell.width, seed=7 + part) for part in range(cell.parts))
+
+
+def torchs(name, cells, **options):
+    """torch's own layers with the weights of these cells, in torch's order: of each layer forwards, then backwards."""
+    made = TORCHS[name](cells[0].input_width, D, batch_first=True, **options).double()
+    weights = [weight for cell in cells for weight in cell.parameters()]
+    with torch.no_grad():
+        for theirs, ours in zip(made.parameters(), weights, strict=True):
+            theirs.copy_(ours)
+    return made
+
+
+def as_torchs_state(state, parts):
+    """Our states, layer after layer -> torch's: h (layers, B, D), or h and c."""
+    tensors = [torch.stack(state[part::parts]) for part in range(parts)]
+    return tensors[0] if parts == 1 else tuple(tensors)
+
+
+def as_ours(state):
+    """torch's h (layers, B, D), or h and c -> ours: layer after layer, h then c."""
+    tensors = state if isinstance(state, tuple) else (state,)
+    return tuple(part for layer in zip(*(tensor.unbind(0) for tensor in tensors), strict=True) for part in layer)
+
+
+# ---- one cell ----
+
+
+def sigma(x):
+    return 1 / (1 + math.exp(-x))
+
+
+def double(rows):
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def set_weights(cell, weight_ih, weight_hh, bias_ih, bias_hh):
+    """One number for each gate, of a cell of width 1 that reads one number."""
+    with torch.no_grad():
+        for parameter, numbers in zip(cell.parameters(), (weight_ih, weight_hh, bias_ih, bias_hh), strict=True):
+            parameter.copy_(torch.tensor(numbers, dtype=torch.float64).view_as(parameter))
+
+
+def test_a_gru_by_hand():
+    cell = make_cell("gru", 1, 1)
+    set_weights(cell, [0.5, -1.0, 2.0], [0.25, 0.75, -0.5], [0.1, 0.2, 0.3], [0.4, -0.2, 0.6])
+    x, h = 0.8, -0.4
+    r = sigma(0.5 * x + 0.1 + 0.25 * h + 0.4)
+    z = sigma(-1.0 * x + 0.2 + 0.75 * h - 0.2)
+    n = math.tanh(2.0 * x + 0.3 + r * (-0.5 * h + 0.6))
+    output, state = cell(double([[x]]), (double([[h]]),))
+    assert output.item() == pytest.approx((1 - z) * n + z * h, abs=1e-15)
+    assert len(state) == 1 and torch.equal(state[0], output)
+
+
+def test_an_lstm_by_hand():
+    cell = make_cell("lstm", 1, 1)
+    set_weights(cell, [0.5, -1.0, 2.0, 0.3], [0.25, 0.75, -0.5, 1.5], [0.1, 0.2, 0.3, -0.7], [0.4, -0.2, 0.6, 0.0])
+    x, h, c = 0.8, -0.4, 1.7
+    i = sigma(0.5 * x + 0.1 + 0.25 * h + 0.4)
+    f = sigma(-1.0 * x + 0.2 + 0.75 * h - 0.2)
+    g = math.tanh(2.0 * x + 0.3 - 0.5 * h + 0.6)
+    o = sigma(0.3 * x - 0.7 + 1.5 * h + 0.0)
+    after = f * c + i * g
+    output, state = cell(double([[x]]), (double([[h]]), double([[c]])))
+    assert output.item() == pytest.approx(o * math.tanh(after), abs=1e-15)
+    assert [part.item() for part in state] == pytest.approx([o * math.tanh(after), after], abs=1e-15)
+
+
+def test_a_simple_recurrent_cell_by_hand():
+    cell = make_cell("rnn", 2, 1)
+    weights = ([[0.5], [-1.0]], [[0.25, 0.75], [-0.5, 1.5]], [0.1, 0.2], [0.4, -0.2])
+    set_weights(cell, *weights)
+    x, h = 0.8, (-0.4, 0.9)
+    expected = [
+        math.tanh(0.5 * x + 0.1 + 0.25 * h[0] + 0.75 * h[1] + 0.4),
+        math.tanh(-1.0 * x + 0.2 - 0.5 * h[0] + 1.5 * h[1] - 0.2),
+    ]
+    output, _ = cell(double([[x]]), (double([h]),))
+    assert output[0].tolist() == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_cell_is_torchs_own(name):
+    cell = make_cell(name)
+    theirs, inputs, first = torchs(name, [cell]), randn(3, 5, E), first_state(cell, 3)
+    expected, final = theirs(inputs, as_torchs_state(first, cell.parts))
+    found, state = cell(inputs, first)
+    close(found, expected)
+    close(state, as_ours(final))
+    scanned, at_end = cell(inputs, first, LENGTHS)
+    packed = nn.utils.rnn.pack_padded_sequence(inputs, LENGTHS, batch_first=True, enforce_sorted=False)
+    packed_outputs, packed_final = theirs(packed, as_torchs_state(first, cell.parts))
+    real = is_real(LENGTHS, 5)
+    close(scanned[real], nn.utils.rnn.pad_packed_sequence(packed_outputs, batch_first=True)[0][real])
+    close(at_end, as_ours(packed_final))
+    state = first
+    for position in range(5):
+        output, state = cell(inputs[:, position], state)
+        close(output, expected[:, position])
+    close(state, as_ours(final))
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_the_zero_state(name):
+    cell = make_cell(name)
+    state = cell.initial(3)
+    assert [part.shape for part in state] == [(3, D)] * (2 if name == "lstm" else 1)
+    assert all(part.dtype == torch.float64 and (part == 0).all() for part in state)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_gradients_of_a_cell_against_finite_differences(name):
+    cell = make_cell(name, 2, 3)
+    inputs, first = randn(2, 3, 3).requires_grad_(), tuple(part.requires_grad_() for part in first_state(cell, 2))
+
+    def everything(inputs, *tensors):
+        outputs, state = cell(inputs, tensors[: cell.parts], torch.tensor([3, 2]))
+        return outputs, *state
+
+    assert torch.autograd.gradcheck(everything, (inputs, *first, *cell.parameters()))
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_first_weights_are_drawn_as_torch_draws_them(name):
+    torch.manual_seed(5)
+    ours = list(CELLS[name](E, D).parameters())
+    torch.manual_seed(5)
+    theirs = list(TORCHS[name](E, D).parameters())
+    assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True))
+
+
+# ---- layers ----
+
+
+@pytest.mark.parametrize("layers", [2, 3])
+@pytest.mark.parametrize("name", CELLS)
+def test_a_stack_is_torchs_layers(name, layers):
+    torch.manual_seed(1)
+    stack = make_cells(name, D, layers).stack(E).double()
+    assert isinstance(stack, Stack) and stack.parts == layers * stack.cells[0].parts
+    theirs = torchs(name, list(stack.cells), num_layers=layers)
+    inputs, first = randn(3, 5, E), first_state(stack, 3)
+    expected, final = theirs(inputs, as_torchs_state(first, stack.cells[0].parts))
+    found, state = stack(inputs, first)
+    close(found, expected)
+    close(state, as_ours(final))
+    state = first
+    for position in range(5):
+        output, state = stack(inputs[:, position], state)
+        close(output, expected[:, position])
+        close(stack.output(state), output)
+    close(state, as_ours(final))
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("name", CELLS)
+def test_an_encoder_is_torchs_layers_on_packed_strings(name, layers, bidirectional):
+    torch.manual_seed(1)
+    encoder = Encoder(9, E, make_cells(name, D, layers), bidirectional=bidirectional).double()
+    kind = "gru" if name == "gru" else "cell"
+    cells = [
+        layer.get_submodule(prefix + kind)
+        for layer in (encoder, *encoder.above)
+        for prefix in ("", "backward_")[: 1 + bidirectional]
+    ]
+    theirs = torchs(name, cells, num_layers=layers, bidirectional=bidirectional)
+    source = torch.randint(9, (3, 5), generator=torch.Generator().manual_seed(0))
+    packed = nn.utils.rnn.pack_padded_sequence(
+        encoder.embedding(source), LENGTHS, batch_first=True, enforce_sorted=False
+    )
+    expected, final = theirs(packed)
+    found = encoder(source, LENGTHS)
+    real = is_real(LENGTHS, 5)
+    close(found.states[real], nn.utils.rnn.pad_packed_sequence(expected, batch_first=True)[0][real])
+    parts, directions = cells[0].parts, 1 + bidirectional
+    last_direction = [  # of each layer the last direction's state
+        part for number, part in enumerate(as_ours(final)) if number // parts % directions == directions - 1
+    ]
+    close(found.final, tuple(last_direction))
+    assert found.states.shape == (3, 5, encoder.width) and encoder.width == directions * D
+    assert encoder.state_width == layers * parts * D
+
+
+# ---- initial states ----
+
+
+@pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("initial_state", INITIAL_STATES)
+def test_first_states_of_every_layer(initial_state, name, layers, arrangement):
+    model = make_model("dot", cell=name, layers=layers, initial_state=initial_state, arrangement=arrangement, hidden=D)
+    source, lengths, _ = make_batch()
+    state = model.encode(source, lengths)[1].cell
+    parts = 2 if name == "lstm" else 1
+    assert [part.shape for part in state] == [(3, D)] * (parts * layers)
+    final = model.encoder(source, lengths).final
+    if initial_state == "zeros":
+        assert all((part == 0).all() for part in state)
+    elif initial_state == "last":  # each layer begins with what the same layer of the encoder ended with
+        assert len(final) == len(state)
+        assert all(torch.equal(one, other) for one, other in zip(state, final, strict=True))
+    else:
+        hidden = final[-parts]  # of the top layer
+        bridge = model.initial_state.map
+        mapped = torch.tanh(hidden @ bridge.weight.T + bridge.bias)
+        close(torch.cat(state, dim=1), mapped)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_bridge_reads_the_backward_state_at_the_first_token(name):
+    model = make_model("general", cell=name, layers=2, bidirectional=True, initial_state="bridge", hidden=D)
+    source, lengths, _ = make_batch()
+    memory, state = model.encode(source, lengths)
+    bridge = model.initial_state.map
+    close(torch.cat(state.cell, dim=1), torch.tanh(memory.values[:, 0, D:] @ bridge.weight.T + bridge.bias))
+
+
+def test_the_last_state_does_not_fit_a_wider_encoder():
+    with pytest.raises(ValueError, match="the encoder is 8 wide, the decoder 4"):
+        make_model("general", initial_state="last", bidirectional=True, hidden=D)
+
+
+# ---- names and first weights, as in the last release ----
+
+ENCODER = [f"encoder.gru.{name}_l0" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+BACKWARD = [name.replace("gru", "backward_gru") for name in ENCODER]
+BAHDANAU = [f"decoder.cell.{name}" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+LUONG = [name.replace("encoder", "decoder") for name in ENCODER]
+EMBEDDINGS = ["encoder.embedding.weight", "decoder.embedding.weight"]
+OUTPUT = ["decoder.output.weight", "decoder.output.bias"]
+ADDITIVE = [f"decoder.attention.score.{name}.weight" for name in ("query_map", "key_map", "v")]
+LOCATION = [f"decoder.attention.history.{name}.weight" for name in ("convolution", "map")]
+BRIDGE = ["initial_state.map.weight", "initial_state.map.bias"]
+COMBINE = ["decoder.combine.weight"]
+RELEASED = [
+    ({}, [*ENCODER, *BAHDANAU, *ADDITIVE]),
+    (
+        {"bidirectional": True, "initial_state": "bridge", "attention": {"score": "additive", "history": "location"}},
+        [*ENCODER, *BACKWARD, *BAHDANAU, *ADDITIVE, *LOCATION, *BRIDGE],
+    ),
+    (
+        {"decoder": "luong", "initial_state": "last", "attention": {"score": "general", "window": "local_p"}},
+        [
+            *ENCODER,
+            *LUONG,
+            *COMBINE,
+            "decoder.attention.score.map.weight",
+            "decoder.attention.window.map.weight",
+            "decoder.attention.window.v.weight",
+        ],
+    ),
+    (
+        {"decoder": "luong", "input_feeding": True, "initial_state": "zeros", "attention": {"score": "dot"}},
+        [*ENCODER, *LUONG, *COMBINE],
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "names"), RELEASED)
+def test_one_layer_of_gru_keeps_its_parameters_names(model, names):
+    model = {"initial_state": "zeros", "attention": {"score": "additive"}, **model}
+    built = build_model(check_config({"model": {"hidden": 6, "embedding": 4, **model}}))
+    assert sorted(built.state_dict()) == sorted([*EMBEDDINGS, *OUTPUT, *names])
+
+
+def drawn_as_released(vocabulary, embedding, hidden, *, bidirectional, arrangement, bridge, seed):
+    """The first weights as the last release drew them from the seed: torch's own modules, one after another."""
+    width = 2 * hidden if bidirectional else hidden
+    torch.manual_seed(seed)
+    parts = {"encoder.embedding": nn.Embedding(vocabulary, embedding), "encoder.gru": nn.GRU(embedding, hidden)}
+    if bidirectional:
+        parts["encoder.backward_gru"] = nn.GRU(embedding, hidden)
+    parts["decoder.attention.score.query_map"] = nn.Linear(hidden, hidden, bias=False)
+    parts["decoder.attention.score.key_map"] = nn.Linear(width, hidden, bias=False)
+    parts["decoder.attention.score.v"] = nn.Linear(hidden, 1, bias=False)
+    parts["decoder.embedding"] = nn.Embedding(vocabulary, embedding)
+    if arrangement == "bahdanau":
+        parts["decoder.output"] = nn.Linear(hidden + width, vocabulary)
+        parts["decoder.cell"] = nn.GRUCell(embedding + width, hidden)
+    else:
+        parts["decoder.output"] = nn.Linear(hidden, vocabulary)
+        parts["decoder.gru"] = nn.GRU(embedding + hidden * (arrangement == "feeding"), hidden)
+        parts["decoder.combine"] = nn.Linear(width + hidden, hidden, bias=False)
+    if bridge:
+        parts["initial_state.map"] = nn.Linear(hidden, hidden)
+    return {f"{part}.{name}": weight for part, made in parts.items() for name, weight in made.state_dict().items()}
+
+
+@pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_first_weights_are_those_of_the_last_release_bit_by_bit(bidirectional, arrangement):
+    decoder = {"decoder": "bahdanau"} if arrangement == "bahdanau" else {"decoder": "luong"}
+    if arrangement == "feeding":
+        decoder["input_feeding"] = True
+    values = {"hidden": 24, "embedding": 6, "bidirectional": bidirectional, "initial_state": "bridge", **decoder}
+    values["attention"] = {"score": "additive"}
+    found = build_model(check_config({"seed": 9, "task": {"alphabet": "abcde"}, "model": values})).state_dict()
+    with torch.random.fork_rng(devices=[]):
+        expected = drawn_as_released(
+            8, 6, 24, bidirectional=bidirectional, arrangement=arrangement, bridge=True, seed=9
+        )
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], weight) for name, weight in expected.items())
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_each_layer_and_direction_has_weights_of_its_own(name):
+    model = make_model("general", cell=name, layers=2, bidirectional=True)
+    weights = [weight for key, weight in model.named_parameters() if "weight_hh" in key]
+    assert len(weights) == 4 + 2  # two layers of two directions, two of the decoder
+    assert all(not torch.equal(one, other) for one, other in itertools.combinations(weights, 2))
+
+
+# ---- dropout ----
+
+
+def seen_by(module, run):
+    """What `run` gives to this module, input after input."""
+    seen = []
+    handle = module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach()))
+    run()
+    handle.remove()
+    return seen
+
+
+@pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
+@pytest.mark.parametrize("name", CELLS)
+def test_dropout_acts_in_training_only(name, arrangement):
+    options = {"cell": name, "layers": 2, "arrangement": arrangement, "initial_state": "last"}
+    model, without = (make_model("dot", dropout=dropout, **options) for dropout in (0.5, 0.0))
+    batch = make_batch()
+    torch.manual_seed(0)
+    first, second = model(*batch).logits, model(*batch).logits
+    assert not torch.equal(first, second)
+    torch.manual_seed(0)
+    assert torch.equal(model(*batch).logits, first)  # drawn from torch's default generator
+    model.eval()
+    close(model(*batch).logits, without(*batch).logits)
+
+
+def test_dropout_at_embeddings_between_layers_and_before_the_output():
+    model, batch = make_model("dot", dropout=0.5, layers=2, initial_state="last", hidden=16, embedding=16), make_batch()
+    source, _, tokens = batch
+    torch.manual_seed(0)
+
+    def scaled_or_zero(found, original):
+        dropped = found == 0
+        close(found[~dropped], 2 * original[~dropped])  # 1 / (1 - 0.5)
+        assert 0.3 < dropped.double().mean() < 0.7
+
+    def run():
+        model(*batch)
+
+    embedded = model.encoder.embedding(source).detach()
+    scaled_or_zero(seen_by(model.encoder.gru, run)[0], embedded)
+    below = []
+    model.encoder.gru.register_forward_hook(lambda *call: below.append(call[2][0].detach()))
+    scaled_or_zero(seen_by(model.encoder.above[0].gru, run)[0], below[0])
+    bottom, top = model.decoder.cell.cells
+    first = seen_by(bottom, run)
+    scaled_or_zero(torch.stack([one[:, :16] for one in first], dim=1), model.decoder.embedding(tokens).detach())
+    outputs = []
+    handle = bottom.register_forward_hook(lambda *call: outputs.append(call[2][0].detach()))
+    scaled_or_zero(torch.stack(seen_by(top, run)), torch.stack(outputs))
+    handle.remove()
+    features, contexts = [], []
+    model.decoder.cell.register_forward_hook(lambda *call: features.append(call[2][0].detach()))
+    model.decoder.attention.register_forward_hook(lambda *call: contexts.append(call[2].context.squeeze(1).detach()))
+    (read,) = seen_by(model.decoder.output, run)
+    scaled_or_zero(read, torch.cat([torch.stack(features, dim=1), torch.stack(contexts, dim=1)], dim=2))
+
+
+def test_dropout_does_not_take_the_compiled_recurrence_for_what_it_cannot_do():
+    model, batch = make_model("dot", dropout=0.5), make_batch()
+    zeros = [seen == 0 for seen in seen_by(model.decoder.output, lambda: model(*batch))]
+    assert any(zero.any() for zero in zeros)
+    torch.manual_seed(0)
+    one = model.encoder(*batch[:2]).states
+    assert not torch.equal(one, model.encoder(*batch[:2]).states)  # at the embeddings
+
+
+# ---- resets ----
+
+
+@pytest.mark.parametrize("arrangement", ["bahdanau", "luong"])
+@pytest.mark.parametrize("name", CELLS)
+def test_a_reset_replaces_the_states_of_all_layers(name, arrangement):
+    model = make_model(
+        "general", cell=name, layers=2, bidirectional=True, arrangement=arrangement, initial_state="bridge"
+    )
+    source, lengths, tokens = make_batch((4, 4))
+    random = torch.Generator().manual_seed(0)
+    drawn = model.draw_resets(random, source, tokens, encoder=0.0, decoder=0.0)
+    parts = 2 if name == "lstm" else 1
+    assert drawn.forward.noise.shape == drawn.backward.noise.shape == (2, 4, 2 * parts * 5)
+    assert drawn.decoder.noise.shape == (2, 3, 2 * parts * 5)
+    close(model(source, lengths, tokens, None, drawn).logits, model(source, lengths, tokens).logits)
+    at_two = torch.tensor([[True, True, False, True]] * 2)
+    resets = Resets(Reset(at_two, drawn.forward.noise.double()), drawn.backward, drawn.decoder)
+    found = model.encoder(source, lengths, resets)
+    kind = "gru" if name == "gru" else "cell"
+    below = None
+    for number, layer in enumerate((model.encoder, *model.encoder.above)):
+        forwards, backwards = layer.get_submodule(kind), layer.get_submodule(f"backward_{kind}")
+        inputs = model.encoder.embedding(source) if below is None else below
+        begun = resets.forward.noise[:, 2, number * parts * 5 : (number + 1) * parts * 5].split(5, dim=1)
+        onward = torch.cat([forwards(inputs[:, :2], forwards.initial(2))[0], forwards(inputs[:, 2:], begun)[0]], dim=1)
+        back = backwards(inputs.flip(1), backwards.initial(2))[0].flip(1)
+        below = torch.cat([onward, back], dim=2)
+    close(found.states, below)
+    changed = Resets(drawn.forward, drawn.backward, Reset(at_two[:, :3], drawn.decoder.noise.double()))
+    logits = model(source, lengths, tokens, None, changed).logits
+    memory, state = model.encode(source, lengths)
+    for position in range(3):
+        if position == 2:
+            state = state._replace(cell=changed.decoder.noise[:, 2].split(5, dim=1))
+        decoded, state = model.step(tokens[:, position], state, memory)
+        close(logits[:, position], decoded.logits[:, 0])
+
+
+# ---- whole models ----
+
+SHAPES = list(
+    itertools.product(CELLS, (1, 2), ("bahdanau", "luong", "feeding"), (False, True))
+)  # cell, layers, arrangement, bidirectional
+every_shape = pytest.mark.parametrize(("cell", "layers", "arrangement", "bidirectional"), SHAPES)
+
+
+def shaped(cell, layers, arrangement, bidirectional):
+    return make_model(
+        "general",
+        cell=cell,
+        layers=layers,
+        arrangement=arrangement,
+        bidirectional=bidirectional,
+        initial_state="bridge" if bidirectional else "last",
+    )
+
+
+@every_shape
+def test_a_string_is_answered_the_same_alone_padded_and_among_others(cell, layers, arrangement, bidirectional):
+    model = shaped(cell, layers, arrangement, bidirectional)
+    for lengths in ((4, 2, 1), (1, 4, 2)):
+        source, counts, tokens = make_batch(lengths, padding=2)
+        together = model(source, counts, tokens)
+        for row, length in enumerate(lengths):
+            rows = slice(row, row + 1)
+            alone = model(source[rows, :length], counts[rows], tokens[rows])
+            close(together.logits[row], alone.logits[0])
+            close(together.weights[row, :, :length], alone.weights[0])
+            assert (together.weights[row, :, length:] == 0).all()
+
+
+@every_shape
+def test_teacher_forcing_is_stepping(cell, layers, arrangement, bidirectional):
+    model = shaped(cell, layers, arrangement, bidirectional)
+    source, lengths, tokens = make_batch()
+    forced = model(source, lengths, tokens)
+    memory, state = model.encode(source, lengths)
+    for position in range(3):
+        decoded, state = model.step(tokens[:, position], state, memory)
+        close(decoded.logits, forced.logits[:, position : position + 1])
+        close(decoded.weights, forced.weights[:, position : position + 1])
+
+
+@every_shape
+def test_gradients_along_a_direction_against_finite_differences(cell, layers, arrangement, bidirectional):
+    model = shaped(cell, layers, arrangement, bidirectional)
+    batch = make_batch()
+    parameters = dict(model.named_parameters())
+    direction = {
+        name: randn(*parameter.shape, seed=number) for number, (name, parameter) in enumerate(parameters.items())
+    }
+
+    def loss(step):
+        moved = {name: parameter + step * direction[name] for name, parameter in parameters.items()}
+        decoded = torch.func.functional_call(model, moved, batch)
+        return decoded.logits.square().sum() + decoded.weights.square().sum()
+
+    decoded = model(*batch)
+    (decoded.logits.square().sum() + decoded.weights.square().sum()).backward()
+    assert all((parameter.grad != 0).any() for parameter in parameters.values())
+    slope = sum(float((parameter.grad * direction[name]).sum()) for name, parameter in parameters.items())
+    with torch.no_grad():
+        found = float(loss(1e-6) - loss(-1e-6)) / 2e-6
+    assert slope == pytest.approx(found, rel=1e-6, abs=1e-6)
+
+
+# ---- a cell of one's own ----
+
+
+class Minimal(Cell):
+    """(Zhou et al. 2016, without its bias): f = sigmoid(W [x; h]); h' = (1 - f) * h + f * tanh(U [x; f * h])."""
+
+    def __init__(self, input_width, width):
+        super().__init__(input_width, width)
+        self.gate = nn.Linear(input_width + width, width, bias=False)
+        self.map = nn.Linear(input_width + width, width, bias=False)
+
+    def step(self, read, state):
+        (h,) = state
+        f = torch.sigmoid(self.gate(torch.cat([read, h], dim=1)))
+        n = torch.tanh(self.map(torch.cat([read, f * h], dim=1)))
+        return ((1 - f) * h + f * n,)
+
+
+class Shown(LSTM):
+    """An LSTM that shows the rest of the model something else than its hidden state."""
+
+    def output(self, state):
+        return -state[0]
+
+
+@pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("cell", [Minimal, Shown])
+def test_a_cell_of_ones_own_in_encoder_and_decoder(cell, layers, arrangement):
+    model = make_model("dot", cell=cell, layers=layers, arrangement=arrangement, initial_state="last")
+    source, lengths, tokens = make_batch()
+    forced = model(source, lengths, tokens)
+    memory, state = model.encode(source, lengths)
+    for position in range(3):
+        decoded, state = model.step(tokens[:, position], state, memory)
+        close(decoded.logits, forced.logits[:, position : position + 1])
+    forced.logits.square().sum().backward()
+    assert all((parameter.grad != 0).any() for parameter in model.parameters())
+    alone = model(source[1:2, :2], lengths[1:2], tokens[1:2])
+    close(alone.logits[0], forced.logits[1])
+
+
+def test_a_stack_shows_what_its_top_cell_shows():
+    torch.manual_seed(1)
+    stack = make_cells(Shown, D, 2).stack(E).double()
+    inputs, first = randn(3, E), first_state(stack, 3)
+    output, (_, _, hidden, _) = stack(inputs, first)
+    assert torch.equal(output, -hidden)
+    between = stack.cells[0](inputs, first[:2])[0]
+    assert torch.equal(stack.cells[1](between, first[2:])[0], output)
+
+
+def test_a_subclass_of_a_built_in_cell_is_read_by_its_own_step():
+    class Doubled(GRU):
+        def step(self, read, state):
+            return (2 * super().step(read, state)[0],)
+
+    plain, doubled = make_model("dot"), make_model("dot", cell=Doubled)
+    source, lengths, _ = make_batch((1, 1))
+    first = plain.encoder(source, lengths).states
+    close(doubled.encoder(source, lengths).states, 2 * first)
+
+
+@pytest.mark.parametrize("score", [*ATTENDING, "none"])
+@pytest.mark.parametrize("cell", [LSTM, RNN])
+def test_every_score_attends_with_every_cell(cell, score):
+    model = make_model(score, cell=cell, initial_state="last")
+    source, lengths, tokens = make_batch()
+    model(source, lengths, tokens).logits.square().sum().backward()
+    assert all((parameter.grad != 0).any() for parameter in model.parameters())
+
+
+@every_shape
+def test_decoding_goes_on_from_selected_rows(cell, layers, arrangement, bidirectional):
+    model = shaped(cell, layers, arrangement, bidirectional)
+    source, lengths, tokens = make_batch()
+    memory, state = model.encode(source, lengths)
+    _, state = model.step(tokens[:, 0], state, memory)
+    rows = torch.tensor([1, 1, 2, 0, 2])
+    selected_memory, selected = model.select(memory, rows), model.select(state, rows)
+    assert type(selected) is type(state) and type(selected_memory) is type(memory)
+    assert [part.shape for part in selected.cell] == [(5, 5)] * len(state.cell)
+    assert all(torch.equal(one, other[rows]) for one, other in zip(selected.cell, state.cell, strict=True))
+    assert torch.equal(selected_memory.source, source[rows]) and selected.position == state.position
+    for position in (1, 2):
+        expected, state = model.step(tokens[:, position], state, memory)
+        found, selected = model.step(tokens[rows, position], selected, selected_memory)
+        close(found.logits, expected.logits[rows])
+        close(found.weights, expected.weights[rows])
+
+
+def test_rows_of_a_state_without_attention():
+    model = make_model("none", initial_state="last", cell="lstm")
+    source, lengths, tokens = make_batch()
+    memory, state = model.encode(source, lengths)
+    rows = torch.tensor([2, 0])
+    found, _ = model.step(tokens[rows, 0], model.select(state, rows), model.select(memory, rows))
+    assert found.weights is None
+    close(found.logits, model.step(tokens[:, 0], state, memory)[0].logits[rows])
