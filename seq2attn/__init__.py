@@ -1,6 +1,6 @@
 """seq2attn: a laboratory bench for attention in recurrent sequence-to-sequence models.
 
-From Python, with what the command line does:
+In Python:
 
     import seq2attn
 
@@ -8,7 +8,7 @@ From Python, with what the command line does:
     seq2attn.load(run).predict(["hello"])
     seq2attn.evaluate(run, lengths=[5, 10])
 
-Importing this module imports no torch. What a user's mistake raises is `seq2attn.errors.Seq2AttnError`.
+Importing this module does not import torch. A user's mistake raises `seq2attn.errors.Seq2AttnError`.
 """
 
 from __future__ import annotations
@@ -36,22 +36,21 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Cell", "Decoder", "History", "Score", "Task", "Window", "compare", "evaluate", "load", "register", "train"]
 
-_FOR_PLUGINS = {
-    "Cell": "seq2attn.model.cells:Cell",
-    "Decoder": "seq2attn.model.decoder:Decoder",
-    "History": "seq2attn.model.histories:History",
-    "Score": "seq2attn.model.scores:Score",
-    "Task": "seq2attn.data.tasks:Task",
-    "Window": "seq2attn.model.windows:Window",
-    "register": "seq2attn.registry:register",
+_MODULES = {
+    "Cell": "model.cells",
+    "Decoder": "model.decoder",
+    "History": "model.histories",
+    "Score": "model.scores",
+    "Task": "data.tasks",
+    "Window": "model.windows",
+    "register": "registry",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _FOR_PLUGINS:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, attribute = _FOR_PLUGINS[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def train(
@@ -64,41 +63,44 @@ def train(
     threads: int | None = None,
     plugins: Sequence[str | Path] = (),
 ) -> Run:
-    """Train a model and return its run, as `seq2attn train` does.
+    """Train a model, as `seq2attn train` does, and return its run.
 
-    config: a YAML file, its keys and values, or a `Config`; or a run, which is continued. `overrides` are `KEY=VALUE`.
-    `name` is the run's, by default the config's, numbered. `plugins` are files with parts of your own, as the run records.
+    config: a YAML file, its keys and values, or a `Config`, with `overrides` (`KEY=VALUE`); or a run, to continue it.
+    name: of the run; by default derived from the config's file name. plugins: files with parts of your own.
     The first Ctrl-C saves and raises `KeyboardInterrupt`.
     """
     from seq2attn.config import Config, check_config, load_config
+    from seq2attn.config.plugins import load_plugins
+    from seq2attn.errors import Seq2AttnError
     from seq2attn.runs.making import run_name
     from seq2attn.runs.run import Run
     from seq2attn.training import session
 
-    loaded = _load_plugins(plugins)
+    loaded, default = load_plugins(plugins), "run"
     where: Run | session.NewRun
     if isinstance(config, Run):
+        if overrides or name:
+            raise Seq2AttnError("a run is continued unchanged; overrides and name are for new runs")
         settings, where = config.config(), config
     else:
         if isinstance(config, str | Path):
-            settings = load_config(Path(config), overrides)
+            settings, default = load_config(config, overrides), run_name(Path(config))
         else:
             values = config.model_dump(mode="json") if isinstance(config, Config) else config
             settings = check_config(dict(values), overrides)
-        default = run_name(Path(config)) if isinstance(config, str | Path) else "run"
         where = session.NewRun(
             Path(runs_dir), default if name is None else name, exact=name is not None, plugins=loaded
         )
     ended = session.train(settings, where, device=device, threads=threads)
     if ended.stopped_by is not None:
-        raise KeyboardInterrupt(f"stopped after step {ended.step:,}; all is saved in {ended.run.path}")
+        raise KeyboardInterrupt(f"stopped after step {ended.step:,}; everything is saved in {ended.run.path}")
     return ended.run
 
 
 def load(
     run: str | Run | None = None, *, runs_dir: str | Path = "runs", checkpoint: str = "best", device: str = "cpu"
 ) -> Predictor:
-    """The trained model of `run`, a run or its name, by default the newest: its `predict` answers strings."""
+    """The trained model of a run, given by its name, by default the newest: `load().predict(["hello"])`."""
     from seq2attn.runs.loading import load_predictor
 
     return load_predictor(_find(run, runs_dir), checkpoint, device)
@@ -114,14 +116,14 @@ def evaluate(
     checkpoint: str = "best",
     device: str = "cpu",
 ) -> list[LengthResult]:
-    """Measure `run` by string length and record it, as `seq2attn eval` does, by default as its config says."""
+    """Measure a run by string length and save the results, as `seq2attn eval` does; the config has the defaults."""
     from seq2attn.config.lengths import parse_lengths
     from seq2attn.runs.loading import measure
 
     chosen = _find(run, runs_dir)
-    wanted = parse_lengths(lengths) if lengths is not None else None
     predictor = load(chosen, checkpoint=checkpoint, device=device)
-    evaluation = measure(chosen, predictor, checkpoint, wanted, samples=samples, seed=seed)
+    numbers = None if lengths is None else parse_lengths(lengths)
+    evaluation = measure(chosen, predictor, checkpoint, numbers, samples=samples, seed=seed)
     evaluation.save(chosen)
     return list(evaluation.lengths.values())
 
@@ -138,24 +140,25 @@ def compare(
     plugins: Sequence[str | Path] = (),
     **options: Any,
 ) -> Comparison:
-    """Train and measure every trial of an experiment file, or of base `configs` and what to `vary`, and summarise them.
+    """Train and measure every trial of an experiment file, or of base `configs` and what to `vary`, as `seq2attn compare`.
 
-    As `seq2attn compare`, whose options `name`, `baseline`, `metric`, `lengths`, `samples` and `checkpoint` are `options`
-    here. Trials run in processes of their own: a script calls this below `if __name__ == "__main__":`. The result's
-    `failed` has the reasons of trials that failed. The first Ctrl-C saves and raises `KeyboardInterrupt`.
+    options: `name`, `baseline`, `metric`, `lengths`, `samples` and `checkpoint`, as on the command line.
+    Trials run in their own processes, so a script must call this below `if __name__ == "__main__":`. The result's
+    `failed` has the reasons of failed trials. The first Ctrl-C saves and raises `KeyboardInterrupt`.
     """
     from seq2attn.comparison.experiment import compose_experiment
     from seq2attn.comparison.plan import make_plan
     from seq2attn.comparison.results import gather
     from seq2attn.comparison.running import failures, pending_jobs, run_in_processes
     from seq2attn.comparison.trial import STOP_REQUEST
+    from seq2attn.config.plugins import load_plugins
 
-    root, loaded = Path(runs_dir), _load_plugins(plugins)
+    root, loaded = Path(runs_dir), load_plugins(plugins)
     file = None if experiment is None else Path(experiment)
     plan = make_plan(compose_experiment(file, list(map(Path, configs)), vary, overrides, **options), root)
     outcomes = run_in_processes(pending_jobs(plan, root, device, loaded), workers, loaded)
     if STOP_REQUEST.signal is not None:
-        raise KeyboardInterrupt("stopped; the same call goes on where it was")
+        raise KeyboardInterrupt("stopped; the same call continues")
     return replace(gather(plan, root), failed=failures(outcomes))
 
 
@@ -163,12 +166,3 @@ def _find(run: str | Run | None, runs_dir: str | Path) -> Run:
     from seq2attn.runs.run import Run, find_run
 
     return run if isinstance(run, Run) else find_run(Path(runs_dir), run)
-
-
-def _load_plugins(plugins: Sequence[str | Path]) -> list[str]:
-    if plugins:
-        from seq2attn.config.plugins import load_plugin
-
-        for plugin in plugins:
-            load_plugin(Path(plugin))
-    return list(map(str, plugins))

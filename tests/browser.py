@@ -55,7 +55,7 @@ class Browser:
         self._ask("POST", f"/session/{self._session}/url", {"url": path.as_uri()})
 
     def run(self, script: str) -> Any:
-        """The value of a JavaScript function's body."""
+        """Run the body of a JavaScript function and return its value."""
         return self._ask("POST", f"/session/{self._session}/execute/sync", {"script": script, "args": []})
 
     def resize(self, width: int, height: int) -> None:
@@ -64,7 +64,7 @@ class Browser:
         self._ask("POST", f"/session/{self._session}/goog/cdp/execute", command)
 
     def console(self) -> list[str]:
-        """What was logged since the last call: errors of the page, and of what it tried to load."""
+        """The errors logged since the last call, by the page or by its requests."""
         return [line["message"] for line in self._ask("POST", f"/session/{self._session}/se/log", {"type": "browser"})]
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class Browser:
 
 @contextlib.contextmanager
 def opened_browser(folder: Path) -> Iterator[Browser]:
-    """Without a Chromium, skips the test, or fails it where SEQ2ATTN_REQUIRE_BROWSER is set, as CI does."""
+    """Without a Chromium, skip the test, or fail if SEQ2ATTN_REQUIRE_BROWSER is set, as in CI."""
     if CHROMIUM is None or DRIVER is None:
         give_up = pytest.fail if os.environ.get("SEQ2ATTN_REQUIRE_BROWSER") else pytest.skip
         give_up("needs a browser: apt-get install chromium chromium-driver")
@@ -92,7 +92,7 @@ def opened_browser(folder: Path) -> Iterator[Browser]:
 
 
 def _port(log: Path, process: subprocess.Popen[bytes]) -> int:
-    """The port that the driver took, which it says."""
+    """The port that the driver chose, from its output."""
     for _ in range(200):
         words = log.read_text().split()
         if "port" in words and "successfully" in words:

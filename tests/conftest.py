@@ -1,4 +1,4 @@
-"""What several test files share: the command line called in this process, and one tiny trained run."""
+"""Shared fixtures: the command line in this process, and one tiny trained run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ training: {steps: 2, batch_size: 4, validation_samples: 2}
 evaluation: {samples: 2}
 """
 
-STEERING = ("SEQ2ATTN_RUNS", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")  # what output depends on
+OUTPUT_VARIABLES = ("SEQ2ATTN_RUNS", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
 
 
 class TinyRun(NamedTuple):
@@ -50,7 +50,7 @@ def call_main(arguments: tuple[str, ...]) -> int:
 
 @pytest.fixture(params=["on", "off"])
 def compiled_and_not(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test once with the compiled recurrence and once with the formulas alone."""
+    """Run the test with the compiled kernels and without."""
     import torch
 
     from seq2attn.kernels.binding import Kernels
@@ -65,7 +65,7 @@ def compiled_and_not(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
-    """A run with both checkpoints. Not to be changed: damage a copy (`runs_copy`)."""
+    """A run with both checkpoints. Do not change it; use a copy (`runs_copy`)."""
     import torch
 
     folder = tmp_path_factory.mktemp("tiny")
@@ -87,7 +87,7 @@ def runs_copy(tiny_run: TinyRun, tmp_path: Path) -> Path:
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
     """`cli("eval", "--json")` in an empty directory -> exit code, stdout, stderr."""
-    for name in STEERING:
+    for name in OUTPUT_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
 
@@ -115,7 +115,7 @@ def own_scores() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def signals_as_in_a_terminal() -> Iterator[None]:
-    """SIGINT and its like as an interactive process finds them: whoever starts the tests may have ignored them."""
+    """Default signal handlers, which the parent process of the tests may have replaced."""
     handlers = {
         signal.SIGINT: signal.default_int_handler,
         signal.SIGTERM: signal.SIG_DFL,
@@ -129,6 +129,6 @@ def signals_as_in_a_terminal() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A real browser, for the tests of pages."""
+    """A real browser."""
     with opened_browser(tmp_path_factory.mktemp("browser")) as found:
         yield found

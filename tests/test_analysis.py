@@ -340,7 +340,7 @@ def test_values_of_a_table_are_those_of_the_analysis(cli):
         ("variance --widths 1.5", "'1.5' is not allowed"),
         ("variance --widths", "--widths needs at least one width, such as --widths 16 64 256"),
         ("variance --scores scalde", "unknown score 'scalde'; did you mean 'scaled'?"),
-        ("variance --scores none", "'none' is no attention"),
+        ("variance --scores none", "'none' has no score function"),
         ("variance --query-mean nan", "means and standard deviations are numbers of at most 1e6"),
         ("variance --plot figure.jpg", "figure.jpg: a figure's file name ends with one of"),
         ("entropy --keys 5000", "--keys: '5000' is not allowed; allowed: whole numbers from 1 to 4,096"),

@@ -16,7 +16,7 @@ import torch
 
 from seq2attn import __version__, catalogue
 from seq2attn.cli import main
-from seq2attn.cli.output import program
+from seq2attn.cli.output import prepare_streams, program, write_json
 from seq2attn.cli.progress import LineDisplay
 from seq2attn.config import Config, load_config
 from seq2attn.data.tasks import Answer
@@ -27,7 +27,7 @@ from seq2attn.runs.checkpoint import load_checkpoint
 CONFIGS = Path(__file__).parent.parent / "configs"
 CONSOLE_SCRIPT = Path(sys.executable).parent / "seq2attn"
 
-# Six strings in all: learnt in a second, whatever the seed.
+# Only six strings: learnt within a second for any seed.
 TINY = """\
 task: {alphabet: ab, max_length: 2}
 model: {hidden: 16, embedding: 4}
@@ -49,7 +49,7 @@ class NegativeDistance(Score):
 '''
 
 
-class Done(NamedTuple):
+class Result(NamedTuple):
     code: int
     out: str
     err: str
@@ -61,7 +61,7 @@ class Terminal(io.StringIO):
 
 
 def seq2attn(*arguments, stdin="", terminal=False):
-    """`seq2attn ARGUMENTS` as a process of its own would do it: what earlier calls registered is not known."""
+    """`seq2attn ARGUMENTS` as in a separate process: scores that earlier calls registered are unknown."""
     out = Terminal() if terminal else io.StringIO()
     err = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -72,12 +72,12 @@ def seq2attn(*arguments, stdin="", terminal=False):
         try:
             main()
         except SystemExit as stop:
-            return Done(stop.code or 0, out.getvalue(), err.getvalue())
-    return Done(0, out.getvalue(), err.getvalue())
+            return Result(stop.code or 0, out.getvalue(), err.getvalue())
+    return Result(0, out.getvalue(), err.getvalue())
 
 
-def works(*arguments, **keywords):
-    """What a successful command printed."""
+def succeed(*arguments, **keywords):
+    """The standard output of a command that must succeed."""
     done = seq2attn(*arguments, **keywords)
     assert done.code == 0, done.err
     return done.out
@@ -97,13 +97,13 @@ def rows(text):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A directory with tiny.yaml and two runs: tiny-001, which has learnt its task, and the newer `none`."""
+    """A directory with tiny.yaml and two runs: tiny-001, which has learnt its task, and the newer `second`."""
     threads = torch.get_num_threads()
     folder = tmp_path_factory.mktemp("trained")
     (folder / "tiny.yaml").write_text(TINY)
     with contextlib.chdir(folder):
-        first = works("train", "--config", "tiny.yaml")
-        second = works("train", "-c", "tiny.yaml", "--name", "second", "--set", "training.steps=1", "-s", "seed=2")
+        first = succeed("train", "--config", "tiny.yaml")
+        second = succeed("train", "-c", "tiny.yaml", "--name", "second", "--set", "training.steps=1", "-s", "seed=2")
     assert (first, second) == ("runs/tiny-001\n", "runs/second\n")
     os.utime(folder / "runs" / "tiny-001" / "config.yaml", (1, 1))
     yield folder
@@ -126,7 +126,7 @@ def work(trained, tmp_path, monkeypatch):
 # ---- train ----
 
 
-def test_train_prints_the_run_s_path_and_nothing_else_on_stdout(work):
+def test_train_prints_only_the_run_path_on_stdout(work):
     done = seq2attn("train", "--config", "tiny.yaml", "--set", "training.steps=1")
     assert (done.code, done.out) == (0, "runs/tiny-002\n")
     assert "exact match" in done.err
@@ -143,7 +143,7 @@ def test_train_prints_the_run_s_path_and_nothing_else_on_stdout(work):
 
 
 def test_train_applies_overrides(work):
-    works(
+    succeed(
         "train", "-c", "tiny.yaml", "-s", "training.steps=1", "--set", "model.attention.score=concat", "--set", "seed=5"
     )
     config = load_config(work / "runs" / "tiny-002" / "config.yaml")
@@ -151,8 +151,8 @@ def test_train_applies_overrides(work):
     assert load_config(work / "tiny.yaml").seed == 1
 
 
-def test_train_records_where_it_ran(work):
-    works("train", "-c", "tiny.yaml", "-s", "training.steps=1", "--threads", "1", "--device", "cpu")
+def test_train_records_its_environment(work):
+    succeed("train", "-c", "tiny.yaml", "-s", "training.steps=1", "--threads", "1", "--device", "cpu")
     environment = json.loads((work / "runs" / "tiny-002" / "environment.json").read_text())
     assert environment["command"][1:3] == ["train", "-c"]
     assert (environment["device"], environment["threads"], environment["seed"]) == ("cpu", 1, 1)
@@ -161,14 +161,14 @@ def test_train_records_where_it_ran(work):
 
 
 def test_train_keeps_runs_in_the_runs_dir(work, monkeypatch):
-    printed = works("train", "-c", "tiny.yaml", "-s", "training.steps=1", "--runs-dir", "elsewhere")
+    printed = succeed("train", "-c", "tiny.yaml", "-s", "training.steps=1", "--runs-dir", "elsewhere")
     assert printed == "elsewhere/tiny-001\n"
     monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
-    assert works("train", "-c", "tiny.yaml", "-s", "training.steps=1") == "elsewhere/tiny-002\n"
-    assert works("predict", "ab", "--run", "tiny-001").count("\n") == 1
+    assert succeed("train", "-c", "tiny.yaml", "-s", "training.steps=1") == "elsewhere/tiny-002\n"
+    assert succeed("predict", "ab", "--run", "tiny-001").count("\n") == 1
 
 
-def test_an_interrupted_run_is_resumed_to_the_same_end(work, monkeypatch):
+def test_a_resumed_run_ends_with_identical_weights(work, monkeypatch):
     step = LineDisplay.step
 
     def interrupted(self, report):
@@ -183,10 +183,10 @@ def test_an_interrupted_run_is_resumed_to_the_same_end(work, monkeypatch):
     assert (done.code, done.out) == (128 + signal.SIGINT, "")
     assert "stopped by SIGINT after step 20" in done.err
     assert "seq2attn train --resume tiny-002" in done.err
-    assert rows(works("runs", "--limit", "1")) == [
-        {**rows(works("runs"))[0], "run": "tiny-002", "state": "interrupted", "step": "20/80"}
+    assert rows(succeed("runs", "--limit", "1")) == [
+        {**rows(succeed("runs"))[0], "run": "tiny-002", "state": "interrupted", "step": "20/80"}
     ]
-    assert works("train", "--resume", "tiny-002") == "runs/tiny-002\n"
+    assert succeed("train", "--resume", "tiny-002") == "runs/tiny-002\n"
     ends = [
         load_checkpoint(work / "runs" / name / "checkpoints" / "last.safetensors") for name in ("tiny-001", "tiny-002")
     ]
@@ -202,11 +202,12 @@ def test_training_without_a_compiler_is_noted_as_slow(work, monkeypatch):
     done = seq2attn("train", "-c", "tiny.yaml", "-s", "training.steps=1")
     library._load.cache_clear()
     assert done.code == 0
-    told = " ".join(done.err.split())
+    message = " ".join(done.err.split())
     assert (
-        "installed: there is no C compiler (cc); training takes longer than it would compiled. To change that" in told
+        "installed: there is no C compiler (cc); training takes longer than it would compiled. To change that"
+        in message
     )
-    assert "pip install --force-reinstall --no-deps" in told
+    assert "pip install --force-reinstall --no-deps" in message
 
 
 def test_resuming_with_other_kernels_is_noted(work, monkeypatch):
@@ -218,16 +219,16 @@ def test_resuming_with_other_kernels_is_noted(work, monkeypatch):
         assert seq2attn("train", "-c", "tiny.yaml").code == 128 + signal.SIGINT
         assert seq2attn("train", "-c", "tiny.yaml").code == 128 + signal.SIGINT
     assert json.loads((work / "runs" / "tiny-002" / "environment.json").read_text())["kernels"] == compiled
-    assert "recurrences" not in seq2attn("train", "--resume", "tiny-003").err
+    assert "kernels" not in seq2attn("train", "--resume", "tiny-003").err
     monkeypatch.setenv("SEQ2ATTN_KERNELS", "off")
-    told = " ".join(seq2attn("train", "--resume", "tiny-002").err.split())
+    message = " ".join(seq2attn("train", "--resume", "tiny-002").err.split())
     assert (
-        f"runs/tiny-002 was begun with other recurrences ({compiled}) than there are now (SEQ2ATTN_KERNELS is off) "
-        "its weights will not be those of a run that was never stopped" in told
+        f"runs/tiny-002 was started with other kernels ({compiled}) than it continues with (SEQ2ATTN_KERNELS is off) "
+        "its weights will not be bit-identical to those of an uninterrupted run" in message
     )
 
 
-def test_resuming_a_finished_run_says_so_and_changes_nothing(work):
+def test_resuming_a_finished_run_changes_nothing(work):
     before = {path: path.read_bytes() for path in (work / "runs" / "tiny-001").rglob("*") if path.is_file()}
     done = seq2attn("train", "--resume", "tiny-001")
     assert (done.code, done.out) == (0, "runs/tiny-001\n")
@@ -235,7 +236,7 @@ def test_resuming_a_finished_run_says_so_and_changes_nothing(work):
     assert {path: path.read_bytes() for path in (work / "runs" / "tiny-001").rglob("*") if path.is_file()} == before
 
 
-def test_divergence_is_a_failure_of_the_work(work):
+def test_divergence_exits_with_code_1(work):
     done = seq2attn("train", "-c", "tiny.yaml", "--set", "training.learning_rate=1e38", "--set", "training.steps=9")
     assert (done.code, done.out) == (1, "")
     assert "training diverged at step" in done.err
@@ -258,13 +259,13 @@ def test_divergence_is_a_failure_of_the_work(work):
     ids=" ".join,
 )
 @pytest.mark.parametrize("first", [True, False])
-def test_eval_measures_the_lengths_asked_for(words, lengths, first):
+def test_eval_measures_the_given_lengths(words, lengths, first):
     arguments = ["tiny-001", *words] if first else ["--samples", "3", *words, "--seed", "1"]
-    assert [row["length"] for row in rows(works("eval", *arguments))] == lengths
+    assert [row["length"] for row in rows(succeed("eval", *arguments))] == lengths
 
 
-def test_eval_prints_a_table_for_programs():
-    short, _, long = rows(works("eval", "tiny-001", "--lengths", "1-3", "--samples", "20"))
+def test_eval_prints_tab_separated_lines_in_a_pipe():
+    short, _, long = rows(succeed("eval", "tiny-001", "--lengths", "1-3", "--samples", "20"))
     assert (short["length"], short["trained"], short["samples"]) == ("1", "yes", "20")
     assert (long["length"], long["trained"], long["samples"]) == ("3", "no", "20")
     for field in ("exact_match", "character_accuracy", "teacher_forced"):
@@ -277,8 +278,8 @@ def test_eval_prints_a_table_for_programs():
     assert float(long["exact_match"]) <= 1
 
 
-def test_eval_prints_json_and_keeps_it(work):
-    record = json.loads(works("eval", "tiny-001", "--lengths", "1", "2", "--samples", "5", "--seed", "3", "--json"))
+def test_eval_prints_and_saves_json(work):
+    record = json.loads(succeed("eval", "tiny-001", "--lengths", "1", "2", "--samples", "5", "--seed", "3", "--json"))
     assert (record["run"], record["checkpoint"], record["samples"], record["seed"]) == ("tiny-001", "best", 5, 3)
     assert list(record["lengths"]) == ["1", "2"]
     assert record["lengths"]["2"]["exact_match"]["value"] == 1.0
@@ -289,42 +290,42 @@ def test_eval_prints_json_and_keeps_it(work):
 
 def test_evaluations_are_never_overwritten(work):
     folder = work / "runs" / "tiny-001" / "evaluations"
-    works("eval", "tiny-001", "--samples", "1")
+    succeed("eval", "tiny-001", "--samples", "1")
     first = (folder / "best-001.json").read_bytes()
-    works("eval", "tiny-001", "--samples", "2")
-    works("eval", "tiny-001", "--samples", "3", "--checkpoint", "last")
+    succeed("eval", "tiny-001", "--samples", "2")
+    succeed("eval", "tiny-001", "--samples", "3", "--checkpoint", "last")
     assert sorted(path.name for path in folder.iterdir()) == ["best-001.json", "best-002.json", "last-001.json"]
     assert (folder / "best-001.json").read_bytes() == first
     assert json.loads((folder / "best-002.json").read_text())["samples"] == 2
 
 
-def test_eval_of_no_run_in_particular_is_of_the_newest_and_says_which():
+def test_eval_notes_that_it_chose_the_newest_run():
     done = seq2attn("eval", "--samples", "1", "--json")
     assert json.loads(done.out)["run"] == "second"
     assert "run: runs/second" in done.err
     assert "run:" not in seq2attn("eval", "tiny-001", "--samples", "1").err
 
 
-def test_eval_asks_the_same_strings_each_time_and_others_of_another_seed():
+def test_eval_strings_depend_only_on_the_seed():
     arguments = ["eval", "second", "--lengths", "2", "--samples", "40"]
-    assert works(*arguments) == works(*arguments) != works(*arguments, "--seed", "1")
+    assert succeed(*arguments) == succeed(*arguments) != succeed(*arguments, "--seed", "1")
 
 
-def test_eval_draws(work):
+def test_eval_saves_a_figure(work):
     done = seq2attn("eval", "tiny-001", "--samples", "2", "--plot", "accuracy.png")
     assert "figure: accuracy.png" in done.err
     assert (work / "accuracy.png").read_bytes().startswith(b"\x89PNG")
     assert [row["length"] for row in rows(done.out)] == ["1", "2"]
 
 
-def test_eval_shows_people_a_table(monkeypatch):
+def test_eval_prints_a_table_on_a_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "112")
     done = seq2attn("eval", "tiny-001", "--lengths", "2", "3", "--samples", "20", terminal=True)
     assert "exact match" in done.out
     assert "1.000 [0.839, 1.000]" in done.out  # 20 / (20 + 1.96^2) = 0.839
     assert "3*" in done.out and "2*" not in done.out
     assert "* never seen in training" in done.err
-    assert "too narrow" not in done.err
+    assert "not shown" not in done.err
 
 
 @pytest.mark.parametrize(
@@ -343,44 +344,44 @@ def test_eval_has_one_line_for_each_length_on_a_narrow_terminal(monkeypatch, col
     assert found.split() == heading
     assert [line.split()[:2] for line in lines] == [["1", "1.000"], ["2", "1.000"]]
     assert max(map(len, shown)) <= columns
-    assert f"too narrow for: {left_out}; --json has them all" in done.err
+    assert f"not shown (the terminal is too narrow): {left_out}; --json has everything" in done.err
 
 
 # ---- predict ----
 
 
-def test_predict_prints_the_answers_alone():
+def test_predict_prints_only_the_outputs():
     done = seq2attn("predict", "ab", "b", "ba", "--run", "tiny-001")
     assert (done.out, done.err) == ("ba\nb\nab\n", "")
 
 
-def test_predict_asks_the_newest_run_and_says_which():
+def test_predict_notes_that_it_chose_the_newest_run():
     done = seq2attn("predict", "ab")
     assert "run: runs/second" in done.err
     assert "run: " not in done.out
 
 
-def test_what_is_answered_by_a_trial_says_of_which_comparison(work):
+def test_the_note_on_the_newest_run_names_its_comparison(work):
     environment = work / "runs" / "second" / "environment.json"
     environment.write_text(json.dumps({**json.loads(environment.read_text()), "experiment": {"name": "widths"}}))
-    told = "run: runs/second (the newest, a trial of widths; another: "
-    assert f"{told}--run RUN)" in seq2attn("predict", "ab").err
-    assert f"{told}seq2attn eval RUN)" in seq2attn("eval", "--samples", "1").err
+    message = "run: runs/second (the newest, a trial of widths; choose another with "
+    assert f"{message}--run RUN)" in seq2attn("predict", "ab").err
+    assert f"{message}seq2attn eval RUN)" in seq2attn("eval", "--samples", "1").err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "stdin", "told"),
+    ("arguments", "stdin", "message"),
     [
-        (["aba"], "", "the string is of a length never seen in training, which had 1 to 2 characters"),
-        (["aba", "ab"], "", "1 of 2 strings are of a length never seen in training, which had 1 to 2 characters"),
-        (["-"], "aba\nb\nabab\n", "2 of 3 strings are of a length never seen in training, which had 1 to 2 characters"),
-        (["-"], "", "standard input was empty: there is nothing to answer"),
+        (["aba"], "", "the string has a length never seen in training (trained: 1 to 2 characters)"),
+        (["aba", "ab"], "", "1 of 2 strings have a length never seen in training (trained: 1 to 2 characters)"),
+        (["-"], "aba\nb\nabab\n", "2 of 3 strings have a length never seen in training (trained: 1 to 2 characters)"),
+        (["-"], "", "standard input is empty: there is nothing to predict"),
     ],
 )
-def test_predict_says_beside_the_answers_what_they_cannot(arguments, stdin, told):
+def test_predict_prints_notes_on_stderr(arguments, stdin, message):
     done = seq2attn("predict", *arguments, "--run", "tiny-001", stdin=stdin)
     assert done.code == 0
-    assert done.err.splitlines()[-1] == told
+    assert done.err.splitlines()[-1] == message
     assert done.out.count("\n") == stdin.count("\n") or not stdin
 
 
@@ -390,15 +391,17 @@ def test_predict_names_the_line_that_the_model_cannot_read():
     assert done.err.startswith("error: line 2 of standard input: 'AB' has characters the model never saw: ")
 
 
-@pytest.mark.parametrize(("text", "told"), [("ab", False), ("abababab", True)])
-def test_predict_says_why_there_is_no_map(monkeypatch, text, told):
+@pytest.mark.parametrize(("text", "message"), [("ab", False), ("abababab", True)])
+def test_predict_notes_a_terminal_too_narrow_for_the_map(monkeypatch, text, message):
     monkeypatch.setenv("COLUMNS", "20")
     done = seq2attn("predict", text, "--run", "tiny-001", terminal=True)
-    assert ("the map is too wide for this terminal; --plot FILE draws it" in done.err) == told
+    assert ("the map is too wide for this terminal; --plot FILE draws it" in done.err) == message
 
 
 def test_predict_prints_json():
-    first, second = [json.loads(line) for line in works("predict", "ab", "a", "-r", "tiny-001", "--json").splitlines()]
+    first, second = [
+        json.loads(line) for line in succeed("predict", "ab", "a", "-r", "tiny-001", "--json").splitlines()
+    ]
     assert (first["source"], first["output"], first["finished"]) == ("ab", "ba", True)
     assert (first["source_symbols"], first["output_symbols"]) == (["a", "b", "<eos>"], ["b", "a", "<eos>"])
     assert [sum(row) for row in first["weights"]] == pytest.approx([1, 1, 1], abs=1e-4)
@@ -407,17 +410,17 @@ def test_predict_prints_json():
 
 
 @pytest.mark.parametrize("lines", ["ab\nba\nb\n", "ab\r\nba\r\nb\r\n", "ab\nba\nb"])
-def test_predict_answers_the_lines_of_standard_input(lines):
-    assert works("predict", "-", "--run", "tiny-001", stdin=lines) == "ba\nab\nb\n"
-    answers = works("predict", "-", "--run", "tiny-001", "--json", stdin=lines).splitlines()
+def test_predict_reads_the_lines_of_standard_input(lines):
+    assert succeed("predict", "-", "--run", "tiny-001", stdin=lines) == "ba\nab\nb\n"
+    answers = succeed("predict", "-", "--run", "tiny-001", "--json", stdin=lines).splitlines()
     assert [json.loads(line)["output"] for line in answers] == ["ba", "ab", "b"]
 
 
-def test_predict_has_nothing_to_say_to_an_empty_standard_input():
-    assert works("predict", "-", "--run", "tiny-001", stdin="") == ""
+def test_predict_prints_nothing_for_empty_standard_input():
+    assert succeed("predict", "-", "--run", "tiny-001", stdin="") == ""
 
 
-def test_predict_draws(work):
+def test_predict_saves_a_figure(work):
     done = seq2attn("predict", "ab", "ba", "--run", "tiny-001", "--plot", "attention.svg")
     assert done.out == "ba\nab\n"
     assert "figure: attention.svg" in done.err
@@ -425,9 +428,9 @@ def test_predict_draws(work):
 
 
 @pytest.mark.parametrize(("kind", "ground"), [("xterm-256color", "\x1b[48;5;"), ("xterm", None), ("dumb", None)])
-def test_predict_shows_people_what_was_looked_at(monkeypatch, kind, ground):
+def test_predict_prints_a_heat_map_on_a_terminal(monkeypatch, kind, ground):
     monkeypatch.setenv("TERM", kind)
-    answer, head, *rows, explained = works("predict", "ab", "--run", "tiny-001", terminal=True).splitlines()
+    answer, head, *rows, explained = succeed("predict", "ab", "--run", "tiny-001", terminal=True).splitlines()
     assert "ab -> ba" in answer
     assert "right:" not in answer
     assert "a b $" in head
@@ -439,34 +442,34 @@ def test_predict_shows_people_what_was_looked_at(monkeypatch, kind, ground):
     assert "rows: output, columns: source, $ <eos>, bright: looked at" in explained
 
 
-def test_predict_shows_people_the_right_answer_where_the_model_s_is_wrong():
-    assert "(right: ba)" in works("predict", "ab", "--run", "second", terminal=True)
+def test_predict_shows_the_expected_output_beside_a_wrong_one():
+    assert "(expected: ba)" in succeed("predict", "ab", "--run", "second", terminal=True)
 
 
 @pytest.mark.parametrize("answer", [None, Answer("bb")])
-def test_predict_says_nothing_of_what_the_task_does_not_know(work, monkeypatch, answer):
+def test_predict_works_for_a_task_without_answer_or_alignment(work, monkeypatch, answer):
     monkeypatch.setattr(Reverse, "answer", lambda self, text: answer)
-    shown = works("predict", "ab", "--run", "tiny-001", terminal=True)
+    shown = succeed("predict", "ab", "--run", "tiny-001", terminal=True)
     assert "ab -> ba" in shown
-    assert ("(right: bb)" in shown) == (answer is not None)
-    assert "<svg" in (works("predict", "ab", "--run", "tiny-001", "--plot", "a.svg"), (work / "a.svg").read_text())[1]
+    assert ("(expected: bb)" in shown) == (answer is not None)
+    assert "<svg" in (succeed("predict", "ab", "--run", "tiny-001", "--plot", "a.svg"), (work / "a.svg").read_text())[1]
     done = seq2attn("predict", "ab", "--run", "tiny-001", "--plot", "b.svg", "--ideal")
     assert (done.code, done.out) == (2, "ba\n")
     assert done.err.startswith("error: there is no ideal alignment to outline: the task knows none for 'ab'")
     assert not (work / "b.svg").exists()
 
 
-def test_eval_of_a_task_without_alignment_shows_the_entropy_alone(monkeypatch):
+def test_eval_of_a_task_without_alignment_shows_only_the_entropy(monkeypatch):
     solve = Reverse.solve
     monkeypatch.setattr(Reverse, "solve", lambda *arguments: replace(solve(*arguments), alignment=None))
     monkeypatch.setenv("COLUMNS", "200")
-    (row,) = rows(works("eval", "tiny-001", "--lengths", "2", "--samples", "5"))
+    (row,) = rows(succeed("eval", "tiny-001", "--lengths", "2", "--samples", "5"))
     assert row["alignment"] == "" and float(row["entropy"]) > 0
-    _, heading, *_ = plain(works("eval", "tiny-001", "--lengths", "2", "--samples", "5", terminal=True)).splitlines()
+    _, heading, *_ = plain(succeed("eval", "tiny-001", "--lengths", "2", "--samples", "5", terminal=True)).splitlines()
     assert heading.split() == ["length", "exact", "match", "characters", "teacher-forced", "entropy"]
 
 
-def test_where_the_environment_is_not_active_the_next_command_is_named_by_its_path(tmp_path, monkeypatch):
+def test_outside_the_environment_commands_are_suggested_with_their_path(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", [".venv/bin/seq2attn", "train"])
     monkeypatch.setenv("PATH", str(tmp_path))
     assert program() == ".venv/bin/seq2attn"
@@ -480,28 +483,28 @@ def test_where_the_environment_is_not_active_the_next_command_is_named_by_its_pa
 # ---- runs, inspect, list, check ----
 
 
-def test_runs_are_listed_the_newest_first():
-    first, second = rows(works("runs"))
+def test_runs_lists_the_newest_first():
+    first, second = rows(succeed("runs"))
     assert (first["run"], first["state"], first["step"], first["seed"]) == ("second", "finished", "1/1", "2")
     assert (second["run"], second["state"], second["step"], second["seed"]) == ("tiny-001", "finished", "80/80", "1")
     assert (second["task"], second["score"], second["exact match, worst"]) == ("reverse", "scaled", "1.000")
 
 
-def test_runs_in_json_and_at_most_so_many():
-    records = json.loads(works("runs", "--json"))
+def test_runs_prints_json_up_to_the_limit():
+    records = json.loads(succeed("runs", "--json"))
     assert [record["run"] for record in records] == ["second", "tiny-001"]
     assert (records[1]["step"], records[1]["steps"], records[1]["exact_match_worst"]) == (80, 80, 1.0)
-    assert [record["run"] for record in json.loads(works("runs", "--json", "-n", "1"))] == ["second"]
-    assert json.loads(works("runs", "--json", "--runs-dir", "elsewhere")) == []
+    assert [record["run"] for record in json.loads(succeed("runs", "--json", "-n", "1"))] == ["second"]
+    assert json.loads(succeed("runs", "--json", "--runs-dir", "elsewhere")) == []
 
 
-def test_runs_are_shown_to_people():
-    out = works("runs", terminal=True)
+def test_runs_prints_a_table_on_a_terminal():
+    out = succeed("runs", terminal=True)
     assert "tiny-001" in out and "80/80" in out
 
 
-def test_inspect_prints_the_whole_config_as_yaml_that_is_one(work):
-    printed = works("inspect", "tiny.yaml", "--set", "model.hidden=24", "--set", "evaluation.lengths=1-3")
+def test_inspect_prints_the_whole_config_as_loadable_yaml(work):
+    printed = succeed("inspect", "tiny.yaml", "--set", "model.hidden=24", "--set", "evaluation.lengths=1-3")
     (work / "printed.yaml").write_text(printed)
     expected = load_config(work / "tiny.yaml", ["model.hidden=24", "evaluation.lengths=[1, 2, 3]"])
     assert load_config(work / "printed.yaml") == expected
@@ -512,21 +515,21 @@ ALPHABETS = ["'#: \"-'", '"\\\\\'"', '"\\u00e9\\u6587\\t"', "'no'", "'012'", "'~
 
 
 @pytest.mark.parametrize("alphabet", ALPHABETS)
-def test_inspect_s_yaml_survives_any_alphabet(work, alphabet):
+def test_inspect_quotes_any_alphabet(work, alphabet):
     config = load_config(work / "tiny.yaml", [f"task.alphabet={alphabet}"])
-    (work / "printed.yaml").write_text(works("inspect", "tiny.yaml", "--set", f"task.alphabet={alphabet}"))
+    (work / "printed.yaml").write_text(succeed("inspect", "tiny.yaml", "--set", f"task.alphabet={alphabet}"))
     assert load_config(work / "printed.yaml") == config
 
 
-def test_inspect_of_a_run_is_of_its_config(work):
-    (work / "printed.yaml").write_text(works("inspect", "second"))
+def test_inspect_of_a_run_shows_its_config(work):
+    (work / "printed.yaml").write_text(succeed("inspect", "second"))
     assert load_config(work / "printed.yaml") == load_config(work / "tiny.yaml", ["training.steps=1", "seed=2"])
-    assert works("inspect", "runs/second") == works("inspect", "second")
+    assert succeed("inspect", "runs/second") == succeed("inspect", "second")
 
 
 def test_inspect_s_ledger_counts_every_parameter(work):
     vocabulary, embedding, hidden = 5, 4, 16  # <pad>, <sos>, <eos>, a, b
-    shown = json.loads(works("inspect", "tiny.yaml", "--json"))
+    shown = json.loads(succeed("inspect", "tiny.yaml", "--json"))
     gru = {"encoder": 3 * hidden * (embedding + hidden + 2), "decoder": 3 * hidden * (embedding + 2 * hidden + 2)}
     expected = {
         "encoder embedding": vocabulary * embedding,
@@ -539,13 +542,13 @@ def test_inspect_s_ledger_counts_every_parameter(work):
     }
     assert shown["parameters"] == {**expected, "total": sum(expected.values())}
     assert Config.model_validate(shown["config"], strict=False) == load_config(work / "tiny.yaml")
-    general = json.loads(works("inspect", "tiny.yaml", "--json", "--set", "model.attention.score=general"))
+    general = json.loads(succeed("inspect", "tiny.yaml", "--json", "--set", "model.attention.score=general"))
     assert general["parameters"]["attention"] == hidden * hidden
-    assert f"# parameters of total: {sum(expected.values())}" in works("inspect", "tiny.yaml").splitlines()
+    assert f"# parameters of total: {sum(expected.values())}" in succeed("inspect", "tiny.yaml").splitlines()
 
 
-def test_inspect_shows_people_config_and_parameters():
-    out = works("inspect", "tiny.yaml", terminal=True)
+def test_inspect_prints_config_and_parameters_on_a_terminal():
+    out = succeed("inspect", "tiny.yaml", terminal=True)
     assert "hidden: 16" in out and "parameters" in out
 
 
@@ -563,7 +566,7 @@ KINDS = [
 
 
 def test_list_names_everything_a_config_can_use():
-    everything = rows(works("list"))
+    everything = rows(succeed("list"))
     assert list(dict.fromkeys(row["kind"] for row in everything)) == KINDS
     named = {(row["kind"], row["name"]) for row in everything}
     for name in ("dot", "scaled", "general", "scaled_general", "additive", "cosine", "key_value", "none"):
@@ -573,12 +576,12 @@ def test_list_names_everything_a_config_can_use():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_list_of_one_kind_is_that_part_of_the_list(kind):
-    assert rows(works("list", kind)) == [row for row in rows(works("list")) if row["kind"] == kind]
+def test_list_of_one_kind_is_part_of_the_whole_list(kind):
+    assert rows(succeed("list", kind)) == [row for row in rows(succeed("list")) if row["kind"] == kind]
 
 
-def test_list_in_json_says_what_each_score_is():
-    scores = {record["name"]: record for record in json.loads(works("list", "scores", "--json"))}
+def test_list_prints_json_with_details_of_scores():
+    scores = {record["name"]: record for record in json.loads(succeed("list", "scores", "--json"))}
     assert scores["scaled"]["formula"] == "s.h / sqrt(D)"
     assert "concat" in scores["additive"]["synonyms"]
     assert "width" in scores["additive"]["options"]
@@ -586,8 +589,8 @@ def test_list_in_json_says_what_each_score_is():
     assert scores["general"]["parameters"] == "D_s*D_h"
 
 
-def test_list_is_shown_to_people():
-    out = works("list", "scores", terminal=True)
+def test_list_prints_tables_on_a_terminal():
+    out = succeed("list", "scores", terminal=True)
     assert "(scaled_dot)" in out and "Vaswani" in out
 
 
@@ -599,9 +602,9 @@ def test_list_is_shown_to_people():
         (["analyze", "saturation", "--samples", "10"], ["weights by rank"]),
     ],
 )
-def test_at_80_columns_no_word_is_broken_and_none_is_cut(monkeypatch, command, words):
+def test_no_word_is_broken_or_cut_at_80_columns(monkeypatch, command, words):
     monkeypatch.setenv("COLUMNS", "80")
-    out = plain(works(*command, terminal=True))
+    out = plain(succeed(*command, terminal=True))
     assert all(word in out for word in words)
     assert max(map(len, out.splitlines())) <= 80
     if "saturation" in command:
@@ -609,25 +612,31 @@ def test_at_80_columns_no_word_is_broken_and_none_is_cut(monkeypatch, command, w
         assert [len(line) for line in numbers] == [10] * 8  # score, D, 3 numbers, 4 weights and the sign of others
 
 
-def test_inspect_s_long_values_go_on_below_themselves(monkeypatch):
+def test_inspect_wraps_long_values_below_themselves(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    out = plain(works("inspect", "tiny.yaml", "--set", "evaluation.lengths=1-14", terminal=True))
+    out = plain(succeed("inspect", "tiny.yaml", "--set", "evaluation.lengths=1-14", terminal=True))
     first = next(line for line in out.splitlines() if line.startswith("  lengths: [1,"))
     after = out.splitlines()[out.splitlines().index(first) + 1]
     assert after.startswith(" " * len("  lengths: "))
     assert after.split()[0].rstrip(",").isdecimal()
 
 
-def test_check_holds_scores_against_the_contract():
-    found = rows(works("check", "dot", "additive"))
+def test_check_passes_for_built_in_scores():
+    found = rows(succeed("check", "dot", "additive"))
     assert {row["score"] for row in found} == {"dot", "additive"}
     assert {"shape", "padding", "gradients"} <= {row["check"] for row in found}
     assert {row["result"] for row in found} == {"kept"}
-    assert "kept" in works("check", "dot", terminal=True)
+    assert "kept" in succeed("check", "dot", terminal=True)
 
 
-def test_forms_that_agree_say_yes_in_a_pipe_too():
-    assert {row["agree"] for row in rows(works("analyze", "forms", "--scores", "dot"))} == {"yes"}
+def test_variance_shows_both_theories_on_a_terminal():
+    arguments = ("analyze", "variance", "--scores", "dot", "--widths", "16", "--query-mean", "2", "--key-mean", "1")
+    table = plain(succeed(*arguments, terminal=True)).split("dot")[1].split()
+    assert (table[2], table[5]) == ("32", "96")  # the mean is D ms mh, the variance D (1 + mh^2 + ms^2)
+
+
+def test_forms_prints_yes_for_agreement():
+    assert {row["agree"] for row in rows(succeed("analyze", "forms", "--scores", "dot"))} == {"yes"}
 
 
 def test_check_finds_a_broken_score(work):
@@ -658,7 +667,7 @@ class Wide(Score):
         (WIDE.replace("query @ keys.transpose(1, 2)", "(query * keys).sum(2)"), "returns scores (B, L, S)."),
     ],
 )
-def test_check_of_a_score_that_raises_shows_its_table_and_what_to_look_at(work, broken, advice):
+def test_check_of_a_score_that_raises_gives_advice(work, broken, advice):
     (work / "broken.py").write_text(broken)
     done = seq2attn("check", "--plugin", "broken.py")
     assert done.code == 1
@@ -677,7 +686,7 @@ def test_check_with_options(work):
     )
     optional = optional.replace("return", "assert self.sign == 1.0\n        return")
     (work / "optional.py").write_text(optional)
-    assert {row["result"] for row in rows(works("check", "--plugin", "optional.py"))} == {"kept"}
+    assert {row["result"] for row in rows(succeed("check", "--plugin", "optional.py"))} == {"kept"}
     done = seq2attn("check", "--plugin", "optional.py", "--option", "sign=-1.0", terminal=True)
     assert done.code == 1
     assert done.out.count("raised AssertionError") == 1
@@ -692,13 +701,13 @@ def test_check_with_options(work):
         (["additive", "-o", "wide=8"], "unknown option of score 'additive'; did you mean 'width'? allowed: width"),
     ],
 )
-def test_check_with_options_that_are_none(given, says):
+def test_check_refuses_invalid_options(given, says):
     done = seq2attn("check", *given)
     assert done.code == 2
     assert says in done.err
 
 
-def test_an_option_that_a_score_refuses_is_told_with_its_value(work):
+def test_an_option_refused_by_a_score_is_reported_with_its_value(work):
     source = WIDE.replace(
         "    def forward",
         "    def __init__(self, query_width, key_width, *, rank=2):\n        raise ValueError(rank)\n\n    def forward",
@@ -709,7 +718,7 @@ def test_an_option_that_a_score_refuses_is_told_with_its_value(work):
     assert "Or does it not accept these options?" in done.err
 
 
-def test_a_score_that_fails_in_one_check_keeps_the_others(work):
+def test_other_checks_run_if_one_fails(work):
     """And no advice on shapes, which are right."""
     failing = WIDE.replace('"s.h"', '"s.h", equal_widths=True').replace(
         "return", "assert not query.requires_grad; return"
@@ -725,27 +734,29 @@ def test_a_score_that_fails_in_one_check_keeps_the_others(work):
 # ---- a user's own score ----
 
 
-def test_a_score_of_one_s_own_from_training_to_answers(work):
+def test_a_plugin_score_works_from_training_to_prediction(work):
     (work / "mine.py").write_text(SCORE)
     mine = ["--plugin", "mine.py"]
-    assert {row["result"] for row in rows(works("check", *mine))} == {"kept"}
-    assert ("negative_distance", "-|s - h|^2") in [(row["name"], row["formula"]) for row in rows(works("list", *mine))]
+    assert {row["result"] for row in rows(succeed("check", *mine))} == {"kept"}
+    assert ("negative_distance", "-|s - h|^2") in [
+        (row["name"], row["formula"]) for row in rows(succeed("list", *mine))
+    ]
     (work / "mine.yaml").write_text(TINY + "seed: 3\n")
     done = seq2attn("train", "-c", "mine.yaml", "--set", "model.attention.score=negative_distance", *mine)
     assert (done.code, done.out) == (0, "runs/mine-001\n")
     assert done.err.splitlines()[-1] == "Next: seq2attn eval mine-001 --plugin mine.py"
-    assert [row["exact_match"] for row in rows(works("eval", "mine-001", *mine))] == ["1.000000", "1.000000"]
-    assert works("predict", "ab", "--run", "mine-001", *mine) == "ba\n"
-    assert "negative_distance" in works("inspect", "mine-001", *mine)
+    assert [row["exact_match"] for row in rows(succeed("eval", "mine-001", *mine))] == ["1.000000", "1.000000"]
+    assert succeed("predict", "ab", "--run", "mine-001", *mine) == "ba\n"
+    assert "negative_distance" in succeed("inspect", "mine-001", *mine)
     assert "mine.py" in json.loads((work / "runs" / "mine-001" / "environment.json").read_text())["plugins"][0]
-    assert rows(works("runs"))[0]["score"] == "negative_distance"
+    assert rows(succeed("runs"))[0]["score"] == "negative_distance"
 
 
 @pytest.mark.parametrize(
     "command",
     [["eval", "mine"], ["predict", "ab", "--run", "mine"], ["train", "--resume", "mine"], ["inspect", "mine"]],
 )
-def test_a_run_whose_score_is_not_loaded_says_what_is_missing(work, command):
+def test_a_run_without_its_plugin_names_the_plugin(work, command):
     shutil.copytree(work / "runs" / "tiny-001", work / "runs" / "mine")
     config = work / "runs" / "mine" / "config.yaml"
     config.write_text(config.read_text().replace("score: scaled", "score: negative_distance"))
@@ -765,12 +776,22 @@ def test_the_package_runs_as_a_module():
     assert done.stdout == f"seq2attn {__version__}\n"
 
 
+@pytest.mark.parametrize(("encoding", "written"), [("ascii", r'"\u00e4"'), ("utf-8", '"ä"')])
+def test_json_is_valid_in_any_encoding(monkeypatch, encoding, written):
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr(sys, "stdout", file)
+    prepare_streams()
+    write_json("ä")
+    file.flush()
+    assert file.buffer.getvalue().decode(encoding) == f"{written}\n"
+
+
 @pytest.mark.parametrize(
     "command", [[], ["train"], ["eval"], ["predict"], ["runs"], ["inspect"], ["list"], ["check"], ["report"]]
 )
-def test_every_command_explains_itself(command):
-    assert "Usage: seq2attn" in works(*command, "--help")
-    assert works(*command, "-h") == works(*command, "--help")
+def test_every_command_has_help(command):
+    assert "Usage: seq2attn" in succeed(*command, "--help")
+    assert succeed(*command, "-h") == succeed(*command, "--help")
 
 
 def complete(words, position):
@@ -784,7 +805,7 @@ def complete(words, position):
     return done.stdout.split()
 
 
-def test_a_shell_is_given_its_completion():
+def test_shell_completion_is_available():
     environment = {**os.environ, "_SEQ2ATTN_COMPLETE": "source_bash"}
     done = subprocess.run([CONSOLE_SCRIPT], env=environment, capture_output=True, text=True, timeout=300, check=True)
     assert "complete -o default -F" in done.stdout

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from seq2attn import __version__
-from seq2attn.cli.variadic import repeat_flag
+from seq2attn.cli.usage import repeat_flag
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.making import run_name as default_name
 from seq2attn.runs.run import check_name
@@ -21,7 +21,7 @@ def contents(folder):
 
 @pytest.fixture
 def mistake(cli, tmp_path):
-    """`mistake("eval", "--lengths", "0")` -> the message, after the checks that hold for every mistake."""
+    """`mistake("eval", "--lengths", "0")` -> the message, after the checks that apply to every error."""
 
     def call(*arguments):
         before = contents(tmp_path)
@@ -63,7 +63,7 @@ CONFIGS = [
 
 
 @pytest.mark.parametrize(("text", "message"), CONFIGS)
-def test_a_wrong_value_in_a_config(mistake, text, message):
+def test_invalid_config_values(mistake, text, message):
     Path("bad.yaml").write_text(text)
     first, second, last = mistake("train", "--config", "bad.yaml").split("\n")
     assert first == "bad.yaml: 1 problem"
@@ -85,7 +85,7 @@ def test_a_wrong_value_in_a_config(mistake, text, message):
     ],
 )
 @pytest.mark.parametrize("command", [("train", "--config"), ("inspect",)])
-def test_a_file_that_is_no_config(mistake, command, text, message):
+def test_invalid_config_files(mistake, command, text, message):
     Path("bad.yaml").write_text(text)
     assert mistake(*command, "bad.yaml") == message
 
@@ -101,7 +101,7 @@ def test_a_missing_config(mistake):
     )
 
 
-def test_every_problem_of_file_and_overrides_in_one_message(mistake):
+def test_problems_of_file_and_overrides_are_reported_together(mistake):
     Path("bad.yaml").write_text("model: {hiden: 8}\n")
     message = mistake("train", "-c", "bad.yaml", "--set", "seed=x", "--set", "model.embedding=0", "--set", "steps")
     assert message.split("\n") == [
@@ -115,7 +115,7 @@ def test_every_problem_of_file_and_overrides_in_one_message(mistake):
     ]
 
 
-def test_what_a_file_says_cannot_steer_the_terminal(mistake):
+def test_control_characters_from_a_file_are_escaped(mistake):
     Path("bad.yaml").write_text('"\\e[31mred": 1\n"[bold]": 2\n')
     message = mistake("train", "-c", "bad.yaml")
     assert "\x1b" not in message
@@ -132,7 +132,7 @@ def good_config():
 
 
 @pytest.mark.parametrize("name", ["../x", "..", "a/b", "/x", "", "a b", ".hidden", "-x", "x" * 101])
-def test_a_run_name_that_leads_elsewhere(mistake, name):
+def test_invalid_run_names(mistake, name):
     message = mistake(*good_config(), f"--name={name}")
     shown = repr(name) if len(name) < 60 else "'xxx"
     assert message.startswith(shown)
@@ -151,7 +151,7 @@ def test_a_run_name_that_leads_elsewhere(mistake, name):
         ("x" * 200, "x" * 80),
     ],
 )
-def test_a_config_of_any_name_gives_its_run_a_name_that_is_allowed(config, name):
+def test_default_run_names_are_valid(config, name):
     assert default_name(Path(config)) == name
     check_name(name)
 
@@ -165,7 +165,7 @@ def test_a_run_name_that_is_taken(mistake, runs_copy):
 def test_both_or_neither_of_config_and_resume(mistake, runs_copy):
     assert mistake("train") == "give either --config FILE or --resume RUN\nSee: seq2attn train --help"
     assert mistake(*good_config(), "--resume", "tiny") == (
-        "both --config and --resume are given: one begins a run, the other continues one\n"
+        "both --config and --resume are given: one starts a new run, the other continues one\n"
         "Leave one of them out. See: seq2attn train --help"
     )
 
@@ -173,7 +173,7 @@ def test_both_or_neither_of_config_and_resume(mistake, runs_copy):
 @pytest.mark.parametrize("extra", [("--set", "seed=2"), ("--name", "other")])
 def test_a_resumed_run_cannot_be_changed(mistake, runs_copy, extra):
     assert mistake("train", "--resume", "tiny", *extra) == (
-        "--resume continues a run as it is; --set and --name are for new ones\n"
+        "--resume continues a run unchanged; --set and --name are for new runs\n"
         "For a new run: seq2attn train --config runs/tiny/config.yaml --set ..."
     )
 
@@ -186,7 +186,7 @@ def test_an_unknown_device(mistake):
 
 @NO_CUDA
 @pytest.mark.parametrize("command", [("train", "--config", "good.yaml"), ("eval",), ("predict", "abc")])
-def test_a_device_that_is_not_there(mistake, runs_copy, command):
+def test_an_unavailable_device(mistake, runs_copy, command):
     good_config()
     message = mistake(*command, "--device", "cuda")
     assert message.startswith("device 'cuda' is not available to torch ")
@@ -204,7 +204,7 @@ class Mine(Score):
 """
 
 
-def test_a_plugin_s_score_that_cannot_be_made_leaves_no_run(mistake, own_scores):
+def test_a_failing_score_constructor_leaves_no_run(mistake, own_scores):
     Path("plugin.py").write_text(BROKEN_SCORE)
     message = mistake(*good_config(), "--plugin", "plugin.py", "--set", "model.attention.score=mine")
     assert message.startswith("score 'mine' cannot be made: Mine(8, 8) raised ValueError: boom\n")
@@ -213,7 +213,7 @@ def test_a_plugin_s_score_that_cannot_be_made_leaves_no_run(mistake, own_scores)
 @pytest.mark.parametrize(
     "command", [("train", "-c", "good.yaml"), ("eval",), ("predict", "abc"), ("list",), ("check",)]
 )
-def test_a_plugin_with_a_mistake(mistake, command):
+def test_a_plugin_that_raises(mistake, command):
     good_config()
     Path("plugin.py").write_text("x = 1\n1 / 0\n")
     assert mistake(*command, "--plugin", "plugin.py") == "plugin plugin.py:2: ZeroDivisionError: division by zero"
@@ -258,7 +258,7 @@ def test_an_unknown_run(mistake, runs_copy, command):
 
 
 @pytest.mark.parametrize("command", RUN_COMMANDS)
-def test_an_unknown_run_where_there_is_none(mistake, command):
+def test_an_unknown_run_in_an_empty_directory(mistake, command):
     assert mistake(*command, "tiny") == (
         "no run 'tiny' in runs: there are no runs yet\nMake one: seq2attn train --config configs/scaled.yaml"
     )
@@ -269,7 +269,7 @@ def test_no_run_yet(mistake, command):
     assert mistake(*command) == "no run in runs yet\nMake one: seq2attn train --config configs/scaled.yaml"
 
 
-def test_a_directory_that_is_no_run(mistake):
+def test_a_directory_that_is_not_a_run(mistake):
     Path("runs/notes").mkdir(parents=True)
     assert mistake("eval", "notes").startswith("runs/notes is not a run: it has no config.yaml")
 
@@ -298,13 +298,13 @@ def test_a_checkpoint_cut_in_half(mistake, runs_copy, command, which):
     assert message.endswith(f"\nThe run's other checkpoint may be intact: eval and predict take --checkpoint {other}.")
 
 
-def test_a_checkpoint_that_belongs_to_another_config(mistake, runs_copy):
+def test_a_checkpoint_of_another_config(mistake, runs_copy):
     config = runs_copy / "tiny" / "config.yaml"
     config.write_text(config.read_text().replace("hidden: 8", "hidden: 9"))
     assert mistake("eval").startswith("runs/tiny/checkpoints/best.safetensors: does not belong to this config: it ")
 
 
-def test_a_run_whose_config_was_damaged(mistake, runs_copy):
+def test_a_run_with_a_damaged_config(mistake, runs_copy):
     (runs_copy / "tiny" / "config.yaml").write_text("model: {hiden: 8}")
     assert "model.hiden (runs/tiny/config.yaml:1): unknown key" in mistake("predict", "abc")
 
@@ -316,12 +316,12 @@ def test_an_unknown_checkpoint(mistake, runs_copy, command):
 
 @pytest.mark.parametrize("command", [("eval",), ("predict", "abc")])
 @pytest.mark.parametrize("file", ["map.gif", "map", "map.png.txt"])
-def test_a_figure_in_an_unknown_format(mistake, runs_copy, command, file):
+def test_an_unknown_figure_format(mistake, runs_copy, command, file):
     assert mistake(*command, "--plot", file) == f"{file}: a figure's file name ends with one of .png, .svg, .pdf"
 
 
 @pytest.mark.parametrize("command", [("eval",), ("predict", "abc")])
-def test_a_figure_in_a_folder_that_is_not_there(mistake, runs_copy, command):
+def test_a_figure_in_a_missing_directory(mistake, runs_copy, command):
     assert "nowhere" in mistake(*command, "--plot", "nowhere/map.png")
 
 
@@ -335,14 +335,14 @@ def test_a_figure_in_a_folder_that_is_not_there(mistake, runs_copy, command):
         (["abc", ""], "the empty string has nothing to read\nGive at least one character."),
     ],
 )
-def test_a_text_that_cannot_be_answered(mistake, runs_copy, texts, message):
+def test_texts_the_model_cannot_read(mistake, runs_copy, texts, message):
     assert mistake("predict", *texts, "--run", "tiny") == message
 
 
-def test_an_unknown_kind_of_name_and_an_unknown_score(mistake):
+def test_unknown_names(mistake):
     assert mistake("list", "score").startswith("unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks, ")
     assert mistake("check", "dto").startswith("unknown score 'dto'; did you mean 'dot'? allowed: dot, ")
-    assert mistake("inspect", "tiny").startswith("'tiny' is no config file, and no run 'tiny' in runs: ")
+    assert mistake("inspect", "tiny").startswith("'tiny' is not a config file, and no run 'tiny' in runs: ")
 
 
 @pytest.mark.parametrize(
@@ -352,16 +352,16 @@ def test_an_unknown_kind_of_name_and_an_unknown_score(mistake):
 def test_a_runs_directory_that_is_a_file(mistake, tmp_path, line):
     (tmp_path / "tiny.yaml").write_text("seed: 1")
     message = mistake(*line.split(), "--runs-dir", "tiny.yaml")
-    assert message == "--runs-dir tiny.yaml: it is not a directory\nName the directory that holds the runs."
+    assert message == "--runs-dir tiny.yaml: not a directory\nName the directory that holds the runs."
 
 
-def test_an_unknown_score_may_be_one_of_a_plugin(mistake, tmp_path):
+def test_an_unknown_score_gives_a_hint_about_plugins(mistake, tmp_path):
     (tmp_path / "tiny.yaml").write_text("seed: 1")
     message = mistake("train", "-c", "tiny.yaml", "--set", "model.attention.score=mine")
     assert message.endswith(" A score of your own needs --plugin FILE.")
 
 
-# ---- in a process of its own ----
+# ---- in a separate process ----
 
 
 def process(folder, *arguments):
@@ -382,12 +382,12 @@ def process(folder, *arguments):
         (["train", "-c", "bad.yaml"], "error: bad.yaml: 1 problem\n  seed (bad.yaml:1): expected a whole number, "),
         (
             ["predict", "Abc"],
-            "run: runs/tiny (the newest; another: --run RUN)\nerror: 'Abc' has characters the model never saw: 'A'; ",
+            "run: runs/tiny (the newest; choose another with --run RUN)\nerror: 'Abc' has characters the model never saw: ",
         ),
         (["evla"], "error: seq2attn: unknown command 'evla'; did you mean 'eval'? "),
     ],
 )
-def test_a_mistake_in_a_process_of_its_own(tmp_path, runs_copy, arguments, message):
+def test_errors_in_a_separate_process(tmp_path, runs_copy, arguments, message):
     (tmp_path / "bad.yaml").write_text("seed: x")
     before = contents(tmp_path)
     done = process(tmp_path, "-m", "seq2attn", *arguments)
@@ -420,7 +420,7 @@ for words in sys.argv[1:]:
 """
 
 
-def test_answers_that_need_no_torch_come_without_it(tmp_path):
+def test_light_commands_do_not_import_torch(tmp_path):
     (tmp_path / "bad.yaml").write_text("seed: x")
     done = process(tmp_path, "-c", WATCH, *(words for words, _ in LIGHT))
     found = [line.removeprefix("# ") for line in done.stdout.splitlines() if line.startswith("# ")]
@@ -458,14 +458,14 @@ def test_the_version(cli):
         ("", ""),
     ],
 )
-def test_lengths_take_all_the_values_after_them(words, rewritten):
+def test_lengths_takes_several_values(words, rewritten):
     arguments = words.split()
     assert repeat_flag(arguments) == rewritten.split()
     assert arguments == words.split()
 
 
 @pytest.mark.parametrize("words", ["--lengths", "--lengths --json", "--lengths -- 3", "--lengths 3 --lengths"])
-def test_lengths_need_a_value(words):
+def test_lengths_needs_a_value(words):
     with pytest.raises(Seq2AttnError, match=r"^--lengths needs at least one length"):
         repeat_flag(words.split())
 

@@ -87,7 +87,7 @@ def runs(folder="runs"):
         (["--vary", "seed=1", "--set", "sed=1"], "did you mean 'seed'"),
         (["--vary", "seed=1", "--name", "a/b"], "is not a valid run name"),
         (["--vary", "seed=1", "--csv", "nowhere/a.csv"], "there is no directory nowhere"),
-        (["--vary", "seed=1", "--plot", "tiny.yaml"], "a directory cannot be made there"),
+        (["--vary", "seed=1", "--plot", "tiny.yaml"], "cannot create the directory"),
         (["--vary", "seed=1", "-c", "tiny.yaml"], "two base configs have the same name"),
         (["--vary", "seed=1", "-c", "tinny.yaml"], "tinny.yaml: no such file"),
         (["--vary", "seed=1", "--device", "tpu"], "unknown device 'tpu'"),
@@ -162,16 +162,16 @@ def test_two_invocations_with_the_same_seeds_give_identical_tables(cli):
 
 def test_the_report_command_is_printed(cli):
     done = compare(cli, "--vary", "seed=1-2")
-    assert done.err.splitlines()[-1] == "In one page: seq2attn report compare-tiny"
+    assert done.err.splitlines()[-1] == "As one page: seq2attn report compare-tiny"
     assert cli("report", "compare-tiny").code == 0
     again = compare(cli, "--vary", "seed=1-2", "--runs-dir", "other")
-    assert again.err.splitlines()[-1] == "In one page: seq2attn report compare-tiny --runs-dir other"
+    assert again.err.splitlines()[-1] == "As one page: seq2attn report compare-tiny --runs-dir other"
 
 
 def test_the_report_command_names_the_plug_ins(cli, work, own_scores):
     (work / "my score.py").write_text(SCORE)
     done = compare(cli, "--vary", "seed=1-2", "--plugin", "my score.py")
-    command = done.err.splitlines()[-1].removeprefix("In one page: seq2attn ")
+    command = done.err.splitlines()[-1].removeprefix("As one page: seq2attn ")
     assert command == "report compare-tiny --plugin 'my score.py'"
 
 
@@ -243,7 +243,7 @@ def test_a_stopped_comparison_prints_how_to_continue(cli, monkeypatch):
         done = compare(cli, "--vary", "seed=1-3", "--workers", "1")
     assert (done.code, done.out) == (130, "")
     assert "stopped by SIGINT: 1 of 3 trials are done" in done.err
-    assert "Go on with the same command: seq2attn compare -c tiny.yaml --device cpu --vary seed=1-3" in done.err
+    assert "Continue with the same command: seq2attn compare -c tiny.yaml --device cpu --vary seed=1-3" in done.err
     assert "3 trials, 1 done, 2 to run" in compare(cli, "--vary", "seed=1-3").err
 
 
@@ -316,7 +316,7 @@ def test_a_killed_comparison_resumes_without_repeating_trials(cli, work):
     first = {path: path.stat().st_mtime_ns for path in (work / "runs" / "compare-long-seed_1").rglob("*")}
     code, err = start_and(signal.SIGINT, max(140, saved(second) + 20))
     assert code == 130
-    assert "stopped by SIGINT: 1 of 3 trials are done; what was running is saved" in err
+    assert "stopped by SIGINT: 1 of 3 trials are done; running ones are saved" in err
     status = json.loads((second / "status.json").read_text())
     assert status["state"] == "interrupted"
     assert lines(second) == steps_up_to(status["step"])

@@ -268,4 +268,4 @@ def test_one_seed_gets_a_table_without_intervals(planned):
     comparison_table._show_to_people(found, Console(file=file, width=100))
     text = " ".join(file.getvalue().split())
     assert "3 0.700 +0.100" in text
-    assert "interval" not in text.replace("intervals of 95 %", "")
+    assert "interval" not in text.replace("95 % intervals", "")

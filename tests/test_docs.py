@@ -1,4 +1,4 @@
-"""What the documentation shows runs, and what it names is there."""
+"""The documentation's examples run, and the files it names exist."""
 
 import re
 from pathlib import Path
@@ -15,14 +15,14 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_python_shown_is_python_and_its_assertions_hold(block):
+def test_python_examples_run(block):
     code = compile(block, "docs", "exec")
-    if "assert " in block:  # an example that checks itself, and takes no time
+    if "assert " in block:  # a fast example that checks itself
         exec(code, {})
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
-def test_configs_and_pages_named_are_there(page):
+def test_named_configs_and_pages_exist(page):
     text = page.read_text("utf-8")
     names = re.findall(r"\bconfigs/[\w/-]+\.yaml", text)
     names += [f"{page.parent.relative_to(ROOT)}/{link}" for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)]

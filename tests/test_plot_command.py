@@ -22,14 +22,14 @@ def tiny(runs_copy):
     return Run(runs_copy / "tiny")
 
 
-def test_a_map_comes_back_from_its_file():
+def test_attention_maps_survive_a_round_trip():
     one = AttentionMap(
         "a b", "b", ("a", " ", "b", "<eos>"), ("b", "<eos>"), ((0.25, 0.0, 0.5, 0.25), (1.0, 0.0, 0.0, 0.0)), (2, 1)
     )
     assert AttentionMap.from_json(json.loads(json.dumps(one.to_json()))) == one
 
 
-def test_what_training_wrote_is_read(tiny):
+def test_records_of_training_are_read(tiny):
     metrics = read_metrics(tiny)
     assert [line["step"] for line in metrics.steps] == [2]
     ((step, results),) = metrics.evaluations
@@ -80,7 +80,7 @@ def test_one_string_can_be_chosen(cli, tiny, tmp_path):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("plot attention --string abc --plot x.gif", "did not watch 'abc'; "),
+        ("plot attention --string abc --plot x.gif", "has no recorded attention for 'abc'; "),
         ("plot loss --plot x.gif", "a figure's file name ends with one of .png, .svg, .pdf"),
         ("plot attention --plot nowhere/x.gif", "there is no directory nowhere"),
         ("plot accuracy tiny tiny2 --by-length --plot x.png", "no run 'tiny2'"),
@@ -93,11 +93,11 @@ def test_mistakes_are_errors(cli, tiny, command, message):
     assert message in done.err
 
 
-def test_a_run_without_attention_says_why(cli, tiny):
+def test_a_run_without_attention_is_an_error_with_its_reason(cli, tiny):
     tiny.attention_file.unlink()
     done = cli("plot", "attention", "--plot", "x.png")
     assert done.code == 2
-    assert "kept no attention: it was not evaluated yet, or by an older version" in done.err
+    assert "has no recorded attention: it has no evaluation yet, or an older version trained it" in done.err
     tiny.status_file.write_text('{"score": "none"}')
     assert "it has no attention (score 'none')" in cli("plot", "attention", "--plot", "x.png").err
 
@@ -123,7 +123,7 @@ def line_with(**changes):
         '{"step": 3, "maps": []}',
         "[]",
         "{",
-        line_with(),  # not the strings that the run watched
+        line_with(),  # other strings than those recorded
         line_with(weights=[[1.0, 0.0]]),
         line_with(weights=[]),
         line_with(weights=[[2.0]]),
@@ -145,13 +145,13 @@ def test_the_whole_map_is_read():
     assert AttentionMap.from_json(WHOLE).weights == ((1.0,),)
 
 
-def test_a_line_that_is_being_written_is_left_out(tiny):
+def test_a_partial_last_line_is_ignored(tiny):
     with tiny.attention_file.open("a") as file:
         file.write('{"step": 3, "ma')
     assert [step for step, _ in read_attention(tiny)] == [2]
 
 
-def test_predict_draws_no_attention_where_there_is_none(cli, tiny):
+def test_predict_refuses_a_figure_without_attention(cli, tiny):
     config = tiny.config_file.read_text().replace("score: scaled", "score: none")
     tiny.config_file.write_text(config)
     done = cli("predict", "a", "--plot", "x.png")
@@ -159,13 +159,13 @@ def test_predict_draws_no_attention_where_there_is_none(cli, tiny):
     assert "there is no attention to draw: run 'tiny' was trained with score 'none'" in done.err
 
 
-def test_outlines_need_a_figure(cli, tiny):
+def test_ideal_needs_a_figure(cli, tiny):
     done = cli("predict", "a", "--ideal")
     assert done.code == 2
     assert "--ideal outlines cells of a figure" in done.err
 
 
-def test_drawing_again_imports_no_torch(tiny, tmp_path):
+def test_plot_imports_no_torch(tiny, tmp_path):
     code = (
         "import sys; sys.argv = ['seq2attn', 'plot', 'attention', '--plot', 'x.svg']\n"
         "from seq2attn.cli import main\n"

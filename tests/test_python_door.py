@@ -1,4 +1,4 @@
-"""`import seq2attn`: the functions do what the commands do, and the names for plug-ins are where they say."""
+"""The Python interface: its functions do what the commands do, and the names for plug-ins can be imported."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ def runs(tiny_run, tmp_path):
     return shutil.copytree(tiny_run.runs, tmp_path / "runs")
 
 
-def test_a_run_trained_from_python_is_that_of_the_command_line(runs):
+def test_python_and_the_command_line_train_the_same_run(runs):
     config = runs / "tiny" / "config.yaml"
     ours = seq2attn.train(config, runs_dir=runs, name="ours", device="cpu")
     assert ours == Run(runs / "ours")
@@ -36,22 +36,24 @@ def test_a_run_trained_from_python_is_that_of_the_command_line(runs):
 
 
 @pytest.mark.parametrize("config", [TINY, check_config(TINY)], ids=["mapping", "Config"])
-def test_train_takes_values_and_overrides_and_numbers_the_run(tmp_path, config):
+def test_train_accepts_values_and_overrides(tmp_path, config):
     run = seq2attn.train(config, ["seed=5"], runs_dir=tmp_path, device="cpu")
     assert run.name == "run-001"
     assert (run.config().seed, run.status()["step"]) == (5, 2)
 
 
-def test_train_goes_on_with_a_run(tmp_path):
+def test_train_continues_a_run(tmp_path):
     run = seq2attn.train(TINY, runs_dir=tmp_path, device="cpu")
     whole = run.checkpoint("last").read_bytes()
     run.checkpoint("last").unlink()
     assert seq2attn.train(run, device="cpu") == run
     assert len(run.checkpoint("last").read_bytes()) == len(whole)
     assert seq2attn.train(run, device="cpu") == run  # it is finished
+    with pytest.raises(Seq2AttnError, match="a run is continued unchanged"):
+        seq2attn.train(run, ["training.steps=9"])
 
 
-def test_load_answers(runs):
+def test_load_returns_a_predictor(runs):
     predictor = seq2attn.load(runs_dir=runs)
     assert [answer.source for answer in predictor.predict(["ab", "c"])] == ["ab", "c"]
     assert seq2attn.load("tiny", runs_dir=runs, checkpoint="last").predict(["ab"])[0].source == "ab"
@@ -75,12 +77,12 @@ def test_compare_trains_measures_and_summarises(tmp_path):
     assert [trial.run for trial in comparison.groups[0].trials] == ["c-seed_1", "c-seed_2"]
     assert (comparison.metric, comparison.failed) == ("teacher_forced", {})
     before = Run(tmp_path / "runs" / "c-seed_1").checkpoint("last").stat().st_mtime_ns
-    assert seq2attn.compare(**arguments, metric="teacher_forced", name="c") == comparison  # nothing is trained twice
+    assert seq2attn.compare(**arguments, metric="teacher_forced", name="c") == comparison  # uses the finished runs
     assert Run(tmp_path / "runs" / "c-seed_1").checkpoint("last").stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize("name", sorted(seq2attn._FOR_PLUGINS))
-def test_names_for_plugins(name):
+@pytest.mark.parametrize("name", sorted(seq2attn._MODULES))
+def test_names_for_plugins_are_importable(name):
     assert getattr(seq2attn, name).__name__ == name
     assert name in seq2attn.__all__
 

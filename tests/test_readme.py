@@ -1,4 +1,4 @@
-"""What the README shows runs."""
+"""The README's examples run."""
 
 import re
 import shlex
@@ -25,11 +25,11 @@ COMMANDS = [
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
-def test_the_first_command_stands_within_twenty_lines():
+def test_the_first_command_is_within_twenty_lines():
     assert any("make run" in line for line in TEXT.splitlines()[:20])
 
 
-def test_the_score_shown_keeps_the_contract(tmp_path, own_scores):
+def test_the_readme_score_passes_the_contract(tmp_path, own_scores):
     plugin = tmp_path / "distance.py"
     plugin.write_text(BLOCKS[0], encoding="utf-8")
     assert load_plugin(plugin) == [("score", "distance")]
@@ -38,12 +38,12 @@ def test_the_score_shown_keeps_the_contract(tmp_path, own_scores):
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_python_shown_is_python(block):
+def test_python_examples_compile(block):
     compile(block, "README.md", "exec")
 
 
 @pytest.mark.parametrize("command", sorted(set(COMMANDS)))
-def test_commands_shown_exist_and_name_shipped_configs(command):
+def test_commands_exist_and_name_shipped_configs(command):
     words = shlex.split(command.partition(" > ")[0])
     names = {info.name or info.callback.__name__ for info in app.registered_commands}
     groups = {
@@ -67,7 +67,7 @@ def test_figures_are_small():
     assert all(file.stat().st_size < 60_000 for file in (README.parent / "docs" / "images").iterdir())
 
 
-def test_the_mistakes_shown_are_told_as_shown(cli, tmp_path):
+def test_error_examples_match(cli, tmp_path):
     """The example of a config with four mistakes, from its `printf` to its last line."""
     example = re.search(
         r"^    \$ (printf '.*?' > (\S+))\n    \$ seq2attn (train.*)\n((?:    .+\n)+)", TEXT, re.MULTILINE
@@ -80,7 +80,7 @@ def test_the_mistakes_shown_are_told_as_shown(cli, tmp_path):
     assert (done.code, done.err) == (2, shown.replace("\n    ", "\n").removeprefix("    "))
 
 
-def test_nothing_that_the_examples_write_is_left_for_git_to_find():
+def test_files_written_by_the_examples_are_ignored_by_git():
     ignored = (README.parent / ".gitignore").read_text(encoding="utf-8").split("\n")
     text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     written = re.findall(r"^    .*(?:--plot|--to|--csv|(?<!-)>) (\S+)", text, re.MULTILINE)

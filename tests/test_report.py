@@ -75,18 +75,18 @@ def two_runs(tmp_path):
 # ---- what a report is made of ----
 
 
-def test_json_in_a_page_holds_no_markup_and_says_the_same():
+def test_embedded_json_has_no_markup():
     text = embedded({NASTY: ["é\u2028", 1.5, None]})
     assert not re.search(r"[<>&]|[^ -~]", text)
     assert json.loads(text) == {NASTY: ["é\u2028", 1.5, None]}
 
 
-def test_a_value_that_json_lacks_is_our_own_mistake():
+def test_nan_cannot_be_embedded():
     with pytest.raises(ValueError, match="not JSON compliant"):
         embedded(float("nan"))
 
 
-def test_the_page_is_one_file_that_names_no_other(two_runs):
+def test_the_page_refers_to_no_other_file(two_runs):
     page = render(collect(two_runs), NASTY)
     assert not re.search(r"""(src|href)=["'](?!data:)""", page)
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
@@ -104,7 +104,7 @@ def test_curves_are_means_over_trained_lengths_and_never_nan(two_runs):
     assert "gradient_norm" not in found
 
 
-def test_long_curves_are_thinned_and_keep_both_ends():
+def test_thinned_curves_keep_both_ends():
     points = [[step, 0.0] for step in range(1001)]
     kept = thinned(points)
     assert (kept[0], kept[-1]) == (points[0], points[-1])
@@ -132,7 +132,7 @@ def test_a_run_that_was_never_trained_is_reported(tmp_path):
     assert record["parameters"]["total"] > 0
 
 
-def test_the_last_eval_is_shown_before_training_s_own(two_runs):
+def test_the_last_eval_takes_precedence_over_training(two_runs):
     run = two_runs[0]
     lengths = {str(n): length(n, 1.0) for n in (10, 2)}
     record = {"checkpoint": "best", "samples": 2, "seed": 0, "lengths": lengths}
@@ -147,7 +147,7 @@ def test_the_last_eval_is_shown_before_training_s_own(two_runs):
 # ---- the command ----
 
 
-def test_the_command_prints_the_page_s_path(cli, runs_copy):
+def test_report_prints_the_path_of_the_page(cli, runs_copy):
     done = cli("report", "tiny", "--to", "page.html")
     assert (done.code, done.out) == (0, "page.html\n")
     assert "<title>seq2attn: tiny</title>" in Path("page.html").read_text()
@@ -182,14 +182,14 @@ def test_a_damaged_record_is_an_error_with_its_line(cli, runs_copy):
     evaluations.mkdir(exist_ok=True)
     (evaluations / "best-001.json").write_text('{"lengths": \n')
     file.write_text("")
-    told = cli("report", "tiny").err
+    message = cli("report", "tiny").err
     assert (
         "best-001.json:2: not a valid record: it is not valid JSON\nRemove that file; `seq2attn eval` makes another."
-        in told
+        in message
     )
 
 
-def test_a_line_that_is_being_written_is_left_out(two_runs):
+def test_a_partial_last_line_is_ignored(two_runs):
     run = two_runs[0]
     with run.metrics_file.open("a") as file:
         file.write('{"step": 21, "lo')
@@ -206,7 +206,7 @@ def page(browser, two_runs, tmp_path):
     browser.resize(1200, 900)
     browser.open(path)
     yield browser
-    assert browser.console() == []  # no error, nothing that was asked of a network
+    assert browser.console() == []  # no error, no network request
 
 
 def test_the_page_shows_every_part(page):
@@ -226,7 +226,7 @@ def test_the_page_shows_every_part(page):
     assert NASTY in page.run("return document.querySelector('#environment').textContent")
 
 
-def test_the_total_stands_last_and_few_decades_have_round_ticks(page):
+def test_the_total_is_last_and_log_axes_have_round_ticks(page):
     parts = page.run("return [...document.querySelectorAll('#parameters tbody th')].map(one => one.textContent)")
     assert parts[-1] == "total"
     assert page.run("return decades(-0.5, 1.1).map(n => shown(10 ** n))") == ["0.5", "1", "2", "5", "10"]
@@ -243,7 +243,7 @@ def test_only_the_keys_that_differ_are_shown_first(page):
     assert len(page.run(rows)) > 20
 
 
-def test_shares_have_three_digits_and_what_is_not_known_no_row(page):
+def test_shares_have_three_digits_and_empty_rows_are_hidden(page):
     heads = page.run("return [...document.querySelectorAll('#summary thead th')].map(one => one.textContent)")
     row = page.run("return [...document.querySelector('#summary tbody tr').cells].map(one => one.textContent)")
     assert row[heads.index("exact match, worst")] == "0.250"
@@ -260,7 +260,7 @@ def test_choosing_a_string_switches_the_maps(page):
     page.run(
         "const box = document.querySelector('#attention select'); box.value = 1; box.dispatchEvent(new Event('change'))"
     )
-    assert page.run(title) == ["</o> → x", "did not watch this string"]
+    assert page.run(title) == ["</o> → x", "no attention recorded for this string"]
 
 
 def test_the_slider_goes_back_in_training(page):
@@ -285,7 +285,7 @@ return document.getElementById('tip').hidden ? '' : document.getElementById('tip
 def test_pointing_at_a_cell_shows_its_weight(page):
     # 26 of margin and cells of 24: the middle of row 2, column 1, in a map of 2 columns and 3 rows
     text = page.run(HOVER % ("#attention svg", (26 + 12) / 78, (26 + 36) / 102))
-    assert "writes a (2), looks at a (1)" in text
+    assert "output a (2), source a (1)" in text
     assert "0.300" in text  # 1 - (0.5 + 20 / 100)
 
 
@@ -294,7 +294,7 @@ def test_pointing_at_a_curve_shows_its_value(page):
     assert text.split() == ["step", "20", "one", "0.2", "two", "0.2"]
 
 
-def test_a_run_can_be_hidden_but_not_the_last(page):
+def test_the_last_visible_run_cannot_be_hidden(page):
     count = "return document.querySelectorAll('#summary tbody tr').length"
     for number, left in ((0, 1), (1, 1), (0, 2)):
         page.run(f"document.querySelectorAll('nav button')[{number}].click()")

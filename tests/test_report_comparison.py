@@ -12,7 +12,7 @@ from seq2attn.comparison.experiment import read_experiment
 from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.results import gather, to_json
 from seq2attn.comparison.saved import experiments, saved_plan
-from seq2attn.reporting.experiment import bands, collect_experiment, several
+from seq2attn.reporting.experiment import bands, collect_experiment, merged
 from seq2attn.runs.files import write_json
 from seq2attn.runs.making import create_run
 from seq2attn.runs.run import Run
@@ -61,12 +61,14 @@ def test_a_comparison_found_by_its_name_equals_its_plan(made):
     runs = folder / "runs"
     found = experiments(runs)
     assert list(found) == ["experiment"]
-    assert [run.name for run in found["experiment"]] == [trial.name for trial in plan.trials]  # in the order made
+    assert [run.name for run in found["experiment"]] == [
+        trial.name for trial in plan.trials
+    ]  # in the order of creation
     again = saved_plan("experiment", found["experiment"])
     assert to_json(gather(again, runs)) == to_json(gather(plan, runs))
 
 
-def test_the_settings_that_most_trials_were_measured_with_last_are_shown(work):
+def test_the_most_common_measuring_settings_are_used(work):
     runs = experiments(work / "runs")["experiment"]
     record = json.loads((runs[0].evaluations / "best-001.json").read_text())
     for run in runs[1:]:
@@ -80,7 +82,7 @@ def test_the_settings_that_most_trials_were_measured_with_last_are_shown(work):
 @pytest.mark.parametrize(
     "experiment", [3, {"name": 3}, {"name": "x", "group": "y"}, {"name": "x", "group": 1, "values": {}}]
 )
-def test_a_run_that_does_not_say_well_to_what_it_belongs_belongs_to_nothing(work, experiment):
+def test_an_invalid_experiment_record_is_ignored(work, experiment):
     write_json(Run(work / "runs" / "experiment-dot-seed_1").environment_file, {"experiment": experiment})
     assert len(experiments(work / "runs")["experiment"]) == 8
 
@@ -98,13 +100,13 @@ def test_a_trial_whose_record_is_damaged_is_not_measured(cli, work, damage):
     file = work / "runs" / "experiment-dot-seed_1" / "evaluations" / "best-001.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **damage}))
     done = cli("report", "experiment.yaml")
-    assert (done.code, done.err) == (0, "1 of 9 trials are not measured yet, and left out\n")
+    assert (done.code, done.err) == (0, "1 of 9 trials are not measured yet and are left out\n")
 
 
 @pytest.mark.parametrize(
     "line", ["3", '{"step": "x", "loss": 1}', '{"step": 1, "loss": []}', '{"step": 1, "evaluation": 3, "summary": 3}']
 )
-def test_a_damaged_line_of_metrics_is_told(cli, work, line):
+def test_a_damaged_line_of_metrics_is_an_error(cli, work, line):
     file = work / "runs" / "experiment-dot-seed_1" / "metrics.jsonl"
     file.write_text(line + "\n")
     done = cli("report", "experiment")
@@ -115,7 +117,7 @@ def test_a_damaged_line_of_metrics_is_told(cli, work, line):
 # ---- what is shown ----
 
 
-def test_bands_reach_from_the_lowest_to_the_highest_run():
+def test_bands_range_from_the_lowest_to_the_highest_run():
     curves = [{"loss": [[10, 1.0], [20, None]], "entropy": [[10, 1.0]]}] + [
         {"loss": [[10, loss], [20, 5.0]], "entropy": [[10, entropy]]} for loss, entropy in ((2.0, 2.0), (9.0, 6.0))
     ]
@@ -125,8 +127,8 @@ def test_bands_reach_from_the_lowest_to_the_highest_run():
     }
 
 
-def test_what_differs_within_a_group_stands_side_by_side():
-    assert several([{"a": 1, "seed": 1, "b": None}, {"a": 1, "seed": 2}]) == {"a": 1, "seed": "1, 2", "b": None}
+def test_different_values_within_a_group_are_joined():
+    assert merged([{"a": 1, "seed": 1, "b": None}, {"a": 1, "seed": 2}]) == {"a": 1, "seed": "1, 2", "b": None}
 
 
 # ---- the command ----
@@ -150,11 +152,11 @@ def test_a_comparison_is_reported_by_its_name_or_its_file(cli, work, name):
     assert "<title>seq2attn: experiment</title>" in Path("report.html").read_text()
 
 
-def test_trials_that_are_not_done_are_left_out_and_named(cli, work):
+def test_missing_trials_are_named(cli, work):
     (work / "runs" / "experiment-dot-seed_2" / "status.json").unlink()
     done = cli("report", "experiment")
     assert done.code == 0
-    assert done.err == "1 of 9 trials are not measured yet, and left out\n"
+    assert done.err == "1 of 9 trials are not measured yet and are left out\n"
     assert '"missing":["experiment-dot-seed_2"]' in Path("report.html").read_text()
 
 
@@ -165,14 +167,14 @@ def test_trials_that_are_not_done_are_left_out_and_named(cli, work):
             ["experimnt"],
             "'experimnt' is neither a run nor a comparison in runs; did you mean 'experiment'? comparisons: ",
         ),
-        (["experiment", "experiment-dot-seed_1"], "'experiment' is a comparison, which has a page of its own"),
-        (["experiment.yaml", "experiment"], "'experiment.yaml' is a comparison, which has a page of its own"),
+        (["experiment", "experiment-dot-seed_1"], "'experiment' is a comparison, which needs its own page"),
+        (["experiment.yaml", "experiment"], "'experiment.yaml' is a comparison, which needs its own page"),
         (["base.yaml"], "base.yaml: this is a model's config, not an experiment"),
         (["other.yaml"], "no trial of 'other' in runs is trained and measured"),
         (["missing.yaml"], "missing.yaml: no such file"),
     ],
 )
-def test_what_is_no_comparison_is_told(cli, work, words, message):
+def test_names_that_are_not_a_comparison(cli, work, words, message):
     (work / "other.yaml").write_text(EXPERIMENT)
     done = cli("report", *words)
     assert done.code == 2
@@ -180,17 +182,17 @@ def test_what_is_no_comparison_is_told(cli, work, words, message):
     assert not Path("report.html").exists()
 
 
-def test_a_file_that_was_changed_since_says_how_its_runs_are_shown(cli, work):
+def test_a_changed_experiment_file_gives_a_hint(cli, work):
     (work / "experiment.yaml").write_text(EXPERIMENT + "set: {model.hidden: 16}\n")
     done = cli("report", "experiment.yaml")
     assert done.code == 2
     assert done.err.startswith("error: experiment.yaml: 9 problems\n")
     assert done.err.count("has another config") == 3
     assert "\n  and 6 more\n" in done.err
-    assert done.err.endswith("As they are in runs: seq2attn report experiment\n")
+    assert done.err.endswith("For the trials in runs as they were run: seq2attn report experiment\n")
 
 
-def test_a_run_of_that_name_goes_first(cli, work, made):
+def test_a_run_takes_precedence_over_a_comparison_of_its_name(cli, work, made):
     create_run(work / "runs", "experiment", made[1].trials[0].config, {}, exact=True)
     assert cli("report", "experiment").code == 0
     assert '"experiment":{' not in Path("report.html").read_text()
@@ -205,7 +207,7 @@ def page(browser, cli, work):
     browser.resize(1200, 900)
     browser.open(work / "report.html")
     yield browser
-    assert browser.console() == []  # no error, nothing that was asked of a network
+    assert browser.console() == []  # no error, no network request
 
 
 def cells(page, place):
@@ -242,11 +244,11 @@ def test_the_summary_is_the_table_of_compare(page):
 
 def test_another_measure_changes_summary_and_chart(page):
     choose(page, "#summary select", "teacher_forced")
-    assert cells(page, "#summary")[4][1] == "0.400"  # half of exact match, as these runs were made up
+    assert cells(page, "#summary")[4][1] == "0.400"  # half of exact match in these made-up runs
     assert page.run("return document.querySelector('#lengths select').value") == "teacher_forced"
     choose(page, "#lengths select", "entropy")
     assert page.run("return document.querySelector('#summary thead').textContent").count("least (seed)") == 1
-    assert len(cells(page, "#summary")) == 3 + 2 * 2  # `none` has no attention, and stands there without rows
+    assert len(cells(page, "#summary")) == 3 + 2 * 2  # `none` has no attention: a heading without rows
 
 
 def test_a_curve_is_a_group_s_line_and_band(page):
@@ -262,7 +264,7 @@ def test_a_curve_is_a_group_s_line_and_band(page):
     assert colours == ["#d55e00", "#0072b2", "#7f7f7f"]
 
 
-def test_the_maps_are_those_of_the_trial_that_is_chosen(page):
+def test_the_maps_belong_to_the_chosen_seed(page):
     names = "return [...document.querySelectorAll('#attention .map p.run')].map(one => one.textContent)"
     fill = "return document.querySelector('#attention rect.cell').getAttribute('fill')"
     assert page.run(names) == ["experiment-dot-seed_1", "experiment-scaled-seed_1"]
@@ -272,7 +274,7 @@ def test_the_maps_are_those_of_the_trial_that_is_chosen(page):
     assert page.run(fill) != first
 
 
-def test_what_varies_is_marked_and_what_is_the_same_said_once(page):
+def test_varied_keys_are_marked_and_equal_values_shown_once(page):
     assert cells(page, "#config") == [["model.attention.score", "dot", "scaled", "none"]]
     assert page.run("return document.querySelector('#config tbody tr').className") == "differs"
     assert cells(page, "#environment") == [["command", NASTY]]
@@ -285,7 +287,7 @@ def test_a_group_can_be_hidden(page):
     assert page.run("return document.querySelectorAll('#curves .chart')[0].querySelectorAll('path.line').length") == 2
 
 
-def test_a_table_that_scrolls_has_a_shade_where_it_goes_on(page):
+def test_a_scrolling_table_has_a_shadow_at_its_edge(page):
     page.resize(390, 844)
     box = "const box = document.querySelector('#summary .scroll'); return "
     assert page.run(f"{box}box.scrollWidth > box.clientWidth")
@@ -296,7 +298,7 @@ def test_a_table_that_scrolls_has_a_shade_where_it_goes_on(page):
 def test_nothing_is_wider_than_the_window(page, width):
     page.resize(width, 844)
     assert page.run("return document.documentElement.scrollWidth") <= width
-    if width > 1000:  # nor is any table cut
+    if width > 1000:  # no table is cut either
         hidden = (
             "return [...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth).length"
         )

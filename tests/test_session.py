@@ -1,4 +1,4 @@
-"""A training from its config to its run: in which order things are checked and made, and how often."""
+"""A training session: what is checked and built, in which order, and how often."""
 
 import pytest
 import torch
@@ -21,16 +21,16 @@ CONFIG = check_config(
 
 
 class Recording(SilentDisplay):
-    """What a display is told, in order."""
+    """Records the calls of a display."""
 
     def __init__(self):
-        self.told = []
+        self.calls = []
 
     def begin(self, trainer, *, locked):
-        self.told.append(("begin", trainer.progress.step, trainer.finished, locked, is_training(trainer.run)))
+        self.calls.append(("begin", trainer.progress.step, trainer.finished, locked, is_training(trainer.run)))
 
     def evaluation(self, step, results):
-        self.told.append(("evaluation", step))
+        self.calls.append(("evaluation", step))
 
 
 def test_the_model_is_built_once(tmp_path, monkeypatch):
@@ -45,10 +45,10 @@ def test_a_display_sees_the_start_and_every_evaluation(tmp_path):
     display = Recording()
     ended = train(CONFIG, NewRun(tmp_path, "a"), device="cpu", display=display)
     assert (ended.step, ended.finished, ended.reached_target, ended.stopped_by) == (3, True, False, None)
-    assert display.told == [("begin", 0, False, True, True), ("evaluation", 2), ("evaluation", 3)]
+    assert display.calls == [("begin", 0, False, True, True), ("evaluation", 2), ("evaluation", 3)]
     again = Recording()
     assert train(CONFIG, ended.run, device="cpu", display=again) == ended
-    assert again.told == [("begin", 3, True, True, True)]
+    assert again.calls == [("begin", 3, True, True, True)]
 
 
 def test_a_model_that_cannot_be_built_leaves_no_run(tmp_path, monkeypatch):
@@ -61,7 +61,7 @@ def test_a_model_that_cannot_be_built_leaves_no_run(tmp_path, monkeypatch):
     assert not (tmp_path / "runs").exists()
 
 
-def test_sizes_that_cannot_fit_are_refused_before_the_model_is_built(tmp_path, monkeypatch):
+def test_sizes_that_do_not_fit_are_refused_before_the_model_is_built(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "_system_bytes", lambda: 2**20)
     monkeypatch.setattr(session, "build_model", lambda config: pytest.fail("it was built"))
     wide = check_config({"model": {"hidden": 60_000}})
@@ -70,7 +70,7 @@ def test_sizes_that_cannot_fit_are_refused_before_the_model_is_built(tmp_path, m
     assert not (tmp_path / "runs").exists()
 
 
-def test_threads_are_those_that_the_run_was_begun_with(tmp_path):
+def test_a_resumed_run_keeps_its_number_of_threads(tmp_path):
     before = torch.get_num_threads()
     try:
         run = train(CONFIG, NewRun(tmp_path, "a"), device="cpu", threads=2).run

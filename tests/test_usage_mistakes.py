@@ -1,4 +1,4 @@
-"""Commands and options that are not there, lack something, or have a value that none takes: one sentence, exit code 2."""
+"""Usage errors: one message that names the command, exit code 2."""
 
 import pytest
 
@@ -28,30 +28,30 @@ MISTAKES = [
     ),
     ("train -q", "seq2attn train: unknown option '-q'; allowed: --config, --set, ", "seq2attn train"),
     ("--versio", "seq2attn: unknown option '--versio'; did you mean '--version'? allowed: --version, ", "seq2attn"),
-    ("predict", "seq2attn predict: TEXT... is missing: strings to answer, or - for lines of ", "seq2attn predict"),
+    ("predict", "seq2attn predict: TEXT... is missing: input strings, or - for the lines of ", "seq2attn predict"),
     ("plot loss", "seq2attn plot loss: --plot FILE is missing: the figure: .png, .svg or .pdf", "seq2attn plot loss"),
-    ("predict ab --run", "--run needs a value: a run's name; ", "seq2attn predict"),
+    ("predict ab --run", "--run needs a value: a run's name. ", "seq2attn predict"),
     ("eval --json=3", "--json takes no value", "seq2attn eval"),
-    ("eval one two", "seq2attn eval: 'two' is too much: it takes RUN", "seq2attn eval"),
+    ("eval one two", "seq2attn eval: unexpected argument 'two'; it takes RUN", "seq2attn eval"),
     (
         "train a.yaml",
-        "seq2attn train: 'a.yaml' is too much: it takes no argument; did you mean --config a.yaml?",
+        "seq2attn train: unexpected argument 'a.yaml'; it takes no argument; did you mean --config a.yaml?",
         "seq2attn train",
     ),
 ]
 
 
 @pytest.mark.parametrize(("line", "message", "command"), MISTAKES, ids=[line for line, *_ in MISTAKES])
-def test_it_is_told_in_a_sentence_and_where_to_look(cli, tmp_path, line, message, command):
+def test_usage_errors(cli, tmp_path, line, message, command):
     done = cli(*line.split())
     assert (done.code, done.out) == (2, "")
-    told, hint = done.err.splitlines()
-    assert told.startswith(f"error: {message}")
+    message_line, hint = done.err.splitlines()
+    assert message_line.startswith(f"error: {message}")
     assert hint == f"See: {command} --help"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help_is_wrapped_by_the_terminal_alone():
+def test_help_paragraphs_are_joined_into_lines():
     text = """What it does,
     in two lines.
 
@@ -70,7 +70,7 @@ def test_help_is_wrapped_by_the_terminal_alone():
     )
 
 
-def test_nothing_asked_for_is_answered_with_the_help(cli):
+def test_no_command_shows_the_help(cli):
     for words in ((), ("plot",)):
         done = cli(*words)
         assert done.code == 2

@@ -1,4 +1,4 @@
-"""The command line: one command a file. Nothing here imports torch before a command needs it."""
+"""The command line, one command per file. No module here imports torch before a command needs it."""
 
 from seq2attn.cli.app import main
 

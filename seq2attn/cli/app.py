@@ -1,9 +1,9 @@
-"""The application: its commands, and the one place where errors become messages and exit codes."""
+"""The application: its commands, and the place where errors become messages and exit codes."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -20,32 +20,10 @@ from seq2attn.cli.predict import predict
 from seq2attn.cli.report import report
 from seq2attn.cli.runs import runs
 from seq2attn.cli.train import train
-from seq2attn.cli.usage import Command, Commands, UsageError, is_help, usage_mistake
-from seq2attn.cli.variadic import VariadicCommand
+from seq2attn.cli.usage import ClosedPipe, Command, UsageError, group, usage_error
 from seq2attn.errors import Seq2AttnError
 
-
-class _ClosedPipe(Exception):
-    """A `BrokenPipeError` on its way past the parser, which would make the exit code 1 of it."""
-
-
-class _Seq2Attn(Commands):
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError as error:
-            raise _ClosedPipe from error
-
-
-app = typer.Typer(
-    name="seq2attn",
-    cls=_Seq2Attn,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Start with:  seq2attn train --config configs/scaled.yaml",
-)
+app = group("seq2attn", epilog="Start with:  seq2attn train --config configs/scaled.yaml")
 
 
 def _version(requested: bool) -> None:
@@ -62,15 +40,15 @@ def seq2attn(
 ) -> None:
     """A laboratory bench for attention in recurrent sequence-to-sequence models.
 
-    Train a GRU encoder-decoder on string tasks, swap its score function by one word of YAML, measure what it learned at
-    each length, and look at what it attends to.
+    Train an encoder-decoder on string tasks, choose its score function with one word of YAML, measure accuracy by
+    string length, and plot its attention.
     """
 
 
 app.command(cls=Command)(train)
-app.command("eval", cls=VariadicCommand)(evaluate)
+app.command("eval", cls=Command)(evaluate)
 app.command(cls=Command)(predict)
-app.command(cls=VariadicCommand)(compare)
+app.command(cls=Command)(compare)
 app.command(cls=Command)(runs)
 app.command(cls=Command)(inspect)
 app.command("list", cls=Command)(list_names)
@@ -81,7 +59,7 @@ app.add_typer(plot)
 
 
 def main() -> None:
-    """Run the command line. A user's mistake ends in one message, never in a traceback."""
+    """Run the command line. A user's mistake gives one message, never a traceback."""
     prepare_streams()
     try:
         try:
@@ -90,33 +68,32 @@ def main() -> None:
             sys.stdout.flush()  # here, where an error can still be reported
         sys.exit(code if isinstance(code, int) else 0)
     except UsageError as error:
-        if not is_help(error):
-            print_error(usage_mistake(error))
+        if type(error).__name__ != "NoArgsIsHelpError":  # then the help was printed
+            print_error(usage_error(error))
         sys.exit(2)
     except Seq2AttnError as error:
         print_error(error)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
-    except (_ClosedPipe, BrokenPipeError):  # the reader went away, as `| head` does
+    except (ClosedPipe, BrokenPipeError):  # the reader closed the pipe, as `| head` does
         sys.exit(141)
     except OSError as error:
-        where = f"{error.filename}" if error.filename else "reading or writing failed"
+        where = error.filename or "reading or writing failed"
         print_error(Seq2AttnError(f"{where}: {error.strerror or error}"))
         sys.exit(1)
     except (MemoryError, RuntimeError) as error:
         if not _is_out_of_memory(error):
             raise
+        reason = (str(error) or "the system has none left").splitlines()[0]
         hint = "Make model.hidden, training.batch_size or the strings smaller, or use a machine with more."
-        print_error(
-            Seq2AttnError(f"out of memory: {(str(error) or 'the system has none left').splitlines()[0]}", hint=hint)
-        )
+        print_error(Seq2AttnError(f"out of memory: {reason}", hint=hint))
         sys.exit(1)
     finally:
         drop_closed_streams()
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """torch reports it as a RuntimeError: of its own class on a GPU, known by its words on a CPU."""
+    """torch raises a RuntimeError: its own class on a GPU, recognisable only by its message on a CPU."""
     words = ("out of memory", "can't allocate memory", "not enough memory")
     return isinstance(error, MemoryError) or any(word in str(error).lower() for word in words)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import shlex
 import signal
 import sys
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, note_if_slow, program, stderr, write_line
+from seq2attn.cli.output import note, note_if_slow, program, stderr, write_json
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options
 
@@ -28,41 +27,33 @@ def compare(
         Path | None, typer.Argument(metavar="EXPERIMENT", help="An experiment file; or give --config and --vary.")
     ] = None,
     config: Annotated[
-        list[Path] | None,
-        typer.Option("--config", "-c", metavar="FILE", help="A base config. Repeated: bases to compare."),
+        list[Path] | None, typer.Option("--config", "-c", metavar="FILE", help="A base config. May be repeated.")
     ] = None,
     vary: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=A,B,...", help="A config key and its values, or seed=1-10. May be repeated."),
+        typer.Option(metavar="KEY=A,B,...", help="A key and its values, or seed=1-10. May be repeated."),
     ] = None,
     overrides: options.Overrides = None,
     baseline: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE", help="Compare each group with the one that differs in this. May be repeated."
-        ),
+        typer.Option(metavar="KEY=VALUE", help="Compare with the group that has this value. May be repeated."),
     ] = None,
     metric: Annotated[
         str | None,
         typer.Option(help="exact_match (default), character_accuracy, teacher_forced, alignment or entropy."),
     ] = None,
-    lengths: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--lengths", metavar="N...", help="String lengths: 3 5 7 10, or 3,5,7, or 3-10. Default: the config's."
-        ),
-    ] = None,
-    samples: Annotated[int | None, typer.Option(min=1, help="Strings a length. Default: the config's.")] = None,
+    lengths: options.Lengths = None,
+    samples: options.Samples = None,
     checkpoint: Annotated[
         str | None, typer.Option(help="Which weights to measure: best (default, by validation) or last.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", help="The runs are NAME-... Default: the experiment's or config's.")
+        str | None, typer.Option("--name", help="Runs are called NAME-... Default: the experiment's or config's.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", "-w", min=1, help="Trials at a time. Default: one a processor core.")
+        int | None, typer.Option("--workers", "-w", min=1, help="Trials in parallel. Default: one per core.")
     ] = None,
-    max_trials: Annotated[int, typer.Option(min=1, help="Refuse a grid that is larger.")] = 1000,
+    max_trials: Annotated[int, typer.Option(min=1, help="Refuse larger grids.")] = 1000,
     as_json: options.AsJson = False,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Also write every trial at every length, as CSV.")
@@ -72,21 +63,18 @@ def compare(
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Train a grid of configs over several seeds, and compare what they learn.
+    """Train a grid of configs over several seeds, and compare their accuracy.
 
-    Every combination of the values of --vary is a trial, and each trial is an
-    ordinary run that `eval`, `predict` and `runs` know. Ctrl-C saves; the same
-    command continues and trains nothing twice, even after kill -9.
+    Every combination of the values of --vary is a trial, and each trial is an ordinary run, so that `eval`, `predict` and
+    `runs` work on it. Ctrl-C saves. The same command continues and trains nothing twice, even after kill -9.
     More seeds later: the same command with seed=1-20.
 
-    Trials with the same seed see the same batches, and all are measured on the same
-    strings, so differences are taken seed by seed ("paired"): chance that
-    strikes both sides cancels.
+    Trials with the same seed see the same batches, and all are measured on the same strings. Differences are therefore
+    taken seed by seed ("paired"), so that chance effects that both sides share cancel.
 
-    The table shows, for each group and length: mean and standard deviation over
-    seeds, the worst and the best seed, the 95 % confidence interval of the mean
-    (Student's), and the mean paired difference from the baseline with its
-    interval. docs/comparing.md explains these.
+    The table shows, for each group and length: mean and standard deviation over seeds, the worst and the best seed, the
+    95 % confidence interval of the mean (Student's), and the mean paired difference from the baseline with its interval.
+    docs/comparing.md explains these.
 
     Examples:
 
@@ -120,7 +108,7 @@ def compare(
     failed = _run(plan, runs_dir, device, plugins, workers)
     comparison = replace(gather(plan, runs_dir), failed=failed)
     if as_json:
-        write_line(json.dumps(to_json(comparison), indent=2, ensure_ascii=False))
+        write_json(to_json(comparison))
     else:
         from seq2attn.cli.comparison_table import show
 
@@ -128,15 +116,15 @@ def compare(
     _write_outputs(comparison, csv_file, plot)
     if comparison.groups:
         suffix = f"{options.runs_dir_option(runs_dir)}{plugin_options(plugins)}"
-        note(f"In one page: {program()} report {comparison.name}{suffix}")
+        note(f"As one page: {program()} report {comparison.name}{suffix}")
     if failed:
         count = f"{len(failed):,} of {len(plan.trials):,} trials failed"
         reasons = "\n".join(f"  {run}: {reason}" for run, reason in failed.items())
-        raise Seq2AttnError(f"{count}\n{reasons}", hint="The same command tries them again.", exit_code=1)
+        raise Seq2AttnError(f"{count}\n{reasons}", hint="The same command retries them.", exit_code=1)
 
 
 def _check_outputs(csv_file: Path | None, plot: Path | None) -> None:
-    """Refuse what could not be written after hours of training."""
+    """Check the output paths now, not after hours of training."""
     if csv_file is not None and (csv_file.is_dir() or not csv_file.parent.is_dir()):
         reason = "it is a directory" if csv_file.is_dir() else f"there is no directory {csv_file.parent}"
         raise Seq2AttnError(f"--csv {csv_file}: {reason}")
@@ -144,11 +132,11 @@ def _check_outputs(csv_file: Path | None, plot: Path | None) -> None:
         try:
             plot.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise Seq2AttnError(f"--plot {plot}: a directory cannot be made there: {error.strerror or error}") from None
+            raise Seq2AttnError(f"--plot {plot}: cannot create the directory: {error.strerror or error}") from None
 
 
 def _run(plan: Plan, root: Path, device: str, plugins: list[str], workers: int | None) -> dict[str, str]:
-    """Run what is not done yet. Returns the reasons of those that failed, by run."""
+    """Run the pending trials. Returns why trials failed, by run."""
     from seq2attn.cli.comparison_display import make_display
     from seq2attn.comparison.running import failures, pending_jobs, run_in_processes, workers_for
     from seq2attn.comparison.trial import STOP_REQUEST
@@ -170,11 +158,9 @@ def _run(plan: Plan, root: Path, device: str, plugins: list[str], workers: int |
         outcomes = run_in_processes(jobs, workers, plugins, display)
     done += sum(outcome.state == "done" for outcome in outcomes.values())
     if STOP_REQUEST.signal is not None and done < len(plan.trials):
-        note(
-            f"stopped by {signal.Signals(STOP_REQUEST.signal).name}: {done:,} of {len(plan.trials):,} trials are done; "
-            "what was running is saved."
-        )
-        note(f"Go on with the same command: {program()} {shlex.join(sys.argv[1:])}")
+        name = signal.Signals(STOP_REQUEST.signal).name
+        note(f"stopped by {name}: {done:,} of {len(plan.trials):,} trials are done; running ones are saved.")
+        note(f"Continue with the same command: {program()} {shlex.join(sys.argv[1:])}")
         raise typer.Exit(128 + STOP_REQUEST.signal)
     return failures(outcomes)
 

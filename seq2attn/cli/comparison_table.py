@@ -1,4 +1,4 @@
-"""A comparison as people and programs read it."""
+"""A comparison as tables on a terminal, or as tab-separated lines in a pipe."""
 
 from __future__ import annotations
 
@@ -15,19 +15,12 @@ from seq2attn.comparison.results import cell
 if TYPE_CHECKING:
     from seq2attn.comparison.results import Comparison, GroupResult, LengthSummary
 
-WIDTHS = {  # of the columns, the same in every group
-    "length": 6,
-    "mean ± sd": 13,
-    "published": 9,
-    "worst": 5,
-    "best": 5,
-    "interval": 11,
-    "difference": 23,
-}
+# of the columns, the same in every group
+WIDTHS = {"length": 6, "mean ± sd": 13, "published": 9, "worst": 5, "best": 5, "interval": 11, "difference": 23}
 
 
 def show(comparison: Comparison) -> None:
-    """Print it: tables on a terminal, one row for each group and length in a pipe."""
+    """Print a comparison. In a pipe, there is one row for each group and length."""
     if not on_terminal():
         write_rows(*_tsv(comparison))
     elif comparison.groups:
@@ -36,25 +29,21 @@ def show(comparison: Comparison) -> None:
 
 def _show_to_people(comparison: Comparison, console: Console) -> None:
     rows = [row for group in comparison.groups for row in group.lengths]
-    left_out = set()
-    if all(row.published is None for row in rows):
-        left_out.add("published")
-    if all(row.difference is None for row in rows):
-        left_out.add("difference")
+    empty = {name for name in ("published", "difference") if all(getattr(row, name) is None for row in rows)}
     if all(row.spread.count == 1 for row in rows):
-        left_out |= {"worst", "best", "interval"}
-    columns = [name for name in WIDTHS if name not in left_out]
+        empty |= {"worst", "best", "interval"}
+    columns = [name for name in WIDTHS if name not in empty]
     gap = 3 if sum(WIDTHS[name] + 3 for name in columns) <= console.width else 1
     console.print()
     console.print(Text(f"{comparison.name}: {comparison.metric_label}", style="bold"))
-    console.print("mean over seeds ± standard deviation; intervals of 95 %\n", style="dim")
+    console.print("mean over seeds ± standard deviation; 95 % intervals\n", style="dim")
     heading = _grid(columns, gap)
     ends = {"worst": "least", "best": "most"} if comparison.metric == "entropy" else {}
     heading.add_row(*(Text(ends.get(name, name), style="dim") for name in columns))
     console.print(heading)
     for group in comparison.groups:
-        against = "the baseline" if group.baseline is None else f"against {group.baseline}"
-        console.print(Text(group.label, style="bold").append(f"  {against}", style="not bold dim"))
+        baseline = "the baseline" if group.baseline is None else f"against {group.baseline}"
+        console.print(Text(group.label, style="bold").append(f"  {baseline}", style="not bold dim"))
         console.print(Text(_about(group), style="dim"))
         table = _grid(columns, gap)
         for row in group.lengths:
@@ -63,7 +52,9 @@ def _show_to_people(comparison: Comparison, console: Console) -> None:
         console.print(table)
     if not all(row.trained for row in rows):
         note("* never seen in training")
-    _note_missing(comparison)
+    for group in comparison.groups:
+        if len(group.trials) < group.planned:
+            note(f"{group.label}: {len(group.trials)} of {group.planned} trials; the others failed")
 
 
 def _grid(columns: list[str], gap: int) -> Table:
@@ -101,12 +92,6 @@ def _cells(row: LengthSummary) -> dict[str, str]:
     }
 
 
-def _note_missing(comparison: Comparison) -> None:
-    for group in comparison.groups:
-        if len(group.trials) < group.planned:
-            note(f"{group.label}: {len(group.trials)} of {group.planned} trials; the others failed")
-
-
 def _tsv(comparison: Comparison) -> tuple[list[str], Iterator[list[str]]]:
     keys = list(comparison.groups[0].values) if comparison.groups else []
     header = ["group", *keys, "length", "trained", "seeds", "mean", "sd", "low", "high"]
@@ -118,21 +103,14 @@ def _tsv(comparison: Comparison) -> tuple[list[str], Iterator[list[str]]]:
 
 def _tsv_row(group: GroupResult, keys: list[str], row: LengthSummary) -> list[str]:
     spread, difference = row.spread, row.difference
-    start = [group.label, *(cell(group.values[key]) for key in keys), str(row.length), "yes" if row.trained else "no"]
-    numbers = [spread.mean, spread.deviation, spread.low, spread.high]
-    extremes = [_number(spread.least), str(row.worst_seed), _number(spread.most), str(row.best_seed)]
     differences = [difference.mean, difference.low, difference.high] if difference else [None, None, None]
-    end = [group.loss.mean if group.loss else None, group.published_loss]
-    speed = group.tokens_per_second
+    loss = group.loss.mean if group.loss else None
     return [
-        *start,
-        str(spread.count),
-        *map(_number, numbers),
-        *extremes,
-        group.baseline or "",
-        *map(_number, [*differences, row.published, *end]),
-        str(group.parameters),
-        "" if speed is None else f"{speed:.0f}",
+        *(group.label, *(cell(group.values[key]) for key in keys), str(row.length), "yes" if row.trained else "no"),
+        *(str(spread.count), *map(_number, (spread.mean, spread.deviation, spread.low, spread.high))),
+        *(_number(spread.least), str(row.worst_seed), _number(spread.most), str(row.best_seed)),
+        *(group.baseline or "", *map(_number, (*differences, row.published, loss, group.published_loss))),
+        *(str(group.parameters), "" if group.tokens_per_second is None else f"{group.tokens_per_second:.0f}"),
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import on_terminal, stdout, table, write_line
+from seq2attn.cli.output import on_terminal, stdout, table, write_json, write_line
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
@@ -27,9 +26,9 @@ def inspect(
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Show a config with every key resolved and explained, and where the model's parameters are.
+    """Show a config with every key resolved and explained, and the model's parameter counts.
 
-    The output in a pipe is YAML that `train --config` takes.
+    In a pipe, the output is YAML that `train --config` accepts.
 
     Examples:
 
@@ -48,7 +47,7 @@ def inspect(
     check_model_memory(config)
     ledger = parameter_ledger(build_model(config))
     if as_json:
-        write_line(json.dumps({"config": config.model_dump(mode="json"), "parameters": ledger}, indent=2))
+        write_json({"config": config.model_dump(mode="json"), "parameters": ledger})
         return
     lines = list(_explained(config))
     if on_terminal():
@@ -58,17 +57,17 @@ def inspect(
         grid = Table.grid(padding=(0, 3))
         for line, meaning in lines:
             key, colon, value = line.partition(": ")
-            pair = Table.grid()  # so that a long value goes on below itself
+            pair = Table.grid()  # so that a long value continues below its beginning
             pair.add_row(Text(key + colon), Text(value, overflow="fold"))
             grid.add_row(pair, Text(meaning, style="dim"))
         stdout().print(grid, soft_wrap=False)
         rows = [[part, f"{count:,}"] for part, count in ledger.items()]
         stdout().print(table(("part", "parameters"), rows, right=("parameters",)))
-        return
-    for line, meaning in lines:
-        write_line(f"{line:<40}  # {meaning}" if meaning else line)
-    for part, count in ledger.items():
-        write_line(f"# parameters of {part}: {count}")
+    else:
+        for line, meaning in lines:
+            write_line(f"{line:<40}  # {meaning}" if meaning else line)
+        for part, count in ledger.items():
+            write_line(f"# parameters of {part}: {count}")
 
 
 def _config(target: str, overrides: list[str], runs_dir: Path) -> Config:
@@ -80,7 +79,7 @@ def _config(target: str, overrides: list[str], runs_dir: Path) -> Config:
     try:
         run = find_run(runs_dir, target)
     except Seq2AttnError as error:
-        raise Seq2AttnError(f"{target!r} is no config file, and {error.message}", hint=error.hint) from None
+        raise Seq2AttnError(f"{target!r} is not a config file, and {error.message}", hint=error.hint) from None
     return run.config(overrides)
 
 

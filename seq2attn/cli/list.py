@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 
 from seq2attn import catalogue
 from seq2attn.cli import options
-from seq2attn.cli.output import on_terminal, print_table, write_line, write_rows
+from seq2attn.cli.output import on_terminal, print_table, write_json, write_rows
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 from seq2attn.registry import Entry, Registry
 
@@ -28,9 +27,7 @@ KINDS: dict[str, tuple[str, Registry]] = {
 
 
 def list_names(
-    kind: Annotated[
-        str | None, typer.Argument(metavar="KIND", help=f"{', '.join(KINDS)}; all of them where none is given.")
-    ] = None,
+    kind: Annotated[str | None, typer.Argument(metavar="KIND", help=f"{', '.join(KINDS)}. Default: all.")] = None,
     as_json: options.AsJson = False,
     plugin: options.Plugins = None,
 ) -> None:
@@ -50,7 +47,7 @@ def list_names(
     kinds = [kind] if kind is not None else list(KINDS)
     records = [record for name in kinds for record in _records(name)]
     if as_json:
-        write_line(json.dumps(records, indent=2, ensure_ascii=False))
+        write_json(records)
     elif on_terminal():
         for name in kinds:
             _show(name, [record for record in records if record["kind"] == name])
@@ -69,30 +66,21 @@ def _records(kind: str) -> Iterable[dict[str, Any]]:
 
 
 def _record(kind: str, entry: Entry) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        "kind": kind,
-        "name": entry.name,
-        "synonyms": list(entry.synonyms),
-        "formula": entry.formula,
-        "summary": entry.summary,
-        "source": entry.source,
-        "options": {name: option.meaning for name, option in entry.options.items()},
-    }
-    if kind == "scores":
-        record["parameters"] = entry.parameters
-        record["equal_widths"] = entry.equal_widths
-    return record
+    fields = ["name", "synonyms", "formula", "summary", "source"]
+    of_scores = ["parameters", "equal_widths"] if kind == "scores" else []
+    options_of_entry = {name: option.meaning for name, option in entry.options.items()}
+    record = {"kind": kind, **{field: getattr(entry, field) for field in fields}, "options": options_of_entry}
+    return record | {field: getattr(entry, field) for field in of_scores}
 
 
 def _show(kind: str, records: list[dict[str, Any]]) -> None:
-    header = ["name", "formula", *(["parameters"] if kind == "scores" else []), "what it is", "source"]
-    if not any(record["source"] for record in records):
-        header.remove("source")
-    rows = []
-    for record in records:
-        name = record["name"] + "".join(f"\n({synonym})" for synonym in record["synonyms"])
-        summary = record["summary"] + (f"\noptions: {', '.join(record['options'])}" if record["options"] else "")
-        row = [name, record["formula"]]
-        row += [record.get("parameters", "")] if "parameters" in header else []
-        rows.append([*row, summary, *([record["source"]] if "source" in header else [])])
-    print_table(header, rows, title=f"{kind}  ({KINDS[kind][0]})", give_way=("source",))
+    columns = {"name": [one["name"] + "".join(f"\n({synonym})" for synonym in one["synonyms"]) for one in records]}
+    columns["formula"] = [one["formula"] for one in records]
+    if kind == "scores":
+        columns["parameters"] = [one["parameters"] for one in records]
+    columns["description"] = [
+        one["summary"] + (f"\noptions: {', '.join(one['options'])}" if one["options"] else "") for one in records
+    ]
+    if any(one["source"] for one in records):
+        columns["source"] = [one["source"] for one in records]
+    print_table(columns, title=f"{kind}  ({KINDS[kind][0]})", optional=("source",))

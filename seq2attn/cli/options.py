@@ -15,7 +15,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, Run, all_runs
 
 if TYPE_CHECKING:
-    from seq2attn.inference.predictor import Predictor
+    from matplotlib.figure import Figure as MatplotlibFigure
 
 
 def _complete_run(incomplete: str) -> list[str]:
@@ -24,68 +24,74 @@ def _complete_run(incomplete: str) -> list[str]:
 
 def _check_runs_dir(root: Path) -> Path:
     if root.exists() and not root.is_dir():
-        raise Seq2AttnError(f"--runs-dir {root}: it is not a directory", hint="Name the directory that holds the runs.")
+        raise Seq2AttnError(f"--runs-dir {root}: not a directory", hint="Name the directory that holds the runs.")
     return root
+
+
+def _check_figure(path: Path | None) -> Path | None:
+    if path is not None:
+        from seq2attn.plotting.style import check_format
+
+        check_format(path)
+    return path
 
 
 RunsDir = Annotated[
     Path,
-    typer.Option(
-        "--runs-dir",
-        envvar="SEQ2ATTN_RUNS",
-        help="Where runs are kept.",
-        show_default=True,
-        callback=_check_runs_dir,
-    ),
+    typer.Option("--runs-dir", envvar="SEQ2ATTN_RUNS", help="The directory of the runs.", callback=_check_runs_dir),
 ]
-RunArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="RUN", help="A run's name; the newest where none is given.", autocompletion=_complete_run),
-]
-RunOption = Annotated[
-    str | None,
-    typer.Option("--run", "-r", help="A run's name; the newest where none is given.", autocompletion=_complete_run),
-]
+NEWEST = "A run's name. Default: the newest."
+RunArgument = Annotated[str | None, typer.Argument(metavar="RUN", help=NEWEST, autocompletion=_complete_run)]
+RunOption = Annotated[str | None, typer.Option("--run", "-r", help=NEWEST, autocompletion=_complete_run)]
 Plugins = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--plugin", metavar="FILE", help="A Python file with your own scores or other parts. May be repeated."
-    ),
+    typer.Option("--plugin", metavar="FILE", help="A Python file with parts of your own. May be repeated."),
 ]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", metavar="KEY=VALUE", help="Override one key of the config. May be repeated."),
 ]
+Lengths = Annotated[
+    list[str] | None,
+    typer.Option("--lengths", metavar="N...", help="Lengths: 3 5 7 10, or 3,5,7, or 3-10. Default: the config's."),
+]
+Samples = Annotated[int | None, typer.Option(min=1, help="Strings per length. Default: the config's.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
 CheckpointName = Annotated[str, typer.Option("--checkpoint", help="best (by validation) or last.", metavar="best|last")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Also draw a figure: .png, .svg or .pdf.")]
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Also save a figure: .png, .svg or .pdf.", callback=_check_figure),
+]
+Figure = Annotated[
+    Path, typer.Option("--plot", metavar="FILE", help="The figure: .png, .svg or .pdf.", callback=_check_figure)
+]
 
 
 def load_plugins(plugins: Sequence[Path] | None) -> list[str]:
     """Register the parts in each file; returns the files' names."""
-    if plugins:
-        from seq2attn.config.plugins import load_plugin
+    if not plugins:
+        return []
+    from seq2attn.config.plugins import load_plugins as load
 
-        for path in plugins:
-            load_plugin(path)
-    return [str(path) for path in plugins or ()]
+    return load(plugins)
 
 
 def runs_dir_option(root: Path) -> str:
-    """` --runs-dir ROOT`, for a command that is suggested; empty where it would find `root` without."""
+    """` --runs-dir ROOT` for a suggested command, or an empty string if `root` is its default."""
     return "" if root == DEFAULT_ROOT or os.environ.get("SEQ2ATTN_RUNS") else f" --runs-dir {shlex.quote(str(root))}"
 
 
 def note_newest(run: Run, how: str) -> None:
-    """Note which run was chosen if none was named, and `how` to name another."""
+    """Note which run was chosen by default, and `how` to choose another."""
     experiment = run.experiment()
     trial = f", a trial of {experiment['name'][:80]}" if experiment is not None else ""
-    note(f"run: {run.path} (the newest{trial}; another: {how})")
+    note(f"run: {run.path} (the newest{trial}; choose another with {how})")
 
 
-def load_predictor(run: Run, which: str, device_name: str) -> Predictor:
-    """The trained model of a run, ready to answer."""
-    from seq2attn.runs.loading import load_predictor as load
+def save_figure(figure: MatplotlibFigure, path: Path) -> None:
+    """Write a figure and note where."""
+    from seq2attn.plotting.style import save_figure as save
 
-    return load(run, which, device_name)
+    save(figure, path)
+    note(f"figure: {path}")

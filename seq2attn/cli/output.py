@@ -1,9 +1,10 @@
-"""What people and programs are shown: tables on a terminal, tab-separated lines in a pipe, messages on stderr."""
+"""Output: tables on a terminal, tab-separated lines in a pipe, messages on stderr."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import shlex
 import shutil
@@ -25,22 +26,22 @@ if TYPE_CHECKING:
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        raise  # noqa: PLE0704  (rich calls this while it handles the BrokenPipeError, and would exit with 1)
+        raise  # noqa: PLE0704  (rich calls this while handling a BrokenPipeError, and would otherwise exit with code 1)
 
 
 class _Messages:
-    """sys.stderr, except that writing to a terminal that was closed does nothing."""
+    """sys.stderr, except that writing to a closed terminal does nothing."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
 
     def write(self, text: str) -> int:
-        with _ignoring_closed_terminal():
+        with _ignore_closed_terminal():
             self._file.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with _ignoring_closed_terminal():
+        with _ignore_closed_terminal():
             self._file.flush()
 
     def __getattr__(self, name: str) -> Any:
@@ -48,7 +49,7 @@ class _Messages:
 
 
 @contextlib.contextmanager
-def _ignoring_closed_terminal() -> Any:
+def _ignore_closed_terminal() -> Any:
     try:
         yield
     except BrokenPipeError:
@@ -63,12 +64,12 @@ def stdout() -> Console:
 
 
 def stderr() -> Console:
-    """A console for everything else."""
+    """A console for messages."""
     return _Console(file=cast(IO[str], _Messages(sys.stderr)), highlight=False, soft_wrap=True)
 
 
 def prepare_streams() -> None:
-    """Prepare the standard streams for any text: none is closed, and characters outside their encoding are escaped."""
+    """Replace closed standard streams, and escape characters that a stream's encoding lacks."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the shell: `>&-`
@@ -78,7 +79,7 @@ def prepare_streams() -> None:
 
 
 def drop_closed_streams() -> None:
-    """Drop output buffered for a reader that went away; otherwise the interpreter would set its own exit code."""
+    """Discard output that its reader no longer takes; otherwise the interpreter would exit with its own code."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -88,18 +89,18 @@ def drop_closed_streams() -> None:
 
 
 def on_terminal() -> bool:
-    """Whether a person reads the results."""
+    """Whether results go to a terminal."""
     return sys.stdout.isatty()
 
 
 def note(text: str) -> None:
-    """Print a message beside the result, on stderr."""
+    """Print a message on stderr."""
     with contextlib.suppress(OSError):
         stderr().print(printable(text), style="dim", markup=False)
 
 
 def note_if_slow(device: object) -> None:
-    """Note why training is slower than it could be, if it is."""
+    """Note why training is slower than it could be, if so."""
     from seq2attn.kernels import why_slow
 
     reason = why_slow(device)  # type: ignore[arg-type]
@@ -118,19 +119,24 @@ def print_error(error: Seq2AttnError) -> None:
 
 
 def program() -> str:
-    """The command line's name as this shell finds it: `.venv/bin/seq2attn` where the environment is not active."""
+    """`seq2attn`, or its path, such as `.venv/bin/seq2attn`, if the environment is not active."""
     called = sys.argv[0]
     by_path = os.path.basename(called) == "seq2attn" and os.path.dirname(called)
     return shlex.quote(called) if by_path and shutil.which("seq2attn") is None else "seq2attn"
 
 
 def write_line(text: str) -> None:
-    """One line of a result, exactly."""
+    """Write one line of a result, without markup or wrapping."""
     sys.stdout.write(f"{text}\n")
 
 
+def write_json(value: Any, indent: int | None = 2) -> None:
+    """Write a value as JSON, in ASCII unless the stream is Unicode: the escapes of `prepare_streams` are not JSON."""
+    write_line(json.dumps(value, indent=indent, ensure_ascii="utf" not in (sys.stdout.encoding or "").lower()))
+
+
 def write_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Tab-separated lines under a header: for programs."""
+    """Write tab-separated lines under a header, for programs."""
     for row in (header, *rows):
         write_line("\t".join(printable(field).replace("\n", "\\n") for field in row))
 
@@ -148,41 +154,49 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequen
 
 
 def print_table(
-    header: Sequence[str],
-    rows: Sequence[Sequence[str]],
+    columns: Mapping[str, Sequence[str]],
     *,
     right: Sequence[str] = (),
     title: str = "",
-    give_way: Sequence[str] = (),
+    optional: Sequence[str] = (),
+    left_out: Sequence[str] = (),
+    wrap: bool = True,
 ) -> None:
-    """Show a table that may be wider than the terminal: its cells wrap between words.
+    """Print a table, heading -> cells.
 
-    Where there is no room for whole words the columns in `give_way` are left out, the first of them first.
+    If it is too wide for the terminal, cells wrap between words (`wrap`). If that is not enough, `optional` columns are
+    dropped, in order. A note names them and whatever the caller has `left_out`.
     """
-    console = stdout()
-    columns = {name: [row[place] for row in rows] for place, name in enumerate(header)}
-    left_out = []
-    for name in give_way:
-        if name in columns and width(columns) > console.width and not _shares(columns, right, console.width):
-            del columns[name]
-            left_out.append(name)
-    made = table(list(columns), zip(*columns.values(), strict=True), right=right, title=title)
-    if width(columns) > console.width:
-        for column, cells in zip(made.columns, _shares(columns, right, console.width), strict=False):
+    console, shown, missing = stdout(), dict(columns), list(left_out)
+    for name in optional:
+        if (
+            name in shown
+            and width(shown) > console.width
+            and not (wrap and _column_widths(shown, right, console.width))
+        ):
+            del shown[name]
+            missing.append(name)
+    made = table(list(shown), zip(*shown.values(), strict=True), right=right, title=title)
+    if not wrap:
+        for column in made.columns:
+            column.no_wrap = True
+        console.width = max(console.width, width(shown))  # if still too wide, the terminal breaks the lines
+    elif width(shown) > console.width:
+        for column, cells in zip(made.columns, _column_widths(shown, right, console.width), strict=False):
             column.width = cells
     console.print(made, soft_wrap=False)
-    if left_out:
-        note(f"too narrow for: {', '.join(left_out)}; --json has them all")
+    if missing:
+        note(f"not shown (the terminal is too narrow): {', '.join(missing)}; --json has everything")
 
 
-def _shares(columns: Mapping[str, Sequence[str]], right: Sequence[str], total: int) -> list[int]:
-    """Widths of columns that want more than `total`: each has that of its longest word, and its share of what is left.
+def _column_widths(columns: Mapping[str, Sequence[str]], unbroken: Sequence[str], total: int) -> list[int]:
+    """Column widths that add up to `total`: room for the longest word each, the rest in proportion to what is missing.
 
-    A cell of a column in `right`, which is numbers, is a word. Empty where there is no room for all words.
+    Cells of columns in `unbroken` count as one word. Empty if the words alone need more than `total`.
     """
     least, wanted = [], []
     for name, cells in columns.items():
-        words = [*name.split(), *(word for cell in cells for word in ([cell] if name in right else cell.split()))]
+        words = [*name.split(), *(word for cell in cells for word in ([cell] if name in unbroken else cell.split()))]
         least.append(max(map(cell_len, words), default=0))
         wanted.append(max(cell_len(line) for cell in (name, *cells) for line in cell.split("\n")))
     free = total - 1 - sum(3 + one for one in least)
@@ -192,33 +206,6 @@ def _shares(columns: Mapping[str, Sequence[str]], right: Sequence[str], total: i
     return [low + free * (high - low) // missing for low, high in zip(least, wanted, strict=True)]
 
 
-def print_lines(
-    columns: Mapping[str, Sequence[str]],
-    console: Console,
-    *,
-    right: Sequence[str] = (),
-    give_way: Sequence[str] = (),
-    left_out: Sequence[str] = (),
-) -> None:
-    """Show a table, heading -> cells, each row on one line.
-
-    Where the console is too narrow the columns in `give_way` are left out, the first of them first. A note says so, and
-    what else was `left_out`.
-    """
-    shown, missing = dict(columns), list(left_out)
-    for name in give_way:
-        if name in shown and width(shown) > console.width:
-            del shown[name]
-            missing.append(name)
-    made = table(list(shown), zip(*shown.values(), strict=True), right=right)
-    for column in made.columns:
-        column.no_wrap = True
-    console.width = max(console.width, width(shown))  # rather a line that the terminal wraps than half a name or number
-    console.print(made)
-    if missing:
-        note(f"too narrow for: {', '.join(missing)}; --json has them all")
-
-
 def width(columns: Mapping[str, Sequence[str]]) -> int:
     """The width of a table of these columns, heading -> cells, with the gaps between them."""
     words = [[*name.split("\n"), *cells] for name, cells in columns.items()]
@@ -226,15 +213,15 @@ def width(columns: Mapping[str, Sequence[str]]) -> int:
 
 
 def interval(estimate: Estimate | None) -> str:
-    """`0.987 [0.978, 0.992]`, or a dash for what was not measured."""
+    """`0.987 [0.978, 0.992]`, or a dash for None."""
     return "-" if estimate is None else with_interval(estimate.value, estimate.low, estimate.high)
 
 
 def with_interval(value: float, low: float | None, high: float | None, sign: str = "") -> str:
-    """`0.987 [0.978, 0.992]`, without brackets where there is no interval; the sign "+" shows pluses too."""
+    """`0.987 [0.978, 0.992]`, or without brackets if there is no interval; `sign` "+" adds a plus to positive numbers."""
     return f"{value:{sign}.3f}" + ("" if low is None else f" [{low:{sign}.3f}, {high:{sign}.3f}]")
 
 
 def printable(text: str) -> str:
-    """`text` with control characters escaped: a file's words must not steer a terminal."""
+    """`text` with control characters escaped, so that a file's content cannot control the terminal."""
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)

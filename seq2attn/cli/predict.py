@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, on_terminal, printable, stdout, write_line
+from seq2attn.cli.output import note, on_terminal, printable, stdout, write_json, write_line
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 def predict(
     texts: Annotated[
-        list[str], typer.Argument(metavar="TEXT...", help="Strings to answer, or - for lines of standard input.")
+        list[str], typer.Argument(metavar="TEXT...", help="Input strings, or - for the lines of standard input.")
     ],
     run: options.RunOption = None,
     as_json: options.AsJson = False,
@@ -34,9 +33,9 @@ def predict(
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Let a trained model answer strings, and show what it looked at.
+    """Print a trained model's output for each string, and show its attention.
 
-    On a terminal each answer comes with its attention map. In a pipe the answers come alone, one a line.
+    On a terminal each output comes with its attention map. In a pipe there are only the outputs, one per line.
 
     Examples:
 
@@ -46,17 +45,15 @@ def predict(
 
       cat words.txt | seq2attn predict - > answers.txt
     """
-    if plot is not None:
-        from seq2attn.plotting.style import check_format
-
-        check_format(plot)
-    elif ideal:
-        raise Seq2AttnError("--ideal outlines cells of a figure", hint="Name one: --plot FILE")
+    if ideal and plot is None:
+        raise Seq2AttnError("--ideal outlines cells of a figure", hint="Add --plot FILE.")
     options.load_plugins(plugin)
     chosen = find_run(runs_dir, run)
     if plot is not None and chosen.config().score_name == "none":
         raise Seq2AttnError(f"there is no attention to draw: run {chosen.name!r} was trained with score 'none'")
-    predictor = options.load_predictor(chosen, checkpoint, device)
+    from seq2attn.runs.loading import load_predictor
+
+    predictor = load_predictor(chosen, checkpoint, device)
     if run is None:
         options.note_newest(chosen, "--run RUN")
     task = predictor.task
@@ -65,13 +62,15 @@ def predict(
             raise Seq2AttnError("--plot draws the strings of the command line, not those of standard input")
         lengths = _show_predictions(predictor, _standard_input(task.source_vocabulary.check), as_json=as_json)
         if not lengths:
-            note("standard input was empty: there is nothing to answer")
+            note("standard input is empty: there is nothing to predict")
     else:
         from seq2attn.config.lengths import LONGEST
 
         for text in texts:
             if len(text) > LONGEST:
-                raise Seq2AttnError(f"a text of {len(text):,} characters; at most {LONGEST:,} are answered")
+                raise Seq2AttnError(
+                    f"a string of {len(text):,} characters is too long; at most {LONGEST:,} are allowed"
+                )
             task.source_vocabulary.check(text)
         lengths = _show_predictions(predictor, texts, as_json=as_json)
     _note_lengths(lengths, task)
@@ -80,43 +79,41 @@ def predict(
 
 
 def _show_predictions(predictor: Predictor, texts: Iterable[str], *, as_json: bool) -> Counter[int]:
-    """Show the prediction for each text, and return how many texts of each length there were."""
+    """Print the prediction for each text, and return how many texts of each length there were."""
     lengths: Counter[int] = Counter()
-    people = on_terminal() and not as_json
+    with_maps = on_terminal() and not as_json
     typed = sys.stdin is not None and sys.stdin.isatty()
-    for block in predictor.predict_blocks(texts, keep_weights=people or as_json, one_at_a_time=typed):
+    for block in predictor.predict_blocks(texts, keep_weights=with_maps or as_json, one_at_a_time=typed):
         for prediction in block:
             lengths[len(prediction.source)] += 1
-            if people:
-                _show_to_people(predictor.task, prediction)
+            if with_maps:
+                _show_with_map(predictor.task, prediction)
+            elif as_json:
+                write_json(prediction.to_json(), indent=None)
             else:
-                write_line(json.dumps(prediction.to_json(), ensure_ascii=False) if as_json else prediction.output)
+                write_line(prediction.output)
             if not prediction.finished and not as_json:
-                note(f"{shown(prediction.source)}: no <eos> within the bound on the output; the answer is cut there")
+                note(f"{shown(prediction.source)}: no <eos> within the longest output allowed; the output was cut off")
         sys.stdout.flush()
     return lengths
 
 
 def _note_lengths(lengths: Counter[int], task: Task) -> None:
-    """Say how many strings have a length that does not occur in training."""
     untrained = sum(count for length, count in lengths.items() if not task.is_trained(length))
     if untrained:
-        count = "the string is" if lengths.total() == 1 else f"{untrained:,} of {lengths.total():,} strings are"
-        trained = f"{task.min_length} to {task.max_length}"
-        note(f"{count} of a length never seen in training, which had {trained} characters")
+        count = "the string has" if lengths.total() == 1 else f"{untrained:,} of {lengths.total():,} strings have"
+        note(f"{count} a length never seen in training (trained: {task.min_length} to {task.max_length} characters)")
 
 
 def _draw(predictor: Predictor, texts: Sequence[str], plot: Path, *, ideal: bool) -> None:
     from seq2attn.plotting.attention import LARGEST_SIDE, attention_figure
-    from seq2attn.plotting.style import save_figure
 
     if max(map(len, texts)) > LARGEST_SIDE:
-        raise Seq2AttnError(f"a heat map shows at most {LARGEST_SIDE} characters a side; draw a shorter string")
-    save_figure(attention_figure(predictor.attention_maps(texts), ideal=ideal), plot)
-    note(f"figure: {plot}")
+        raise Seq2AttnError(f"a heat map shows at most {LARGEST_SIDE} characters per side; draw a shorter string")
+    options.save_figure(attention_figure(predictor.attention_maps(texts), ideal=ideal), plot)
 
 
-def _show_to_people(task: Task, prediction: Prediction) -> None:
+def _show_with_map(task: Task, prediction: Prediction) -> None:
     from rich.text import Text
 
     from seq2attn.plotting.heatmap import heat_map, legend
@@ -125,7 +122,7 @@ def _show_to_people(task: Task, prediction: Prediction) -> None:
     line = Text(printable(f"{prediction.source} -> {prediction.output}"), style="bold")
     answer = task.answer(prediction.source)
     if answer is not None and prediction.output != answer.text:
-        line.append(printable(f"   (right: {answer.text})"), style="red")
+        line.append(printable(f"   (expected: {answer.text})"), style="red")
     console.print(line)
     attention = prediction.attention_map()
     if attention is None:
@@ -139,29 +136,23 @@ def _show_to_people(task: Task, prediction: Prediction) -> None:
 
 
 def _standard_input(check: Callable[[str], None]) -> Iterator[str]:
-    """Its lines, none of which may be endless; `check` refuses those that the model cannot read."""
+    """The lines of standard input; `check` refuses those that the model cannot read."""
     from seq2attn.config.lengths import LONGEST
 
     if sys.stdin is None:
-        raise Seq2AttnError("standard input is closed", hint="Give the strings as arguments, or one a line.")
-    for number, line in enumerate(_lines(), start=1):
-        if len(line) > LONGEST:
-            raise Seq2AttnError(f"line {number} of standard input is longer than {LONGEST:,} characters")
-        if not line:
-            raise Seq2AttnError(f"line {number} of standard input is empty", hint="Give one string a line.")
-        try:
-            check(line)
-        except Seq2AttnError as error:
-            raise Seq2AttnError(f"line {number} of standard input: {error.message}", hint=error.hint) from None
-        yield line
-
-
-def _lines() -> Iterator[str]:
-    from seq2attn.config.lengths import LONGEST
-
+        raise Seq2AttnError("standard input is closed", hint="Give the strings as arguments, or one per line.")
     try:
-        while line := sys.stdin.readline(LONGEST + 2):
-            yield line.removesuffix("\n").removesuffix("\r")
+        for number, text in enumerate(iter(lambda: sys.stdin.readline(LONGEST + 2), ""), start=1):
+            line = text.removesuffix("\n").removesuffix("\r")
+            if len(line) > LONGEST:
+                raise Seq2AttnError(f"line {number} of standard input is longer than {LONGEST:,} characters")
+            if not line:
+                raise Seq2AttnError(f"line {number} of standard input is empty", hint="Give one string per line.")
+            try:
+                check(line)
+            except Seq2AttnError as error:
+                raise Seq2AttnError(f"line {number} of standard input: {error.message}", hint=error.hint) from None
+            yield line
     except UnicodeDecodeError as error:
         raise Seq2AttnError(f"standard input is not {error.encoding} text (byte {error.start})") from None
     except OSError as error:

@@ -1,13 +1,13 @@
-"""How training shows itself: a live bar on a terminal, plain lines elsewhere. All on stderr."""
+"""Progress on stderr: live bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
 from seq2attn.cli.output import note, note_if_slow
 from seq2attn.inference.results import LengthResult, summarise
@@ -19,9 +19,36 @@ if TYPE_CHECKING:
 QUIET_SECONDS = 10.0  # between two plain lines
 
 
+def shows_bars(console: Console) -> bool:
+    """Whether a console can show live bars."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
+def make_progress(console: Console, before: ProgressColumn, after: ProgressColumn) -> Progress:
+    """Bars between two columns, with the time left, that disappear at the end."""
+    columns = (before, BarColumn(bar_width=None), after, TimeRemainingColumn(compact=True))
+    return Progress(*columns, console=console, expand=True, transient=True)
+
+
+class Lines:
+    """Plain lines, and the time since the last one."""
+
+    def __init__(self, console: Console, seconds: float) -> None:
+        self._console, self._seconds, self._last_line = console, seconds, time.monotonic()
+
+    def print(self, line: str) -> None:
+        self._console.print(line, markup=False)
+        self._last_line = time.monotonic()
+
+    def print_if_quiet(self, line: str) -> None:
+        """Print a line unless the last one is recent."""
+        if time.monotonic() - self._last_line >= self._seconds:
+            self.print(line)
+
+
 def make_display(console: Console) -> BarDisplay | LineDisplay:
-    """The display that suits the console."""
-    return BarDisplay(console) if console.is_terminal and not console.is_dumb_terminal else LineDisplay(console)
+    """The display of one training on a console."""
+    return BarDisplay(console) if shows_bars(console) else LineDisplay(console)
 
 
 def describe_evaluation(step: int, results: list[LengthResult]) -> str:
@@ -34,110 +61,79 @@ def describe_evaluation(step: int, results: list[LengthResult]) -> str:
     return f"step {step:,}: exact match {summary.exact_match:.3f} on average; {at_worst}"
 
 
-def note_start(trainer: Trainer, *, locked: bool) -> None:
-    """What a user should know before a training begins."""
-    run, step = trainer.run, trainer.progress.step
-    if not locked:
-        note(f"{run.path}: this file system has no locks; make sure that only one process trains this run")
-    if trainer.finished:
-        note(f"{run.path} is finished: {step:,} of {trainer.config.training.steps:,} steps")
-        return
-    if run.status().get("step") and not step:
-        note(f"{run.checkpoint('last')} is gone: training starts again from step 0")
-    if trainer.config.model.architecture == "gru":
-        note_if_slow(trainer.device)
-        if step:
-            _note_other_kernels(trainer)
-    note(f"{'resuming' if step else 'training'} {run.path} on {trainer.device} from step {step:,}")
-
-
 def _note_other_kernels(trainer: Trainer) -> None:
-    """That a run continues with other kernels than it began with, whose sums differ in their last digits."""
+    """Note that the kernels have changed since the run was started: their sums differ in the last digits."""
     from seq2attn.kernels import describe_kernels
 
     before, now = trainer.run.environment().get("kernels", "not compiled"), describe_kernels(trainer.device)
     if before != now:
-        note(f"{trainer.run.path} was begun with other recurrences ({before}) than there are now ({now})")
-        note("its weights will not be those of a run that was never stopped")
+        note(f"{trainer.run.path} was started with other kernels ({before}) than it continues with ({now})")
+        note("its weights will not be bit-identical to those of an uninterrupted run")
 
 
-class _Display:
-    """What both displays do."""
-
+class _Display(AbstractContextManager["_Display"]):
     run: Run | None = None
     """the run whose training has begun"""
     was_finished = False
-    """the run was finished before"""
+    """whether the run was finished before"""
 
     def begin(self, trainer: Trainer, *, locked: bool) -> None:
-        """Note where training begins."""
-        note_start(trainer, locked=locked)
+        """Print what a user should know before training starts."""
         self.run, self.was_finished = trainer.run, trainer.finished
+        path, step = trainer.run.path, trainer.progress.step
+        if not locked:
+            note(f"{path}: this file system has no locks; make sure that only one process trains this run")
+        if trainer.finished:
+            note(f"{path} is finished: {step:,} of {trainer.config.training.steps:,} steps")
+            return
+        if trainer.run.status().get("step") and not step:
+            note(f"{trainer.run.checkpoint('last')} is missing: training restarts from step 0")
+        if trainer.config.model.architecture == "gru":
+            note_if_slow(trainer.device)
+            if step:
+                _note_other_kernels(trainer)
+        note(f"{'resuming' if step else 'training'} {path} on {trainer.device} from step {step:,}")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         pass
 
 
 class BarDisplay(_Display):
-    """A rich progress bar with loss, accuracy, tokens/s and time left; evaluations scroll by above it."""
+    """A bar with loss, accuracy, tokens/s and time left; evaluations scroll by above it."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._progress = Progress(
-            TextColumn("{task.completed:,}/{task.total:,}"),
-            BarColumn(bar_width=None),
-            TextColumn("{task.fields[numbers]}"),
-            TimeRemainingColumn(compact=True),
-            console=console,
-            expand=True,
-            transient=True,
-        )
-        self._task: TaskID | None = None
+        before, after = TextColumn("{task.completed:,}/{task.total:,}"), TextColumn("{task.fields[numbers]}")
+        self._progress = make_progress(console, before, after)
 
     def step(self, report: StepReport) -> None:
-        """Move the bar."""
-        if self._task is None:
+        if not self._progress.task_ids:
             self._progress.start()
-            self._task = self._progress.add_task("", total=report.steps, numbers="")
-        numbers = (
-            f"loss {report.loss:.4f}  accuracy {report.accuracy:.3f}  {report.tokens_per_second:,.0f} target tokens/s"
+            self._progress.add_task("", total=report.steps, numbers="")
+        self._progress.update(
+            self._progress.task_ids[0],
+            completed=report.step,
+            numbers=f"loss {report.loss:.4f}  accuracy {report.accuracy:.3f}  "
+            f"{report.tokens_per_second:,.0f} target tokens/s",
         )
-        self._progress.update(self._task, completed=report.step, numbers=numbers)
 
     def evaluation(self, step: int, results: list[LengthResult]) -> None:
-        """Print a line above the bar."""
-        self._console.print(describe_evaluation(step, results))
+        self._progress.console.print(describe_evaluation(step, results))
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
 
 class LineDisplay(_Display):
-    """Plain lines: each evaluation, and every ten seconds how far training is."""
+    """A line for each evaluation, and every ten seconds one about the training steps."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._last_line = time.monotonic()
+        self._lines = Lines(console, QUIET_SECONDS)
 
     def step(self, report: StepReport) -> None:
-        """Print where training is, at most every ten seconds."""
-        if time.monotonic() - self._last_line >= QUIET_SECONDS:
-            self._print(
-                f"step {report.step:,} of {report.steps:,}: loss {report.loss:.4f}, accuracy {report.accuracy:.3f}, "
-                f"{report.tokens_per_second:,.0f} target tokens/s"
-            )
+        self._lines.print_if_quiet(
+            f"step {report.step:,} of {report.steps:,}: loss {report.loss:.4f}, accuracy {report.accuracy:.3f}, "
+            f"{report.tokens_per_second:,.0f} target tokens/s"
+        )
 
     def evaluation(self, step: int, results: list[LengthResult]) -> None:
-        """Print how the model does."""
-        self._print(describe_evaluation(step, results))
-
-    def _print(self, line: str) -> None:
-        self._console.print(line, markup=False)
-        self._last_line = time.monotonic()
+        self._lines.print(describe_evaluation(step, results))

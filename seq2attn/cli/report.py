@@ -19,20 +19,20 @@ def report(
         list[str] | None,
         typer.Argument(
             metavar="RUN...|EXPERIMENT",
-            help="Runs' names, the newest where none is given; or a comparison's name or experiment file.",
+            help="Names of runs (default: the newest), or a comparison's name or experiment file.",
         ),
     ] = None,
     to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The page to write.")] = Path("report.html"),
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Put one or several runs, or a comparison, into a single HTML page, and print its path.
+    """Write one or more runs, or a comparison, as a single HTML page, and print its path.
 
-    The page opens from disk, without a network: summary, curves to be read off with the pointer, accuracy by length,
-    attention through training, configs with their differences marked, parameters and environment.
+    The page opens from disk and needs no network: summary, interactive curves, accuracy by length, attention through
+    training, configs with their differences highlighted, parameters and environment.
 
-    Of a comparison it shows groups over their seeds: the table of `compare`, curves with bands, accuracy by length, and
-    the attention of each trial. `compare` prints its name, with which every trial's name begins.
+    For a comparison it shows the groups over their seeds: the table of `compare`, curves with bands, accuracy by length,
+    and the attention of each trial. `compare` prints the comparison's name, with which every trial's name begins.
 
     Examples:
 
@@ -58,7 +58,7 @@ def report(
         title, data = report_of_comparison(subject, runs_dir)
         missing = data["experiment"]["missing"]
         if missing:
-            note(f"{len(missing):,} of {len(subject.trials):,} trials are not measured yet, and left out")
+            note(f"{len(missing):,} of {len(subject.trials):,} trials are not measured yet and are left out")
     else:
         if not names:
             options.note_newest(subject[0], "seq2attn report RUN")

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, on_terminal, print_lines, stdout, write_line, write_rows
+from seq2attn.cli.output import note, on_terminal, print_table, write_json, write_rows
 from seq2attn.runs.lock import state_of
 from seq2attn.runs.run import DEFAULT_ROOT, MAKE_ONE, Run, newest_first
 
 HEADER = ("run", "state", "step", "task", "score", "seed", "exact match, worst", "made")
-GIVE_WAY = ("made (UTC)", "task", "seed", "score", "step")  # left out in this order
+OPTIONAL = ("made (UTC)", "task", "seed", "score", "step")  # columns that a narrow terminal drops, in this order
 
 
 def runs(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many at most, the newest first.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many at most.")] = 50,
     as_json: options.AsJson = False,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
     """List runs, the newest first.
 
-    "exact match, worst" is that of the trained length that did worst in the run's last evaluation.
-    A run is "training" as long as a process trains it, and "stopped" where that process is gone.
+    "exact match, worst" is the lowest exact match over the trained lengths in the run's last evaluation.
+    A run is "training" while a process trains it, and "stopped" if that process has ended early.
 
     Examples:
 
@@ -38,36 +36,27 @@ def runs(
         note(f"no run in {runs_dir} yet. {MAKE_ONE}")
     records = [_record(run) for run in found[:limit]]
     if as_json:
-        write_line(json.dumps(records, indent=2))
+        write_json(records)
     elif not on_terminal():
         write_rows(HEADER, map(_row, records))
     elif found:
-        _show(list(map(_row, records)), stdout())
+        _show(list(map(_row, records)))
         if len(found) > limit:
-            note(f"{len(found) - limit:,} older ones; --limit shows more")
+            note(f"{len(found) - limit:,} older runs; --limit shows more")
 
 
-def _show(rows: list[list[str]], console: Console) -> None:
-    """On a narrow terminal less important columns are left out, never the run's name."""
-    shown = {name: [row[place] for row in rows] for place, name in enumerate(HEADER)}
+def _show(rows: list[list[str]]) -> None:
+    shown = dict(zip(HEADER, map(list, zip(*rows, strict=True)), strict=True))
     shown["exact\nmatch,\nworst"] = shown.pop("exact match, worst")
     shown["made (UTC)"] = [made.replace("T", " ")[:16] for made in shown.pop("made")]
-    print_lines(shown, console, right=("step", "seed", "exact\nmatch,\nworst"), give_way=GIVE_WAY)
+    print_table(shown, right=("step", "seed", "exact\nmatch,\nworst"), optional=OPTIONAL, wrap=False)
 
 
 def _record(run: Run) -> dict[str, Any]:
     status = run.status()
-    return {
-        "run": run.name,
-        "state": state_of(run, status),
-        "step": status.get("step"),
-        "steps": status.get("steps"),
-        "task": status.get("task"),
-        "score": status.get("score"),
-        "seed": status.get("seed"),
-        "exact_match_worst": status.get("exact_match_worst"),
-        "made": run.environment().get("created"),
-    }
+    record: dict[str, Any] = {"run": run.name, "state": state_of(run, status)}
+    record |= {key: status.get(key) for key in ("step", "steps", "task", "score", "seed", "exact_match_worst")}
+    return record | {"made": run.environment().get("created")}
 
 
 def _row(record: dict[str, Any]) -> list[str]:

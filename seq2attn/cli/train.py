@@ -28,16 +28,14 @@ def train(
     overrides: options.Overrides = None,
     name: Annotated[str | None, typer.Option("--name", help="The run's name. Default: the config's, numbered.")] = None,
     resume: Annotated[
-        str | None, typer.Option("--resume", metavar="RUN", help="Continue a run where its last checkpoint is.")
+        str | None, typer.Option("--resume", metavar="RUN", help="Continue a run from its last checkpoint.")
     ] = None,
     device: options.Device = "auto",
     threads: Annotated[
         int | None,
-        typer.Option(min=1, max=MOST_THREADS, help="CPU threads. Default: 1; more pay for large models and batches."),
+        typer.Option(min=1, max=MOST_THREADS, help="CPU threads. Default: 1; more help only large models and batches."),
     ] = None,
-    profile: Annotated[
-        bool, typer.Option("--profile", help="Leave a trace of steps 11 to 30 in the run, to see where time goes.")
-    ] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Save a profile of steps 11 to 30 in the run.")] = False,
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
@@ -56,45 +54,40 @@ def train(
     """
     if config is not None and resume is not None:
         raise Seq2AttnError(
-            "both --config and --resume are given: one begins a run, the other continues one",
+            "both --config and --resume are given: one starts a new run, the other continues one",
             hint="Leave one of them out. See: seq2attn train --help",
         )
-    if config is None and resume is None:
-        raise Seq2AttnError("give either --config FILE or --resume RUN", hint="See: seq2attn train --help")
     plugins = options.load_plugins(plugin)
     if resume is not None:
         if overrides or name:
             raise Seq2AttnError(
-                "--resume continues a run as it is; --set and --name are for new ones",
+                "--resume continues a run unchanged; --set and --name are for new runs",
                 hint=f"For a new run: seq2attn train --config {runs_dir / resume}/config.yaml --set ...",
             )
         run = find_run(runs_dir, resume)
         _train(run.config(), run, device, threads, profile)
-        return
-    assert config is not None
-    from seq2attn.config import check_overrides
+    elif config is not None:
+        settings = _load(config, overrides or ())
+        from seq2attn.runs.making import run_name
+        from seq2attn.training.session import NewRun
 
-    check_overrides(overrides or ())
-    settings = _load(config, overrides or ())
-    from seq2attn.runs.making import run_name
-    from seq2attn.training.session import NewRun
-
-    new = NewRun(runs_dir, run_name(config) if name is None else name, exact=name is not None, plugins=plugins)
-    _train(settings, new, device, threads, profile)
+        new = NewRun(runs_dir, run_name(config) if name is None else name, exact=name is not None, plugins=plugins)
+        _train(settings, new, device, threads, profile)
+    else:
+        raise Seq2AttnError("give either --config FILE or --resume RUN", hint="See: seq2attn train --help")
 
 
 def _load(file: Path, overrides: Sequence[str]) -> Config:
-    from seq2attn.config import load_config
+    from seq2attn.config import check_overrides, load_config
 
+    check_overrides(overrides)
     try:
         return load_config(file, overrides)
     except ConfigError as error:
         if not any(problem.path == "configs" for problem in error.problems):
             raise
-        hint = f"It is trained by: seq2attn compare {shlex.quote(str(file))}"
-        raise Seq2AttnError(
-            f"{file}: this is an experiment, which names configs, not a model's config", hint=hint
-        ) from None
+        hint = f"Run it with: seq2attn compare {shlex.quote(str(file))}"
+        raise Seq2AttnError(f"{file}: this is an experiment, not the config of a model", hint=hint) from None
 
 
 def _train(config: Config, where: Run | NewRun, device: str, threads: int | None, profile: bool) -> None:
@@ -113,38 +106,28 @@ def _train(config: Config, where: Run | NewRun, device: str, threads: int | None
     if display.was_finished:
         write_line(str(run.path))
         return
-    if profile:
-        _note_profile(run)
+    if profile and run.profile_file.is_file():
+        note(f"profile of 20 steps: {run.profile_file}; open it in https://ui.perfetto.dev or chrome://tracing")
+    elif profile:
+        note("no profile: --profile covers steps 11 to 30, but training ended earlier")
     if ended.stopped_by is not None:
-        note(f"stopped by {_signal_name(ended.stopped_by)} after step {ended.step:,}; all is saved.")
+        names = {int(one): one.name for one in signal.Signals}
+        name = names.get(ended.stopped_by, f"signal {ended.stopped_by}")
+        note(f"stopped by {name} after step {ended.step:,}; everything is saved.")
         note(_resume_command(run))
         raise typer.Exit(128 + ended.stopped_by)
     if ended.reached_target:
         note(f"reached the target after step {ended.step:,}")
-    note(f"Next: {program()} eval {_run_words(run)}")
+    note(f"Next: {program()} eval {_run_arguments(run)}")
     write_line(str(run.path))
 
 
-def _note_profile(run: Run) -> None:
-    if run.profile_file.is_file():
-        note(f"a trace of 20 steps: {run.profile_file}; https://ui.perfetto.dev or chrome://tracing shows it")
-    else:
-        note("no trace: --profile is of steps 11 to 30, and training ended before")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
 def _resume_command(run: Run) -> str:
-    return f"Go on with: {program()} train --resume {_run_words(run)}"
+    return f"Continue with: {program()} train --resume {_run_arguments(run)}"
 
 
-def _run_words(run: Run) -> str:
-    """The run as another command finds it, in this directory."""
+def _run_arguments(run: Run) -> str:
+    """The arguments by which a command in this directory finds the run."""
     return f"{run.name}{options.runs_dir_option(run.path.parent)}{plugin_options(run.plugins())}"
 
 
@@ -154,4 +137,4 @@ def _with_next_command(error: Seq2AttnError, run: Run) -> Seq2AttnError:
 
     if isinstance(error, Diverged) or error.exit_code != 1:
         return error
-    return Seq2AttnError(error.message, hint=f"The last checkpoint is whole. {_resume_command(run)}", exit_code=1)
+    return Seq2AttnError(error.message, hint=f"The last checkpoint is intact. {_resume_command(run)}", exit_code=1)

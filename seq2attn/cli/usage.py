@@ -1,9 +1,10 @@
-"""Mistakes in commands and options: Typer finds them, and they are reported in our words like all others."""
+"""Commands, groups and usage errors: Typer finds the errors, and we word them like all others."""
 
 from __future__ import annotations
 
 import inspect
 import re
+from collections import deque
 from typing import Any
 
 import typer
@@ -11,19 +12,34 @@ from typer.core import TyperCommand, TyperGroup
 
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 
-UsageError: Any = typer.BadParameter.__bases__[0]  # by its parentage: its own module differs between versions of Typer
-
+UsageError: Any = typer.BadParameter.__bases__[0]  # the module that defines it differs between versions of Typer
 
 _ITEM = re.compile(r"[a-z][a-z -]{0,20}: ")
+_NUMBER = re.compile(r"-?[0-9][0-9,-]*,?")
+_WORD = re.compile(r"[^-].*|-[0-9.].*", re.DOTALL)
+VARIADIC = {  # options that take several values -> what a value looks like, example
+    "--lengths": (_NUMBER, "3 5 7 10 or --lengths 3-10"),
+    "--scores": (_WORD, "dot scaled"),
+    "--widths": (_WORD, "16 64 256"),
+    "--keys": (_WORD, "16 64"),
+    "--scales": (_WORD, "0.1 1 10"),
+}
+
+
+class ClosedPipe(Exception):
+    """Stands in for a `BrokenPipeError`, which Typer would turn into exit code 1."""
 
 
 class Command(TyperCommand):
-    """A command whose mistakes know where they were made, and whose help fits a terminal of any width."""
+    """A command with variadic options, whose usage errors name it and whose help fits any terminal."""
 
     def __init__(self, *arguments: Any, help: str | None = None, **options: Any) -> None:
         super().__init__(*arguments, help=unwrapped(help), **options)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for parameter in self.params:
+            if parameter.opts[-1] in VARIADIC and getattr(parameter, "multiple", False):
+                args = repeat_flag(args, parameter.opts[-1])
         try:
             return super().parse_args(ctx, args)
         except UsageError as error:
@@ -46,12 +62,52 @@ class Commands(TyperGroup):
             message = f"{ctx.command_path}: unknown command {shown(args[0])}; {guess}allowed: {', '.join(names)}"
             raise Seq2AttnError(message, hint=f"See: {ctx.command_path} --help") from None
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ClosedPipe from error
+
+
+def group(name: str, **settings: Any) -> typer.Typer:
+    """A Typer application of `Commands`."""
+    return typer.Typer(
+        name=name,
+        cls=Commands,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        **settings,
+    )
+
+
+def repeat_flag(args: list[str], flag: str = "--lengths") -> list[str]:
+    """`["--lengths", "3", "5", "--json"]` -> `["--lengths=3", "--lengths=5", "--json"]`, which Typer can parse.
+
+    The first word after the flag is a value unless it is another option; further words only if they look like values.
+    """
+    value, example = VARIADIC[flag]
+    words, result = deque(args), []
+    while words and words[0] != "--":
+        word = words.popleft()
+        name, equals, first = word.partition("=")
+        if name != flag:
+            result.append(word)
+            continue
+        values = [first] if equals else []
+        while words and (value.fullmatch(words[0]) or not (values or words[0].startswith("-"))):
+            values.append(words.popleft())
+        if not values:
+            one = flag.removeprefix("--").removesuffix("s")
+            raise Seq2AttnError(f"{flag} needs at least one {one}, such as {flag} {example}")
+        result += [f"{flag}={found}" for found in values]
+    return [*result, *words]
+
 
 def unwrapped(text: str | None) -> str | None:
-    """A docstring with each paragraph on one line, but for examples, which are indented, and lists (`term: meaning`)."""
-    if text is None:
-        return None
-    return "\n\n".join(map(_unwrapped_paragraph, inspect.cleandoc(text).split("\n\n")))
+    """Join each paragraph of a docstring into one line, except examples (indented) and lists (`term: meaning`)."""
+    return text and "\n\n".join(map(_unwrapped_paragraph, inspect.cleandoc(text).split("\n\n")))
 
 
 def _unwrapped_paragraph(text: str) -> str:
@@ -62,15 +118,10 @@ def _unwrapped_paragraph(text: str) -> str:
     return first + "".join(f"\n{line}" if is_list and _ITEM.match(line) else f" {line}" for line in others)
 
 
-def usage_mistake(error: Any) -> Seq2AttnError:
-    """What Typer found wrong, in our words."""
+def usage_error(error: Any) -> Seq2AttnError:
+    """Typer's error in our words."""
     path = error.ctx.command_path if error.ctx else "seq2attn"
     return Seq2AttnError(_message(error, path), hint=f"See: {path} --help")
-
-
-def is_help(error: Any) -> bool:
-    """Whether help was shown because no command was given."""
-    return type(error).__name__ == "NoArgsIsHelpError"
 
 
 def _message(error: Any, path: str) -> str:
@@ -98,13 +149,12 @@ def _unknown_option(error: Any, path: str) -> str:
 
 
 def _too_many(error: Any, path: str, words: str) -> str:
-    """Words left over when every argument has its own."""
     arguments = [_named(one) for one in _parameters(error) if one.param_type_name == "argument"]
     takes = f"takes {' '.join(arguments)}" if arguments else "takes no argument"
     guess = ""
     if words.endswith((".yaml", ".yml")) and any("--config" in one.opts for one in _parameters(error)):
         guess = f"; did you mean --config {words}?"
-    return f"{path}: {shown(words)} is too much: it {takes}{guess}"
+    return f"{path}: unexpected argument {shown(words)}; it {takes}{guess}"
 
 
 def _wrong_value(error: Any) -> str:
@@ -113,24 +163,18 @@ def _wrong_value(error: Any) -> str:
         detail = error.__cause__.errors(include_url=False)[0]
     except (AttributeError, IndexError):
         return str(error.message).rstrip(".")
-    limits = detail.get("ctx", {})
+    limits = {
+        name: f"{limit:,}".removesuffix(".0") for name, limit in detail.get("ctx", {}).items() if name in ("ge", "le")
+    }
     expected = {
         "int_parsing": "expected a whole number",
-        "int_parsing_size": "expected a whole number of fewer digits",
+        "int_parsing_size": "expected a whole number with fewer digits",
         "int_from_float": "expected a whole number",
         "float_parsing": "expected a number",
-        "greater_than_equal": f"must be at least {_number(limits.get('ge', 0))}",
-        "less_than_equal": f"must be at most {_number(limits.get('le', 0))}",
+        "greater_than_equal": f"must be at least {limits.get('ge')}",
+        "less_than_equal": f"must be at most {limits.get('le')}",
     }
     return f"{expected.get(detail['type'], detail['msg'])}, found {shown(detail['input'])}"
-
-
-def _number(value: float) -> str:
-    """A limit as people read it: 1,000,000."""
-    return f"{value:,.0f}" if value == round(value) else f"{value:g}"
-
-
-# ---- parameters ----
 
 
 def _parameters(error: Any) -> list[Any]:
@@ -146,11 +190,11 @@ def _word(parameter: Any) -> str:
 
 def _named(parameter: Any) -> str:
     """`--plot FILE`, or an argument's `RUN`."""
-    is_option = parameter.param_type_name != "argument"
-    return f"{_word(parameter)} {parameter.metavar or ''}".rstrip() if is_option else _word(parameter)
+    is_argument = parameter.param_type_name == "argument"
+    return _word(parameter) if is_argument else f"{_word(parameter)} {parameter.metavar or ''}".rstrip()
 
 
 def _meaning(parameter: Any) -> str:
-    """Its help, as the end of a sentence."""
+    """Its help text, to be appended to a message."""
     text = (getattr(parameter, "help", None) or "").rstrip(".")
     return f": {text[0].lower()}{text[1:]}" if text else ""

@@ -5,11 +5,20 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 
 from seq2attn import catalogue
 from seq2attn.errors import Seq2AttnError
 from seq2attn.registry import alias_old_modules
+
+
+def load_plugins(paths: Iterable[Path | str]) -> list[str]:
+    """Load each file; returns the files' names."""
+    names = [str(path) for path in paths]
+    for name in names:
+        load_plugin(Path(name))
+    return names
 
 
 def load_plugin(path: Path) -> list[tuple[str, str]]:

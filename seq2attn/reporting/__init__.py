@@ -1,1 +1,1 @@
-"""The report: runs in one HTML file that opens from disk. Nothing in it asks a network."""
+"""The report: runs or a comparison in one HTML file that opens from disk and needs no network."""

@@ -1,7 +1,7 @@
 "use strict";
 // Line charts as inline SVG. A series is {name, colour, dash, points: [[x, y] or [x, y, low, high], ...]}; y may be null.
-// Low and high are drawn as a bar or, with options.band, as a band. Where lines may coincide (options.share) those drawn first
-// are wider, so that all are seen.
+// Low and high are drawn as a bar or, with options.band, as a band. If lines may coincide (options.share), those drawn first
+// are wider, so that all are visible.
 
 const DASHES = {"-": "", "--": "7 4", "-.": "8 3 2 3", ":": "2 3"};
 
@@ -48,7 +48,7 @@ function ticks(low, high, wanted) {
 }
 
 function decades(low, high) {
-  // logarithms of 1, 2, 5, 10, ... where few powers of ten lie between, else of powers of ten
+  // logarithms of the powers of ten in between; if they are few, of 1, 2, 5, 10, ...
   const powers = [];
   for (let n = Math.floor(low); n <= high; n++) powers.push(n);
   const inside = n => n >= low - 1e-9 && n <= high + 1e-9;

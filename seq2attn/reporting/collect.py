@@ -1,4 +1,4 @@
-"""What a report shows of a run, as plain values."""
+"""The content of a report of runs, as plain values."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from seq2attn.runs.lock import state_of
 from seq2attn.runs.records import Metrics, read_attention, read_metrics
 from seq2attn.runs.run import Run
 
-POINTS = 400  # of one curve at most
-WEIGHTS_OF_RUN = 200_000  # attention weights of one run at most
-WEIGHTS_OF_PAGE = 2_000_000  # of all runs, about: some 12 MB of page
+MAX_POINTS = 400  # of one curve
+MAX_WEIGHTS_OF_RUN = 200_000  # attention weights of one run
+MAX_WEIGHTS_OF_PAGE = 2_000_000  # of all runs, about 12 MB of page
 LOGGED = ("loss", "accuracy", "gradient_norm", "learning_rate", "tokens_per_second")
 
 
 def collect(runs: Sequence[Run]) -> dict[str, Any]:
-    """Everything a report shows: ready for JSON, no NaN in it."""
+    """The content of a report of runs: JSON values without NaN."""
     configs = [run.config() for run in runs]
     drawn = looks([config.score_name for config in configs])
     return {
@@ -80,19 +80,18 @@ def curves(metrics: Metrics, *, thin: bool = True) -> dict[str, list[list[float 
             "exact_match_mean": summary.exact_match,
             "exact_match_worst": summary.worst.exact_match.value,
             "teacher_forced": summary.teacher_forced,
+            "alignment": summary.alignment,
+            "entropy": summary.entropy,
         }
-        if summary.alignment is not None:
-            values["alignment"] = summary.alignment
-        if summary.entropy is not None:
-            values["entropy"] = summary.entropy
         for name, value in values.items():
-            points_of.setdefault(name, []).append([step, number(value)])
+            if value is not None:
+                points_of.setdefault(name, []).append([step, number(value)])
     return {name: points for name, points in points_of.items() if points}
 
 
 def thinned(points: list[list[float | None]]) -> list[list[float | None]]:
-    """Every n-th point, so that at most `POINTS` remain, and the last."""
-    size = math.ceil(len(points) / POINTS) or 1
+    """Every n-th point, so that at most `MAX_POINTS` remain, and the last."""
+    size = math.ceil(len(points) / MAX_POINTS) or 1
     kept = points[::size]
     return kept if not points or kept[-1] is points[-1] else [*kept, points[-1]]
 
@@ -111,7 +110,7 @@ def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _lengths(run: Run) -> dict[str, Any] | None:
-    """Accuracy by length: the last `eval`, or else the last evaluation of training."""
+    """Accuracy by length from the last `eval`, or else from the last evaluation of training."""
     latest = latest_by_length(run)
     return None if latest is None else {"source": latest[0], "rows": list(map(_length, latest[1]))}
 
@@ -126,15 +125,13 @@ def _length(result: LengthResult) -> dict[str, Any]:
 
 
 def attention(snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], runs: int) -> list[dict[str, Any]]:
-    """The maps through training of one run of `runs`, thinned out evenly where the page would become too large; the last
-    one stays.
-    """
+    """The maps of one of `runs` through training: the last, and evenly spaced others if not all fit into the page."""
     if not snapshots:
         return []
     weights = max(sum(len(one.weights) * len(one.source_symbols) for one in maps) for _, maps in snapshots)
-    most = max(1, min(WEIGHTS_OF_RUN, WEIGHTS_OF_PAGE // runs) // max(1, weights))
-    size = math.ceil(len(snapshots) / most)
-    kept = list(snapshots[::-1][::size])[::-1]
+    most = max(1, min(MAX_WEIGHTS_OF_RUN, MAX_WEIGHTS_OF_PAGE // runs) // max(1, weights))
+    spacing = math.ceil(len(snapshots) / most)
+    kept = snapshots[::-spacing][::-1]
     return [{"step": step, "maps": [one.to_json(digits=3) for one in maps]} for step, maps in kept]
 
 

@@ -1,5 +1,5 @@
 "use strict";
-// What a page of a comparison shows in the place of a summary of runs: groups over their seeds, as `compare` prints them.
+// The summary of a comparison: groups over their seeds, as `compare` prints them.
 
 const fixed = value => value === null || value === undefined ? "" : value.toFixed(3);
 const signed = value => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
@@ -29,18 +29,18 @@ function drawComparison() {
   const body = groups.flatMap(group => [
     element("tr", {class: "group"}, element("td", {colspan: Object.keys(columns).length},
       element("div", {}, element("strong", {}, runName(group)), element("span", {class: "about"}, aboutGroup(group))))),
-    ...Object.entries(group.measures[measure]).map(([length, row]) => element("tr", {class: clear(row.difference) ? "clear" : ""},
+    ...Object.entries(group.measures[measure]).map(([length, row]) => element("tr", {class: isClear(row.difference) ? "clear" : ""},
       ...Object.entries(columns).map(([name, cell]) => element("td", {class: `number ${name.split(",")[0]}`}, cell(length, row))))),
   ]);
-  const missing = COMPARED.missing.length ? ` Not measured yet, and left out: ${COMPARED.missing.join(", ")}.` : "";
+  const missing = COMPARED.missing.length ? ` Not measured yet and left out: ${COMPARED.missing.join(", ")}.` : "";
   const untrained = rows.some(row => !row.trained) ? " * never seen in training." : "";
   fill("summary",
     element("div", {class: "controls"}, chooseMeasure()),
     element("div", {class: "scroll"}, element("table", {class: "compared"}, element("thead", {}, head), element("tbody", {}, ...body))),
-    element("p", {class: "note"}, `Mean over seeds, standard deviation, and Student's interval of the mean. Differences are taken seed by seed; one is bold where its interval leaves out 0.${untrained}${missing}`));
+    element("p", {class: "note"}, `Mean over seeds, standard deviation, and Student's interval of the mean. Differences are taken seed by seed; those whose interval excludes 0 are bold.${untrained}${missing}`));
 }
 
-function clear(difference) {
+function isClear(difference) {
   return Boolean(difference) && difference.low !== null && (difference.low > 0 || difference.high < 0);
 }
 

@@ -1,4 +1,4 @@
-"""What a report shows of a comparison: groups where a report of runs has runs, as plain values."""
+"""The content of a report of a comparison, as plain values: groups take the place of runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seq2attn.runs.records import read_attention, read_metrics
 from seq2attn.runs.run import Run
 
 Points = list[list[float | None]]
-OF_EACH_RUN = ("created", "seed", "experiment")  # keys of environment.json in which all trials differ
+DIFFERENT = ("created", "seed", "experiment")  # keys of environment.json that differ in every trial
 
 
 def collect_experiment(
@@ -24,10 +24,9 @@ def collect_experiment(
     root: Path,
     missing: Sequence[str],
 ) -> dict[str, Any]:
-    """Everything that a report of a comparison shows: ready for JSON, no NaN in it.
+    """The content of a report of a comparison: JSON values without NaN.
 
-    `comparisons` are the same trials by each metric, of which `metric` is shown first; `missing` are the trials that were
-    not measured.
+    comparisons: the same trials by each metric; `metric` is shown first. missing: the trials that were not measured.
     """
     main = comparisons[metric]
     tables = {name: to_json(comparison) for name, comparison in comparisons.items()}
@@ -37,22 +36,18 @@ def collect_experiment(
         measured = {name: table["groups"][place]["lengths"] for name, table in tables.items()}
         trials = sum(len(other.trials) for other in main.groups)
         groups.append({**_group(group, root, trials), "colour": look.colour, "dash": look.dash, "measures": measured})
-    labels = {name: comparison.metric_label for name, comparison in comparisons.items() if _has_values(comparison)}
+    measured_by = {name: one for name, one in comparisons.items() if any(group.lengths for group in one.groups)}
+    labels = {name: comparison.metric_label for name, comparison in measured_by.items()}
     return {
         "experiment": {"name": main.name, "metric": metric, "measures": labels, "missing": list(missing)},
         "runs": groups,
     }
 
 
-def _has_values(comparison: Comparison) -> bool:
-    return any(group.lengths for group in comparison.groups)
-
-
 def _group(group: GroupResult, root: Path, trials: int) -> dict[str, Any]:
     trials_by_seed = sorted(group.trials, key=lambda trial: trial.seed)
     runs = [Run(root / trial.run) for trial in trials_by_seed]
-    loss = group.loss
-    made_by = [{key: value for key, value in run.environment().items() if key not in OF_EACH_RUN} for run in runs]
+    environments = [{key: value for key, value in run.environment().items() if key not in DIFFERENT} for run in runs]
     return {
         "name": group.label,
         "baseline": group.baseline,
@@ -60,34 +55,34 @@ def _group(group: GroupResult, root: Path, trials: int) -> dict[str, Any]:
             "trials": len(group.trials),
             "planned": group.planned,
             "parameters": group.parameters,
-            "loss": None if loss is None else number(loss.mean),
+            "loss": None if group.loss is None else number(group.loss.mean),
             "published_loss": group.published_loss,
             "tokens_per_second": number(group.tokens_per_second),
         },
-        "config": several([flat(flat_values(run.config())) for run in runs]),
+        "config": merged([flat(flat_values(run.config())) for run in runs]),
         "curves": bands([curves(read_metrics(run), thin=False) for run in runs]),
         "trials": [
             {"seed": trial.seed, "run": trial.run, "attention": attention(read_attention(run), trials)}
             for trial, run in zip(trials_by_seed, runs, strict=True)
         ],
         "parameters": dict(group.trials[0].parameters),
-        "environment": several(list(map(flat, made_by))),
+        "environment": merged(list(map(flat, environments))),
     }
 
 
-def several(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One record for all: a value that is the same in all as it is, others side by side."""
+def merged(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One record for several: equal values are kept, different ones are joined with commas."""
     keys = dict.fromkeys(key for record in records for key in record)
     values = {key: list(dict.fromkeys(record.get(key) for record in records)) for key in keys}
     return {key: each[0] if len(each) == 1 else ", ".join(map(str, each)) for key, each in values.items()}
 
 
 def bands(curves_of_runs: Sequence[Mapping[str, Points]]) -> dict[str, Points]:
-    """Curves of several runs as one band each: name -> points (step, middle, lowest, highest).
+    """The curves of several runs as bands: name -> points (step, middle, lowest, highest).
 
-    The middle is the median of what is logged at each step, which is noisy, and the mean of what evaluations measure.
+    The middle is the median for values logged during training, which are noisy, and the mean for evaluations.
     """
-    made: dict[str, Points] = {}
+    banded: dict[str, Points] = {}
     for name in dict.fromkeys(name for curve in curves_of_runs for name in curve):
         at: dict[float, list[float]] = {}
         for curve in curves_of_runs:
@@ -98,5 +93,5 @@ def bands(curves_of_runs: Sequence[Mapping[str, Points]]) -> dict[str, Points]:
         points: Points = [
             [step, number(middle(values)), min(values), max(values)] for step, values in sorted(at.items())
         ]
-        made[name] = thinned(points)
-    return made
+        banded[name] = thinned(points)
+    return banded

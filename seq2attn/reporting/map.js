@@ -15,7 +15,7 @@ function sign(symbol) { return Object.hasOwn(SIGNS, symbol) ? SIGNS[symbol] : sy
 function drawMap(map, withIdeal) {
   const cell = 24, margin = 26, columns = map.source_symbols.length, rows = map.output_symbols.length;
   const width = margin + columns * cell + 4, height = margin + rows * cell + 4;
-  const svg = element("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `attention while ${map.source} is read`,
+  const svg = element("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `attention for ${map.source}`,
     style: `max-width:${Math.min(460, width * 1.4)}px`});
   map.source_symbols.forEach((symbol, j) =>
     svg.append(element("text", {x: margin + (j + 0.5) * cell, y: margin - 8, "text-anchor": "middle"}, sign(symbol))));
@@ -40,7 +40,7 @@ function drawMap(map, withIdeal) {
     here.setAttribute("visibility", "visible");
     const rows_ = [["", "weight", map.weights[t][j].toFixed(3)]];
     if (t < map.ideal.length) rows_.push(["", "ideal", `${sign(map.source_symbols[map.ideal[t]])} (${map.ideal[t] + 1}): ${map.weights[t][map.ideal[t]].toFixed(3)}`]);
-    tip.show(event, `writes ${sign(map.output_symbols[t])} (${t + 1}), looks at ${sign(map.source_symbols[j])} (${j + 1})`, rows_);
+    tip.show(event, `output ${sign(map.output_symbols[t])} (${t + 1}), source ${sign(map.source_symbols[j])} (${j + 1})`, rows_);
   });
   return svg;
 }

@@ -12,7 +12,7 @@ SCRIPTS = ("chart.js", "map.js", "comparison.js", "report.js")
 
 
 def render(data: dict[str, Any], title: str) -> str:
-    """The page that shows `data`, with style and scripts inside."""
+    """The page for `data`, with its styles and scripts inline."""
     folder = files("seq2attn.reporting")
 
     def read(name: str) -> str:
@@ -24,12 +24,11 @@ def render(data: dict[str, Any], title: str) -> str:
         "script": "\n".join(map(read, SCRIPTS)),
         "data": embedded(data),
     }
-    return re.sub(
-        r"\{\{(\w+)\}\}", lambda found: parts[found[1]], read("report.html")
-    )  # in one pass: parts may hold {{
+    # all at once, because a part may contain {{
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], read("report.html"))
 
 
 def embedded(data: Any) -> str:
-    """JSON that may stand between script tags, whatever its strings hold: no `<`, `>` or `&`, ASCII only."""
+    """JSON that is safe inside a script tag: ASCII without `<`, `>` and `&`."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return re.sub(r"[<>&]", lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -1,15 +1,15 @@
 "use strict";
-// The page: tables, charts and maps of the runs that are shown or, of a comparison, of its groups.
+// The page: tables, charts and maps of the visible runs or, for a comparison, of its groups.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const RUNS = DATA.runs;
-const COMPARED = DATA.experiment ?? null; // then each of RUNS is a group of trials that differ in their seed alone
+const COMPARED = DATA.experiment ?? null; // if set, each of RUNS is a group of trials that differ only in their seed
 const hidden = new Set();
 const visible = () => RUNS.filter(run => !hidden.has(run.name));
 const section = id => document.getElementById(id);
 
 const CURVES = [
-  ["loss", "Training loss, nats a token", {log: true}],
+  ["loss", "Training loss, nats per token", {log: true}],
   ["exact_match_mean", "Exact match, mean over trained lengths", {share: true}],
   ["exact_match_worst", "Exact match, worst trained length", {share: true}],
   ["teacher_forced", "Teacher-forced accuracy", {share: true}],
@@ -17,7 +17,7 @@ const CURVES = [
   ["entropy", "Attention entropy, nats", {}],
   ["gradient_norm", "Gradient norm before clipping", {log: true}],
   ["learning_rate", "Learning rate", {}],
-  ["tokens_per_second", "Target tokens a second", {}],
+  ["tokens_per_second", "Target tokens per second", {}],
 ];
 const MEASURES = {
   exact_match: "exact match", character_accuracy: "characters", teacher_forced: "characters, teacher-forced",
@@ -51,7 +51,7 @@ function drawSummary() {
   if (COMPARED) return drawComparison();
   const runs = visible();
   const names = Object.keys(RUNS[0].summary).filter(name => runs.some(run => run.summary[name] !== null));
-  const thousandths = ["exact match, worst", "mean", "entropy"]; // as every other table has them
+  const thousandths = ["exact match, worst", "mean", "entropy"]; // as in all other tables
   const cell = (run, name) => thousandths.includes(name) && run.summary[name] !== null ? fixed(run.summary[name]) : run.summary[name];
   const rows = runs.map(run => ({cells: [runName(run), ...names.map(name => cell(run, name))]}));
   const numeric = name => runs.some(run => typeof run.summary[name] === "number");
@@ -70,7 +70,7 @@ function drawCurves() {
   }
   if (!grid.children.length) grid.append(element("p", {class: "note"}, "Nothing was logged yet."));
   if (COMPARED) section("curves").append(element("p", {class: "note"},
-    "A line is the median over seeds of what is logged at each step, and the mean of what evaluations measure; its band reaches from the lowest to the highest seed."));
+    "Lines are the median over seeds for values logged during training, and the mean for evaluations; bands range from the lowest to the highest seed."));
 }
 
 let measure = COMPARED?.metric ?? "exact_match";
@@ -87,7 +87,7 @@ function drawLengths() {
   const lengths = [...rows.keys()].sort((a, b) => a - b), shaded = lengths.filter(length => rows.get(length));
   const place = element("div", {});
   const value = (run, length) => run.lengths.rows.find(row => row.length === length)?.[measure]?.[0] ?? null;
-  const sources = runs.map(run => `${run.name}: ${run.lengths.source}, ${run.lengths.rows[0].samples.toLocaleString("en")} strings a length`);
+  const sources = runs.map(run => `${run.name}: ${run.lengths.source}, ${run.lengths.rows[0].samples.toLocaleString("en")} strings per length`);
   fill("lengths",
     element("div", {class: "controls"}, select("measure", choices, measure, chosen => { measure = chosen; drawLengths(); })),
     place,
@@ -104,7 +104,7 @@ function drawAttention() {
   if (!seeds.includes(seed)) seed = seeds[0];
   const ofSeed = run => ({...run, attention: [], ...run.trials.find(one => one.seed === seed)});
   const runs = (COMPARED ? visible().map(ofSeed) : visible()).filter(run => run.attention.length);
-  if (!runs.length) return fill("attention", element("p", {class: "note"}, "No attention was kept: the score is none, or nothing was evaluated yet."));
+  if (!runs.length) return fill("attention", element("p", {class: "note"}, "No attention was recorded: the score is none, or there is no evaluation yet."));
   const texts = [...new Set(runs.flatMap(run => run.attention.at(-1).maps.map(map => map.source)))];
   if (!texts.includes(text)) text = texts[0];
   const steps = [...new Set(runs.flatMap(run => run.attention.map(one => one.step)))].sort((a, b) => a - b);
@@ -127,7 +127,7 @@ function drawAttention() {
       ...(steps.length > 1 ? [element("label", {}, "through training", slider, number)] : []),
       element("label", {}, box, "ideal alignment"), ramp()),
     maps,
-    element("p", {class: "note"}, "Rows: what the model writes. Columns: what it reads. ⏎ is the end of a string, <eos>. Point at a cell for its weight."));
+    element("p", {class: "note"}, "Rows: output characters. Columns: source characters. ⏎ is the end of a string, <eos>. Point at a cell to see its weight."));
   move();
 }
 
@@ -137,7 +137,7 @@ function mapOf(run) {
   const card = element("div", {class: "map"}, element("h3", {}, runName(run)));
   if (run.run) card.append(element("p", {class: "run"}, run.run));
   if (!map) {
-    card.append(element("p", {}, "did not watch this string"));
+    card.append(element("p", {}, "no attention recorded for this string"));
     return card;
   }
   card.append(element("p", {}, `${map.source.replaceAll(" ", "␣")} → ${map.output.replaceAll(" ", "␣")}`), drawMap(map, ideal));
@@ -154,9 +154,9 @@ function drawConfig() {
   const keys = byRun("config");
   const differs = key => new Set(runs.map(run => JSON.stringify(run.config[key] ?? null))).size > 1;
   const different = keys.filter(differs), same = keys.filter(key => !differs(key));
-  const text_ = value => value === null || value === undefined ? "–" : typeof value === "number" ? String(value) : `${value}`;
+  const asText = value => value === null || value === undefined ? "–" : typeof value === "number" ? String(value) : `${value}`;
   const rows = [...different.map(key => [key, "differs"]), ...(everything || !different.length ? same.map(key => [key, ""]) : [])]
-    .map(([key, kind]) => ({kind, cells: [key, ...runs.map(run => text_(run.config[key]))]}));
+    .map(([key, kind]) => ({kind, cells: [key, ...runs.map(run => asText(run.config[key]))]}));
   const box = element("input", {type: "checkbox"});
   box.checked = everything || !different.length;
   box.addEventListener("change", () => { everything = box.checked; drawConfig(); });
@@ -175,8 +175,8 @@ function drawParameters() {
 function drawEnvironment() {
   const runs = visible();
   const value = (run, key) => `${run.environment[key] ?? "–"}`;
-  const said = key => runs.some(run => ![null, undefined, "", "{}"].includes(run.environment[key]));
-  const keys = byRun("environment").filter(said), same = keys.filter(key => new Set(runs.map(run => value(run, key))).size === 1);
+  const hasValue = key => runs.some(run => ![null, undefined, "", "{}"].includes(run.environment[key]));
+  const keys = byRun("environment").filter(hasValue), same = keys.filter(key => new Set(runs.map(run => value(run, key))).size === 1);
   const different = keys.filter(key => !same.includes(key));
   const parts = different.length ? [table(["", ...runs.map(run => run.name)], different.map(key => ({cells: [key, ...runs.map(run => value(run, key))]})))] : [];
   if (same.length) parts.push(table(["", runs.length > 1 ? "the same for all" : runs[0].name], same.map(key => ({cells: [key, value(runs[0], key)]}))));
@@ -190,7 +190,7 @@ function drawAll() {
 for (const run of RUNS) {
   const button = element("button", {type: "button", "aria-pressed": "true"}, element("span", {class: "dot", style: `background:${run.colour}`}), run.name);
   button.addEventListener("click", () => {
-    if (!hidden.has(run.name) && hidden.size === RUNS.length - 1) return; // one stays
+    if (!hidden.has(run.name) && hidden.size === RUNS.length - 1) return; // never hide the last one
     hidden.has(run.name) ? hidden.delete(run.name) : hidden.add(run.name);
     button.setAttribute("aria-pressed", String(!hidden.has(run.name)));
     drawAll();

@@ -1,4 +1,4 @@
-"""What a report is about: runs, or a comparison; found by what was named, and collected."""
+"""The subject of a report: finds the runs or the comparison that were named, and collects their content."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from seq2attn.reporting.collect import collect
 from seq2attn.reporting.experiment import collect_experiment
 from seq2attn.runs.run import Run, find_run, newest_first
 
-MOST_RUNS = 40
-MOST_TRIALS = 400
+MAX_RUNS = 40
+MAX_TRIALS = 400
 
 
 def find_subject(names: Sequence[str], root: Path) -> list[Run] | Plan:
-    """The runs that are named, the newest where none is; or the comparison, by its name or its experiment file."""
+    """The named runs (by default the newest), or the comparison with this name or experiment file."""
     files = [name for name in names if name.lower().endswith((".yaml", ".yml"))]
     others = [name for name in names if name not in files and not (root / Path(name).name).is_dir()]
     if not files and not others:
-        if len(names) > MOST_RUNS:
-            raise Seq2AttnError(f"{len(names)} runs are more than a page can show; at most {MOST_RUNS}")
+        if len(names) > MAX_RUNS:
+            raise Seq2AttnError(f"{len(names)} runs are too many for one page; at most {MAX_RUNS} are allowed")
         return [find_run(root, name) for name in names] or [find_run(root, None)]
     known = experiments(root)
     for name in others:
         if name not in known:
             raise _unknown(name, list(known)[::-1], root)
     if len(names) > 1:
-        alone = (files + others)[0]
-        raise Seq2AttnError(f"{shown(alone)} is a comparison, which has a page of its own", hint="Name it alone.")
+        comparison = shown((files + others)[0])
+        raise Seq2AttnError(f"{comparison} is a comparison, which needs its own page", hint="Name nothing else.")
     if others:
         return saved_plan(others[0], known[others[0]])
     experiment = read_experiment(Path(files[0]))
     try:
         return make_plan(experiment, root)
     except ConfigError as error:
-        hint = f"As they are in {root}: seq2attn report {experiment.name}"
+        hint = f"For the trials in {root} as they were run: seq2attn report {experiment.name}"
         raise Seq2AttnError(error.message, hint=hint if experiment.name in known else None) from None
 
 
@@ -52,13 +52,13 @@ def report_of_runs(runs: Sequence[Run]) -> tuple[str, dict[str, Any]]:
 
 
 def report_of_comparison(plan: Plan, root: Path) -> tuple[str, dict[str, Any]]:
-    """Title and data of a report of a comparison: by every metric, its own first."""
+    """Title and data of a report of a comparison, by every metric."""
     experiment = plan.experiment
-    if len(plan.trials) > MOST_TRIALS:
-        raise Seq2AttnError(f"{len(plan.trials):,} trials are more than a page can show; at most {MOST_TRIALS}")
+    if len(plan.trials) > MAX_TRIALS:
+        raise Seq2AttnError(f"{len(plan.trials):,} trials are too many for one page; at most {MAX_TRIALS} are allowed")
     done = read_trials(plan, root)
     if not any(done.values()):
-        hint = "Run the command that compares them; it goes on where it was."
+        hint = "Run its `seq2attn compare` command; it continues where it stopped."
         raise Seq2AttnError(f"no trial of {experiment.name!r} in {root} is trained and measured", hint=hint)
     comparisons = {}
     for metric in METRICS:
@@ -73,12 +73,9 @@ def report_of_comparison(plan: Plan, root: Path) -> tuple[str, dict[str, Any]]:
 def _unknown(name: str, comparisons: list[str], root: Path) -> Seq2AttnError:
     runs = [run.name for run in newest_first(root)]
     guess = did_you_mean(name, [*comparisons, *runs])
-    known = [
-        f"{kind}: {first_of(present)}" for kind, present in (("comparisons", comparisons), ("runs", runs)) if present
-    ]
-    message = (
-        f"{shown(name)} is neither a run nor a comparison in {root}; {guess}{'; '.join(known) or 'there is none yet'}"
-    )
+    present = {"comparisons": comparisons, "runs": runs}
+    known = "; ".join(f"{kind}: {first_of(found)}" for kind, found in present.items() if found) or "there is none yet"
     return Seq2AttnError(
-        message, hint="`seq2attn runs` lists the runs. A comparison may also be named by its YAML file."
+        f"{shown(name)} is neither a run nor a comparison in {root}; {guess}{known}",
+        hint="`seq2attn runs` lists the runs. A comparison may also be named by its YAML file.",
     )

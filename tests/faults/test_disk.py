@@ -54,7 +54,7 @@ def full_from(server, reference, work, kind, count):
     run = Run(work / "runs" / "tiny")
     checkpoints_are_whole(run)
     if run.checkpoint("last").exists():
-        assert err.endswith("The last checkpoint is whole. Go on with: seq2attn train --resume tiny\n")
+        assert err.endswith("The last checkpoint is intact. Continue with: seq2attn train --resume tiny\n")
     goes_on(server, work, reference)
 
 

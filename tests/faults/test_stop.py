@@ -39,8 +39,8 @@ def test_a_signal(server, reference, work, name):
     assert server.wait() == 128 + number
     lines = (work / "err").read_text().splitlines()
     assert lines[-2].startswith(f"stopped by {name} after step ")
-    assert lines[-2].endswith("; all is saved.")
-    assert lines[-1] == "Go on with: seq2attn train --resume tiny"
+    assert lines[-2].endswith("; everything is saved.")
+    assert lines[-1] == "Continue with: seq2attn train --resume tiny"
     assert Run(work / "runs" / "tiny").status()["state"] == "interrupted"
     goes_on(server, work, reference)
 

@@ -50,7 +50,7 @@ TEXTS = [
     ("\U0010ffff", UNSEEN),
     ("\x1b[31mabc", UNSEEN),
     ("a\nb", UNSEEN),
-    ("a" * 10**6, "a text of 1,000,000 characters; at most 100,000 are answered"),
+    ("a" * 10**6, "a string of 1,000,000 characters is too long; at most 100,000 are allowed"),
     ("é" * 10**5, UNSEEN),
 ]
 
@@ -101,7 +101,7 @@ def test_a_closed_standard_input(run_copy, work):
         ["bash", "-c", script], cwd=work, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert done.stderr == "error: standard input is closed\nGive the strings as arguments, or one a line.\n"
+    assert done.stderr == "error: standard input is closed\nGive the strings as arguments, or one per line.\n"
 
 
 @pytest.mark.slow
