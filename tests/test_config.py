@@ -292,7 +292,7 @@ COMBINATIONS = [
     (
         {"model": {**TRANSFORMER, "attention": {"window": "local_p"}}},
         "model.attention.window",
-        f"'local_p' {LACKS}: windows follow a recurrent decoder's state step by step; set it to global, "
+        f"'local_p' {LACKS}: a window needs a recurrent decoder, which attends step by step; set it to global, "
         "or model.architecture to gru",
     ),
     (
@@ -357,7 +357,7 @@ COMBINATIONS = [
         "model.attention.mask_padding",
         "attention score 'none' has no weights for this to act on; set it to true",
     ),
-    ({"model": {**TRANSFORMER, "embedding": 64}}, "model.embedding", f"64 {LACKS}: its embeddings are as wide as"),
+    ({"model": {**TRANSFORMER, "embedding": 64}}, "model.embedding", f"64 {LACKS}: its embeddings have"),
     (
         {"model": {**TRANSFORMER, "attention": {"radius": 3}}},
         "model.attention.window.radius",
@@ -376,7 +376,7 @@ COMBINATIONS = [
     (
         attention(history={"name": "location", "kernel": 4}),
         "model.attention.history.kernel",
-        "must be odd, so that it looks as far to the left as to the right; found 4",
+        "must be odd, so that it is symmetric; found 4",
     ),
     (
         attention(window={"name": "local_m", "centre": "left"}),
@@ -535,7 +535,7 @@ def test_all_problems_are_told_together():
         ({"model": {"bidirectional": True, "attention": {"score": "dto"}}}, {"model.attention.score"}),
         ({"model": {"bidirectional": True, "attention": 5}}, {"model.attention"}),
         ({"training": {"target": 0.5}, "evaluation": {"lengths": [50], "samples": 0}}, {"evaluation.samples"}),
-        ({"model": {"attention": {"score": "nne", "options": {"width": 3}}}}, {"model.attention.score.name"}),
+        ({"model": {"attention": {"score": "nne", "options": {"width": 3}}}}, {"model.attention.score"}),
         ({"model": {"architecture": "transfomer", "heads": 2}}, {"model.architecture"}),
         (
             {"model": {"bidirectional": True, "attention": {"score": {"name": "dot", "width": 3}}}},
