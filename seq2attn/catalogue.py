@@ -105,13 +105,13 @@ SCORES = Registry("score", takes="query_width, key_width", group="seq2attn.score
 
 TASKS = Registry("task", group="seq2attn.tasks", entries=[
     Entry("reverse", "target[t] = source[n-1-t]", "hello -> olleh",
-          implementation="seq2attn.data.tasks.reverse:Reverse", options=_STRINGS),
+          implementation="seq2attn.data.tasks.strings:Reverse", options=_STRINGS),
     Entry("copy", "target[t] = source[t]", "hello -> hello",
-          implementation="seq2attn.data.tasks.copy:Copy", options=_STRINGS),
+          implementation="seq2attn.data.tasks.strings:Copy", options=_STRINGS),
     Entry("sort", "target[t] = source[argsort(source)[t]], stable", "hello -> ehllo",
-          implementation="seq2attn.data.tasks.sort:Sort", options=_STRINGS),
+          implementation="seq2attn.data.tasks.strings:Sort", options=_STRINGS),
     Entry("duplicate", "target[t] = source[t mod n], t < 2n", "hello -> hellohello",
-          implementation="seq2attn.data.tasks.duplicate:Duplicate", options=_STRINGS),
+          implementation="seq2attn.data.tasks.strings:Duplicate", options=_STRINGS),
 ])
 
 WINDOWS = Registry("window", takes="query_width", group="seq2attn.windows", entries=[

@@ -331,8 +331,8 @@ def test_a_figure_in_a_folder_that_is_not_there(mistake, runs_copy, command):
         (["Hello!"], "'Hello!' has characters the model never saw: '!', 'H'; its alphabet is a-z"),
         (["abc", "héllo"], "'héllo' has characters the model never saw: 'é'; its alphabet is a-z"),
         (["a b"], "'a b' has characters the model never saw: ' '; its alphabet is a-z"),
-        ([""], "the empty string has nothing to read\nGive at least one character."),
-        (["abc", ""], "the empty string has nothing to read\nGive at least one character."),
+        ([""], "the string is empty\nGive at least one character."),
+        (["abc", ""], "the string is empty\nGive at least one character."),
     ],
 )
 def test_a_text_that_cannot_be_answered(mistake, runs_copy, texts, message):

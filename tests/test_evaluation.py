@@ -164,7 +164,7 @@ def test_long_strings_are_read_position_by_position_with_the_same_result(monkeyp
 
     at_once = results()
     assert at_once.character_accuracy.value < 1  # untrained: something to decode again
-    monkeypatch.setattr("seq2attn.inference.evaluation.CELLS", 7 * 7 * 5 - 1)
+    monkeypatch.setattr("seq2attn.inference.evaluation.MAX_WEIGHTS", 7 * 7 * 5 - 1)
     monkeypatch.setattr(type(predictor.model), "forward", None)
     by_steps = results()
     assert by_steps.entropy == pytest.approx(at_once.entropy, rel=1e-9)

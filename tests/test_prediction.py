@@ -289,7 +289,7 @@ def test_a_block_is_full_with_enough_characters(monkeypatch):
 
 def test_blocks_are_smaller_with_weights_which_grow_with_the_square(monkeypatch):
     monkeypatch.setattr(predictor_module, "BLOCK", 4)
-    monkeypatch.setattr(predictor_module, "CELLS", 4)  # the weights of one text of two characters
+    monkeypatch.setattr(predictor_module, "MAX_WEIGHTS", 4)  # the weights of one text of two characters
     assert blocks(["a", "b", "cd", "e"], keep_weights=True) == [(["a", "b", "cd"], True), (["e"], True)]
     assert blocks(["ab", "cd", "ef"], keep_weights=True) == [(["ab"], True), (["cd"], True), (["ef"], True)]
 
