@@ -3,18 +3,14 @@
 import pytest
 import torch
 
+from seq2attn.config import check_config
 from seq2attn.data.batches import TrainingData
 from seq2attn.data.tasks import Answer, Task
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.attention import Attention
-from seq2attn.model.bahdanau import BahdanauDecoder
-from seq2attn.model.encoder import Encoder
-from seq2attn.model.initial_state import Zeros
-from seq2attn.model.reverser import Reverser
-from seq2attn.model.scores.scaled import Scaled
+from seq2attn.model.build import build_model
 from seq2attn.training.objective import token_cross_entropy
 
 CPU = torch.device("cpu")
@@ -47,11 +43,9 @@ class Addition(Task):
         return Answer(str(sum(map(int, numbers)))) if all(numbers) else None
 
 
-def new_model(task, width=24):
-    torch.manual_seed(0)
-    encoder = Encoder(len(task.source_vocabulary), 8, width, bidirectional=False, reads_padding=False)
-    decoder = BahdanauDecoder(len(task.target_vocabulary), 8, width, Attention(Scaled(width, width)))
-    return Reverser(encoder, Zeros(encoder, width), decoder)
+def new_model(task):
+    values = {"seed": 0, "model": {"embedding": 8, "hidden": 24, "initial_state": "zeros"}}
+    return build_model(check_config(values), task)
 
 
 @pytest.fixture(scope="module")

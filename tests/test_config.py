@@ -328,7 +328,7 @@ COMBINATIONS = [
     (
         {**attention(score="none"), "training": {"decoder_reset": 0.2}},
         "training.decoder_reset",
-        "attention score 'none' keeps the source in the decoder's state alone; set it to 0",
+        "attention score 'none' stores the source only in the decoder's state, which a reset destroys; set it to 0",
     ),
     (
         {"model": {**TRANSFORMER, "hidden": 30}},
@@ -344,7 +344,7 @@ COMBINATIONS = [
     (
         attention(score="none", window="local_m"),
         "model.attention.window",
-        "attention score 'none' has no weights for this to act on; set it to global",
+        "attention score 'none' has no weights, so this has no effect; set it to global",
     ),
     (attention(score="none", history="coverage"), "model.attention.history", "attention score 'none' has no weights"),
     (
@@ -355,7 +355,7 @@ COMBINATIONS = [
     (
         attention(score="none", mask_padding=False),
         "model.attention.mask_padding",
-        "attention score 'none' has no weights for this to act on; set it to true",
+        "attention score 'none' has no weights, so this has no effect; set it to true",
     ),
     ({"model": {**TRANSFORMER, "embedding": 64}}, "model.embedding", f"64 {LACKS}: its embeddings have"),
     (
@@ -366,7 +366,7 @@ COMBINATIONS = [
     (
         {**attention(score="none"), "training": {"coverage_weight": 1.0}},
         "training.coverage_weight",
-        "attention score 'none' has no weights to cover",
+        "attention score 'none' has no weights, so this has no effect",
     ),
     (
         {"model": {"input_feeding": True}},
@@ -430,7 +430,7 @@ COMBINATIONS = [
     (
         {"model": {"attention": {"score": "none"}, "bidirectional": True}},
         "model.bidirectional",
-        "with attention score 'none' nothing would use the forward direction",
+        "with attention score 'none' the forward direction is not used",
     ),
     (
         {"model": {"attention": {"score": "none"}, "initial_state": "zeros"}},
