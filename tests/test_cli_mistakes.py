@@ -76,7 +76,7 @@ def test_a_wrong_value_in_a_config(mistake, text, message):
     [
         ("", "bad.yaml: empty\nEvery key has a default, so one line is enough: seed: 1"),
         ("- seed: 1", "bad.yaml: expected keys and values (a mapping), found a list"),
-        ("model:\n\thidden: 8\n", "bad.yaml:2: a tab in the indentation; YAML wants spaces"),
+        ("model:\n\thidden: 8\n", "bad.yaml:2: a tab in the indentation; YAML requires spaces"),
         ("seed: [1\n", "bad.yaml:1: not YAML: this '[' is not closed"),
         (
             "seed: 1\nmodel: {hidden: 8\ntask: {}\n",

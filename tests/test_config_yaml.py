@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from seq2attn.config import yaml_reader
-from seq2attn.config.yaml_reader import read_file, read_text
+from seq2attn.config import yaml_files
+from seq2attn.config.yaml_files import read_file, read_text
 from seq2attn.errors import Seq2AttnError
 
 
@@ -93,8 +93,8 @@ def test_each_key_knows_its_line():
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("a: 1\nb: 2\na: 3\n", 3, "found the key 'a' again (first on line 1); keep one"),
-        ("m:\n  a: 1\n  a: 1\n", 3, "the key 'a' again (first on line 2)"),
+        ("a: 1\nb: 2\na: 3\n", 3, "found a duplicate key 'a' (first on line 1); keep one"),
+        ("m:\n  a: 1\n  a: 1\n", 3, "a duplicate key 'a' (first on line 2)"),
         ("a: &x 1\nb: *x\n", 1, "alias"),
         ("a: &x [*x]\n", 1, "alias"),
         ("a: &x word\n*x : 1\n", 1, "alias"),
@@ -108,9 +108,9 @@ def test_each_key_knows_its_line():
         ("a: !!set {x}\n", 1, "tag"),
         ("!!str 3: a\n", 1, "tag"),
         ("? [a, b]\n: 1\n", 1, "a key that is not a word"),
-        ("a:\n\thidden: 8\n", 2, "a tab in the indentation; YAML wants spaces"),
+        ("a:\n\thidden: 8\n", 2, "a tab in the indentation; YAML requires spaces"),
         ("a:\n  b: 1\n\tc: 2\n", 3, "a tab"),
-        ("a:\t\t3\n", 1, "a tab where YAML wants a space"),
+        ("a:\t\t3\n", 1, "a tab where YAML requires a space"),
         ("a: 1\n b: 2\n", 2, "not YAML"),
         ("a: [1, 2\n", 1, "not closed"),
         ("a: 'x\n", 2, "not YAML"),
@@ -174,7 +174,7 @@ def test_a_file_that_is_no_config_is_refused(tmp_path, data, words):
 
 
 def test_the_largest_file_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(yaml_reader, "LARGEST_FILE", 4)
+    monkeypatch.setattr(yaml_files, "LARGEST_FILE", 4)
     assert read_file(write(tmp_path / "a.yaml", b"a: 1")).value == {"a": 1}
     assert "larger than 4 bytes" in str(file_refusal(write(tmp_path / "b.yaml", b"a: 12")))
 

@@ -18,7 +18,7 @@ from seq2attn.comparison.experiment import (
 )
 from seq2attn.comparison.grid import parse_vary
 from seq2attn.config.lengths import parse_lengths
-from seq2attn.config.yaml_reader import read_file, read_text
+from seq2attn.config.yaml_files import read_file, read_text
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import check_name
 

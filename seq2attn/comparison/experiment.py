@@ -16,7 +16,7 @@ from seq2attn.comparison.grid import CONFIG, SEED, Axis, make_axis
 from seq2attn.config import Config
 from seq2attn.config.describing import describe_errors
 from seq2attn.config.lengths import parse_lengths
-from seq2attn.config.yaml_reader import Document, read_file
+from seq2attn.config.yaml_files import Document, read_file
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
 
 METRICS = {  # name -> how it is called in tables and figures

@@ -8,8 +8,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from seq2attn.config.parts import Part
-from seq2attn.config.schema import Config
+from seq2attn.config.schema import Config, Part
 from seq2attn.registry import Choice
 
 OLDER = {

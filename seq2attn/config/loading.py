@@ -14,8 +14,7 @@ from seq2attn.config.rules import combination_problems
 from seq2attn.config.schema import Config
 from seq2attn.config.settings import Settings
 from seq2attn.config.shipped import shipped_config
-from seq2attn.config.yaml_reader import read_file
-from seq2attn.config.yaml_writer import write_yaml
+from seq2attn.config.yaml_files import read_file, write_yaml
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, shown
 
 HINT = "`seq2attn inspect CONFIG` shows every key with its value."

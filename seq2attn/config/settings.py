@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from seq2attn.config.describing import describe_errors, kind_of
 from seq2attn.config.keys import CHOICES, OLDER, flat_values
 from seq2attn.config.schema import ARCHITECTURES, Config, ModelConfig, TransformerConfig, architecture_of
-from seq2attn.config.yaml_reader import DEEPEST, read_text
+from seq2attn.config.yaml_files import DEEPEST, read_text
 from seq2attn.errors import Problem, Seq2AttnError, shown
 from seq2attn.registry import Choice
 
@@ -154,8 +154,8 @@ class Settings:
         for key, part in _CHOICES.items():
             name = self.found.get((*key, "name"), Setting(part.default, (), overrides=False))
             try:
-                owned = part.registry.get(name.value).options
-            except (Seq2AttnError, TypeError):  # reported by the schema
+                owned = part.registry.get(str(name.value)).options
+            except Seq2AttnError:  # reported by the schema
                 continue
             for path in [path for path in self.found if path[:-1] == key and path[-1] not in (*owned, "name")]:
                 setting, owners = self.found[path], part.registry.owners(path[-1])
