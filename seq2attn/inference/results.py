@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, Self
 
-from pydantic import TypeAdapter
-
 from seq2attn.inference.intervals import Estimate
 
 SHARES = ("exact_match", "character_accuracy", "teacher_forced", "alignment")
@@ -40,9 +38,12 @@ class LengthResult:
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Self:
         """What `to_json` wrote. Raises ValueError for anything else."""
-        return _adapter().validate_python(record)  # type: ignore[return-value]
+        result: Self = _reader().validate_python(record)
+        return result
 
 
 @cache
-def _adapter() -> TypeAdapter[LengthResult]:
+def _reader() -> Any:
+    from pydantic import TypeAdapter  # not at the top: `--help` does not wait for it
+
     return TypeAdapter(LengthResult)
