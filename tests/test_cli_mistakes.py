@@ -85,7 +85,7 @@ def test_a_wrong_value_in_a_config(mistake, text, message):
     ],
 )
 @pytest.mark.parametrize("command", [("train", "--config"), ("inspect",)])
-def test_a_file_that_is_no_config(mistake, command, text, message):
+def test_an_invalid_config_file(mistake, command, text, message):
     Path("bad.yaml").write_text(text)
     assert mistake(*command, "bad.yaml") == message
 
@@ -115,7 +115,7 @@ def test_every_problem_of_file_and_overrides_in_one_message(mistake):
     ]
 
 
-def test_what_a_file_says_cannot_steer_the_terminal(mistake):
+def test_control_characters_are_escaped(mistake):
     Path("bad.yaml").write_text('"\\e[31mred": 1\n"[bold]": 2\n')
     message = mistake("train", "-c", "bad.yaml")
     assert "\x1b" not in message
@@ -132,7 +132,7 @@ def good_config():
 
 
 @pytest.mark.parametrize("name", ["../x", "..", "a/b", "/x", "", "a b", ".hidden", "-x", "x" * 101])
-def test_a_run_name_that_leads_elsewhere(mistake, name):
+def test_a_run_name_with_a_path(mistake, name):
     message = mistake(*good_config(), f"--name={name}")
     shown = repr(name) if len(name) < 60 else "'xxx"
     assert message.startswith(shown)
@@ -151,7 +151,7 @@ def test_a_run_name_that_leads_elsewhere(mistake, name):
         ("x" * 200, "x" * 80),
     ],
 )
-def test_a_config_of_any_name_gives_its_run_a_name_that_is_allowed(config, name):
+def test_run_names_made_from_config_names_are_valid(config, name):
     assert default_name(Path(config)) == name
     check_name(name)
 
@@ -186,7 +186,7 @@ def test_an_unknown_device(mistake):
 
 @NO_CUDA
 @pytest.mark.parametrize("command", [("train", "--config", "good.yaml"), ("eval",), ("predict", "abc")])
-def test_a_device_that_is_not_there(mistake, runs_copy, command):
+def test_an_unavailable_device(mistake, runs_copy, command):
     good_config()
     message = mistake(*command, "--device", "cuda")
     assert message.startswith("device 'cuda' is not available to torch ")
@@ -204,7 +204,7 @@ class Mine(Score):
 """
 
 
-def test_a_plugin_s_score_that_cannot_be_made_leaves_no_run(mistake, own_scores):
+def test_a_failing_constructor_creates_no_run(mistake, own_scores):
     Path("plugin.py").write_text(BROKEN_SCORE)
     message = mistake(*good_config(), "--plugin", "plugin.py", "--set", "model.attention.score=mine")
     assert message.startswith("score 'mine' cannot be made: Mine(8, 8) raised ValueError: boom\n")
@@ -258,7 +258,7 @@ def test_an_unknown_run(mistake, runs_copy, command):
 
 
 @pytest.mark.parametrize("command", RUN_COMMANDS)
-def test_an_unknown_run_where_there_is_none(mistake, command):
+def test_an_unknown_run_in_an_empty_folder(mistake, command):
     assert mistake(*command, "tiny") == (
         "no run 'tiny' in runs: there is none yet\nMake one: seq2attn train --config configs/scaled.yaml"
     )
@@ -269,7 +269,7 @@ def test_no_run_yet(mistake, command):
     assert mistake(*command) == "no run in runs yet\nMake one: seq2attn train --config configs/scaled.yaml"
 
 
-def test_a_directory_that_is_no_run(mistake):
+def test_a_directory_that_is_not_a_run(mistake):
     Path("runs/notes").mkdir(parents=True)
     assert mistake("eval", "notes").startswith("runs/notes is not a run: it has no config.yaml")
 
@@ -335,7 +335,7 @@ def test_a_figure_in_a_folder_that_is_not_there(mistake, runs_copy, command):
         (["abc", ""], "the string is empty\nGive at least one character."),
     ],
 )
-def test_a_text_that_cannot_be_answered(mistake, runs_copy, texts, message):
+def test_a_text_that_cannot_be_predicted(mistake, runs_copy, texts, message):
     assert mistake("predict", *texts, "--run", "tiny") == message
 
 
@@ -361,7 +361,7 @@ def test_an_unknown_score_may_be_one_of_a_plugin(mistake, tmp_path):
     assert message.endswith(" A score of your own needs --plugin FILE.")
 
 
-# ---- in a process of its own ----
+# ---- in a subprocess ----
 
 
 def process(folder, *arguments):
@@ -387,7 +387,7 @@ def process(folder, *arguments):
         (["evla"], "error: seq2attn: unknown command 'evla'; did you mean 'eval'? "),
     ],
 )
-def test_a_mistake_in_a_process_of_its_own(tmp_path, runs_copy, arguments, message):
+def test_errors_in_a_subprocess(tmp_path, runs_copy, arguments, message):
     (tmp_path / "bad.yaml").write_text("seed: x")
     before = contents(tmp_path)
     done = process(tmp_path, "-m", "seq2attn", *arguments)
@@ -420,7 +420,7 @@ for words in sys.argv[1:]:
 """
 
 
-def test_answers_that_need_no_torch_come_without_it(tmp_path):
+def test_light_commands_do_not_import_torch(tmp_path):
     (tmp_path / "bad.yaml").write_text("seed: x")
     done = process(tmp_path, "-c", WATCH, *(words for words, _ in LIGHT))
     found = [line.removeprefix("# ") for line in done.stdout.splitlines() if line.startswith("# ")]

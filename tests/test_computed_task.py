@@ -107,7 +107,7 @@ def test_it_answers_strings(trained):
         predictor.predict(["1+x"])
 
 
-def test_the_right_answer_is_known_where_there_is_one():
+def test_the_right_answer_is_known_if_there_is_one():
     task = Addition()
     assert task.answer("12+7") == Answer("19", None)
     assert task.answer("99+9") == Answer("108", None)
