@@ -21,7 +21,7 @@ def contents(folder):
 
 @pytest.fixture
 def mistake(cli, tmp_path):
-    """`mistake("eval", "--lengths", "0")` -> the message, after the checks that hold for every mistake."""
+    """`mistake("eval", "--lengths", "0")` -> the message, after the checks common to all mistakes."""
 
     def call(*arguments):
         before = contents(tmp_path)

@@ -273,4 +273,4 @@ def test_the_same_setting_in_both_spellings_is_refused(load, text, written, call
     with pytest.raises(ConfigError) as caught:
         load(text)
     (problem,) = caught.value.problems
-    assert (problem.path, problem.message) == (written, f"is called {called} now, which is written too; keep one")
+    assert (problem.path, problem.message) == (written, f"is now called {called}, which is written too; keep one")

@@ -25,7 +25,7 @@ def reverse(ids):
 
 
 class FakeModel(nn.Module):
-    """Answers a source of n characters with `free(ids)` on its own, with `forced(ids)` under teacher forcing.
+    """Answers a source of n characters with `free(ids)` when free-running, with `forced(ids)` under teacher forcing.
 
     `weights(t, n, width)` is its row of attention at output position t; None: no attention.
     """
@@ -39,7 +39,7 @@ class FakeModel(nn.Module):
         rows = zip(source.tolist(), lengths.tolist(), strict=True)
         return [[index for index in row[:length] if index != EOS] for row, length in rows]
 
-    def say(self, answers, steps, width):
+    def decoded(self, answers, steps, width):
         logits = torch.zeros(len(answers), len(steps), len(VOCABULARY))
         for row, answer in enumerate(answers):
             for column, t in enumerate(steps):
@@ -57,12 +57,12 @@ class FakeModel(nn.Module):
 
     def step(self, tokens, state, memory):
         width, answers = memory
-        return self.say(answers, [state], width), state + 1
+        return self.decoded(answers, [state], width), state + 1
 
     def forward(self, source, lengths, decoder_input, decoder_lengths):
         self.forced_input.extend(decoder_input.tolist())
         answers = [self.forced(ids) for ids in self.characters(source, lengths)]
-        return self.say(answers, list(range(decoder_input.size(1))), source.size(1))
+        return self.decoded(answers, list(range(decoder_input.size(1))), source.size(1))
 
 
 def one_hot(index, width):
@@ -70,7 +70,7 @@ def one_hot(index, width):
 
 
 def look_back(t, n, width):
-    """The ideal attention of reversal; at the `<eos>` it looks anywhere."""
+    """The ideal attention of reversal; uniform at the `<eos>`."""
     return one_hot(n - 1 - t, width) if t < n else torch.full((width,), 1 / width)
 
 
@@ -112,9 +112,9 @@ def wrong_at(position):
         (lambda ids: [*ids[::-1], A, EOS], reverse, [0, 1, 1]),  # one character too many
         (lambda ids: [*ids[:0:-1], EOS], reverse, [0, 0.75, 1]),  # one too few
         (lambda ids: [EOS], reverse, [0, 0, 1]),
-        (lambda ids: [ids[-1], EOS, *ids[-3::-1], EOS], reverse, [0, 0.25, 1]),  # right again, but after its <eos>
+        (lambda ids: [ids[-1], EOS, *ids[-3::-1], EOS], reverse, [0, 0.25, 1]),  # right characters after its <eos>
         (lambda ids: [*reverse(ids), A], reverse, [1, 1, 1]),  # nothing counts after the <eos>
-        (lambda ids: [0], reverse, [0, 0, 1]),  # <pad> is no answer
+        (lambda ids: [0], reverse, [0, 0, 1]),  # <pad> is not an answer
         (reverse, lambda ids: [*ids[::-1], A], [1, 1, 1]),  # teacher forcing does not count the <eos>
     ],
 )

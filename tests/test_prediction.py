@@ -19,9 +19,9 @@ CPU = torch.device("cpu")
 
 
 class Scripted(nn.Module):
-    """Answers each source with `answer(source ids)`, one token a step; step t looks at source position t, or the last.
+    """Answers each source with `answer(source ids)`, one token per step; step t attends to source position t, or the last.
 
-    Past the answer's end it goes on with `after`.
+    After the answer it repeats `after`.
     """
 
     def __init__(self, answer, after=3):
@@ -53,8 +53,8 @@ def make_predictor(model, task="reverse", *, source_eos=False):
     return Predictor(model, TASKS.get(task).load()(alphabet=ALPHABET), source_eos=source_eos, device=CPU)
 
 
-def make_gru(source_eos, score="additive", task="reverse", *, talkative=False):
-    """A model as it is drawn; `talkative`: with large weights and no biases, so that its answers differ."""
+def make_gru(source_eos, score="additive", task="reverse", *, varied=False):
+    """A model as it is drawn; `varied`: with large weights and no biases, so that its answers differ."""
     config = check_config(
         {
             "seed": 11,
@@ -63,7 +63,7 @@ def make_gru(source_eos, score="additive", task="reverse", *, talkative=False):
         }
     )
     model = build_model(config).double()
-    if talkative:
+    if varied:
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 parameter.mul_(0 if "bias" in name else 6)
@@ -72,7 +72,7 @@ def make_gru(source_eos, score="additive", task="reverse", *, talkative=False):
 
 
 def always(model, token):
-    """Make a GRU model emit `token` whatever happens."""
+    """Make a GRU model always emit `token`."""
     with torch.no_grad():
         model.decoder.output.weight.zero_()
         model.decoder.output.bias.zero_()
@@ -172,7 +172,7 @@ def test_symbols_and_weights_of_unequal_lengths_agree(source_eos):
 @pytest.mark.parametrize("score", ["scaled", "additive", "none"])
 @pytest.mark.parametrize("source_eos", [False, True])
 def test_an_answer_does_not_depend_on_the_other_strings(score, source_eos):
-    predictor, _ = make_gru(source_eos, score, talkative=True)
+    predictor, _ = make_gru(source_eos, score, varied=True)
     texts = ["abc", "h", "feed", "cab", "hag", "gg", "badcafe", "abc"]
     together = predictor.predict(texts, keep_weights=True)
     assert len({prediction.output for prediction in together}) > 1
@@ -188,7 +188,7 @@ def test_an_answer_does_not_depend_on_the_other_strings(score, source_eos):
 
 
 def test_greedy_decoding_equals_teacher_forcing_on_its_output():
-    _, model = make_gru(True, talkative=True)
+    _, model = make_gru(True, varied=True)
     source = torch.tensor([[3, 9, 5, 2], [8, 8, 2, 0], [4, 2, 0, 0], [10, 7, 3, 2], [6, 3, 2, 0]])
     lengths = torch.tensor([4, 3, 2, 4, 3])
     decoding = greedy_decode(model, source, lengths, max_steps=12, keep_weights=True)

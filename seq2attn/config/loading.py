@@ -37,7 +37,7 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
 
 
 def check_config(values: dict[str, Any], overrides: Sequence[str] = (), *, source: str = "config") -> Config:
-    """The same for values that are already in memory."""
+    """Like `load_config`, for values in memory."""
     return _check(values, overrides, {}, source)
 
 
@@ -47,9 +47,9 @@ def dump_config(config: Config) -> str:
 
 
 def check_overrides(overrides: Sequence[str]) -> None:
-    """Refuse overrides whose order would decide: of one key, or of a key and one below it.
+    """Refuse overrides whose order would matter: of one key, or of a key and one below it.
 
-    The name of a part and its options go together: `window=local_m` and `window.radius=3`.
+    A part's name and its options may go together: `window=local_m` and `window.radius=3`.
     """
     for index, override in enumerate(overrides):
         key = _written_key(override)
@@ -60,7 +60,7 @@ def check_overrides(overrides: Sequence[str]) -> None:
 
 
 def _written_key(override: str) -> str:
-    """The key that an override writes; that of a part's name alone is its `name`."""
+    """The key that an override writes; the name of a part is written to `name`."""
     key, _, text = override.partition("=")
     key = current_key(".".join(part.strip() for part in key.split(".")))
     return f"{key}.name" if key in CHOICES and not text.lstrip().startswith("{") else key

@@ -131,12 +131,11 @@ class Settings:
             if path in _OLDER or value == {}:
                 return
             key = (*key, "name")
-        for length in range(1, len(key) if where else 0):
-            above = self.found.get(key[:length])
-            if above is not None and above.value not in (None, {}):
-                raise Seq2AttnError(f"{_dotted(key[:length])} has no keys below it")
+        for above in (key[:length] for length in range(1, len(key) if where else 0)):
+            if above in self.found and self.found[above].value not in (None, {}):
+                raise Seq2AttnError(f"{_dotted(above)} has no keys below it")
         if key in self.found and not where:
-            message = f"is called {_dotted(key)} now, which is written too; keep one"
+            message = f"is now called {_dotted(key)}, which is written too; keep one"
             self.problems.append(Problem(_dotted(path), message))
             return
         self.found[key] = Setting(value, path, bool(where))
@@ -168,14 +167,11 @@ class Settings:
         others = {name for section in ARCHITECTURES.values() for name in section.model_fields}
         others -= ARCHITECTURES[self.architecture].model_fields.keys()
         foreign = {
-            path: setting
-            for path, setting in self.found.items()
-            if path[:1] == ("model",) and path[1:2] and (path[1] in others or path[:2] == _TRANSFORMER)
+            path: self.found.pop(path)
+            for path in list(self.found)
+            if (path[:2] == _TRANSFORMER and (path[2:] or self.found[path].value == {}))  # else reported by the schema
+            or (path[0] == "model" and path[1:2] and path[1] in others)
         }
-        if foreign.get(_TRANSFORMER, Setting({}, (), overrides=False)).value != {}:
-            del foreign[_TRANSFORMER]  # not a mapping, reported by the schema
-        for path in foreign:
-            del self.found[path]
         if self.written_architecture != self.architecture:  # reported by the schema
             return
         if self.architecture == "transformer":
