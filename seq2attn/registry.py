@@ -1,8 +1,7 @@
-"""The parts that a config can name: score functions, tasks, windows and the rest, all in the same way.
+"""Registries: the names that a config can use for score functions, tasks, windows and so on, and their classes.
 
-A registry knows the name, description and options of each part without importing torch; the class behind a name is
-imported when it is first needed. A part of your own is a class below the base class of its kind, decorated with
-`@register("name")`.
+A registry imports a class, and with it torch, when the class is first needed. A part of your own is a subclass of the base
+class of its kind, decorated with `@register("name")`.
 """
 
 from __future__ import annotations
@@ -22,21 +21,20 @@ _EXPECTED: dict[type, str] = {bool: "true or false", int: "a whole number", floa
 
 @dataclass(frozen=True)
 class Option:
-    """One setting of one part: its type (bool, int, float or str), default and meaning.
+    """One setting of one part. A default of None means that null is allowed.
 
-    A default of None means that null is allowed. `least` and `most` are inclusive; `check` says in words what is wrong
-    with a value of the right type, or returns None.
+    `check` returns what is wrong with a value of the right type, or None.
     """
 
-    type: type
+    type: type  # bool, int, float or str
     default: Any
     meaning: str
-    least: float | None = None
+    least: float | None = None  # inclusive
     most: float | None = None
     check: Callable[[Any], str | None] | None = None
 
     def problem(self, value: Any) -> str | None:
-        """What is wrong with `value`, in words; None if nothing is."""
+        """What is wrong with `value`; None if it is valid."""
         if value is None and self.default is None:
             return None
         if not self._has_type(value):
@@ -60,7 +58,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Choice:
-    """One part as a config chose it: its name and the value of each of its options, defaults filled in."""
+    """The part that a config chose: its name and the value of each of its options, including defaults."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -70,8 +68,8 @@ class Choice:
 class Entry:
     """One name that a config can use.
 
-    `implementation` is a class, or `"package.module:Class"` to be imported when needed, or None for a name that needs no
-    class. Score functions also say how many parameters they add and whether query and key widths must be equal.
+    `implementation` is a class, `"package.module:Class"` to import when needed, or None. Score functions also have the
+    number of their parameters, and whether query and key widths must be equal.
     """
 
     name: str
@@ -85,7 +83,7 @@ class Entry:
     equal_widths: bool = False
 
     def load(self) -> Any:
-        """The class behind the name."""
+        """The class that implements the entry."""
         if not isinstance(self.implementation, str):
             return self.implementation
         module, _, attribute = self.implementation.partition(":")
@@ -97,20 +95,16 @@ class Entry:
 
 
 class UnknownName(Seq2AttnError):
-    """A name that no entry has."""
+    """A name that is not registered."""
 
 
 class Registry:
-    """The entries of one kind, by name and synonym.
-
-    `takes` are the constructor's parameters before the options, for messages. `group` is the entry point group in which
-    installed packages offer parts of this kind; empty where they cannot.
-    """
+    """The entries of one kind, by name and synonym."""
 
     def __init__(self, kind: str, entries: Sequence[Entry], *, takes: str = "", group: str = "") -> None:
         self.kind = kind
-        self.takes = takes
-        self.group = group
+        self.takes = takes  # the constructor's parameters before the options, for messages
+        self.group = group  # the entry point group in which installed packages offer such parts
         self._entries: dict[str, Entry] = {}
         self._synonyms: dict[str, str] = {}
         for entry in entries:
@@ -124,7 +118,7 @@ class Registry:
         return list(self._entries)
 
     def add(self, entry: Entry) -> None:
-        """Add an entry. A name or synonym that is taken is refused: nothing is replaced silently."""
+        """Register an entry. Raises if a name or synonym is already taken."""
         for name in (entry.name, *entry.synonyms):
             if name in self._entries or name in self._synonyms:
                 taken = self._synonyms.get(name, name)
@@ -136,20 +130,15 @@ class Registry:
         self._synonyms.update((synonym, entry.name) for synonym in entry.synonyms)
 
     def get(self, name: str) -> Entry:
-        """The entry called `name`, by its name or a synonym; `UnknownName` says what is allowed."""
+        """The entry with this name or synonym. Raises `UnknownName`, which lists the allowed names."""
         entry = self._entries.get(self._synonyms.get(name, name)) or self._discover(name)
         if entry is None:
-            raise UnknownName(self.describe_unknown(name))
+            guess = did_you_mean(name, [*self._entries, *self._synonyms])
+            raise UnknownName(f"unknown {self.kind} {shown(name)}; {guess}allowed: {', '.join(self._entries)}")
         return entry
 
-    def describe_unknown(self, name: object) -> str:
-        """The message for a name that is not known."""
-        everything = [*self._entries, *self._synonyms]
-        guess = did_you_mean(name, everything) if isinstance(name, str) else ""
-        return f"unknown {self.kind} {shown(name)}; {guess}allowed: {', '.join(self._entries)}"
-
     def load(self, name: str) -> Any:
-        """The class called `name`."""
+        """The class registered as `name`."""
         return self.get(name).load()
 
     def owners(self, option: str) -> list[Entry]:
@@ -157,14 +146,14 @@ class Registry:
         return [entry for entry in self if option in entry.options]
 
     def choose(self, name: str, **options: Any) -> Choice:
-        """The entry called `name` with these options and the defaults of the others, as a config would hold it."""
+        """`name` with these options, and defaults for the others, as a config would hold it."""
         entry = self.get(name)
         return Choice(entry.name, {**entry.defaults(), **options})
 
     def make(self, choice: Choice, *provided: Any) -> Any:
-        """The part that `choice` names: its class, called with `provided` and the options. None for one without a class.
+        """The part that `choice` names: its class, called with `provided` and the options; None if it has no class.
 
-        An exception from the constructor becomes a `Seq2AttnError` that says what was called and how.
+        An exception from the constructor becomes a `Seq2AttnError` that shows the call.
         """
         cls = self.load(choice.name)
         if cls is None:
@@ -178,8 +167,7 @@ class Registry:
             arguments = ", ".join([*positional, *(f"{name}={value!r}" for name, value in choice.options.items())])
             takes = ", ".join(filter(None, [self.takes, "**options"]))
             hint = f"Its constructor takes ({takes}) and calls super().__init__ first."
-            if choice.options:
-                hint += " Or does it not accept these options?"
+            hint += " Or does it not accept these options?" if choice.options else ""
             raise Seq2AttnError(
                 f"{self.kind} {choice.name!r} cannot be made: {cls.__name__}({arguments}) raised "
                 f"{type(error).__name__}: {error}",
@@ -189,7 +177,7 @@ class Registry:
     # ---- installed packages ----
 
     def installed(self) -> dict[str, str]:
-        """What installed packages offer: entry point name -> "module:Class", read without importing them."""
+        """Parts of installed packages: entry point name -> "module:Class", read without importing them."""
         from importlib.metadata import entry_points
 
         return {point.name: point.value for point in entry_points(group=self.group)} if self.group else {}
@@ -216,7 +204,7 @@ class Registry:
 
 
 def alias_old_modules() -> None:
-    """Plug-ins written for release 0.1 import `Score` and `register` from seq2attn.scores."""
+    """Plug-ins for release 0.1 import `Score` and `register` from seq2attn.scores."""
     sys.modules.setdefault("seq2attn.scores", importlib.import_module("seq2attn.model.scores"))
 
 
@@ -233,11 +221,11 @@ def register(
     parameters: str = "",
     equal_widths: bool = False,
 ) -> Callable[[PartType], PartType]:
-    """Class decorator: make a part known under `name`. The base class decides its kind.
+    """Class decorator: register a part as `name`; its base class determines the kind.
 
-    Its options are the parameters of the constructor that have a plain default: a bool, int, float or str, or None where
-    the annotation says what else is allowed (`width: int | None = None`). The summary is the docstring's first line unless
-    given. `equal_widths`, of a score function, refuses configs whose queries and keys differ in width.
+    Its options are the parameters of the constructor that have a plain default: a bool, int, float or str, or None with an
+    annotation such as `width: int | None = None`. The summary is the docstring's first line unless given. `equal_widths`,
+    for a score function, refuses configs whose queries and keys differ in width.
     """
 
     def decorate(cls: PartType) -> PartType:
@@ -254,25 +242,16 @@ def register(
                 f"{registry.kind} {name!r} has an option called 'name', which in a config names the {registry.kind} itself",
                 hint="Rename that parameter of the constructor.",
             )
-        entry = Entry(
-            name,
-            formula=formula,
-            summary=summary or inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0],
-            source=source,
-            synonyms=synonyms,
-            implementation=cls,
-            options=options,
-            parameters=parameters,
-            equal_widths=equal_widths,
-        )
-        registry.add(entry)
+        first_line = inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0]
+        entry = (name, formula, summary or first_line, source, synonyms, cls, options, parameters, equal_widths)
+        registry.add(Entry(*entry))
         return cls
 
     return decorate
 
 
 def signature_options(cls: type) -> dict[str, Option]:
-    """The options of a class: the parameters of its constructor that have a plain default."""
+    """The parameters of the constructor that have a plain default."""
     try:
         signature = inspect.signature(cls, eval_str=True)
     except Exception:  # an annotation that names something not imported at run time

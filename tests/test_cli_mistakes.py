@@ -21,7 +21,7 @@ def contents(folder):
 
 @pytest.fixture
 def mistake(cli, tmp_path):
-    """`mistake("eval", "--lengths", "0")` -> the message, after the checks that apply to every error."""
+    """`mistake("eval", "--lengths", "0")` -> the message, after the checks common to all mistakes."""
 
     def call(*arguments):
         before = contents(tmp_path)
@@ -76,7 +76,7 @@ def test_invalid_config_values(mistake, text, message):
     [
         ("", "bad.yaml: empty\nEvery key has a default, so one line is enough: seed: 1"),
         ("- seed: 1", "bad.yaml: expected keys and values (a mapping), found a list"),
-        ("model:\n\thidden: 8\n", "bad.yaml:2: a tab in the indentation; YAML wants spaces"),
+        ("model:\n\thidden: 8\n", "bad.yaml:2: a tab in the indentation; YAML requires spaces"),
         ("seed: [1\n", "bad.yaml:1: not YAML: this '[' is not closed"),
         (
             "seed: 1\nmodel: {hidden: 8\ntask: {}\n",
@@ -85,7 +85,7 @@ def test_invalid_config_values(mistake, text, message):
     ],
 )
 @pytest.mark.parametrize("command", [("train", "--config"), ("inspect",)])
-def test_invalid_config_files(mistake, command, text, message):
+def test_an_invalid_config_file(mistake, command, text, message):
     Path("bad.yaml").write_text(text)
     assert mistake(*command, "bad.yaml") == message
 
@@ -115,7 +115,7 @@ def test_problems_of_file_and_overrides_are_reported_together(mistake):
     ]
 
 
-def test_control_characters_from_a_file_are_escaped(mistake):
+def test_control_characters_are_escaped(mistake):
     Path("bad.yaml").write_text('"\\e[31mred": 1\n"[bold]": 2\n')
     message = mistake("train", "-c", "bad.yaml")
     assert "\x1b" not in message
@@ -132,7 +132,7 @@ def good_config():
 
 
 @pytest.mark.parametrize("name", ["../x", "..", "a/b", "/x", "", "a b", ".hidden", "-x", "x" * 101])
-def test_invalid_run_names(mistake, name):
+def test_a_run_name_with_a_path(mistake, name):
     message = mistake(*good_config(), f"--name={name}")
     shown = repr(name) if len(name) < 60 else "'xxx"
     assert message.startswith(shown)
@@ -151,7 +151,7 @@ def test_invalid_run_names(mistake, name):
         ("x" * 200, "x" * 80),
     ],
 )
-def test_default_run_names_are_valid(config, name):
+def test_run_names_made_from_config_names_are_valid(config, name):
     assert default_name(Path(config)) == name
     check_name(name)
 
@@ -204,7 +204,7 @@ class Mine(Score):
 """
 
 
-def test_a_failing_score_constructor_leaves_no_run(mistake, own_scores):
+def test_a_failing_constructor_creates_no_run(mistake, own_scores):
     Path("plugin.py").write_text(BROKEN_SCORE)
     message = mistake(*good_config(), "--plugin", "plugin.py", "--set", "model.attention.score=mine")
     assert message.startswith("score 'mine' cannot be made: Mine(8, 8) raised ValueError: boom\n")
@@ -258,7 +258,7 @@ def test_an_unknown_run(mistake, runs_copy, command):
 
 
 @pytest.mark.parametrize("command", RUN_COMMANDS)
-def test_an_unknown_run_in_an_empty_directory(mistake, command):
+def test_an_unknown_run_in_an_empty_folder(mistake, command):
     assert mistake(*command, "tiny") == (
         "no run 'tiny' in runs: there are no runs yet\nMake one: seq2attn train --config configs/scaled.yaml"
     )
@@ -331,11 +331,11 @@ def test_a_figure_in_a_missing_directory(mistake, runs_copy, command):
         (["Hello!"], "'Hello!' has characters the model never saw: '!', 'H'; its alphabet is a-z"),
         (["abc", "héllo"], "'héllo' has characters the model never saw: 'é'; its alphabet is a-z"),
         (["a b"], "'a b' has characters the model never saw: ' '; its alphabet is a-z"),
-        ([""], "the empty string has nothing to read\nGive at least one character."),
-        (["abc", ""], "the empty string has nothing to read\nGive at least one character."),
+        ([""], "the string is empty\nGive at least one character."),
+        (["abc", ""], "the string is empty\nGive at least one character."),
     ],
 )
-def test_texts_the_model_cannot_read(mistake, runs_copy, texts, message):
+def test_a_text_that_cannot_be_predicted(mistake, runs_copy, texts, message):
     assert mistake("predict", *texts, "--run", "tiny") == message
 
 
@@ -361,7 +361,7 @@ def test_an_unknown_score_gives_a_hint_about_plugins(mistake, tmp_path):
     assert message.endswith(" A score of your own needs --plugin FILE.")
 
 
-# ---- in a separate process ----
+# ---- in a subprocess ----
 
 
 def process(folder, *arguments):
@@ -387,7 +387,7 @@ def process(folder, *arguments):
         (["evla"], "error: seq2attn: unknown command 'evla'; did you mean 'eval'? "),
     ],
 )
-def test_errors_in_a_separate_process(tmp_path, runs_copy, arguments, message):
+def test_errors_in_a_subprocess(tmp_path, runs_copy, arguments, message):
     (tmp_path / "bad.yaml").write_text("seed: x")
     before = contents(tmp_path)
     done = process(tmp_path, "-m", "seq2attn", *arguments)

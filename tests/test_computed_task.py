@@ -3,19 +3,14 @@
 import pytest
 import torch
 
+from seq2attn.config import check_config
 from seq2attn.data.batches import TrainingData
 from seq2attn.data.tasks import Answer, Task
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.attention import Attention
-from seq2attn.model.bahdanau import BahdanauDecoder
-from seq2attn.model.cells import GRU, Cells
-from seq2attn.model.encoder import Encoder
-from seq2attn.model.initial_state import Zeros
-from seq2attn.model.reverser import Reverser
-from seq2attn.model.scores.scaled import Scaled
+from seq2attn.model.build import build_model
 from seq2attn.training.objective import token_cross_entropy
 
 CPU = torch.device("cpu")
@@ -48,12 +43,9 @@ class Addition(Task):
         return Answer(str(sum(map(int, numbers)))) if all(numbers) else None
 
 
-def new_model(task, width=24):
-    torch.manual_seed(0)
-    cells = Cells(lambda input_width: GRU(input_width, width), width)
-    encoder = Encoder(len(task.source_vocabulary), 8, cells)
-    decoder = BahdanauDecoder(len(task.target_vocabulary), 8, Attention(Scaled(width, width)), cells)
-    return Reverser(encoder, Zeros(encoder, decoder.recurrent), decoder)
+def new_model(task):
+    values = {"seed": 0, "model": {"embedding": 8, "hidden": 24, "initial_state": "zeros"}}
+    return build_model(check_config(values), task)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +107,7 @@ def test_it_answers_strings(trained):
         predictor.predict(["1+x"])
 
 
-def test_the_right_answer_is_known_where_there_is_one():
+def test_the_right_answer_is_known_if_there_is_one():
     task = Addition()
     assert task.answer("12+7") == Answer("19", None)
     assert task.answer("99+9") == Answer("108", None)

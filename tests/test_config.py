@@ -53,7 +53,7 @@ def problems(values, *overrides):
         ("task.alphabet", "abcdefghijklmnopqrstuvwxyz"),
     ],
 )
-def test_defaults_are_the_recipe_of_the_specification(key, expected):
+def test_defaults_match_the_specification(key, expected):
     assert value_at(check_config({}), key) == expected
 
 
@@ -77,7 +77,7 @@ def test_defaults_are_the_recipe_of_the_specification(key, expected):
         ("task.alphabet", "é ☃", "é ☃"),
     ],
 )
-def test_a_value_is_kept_in_one_form(key, written, kept):
+def test_values_are_normalised(key, written, kept):
     found = value_at(check_config(nested(key, written)), key)
     assert found == kept
     assert type(found) is type(kept)
@@ -142,13 +142,13 @@ def test_a_value_is_kept_in_one_form(key, written, kept):
         ("model.attention.score", "bilinaer", "unknown score 'bilinaer'; did you mean 'bilinear'? allowed: dot, "),
     ],
 )
-def test_a_wrong_value_is_told_under_its_key(key, value, message):
+def test_an_invalid_value_is_reported_under_its_key(key, value, message):
     found = problems(nested(key, value))
     assert list(found) == [key]
     assert found[key].startswith(message)
 
 
-def test_an_endless_alphabet_is_cut_in_the_message():
+def test_a_long_alphabet_is_shortened_in_the_message():
     message = problems(nested("task.alphabet", "".join(map(chr, range(20_000, 30_001)))))["task.alphabet"]
     assert message.startswith("must have at most 10,000 characters, found 10,001")
     assert len(message) < 150
@@ -166,7 +166,7 @@ def test_an_endless_alphabet_is_cut_in_the_message():
         ("training.zzz", "allowed here: batch_size, clip_norm, "),
     ],
 )
-def test_an_unknown_key_is_told_with_the_likely_one(key, guess):
+def test_an_unknown_key_suggests_a_similar_one(key, guess):
     found = problems(nested(key, 1))
     assert list(found) == [key]
     assert found[key].startswith(f"unknown key; {guess}")
@@ -179,16 +179,16 @@ def test_a_config_cannot_be_changed():
             setattr(section, key, getattr(section, key))
 
 
-def test_every_key_says_what_it_means():
+def test_every_key_is_documented():
     assert [path for path, field in fields_of(Config) if not field.description] == []
 
 
-def test_every_option_says_what_it_means():
+def test_every_option_is_documented():
     options = {(e.name, name): one for kind in catalogue.EXTENSIBLE for e in kind for name, one in e.options.items()}
     assert options and [place for place, option in options.items() if not option.meaning] == []
 
 
-def test_lengths_that_eval_measures_and_training_knows():
+def test_evaluation_and_training_lengths():
     config = check_config({"task": {"min_length": 3, "max_length": 5}})
     assert config.evaluation_lengths == (3, 4, 5)
     assert [length for length in range(1, 8) if config.is_trained(length)] == [3, 4, 5]
@@ -221,7 +221,7 @@ def test_a_choice_is_a_name_or_a_name_and_options(written, choice):
     assert check_config(attention(history=choice)) == config
 
 
-def test_a_choice_is_dumped_as_its_name_where_it_has_no_options():
+def test_a_choice_without_options_is_dumped_as_its_name():
     config = check_config(attention(history={"name": "location", "kernel": 7}))
     found = config.model_dump(mode="json")["model"]["attention"]
     assert found["window"] == "global"
@@ -261,7 +261,7 @@ def test_a_dotted_key_without_a_value(key):
         value_at(check_config({}), key)
 
 
-def test_a_transformer_does_not_have_what_only_recurrent_models_own():
+def test_a_transformer_has_no_recurrent_keys():
     config = check_config({"model": {"architecture": "transformer", "heads": 2}})
     assert (value_at(config, "model.heads"), value_at(config, "model.transformer.heads")) == (2, 2)
     for key in ("model.attention.score", "model.cell", "model.head"):
@@ -292,7 +292,7 @@ COMBINATIONS = [
     (
         {"model": {**TRANSFORMER, "attention": {"window": "local_p"}}},
         "model.attention.window",
-        f"'local_p' {LACKS}: windows follow a recurrent decoder's state step by step; set it to global, "
+        f"'local_p' {LACKS}: a window needs a recurrent decoder, which attends step by step; set it to global, "
         "or model.architecture to gru",
     ),
     (
@@ -328,7 +328,7 @@ COMBINATIONS = [
     (
         {**attention(score="none"), "training": {"decoder_reset": 0.2}},
         "training.decoder_reset",
-        "attention score 'none' keeps the source in the decoder's state alone; set it to 0",
+        "attention score 'none' stores the source only in the decoder's state, which a reset destroys; set it to 0",
     ),
     (
         {"model": {**TRANSFORMER, "hidden": 30}},
@@ -344,7 +344,7 @@ COMBINATIONS = [
     (
         attention(score="none", window="local_m"),
         "model.attention.window",
-        "attention score 'none' has no weights for this to act on; set it to global",
+        "attention score 'none' has no weights, so this has no effect; set it to global",
     ),
     (attention(score="none", history="coverage"), "model.attention.history", "attention score 'none' has no weights"),
     (
@@ -355,9 +355,9 @@ COMBINATIONS = [
     (
         attention(score="none", mask_padding=False),
         "model.attention.mask_padding",
-        "attention score 'none' has no weights for this to act on; set it to true",
+        "attention score 'none' has no weights, so this has no effect; set it to true",
     ),
-    ({"model": {**TRANSFORMER, "embedding": 64}}, "model.embedding", f"64 {LACKS}: its embeddings are as wide as"),
+    ({"model": {**TRANSFORMER, "embedding": 64}}, "model.embedding", f"64 {LACKS}: its embeddings have"),
     (
         {"model": {**TRANSFORMER, "attention": {"radius": 3}}},
         "model.attention.window.radius",
@@ -366,7 +366,7 @@ COMBINATIONS = [
     (
         {**attention(score="none"), "training": {"coverage_weight": 1.0}},
         "training.coverage_weight",
-        "attention score 'none' has no weights to cover",
+        "attention score 'none' has no weights, so this has no effect",
     ),
     (
         {"model": {"input_feeding": True}},
@@ -376,7 +376,7 @@ COMBINATIONS = [
     (
         attention(history={"name": "location", "kernel": 4}),
         "model.attention.history.kernel",
-        "must be odd, so that it looks as far to the left as to the right; found 4",
+        "must be odd, so that it is symmetric; found 4",
     ),
     (
         attention(window={"name": "local_m", "centre": "left"}),
@@ -430,7 +430,7 @@ COMBINATIONS = [
     (
         {"model": {"attention": {"score": "none"}, "bidirectional": True}},
         "model.bidirectional",
-        "with attention score 'none' nothing would use the forward direction",
+        "with attention score 'none' the forward direction is not used",
     ),
     (
         {"model": {"attention": {"score": "none"}, "initial_state": "zeros"}},
@@ -441,7 +441,7 @@ COMBINATIONS = [
 
 
 @pytest.mark.parametrize(("values", "key", "message"), COMBINATIONS)
-def test_a_combination_that_cannot_work_is_told_under_the_key_to_change(values, key, message):
+def test_an_invalid_combination_is_reported_under_the_key_to_change(values, key, message):
     found = problems(values)
     assert list(found) == [key]
     assert found[key].startswith(message)
@@ -465,7 +465,7 @@ def test_a_combination_that_cannot_work_is_told_under_the_key_to_change(values, 
         attention(window="local_m", centre="reversed", radius=1, history="location_coverage", kernel=7, filters=2),
     ],
 )
-def test_a_combination_that_works_is_taken(values):
+def test_valid_combinations_are_accepted(values):
     check_config(values)
 
 
@@ -478,7 +478,7 @@ def test_a_combination_that_works_is_taken(values):
         ("general", "initial_std", 1),
     ],
 )
-def test_an_option_of_the_score_is_taken(score, name, value):
+def test_score_options_are_accepted(score, name, value):
     config = check_config({"model": {"attention": {"score": {"name": score, name: value}}}})
     assert config.model.attention.score.options[name] == value
     assert check_config({"model": {"attention": {"score": score, "options": {name: value}}}}) == config
@@ -500,14 +500,14 @@ def test_an_option_of_the_score_is_taken(score, name, value):
         ("general", "initial_std", float("nan"), "expected a finite number or null, found nan"),
     ],
 )
-def test_a_wrong_option_of_the_score_is_told(score, name, value, message):
+def test_invalid_score_options_are_reported(score, name, value, message):
     for attention in ({"score": {"name": score, name: value}}, {"score": score, "options": {name: value}}):
         found = problems({"model": {"attention": attention}})
         assert list(found) == [f"model.attention.score.{name}"]
         assert found[f"model.attention.score.{name}"].startswith(message)
 
 
-def test_all_problems_are_told_together():
+def test_all_problems_are_reported_together():
     values = {
         "seed": -1,
         "typo": 1,
@@ -515,7 +515,7 @@ def test_all_problems_are_told_together():
         "training": {"steps": "many", "warmup": 10**9},
         "model": {"hidden": 0, "initial_state": "zeros", "attention": {"score": "none"}},
     }
-    # not training.warmup: whether it is above training.steps cannot be said
+    # not training.warmup: training.steps, which it depends on, is invalid
     assert set(problems(values)) == {
         "seed",
         "typo",
@@ -527,7 +527,7 @@ def test_all_problems_are_told_together():
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "paths"),
     [
         ({"task": {"min_length": 20, "max_length": "x"}}, {"task.max_length"}),
         ({"task": []}, {"task"}),
@@ -535,7 +535,7 @@ def test_all_problems_are_told_together():
         ({"model": {"bidirectional": True, "attention": {"score": "dto"}}}, {"model.attention.score"}),
         ({"model": {"bidirectional": True, "attention": 5}}, {"model.attention"}),
         ({"training": {"target": 0.5}, "evaluation": {"lengths": [50], "samples": 0}}, {"evaluation.samples"}),
-        ({"model": {"attention": {"score": "nne", "options": {"width": 3}}}}, {"model.attention.score.name"}),
+        ({"model": {"attention": {"score": "nne", "options": {"width": 3}}}}, {"model.attention.score"}),
         ({"model": {"architecture": "transfomer", "heads": 2}}, {"model.architecture"}),
         (
             {"model": {"bidirectional": True, "attention": {"score": {"name": "dot", "width": 3}}}},
@@ -543,8 +543,8 @@ def test_all_problems_are_told_together():
         ),
     ],
 )
-def test_a_combination_with_a_wrong_value_is_not_judged(values, told):
-    assert set(problems(values)) == told
+def test_combinations_with_invalid_values_are_not_checked(values, paths):
+    assert set(problems(values)) == paths
 
 
 # ---- files ----
@@ -555,12 +555,12 @@ def write(path, text):
     return path
 
 
-def test_a_file_gives_what_it_says_and_defaults_for_the_rest(tmp_path):
+def test_keys_missing_in_a_file_get_their_defaults(tmp_path):
     config = load_config(write(tmp_path / "a.yaml", "seed: 5\nmodel: {hidden: 8}\n"))
     assert (config.seed, config.model.hidden, config.model.embedding) == (5, 8, 32)
 
 
-def test_problems_of_a_file_carry_their_lines(tmp_path):
+def test_problems_of_a_file_have_line_numbers(tmp_path):
     path = write(tmp_path / "a.yaml", "seed: x\nmodel:\n  hiden: 8\n  attention:\n    options: {width: 3}\n")
     with pytest.raises(ConfigError) as caught:
         load_config(path, ["training.steps=0"])
@@ -575,7 +575,7 @@ def test_problems_of_a_file_carry_their_lines(tmp_path):
     assert lines[-1] == "`seq2attn inspect CONFIG` shows every key with its value."
 
 
-def test_a_combination_carries_the_line_of_the_nearest_key_above(tmp_path):
+def test_an_invalid_combination_has_the_line_of_the_nearest_key_above(tmp_path):
     path = write(tmp_path / "a.yaml", "seed: 1\nmodel:\n  bidirectional: true\n")  # and the default score, scaled
     with pytest.raises(ConfigError) as caught:
         load_config(path)
@@ -623,7 +623,7 @@ def test_a_dumped_config_is_read_back_equal(tmp_path, values):
 @pytest.mark.parametrize(
     "path", sorted(set(CONFIGS.rglob("*.yaml")) - set(CONFIGS.glob("experiments/*"))), ids=lambda path: path.name
 )
-def test_every_shipped_config_is_right(path):
+def test_every_shipped_config_is_valid(path):
     assert json.loads(load_config(path).model_dump_json())["seed"] >= 0
 
 
@@ -651,7 +651,7 @@ def test_there_are_shipped_configs():
         (["model={embedding: 4}", "model.hidden=5"], "model.embedding", 4),
     ],
 )
-def test_an_override_lies_over_the_file(overrides, key, expected):
+def test_an_override_replaces_the_value_of_the_file(overrides, key, expected):
     values = {"seed": 1, "model": {"hidden": 64}}
     assert value_at(check_config(values, overrides), key) == expected
     assert values == {"seed": 1, "model": {"hidden": 64}}
@@ -705,7 +705,7 @@ def test_an_option_that_an_override_sets_is_never_dropped(overrides):
         (["seed=1", " seed = 2"], False),
     ],
 )
-def test_overrides_whose_order_would_decide_are_refused(overrides, together):
+def test_overrides_whose_order_would_matter_are_refused(overrides, together):
     for some in (overrides, overrides[::-1]):
         if together:
             check_overrides(some)
@@ -714,7 +714,7 @@ def test_overrides_whose_order_would_decide_are_refused(overrides, together):
             check_overrides(some)
 
 
-def test_an_override_leaves_the_keys_beside_it():
+def test_an_override_keeps_the_other_keys():
     config = check_config({"model": {"hidden": 64, "attention": {"score": "dot"}}}, ["model.embedding=4"])
     assert (config.model.hidden, config.model.embedding, config.score_name) == (64, 4, "dot")
 
@@ -731,7 +731,7 @@ def test_an_override_leaves_the_keys_beside_it():
         ("seed=!!str 3", "value:1: found the tag"),
     ],
 )
-def test_a_wrong_override_is_told_with_its_words(override, message):
+def test_an_invalid_override_is_quoted(override, message):
     with pytest.raises(ConfigError) as caught:
         check_config({"seed": 1}, [override])
     (problem,) = caught.value.problems
@@ -739,7 +739,7 @@ def test_a_wrong_override_is_told_with_its_words(override, message):
     assert problem.where == f"--set {shown(override)}"
 
 
-def test_wrong_overrides_and_wrong_values_are_told_together(tmp_path):
+def test_invalid_overrides_and_values_are_reported_together(tmp_path):
     path = write(tmp_path / "a.yaml", "model:\n  hidden: 0\n")
     with pytest.raises(ConfigError) as caught:
         load_config(path, ["seed", "model.embedding=0", "training.steps=5"])
@@ -750,7 +750,7 @@ def test_wrong_overrides_and_wrong_values_are_told_together(tmp_path):
     ]
 
 
-def test_what_an_override_replaced_is_not_blamed(tmp_path):
+def test_a_replaced_value_is_not_reported(tmp_path):
     path = write(tmp_path / "a.yaml", "model:\n  hidden: 8\n")
     with pytest.raises(ConfigError) as caught:
         load_config(path, ["model={hidden: 0}"])
@@ -774,7 +774,7 @@ def test_what_an_override_replaced_is_not_blamed(tmp_path):
         ([100_000], (100_000,)),
     ],
 )
-def test_lengths_as_people_write_them(parts, expected):
+def test_syntax_of_lengths(parts, expected):
     assert parse_lengths(parts) == expected
 
 
@@ -801,13 +801,13 @@ def test_lengths_as_people_write_them(parts, expected):
         ([[3]], "[3] is not a length"),
     ],
 )
-def test_what_is_no_length_is_told(parts, message):
+def test_invalid_lengths_are_reported(parts, message):
     with pytest.raises(Seq2AttnError) as caught:
         parse_lengths(parts)
     assert str(caught.value).startswith(message)
 
 
-# ---- the words of a mistake ----
+# ---- error messages ----
 
 
 def test_an_error_has_message_hint_and_exit_code():
@@ -825,21 +825,21 @@ def test_an_error_has_message_hint_and_exit_code():
         (Problem("", "wrong", "f:3"), "wrong (f:3)"),
     ],
 )
-def test_a_problem_in_words(problem, text):
+def test_a_problem_as_text(problem, text):
     assert str(problem) == text
 
 
-def test_one_problem_is_not_problems():
+def test_singular_and_plural_of_problems():
     assert str(ConfigError("f", [Problem("a", "wrong")])) == "f: 1 problem\n  a: wrong"
     assert str(ConfigError("f", [Problem("a", "x"), Problem("b", "y")])) == "f: 2 problems\n  a: x\n  b: y"
 
 
-def test_a_guess_is_made_only_for_a_near_miss():
+def test_only_a_close_match_is_suggested():
     assert did_you_mean("SCALD", ["dot", "scaled"]) == "did you mean 'scaled'? "
     assert did_you_mean("zebra", ["dot", "scaled"]) == ""
 
 
-def test_a_long_value_is_cut():
+def test_a_long_value_is_shortened():
     assert shown("abc") == "'abc'"
     assert shown("x" * 100) == "'" + "x" * 56 + "..."
     assert len(shown("x" * 58)) == len(shown("x" * 59)) == 60

@@ -182,7 +182,7 @@ def load(tmp_path):
     [(GRU, GRU_NOW), (DEFAULT, {}), (TRANSFORMER, TRANSFORMER_NOW)],
     ids=["every value changed", "every value at its default", "transformer"],
 )
-def test_a_config_of_an_older_run_means_what_it_meant(load, text, values):
+def test_the_config_of_an_older_run_keeps_its_meaning(load, text, values):
     config = load(text)
     assert config == check_config(values)
     assert load(dump_config(config)) == config
@@ -273,4 +273,4 @@ def test_the_same_setting_in_both_spellings_is_refused(load, text, written, call
     with pytest.raises(ConfigError) as caught:
         load(text)
     (problem,) = caught.value.problems
-    assert (problem.path, problem.message) == (written, f"is called {called} now, which is written too; keep one")
+    assert (problem.path, problem.message) == (written, f"is now called {called}, which is written too; keep one")

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from seq2attn.config import yaml_reader
-from seq2attn.config.yaml_reader import read_file, read_text
+from seq2attn.config import yaml_files
+from seq2attn.config.yaml_files import read_file, read_text
 from seq2attn.errors import Seq2AttnError
 
 
@@ -58,27 +58,27 @@ def refusal(text):
         ("---\na: 1\n...\n", {"a": 1}),
     ],
 )
-def test_a_text_has_the_value_that_its_writer_meant(text, expected):
+def test_scalars_have_the_expected_values(text, expected):
     found = value(text)
     assert found == expected
     assert type(found) is type(expected)
 
 
-def test_not_a_number_is_one():
+def test_nan_is_a_float():
     assert math.isnan(value(".nan"))
 
 
-def test_more_digits_than_any_number_needs_are_a_float():
+def test_very_long_integers_become_floats():
     assert value("9" * 301) == 1e301
     assert isinstance(value("9" * 300), int)
 
 
 @pytest.mark.parametrize("text", ["", "# only words\n", "---\n"])
-def test_a_text_without_content_is_none(text):
+def test_an_empty_text_is_none(text):
     assert value(text) is None
 
 
-def test_each_key_knows_its_line():
+def test_keys_have_line_numbers():
     document = read_text("# first\nseed: 1\nmodel:\n  hidden: 8\n\n  attention: {score: dot,\n    options: {}}\n", "x")
     assert document.lines == {
         ("seed",): 2,
@@ -93,8 +93,8 @@ def test_each_key_knows_its_line():
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("a: 1\nb: 2\na: 3\n", 3, "found the key 'a' again (first on line 1); keep one"),
-        ("m:\n  a: 1\n  a: 1\n", 3, "the key 'a' again (first on line 2)"),
+        ("a: 1\nb: 2\na: 3\n", 3, "found a duplicate key 'a' (first on line 1); keep one"),
+        ("m:\n  a: 1\n  a: 1\n", 3, "a duplicate key 'a' (first on line 2)"),
         ("a: &x 1\nb: *x\n", 1, "alias"),
         ("a: &x [*x]\n", 1, "alias"),
         ("a: &x word\n*x : 1\n", 1, "alias"),
@@ -108,23 +108,23 @@ def test_each_key_knows_its_line():
         ("a: !!set {x}\n", 1, "tag"),
         ("!!str 3: a\n", 1, "tag"),
         ("? [a, b]\n: 1\n", 1, "a key that is not a word"),
-        ("a:\n\thidden: 8\n", 2, "a tab in the indentation; YAML wants spaces"),
+        ("a:\n\thidden: 8\n", 2, "a tab in the indentation; YAML requires spaces"),
         ("a:\n  b: 1\n\tc: 2\n", 3, "a tab"),
-        ("a:\t\t3\n", 1, "a tab where YAML wants a space"),
+        ("a:\t\t3\n", 1, "a tab where YAML requires a space"),
         ("a: 1\n b: 2\n", 2, "not YAML"),
         ("a: [1, 2\n", 1, "not closed"),
         ("a: 'x\n", 2, "not YAML"),
         ("a: 1\n---\nb: 2\n", 2, "expected a single document in the stream but found another document"),
     ],
 )
-def test_what_is_no_plain_value_is_refused_with_its_line(text, line, words):
+def test_values_that_are_not_plain_are_refused_with_their_line(text, line, words):
     message = refusal(text)
     assert message.startswith(f"some.yaml:{line}: ")
     assert words in message
     assert "\n" not in message
 
 
-def test_a_character_that_no_text_has_is_named():
+def test_control_characters_are_reported():
     assert refusal("a: \x07").startswith("some.yaml: not YAML: unacceptable character #x0007")
 
 
@@ -166,7 +166,7 @@ def test_messages_name_the_file(tmp_path):
         (b"#" * 200_001, "larger than 200,000 bytes"),
     ],
 )
-def test_a_file_that_is_no_config_is_refused(tmp_path, data, words):
+def test_invalid_files_are_refused(tmp_path, data, words):
     path = write(tmp_path / "a.yaml", data)
     message = str(file_refusal(path))
     assert message.startswith(f"{path}: ")
@@ -174,12 +174,12 @@ def test_a_file_that_is_no_config_is_refused(tmp_path, data, words):
 
 
 def test_the_largest_file_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(yaml_reader, "LARGEST_FILE", 4)
+    monkeypatch.setattr(yaml_files, "LARGEST_FILE", 4)
     assert read_file(write(tmp_path / "a.yaml", b"a: 1")).value == {"a": 1}
     assert "larger than 4 bytes" in str(file_refusal(write(tmp_path / "b.yaml", b"a: 12")))
 
 
-def test_a_missing_file_is_told_with_those_beside_it(tmp_path):
+def test_a_missing_file_lists_the_files_in_its_folder(tmp_path):
     (tmp_path / "scaled.yaml").touch()
     (tmp_path / "notes.txt").touch()
     error = file_refusal(tmp_path / "scale.yaml")
@@ -188,7 +188,7 @@ def test_a_missing_file_is_told_with_those_beside_it(tmp_path):
     assert error.hint == f"Did you mean {there}? There are: {there}"
 
 
-def test_a_missing_file_is_told_with_those_in_configs_when_none_is_beside_it(tmp_path, monkeypatch):
+def test_a_missing_file_lists_configs_if_its_folder_has_none(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert file_refusal(Path("scale.yaml")).hint.startswith(
         "Did you mean configs/scaled.yaml? There are: configs/additive.yaml, configs/dot.yaml, "
@@ -198,14 +198,14 @@ def test_a_missing_file_is_told_with_those_in_configs_when_none_is_beside_it(tmp
     assert file_refusal(Path("scale.yaml")).hint == ("Did you mean configs/scaled.yaml? There are: configs/scaled.yaml")
 
 
-def test_a_directory_is_no_file(tmp_path):
+def test_a_directory_is_not_a_file(tmp_path):
     (tmp_path / "one.yaml").touch()
     error = file_refusal(tmp_path)
     assert error.message == f"{tmp_path} is a directory, not a file"
     assert error.hint == f"There are: {tmp_path / 'one.yaml'}"
 
 
-def test_a_path_below_a_file_and_an_impossible_one(tmp_path):
+def test_invalid_paths_are_refused(tmp_path):
     (tmp_path / "one.yaml").touch()
     assert "cannot be read: Not a directory" in str(file_refusal(tmp_path / "one.yaml" / "two.yaml"))
     assert "cannot be read: embedded null byte" in str(file_refusal(Path("a\0.yaml")))

@@ -10,7 +10,7 @@ from seq2attn.catalogue import TASKS
 from seq2attn.data.batches import TrainingData, make_batch
 from seq2attn.data.padding import pad_rows, valid_mask
 from seq2attn.data.tasks import Examples
-from seq2attn.data.tasks.reverse import Reverse
+from seq2attn.data.tasks.strings import Reverse
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.errors import Seq2AttnError
 
@@ -96,7 +96,7 @@ def test_a_batch_by_hand():
     assert source.tolist() == [[5, 3, 4], [4, 0, 0]] and lengths.tolist() == [3, 1]
 
 
-def test_a_batch_without_alignment_whose_targets_have_lengths_of_their_own():
+def test_a_batch_without_alignment_and_with_targets_of_other_lengths():
     # sources "c" and "ab", targets "yxy" and "x"
     source, target = pad_rows([[5], [3, 4]], CPU), pad_rows([[4, 3, 4], [3]], CPU)
     batch = make_batch(Examples(*source, *target), source_eos=True)
@@ -236,13 +236,13 @@ def test_unseen_characters_are_an_error_that_names_them():
         Vocabulary(LETTERS).encode("caf1É")
 
 
-def test_batches_come_longest_strings_first():
+def test_batches_are_sorted_longest_first():
     for index in range(5):
         lengths = training_data().batch(index).source_lengths.tolist()
         assert lengths == sorted(lengths, reverse=True)
 
 
-def test_word_dropout_blanks_a_share_of_the_decoders_input_and_nothing_else():
+def test_word_dropout_changes_only_the_decoders_input():
     plain, dropped = training_data(batch_size=512), training_data(batch_size=512, word_dropout=0.25)
     one, other = plain.batch(3), dropped.batch(3)
     for name in set(FIELDS) - {"decoder_input"}:

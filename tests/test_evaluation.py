@@ -25,7 +25,7 @@ def reverse(ids):
 
 
 class FakeModel(nn.Module):
-    """Answers a source of n characters with `free(ids)` on its own, with `forced(ids)` under teacher forcing.
+    """Answers a source of n characters with `free(ids)` when free-running, with `forced(ids)` under teacher forcing.
 
     `weights(t, n, width)` is its row of attention at output position t; None: no attention.
     """
@@ -39,7 +39,7 @@ class FakeModel(nn.Module):
         rows = zip(source.tolist(), lengths.tolist(), strict=True)
         return [[index for index in row[:length] if index != EOS] for row, length in rows]
 
-    def say(self, answers, steps, width):
+    def decoded(self, answers, steps, width):
         logits = torch.zeros(len(answers), len(steps), len(VOCABULARY))
         for row, answer in enumerate(answers):
             for column, t in enumerate(steps):
@@ -57,12 +57,12 @@ class FakeModel(nn.Module):
 
     def step(self, tokens, state, memory):
         width, answers = memory
-        return self.say(answers, [state], width), state + 1
+        return self.decoded(answers, [state], width), state + 1
 
     def forward(self, source, lengths, decoder_input, decoder_lengths):
         self.forced_input.extend(decoder_input.tolist())
         answers = [self.forced(ids) for ids in self.characters(source, lengths)]
-        return self.say(answers, list(range(decoder_input.size(1))), source.size(1))
+        return self.decoded(answers, list(range(decoder_input.size(1))), source.size(1))
 
 
 def one_hot(index, width):
@@ -70,7 +70,7 @@ def one_hot(index, width):
 
 
 def look_back(t, n, width):
-    """The ideal attention of reversal; at the `<eos>` it looks anywhere."""
+    """The ideal attention of reversal; uniform at the `<eos>`."""
     return one_hot(n - 1 - t, width) if t < n else torch.full((width,), 1 / width)
 
 
@@ -112,9 +112,9 @@ def wrong_at(position):
         (lambda ids: [*ids[::-1], A, EOS], reverse, [0, 1, 1]),  # one character too many
         (lambda ids: [*ids[:0:-1], EOS], reverse, [0, 0.75, 1]),  # one too few
         (lambda ids: [EOS], reverse, [0, 0, 1]),
-        (lambda ids: [ids[-1], EOS, *ids[-3::-1], EOS], reverse, [0, 0.25, 1]),  # right again, but after its <eos>
+        (lambda ids: [ids[-1], EOS, *ids[-3::-1], EOS], reverse, [0, 0.25, 1]),  # right characters after its <eos>
         (lambda ids: [*reverse(ids), A], reverse, [1, 1, 1]),  # nothing counts after the <eos>
-        (lambda ids: [0], reverse, [0, 0, 1]),  # <pad> is no answer
+        (lambda ids: [0], reverse, [0, 0, 1]),  # <pad> is not an answer
         (reverse, lambda ids: [*ids[::-1], A], [1, 1, 1]),  # teacher forcing does not count the <eos>
     ],
 )
@@ -138,7 +138,7 @@ def test_the_other_tasks(task, answer):
     assert values_of(measure(half, task=task)[0]) == [0, 0.5, 0.5]
 
 
-def test_teacher_forcing_gives_the_right_previous_characters():
+def test_teacher_forcing_feeds_the_right_previous_characters():
     model = FakeModel(wrong_at(1))
     measure(model)
     assert model.forced_input == [[SOS, *ids[::-1]] for ids in model.asked]
@@ -154,7 +154,7 @@ def test_only_strings_with_a_wrong_character_are_decoded_again():
     assert values_of(result) == [round(1 - share, 6), round(1 - share / 4, 6), round(1 - share / 4, 6)]
 
 
-def test_long_strings_are_read_position_by_position_with_the_same_result(monkeypatch):
+def test_decoding_position_by_position_gives_the_same_result(monkeypatch):
     config = check_config({"model": {"hidden": 8, "attention": {"score": "additive"}}, "task": {"alphabet": "abc"}})
     predictor = Predictor(build_model(config).double(), build_task(config), source_eos=True, device=CPU)
 
@@ -164,7 +164,7 @@ def test_long_strings_are_read_position_by_position_with_the_same_result(monkeyp
 
     at_once = results()
     assert at_once.character_accuracy.value < 1  # untrained: something to decode again
-    monkeypatch.setattr("seq2attn.inference.evaluation.CELLS", 7 * 7 * 5 - 1)
+    monkeypatch.setattr("seq2attn.inference.evaluation.MAX_WEIGHTS", 7 * 7 * 5 - 1)
     monkeypatch.setattr(type(predictor.model), "forward", None)
     by_steps = results()
     assert by_steps.entropy == pytest.approx(at_once.entropy, rel=1e-9)
@@ -213,7 +213,7 @@ def test_alignment_and_entropy_by_hand(weights, alignment, entropy, source_eos):
     assert result.entropy == pytest.approx(entropy(4 + source_eos), abs=1e-6)
 
 
-def test_the_answer_to_some_strings_is_right():
+def test_accuracy_with_some_strings_right():
     # right where the string begins with a; the share is counted over the strings that were asked
     model = FakeModel(lambda ids: reverse(ids) if ids[0] == A else [EOS])
     (result,) = measure(model, samples=300)
@@ -228,7 +228,7 @@ def test_the_answer_to_some_strings_is_right():
 
 
 @pytest.mark.parametrize("samples", [1, 1023, 1024, 1025, 2500])
-def test_many_samples_are_measured_in_parts_without_a_difference(samples):
+def test_many_samples_in_blocks_give_the_same_result(samples):
     model = FakeModel(lambda ids: reverse(ids) if ids[0] == A else [EOS], weights=look_back)
     (result,) = measure(model, lengths=(2,), samples=samples)
     assert len(model.asked) == samples and result.samples == samples
@@ -245,7 +245,7 @@ def asked(lengths=(3, 6), **others):
     return model.asked
 
 
-def test_every_model_is_asked_the_same_strings():
+def test_every_model_is_tested_on_the_same_strings():
     strings = asked()
     assert [len(ids) for ids in strings] == [3] * 20 + [6] * 20
     assert asked() == strings
@@ -265,7 +265,7 @@ def test_the_strings_of_a_seed_never_change():
     assert [many[place] for place in (0, 999, 1000, 2499)] == [[5, 3, 4, 8], [7, 7, 4, 4], [4, 7, 6, 4], [8, 7, 7, 7]]
 
 
-def test_strings_are_of_the_whole_alphabet():
+def test_strings_use_the_whole_alphabet():
     characters = [index for ids in asked(lengths=(5,), samples=600) for index in ids]
     counts = [characters.count(index) for index in range(3, 9)]
     assert sum(counts) == 3000
@@ -273,7 +273,7 @@ def test_strings_are_of_the_whole_alphabet():
     assert chi_square < 25.7  # 5 degrees of freedom, p = 1e-4
 
 
-def test_results_say_which_length_and_whether_it_was_trained():
+def test_results_have_their_length_and_whether_it_was_trained():
     steps = []
     results = measure(FakeModel(reverse), lengths=(5, 1, 4), samples=7, progress=lambda: steps.append("done"))
     assert [(result.length, result.samples, result.trained) for result in results] == [
@@ -330,7 +330,7 @@ def spelled(ids):
     return [index for index in ids for _ in range(index - 2)]
 
 
-def test_a_task_without_alignment_whose_targets_have_lengths_of_their_own():
+def test_a_task_without_alignment_and_with_targets_of_other_lengths():
     right = FakeModel(lambda ids: [*spelled(ids), EOS], weights=look_everywhere)
     (result,) = measure(right, (2,), 50, task=Repeat())
     assert len({len(spelled(ids)) for ids in right.asked}) > 4  # unequal lengths in one batch

@@ -19,9 +19,9 @@ CPU = torch.device("cpu")
 
 
 class Scripted(nn.Module):
-    """Answers each source with `answer(source ids)`, one token a step; step t looks at source position t, or the last.
+    """Answers each source with `answer(source ids)`, one token per step; step t attends to source position t, or the last.
 
-    Past the answer's end it goes on with `after`.
+    After the answer it repeats `after`.
     """
 
     def __init__(self, answer, after=3):
@@ -53,8 +53,8 @@ def make_predictor(model, task="reverse", *, source_eos=False):
     return Predictor(model, TASKS.get(task).load()(alphabet=ALPHABET), source_eos=source_eos, device=CPU)
 
 
-def make_gru(source_eos, score="additive", task="reverse", *, talkative=False):
-    """A model as it is drawn; `talkative`: with large weights and no biases, so that its answers differ."""
+def make_gru(source_eos, score="additive", task="reverse", *, varied=False):
+    """A model as it is drawn; `varied`: with large weights and no biases, so that its answers differ."""
     config = check_config(
         {
             "seed": 11,
@@ -63,7 +63,7 @@ def make_gru(source_eos, score="additive", task="reverse", *, talkative=False):
         }
     )
     model = build_model(config).double()
-    if talkative:
+    if varied:
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 parameter.mul_(0 if "bias" in name else 6)
@@ -72,7 +72,7 @@ def make_gru(source_eos, score="additive", task="reverse", *, talkative=False):
 
 
 def always(model, token):
-    """Make a GRU model emit `token` whatever happens."""
+    """Make a GRU model always emit `token`."""
     with torch.no_grad():
         model.decoder.output.weight.zero_()
         model.decoder.output.bias.zero_()
@@ -105,7 +105,7 @@ def test_the_bound_counts_the_eos(max_steps, finished):
 
 @pytest.mark.parametrize("score", ["additive", "none"])
 @pytest.mark.parametrize("source_eos", [False, True])
-def test_a_models_own_eos_stops_it(source_eos, score):
+def test_decoding_stops_at_the_models_eos(source_eos, score):
     predictor, model = make_gru(source_eos, score)
     always(model, EOS)
     for prediction in predictor.predict(["abc", "h"], keep_weights=True):
@@ -114,7 +114,7 @@ def test_a_models_own_eos_stops_it(source_eos, score):
 
 
 @pytest.mark.parametrize(("task", "bound"), [("reverse", 2 * 3 + 10), ("duplicate", 4 * 3 + 10)])
-def test_a_model_that_never_ends_is_stopped(task, bound):
+def test_a_model_that_never_emits_eos_is_stopped(task, bound):
     predictor, model = make_gru(True, task=task)
     always(model, VOCABULARY.encode("g")[0])
     (prediction,) = predictor.predict(["abc"], keep_weights=True)
@@ -126,7 +126,7 @@ def test_a_model_that_never_ends_is_stopped(task, bound):
 
 @pytest.mark.parametrize("source_eos", [False, True])
 @pytest.mark.parametrize("keep_weights", [False, True])
-def test_mixed_lengths_come_back_in_order(source_eos, keep_weights):
+def test_predictions_of_mixed_lengths_keep_their_order(source_eos, keep_weights):
     predictor = make_predictor(Scripted(lambda ids: [*forget_eos(ids)[::-1], EOS]), source_eos=source_eos)
     texts = ["abc", "h", "feed", "cab", "h", "gg", "badcafe", "a"]
     predictions = predictor.predict(texts, keep_weights=keep_weights)
@@ -135,7 +135,7 @@ def test_mixed_lengths_come_back_in_order(source_eos, keep_weights):
     assert all(prediction.finished for prediction in predictions)
 
 
-def test_more_strings_than_are_answered_together():
+def test_more_strings_than_are_decoded_together():
     model = Scripted(lambda ids: [*ids, EOS])
     texts = [ALPHABET[i % 8] + ALPHABET[i // 8 % 8] for i in range(2500)]
     predictions = make_predictor(model).predict(texts)
@@ -172,7 +172,7 @@ def test_symbols_and_weights_of_unequal_lengths_agree(source_eos):
 @pytest.mark.parametrize("score", ["scaled", "additive", "none"])
 @pytest.mark.parametrize("source_eos", [False, True])
 def test_an_answer_does_not_depend_on_the_other_strings(score, source_eos):
-    predictor, _ = make_gru(source_eos, score, talkative=True)
+    predictor, _ = make_gru(source_eos, score, varied=True)
     texts = ["abc", "h", "feed", "cab", "hag", "gg", "badcafe", "abc"]
     together = predictor.predict(texts, keep_weights=True)
     assert len({prediction.output for prediction in together}) > 1
@@ -187,8 +187,8 @@ def test_an_answer_does_not_depend_on_the_other_strings(score, source_eos):
             torch.testing.assert_close(torch.tensor(alone.weights), torch.tensor(prediction.weights), rtol=0, atol=1e-6)
 
 
-def test_free_running_is_teacher_forcing_on_its_own_output():
-    _, model = make_gru(True, talkative=True)
+def test_greedy_decoding_equals_teacher_forcing_on_its_output():
+    _, model = make_gru(True, varied=True)
     source = torch.tensor([[3, 9, 5, 2], [8, 8, 2, 0], [4, 2, 0, 0], [10, 7, 3, 2], [6, 3, 2, 0]])
     lengths = torch.tensor([4, 3, 2, 4, 3])
     decoding = greedy_decode(model, source, lengths, max_steps=12, keep_weights=True)
@@ -201,7 +201,7 @@ def test_free_running_is_teacher_forcing_on_its_own_output():
         torch.testing.assert_close(forced.weights[row, :shown].detach(), decoding.weights[row, :shown])
 
 
-def test_weights_only_where_asked_for():
+def test_weights_are_returned_only_if_requested():
     predictor, _ = make_gru(True)
     (prediction,) = predictor.predict(["abc"])
     assert prediction.weights is None
@@ -213,7 +213,7 @@ def test_weights_only_where_asked_for():
     assert all(sum(row) == pytest.approx(1, abs=1e-5) for row in record["weights"])
 
 
-def test_special_tokens_that_a_model_emits_are_shown_by_name():
+def test_emitted_special_tokens_are_shown_by_name():
     (prediction,) = make_predictor(Scripted(lambda ids: [0, 3, 1, EOS])).predict(["a"])
     assert prediction.output == "<pad>a<sos>"
 
@@ -221,14 +221,14 @@ def test_special_tokens_that_a_model_emits_are_shown_by_name():
 @pytest.mark.parametrize(
     ("texts", "says"), [(["abc", ""], "empty"), (["abc", "aXa"], "'X'"), (["abc", "a b"], "' '"), (["abc", "A"], "'A'")]
 )
-def test_empty_and_unseen_are_refused_before_anything_is_computed(texts, says):
+def test_invalid_texts_are_refused_before_anything_is_computed(texts, says):
     model = Scripted(lambda ids: [EOS])
     with pytest.raises(Seq2AttnError, match=says):
         make_predictor(model).predict(texts)
     assert model.batches == []
 
 
-def test_nothing_to_predict():
+def test_predicting_no_texts():
     assert make_predictor(Scripted(lambda ids: [EOS])).predict([]) == []
 
 
@@ -249,7 +249,7 @@ class Spelled(Task):
 
 
 @pytest.mark.parametrize("source_eos", [False, True])
-def test_predicting_reads_and_writes_by_vocabulary_and_never_asks_the_task_to_solve(source_eos):
+def test_predicting_uses_the_vocabularies_and_never_the_answer(source_eos):
     # a=3 b=4; w=3 x=4 y=5 z=6
     model = Scripted(lambda ids: [index + 1 for index in forget_eos(ids) for index in (index, index + 1)] + [EOS])
     predictor = Predictor(model, Spelled(), source_eos=source_eos, device=CPU)
@@ -289,12 +289,12 @@ def test_a_block_is_full_with_enough_characters(monkeypatch):
 
 def test_blocks_are_smaller_with_weights_which_grow_with_the_square(monkeypatch):
     monkeypatch.setattr(predictor_module, "BLOCK", 4)
-    monkeypatch.setattr(predictor_module, "CELLS", 4)  # the weights of one text of two characters
+    monkeypatch.setattr(predictor_module, "MAX_WEIGHTS", 4)  # the weights of one text of two characters
     assert blocks(["a", "b", "cd", "e"], keep_weights=True) == [(["a", "b", "cd"], True), (["e"], True)]
     assert blocks(["ab", "cd", "ef"], keep_weights=True) == [(["ab"], True), (["cd"], True), (["ef"], True)]
 
 
-def test_long_texts_come_without_weights_in_blocks_of_their_own(monkeypatch):
+def test_long_texts_are_in_separate_blocks_without_weights(monkeypatch):
     monkeypatch.setattr(predictor_module, "LONGEST_WITH_WEIGHTS", 2)
     assert blocks(["a", "bb", "ccc", "dddd", "ee"], keep_weights=True) == [
         (["a", "bb"], True),
@@ -303,7 +303,7 @@ def test_long_texts_come_without_weights_in_blocks_of_their_own(monkeypatch):
     ]
 
 
-def test_texts_are_read_when_they_are_due():
+def test_texts_are_read_block_by_block():
     read = []
 
     def texts():
@@ -328,7 +328,7 @@ class Hinted(Spelled):
         return Answer("xy" * len(text), (0, 0) if text == "a" else None)
 
 
-def test_maps_have_the_ideal_alignment_where_the_task_knows_it():
+def test_maps_have_the_ideal_alignment_if_the_task_knows_it():
     predictor = Predictor(Scripted(lambda ids: [4, EOS]), Hinted(), source_eos=False, device=CPU)
     maps = predictor.attention_maps(["a", "aa", "b"])
     assert [(one.source, one.output, one.ideal) for one in maps] == [

@@ -23,7 +23,7 @@ def fruit():
     return Registry("fruit", [Entry("pear", "", synonyms=("nashi", "birne")), Entry("fig", "")])
 
 
-def test_an_entry_is_found_by_its_name_and_by_each_synonym():
+def test_an_entry_is_found_by_name_and_synonym():
     registry = fruit()
     assert [registry.get(name).name for name in ("pear", "nashi", "birne", "fig")] == ["pear", "pear", "pear", "fig"]
     assert registry.names() == ["pear", "fig"]
@@ -62,14 +62,14 @@ def test_a_taken_name_is_refused_and_nothing_changes(entry, message):
         ("", "unknown fruit ''; allowed: pear, fig"),
     ],
 )
-def test_an_unknown_name_is_told_with_what_is_allowed(name, message):
+def test_an_unknown_name_lists_the_allowed_ones(name, message):
     with pytest.raises(UnknownName) as caught:
         fruit().get(name)
     assert str(caught.value) == message
     assert isinstance(caught.value, Seq2AttnError)
 
 
-def test_installed_packages_are_asked_for_unknown_names_only(monkeypatch):
+def test_only_an_unknown_name_searches_installed_packages(monkeypatch):
     registry, asked = fruit(), []
     monkeypatch.setattr(registry, "installed", lambda: asked.append("asked") or {})
     registry.get("pear")
@@ -80,7 +80,7 @@ def test_installed_packages_are_asked_for_unknown_names_only(monkeypatch):
     assert asked == ["asked"]
 
 
-def test_the_class_behind_a_name_is_imported_when_asked_for():
+def test_a_class_is_imported_when_it_is_loaded():
     assert Entry("a", "", implementation="json:JSONDecoder").load() is json.JSONDecoder
     assert Entry("a", "", implementation=json.JSONDecoder).load() is json.JSONDecoder
     assert Entry("a", "").load() is None
@@ -131,7 +131,7 @@ def even(value):
         (Option(int, 2, "m", check=even), [4], [(3, "must be even"), ("4", "expected a whole number")]),
     ],
 )
-def test_an_option_says_what_is_wrong_with_a_value(option, right, wrong):
+def test_invalid_option_values_are_described(option, right, wrong):
     assert [option.problem(value) for value in right] == [None] * len(right)
     for value, message in wrong:
         assert option.problem(value).startswith(message)
@@ -196,7 +196,7 @@ def test_a_name_without_a_class_makes_nothing():
     assert catalogue.WINDOWS.make(catalogue.WINDOWS.choose("global"), 4) is None
 
 
-def test_a_constructor_s_exception_is_told_with_the_call(own_scores):
+def test_a_constructor_s_exception_is_reported_with_the_call(own_scores):
     class Base:
         registry = catalogue.HISTORIES
 
@@ -253,7 +253,7 @@ REGISTRIES = [registry for _, registry in KINDS.values()]
         ("none", [], False),
     ],
 )
-def test_scores_have_the_names_of_the_literature(name, synonyms, equal_widths):
+def test_scores_have_the_names_used_in_the_literature(name, synonyms, equal_widths):
     assert SCORES.get(name).name == name
     assert [SCORES.get(synonym).name for synonym in synonyms] == [name] * len(synonyms)
     assert SCORES.get(name).equal_widths is equal_widths
@@ -302,7 +302,7 @@ def told(*overrides):
     return ""
 
 
-def test_every_name_is_accepted_by_the_key_it_is_listed_for():
+def test_every_listed_name_is_accepted_by_its_key():
     for key, registry in KINDS.values():
         assert "unknown" in told(f"{key}=no-such-name")
         for entry in registry:
@@ -366,7 +366,7 @@ def plugin(tmp_path, monkeypatch, own_scores):
     return load
 
 
-def test_a_plugin_brings_a_score(plugin):
+def test_a_plugin_registers_a_score(plugin):
     assert plugin(DISTANCE) == [("score", "distance")]
     entry = SCORES.get("euclid")
     assert (entry.name, entry.summary, entry.equal_widths) == ("distance", "Nearer is better.", True)
@@ -412,7 +412,7 @@ def test_a_plugin_s_score_and_options_are_checked_in_a_config(plugin):
 
 
 @pytest.mark.parametrize("factor", [-1.0, 0, 2])
-def test_a_plugin_s_number_may_be_any_finite_one(plugin, factor):
+def test_a_plugin_s_number_accepts_any_finite_value(plugin, factor):
     plugin(DISTANCE)
     values = {"model": {"attention": {"score": {"name": "distance", "factor": factor, "rows": -3}}}}
     options = check_config(values).model.attention.score.options
@@ -448,7 +448,7 @@ def test_the_example_in_the_scores_docstring_is_a_plugin(plugin):
         ),
     ],
 )
-def test_a_bad_plugin_is_told_with_file_and_line(plugin, tmp_path, monkeypatch, text, message):
+def test_an_error_in_a_plugin_has_file_and_line(plugin, tmp_path, monkeypatch, text, message):
     (tmp_path / "broken.py").write_text("x = 1\n\nif:\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     before = SCORES.names()
@@ -459,7 +459,7 @@ def test_a_bad_plugin_is_told_with_file_and_line(plugin, tmp_path, monkeypatch, 
     assert SCORES.names() == before
 
 
-def test_a_plugin_s_mistake_says_what_to_do(plugin):
+def test_an_error_in_a_plugin_has_a_hint(plugin):
     with pytest.raises(Seq2AttnError) as caught:
         plugin("x = 1\n")
     assert caught.value.hint.startswith("Decorate a class with @register(")
@@ -468,14 +468,14 @@ def test_a_plugin_s_mistake_says_what_to_do(plugin):
     assert caught.value.hint == "Choose another name for yours."
 
 
-def test_a_plugin_that_is_not_there_or_no_python(tmp_path, plugin):
+def test_a_plugin_that_is_missing_or_not_python(tmp_path, plugin):
     with pytest.raises(Seq2AttnError, match=r"^plugin nowhere.py: no such file$"):
         load_plugin((tmp_path / "nowhere.py").relative_to(tmp_path))
     with pytest.raises(Seq2AttnError, match=r"^plugin notes.txt: not a Python file \(its name must end with .py\)$"):
         plugin(DISTANCE, "notes.txt")
 
 
-def test_a_plugin_given_twice_is_told(plugin):
+def test_a_plugin_named_twice_is_refused(plugin):
     plugin(DISTANCE)
     with pytest.raises(Seq2AttnError, match="'distance' is already registered"):
         plugin(DISTANCE)
@@ -504,7 +504,7 @@ def test_a_plugin_given_twice_is_told(plugin):
         ),
     ],
 )
-def test_a_plugin_s_score_that_does_not_work_is_told_before_it_is_used(plugin, text, message):
+def test_a_plugin_s_broken_score_is_reported_before_it_is_used(plugin, text, message):
     plugin(text)
     with pytest.raises(Seq2AttnError) as caught:
         build_score("mine", 5, 7, {})
@@ -531,7 +531,7 @@ def install(tmp_path, monkeypatch, own_scores):
     return make
 
 
-def test_a_score_of_an_installed_package_is_imported_when_it_is_named(install):
+def test_an_installed_score_is_imported_when_a_config_names_it(install):
     install("distance", "installed_score_1:Distance", DISTANCE)
     assert SCORES.installed() == {"distance": "installed_score_1:Distance"}
     check_config({"model": {"attention": {"score": "dot"}}})

@@ -1,4 +1,4 @@
-"""Every config that is shipped trains: a few steps of each."""
+"""Every shipped config trains: a few steps of each."""
 
 from pathlib import Path
 

@@ -25,7 +25,7 @@ def test_wilson_as_published(hits, count, low, high):
 
 
 @pytest.mark.parametrize("count", [1, 2, 10, 1000])
-def test_none_and_all_right(count):
+def test_zero_and_full_accuracy(count):
     # at p = 0 the interval is [0, z^2 / (n + z^2)]; n = 10: 3.8415 / 13.8415 = .2775
     width = Z**2 / (count + Z**2)
     none, every = share(0.0, count), share(1.0, count)
@@ -36,13 +36,13 @@ def test_none_and_all_right(count):
 
 @pytest.mark.parametrize("value", [0.01, 0.3, 0.5, 0.9])
 @pytest.mark.parametrize("count", [3, 50, 4000])
-def test_the_ends_are_where_the_value_is_z_deviations_away(value, count):
+def test_interval_ends_are_z_deviations_from_the_value(value, count):
     estimate = share(value, count)
     for end in (estimate.low, estimate.high):  # the defining equation
         assert abs(value - end) == pytest.approx(Z * math.sqrt(end * (1 - end) / count), rel=1e-5)
 
 
-def test_the_interval_holds_the_value_and_stays_within_0_and_1():
+def test_the_interval_contains_the_value_and_stays_within_0_and_1():
     for count in (1, 2, 3, 7, 100, 10**6):
         for numerator in range(101):
             estimate = share(numerator / 100, count)
@@ -50,7 +50,7 @@ def test_the_interval_holds_the_value_and_stays_within_0_and_1():
 
 
 @pytest.mark.parametrize(("value", "count"), [(0.5, 0), (0.5, -3), (-0.01, 10), (1.01, 10), (math.nan, 10)])
-def test_nonsense_is_refused(value, count):
+def test_invalid_arguments_are_refused(value, count):
     with pytest.raises(ValueError, match="share"):
         share(value, count)
 
@@ -62,7 +62,7 @@ def test_nonsense_is_refused(value, count):
     ("freedom", "expected"),
     [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (10, 2.228), (29, 2.045), (30, 2.042), (120, 1.980)],
 )
-def test_student_s_t_as_tables_print_it(freedom, expected):
+def test_student_s_t_matches_published_tables(freedom, expected):
     assert t_quantile(freedom) == pytest.approx(expected, abs=5e-4)
 
 
@@ -73,7 +73,7 @@ def test_student_s_t_where_it_has_a_closed_form():
     assert t_quantile(100_000) == pytest.approx(Z, abs=5e-5)
 
 
-def test_student_s_own_sleepers():
+def test_student_1908_sleep_data():
     # Student 1908: hours of sleep gained by ten patients, the one drug less the other
     gains = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]
     found = spread(gains)
@@ -89,6 +89,6 @@ def test_one_number_has_no_spread():
     assert (found.deviation, found.low, found.high) == (None, None, None)
 
 
-def test_equal_numbers_spread_by_nothing():
+def test_equal_numbers_have_a_spread_of_zero():
     found = spread([1.0] * 7)
     assert (found.mean, found.deviation, found.low, found.high) == (1.0, 0.0, 1.0, 1.0)

@@ -7,9 +7,7 @@ import torch
 import seq2attn.data.tasks
 from seq2attn.catalogue import TASKS
 from seq2attn.data.tasks import Answer, Task, check_task
-from seq2attn.data.tasks.duplicate import Duplicate
-from seq2attn.data.tasks.reverse import Reverse
-from seq2attn.data.tasks.sort import Sort
+from seq2attn.data.tasks.strings import Duplicate, Reverse, Sort
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 
@@ -72,18 +70,18 @@ def test_mixed_lengths_are_padded_right_with_pad_and_minus_one(name, targets, al
 
 
 @pytest.mark.parametrize("length", [1, 2, 7])
-def test_duplicate_has_2n_targets_and_the_others_n(length):
+def test_target_lengths_are_2n_for_duplicate_and_n_otherwise(length):
     text = "gfedcba"[:length]
     widths = {name: len(solve(name, text)[0][0]) for name in TASKS.names()}
     assert widths == {name: length * (2 if name == "duplicate" else 1) for name in widths}
 
 
-def test_sort_goes_by_the_alphabets_order():
+def test_sort_uses_the_order_of_the_alphabet():
     assert solve("sort", "abcab", alphabet="cba") == (["cbbaa"], [[2, 1, 4, 0, 3]])
 
 
 @pytest.mark.parametrize("name", TASKS.names())
-def test_the_target_is_the_source_read_along_the_alignment(name):
+def test_the_alignment_maps_target_to_source(name):
     texts = ["queue", "x", "mississippi"]
     for text, target, alignment in zip(texts, *solve(name, *texts), strict=True):
         read = "".join(text[index] for index in alignment if index >= 0)
@@ -145,7 +143,7 @@ def test_a_pair_outside_the_vocabularies_is_refused(pair, says):
         Pairs().encode([("a", "x"), pair], CPU)
 
 
-def test_a_task_knows_no_answer_unless_it_says_so():
+def test_a_task_has_no_answer_by_default():
     assert Pairs().answer("ab") is None
 
 
@@ -170,7 +168,7 @@ def test_the_documented_example_works():
         assert max(len(target) for _, target in texts) <= task.target_length(length or 2)
 
 
-# ---- a task of one's own is tried once ----
+# ---- check_task ----
 
 
 class Shouting(Task):
@@ -207,7 +205,7 @@ def without(name, value=None):
 
 
 @pytest.mark.parametrize("task", [Shouting(), *(TASKS.get(name).load()(max_length=3) for name in TASKS.names())])
-def test_a_task_as_it_should_be_passes(task):
+def test_a_valid_task_passes(task):
     check_task(task)
 
 
@@ -234,14 +232,14 @@ def test_a_task_as_it_should_be_passes(task):
         (changed(alignment=lambda _, drawn: drawn.source), "alignment has shape (8, 3); expected (8, 6)"),
     ],
 )
-def test_the_first_mistake_of_a_task_is_reported(task, says):
+def test_the_first_violation_is_reported(task, says):
     with pytest.raises(Seq2AttnError) as caught:
         check_task(task)
     assert caught.value.message.startswith(f"task {type(task).__name__}: ")
     assert says in caught.value.message
 
 
-def test_sources_of_another_length_than_asked_for_are_reported():
+def test_sources_of_the_wrong_length_are_reported():
     task = Shouting()
     task.examples = lambda random, count, length=None: Shouting.examples(task, random, count)
     with pytest.raises(

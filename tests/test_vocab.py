@@ -14,11 +14,11 @@ def test_specials_come_first_then_the_alphabet_in_order():
     assert [vocabulary.symbol(index) for index in (0, 1, 2, 3, 28)] == ["<pad>", "<sos>", "<eos>", "a", "z"]
 
 
-def test_ids_follow_the_alphabets_order_not_the_characters_own():
+def test_ids_follow_the_order_of_the_alphabet():
     assert Vocabulary("zña").encode("añz") == [5, 4, 3]
 
 
-def test_symbols_may_come_as_any_sequence():
+def test_symbols_may_be_any_sequence():
     vocabulary = Vocabulary(["b", "a"])
     assert vocabulary.symbols == Vocabulary("ba").symbols == ("b", "a")
     assert vocabulary.encode("ab") == [4, 3]
@@ -31,7 +31,7 @@ def test_decode_is_the_inverse_of_encode_and_names_special_tokens():
 
 
 @pytest.mark.parametrize("ask", [Vocabulary("abc").encode, Vocabulary("abc").check])
-def test_unseen_characters_are_named_each_once(ask):
+def test_unseen_characters_are_listed_once(ask):
     with pytest.raises(Seq2AttnError) as caught:
         ask("aZb7Z")
     assert "'7', 'Z'" in str(caught.value) and "'a'" not in str(caught.value)
@@ -39,7 +39,7 @@ def test_unseen_characters_are_named_each_once(ask):
     assert "a-c" in str(caught.value)
 
 
-def test_many_unseen_characters_are_counted_and_long_text_is_cut():
+def test_long_texts_and_lists_of_unseen_characters_are_shortened():
     with pytest.raises(Seq2AttnError) as caught:
         Vocabulary("A").encode(LETTERS * 100)
     assert "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j' and 16 more" in str(caught.value)
@@ -66,5 +66,5 @@ def test_alphabets_are_abridged(alphabet, text):
     assert abridged(alphabet) == text
 
 
-def test_a_wild_alphabet_stays_one_line():
+def test_any_alphabet_is_shown_in_one_line():
     assert len(abridged([chr(2 * code) for code in range(100, 1000)])) == 200

@@ -108,7 +108,7 @@ def _explained(model: BaseModel, indent: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _scalar(value: Any) -> str:
-    from seq2attn.config.yaml_writer import write_yaml
+    from seq2attn.config.yaml_files import write_yaml
 
     plain = list(value) if isinstance(value, tuple) else value
     return write_yaml(plain, flow=True, width=10**6).removesuffix("...\n").strip()

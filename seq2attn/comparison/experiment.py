@@ -17,7 +17,7 @@ from seq2attn.comparison.grid import CONFIG, SEED, Axis, make_axis, parse_vary
 from seq2attn.config import Config
 from seq2attn.config.describing import describe_errors
 from seq2attn.config.lengths import parse_lengths
-from seq2attn.config.yaml_reader import Document, read_file, read_text
+from seq2attn.config.yaml_files import Document, read_file, read_text
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
 from seq2attn.runs.run import check_name
 

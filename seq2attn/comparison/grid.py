@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seq2attn.config.keys import all_keys, current_key
-from seq2attn.config.yaml_reader import read_text
+from seq2attn.config.yaml_files import read_text
 from seq2attn.errors import Seq2AttnError, shown
 
 CONFIG = "config"  # the axis of several base configs

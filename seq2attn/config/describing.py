@@ -1,4 +1,4 @@
-"""What pydantic found wrong, in our words."""
+"""Our messages for pydantic's errors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Location = tuple[str | int, ...]
 
 
 def describe_errors(error: ValidationError, model: type[BaseModel] = Config) -> list[Problem]:
-    """Every problem that validating a `model` found, under its dotted key."""
+    """Every problem found when validating a `model`, under its dotted key."""
     problems = []
     for detail in error.errors(include_url=False):
         location, path = detail["loc"], _dotted(detail["loc"])
-        if detail["type"] == "choice":  # which has found its own problems, below its key
+        if detail["type"] == "choice":  # has a list of problems below its key
             below: list[Problem] = detail["ctx"]["problems"]
             problems += [replace(one, path=".".join(filter(None, [path, one.path]))) for one in below]
         elif detail["type"] == "extra_forbidden":
@@ -30,7 +30,7 @@ def describe_errors(error: ValidationError, model: type[BaseModel] = Config) -> 
 
 
 def kind_of(value: object) -> str:
-    """What stands where keys and values were expected."""
+    """A value found in place of keys and values."""
     return "nothing" if value is None else "a list" if isinstance(value, list) else shown(value)
 
 
@@ -73,7 +73,7 @@ def _unknown_key(location: Location, model: type[BaseModel]) -> str:
 def _keys_at(location: Location, model: type[BaseModel]) -> list[str]:
     members = [model]
     for key in location:
-        if isinstance(key, int):  # an item of a list, whose model the list's own key led to
+        if isinstance(key, int):  # an item of a list
             continue
         if len(members) > 1:  # a union; pydantic names the member
             members = [ARCHITECTURES[key]]
@@ -83,7 +83,7 @@ def _keys_at(location: Location, model: type[BaseModel]) -> list[str]:
 
 
 def _dotted(location: Location) -> str:
-    """The key of a location, less the name of the union's member: ("model", "gru", "hidden") -> model.hidden."""
+    """The key of a location, without the name of the union's member: ("model", "gru", "hidden") -> model.hidden."""
     parts = list(location)
     if parts[:1] == ["model"] and len(parts) > 1 and parts[1] in ARCHITECTURES:
         del parts[1]

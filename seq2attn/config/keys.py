@@ -1,4 +1,4 @@
-"""Dotted keys such as `model.attention.window.radius`: all there are, what they hold in a config, their older spellings."""
+"""Dotted keys such as `model.attention.window.radius`: the list of all, their values and their older spellings."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from seq2attn.config.parts import Part
-from seq2attn.config.schema import Config
+from seq2attn.config.schema import Config, Part
 from seq2attn.registry import Choice
 
 OLDER = {
@@ -25,7 +24,7 @@ OLDER = {
 
 
 def current_key(key: str) -> str:
-    """`model.attention.radius` -> `model.attention.window.radius`; a key that has not moved is returned as it is."""
+    """`model.attention.radius` -> `model.attention.window.radius`; a key that has not moved is unchanged."""
     for old, new in OLDER.items():
         if f"{key}.".startswith(f"{old}."):
             return new + key.removeprefix(old)
@@ -33,7 +32,7 @@ def current_key(key: str) -> str:
 
 
 def part_of(field: FieldInfo) -> Part | None:
-    """What a key whose value is a choice chooses from; None for any other key."""
+    """The kind of part that a choice chooses; None for any other key."""
     return next((one for one in field.metadata if isinstance(one, Part)), None)
 
 
@@ -71,10 +70,9 @@ def all_keys(model: type[BaseModel] = Config) -> dict[str, tuple[Any, ...]]:
 
 
 def value_at(config: Config, key: str) -> Any:
-    """The value at a dotted key, as plain JSON. Raises `KeyError` where there is none.
+    """The value at a dotted key, as plain JSON. Raises `KeyError` if there is none.
 
-    A choice is its name where all its options have their defaults, otherwise the mapping of its name and the other
-    options.
+    A choice is its name if all its options have their defaults, otherwise a mapping of its name and the other options.
     """
     key = current_key(key)
     value: Any = config

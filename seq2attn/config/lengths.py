@@ -1,4 +1,4 @@
-"""String lengths as people write them: `3 5 7`, `3-10`, `3,5`."""
+"""Parsing string lengths such as `3 5 7`, `3-10` and `3,5`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _ALLOWED = f"allowed: whole numbers from 1 to {LONGEST:,} and ranges of them suc
 
 
 def parse_lengths(parts: Iterable[object]) -> tuple[int, ...]:
-    """`[3, "5-7", "10,12"]` -> `(3, 5, 6, 7, 10, 12)`: ascending, each once.
+    """`[3, "5-7", "10,12"]` -> `(3, 5, 6, 7, 10, 12)`: sorted, without duplicates.
 
-    Raises `Seq2AttnError` for anything else than whole numbers from 1 and ranges, and for no length at all.
+    Raises `Seq2AttnError` for anything except whole numbers from 1 and ranges of them, and if there is none.
     """
     lengths: set[int] = set()
     for part in parts:

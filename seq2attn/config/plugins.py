@@ -1,4 +1,4 @@
-"""A user's own parts, from a file named on the command line (`--plugin`). Never from a config or a run."""
+"""Plug-ins: Python files named on the command line (`--plugin`), never in a config or a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def load_plugins(paths: Iterable[Path | str]) -> list[str]:
 def load_plugin(path: Path) -> list[tuple[str, str]]:
     """Run the Python file `path`; returns the kind and name of each part that it registered, as ("score", "mine").
 
-    Whatever goes wrong inside is a `Seq2AttnError` that names file and line.
+    An error in the file becomes a `Seq2AttnError` with file and line.
     """
     before = _registered()
     if not path.is_file():
@@ -62,6 +62,6 @@ def _registered() -> list[tuple[str, str]]:
 
 
 def _line(error: BaseException, origin: str | None) -> str:
-    """`:7` for the last line of the file `origin` that `error` came through; empty where it came through none."""
+    """`:7` for the last line of the file `origin` in the traceback of `error`; empty if there is none."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == origin]
     return f":{frames[-1].lineno}" if frames else ""

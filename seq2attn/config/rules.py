@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from seq2attn import catalogue
 from seq2attn.config.schema import Config, RecurrentConfig, TransformerConfig
@@ -10,140 +11,114 @@ from seq2attn.errors import Problem
 
 MOST_RECORDS = 1_000_000  # lines of metrics.jsonl: some 0.5 GB with TensorBoard's events
 MOST_EVALUATIONS = 10_000  # each with a picture and a checkpoint
-_ATTENTION = "model.attention"
-_SCORE = f"{_ATTENTION}.score"
+_SCORE = "model.attention.score"
+
+Check = tuple[str, object, str, tuple[str, ...]]
+"""the key to change, whether it is wrong, the message, and the other keys that the verdict depends on"""
 
 
 def combination_problems(config: Config) -> list[Problem]:
-    """Every combination in `config` that cannot work, under the key that would have to change."""
-    if isinstance(config.model, RecurrentConfig):
-        return [
-            *_common_problems(config),
-            *_width_problems(config.model),
-            *_no_attention_problems(config, config.model),
-        ]
-    return [*_common_problems(config), *_transformer_problems(config, config.model)]
+    """Every combination in `config` that cannot work, under the key to change."""
+    model = config.model
+    checks = [*_length_checks(config), *_training_checks(config)]
+    if isinstance(model, RecurrentConfig):
+        checks += [*_width_checks(model), *(_no_attention_checks(config, model) if config.score_name == "none" else ())]
+    else:
+        checks += _transformer_checks(config, model)
+    return [Problem(key, message, rests_on=rests_on) for key, wrong, message, rests_on in checks if wrong]
 
 
-def _common_problems(config: Config) -> list[Problem]:
-    problems = []
-    training, options, trained = config.training, config.task.options, config.trained_lengths
-    if trained is not None and options["min_length"] > options["max_length"]:
-        message = f"{options['min_length']} is above task.max_length, {options['max_length']}; swap or change them"
-        problems.append(Problem("task.min_length", message, rests_on=("task.max_length",)))
-    if trained is None and config.evaluation.lengths is None:
+def _length_checks(config: Config) -> Iterable[Check]:
+    trained = config.trained_lengths
+    if trained is None:
         message = (
             f"task {config.task.name!r} does not say which lengths it trains on; "
             "name those to evaluate, such as --set evaluation.lengths=3-10"
         )
-        problems.append(Problem("evaluation.lengths", message, rests_on=("task",)))
-    if training.warmup > training.steps:
-        message = (
-            f"{training.warmup} is above training.steps, {training.steps}; "
-            f"warm up for less, such as --set training.warmup={training.steps // 10}"
-        )
-        problems.append(Problem("training.warmup", message, rests_on=("training.steps",)))
-    if training.target is not None and not any(map(config.is_trained, config.evaluation_lengths)):
-        message = (
-            f"no length of evaluation.lengths lies within {options['min_length']}-{options['max_length']}, "
-            "so the target could never be reached; add a trained length or drop the target"
-        )
-        rests_on = ("task", "task.min_length", "task.max_length", "evaluation")
-        problems += [Problem("training.target", message, rests_on=rests_on)] if trained is not None else []
-    for key, most in (("log_every", MOST_RECORDS), ("evaluate_every", MOST_EVALUATIONS)):
-        every = getattr(training, key)
-        if training.steps > every * most:
-            message = (
-                f"{every} makes more than {most:,} records of training.steps, {training.steps}; "
-                f"set it to {math.ceil(training.steps / most)} or more"
-            )
-            problems.append(Problem(f"training.{key}", message, rests_on=("training.steps",)))
-    return problems
-
-
-def _width_problems(model: RecurrentConfig) -> list[Problem]:
-    """What needs encoder and decoder states of equal width."""
-    if not model.bidirectional:
-        return []
-    problems = []
-    score = catalogue.SCORES.get(model.attention.score.name)
-    if score.equal_widths:
-        others = [entry.name for entry in catalogue.SCORES if not entry.equal_widths and entry.name != "none"]
-        message = (
-            f"{score.name!r} needs queries and keys of equal width, but a bidirectional encoder's keys are "
-            f"2 x {model.hidden} wide and the decoder's queries {model.hidden}; "
-            f"use {', '.join(others[:-1])} or {others[-1]}, or set model.bidirectional to false"
-        )
-        problems.append(Problem(_SCORE, message, rests_on=("model.bidirectional",)))
-    if model.initial_state.name == "last":
-        message = (
-            f"'last' needs encoder and decoder states of equal width, but a bidirectional encoder's are "
-            f"2 x {model.hidden} wide and the decoder's {model.hidden}; "
-            "use bridge or zeros, or set model.bidirectional to false"
-        )
-        problems.append(Problem("model.initial_state", message, rests_on=("model.bidirectional",)))
-    return problems
-
-
-def _no_attention_problems(config: Config, model: RecurrentConfig) -> list[Problem]:
-    """What the attention score `none` leaves without effect."""
-    attention = model.attention
-    if attention.score.name != "none":
-        return []
-    no_weights = "attention score 'none' has no weights"
-    checks = (
-        (
-            f"{_ATTENTION}.window",
-            attention.window.name != "global",
-            f"{no_weights} for this to act on; set it to global",
-        ),
-        (f"{_ATTENTION}.history", attention.history.name != "none", f"{no_weights} for this to act on; set it to none"),
-        (
-            f"{_ATTENTION}.scalable_softmax",
-            attention.scalable_softmax,
-            f"{no_weights} for this to act on; set it to false",
-        ),
-        (f"{_ATTENTION}.mask_padding", not attention.mask_padding, f"{no_weights} for this to act on; set it to true"),
-        (
-            "training.coverage_weight",
-            config.training.coverage_weight,
-            f"{no_weights} to cover the source with; set it to 0",
-        ),
-        (
-            "training.decoder_reset",
-            config.training.decoder_reset,
-            "attention score 'none' keeps the source in the decoder's state alone; set it to 0",
-        ),
-        (
-            "model.bidirectional",
-            model.bidirectional,
-            "with attention score 'none' nothing would use the forward direction (the bridge reads the backward one); "
-            "set model.bidirectional to false, or choose another score",
-        ),
-        (
-            "model.initial_state",
-            model.initial_state.name == "zeros",
-            "'zeros' with attention score 'none' leaves the decoder no way to see the source; "
-            "use last or bridge, or another score",
-        ),
+        yield "evaluation.lengths", config.evaluation.lengths is None, message, ("task",)
+        return
+    shortest, longest = trained.start, trained.stop - 1
+    message = f"{shortest} is above task.max_length, {longest}; swap or change them"
+    yield "task.min_length", shortest > longest, message, ("task.max_length",)
+    unreachable = config.training.target is not None and not any(map(config.is_trained, config.evaluation_lengths))
+    message = (
+        f"no length of evaluation.lengths lies within {shortest}-{longest}, "
+        "so the target could never be reached; add a trained length or drop the target"
     )
-    return [Problem(path, message, rests_on=(_SCORE,)) for path, wrong, message in checks if wrong]
+    yield "training.target", unreachable, message, ("task", "task.min_length", "task.max_length", "evaluation")
 
 
-def _transformer_problems(config: Config, model: TransformerConfig) -> list[Problem]:
-    problems = []
-    if model.hidden % model.heads:
-        message = f"{model.hidden} is not a multiple of model.heads, {model.heads}; change one of them"
-        problems.append(Problem("model.hidden", message, rests_on=("model.heads",)))
+def _training_checks(config: Config) -> Iterable[Check]:
+    steps, warmup = config.training.steps, config.training.warmup
+    message = (
+        f"{warmup} is above training.steps, {steps}; warm up for less, such as --set training.warmup={steps // 10}"
+    )
+    yield "training.warmup", warmup > steps, message, ("training.steps",)
+    for key, most in (("log_every", MOST_RECORDS), ("evaluate_every", MOST_EVALUATIONS)):
+        every = getattr(config.training, key)
+        message = (
+            f"{every} makes more than {most:,} records of training.steps, {steps}; "
+            f"set it to {math.ceil(steps / most)} or more"
+        )
+        yield f"training.{key}", steps > every * most, message, ("training.steps",)
+
+
+def _width_checks(model: RecurrentConfig) -> Iterable[Check]:
+    """What needs encoder and decoder states of equal width."""
+    score = catalogue.SCORES.get(model.attention.score.name)
+    others = [entry.name for entry in catalogue.SCORES if not entry.equal_widths and entry.name != "none"]
+    message = (
+        f"{score.name!r} needs queries and keys of equal width, but a bidirectional encoder's keys are "
+        f"2 x {model.hidden} wide and the decoder's queries {model.hidden}; "
+        f"use {', '.join(others[:-1])} or {others[-1]}, or set model.bidirectional to false"
+    )
+    yield _SCORE, model.bidirectional and score.equal_widths, message, ("model.bidirectional",)
+    message = (
+        f"'last' needs encoder and decoder states of equal width, but a bidirectional encoder's are "
+        f"2 x {model.hidden} wide and the decoder's {model.hidden}; "
+        "use bridge or zeros, or set model.bidirectional to false"
+    )
+    wrong = model.bidirectional and model.initial_state.name == "last"
+    yield "model.initial_state", wrong, message, ("model.bidirectional",)
+
+
+def _no_attention_checks(config: Config, model: RecurrentConfig) -> Iterable[Check]:
+    """What has no effect, or cannot work, with the attention score `none`."""
+    attention, training = model.attention, config.training
+    for key, wrong, default in (
+        ("model.attention.window", attention.window.name != "global", "global"),
+        ("model.attention.history", attention.history.name != "none", "none"),
+        ("model.attention.scalable_softmax", attention.scalable_softmax, "false"),
+        ("model.attention.mask_padding", not attention.mask_padding, "true"),
+        ("training.coverage_weight", training.coverage_weight, "0"),
+    ):
+        message = f"attention score 'none' has no weights, so this has no effect; set it to {default}"
+        yield key, wrong, message, (_SCORE,)
+    message = (
+        "attention score 'none' stores the source only in the decoder's state, which a reset destroys; set it to 0"
+    )
+    yield "training.decoder_reset", training.decoder_reset, message, (_SCORE,)
+    message = (
+        "with attention score 'none' the forward direction is not used (the bridge reads the backward one); "
+        "set model.bidirectional to false, or choose another score"
+    )
+    yield "model.bidirectional", model.bidirectional, message, (_SCORE,)
+    message = (
+        "'zeros' with attention score 'none' leaves the decoder no way to see the source; "
+        "use last or bridge, or another score"
+    )
+    yield "model.initial_state", model.initial_state.name == "zeros", message, (_SCORE,)
+
+
+def _transformer_checks(config: Config, model: TransformerConfig) -> Iterable[Check]:
+    message = f"{model.hidden} is not a multiple of model.heads, {model.heads}; change one of them"
+    yield "model.hidden", model.hidden % model.heads, message, ("model.heads",)
     for key, why in (
         ("coverage_weight", "coverage is summed over a recurrent decoder's steps"),
         ("encoder_reset", "it has no recurrent state to reset"),
         ("decoder_reset", "it has no recurrent state to reset"),
     ):
         value = getattr(config.training, key)
-        if value:
-            message = (
-                f"{value} does not go with architecture 'transformer': {why}; set it to 0, or model.architecture to gru"
-            )
-            problems.append(Problem(f"training.{key}", message, rests_on=("model.architecture",)))
-    return problems
+        message = f"{value} does not go with architecture 'transformer': {why}; "
+        message += "set it to 0, or model.architecture to gru"
+        yield f"training.{key}", value, message, ("model.architecture",)

@@ -1,13 +1,13 @@
 """Every key of a config: type, bounds, default and meaning.
 
 The models are frozen and refuse unknown keys. A part with settings of its own (a task, a score, a window, ...) is a
-`Choice`, written as its name alone or as a mapping of its name and options. What single values cannot show (combinations)
-is in `rules.py`.
+`Choice`, written as its name alone or as a mapping of its name and options. Combinations are checked in `rules.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -17,15 +17,75 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    GetCoreSchemaHandler,
     Tag,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from seq2attn import catalogue
 from seq2attn.config.lengths import parse_lengths
-from seq2attn.config.parts import Part
-from seq2attn.errors import Seq2AttnError
-from seq2attn.registry import Choice, Registry
+from seq2attn.errors import Problem, Seq2AttnError, did_you_mean, shown
+from seq2attn.registry import Choice, Entry, Registry
+
+
+@dataclass(frozen=True)
+class Part:
+    """How pydantic reads and writes a `Choice` from `registry`; a mapping without a name means the part `default`."""
+
+    registry: Registry
+    default: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            self.read, serialization=core_schema.plain_serializer_function_ser_schema(_write_choice)
+        )
+
+    def read(self, value: Any) -> Choice:
+        """`"location"` or `{"name": "location", "kernel": 7}` -> the choice, with every problem reported together."""
+        if isinstance(value, Choice):
+            value = {"name": value.name, **value.options}
+        mapping = value if isinstance(value, Mapping) else {"name": value}
+        options = {key: given for key, given in mapping.items() if key != "name"}
+        name = mapping.get("name", self.default)
+        try:
+            if not isinstance(name, str):
+                found = "nothing" if name is None else "a list" if isinstance(name, list) else shown(name)
+                raise Seq2AttnError(
+                    f"expected the name of a {self.registry.kind}, or its name and options; found {found}"
+                )
+            entry = self.registry.get(name)
+        except Seq2AttnError as error:
+            raise _choice_error([Problem("name" if mapping is value else "", str(error))]) from error
+        problems = [Problem(key, text) for key, given in options.items() if (text := self._problem(entry, key, given))]
+        if problems:
+            raise _choice_error(problems)
+        for key, given in options.items():
+            if entry.options[key].type is float and given is not None:
+                options[key] = float(given)
+        return Choice(entry.name, {**entry.defaults(), **options})
+
+    def _problem(self, entry: Entry, key: str, value: Any) -> str | None:
+        if key in entry.options:
+            return entry.options[key].problem(value)
+        kind = self.registry.kind
+        owners = [owner.name for owner in self.registry.owners(key)]
+        if owners:
+            return (
+                f"has no effect with {kind} {entry.name!r}; set the {kind} to {' or '.join(owners)}, or leave this out"
+            )
+        guess = did_you_mean(key, entry.options)
+        return f"unknown option of {kind} {entry.name!r}; {guess}allowed: {', '.join(entry.options) or 'none'}"
+
+
+def _choice_error(problems: list[Problem]) -> PydanticCustomError:
+    text = "; ".join(str(problem) for problem in problems)
+    return PydanticCustomError("choice", "{text}", {"text": text, "problems": problems})
+
+
+def _write_choice(choice: Choice) -> Any:
+    """The choice as a config writes it: its name alone where the part has no options."""
+    return {"name": choice.name, **choice.options} if choice.options else choice.name
+
 
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -45,11 +105,8 @@ def _name_in(registry: Registry) -> AfterValidator:
 
 def _lengths(value: Any) -> Any:
     """Accept `[3, 5]`, `"1-12"` and `["1-8", 12]`."""
-    if value is None:
-        return None
-    parts = value if isinstance(value, list | tuple) else [value]
     try:
-        return parse_lengths(parts)
+        return None if value is None else parse_lengths(value if isinstance(value, list | tuple) else [value])
     except Seq2AttnError as error:
         raise PydanticCustomError("lengths", "{m}", {"m": str(error)}) from error
 
@@ -66,18 +123,18 @@ class _Section(BaseModel):
 
 
 class AttentionConfig(_Section):
-    """How the decoder looks at the source."""
+    """The attention of a recurrent decoder."""
 
     score: Annotated[Choice, Part(catalogue.SCORES, "scaled")] = catalogue.SCORES.choose("scaled")
     """the score function; `seq2attn list` shows the formulas; `none` is no attention"""
     mask_padding: bool = True
     """give padding the weight 0; false repeats a common mistake, for study"""
     scalable_softmax: bool = False
-    """scores times ln n, n the keys that may be attended to: as sharp on long sources as on short ones (Nakanishi 2025)"""
+    """scores times ln n, n the number of allowed keys: attention stays as sharp on long sources (Nakanishi 2025)"""
     window: Annotated[Choice, Part(catalogue.WINDOWS, "global")] = catalogue.WINDOWS.choose("global")
     """which keys may be attended to: global, local_m or local_p"""
     history: Annotated[Choice, Part(catalogue.HISTORIES, "none")] = catalogue.HISTORIES.choose("none")
-    """what scores know of past weights: none, location, coverage or location_coverage"""
+    """how scores depend on past weights: none, location, coverage or location_coverage"""
 
 
 class ModelConfig(_Section):
@@ -102,7 +159,7 @@ class RecurrentConfig(ModelConfig):
     layers: Annotated[int, Field(ge=1, le=8)] = 1
     """cells on top of each other, in the encoder and in the decoder"""
     dropout: Share = 0.0
-    """share of each layer's output to the next that is blanked out in training"""
+    """share of each layer's output to the next that is dropped in training"""
     bidirectional: bool = False
     """read the source in both directions; keys and values are then 2D wide"""
     initial_state: Annotated[Choice, Part(catalogue.INITIAL_STATES, "bridge")] = catalogue.INITIAL_STATES.choose(
@@ -121,48 +178,47 @@ class TransformerConfig(ModelConfig):
     architecture: Literal["transformer"] = "transformer"
     """the kind of encoder and decoder: gru (recurrent) or transformer"""
     layers: Annotated[int, Field(ge=1, le=64)] = 2
-    """of the encoder, and of the decoder"""
+    """layers of the encoder, and of the decoder"""
     heads: Annotated[int, Field(ge=1, le=256)] = 4
-    """of each attention; they share model.hidden between them"""
+    """heads of each attention; must divide model.hidden"""
     feedforward: Size = 384
-    """width of each layer's inner layer"""
+    """width of each layer's feed-forward layer"""
     dropout: Share = 0.0
-    """share of each sublayer's output that is blanked out in training"""
+    """share of each sublayer's output that is dropped in training"""
 
 
 ARCHITECTURES: dict[str, type[ModelConfig]] = {"gru": RecurrentConfig, "transformer": TransformerConfig}
 
 
 def architecture_of(model: Any) -> str:
-    """Which member of the union a value of `model` means; one with an unknown architecture is read as the default's."""
+    """The architecture of a value of `model`; an unknown one is read as the default."""
     name = model.get("architecture") if isinstance(model, Mapping) else getattr(model, "architecture", None)
     return name if isinstance(name, str) and name in ARCHITECTURES else "gru"
 
 
 class TrainingConfig(_Section):
-    """The recipe."""
+    """How the model is trained."""
 
     steps: Annotated[int, Field(ge=1, le=100_000_000)] = 1500
     """optimiser steps"""
     batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 64
-    """B, strings a step"""
-    word_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """share of the decoder's input characters that are blanked out in training"""
-    encoder_reset: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """share of the encoder's states that are replaced by noise in training, each as a whole; 0: none"""
-    decoder_reset: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """the same of the decoder's: it cannot count steps then, and has to go by what it reads"""
+    """B, strings per step"""
+    word_dropout: Share = 0.0
+    """share of the decoder's input characters that are replaced by <pad> in training"""
+    encoder_reset: Share = 0.0
+    """share of the encoder's states that are replaced by noise in training, each as a whole"""
+    decoder_reset: Share = 0.0
+    """the same for the decoder's states, so that it cannot count steps"""
     learning_rate: Annotated[float, Field(gt=0)] = 3e-3
-    """Adam's, at its highest"""
+    """Adam's peak learning rate"""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
-    """decoupled: each step takes learning rate x this share off every weight (AdamW, Loshchilov & Hutter 2019); 0: Adam"""
+    """decoupled: each step shrinks every weight by learning rate x this (AdamW, Loshchilov & Hutter 2019); 0: Adam"""
     coverage_weight: Annotated[float, Field(ge=0)] = 0.0
-    """weight of the coverage loss, sum_j min(alpha_tj, C_tj) a token, with any history or none (See et al. 2017, eq. 12
-    and 13)"""
+    """weight of the coverage loss, sum_j min(alpha_tj, C_tj) per token, with any history (See et al. 2017, eq. 12, 13)"""
     clip_norm: Annotated[float, Field(gt=0)] | None = 1.0
-    """gradients are scaled down to this norm; null: never"""
+    """gradients are clipped to this norm; null: no clipping"""
     schedule: Annotated[str, _name_in(catalogue.SCHEDULES)] = "cosine"
-    """how the learning rate goes after the warm-up"""
+    """learning-rate schedule after the warm-up"""
     warmup: Annotated[int, Field(ge=0)] = 0
     """steps over which the learning rate rises linearly from 0"""
     log_every: Annotated[int, Field(ge=1)] = 10
@@ -170,27 +226,27 @@ class TrainingConfig(_Section):
     evaluate_every: Annotated[int, Field(ge=1)] = 500
     """steps between two evaluations; each also writes a checkpoint"""
     validation_samples: Annotated[int, Field(ge=1, le=1_000_000)] = 100
-    """strings a length in those evaluations"""
+    """strings per length in those evaluations"""
     target: Annotated[float, Field(gt=0, le=1)] | None = None
     """stop early once greedy exact match at every trained length of `evaluation.lengths` reaches this"""
 
 
 class EvaluationConfig(_Section):
-    """What `eval` measures when not told otherwise, and what training reports."""
+    """Defaults of `eval`, and what training reports."""
 
     lengths: Annotated[tuple[Annotated[int, Field(le=100_000)], ...] | None, BeforeValidator(_lengths)] = None
     """string lengths, as [3, 5, 7] or "1-12"; null: every trained length"""
     samples: Annotated[int, Field(ge=1, le=100_000_000)] = 1000
-    """strings a length"""
+    """strings per length"""
 
 
 class Config(_Section):
-    """Everything that decides a run, except for the machine it runs on."""
+    """Everything that determines a run, except the machine."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
-    """decides weights and batches: same seed, same machine, bit-identical weights"""
+    """determines weights and batches: on one machine, the same seed gives bit-identical weights"""
     task: Annotated[Choice, Part(catalogue.TASKS, "reverse")] = catalogue.TASKS.choose("reverse")
-    """what is to be learned; `seq2attn list tasks` shows what each task does"""
+    """the task; `seq2attn list tasks` shows what each one does"""
     model: Annotated[
         Annotated[RecurrentConfig, Tag("gru")] | Annotated[TransformerConfig, Tag("transformer")],
         Discriminator(architecture_of),
@@ -205,7 +261,7 @@ class Config(_Section):
 
     @property
     def trained_lengths(self) -> range | None:
-        """The source lengths that occur in training; None for a task that does not say."""
+        """The source lengths that occur in training; None if the task does not say."""
         options = self.task.options
         if not {"min_length", "max_length"} <= options.keys():
             return None
@@ -217,5 +273,5 @@ class Config(_Section):
         return self.evaluation.lengths or tuple(self.trained_lengths or ())
 
     def is_trained(self, length: int) -> bool:
-        """Whether sources of this length occur in training; of a task that does not say, all count as trained."""
+        """Whether sources of this length occur in training; True if the task does not say."""
         return self.trained_lengths is None or length in self.trained_lengths

@@ -1,4 +1,4 @@
-"""The configs that come with seq2attn, also where it was installed without its repository."""
+"""The configs that come with seq2attn, also in an installed package."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ _PACKAGE = Path(__file__).parent.parent
 
 
 def shipped_folder() -> Path:
-    """Where they are: `configs/` beside the package, or the copy of it in an installed one."""
+    """`configs/` beside the package, or its copy in an installed one."""
     installed = _PACKAGE / "configs"
     return installed if installed.is_dir() else _PACKAGE.parent / "configs"
 
 
 def shipped_config(path: Path) -> Path | None:
-    """The shipped file that `path` means: `configs/scaled.yaml` where the working directory has none; otherwise None."""
+    """The shipped file for a path such as `configs/scaled.yaml`, if there is one."""
     if path.is_absolute() or path.parts[:1] != ("configs",) or ".." in path.parts:
         return None
     found = shipped_folder().joinpath(*path.parts[1:])

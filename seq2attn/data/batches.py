@@ -23,20 +23,20 @@ CELLS = 2**20  # characters drawn together at most, except for a single batch
 
 @dataclass(frozen=True)
 class Batch:
-    """B strings with their targets. L = T + 1 for the `<eos>`; S counts the source's `<eos>` where there is one."""
+    """B strings with their targets. L = T + 1 for the `<eos>`; S includes the source's `<eos>` if there is one."""
 
     source: Tensor
     """(B, S) ids, right-padded"""
     source_lengths: Tensor
-    """(B,) real tokens of each source, `<eos>` counted"""
+    """(B,) real tokens of each source, including `<eos>`"""
     decoder_input: Tensor
     """(B, L) `<sos>` + target, right-padded"""
     decoder_output: Tensor
     """(B, L) target + `<eos>`, right-padded"""
     target_lengths: Tensor
-    """(B,) characters of each target, `<eos>` not counted"""
+    """(B,) characters of each target, without `<eos>`"""
     alignment: Tensor | None
-    """(B, L) ideal source position of each output position, -1 at `<eos>` and past it; None where the task has none"""
+    """(B, L) ideal source position of each output position, -1 at `<eos>` and past it; None if the task has none"""
 
     @property
     def decoder_lengths(self) -> Tensor:
@@ -48,7 +48,7 @@ class Batch:
         return self._map(lambda tensor: tensor[start:stop])
 
     def select(self, index: Tensor) -> Batch:
-        """The batch of the rows that `index` (b,) names."""
+        """The batch of the rows `index` (b,)."""
         return self._map(lambda tensor: tensor[index])
 
     def to(self, device: torch.device) -> Batch:
@@ -60,7 +60,7 @@ class Batch:
 
 
 def generator(device: torch.device, *key: int | str) -> torch.Generator:
-    """A generator whose stream is decided by `key` alone, such as (seed, "training", 17)."""
+    """A generator whose stream depends only on `key`, such as (seed, "training", 17)."""
     digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
     return torch.Generator(device).manual_seed(int.from_bytes(digest, "big") >> 1)
 
@@ -71,7 +71,7 @@ def append_eos(ids: Tensor, lengths: Tensor) -> Tensor:
 
 
 def read_sources(ids: Tensor, lengths: Tensor, *, source_eos: bool) -> tuple[Tensor, Tensor]:
-    """Sources (B, N) and their lengths (B,) as the encoder reads them: with an `<eos>` each if `source_eos`."""
+    """Sources (B, N) and lengths (B,) as the encoder reads them: each with an `<eos>` if `source_eos`."""
     return (append_eos(ids, lengths), lengths + 1) if source_eos else (ids, lengths)
 
 
@@ -94,8 +94,8 @@ def make_batch(examples: Examples, *, source_eos: bool) -> Batch:
 class TrainingData:
     """The stream of training batches of one seed.
 
-    word_dropout: the share of the decoder's input characters that are blanked out (`<pad>`), so that the decoder has to know
-    where it is rather than what it wrote last (Bowman et al. 2016, section 3.2).
+    word_dropout: the share of the decoder's input characters that are replaced by `<pad>`, so that the decoder has to track
+    its position instead of reading its last output (Bowman et al. 2016, section 3.2).
     """
 
     task: Task
@@ -110,17 +110,14 @@ class TrainingData:
         return next(self.batches(index))
 
     def batches(self, start: int = 0) -> Iterator[Batch]:
-        """Batches number `start`, `start` + 1, ... without end.
-
-        They are drawn a block at a time, which costs little more than one batch would, and returned as views.
-        """
+        """Batches number `start`, `start` + 1, ...: an endless stream. A block is drawn at once and returned in views."""
         longest_target = self.task.target_length(self.task.max_length)
         at_once = max(1, min(BLOCK, CELLS // longest_target) // self.batch_size)
         for block in itertools.count(start // at_once):
-            whole = self._block(block, at_once)
+            drawn = self._block(block, at_once)
             for index in range(max(start, block * at_once), (block + 1) * at_once):
                 first = (index - block * at_once) * self.batch_size
-                yield whole.rows(first, first + self.batch_size)
+                yield drawn.rows(first, first + self.batch_size)
 
     def _block(self, block: int, at_once: int) -> Batch:
         random = generator(self.device, self.seed, "training", block)
@@ -131,6 +128,6 @@ class TrainingData:
         batch = batch.select(order)
         if self.word_dropout == 0:
             return batch
-        blank = torch.rand(batch.decoder_input.shape, generator=random, device=self.device) < self.word_dropout
-        blank &= batch.decoder_input != SOS
-        return replace(batch, decoder_input=batch.decoder_input.masked_fill(blank, PAD))
+        dropped = torch.rand(batch.decoder_input.shape, generator=random, device=self.device) < self.word_dropout
+        dropped &= batch.decoder_input != SOS
+        return replace(batch, decoder_input=batch.decoder_input.masked_fill(dropped, PAD))

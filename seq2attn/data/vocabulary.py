@@ -25,19 +25,19 @@ class Vocabulary:
         return len(SPECIAL) + len(self.symbols)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of `text`. A character outside the alphabet is a `Seq2AttnError` that names it."""
+        """The ids of `text`. Raises as `check` does."""
         self.check(text)
         return [self._ids[character] for character in text]
 
     def check(self, text: str) -> None:
-        """Raise `Seq2AttnError` unless `text` is not empty and consists of the vocabulary's characters."""
+        """Raise `Seq2AttnError` unless `text` is not empty and uses only the vocabulary's characters."""
         if not text:
-            raise Seq2AttnError("the empty string has nothing to read", hint="Give at least one character.")
+            raise Seq2AttnError("the string is empty", hint="Give at least one character.")
         if not self._ids.keys() >= set(text):
             raise Seq2AttnError(self._unseen_message(text))
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of `ids`; special tokens by their names."""
+        """The text of `ids`, special tokens as `<eos>`."""
         return "".join(self.symbol(index) for index in ids)
 
     def symbol(self, index: int) -> str:
@@ -52,7 +52,7 @@ class Vocabulary:
 
 
 def abridged(alphabet: Sequence[str]) -> str:
-    """An alphabet with its runs shortened: `abcdefxyz` -> `a-f x-z`."""
+    """An alphabet with its ranges shortened: `abcdefxyz` -> `a-f x-z`."""
     runs: list[list[str]] = []
     for character in alphabet:
         if runs and ord(runs[-1][-1]) + 1 == ord(character):

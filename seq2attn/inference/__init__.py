@@ -1,1 +1,1 @@
-"""Trained models at work: decoding, evaluation, attention maps."""
+"""Inference: decoding, evaluation, attention maps."""

@@ -1,4 +1,4 @@
-"""Accuracy by input length, teacher-forced and free-running, and what the attention looked at."""
+"""Accuracy by input length, teacher-forced and free-running, and attention statistics."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torch import Tensor
 
 from seq2attn.data.batches import Batch, generator, make_batch
 from seq2attn.data.padding import valid_mask
-from seq2attn.inference.greedy import CELLS, greedy_decode, rows_at_once
-from seq2attn.inference.intervals import Estimate, share
+from seq2attn.inference.greedy import MAX_WEIGHTS, greedy_decode, rows_at_once
+from seq2attn.inference.intervals import share
 from seq2attn.inference.predictor import Predictor
-from seq2attn.inference.results import LengthResult
+from seq2attn.inference.results import SHARES, LengthResult
 from seq2attn.model.interface import Decoded, Model
 
 TINY = 1e-30
-DRAWN = 1000  # examples drawn together
+BLOCK = 1000  # examples drawn together
 
 
 @torch.no_grad()
@@ -30,8 +30,8 @@ def evaluate(
 ) -> list[LengthResult]:
     """Measure `samples` random strings of each length.
 
-    The strings depend on seed, task and length alone, so that models are compared on the same ones. Memory does not grow
-    with `samples`. `progress` is called after each length.
+    The strings depend only on seed, task and length: every model is tested on the same ones. Memory does not grow with
+    `samples`. `progress` is called after each length.
     """
     results = []
     for length in lengths:
@@ -47,29 +47,18 @@ def _evaluate_length(predictor: Predictor, length: int, samples: int, seed: int 
         for name, per_string in _measure(predictor, batch).items():
             totals[name] = totals.get(name, 0.0) + float(per_string.double().sum())
     means = {name: total / samples for name, total in totals.items()}
-
-    def estimate(name: str) -> Estimate:
-        return share(min(1.0, means[name]), samples)
-
-    return LengthResult(
-        length=length,
-        samples=samples,
-        trained=predictor.task.is_trained(length),
-        exact_match=estimate("exact_match"),
-        character_accuracy=estimate("character_accuracy"),
-        teacher_forced=estimate("teacher_forced"),
-        alignment=estimate("alignment") if "alignment" in means else None,
-        entropy=means.get("entropy"),
-    )
+    shares = {name: share(min(1.0, means[name]), samples) if name in means else None for name in SHARES}
+    trained = predictor.task.is_trained(length)
+    return LengthResult(length, samples, trained, **shares, entropy=means.get("entropy"))  # type: ignore[arg-type]
 
 
 def _batches(predictor: Predictor, length: int, samples: int, seed: int | str) -> Iterator[Batch]:
-    """`samples` random examples of one source length: more samples begin with the same examples as fewer."""
+    """`samples` random examples of one source length, in blocks; a larger sample begins with a smaller one's examples."""
     rows = rows_at_once(predictor.device, length + 1)
-    for first in range(0, samples, DRAWN):
+    for first in range(0, samples, BLOCK):
         random = generator(torch.device("cpu"), seed, "evaluation", length, first)
-        drawn = make_batch(predictor.task.examples(random, DRAWN, length), source_eos=predictor.source_eos)
-        count = min(DRAWN, samples - first)
+        drawn = make_batch(predictor.task.examples(random, BLOCK, length), source_eos=predictor.source_eos)
+        count = min(BLOCK, samples - first)
         for start in range(0, count, rows):
             yield drawn.rows(start, min(start + rows, count)).to(predictor.device)
 
@@ -77,13 +66,11 @@ def _batches(predictor: Predictor, length: int, samples: int, seed: int | str) -
 def _measure(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
     """Per string (B,): exact match, and the shares and means over its characters that `LengthResult` names.
 
-    Where free-running output is right, it is also the result of teacher forcing: only the other strings are decoded again.
+    Where the greedy output is right, teacher forcing reads the same characters: only the other strings are decoded again.
     """
-    watcher = _Watcher(batch)
+    totals = _Totals(batch)
     steps = batch.decoder_output.size(1)  # of the longest target, with its <eos>: any longer output is wrong
-    decoding = greedy_decode(
-        predictor.model, batch.source, batch.source_lengths, max_steps=steps, watch=watcher.position
-    )
+    decoding = greedy_decode(predictor.model, batch.source, batch.source_lengths, max_steps=steps, watch=totals.add)
     missing = steps - decoding.tokens.size(1)
     tokens = torch.nn.functional.pad(decoding.tokens, (0, missing))  # (B, L); steps not taken are <pad>
     right = tokens == batch.decoder_output
@@ -92,31 +79,31 @@ def _measure(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
         "exact_match": decoding.finished & (right | ~valid_mask(batch.target_lengths + 1, steps)).all(dim=1),
         "character_accuracy": (right & inside).sum(dim=1) / batch.target_lengths,
     }
-    off = (measured["character_accuracy"] < 1).nonzero().squeeze(1)  # (b,) rows with a wrong character
-    forced = watcher.means()
-    if len(off):
-        for name, values in _teacher_forced(predictor.model, batch.select(off)).items():
-            forced[name][off] = values
+    wrong = (measured["character_accuracy"] < 1).nonzero().squeeze(1)  # (b,) rows with a wrong character
+    forced = totals.means()
+    if len(wrong):
+        for name, values in _teacher_forced(predictor.model, batch.select(wrong)).items():
+            forced[name][wrong] = values
     return {**measured, **forced}
 
 
 def _teacher_forced(model: Model, batch: Batch) -> dict[str, Tensor]:
-    """Per string (B,): the means of `_Watcher` with the right previous characters as input."""
-    watcher = _Watcher(batch)
+    """Per string (B,): the means of `_Totals` with the right previous characters as input."""
+    totals = _Totals(batch)
     for position, decoded in enumerate(_decode(model, batch)):
-        watcher.position(position, decoded)
-    return watcher.means()
+        totals.add(position, decoded)
+    return totals.means()
 
 
-class _Watcher:
-    """Sums over a string's characters: those right, those looked up at the right place, entropy of the weights."""
+class _Totals:
+    """Sums over a string's characters: right ones, those whose largest weight is at the ideal position, and entropy."""
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
         self.inside = valid_mask(batch.target_lengths, batch.decoder_output.size(1))  # (B, L)
         self.totals: dict[str, Tensor] = {}
 
-    def position(self, first: int, decoded: Decoded) -> None:
+    def add(self, first: int, decoded: Decoded) -> None:
         """Output positions first, first + 1, ... of each string."""
         part = slice(first, first + decoded.logits.size(1))
         self._add("teacher_forced", decoded.logits.argmax(dim=2) == self.batch.decoder_output[:, part], part)
@@ -130,17 +117,13 @@ class _Watcher:
         return {name: total / self.batch.target_lengths for name, total in self.totals.items()}
 
     def _add(self, name: str, values: Tensor, part: slice) -> None:
-        total = (values * self.inside[:, part]).sum(dim=1)
-        if name in self.totals:
-            self.totals[name] += total
-        else:
-            self.totals[name] = total
+        self.totals[name] = self.totals.get(name, 0) + (values * self.inside[:, part]).sum(dim=1)
 
 
 def _decode(model: Model, batch: Batch) -> Iterator[Decoded]:
-    """Teacher forcing, all positions at once; one after another where their weights (B, L, S) would take too much memory."""
+    """Teacher forcing, all positions at once, or one by one if their weights (B, L, S) would take too much memory."""
     rows, steps = batch.decoder_input.shape
-    if rows * steps * batch.source.size(1) <= CELLS:
+    if rows * steps * batch.source.size(1) <= MAX_WEIGHTS:
         yield model(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
         return
     memory, state = model.encode(batch.source, batch.source_lengths)

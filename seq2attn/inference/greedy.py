@@ -1,4 +1,4 @@
-"""Greedy decoding: the model runs on its own output until its own `<eos>`."""
+"""Greedy decoding: the model reads its own output until it emits `<eos>`."""
 
 from __future__ import annotations
 
@@ -11,24 +11,20 @@ from torch import Tensor
 from seq2attn.data.vocabulary import EOS, SOS
 from seq2attn.model.interface import Decoded, Model
 
-ROWS = 1024  # strings decoded together at most
-CELLS = 2**24  # source tokens x steps x strings whose weights are kept together at most: 64 MiB
-# Source tokens decoded together at most, except for a single string, so that what a step works on fits a processor's cache.
-TOKENS_ON_CPU, TOKENS = 2**13, 2**20
+MAX_ROWS = 1024  # strings decoded together
+MAX_WEIGHTS = 2**24  # attention weights kept together: 64 MiB
+# Source tokens decoded together, except for a single string, so that a step's working set fits a processor's cache.
+MAX_TOKENS_ON_CPU, MAX_TOKENS = 2**13, 2**20
 
 
 @dataclass(frozen=True)
 class GreedyDecoding:
-    """The model's output for a batch of B strings, at most T steps."""
+    """Greedy outputs of B strings, at most T steps."""
 
-    tokens: Tensor
-    """(B, T) emitted ids; `<eos>` at the end of each row and past it"""
-    lengths: Tensor
-    """(B,) tokens before the `<eos>`; T where none was emitted"""
-    finished: Tensor
-    """(B,) True where the model emitted `<eos>`"""
-    weights: Tensor | None
-    """(B, T, S) attention weights, if asked for and the model has any"""
+    tokens: Tensor  # (B, T) emitted ids; `<eos>` at the end of each row and past it
+    lengths: Tensor  # (B,) tokens before the `<eos>`; T if there is none
+    finished: Tensor  # (B,) True where the model emitted `<eos>`
+    weights: Tensor | None  # (B, T, S) attention weights, if requested and the model has any
 
 
 @torch.no_grad()
@@ -48,7 +44,7 @@ def greedy_decode(
     memory, state = model.encode(source, lengths)
     token = torch.full_like(lengths, SOS)  # (B,)
     finished = torch.zeros_like(lengths, dtype=torch.bool)
-    emitted = token.new_full((len(token), max_steps), EOS)  # allocated once: growing it each step fragments memory
+    emitted = token.new_full((len(token), max_steps), EOS)  # allocated once: growing it at each step fragments memory
     weights = []
     for position in range(max_steps):
         decoded, state = model.step(token, state, memory)
@@ -71,7 +67,7 @@ def greedy_decode(
 
 
 def rows_at_once(device: torch.device, source_length: int, steps: int | None = None) -> int:
-    """How many strings of one length are decoded together, so that memory stays bounded; steps: if weights are kept."""
-    tokens = TOKENS_ON_CPU if device.type == "cpu" else TOKENS
-    kept = ROWS if steps is None else CELLS // (source_length * steps)
-    return max(1, min(ROWS, tokens // source_length, kept))
+    """How many strings of one length to decode together, to bound memory; `steps` if weights are kept."""
+    tokens = MAX_TOKENS_ON_CPU if device.type == "cpu" else MAX_TOKENS
+    kept = MAX_ROWS if steps is None else MAX_WEIGHTS // (source_length * steps)
+    return max(1, min(MAX_ROWS, tokens // source_length, kept))

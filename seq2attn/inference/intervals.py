@@ -1,14 +1,14 @@
-"""Intervals for what was measured on finite samples: of strings, and of seeds."""
+"""Confidence intervals over strings and over seeds."""
 
 from __future__ import annotations
 
 import functools
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
 
-Z_95 = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
+Z_95 = statistics.NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True)
@@ -19,17 +19,12 @@ class Estimate:
     low: float
     high: float
 
-    @classmethod
-    def from_json(cls, record: dict[str, Any]) -> Self:
-        """From plain values. Raises KeyError, TypeError or ValueError for anything else."""
-        return cls(float(record["value"]), float(record["low"]), float(record["high"]))
-
 
 def share(value: float, count: int) -> Estimate:
     """The mean `value` of `count` independent numbers from [0, 1], with Wilson's 95 % score interval (Wilson 1927).
 
-    Exact in spirit for yes/no numbers. For others, such as each string's character accuracy, the variance is at most
-    value * (1 - value), so the interval is wide enough: conservative.
+    For numbers other than 0 and 1, such as each string's character accuracy, the interval is conservative: their variance
+    is at most value * (1 - value).
     """
     if count < 1 or not 0 <= value <= 1:
         raise ValueError(f"share({value}, {count}): needs 0 <= value <= 1 and count >= 1")
@@ -57,14 +52,13 @@ class Spread:
 def spread(values: Sequence[float]) -> Spread:
     """Mean, standard deviation, Student's 95 % interval of the mean, and the extremes of independent numbers.
 
-    The interval supposes that the numbers are drawn from something like a normal distribution. Where all are equal, its
-    width is 0: that says that these seeds agree, not that every seed would.
+    The interval assumes roughly normal numbers. If all are equal its width is 0, which says nothing about other seeds.
     """
     count = len(values)
-    mean = math.fsum(values) / count
+    mean = statistics.fmean(values)
     if count == 1:
         return Spread(1, mean, None, None, None, mean, mean)
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (count - 1))
+    deviation = statistics.stdev(values, mean)
     half = t_quantile(count - 1) * deviation / math.sqrt(count)
     return Spread(count, mean, deviation, mean - half, mean + half, min(values), max(values))
 

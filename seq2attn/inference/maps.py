@@ -8,18 +8,18 @@ from typing import Any, Self
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """One source, its output, and the attention weights of each output token."""
+    """One source, its output, and the attention weights."""
 
     source: str
     output: str
     source_symbols: tuple[str, ...]
-    """columns of `weights`; `<eos>` counted where the model sees it"""
+    """columns of `weights`, including `<eos>` if the model reads it"""
     output_symbols: tuple[str, ...]
-    """rows of `weights`; `<eos>` counted"""
+    """rows of `weights`, including `<eos>`"""
     weights: tuple[tuple[float, ...], ...]
-    """one row an emitted token, one column a source token"""
+    """one row per output token, one column per source token"""
     ideal: tuple[int, ...] = ()
-    """the source position that each character of the right answer copies; empty where it is not known"""
+    """the source position that each character of the right answer copies; empty if unknown"""
 
     def to_json(self, digits: int = 4) -> dict[str, Any]:
         """Plain values, weights to `digits` decimals."""

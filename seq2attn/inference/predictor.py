@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -15,9 +15,9 @@ from seq2attn.inference.greedy import greedy_decode, rows_at_once
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.model.interface import Model
 
-BLOCK = 2**16  # characters that `predict_blocks` answers together
+BLOCK = 2**16  # characters that `predict_blocks` decodes together
 LONGEST_WITH_WEIGHTS = 1000  # characters of a text whose attention it keeps: the map grows with the square
-CELLS = 2**21  # attention weights that it holds together
+MAX_WEIGHTS = 2**21  # attention weights that it keeps together
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,16 @@ class Prediction:
     source: str
     output: str
     finished: bool
-    """False: the model emitted no `<eos>` within the bound on its output"""
+    """False if the model emitted no `<eos>` within the maximum number of steps"""
     source_symbols: tuple[str, ...] = ()
-    """the source's tokens, columns of `weights`; `<eos>` counted where the model sees it"""
+    """the source's tokens, columns of `weights`, including `<eos>` if the model reads it"""
     output_symbols: tuple[str, ...] = ()
-    """the emitted tokens, rows of `weights`, `<eos>` counted"""
+    """the emitted tokens, rows of `weights`, including `<eos>`"""
     weights: tuple[tuple[float, ...], ...] | None = None
-    """attention: one row an emitted token, one column a source token; None when not asked for, or without attention"""
+    """attention: one row per emitted token, one column per source token; None if not requested, or without attention"""
 
     def attention_map(self, ideal: Sequence[int] = ()) -> AttentionMap | None:
-        """The weights as a map, with the ideal alignment where it is known; None without weights."""
+        """The weights as a map, with the ideal alignment if it is known; None without weights."""
         if self.weights is None:
             return None
         return AttentionMap(
@@ -54,15 +54,14 @@ class Prediction:
 
 
 def output_bound(task: Task, length: int) -> int:
-    """The steps after which decoding a string of `length` characters stops: twice the longest right answer, and 10."""
+    """Maximum number of decoding steps for `length` characters: twice the longest target, plus 10."""
     return 2 * task.target_length(length) + 10
 
 
 class Predictor:
     """A model with its task: strings in, strings out.
 
-    Strings of one length are decoded together and never padded, so an output does not depend on the other strings. Only
-    `attention_maps` asks the task for right answers.
+    Strings of one length are decoded together, without padding, so an output does not depend on the other strings.
     """
 
     def __init__(self, model: Model, task: Task, *, source_eos: bool, device: torch.device) -> None:
@@ -72,9 +71,7 @@ class Predictor:
         self.device = device
 
     def predict(self, texts: Sequence[str], *, keep_weights: bool = False) -> list[Prediction]:
-        """Predictions for `texts`, in order. The empty string, and one with characters outside the alphabet, are
-        `Seq2AttnError`s, before anything is computed.
-        """
+        """Predictions for `texts`, in order. Raises first if one is empty or has characters outside the alphabet."""
         by_length: dict[int, list[int]] = defaultdict(list)
         for index, text in enumerate(texts):
             self.task.source_vocabulary.check(text)
@@ -91,7 +88,7 @@ class Predictor:
     def predict_blocks(
         self, texts: Iterable[str], *, keep_weights: bool = False, one_at_a_time: bool = False
     ) -> Iterator[list[Prediction]]:
-        """Predictions for any number of texts, in order, a block at a time; a text is read when its block is due.
+        """Predictions for a stream of texts, in order, a block at a time.
 
         Texts of more than `LONGEST_WITH_WEIGHTS` characters come without weights.
         """
@@ -99,10 +96,7 @@ class Predictor:
             yield self.predict(block, keep_weights=keep_weights and len(block[0]) <= LONGEST_WITH_WEIGHTS)
 
     def attention_maps(self, texts: Sequence[str]) -> list[AttentionMap]:
-        """Where the model looks while it decodes `texts`, with the ideal alignment where the task knows one.
-
-        Empty for a model without attention.
-        """
+        """Attention while decoding `texts`, with the ideal alignment if the task knows it; empty without attention."""
         maps = []
         for prediction in self.predict(texts, keep_weights=True):
             answer = self.task.answer(prediction.source)
@@ -114,41 +108,26 @@ class Predictor:
         read, write = self.task.source_vocabulary, self.task.target_vocabulary
         ids, lengths = pad_rows([read.encode(text) for text in texts], self.device)
         source, source_lengths = read_sources(ids, lengths, source_eos=self.source_eos)
-        decoding = greedy_decode(
-            self.model,
-            source,
-            source_lengths,
-            max_steps=output_bound(self.task, len(texts[0])),
-            keep_weights=keep_weights,
-        )
-        emitted = decoding.tokens.tolist()
-        finished = decoding.finished.tolist()
-        counts = decoding.lengths.tolist()
+        steps = output_bound(self.task, len(texts[0]))
+        decoding = greedy_decode(self.model, source, source_lengths, max_steps=steps, keep_weights=keep_weights)
+        rows = zip(texts, decoding.tokens.tolist(), decoding.lengths.tolist(), decoding.finished.tolist(), strict=True)
         predictions = []
-        for row, text in enumerate(texts):
-            output = write.decode(emitted[row][: counts[row]])
-            if decoding.weights is None:
-                predictions.append(Prediction(text, output, finished[row]))
-                continue
-            shown = emitted[row][: counts[row] + finished[row]]
-            predictions.append(
-                Prediction(
-                    text,
-                    output,
-                    finished[row],
+        for row, (text, tokens, length, finished) in enumerate(rows):
+            prediction = Prediction(text, write.decode(tokens[:length]), finished)
+            if decoding.weights is not None:
+                emitted = tokens[: length + finished]  # with its <eos>
+                prediction = replace(
+                    prediction,
                     source_symbols=tuple(map(read.symbol, source[row].tolist())),
-                    output_symbols=tuple(map(write.symbol, shown)),
-                    weights=tuple(map(tuple, decoding.weights[row, : len(shown)].tolist())),
+                    output_symbols=tuple(map(write.symbol, emitted)),
+                    weights=tuple(map(tuple, decoding.weights[row, : len(emitted)].tolist())),
                 )
-            )
+            predictions.append(prediction)
         return predictions
 
 
 def _blocks(texts: Iterable[str], *, weights: bool, size: int) -> Iterator[list[str]]:
-    """`texts` in blocks of about `size` characters, of fewer with their `weights`.
-
-    All texts of a block are short enough for their weights to be kept, or none is.
-    """
+    """`texts` in blocks of about `size` characters, fewer if their `weights` are kept; a block is all short or all long."""
     block: list[str] = []
     held = 0
     for text in texts:
@@ -157,7 +136,7 @@ def _blocks(texts: Iterable[str], *, weights: bool, size: int) -> Iterator[list[
             yield block
             block, held = [], 0
         block.append(text)
-        held += len(text) if long or not weights else max(len(text), len(text) ** 2 * BLOCK // CELLS)
+        held += len(text) if long or not weights else max(len(text), len(text) ** 2 * BLOCK // MAX_WEIGHTS)
         if held >= size:
             yield block
             block, held = [], 0

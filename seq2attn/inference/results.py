@@ -1,9 +1,10 @@
-"""What an evaluation measured, as plain records. Imports no torch."""
+"""The results of an evaluation, as plain records. Imports no torch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from statistics import fmean
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ SHARES = ("exact_match", "character_accuracy", "teacher_forced", "alignment")
 
 @dataclass(frozen=True)
 class LengthResult:
-    """The results for `samples` strings of one length. Shares carry 95 % intervals over strings."""
+    """Results on `samples` strings of one length. Accuracies have 95 % intervals over strings."""
 
     length: int
     """characters of each source"""
@@ -22,13 +23,13 @@ class LengthResult:
     trained: bool
     """whether strings of this length occur in training"""
     exact_match: Estimate
-    """greedy, with the model's own `<eos>`: the whole string is right"""
+    """the whole string and its `<eos>` are right under greedy decoding"""
     character_accuracy: Estimate
-    """greedy: characters right at their position, of the target's"""
+    """share of the target's characters that are right at their position under greedy decoding"""
     teacher_forced: Estimate
-    """the same with the right previous character as input: the accuracy usually published"""
+    """the same under teacher forcing: the accuracy usually published"""
     alignment: Estimate | None
-    """share of characters whose largest weight lies on the ideal source position; None where model or task has none"""
+    """share of characters whose largest weight lies on the ideal source position; None if model or task has none"""
     entropy: float | None
     """mean entropy of the attention weights at the target's characters, nats; None without attention"""
 
@@ -38,18 +39,16 @@ class LengthResult:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Self:
-        """What `to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
-        alignment, entropy = record["alignment"], record["entropy"]
-        return cls(
-            length=int(record["length"]),
-            samples=int(record["samples"]),
-            trained=bool(record["trained"]),
-            exact_match=Estimate.from_json(record["exact_match"]),
-            character_accuracy=Estimate.from_json(record["character_accuracy"]),
-            teacher_forced=Estimate.from_json(record["teacher_forced"]),
-            alignment=None if alignment is None else Estimate.from_json(alignment),
-            entropy=None if entropy is None else float(entropy),
-        )
+        """What `to_json` wrote. Raises ValueError for anything else."""
+        result: Self = _reader().validate_python(record)
+        return result
+
+
+@cache
+def _reader() -> Any:
+    from pydantic import TypeAdapter  # not at the top: `--help` does not wait for it
+
+    return TypeAdapter(LengthResult)
 
 
 @dataclass(frozen=True)

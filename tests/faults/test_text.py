@@ -40,7 +40,7 @@ def seq2attn(folder, *arguments, stdin=b"", limit=None, **environment):
 
 UNSEEN = "has characters the model never saw"
 TEXTS = [
-    ("", "the empty string has nothing to read"),
+    ("", "the string is empty"),
     ("\0", UNSEEN),
     ("é", UNSEEN),
     ("e\u0301", UNSEEN),

@@ -1,10 +1,7 @@
-"""Tasks: what is to be learned. A task draws its own examples and knows its alphabets.
+"""Tasks: a task draws its own examples and has its own vocabularies. There are two base classes.
 
-Two base classes:
-
-`StringTask`  each character of the target copies a character of the source, as in reversal: write `alignment`
-              (see `reverse.py`).
-`Task`        anything else, such as a target that is computed::
+`StringTask`  each character of the target copies a character of the source: write `alignment`, as in `strings.py`
+`Task`        anything else, such as a computed target::
 
     import torch
     from seq2attn.data.tasks import Task

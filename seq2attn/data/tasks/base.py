@@ -1,4 +1,4 @@
-"""What every task provides, and the examples it draws."""
+"""The interface of every task, and the examples that a task draws."""
 
 from __future__ import annotations
 
@@ -29,23 +29,19 @@ class Examples:
     target_lengths: Tensor
     """(N,), 1 or more"""
     alignment: Tensor | None = None
-    """(N, T) the source position that each target position copies, -1 past the target's end; None where nothing is copied"""
+    """(N, T) the source position that each target position copies, -1 past the target's end; None if nothing is copied"""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The right answer to one source."""
+    """The right answer to one source, and the source position that each of its characters copies, if it copies any."""
 
     text: str
     alignment: tuple[int, ...] | None = None
-    """the source position that each character copies; None where nothing is copied"""
 
 
 class Task(ABC):
-    """From source strings to target strings.
-
-    The constructor takes the task's options as keywords, and sets these four attributes.
-    """
+    """Pairs of source and target strings. The constructor takes the options as keywords and sets these attributes."""
 
     registry: ClassVar[Registry] = catalogue.TASKS
 
@@ -60,7 +56,7 @@ class Task(ABC):
     def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
         """`count` random examples on the generator's device: sources of training lengths, or all of `length`.
 
-        They depend on `random` and the arguments alone. Raise `Seq2AttnError` for a `length` that no source has.
+        They depend only on `random` and the arguments. Raises `Seq2AttnError` for a `length` that no source has.
         """
 
     @abstractmethod
@@ -68,7 +64,7 @@ class Task(ABC):
         """The length of the longest target of sources of this length."""
 
     def answer(self, text: str) -> Answer | None:
-        """The right answer to `text`; None where the task does not know it."""
+        """The right answer to `text`; None if the task does not know it."""
         return None
 
     def is_trained(self, length: int) -> bool:
@@ -76,10 +72,7 @@ class Task(ABC):
         return self.min_length <= length <= self.max_length
 
     def encode(self, pairs: Sequence[tuple[str, str]], device: torch.device) -> Examples:
-        """Pairs of source and target text as examples without alignment.
-
-        Raises `Seq2AttnError` for an empty text and for a character outside its vocabulary.
-        """
+        """Examples without alignment. Raises `Seq2AttnError` for an empty text or a character outside its vocabulary."""
         source = pad_rows([self.source_vocabulary.encode(text) for text, _ in pairs], device)
         target = pad_rows([self.target_vocabulary.encode(text) for _, text in pairs], device)
         return Examples(*source, *target)

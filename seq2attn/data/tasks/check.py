@@ -1,4 +1,4 @@
-"""A task is tried once: what does not fit together is reported before anything is trained."""
+"""Tries a task once, so that its mistakes are reported before training starts."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ DRAWN = 8  # examples of each kind
 
 
 def check_task(task: Task) -> None:
-    """Draw a few examples. Raises `Seq2AttnError` for the first thing that is not as `Task` describes it."""
+    """Draw a few examples. Raises `Seq2AttnError` for the first violation of what `Task` describes."""
     try:
-        problem = _attribute_problem(task) or next(
-            filter(None, (_example_problem(task, length) for length in (None, task.min_length, task.max_length))), None
-        )
+        problem = _attribute_problem(task)
+        for length in () if problem else (None, task.min_length, task.max_length):
+            problem = problem or _example_problem(task, length)
     except Exception as error:
         problem = f"it raised {type(error).__name__}: {error}"
     if problem:
-        raise Seq2AttnError(
-            f"task {type(task).__name__}: {problem}", hint="`help(seq2attn.data.tasks.Task)` says more."
-        )
+        hint = "`help(seq2attn.data.tasks.Task)` describes what a task provides."
+        raise Seq2AttnError(f"task {type(task).__name__}: {problem}", hint=hint)
 
 
 def _attribute_problem(task: Task) -> str | None:
@@ -43,21 +42,18 @@ def _example_problem(task: Task, length: int | None) -> str | None:
     if not isinstance(examples, Examples):
         return f"{call} returned {type(examples).__name__}; expected Examples"
     for name, vocabulary in (("source", task.source_vocabulary), ("target", task.target_vocabulary)):
-        ids, lengths = getattr(examples, name), getattr(examples, f"{name}_lengths")
-        problem = _row_problem(ids, lengths, len(vocabulary))
+        problem = _row_problem(getattr(examples, name), getattr(examples, f"{name}_lengths"), len(vocabulary))
         if problem:
             return f"{call}: {name} {problem}"
     low, high = (task.min_length, task.max_length) if length is None else (length, length)
-    found = examples.source_lengths.tolist()
-    if not low <= min(found) <= max(found) <= high:
-        return f"{call} has sources of {min(found)} to {max(found)} characters; expected {low} to {high}"
-    for source_length, target_length in zip(found, examples.target_lengths.tolist(), strict=True):
+    lengths = examples.source_lengths.tolist()
+    if not low <= min(lengths) <= max(lengths) <= high:
+        return f"{call} has sources of {min(lengths)} to {max(lengths)} characters; expected {low} to {high}"
+    for source_length, target_length in zip(lengths, examples.target_lengths.tolist(), strict=True):
         bound = task.target_length(source_length)
         if target_length > bound:
-            return (
-                f"target_length({source_length}) is {bound}, but {call} has a target of {target_length} characters "
-                f"for a source of {source_length}"
-            )
+            found = f"has a target of {target_length} characters for a source of {source_length}"
+            return f"target_length({source_length}) is {bound}, but {call} {found}"
     alignment = examples.alignment
     if alignment is not None and alignment.shape != examples.target.shape:
         return f"{call}: alignment has shape {tuple(alignment.shape)}; expected {tuple(examples.target.shape)}"

@@ -1,4 +1,4 @@
-"""Tasks on random strings over one alphabet whose targets consist of characters of the source."""
+"""Tasks on random strings over one alphabet, whose targets consist of characters of the source."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class StringTask(Task):
         return self.expansion * source_length
 
     def answer(self, text: str) -> Answer:
-        """The target of `text`, which has to be of the alphabet."""
+        """The target of `text`, which may only use the alphabet."""
         solved = self.solve(*pad_rows([self.source_vocabulary.encode(text)], torch.device("cpu")))
         assert solved.alignment is not None
         return Answer(self.target_vocabulary.decode(solved.target[0].tolist()), tuple(solved.alignment[0].tolist()))
@@ -64,3 +64,46 @@ class StringTask(Task):
         alignment = self.alignment(source, lengths, positions).masked_fill(~valid, -1)
         target = source.gather(1, alignment.clamp(min=0)).masked_fill(~valid, PAD)
         return Examples(source, lengths, target, target_lengths, alignment)
+
+
+class Reverse(StringTask):
+    """The string backwards: output t copies source n-1-t.
+
+    abc -> cba    a -> a
+    """
+
+    def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
+        return lengths.unsqueeze(1) - 1 - positions
+
+
+class Copy(StringTask):
+    """The string itself: output t copies source t.
+
+    abc -> abc    a -> a
+    """
+
+    def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
+        return positions.expand(len(source), -1)
+
+
+class Sort(StringTask):
+    """The characters in the alphabet's order; equal characters keep their order (stable argsort).
+
+    cab -> abc    banana -> aaabnn
+    """
+
+    def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
+        past_the_end = positions >= lengths.unsqueeze(1)  # (B, S)
+        return source.masked_fill(past_the_end, source.max() + 1).argsort(dim=1, stable=True)
+
+
+class Duplicate(StringTask):
+    """The string twice: output t copies source t mod n, t < 2n.
+
+    abc -> abcabc    a -> aa
+    """
+
+    expansion = 2
+
+    def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
+        return positions % lengths.unsqueeze(1)

@@ -1,7 +1,7 @@
-"""YAML, read safely: plain values only, each with the line it stands on.
+"""Reads YAML safely: plain values only, with line numbers. Writes YAML that is read back unchanged.
 
-Stricter than YAML 1.1 where that surprises people: `3e-3` is a number, `no` and `on` are words, a key that stands
-twice, an alias or a tag is refused. Nothing in a file can make code run.
+Differs from YAML 1.1 where that is surprising: `3e-3` is a number, `no` and `on` are words; duplicate keys, aliases and tags
+are refused. A file cannot execute code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from seq2attn.errors import Seq2AttnError, closest, shown
 
 LARGEST_FILE = 200_000  # bytes
 DEEPEST = 20
-MOST_FILES = 12  # told to who names one that is not there
+MOST_FILES = 12  # listed if the named one is missing
 
 _SCALARS = (  # YAML 1.2's core schema
     (re.compile(r"(?:null|Null|NULL|~|)"), lambda text: None),
@@ -36,7 +36,7 @@ KeyPath = tuple[str | int, ...]
 
 
 def plain_value(text: str) -> Any:
-    """What a word without quotes means: `3e-3` a number, `no` itself."""
+    """The value of an unquoted scalar: `3e-3` is a number, `no` is text."""
     for pattern, convert in _SCALARS:
         if pattern.fullmatch(text):
             return convert(text)
@@ -45,14 +45,14 @@ def plain_value(text: str) -> Any:
 
 @dataclass(frozen=True)
 class Document:
-    """What a YAML text says, and the line (from 1) of each key, by its path."""
+    """The value of a YAML text, and the line (from 1) of each key, by its path."""
 
     value: Any
     lines: dict[KeyPath, int] = field(default_factory=dict)
 
 
 def read_file(path: Path) -> Document:
-    """Read a YAML file; every way in which that can fail is a `Seq2AttnError` that names the file."""
+    """Read a YAML file. Raises `Seq2AttnError` with its name if that fails."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST_FILE + 1)
@@ -64,7 +64,7 @@ def read_file(path: Path) -> Document:
         reason = getattr(error, "strerror", None) or error
         raise Seq2AttnError(f"{path}: cannot be read: {reason}") from None
     if len(data) > LARGEST_FILE:
-        raise Seq2AttnError(f"{path}: larger than {LARGEST_FILE:,} bytes; that is no config")
+        raise Seq2AttnError(f"{path}: larger than {LARGEST_FILE:,} bytes; that is not a config")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -87,9 +87,7 @@ def read_text(text: str, source: str) -> Document:
     except yaml.YAMLError as error:
         raise Seq2AttnError(f"{source}: not YAML: {' '.join(str(error).split())}") from None
     lines: dict[KeyPath, int] = {}
-    if node is None:
-        return Document(None, lines)
-    return Document(_Builder(source, lines).build(node, ()), lines)
+    return Document(None if node is None else _Builder(source, lines).build(node, ()), lines)
 
 
 class _Builder:
@@ -100,7 +98,7 @@ class _Builder:
 
     def build(self, node: yaml.Node, path: KeyPath) -> Any:
         if id(node) in self.seen:
-            raise self.refusal(node, "a value that an alias (*name) repeats", "write it out each time")
+            raise self.refusal(node, "an alias (*name)", "write the value out each time")
         self.seen.add(id(node))
         if len(path) > DEEPEST:
             raise Seq2AttnError(f"{self.source}: nested deeper than {DEEPEST} levels")
@@ -122,7 +120,7 @@ class _Builder:
             key = key_node.value
             if key in result:
                 first = self.lines[(*path, key)]
-                raise self.refusal(key_node, f"the key {shown(key)} again (first on line {first})", "keep one")
+                raise self.refusal(key_node, f"a duplicate key {shown(key)} (first on line {first})", "keep one")
             self.lines[(*path, key)] = key_node.start_mark.line + 1
             result[key] = self.build(value_node, (*path, key))
         return result
@@ -151,18 +149,18 @@ def _syntax_message(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
         problem = f"{context} {problem}"
     lines = text.splitlines()
     if line <= len(lines) and "\t" in lines[line - 1][: len(lines[line - 1]) - len(lines[line - 1].lstrip())]:
-        return f"{source}:{line}: a tab in the indentation; YAML wants spaces"
+        return f"{source}:{line}: a tab in the indentation; YAML requires spaces"
     if error.context_mark and "while parsing a flow" in (error.context or "") and "but got" in problem:
         sign, start = "[" if "sequence" in (error.context or "") else "{", error.context_mark.line + 1
         instead = "" if "stream end" in problem else f", or a comma is missing, by line {line}"
         return f"{source}:{start}: not YAML: this '{sign}' is not closed{instead}"
     if "found character '\\t'" in problem:
-        return f"{source}:{line}: a tab where YAML wants a space"
+        return f"{source}:{line}: a tab where YAML requires a space"
     return f"{source}:{line}: not YAML: {problem}"
 
 
 def _nearby(path: Path) -> str:
-    """What to name in the place of `path`: the file it may be a slip for, and those that are there."""
+    """A hint for a missing file: the likely one, and those that exist."""
     folder = path if path.is_dir() else path.parent
     try:
         found = sorted(str(item) for item in folder.glob("*.yaml"))
@@ -178,3 +176,23 @@ def _nearby(path: Path) -> str:
     close = closest(path.stem, by_stem)
     guess = f"Did you mean {by_stem[close]}? " if close else ""
     return f"{guess}There are: {', '.join(found[:MOST_FILES])}{', ...' if len(found) > MOST_FILES else ''}"
+
+
+def write_yaml(value: Any, *, flow: bool = False, width: int = 110) -> str:
+    """`value` as YAML, keys in their own order; flow: in one line, as `[1, 2]`."""
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, default_flow_style=flow, sort_keys=False, allow_unicode=True, width=width
+    )
+    return text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes text that would be read as something else: PyYAML leaves `0123456789` unquoted."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = None if isinstance(plain_value(text), str) else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _represent_text)
