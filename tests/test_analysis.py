@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -240,7 +241,7 @@ def test_operations_of_a_query_are_the_sum_of_their_parts():
 
 
 def test_a_score_without_a_count_is_refused():
-    with pytest.raises(Seq2AttnError, match="no count is known for mine; there is one for: dot, "):
+    with pytest.raises(Seq2AttnError, match="no cost formula for mine; available: dot, "):
         score_costs(["mine"], SIZES)
 
 
@@ -276,7 +277,7 @@ def test_the_generator_of_everyone_is_left_alone(name):
 @pytest.mark.parametrize("name", CALLS)
 def test_results_are_plain_values_and_can_be_drawn(name, tmp_path):
     result = CALLS[name](1)
-    assert json.loads(json.dumps(result.to_json(), allow_nan=False))
+    assert json.loads(json.dumps(asdict(result), allow_nan=False))
     figure = getattr(figures, f"{name}_figure")(result)
     figure.savefig(tmp_path / "figure.png")
     assert figure.axes
@@ -340,7 +341,7 @@ def test_values_of_a_table_are_those_of_the_analysis(cli):
         ("variance --widths 1.5", "'1.5' is not allowed"),
         ("variance --widths", "--widths needs at least one width, such as --widths 16 64 256"),
         ("variance --scores scalde", "unknown score 'scalde'; did you mean 'scaled'?"),
-        ("variance --scores none", "'none' is no attention"),
+        ("variance --scores none", "'none' has no score function"),
         ("variance --query-mean nan", "means and standard deviations are numbers of at most 1e6"),
         ("variance --plot figure.jpg", "figure.jpg: a figure's file name ends with one of"),
         ("entropy --keys 5000", "--keys: '5000' is not allowed; allowed: whole numbers from 1 to 4,096"),

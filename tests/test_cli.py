@@ -437,7 +437,7 @@ def test_predict_shows_people_what_was_looked_at(monkeypatch, kind, ground):
         assert all(set(row[-6:]) <= set(" .:-=+*#%@") for row in rows)
     else:
         assert [row.count(ground) for row in rows] == [3, 3, 3]
-    assert "rows: output, columns: source, $ <eos>, bright: looked at" in explained
+    assert "rows: output, columns: source, $ <eos>, bright: attended to" in explained
 
 
 def test_predict_shows_people_the_right_answer_where_the_model_s_is_wrong():

@@ -1,4 +1,4 @@
-"""`seq2attn analyze ...`: what can be known about attention before anything is trained, a subcommand a file."""
+"""`seq2attn analyze ...`: analyses of attention that need no training, one file per subcommand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ analyze = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Measure what can be known about attention before training, with theory beside it.",
+    help="Analyses of attention that need no training, with theory beside measurement.",
     epilog="Start with:  seq2attn analyze variance",
 )
 for command in (variance, saturation, gradient, entropy, ledger, masks, forms):

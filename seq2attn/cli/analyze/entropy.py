@@ -9,7 +9,6 @@ import typer
 from seq2attn.cli import options
 from seq2attn.cli.analyze.inputs import MOST_KEYS, Samples, Scores, Seed, Widths, begin, whole_numbers
 from seq2attn.cli.analyze.output import finish
-from seq2attn.cli.output import note
 
 
 def entropy(
@@ -24,10 +23,10 @@ def entropy(
     plot: options.Plot = None,
     plugin: options.Plugins = None,
 ) -> None:
-    """Entropy of attention over random keys against the width, in nats: scaled scores keep it, raw ones lose it.
+    """Entropy of attention over random keys against the width, in nats: it falls with unscaled scores, not with scaled ones.
 
-    "expected" is that of independent normal scores of the same variance, which large widths tend to: for scaled
-    scores a plateau, somewhat below log S, the entropy of uniform weights.
+    "expected" is the entropy for independent normal scores of the same variance, the limit of large widths. For scaled
+    scores it is somewhat below log S, the entropy of uniform weights.
 
     Examples:
 
@@ -40,9 +39,16 @@ def entropy(
     from seq2attn.analysis.entropy import entropy_by_width
 
     result = entropy_by_width(names, sizes, keys=counts, samples=samples, seed=seed)
-    columns = {"keys": "d", "score": "", "width": "d", "entropy": ".4f", "entropy_error": ".4f", "limit": ".4f"}
-    headers = ("S", "score", "D", "entropy", "±", "expected")
-    finish(result, columns, headers, as_json=as_json, plot=plot)
-    if not as_json:
-        for count in counts:
-            note(f"S = {count}: uniform {result.uniform[count]:.4f}, expected of scaled {result.plateau[count]:.4f}")
+    columns = [
+        ("keys", "S", "d"),
+        ("score", "score", ""),
+        ("width", "D", "d"),
+        ("entropy", "entropy", ".4f"),
+        ("entropy_error", "±", ".4f"),
+        ("limit", "expected", ".4f"),
+    ]
+    notes = [
+        f"S = {count}: uniform {result.uniform[count]:.4f}, expected of scaled {result.plateau[count]:.4f}"
+        for count in counts
+    ]
+    finish(result, columns, as_json=as_json, plot=plot, notes=notes)

@@ -26,7 +26,7 @@ def forms(
 ) -> None:
     """Attention as loops over batch, queries and keys against attention as products of matrices.
 
-    The two agree where no weight and no context differs by more than rounding may do.
+    The two agree if no weight and no context differs by more than rounding errors can explain.
 
     Examples:
 
@@ -38,8 +38,14 @@ def forms(
     from seq2attn.analysis.forms import compare_forms
 
     result = compare_forms(names, batch=batch, source=source, target=target, width=width, seed=seed)
-    columns = {"score": "", "precision": "", "weights": ".1e", "contexts": ".1e", "rounding": ".1e", "agree": "yes"}
-    headers = ("score", "precision", "in weights", "in contexts", "rounding", "agree")
-    finish(result, columns, headers, as_json=as_json, plot=plot)
+    columns = [
+        ("score", "score", ""),
+        ("precision", "precision", ""),
+        ("weights", "in weights", ".1e"),
+        ("contexts", "in contexts", ".1e"),
+        ("rounding", "rounding", ".1e"),
+        ("agree", "agree", "yes"),
+    ]
+    finish(result, columns, as_json=as_json, plot=plot)
     if not all(row.agree for row in result.rows):
         raise Seq2AttnError("the two forms differ by more than rounding", exit_code=1)

@@ -7,16 +7,8 @@ from typing import Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.analyze.inputs import (
-    MOST_KEYS,
-    Samples,
-    Seed,
-    check_plot,
-    prepare_torch,
-    real_numbers,
-)
+from seq2attn.cli.analyze.inputs import MOST_KEYS, Samples, Seed, check_plot, prepare_torch, real_numbers
 from seq2attn.cli.analyze.output import finish
-from seq2attn.cli.output import note
 
 
 def gradient(
@@ -31,8 +23,8 @@ def gradient(
 ) -> None:
     """Norm of the gradient of the largest attention weight against the scale of the scores.
 
-    Scores are c e with e ~ N(0, 1): c = 1 is a scaled dot product, c = sqrt(D) a raw one. The gradient, with respect
-    to the scores, is what training can use. It peaks somewhat above c = 1; at c = 10 half of all draws have next to none.
+    Scores are c e with e ~ N(0, 1): c = 1 is a scaled dot product, c = sqrt(D) an unscaled one. The gradient
+    is with respect to the scores. It peaks somewhat above c = 1; at c = 10 it is close to 0 for half of all draws.
 
     Examples:
 
@@ -46,8 +38,13 @@ def gradient(
     from seq2attn.analysis.gradient import gradient_by_scale
 
     result = gradient_by_scale(factors, keys=keys, samples=samples, seed=seed)
-    columns = {"scale": "g", "mean": ".4f", "mean_error": ".4f", "formula": ".4f", "median": ".4f", "largest": ".3f"}
-    headers = ("scale c", "mean norm", "±", "by formula", "median norm", "largest weight")
-    finish(result, columns, headers, as_json=as_json, plot=plot)
-    if not as_json:
-        note(f"the peak is at c = {result.peak:g}; {samples:,} draws of {keys} scores, seed {seed}")
+    columns = [
+        ("scale", "scale c", "g"),
+        ("mean", "mean norm", ".4f"),
+        ("mean_error", "±", ".4f"),
+        ("formula", "by formula", ".4f"),
+        ("median", "median norm", ".4f"),
+        ("largest", "largest weight", ".3f"),
+    ]
+    notes = [f"the peak is at c = {result.peak:g}; {samples:,} draws of {keys} scores, seed {seed}"]
+    finish(result, columns, as_json=as_json, plot=plot, notes=notes)

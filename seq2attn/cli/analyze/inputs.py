@@ -21,7 +21,7 @@ Scores = Annotated[
 ]
 Widths = Annotated[list[str] | None, typer.Option("--widths", metavar="D...", help="Widths of queries and keys.")]
 Samples = Annotated[int, typer.Option("--samples", min=2, max=10**7, help="Random draws.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Decides what is drawn.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of the random draws.")]
 Batch = Annotated[int, typer.Option("--batch", "-B", min=1, max=2**20, help="B, sequences.")]
 Source = Annotated[int, typer.Option("--source", "-S", min=1, max=10**6, help="S, keys of each: source positions.")]
 Target = Annotated[int, typer.Option("--target", "-L", min=1, max=10**6, help="L, queries of each: output positions.")]
@@ -46,7 +46,7 @@ def begin(
 
 
 def check_plot(plot: Path | None) -> None:
-    """Refuse a figure that could not be written."""
+    """Refuse the name of a figure that cannot be written."""
     if plot is not None:
         from seq2attn.plotting.style import check_format
 
@@ -66,7 +66,7 @@ def score_names(values: list[str] | None, default: str) -> list[str]:
     for word in _words(values, default):
         name = catalogue.SCORES.get(word).name
         if name == "none":
-            raise Seq2AttnError("--scores: 'none' is no attention: there is nothing to score")
+            raise Seq2AttnError("--scores: 'none' has no score function")
         names.append(name)
     return list(dict.fromkeys(names))
 

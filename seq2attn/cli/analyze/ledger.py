@@ -10,7 +10,6 @@ from seq2attn import catalogue
 from seq2attn.cli import options
 from seq2attn.cli.analyze.inputs import WIDEST, Batch, Scores, Source, Target, Width, check_plot, score_names
 from seq2attn.cli.analyze.output import finish
-from seq2attn.cli.output import note
 
 
 def ledger(
@@ -42,28 +41,16 @@ def ledger(
 
     names = score_names(scores, " ".join(name for name in catalogue.SCORES.names() if name in FORMULAS))
     result = score_costs(names, Sizes(batch, source, target, width, embedding, vocabulary))
-    columns = {
-        "score": "",
-        "total_parameters": ",d",
-        "attention_parameters": ",d",
-        "flops_scoring": ",d",
-        "flops_projecting": ",d",
-        "flops_rest": ",d",
-        "flops_query": ",d",
-        "bytes_at_once": ",d",
-        "bytes_by_step": ",d",
-    }
-    headers = (
-        "score",
-        "parameters",
-        "of attention",
-        "",
-        "",
-        "",
-        "operations a query",
-        "bytes at once",
-        "by step",
-    )
-    finish(result, columns, headers, as_json=as_json, plot=plot)
-    if not as_json:
-        note(f"B = {batch:,}, S = {source:,}, L = {target:,}, D = {width:,}, E = {embedding:,}, V = {vocabulary:,}")
+    columns = [
+        ("score", "score", ""),
+        ("total_parameters", "parameters", ",d"),
+        ("attention_parameters", "of attention", ",d"),
+        ("flops_scoring", "", ",d"),
+        ("flops_projecting", "", ",d"),
+        ("flops_rest", "", ",d"),
+        ("flops_query", "operations a query", ",d"),
+        ("bytes_at_once", "bytes at once", ",d"),
+        ("bytes_by_step", "by step", ",d"),
+    ]
+    notes = [f"B = {batch:,}, S = {source:,}, L = {target:,}, D = {width:,}, E = {embedding:,}, V = {vocabulary:,}"]
+    finish(result, columns, as_json=as_json, plot=plot, notes=notes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,7 +26,7 @@ def masks(
     as_json: options.AsJson = False,
     plot: options.Plot = None,
 ) -> None:
-    """Windows of attention as pictures: which source positions each output position may look at.
+    """Windows of attention as pictures: which source positions each output position may attend to.
 
     global: all. monotonic and reversed (local_m): [p_t - R, p_t + R] with p_t = t and p_t = S-1-t. local_p: the same
     window around a learned centre, its weights multiplied by a Gaussian of standard deviation R/2; the picture's
@@ -42,7 +43,7 @@ def masks(
 
     result = window_masks(source, target, radius)
     if as_json:
-        write_line(json.dumps(result.to_json(), indent=2))
+        write_line(json.dumps(asdict(result), indent=2))
     elif on_terminal():
         _show_masks(result)
     else:
@@ -66,7 +67,7 @@ def _show_masks(result: Masks) -> None:
                 f"{result.source} columns do not fit in this terminal", hint="Draw it: --plot FILE; or pipe it."
             )
         console.print(drawn)
-    console.print("    rows: output positions, columns: source positions, bright: may be looked at", style="dim")
+    console.print("    rows: output positions, columns: source positions, bright: allowed", style="dim")
 
 
 def _mask_rows(mask: Mask) -> Iterable[list[str]]:

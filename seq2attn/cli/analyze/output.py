@@ -1,36 +1,36 @@
-"""How an analysis shows its rows: to people, to programs, as JSON, as a figure."""
+"""The output of an analysis: a table for people, rows for programs, JSON, a figure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seq2attn.cli.output import note, on_terminal, print_table, write_line, write_rows
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 def finish(
-    result: Any, columns: Mapping[str, str], headers: Sequence[str], *, as_json: bool, plot: Path | None
+    result: Any, columns: Sequence[tuple[str, str, str]], *, as_json: bool, plot: Path | None, notes: Sequence[str] = ()
 ) -> None:
-    """Print `result.rows`: for people, for programs in a pipe, or as JSON; and draw the figure.
+    """Print `result.rows`: for people, for programs in a pipe, or as JSON; draw the figure; then the notes.
 
-    columns: each field with its format; a field whose header is empty is for programs alone.
+    columns: field, header and format of each; without a header a column is for programs alone.
     """
     if as_json:
-        write_line(json.dumps(result.to_json(), indent=2))
+        write_line(json.dumps(asdict(result), indent=2))
     elif on_terminal():
-        pairs = zip(headers, columns.items(), strict=True)
-        shown = [(header, name, how) for header, (name, how) in pairs if header]
-        rows = [[_for_people(getattr(row, name), how) for _, name, how in shown] for row in result.rows]
-        right = [header for header, _, how in shown if how not in ("", "yes")]
-        print_table([header for header, _, _ in shown], rows, right=right)
+        shown = [column for column in columns if column[1]]
+        rows = [[_for_people(getattr(row, name), how) for name, _, how in shown] for row in result.rows]
+        right = [header for _, header, how in shown if how not in ("", "yes")]
+        print_table([header for _, header, _ in shown], rows, right=right)
     else:
-        write_rows(list(columns), [[_for_programs(getattr(row, name)) for name in columns] for row in result.rows])
+        names = [name for name, _, _ in columns]
+        write_rows(names, [[_for_programs(getattr(row, name)) for name in names] for row in result.rows])
     save(result, plot)
+    for text in () if as_json else notes:
+        note(text)
 
 
 def _for_people(value: Any, how: str) -> str:
@@ -62,6 +62,5 @@ def save(result: Any, plot: Path | None) -> None:
     from seq2attn.plotting.style import save_figure
 
     draw = getattr(analysis, f"{type(result).__name__.lower()}_figure")
-    figure: Figure = draw(result)
-    save_figure(figure, plot)
+    save_figure(draw(result), plot)
     note(f"figure: {plot}")

@@ -9,7 +9,6 @@ import typer
 from seq2attn.cli import options
 from seq2attn.cli.analyze.inputs import MOST_KEYS, Samples, Scores, Seed, Widths, begin
 from seq2attn.cli.analyze.output import finish
-from seq2attn.cli.output import note
 
 
 def saturation(
@@ -22,7 +21,7 @@ def saturation(
     plot: options.Plot = None,
     plugin: options.Plugins = None,
 ) -> None:
-    """Attention weights over random keys as the width grows: raw scores saturate, scaled ones do not.
+    """Attention weights over random keys as the width grows: unscaled scores saturate, scaled ones do not.
 
     "saturated" is the share of queries that give one key more than 0.99.
 
@@ -36,15 +35,13 @@ def saturation(
     from seq2attn.analysis.saturation import weight_saturation
 
     result = weight_saturation(names, sizes, keys=keys, samples=samples, seed=seed)
-    columns = {
-        "score": "",
-        "width": "d",
-        "largest": ".3f",
-        "largest_error": ".3f",
-        "saturated": ".3f",
-        "weights": ".3f",
-    }
-    headers = ("score", "D", "largest weight", "±", "saturated", "weights by rank")
-    finish(result, columns, headers, as_json=as_json, plot=plot)
-    if not as_json:
-        note(f"{samples:,} queries, {keys} keys each, components N(0, 1), seed {seed}")
+    columns = [
+        ("score", "score", ""),
+        ("width", "D", "d"),
+        ("largest", "largest weight", ".3f"),
+        ("largest_error", "±", ".3f"),
+        ("saturated", "saturated", ".3f"),
+        ("weights", "weights by rank", ".3f"),
+    ]
+    notes = [f"{samples:,} queries, {keys} keys each, components N(0, 1), seed {seed}"]
+    finish(result, columns, as_json=as_json, plot=plot, notes=notes)

@@ -9,7 +9,6 @@ import typer
 from seq2attn.cli import options
 from seq2attn.cli.analyze.inputs import Samples, Scores, Seed, Widths, begin
 from seq2attn.cli.analyze.output import finish
-from seq2attn.cli.output import note
 
 
 def variance(
@@ -44,19 +43,17 @@ def variance(
 
     components = Components(query_mean, query_sd, key_mean, key_sd)
     result = score_variance(names, sizes, samples=samples, seed=seed, components=components)
-    columns = {
-        "score": "",
-        "width": "d",
-        "mean": ".4g",
-        "mean_theory": ".4g",
-        "variance": ".5g",
-        "variance_error": ".2g",
-        "variance_theory": ".5g",
-        "deviation": "+.1f",
-    }
-    headers = ("score", "D", "mean", "theory", "variance", "±", "theory", "off by")
-    finish(result, columns, headers, as_json=as_json, plot=plot)
-    if not as_json:
-        note(
-            f"{samples:,} pairs, s ~ N({query_mean:g}, {query_sd:g}^2), h ~ N({key_mean:g}, {key_sd:g}^2), seed {seed}"
-        )
+    columns = [
+        ("score", "score", ""),
+        ("width", "D", "d"),
+        ("mean", "mean", ".4g"),
+        ("mean_theory", "theory", ".4g"),
+        ("variance", "variance", ".5g"),
+        ("variance_error", "±", ".2g"),
+        ("variance_theory", "theory", ".5g"),
+        ("deviation", "off by", "+.1f"),
+    ]
+    notes = [
+        f"{samples:,} pairs, s ~ N({query_mean:g}, {query_sd:g}^2), h ~ N({key_mean:g}, {key_sd:g}^2), seed {seed}"
+    ]
+    finish(result, columns, as_json=as_json, plot=plot, notes=notes)
