@@ -39,17 +39,13 @@ def window_masks(source: int, target: int, radius: int) -> Masks:
     last = source - 1
     steps = range(target)
     sweep = [last * (1 - t / max(1, target - 1)) for t in steps]
-    return Masks(
-        source,
-        target,
-        radius,
-        (
-            Mask("global", None, tuple((1.0,) * source for _ in steps)),
-            _mask("monotonic", [float(t) for t in steps], source, radius, gaussian=False),
-            _mask("reversed", [float(last - t) for t in steps], source, radius, gaussian=False),
-            _mask("local_p", sweep, source, radius, gaussian=True),
-        ),
+    masks = (
+        Mask("global", None, tuple((1.0,) * source for _ in steps)),
+        _mask("monotonic", [float(t) for t in steps], source, radius, gaussian=False),
+        _mask("reversed", [float(last - t) for t in steps], source, radius, gaussian=False),
+        _mask("local_p", sweep, source, radius, gaussian=True),
     )
+    return Masks(source, target, radius, masks)
 
 
 def _mask(kind: str, centres: Sequence[float], source: int, radius: int, *, gaussian: bool) -> Mask:

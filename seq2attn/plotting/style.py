@@ -55,14 +55,10 @@ def looks(scores: Sequence[str]) -> list[Look]:
     made = []
     for place, name in enumerate(scores):
         same, number = scores.count(name), scores[:place].count(name)
-        made.append(
-            Look(
-                colour=_shade(score_colour(name), number / (same - 1) if same > 1 else 0),
-                dash=DASHES[number % len(DASHES)],
-                marker=MARKERS[(number if len(set(scores)) == 1 else place) % len(MARKERS)],
-                width=THINNEST + min(1.1, (WIDEST - THINNEST) / len(scores)) * (len(scores) - 1 - place),
-            )
-        )
+        colour = _shade(score_colour(name), number / (same - 1) if same > 1 else 0)
+        marker = MARKERS[(number if len(set(scores)) == 1 else place) % len(MARKERS)]
+        width = THINNEST + min(1.1, (WIDEST - THINNEST) / len(scores)) * (len(scores) - 1 - place)
+        made.append(Look(colour, DASHES[number % len(DASHES)], marker, width))
     return made
 
 

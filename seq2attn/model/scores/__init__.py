@@ -1,6 +1,6 @@
 """Score functions e(s, h): how well a query matches a key.
 
-A score of your own is one class in one file::
+Your own score is one class in one file::
 
     import torch
     from seq2attn.model.scores import Score, register
