@@ -341,7 +341,15 @@ def test_a_text_that_cannot_be_predicted(mistake, runs_copy, texts, message):
 
 def test_unknown_names(mistake):
     assert mistake("list", "score").startswith("unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks, ")
-    assert mistake("check", "dto").startswith("unknown score 'dto'; did you mean 'dot'? allowed: dot, ")
+    assert mistake("check", "dto").startswith("unknown part 'dto'; did you mean 'dot'? allowed: dot, ")
+    assert mistake("check", "score/dto").startswith("unknown score 'dto'; did you mean 'dot'? allowed: dot, ")
+    assert mistake("check", "scor/dot").startswith(
+        "scor/dot: unknown kind 'scor'; did you mean 'score'? allowed: score, "
+    )
+    assert mistake("check", "--kind", "scores").startswith(
+        "unknown kind 'scores'; did you mean 'score'? allowed: score, "
+    )
+    assert mistake("check", "none") == "score and history 'none': there is nothing to check, it leaves the part out"
     assert mistake("inspect", "tiny").startswith("'tiny' is not a config file, and no run 'tiny' in runs: ")
 
 

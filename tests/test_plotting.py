@@ -467,10 +467,10 @@ def test_a_map_wider_than_the_terminal_is_left_out(width, fits):
 @pytest.mark.parametrize(
     ("columns", "rows", "expected"),
     [
-        (("a",), ("a",), "rows: output, columns: source, bright: looked at"),
-        (("a", "<eos>"), ("a",), "rows: output, columns: source, $ <eos>, bright: looked at"),
-        (("a",), ("a", "<eos>"), "rows: output, columns: source, $ <eos>, bright: looked at"),
-        ((" ",), ("<eos>",), "rows: output, columns: source, $ <eos>, _ space, bright: looked at"),
+        (("a",), ("a",), "rows: output, columns: source, bright: attended to"),
+        (("a", "<eos>"), ("a",), "rows: output, columns: source, $ <eos>, bright: attended to"),
+        (("a",), ("a", "<eos>"), "rows: output, columns: source, $ <eos>, bright: attended to"),
+        ((" ",), ("<eos>",), "rows: output, columns: source, $ <eos>, _ space, bright: attended to"),
     ],
 )
 def test_the_legend_explains_the_signs_that_are_used(columns, rows, expected):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2attn.analysis.score_contract import CHECKS, run_check
+from seq2attn.analysis.contract import CHECKS, run_check
 from seq2attn.catalogue import SCORES
 from seq2attn.cli.app import app
 from seq2attn.config.plugins import load_plugin
@@ -34,7 +34,7 @@ def test_the_readme_score_passes_the_contract(tmp_path, own_scores):
     plugin.write_text(BLOCKS[0], encoding="utf-8")
     assert load_plugin(plugin) == [("score", "distance")]
     assert SCORES.get("distance").equal_widths
-    assert {label: run_check(label, "distance") for label in CHECKS} == dict.fromkeys(CHECKS, "")
+    assert not any(run_check(label, "score", "distance") for label in CHECKS["score"])
 
 
 @pytest.mark.parametrize("block", BLOCKS)

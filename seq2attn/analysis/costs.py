@@ -1,14 +1,13 @@
-"""What a score costs: parameters, arithmetic, memory. Counted by hand; the tests hold the counts against real models.
+"""What a score costs: parameters, arithmetic, memory. The tests compare these formulas with real models.
 
 B sequences, L queries each, S keys, width D for queries and keys; a multiplication and an addition are two operations,
-and a square root, exponential, tanh or division is one.
+and a square root, exponential, tanh or division counts as one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from seq2attn.errors import Seq2AttnError
 
@@ -35,7 +34,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Formula:
-    """The counts of one score. `scoring` and `projecting` are operations, `hidden` and `projected` numbers kept."""
+    """The counts of one score. `scoring` and `projecting` are operations, `hidden` and `projected` numbers stored."""
 
     parameters: Callable[[Sizes], int]
     scoring: Callable[[Sizes], int]
@@ -43,9 +42,9 @@ class Formula:
     projecting: Callable[[Sizes], int]
     """for the keys, and values, of one sequence"""
     projected: Callable[[Sizes], int]
-    """numbers that projecting leaves, for one sequence; 0: the keys as they are"""
+    """numbers stored for the projected keys of one sequence; 0 if keys are not projected"""
     hidden: Callable[[Sizes], int]
-    """numbers between projected keys and score, for one query"""
+    """numbers in the hidden layer, for one query"""
 
 
 def _dot(n: Sizes) -> int:
@@ -113,7 +112,7 @@ class CostRow:
     bytes_at_once: int
     """projected keys, hidden layer, scores and weights, when all L queries of the batch are scored at once"""
     bytes_by_step: int
-    """the same when one query of each sequence is scored at a time and its hidden layer then forgotten"""
+    """the same when one query of each sequence is scored at a time"""
 
 
 @dataclass(frozen=True)
@@ -123,22 +122,18 @@ class Costs:
     sizes: Sizes
     rows: tuple[CostRow, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
 
 def score_costs(scores: Sequence[str], sizes: Sizes) -> Costs:
     """Parameters, operations and bytes of each score, by formula."""
     missing = [name for name in scores if name not in FORMULAS]
     if missing:
-        raise Seq2AttnError(f"no count is known for {', '.join(missing)}; there is one for: {', '.join(FORMULAS)}")
+        raise Seq2AttnError(f"no cost formula for {', '.join(missing)}; available: {', '.join(FORMULAS)}")
     return Costs(sizes, tuple(_row(name, sizes) for name in scores))
 
 
 def reverser_parameters(n: Sizes) -> int:
-    """Parameters of the shipped Reverser without its attention's own: encoder in one direction, first state without
-    parameters, arrangement `bahdanau`, contexts of width D.
+    """Parameters of the Reverser without attention: GRU, unidirectional encoder, initial state without parameters,
+    arrangement `bahdanau`, contexts of width D.
 
     Two embeddings V E; an encoder GRU 3D (E + D + 2) and a decoder GRU 3D (E + D + D + 2), each with two bias vectors; an
     output layer V (2D + 1).
@@ -153,9 +148,7 @@ def _row(name: str, n: Sizes) -> CostRow:
     formula = FORMULAS[name]
     scoring = formula.scoring(n)
     projecting = round(formula.projecting(n) / n.target)
-    rest = (
-        4 * n.source + 2 * n.source * n.hidden
-    )  # softmax: subtract, exponential, sum, divide; context: S products of D
+    rest = 4 * n.source + _dot(n)  # softmax: subtract, exponential, sum, divide; context: S products of D
     scores_and_weights = 2 * n.target * n.source  # numbers a sequence
     kept = formula.projected(n) + scores_and_weights
     return CostRow(

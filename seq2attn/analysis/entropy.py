@@ -1,22 +1,20 @@
-"""The entropy of attention over random keys against the width: raw scores lose it, scaled ones keep it."""
+"""The entropy of attention over random keys against the width: it falls with unscaled scores and stays with scaled ones."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seq2attn.analysis.limits import check_work
-from seq2attn.analysis.weights import random_weights
+from seq2attn.analysis.sampling import check_work, random_weights
 from seq2attn.inference.evaluation import attention_entropy
 
-_STEP = 0.25  # of the quadrature, in units of the log of a score's exponential
+_STEP = 0.25  # of the quadrature
 _WIDE = 9.0  # standard deviations on each side
 _TAIL = 40.0
 
@@ -33,7 +31,7 @@ class EntropyRow:
     entropy_error: float
     """its standard error"""
     limit: float | None
-    """expected of S independent normal scores of the same variance, which D -> infinity gives; None: no formula"""
+    """expected of S independent normal scores of the same variance, the limit D -> infinity; None: no formula"""
 
 
 @dataclass(frozen=True)
@@ -45,12 +43,8 @@ class Entropy:
     uniform: dict[int, float]
     """log S, the entropy of uniform weights"""
     plateau: dict[int, float]
-    """expected of S independent N(0, 1) scores: what scaled scores tend to"""
+    """expected of S independent N(0, 1) scores: the limit of scaled scores"""
     rows: tuple[EntropyRow, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
 
 
 def entropy_by_width(
@@ -112,7 +106,7 @@ def expected_entropy(keys: int, deviation: float) -> float:
 
 
 def _convolve(values: NDArray[np.float64], kernel: NDArray[np.float64]) -> NDArray[np.float64]:
-    """numpy.convolve(values, kernel, "valid"), by Fourier transforms: both are long where scores vary much."""
+    """numpy.convolve(values, kernel, "valid"), by Fourier transforms: both are long if the variance is large."""
     size = 1 << (len(values) + len(kernel) - 2).bit_length()
     whole = np.fft.irfft(np.fft.rfft(values, size) * np.fft.rfft(kernel, size), size)
     return np.asarray(whole[len(kernel) - 1 : len(values)])

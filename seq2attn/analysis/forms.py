@@ -1,21 +1,21 @@
-"""Attention as loops over batch, queries and keys, and as products of matrices: the same numbers but for rounding."""
+"""Attention as loops over batch, queries and keys, and as products of matrices: equal up to rounding."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from seq2attn.analysis.limits import check_pairs
+from seq2attn.analysis.sampling import seeded_score
 from seq2attn.data.batches import generator
 from seq2attn.data.padding import valid_mask
+from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attention
-from seq2attn.model.build import build_score
 from seq2attn.model.scores import Score
 
+MOST_PAIRS = 2**14  # of a query and a key, scored one at a time
 PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -30,7 +30,7 @@ class FormsRow:
     contexts: float
     """largest difference between the contexts"""
     rounding: float
-    """what rounding may do: the machine's epsilon x D x the largest component of a key"""
+    """bound for rounding errors: machine epsilon x D x the largest component of a key"""
     agree: bool
 
 
@@ -45,21 +45,17 @@ class Forms:
     seed: int
     rows: tuple[FormsRow, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
 
 @torch.no_grad()
 def compare_forms(scores: Sequence[str], *, batch: int, source: int, target: int, width: int, seed: int) -> Forms:
-    """Attend with L random queries to S random keys, B times, in both forms; the B sources are of different lengths."""
-    check_pairs(batch, source, target)
+    """Attend with L random queries to S random keys in both forms, for B sources of different lengths."""
+    pairs = batch * source * target
+    if pairs > MOST_PAIRS:
+        raise Seq2AttnError(f"B x L x S = {pairs:,} pairs, one at a time; at most {MOST_PAIRS:,}")
     rows = []
     for name in scores:
         for precision, dtype in PRECISIONS.items():
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
-                score = build_score(name, width, width, {}).to(dtype)
+            score = seeded_score(name, width, seed).to(dtype)
             random = generator(torch.device("cpu"), seed, "forms")
             query = torch.randn(batch, target, width, generator=random, dtype=torch.float64).to(dtype)
             keys = torch.randn(batch, source, width, generator=random, dtype=torch.float64).to(dtype)
@@ -68,11 +64,11 @@ def compare_forms(scores: Sequence[str], *, batch: int, source: int, target: int
             matrix = attention(query, attention.prepare(keys, valid_mask(lengths, source)))
             weights, contexts = attend_by_loops(score, query, keys, lengths)
             assert matrix.weights is not None
-            of_weights = float((matrix.weights - weights).abs().max())
-            of_contexts = float((matrix.context - contexts).abs().max())
+            weight_difference = float((matrix.weights - weights).abs().max())
+            context_difference = float((matrix.context - contexts).abs().max())
             rounding = torch.finfo(dtype).eps * width * float(keys.abs().max())
-            agree = max(of_weights, of_contexts) <= rounding
-            rows.append(FormsRow(name, precision, of_weights, of_contexts, rounding, agree))
+            agree = max(weight_difference, context_difference) <= rounding
+            rows.append(FormsRow(name, precision, weight_difference, context_difference, rounding, agree))
     return Forms(batch, source, target, width, seed, tuple(rows))
 
 

@@ -1,15 +1,14 @@
-"""Where a softmax learns: the gradient of its largest weight against the scale of its scores."""
+"""The gradient of the largest softmax weight as a function of the scale of the scores."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from seq2attn.analysis.limits import check_work
+from seq2attn.analysis.sampling import check_work
 from seq2attn.data.batches import generator
 
 
@@ -40,16 +39,12 @@ class Gradient:
     """the scale with the largest mean"""
     rows: tuple[GradientRow, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
 
 def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed: int) -> Gradient:
     """The norm of d max_j softmax(z)_j / dz at z = c e, e ~ N(0, 1), for each scale c; the same e at each.
 
     By formula, with p = softmax(z) and m the largest: p_m sqrt((1 - p_m)^2 + sum of p_j^2 over j != m).
-    A raw dot product of N(0, 1) components has the scale sqrt(D), a scaled one the scale 1.
+    An unscaled dot product of N(0, 1) components has scale sqrt(D), a scaled one scale 1.
     """
     check_work(samples * keys * len(scales), samples * keys)
     random = generator(torch.device("cpu"), seed, "gradient", keys)

@@ -1,11 +1,10 @@
-"""The windows of attention as pictures: which source positions each output position may look at, and how much."""
+"""The windows of attention as pictures: which source positions each output position may attend to, with what factor."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 KINDS = ("global", "monotonic", "reversed", "local_p")
 
@@ -16,7 +15,7 @@ class Mask:
 
     kind: str
     centres: tuple[float, ...] | None
-    """p_t of each output position; None: there is none (global)"""
+    """p_t of each output position; None for `global`"""
     factors: tuple[tuple[float, ...], ...]
     """L rows of S: 0 outside the window, inside it what the weight is multiplied by"""
 
@@ -30,31 +29,23 @@ class Masks:
     radius: int
     masks: tuple[Mask, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
 
 def window_masks(source: int, target: int, radius: int) -> Masks:
     """`global`, `local_m` monotonic and reversed, and `local_p` (Luong et al. 2015, section 3.2).
 
     local_p learns its centres; here they sweep evenly from the last source position to the first.
-    These are the formulas once more, without torch; the tests hold them against `model.window`.
+    The formulas are written again without torch; the tests compare them with the windows of the model.
     """
     last = source - 1
     steps = range(target)
     sweep = [last * (1 - t / max(1, target - 1)) for t in steps]
-    return Masks(
-        source,
-        target,
-        radius,
-        (
-            Mask("global", None, tuple((1.0,) * source for _ in steps)),
-            _mask("monotonic", [float(t) for t in steps], source, radius, gaussian=False),
-            _mask("reversed", [float(last - t) for t in steps], source, radius, gaussian=False),
-            _mask("local_p", sweep, source, radius, gaussian=True),
-        ),
+    masks = (
+        Mask("global", None, tuple((1.0,) * source for _ in steps)),
+        _mask("monotonic", [float(t) for t in steps], source, radius, gaussian=False),
+        _mask("reversed", [float(last - t) for t in steps], source, radius, gaussian=False),
+        _mask("local_p", sweep, source, radius, gaussian=True),
     )
+    return Masks(source, target, radius, masks)
 
 
 def _mask(kind: str, centres: Sequence[float], source: int, radius: int, *, gaussian: bool) -> Mask:
@@ -63,7 +54,7 @@ def _mask(kind: str, centres: Sequence[float], source: int, radius: int, *, gaus
 
 
 def window_factors(source: int, centre: float, radius: int, *, gaussian: bool) -> tuple[float, ...]:
-    """What each of S source positions is multiplied by: inside [p_t - R, p_t + R] 1, or exp(-(j - p_t)^2 / (2 sigma^2))
+    """The factor of each of S source positions: inside [p_t - R, p_t + R] 1, or exp(-(j - p_t)^2 / (2 sigma^2))
     with sigma = R / 2; outside 0.
     """
     sigma = radius / 2

@@ -1,16 +1,14 @@
-"""How the weights saturate as the width grows, raw and scaled."""
+"""How the weights saturate as the width grows, with unscaled and scaled scores."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from seq2attn.analysis.limits import check_work
-from seq2attn.analysis.weights import random_weights
+from seq2attn.analysis.sampling import check_work, random_weights
 
 SATURATED = 0.99
 
@@ -40,15 +38,11 @@ class Saturation:
     seed: int
     rows: tuple[SaturationRow, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
 
 def weight_saturation(
     scores: Sequence[str], widths: Sequence[int], *, keys: int, samples: int, seed: int
 ) -> Saturation:
-    """Sort the weights that `samples` random queries give `keys` random keys, all components N(0, 1)."""
+    """Sort the attention weights of `samples` random queries over `keys` random keys, all components N(0, 1)."""
     check_work(samples * (keys + 1) * sum(widths), samples * keys)
     rows = {}
     for width in widths:

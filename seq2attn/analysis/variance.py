@@ -1,23 +1,20 @@
-"""How far a score strays: its variance over random queries and keys, measured and by formula."""
+"""The variance of a score over random queries and keys, measured and by formula."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass
-from typing import Any
+from dataclasses import astuple, dataclass
 
 import torch
 from torch import Tensor
 
-from seq2attn.analysis.limits import check_work
+from seq2attn.analysis.sampling import BLOCK, check_work, seeded_score
 from seq2attn.data.batches import generator
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.build import build_score
 from seq2attn.model.scores import Score
 from seq2attn.model.scores.multiplicative import MultiplicativeScore
 
-AT_ONCE = 2**20  # numbers drawn together
 LARGEST = 1e6
 
 
@@ -63,10 +60,6 @@ class Variance:
     components: Components
     rows: tuple[VarianceRow, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
 
 @torch.no_grad()
 def score_variance(
@@ -81,20 +74,13 @@ def score_variance(
     rows = []
     for name in scores:
         for width in widths:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
-                score = build_score(name, width, width, {})
-            rows.append(_row(name, score, width, samples, seed, components))
+            rows.append(_row(name, seeded_score(name, width, seed), width, samples, seed, components))
     return Variance(samples, seed, components, tuple(rows))
 
 
 def _row(name: str, score: Score, width: int, samples: int, seed: int, components: Components) -> VarianceRow:
-    values = torch.cat(
-        [
-            score(query, score.project(keys)).flatten().double()
-            for query, keys in _pairs(width, samples, seed, components)
-        ]
-    )  # (samples,)
+    pairs = _pairs(width, samples, seed, components)
+    values = torch.cat([score(query, score.project(keys)).flatten().double() for query, keys in pairs])  # (samples,)
     mean = values.mean()
     squares = (values - mean).square()
     variance = float(squares.sum() / (samples - 1))
@@ -114,25 +100,25 @@ def _row(name: str, score: Score, width: int, samples: int, seed: int, component
 
 @torch.no_grad()
 def theoretical_moments(score: Score, width: int, components: Components) -> tuple[float | None, float | None]:
-    """Mean and variance of a multiplicative score by formula; (None, None) for another, whose formula is not known."""
+    """Mean and variance of a multiplicative score by formula; (None, None) for other scores."""
     if not isinstance(score, MultiplicativeScore):
         return None, None
     matrix = score.project(torch.eye(width).unsqueeze(0))[0].double()  # (D, D), row j = M e_j: the transpose of M
-    of_query, of_key = components.query_sd**2, components.key_sd**2
+    query_variance, key_variance = components.query_sd**2, components.key_sd**2
     variance = (
-        of_query * of_key * matrix.square().sum()
-        + of_query * components.key_mean**2 * matrix.sum(dim=0).square().sum()  # |M 1|^2
-        + of_key * components.query_mean**2 * matrix.sum(dim=1).square().sum()  # |1 M|^2
+        query_variance * key_variance * matrix.square().sum()
+        + query_variance * components.key_mean**2 * matrix.sum(dim=0).square().sum()  # |M 1|^2
+        + key_variance * components.query_mean**2 * matrix.sum(dim=1).square().sum()  # |1 M|^2
     )
     return float(components.query_mean * components.key_mean * matrix.sum()), float(variance)
 
 
 def _pairs(width: int, samples: int, seed: int, components: Components) -> Iterator[tuple[Tensor, Tensor]]:
-    """`samples` queries (n, 1, D) and keys (n, 1, D), some at a time."""
+    """`samples` queries (n, 1, D) and keys (n, 1, D), in blocks."""
     random = generator(torch.device("cpu"), seed, "variance", width)
-    at_once = max(1, AT_ONCE // width)
-    for first in range(0, samples, at_once):
-        shape = (min(at_once, samples - first), 1, width)
+    block = max(1, BLOCK // width)
+    for first in range(0, samples, block):
+        shape = (min(block, samples - first), 1, width)
         query = torch.randn(shape, generator=random) * components.query_sd + components.query_mean
         keys = torch.randn(shape, generator=random) * components.key_sd + components.key_mean
         yield query, keys

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import reduce
 from typing import Annotated, Any
 
 import typer
@@ -10,81 +11,122 @@ import typer
 from seq2attn import catalogue
 from seq2attn.cli import options
 from seq2attn.cli.output import on_terminal, stdout, table, write_rows
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, did_you_mean, shown
+from seq2attn.registry import Registry, UnknownName
 
-HEADER = ("score", "check", "result")
-KEPT = "kept"
+HEADER = ("kind", "name", "check", "result")
+KINDS = {registry.kind.replace(" ", "-"): registry for registry in catalogue.EXTENSIBLE}
 
 
 def check(
-    scores: Annotated[
+    names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SCORE...", help="Names; default: those of the plug-ins, or else all."),
+        typer.Argument(metavar="NAME...", help="NAME or KIND/NAME; by default all parts of the plug-ins, or else all."),
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option("--kind", "-k", metavar="KIND", help=f"Only parts of one kind: {', '.join(KINDS)}.")
     ] = None,
     plugin: options.Plugins = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
-            "--option",
-            "-o",
-            metavar="NAME=VALUE",
-            help="An option of the score, such as width=8. Repeat it for more.",
+            "--option", "-o", metavar="NAME=VALUE", help="An option of the part, such as width=8. May be repeated."
         ),
     ] = None,
 ) -> None:
-    """Hold score functions against the contract that the built-in ones keep.
+    """Check scores, windows, histories, cells, decoders, initial states and tasks against their contract.
 
-    Shapes, exact zeros on padding, rows with nothing to attend to, independence of padding and batch, gradients against
-    finite differences, and agreement of one big call with many small ones.
+    Parts of a model: shapes, independence of padding and of the other rows of a batch, teacher forcing against single
+    steps, gradients against finite differences. Tasks: ids, lengths, padding, randomness, alignments and answers.
 
     Examples:
 
-      seq2attn check --plugin my_score.py
-
-      seq2attn check additive
+      seq2attn check --plugin my_parts.py
 
       seq2attn check additive --option width=8
-    """
-    built_in = set(catalogue.SCORES.names())
-    options.load_plugins(plugin)
-    added = [name for name in catalogue.SCORES.names() if name not in built_in]
-    if plugin and not added and not scores:
-        raise Seq2AttnError("the plug-in registered no score; check is for scores")
-    names = [catalogue.SCORES.get(name).name for name in scores or added or catalogue.SCORES.names()]
-    if option and len(names) > 1:
-        raise Seq2AttnError(f"--option is for one score; there are {len(names)}: {', '.join(names)}")
-    given = _options(names[0], option) if option else {}
-    from seq2attn.analysis.score_contract import CHECKS, advice, run_check
 
-    rows = [(name, label, run_check(label, name, given)) for name in names if name != "none" for label in CHECKS]
+      seq2attn check --kind cell
+    """
+    before = {(one, entry.name) for one, registry in KINDS.items() for entry in registry}
+    options.load_plugins(plugin)
+    if kind is not None and kind not in KINDS:
+        raise Seq2AttnError(f"unknown kind {shown(kind)}; {did_you_mean(kind, KINDS)}allowed: {', '.join(KINDS)}")
+    kinds = [kind] if kind is not None else list(KINDS)
+    everything = [(one, entry.name) for one in kinds for entry in KINDS[one] if entry.implementation is not None]
+    added = [part for part in everything if part not in before]
+    if plugin and not added and not names:
+        raise Seq2AttnError(f"the plug-in registered no {kind or 'part'} to check")
+    parts = [_find(name, kinds) for name in names or ()] or added or everything
+    if option and len(parts) > 1:
+        raise Seq2AttnError(f"--option is for one part; there are {len(parts)}: {', '.join(name for _, name in parts)}")
+    given = _options(*parts[0], option) if option else {}
+    from seq2attn.analysis.contract import CHECKS, advice, run_check
+
+    rows = [
+        (one, name, label, run_check(label, KINDS[one].kind, name, given))
+        for one, name in parts
+        for label in CHECKS[KINDS[one].kind]
+    ]
     if on_terminal():
         stdout().print(table(HEADER, list(_once(rows))))
     else:
-        write_rows(HEADER, [(name, label, result or KEPT) for name, label, result in rows])
-    broken = [row for row in rows if row[2]]
-    if broken:
-        hints = [advice(name, given) for name in dict.fromkeys(name for name, *_ in broken)]
+        write_rows(HEADER, [(*row, result or "passed") for *row, result in rows])
+    failed = [row for row in rows if row[-1]]
+    if failed:
+        hints = [advice(KINDS[one].kind, name, given) for one, name in dict.fromkeys(row[:2] for row in failed)]
         hint = "\n".join(filter(None, hints)) or None
-        raise Seq2AttnError(f"{len(broken)} of {len(rows)} checks failed", hint=hint, exit_code=1)
+        raise Seq2AttnError(f"{len(failed)} of {len(rows)} checks failed", hint=hint, exit_code=1)
 
 
-def _options(score: str, given: list[str]) -> dict[str, Any]:
-    """`NAME=VALUE`s as a config would have them, refused as there."""
-    from seq2attn.config import RecurrentConfig, check_config
+def _find(word: str, kinds: list[str]) -> tuple[str, str]:
+    """The kind and name of the part that NAME or KIND/NAME means."""
+    kind, slash, name = word.rpartition("/")
+    if slash and kind not in kinds:
+        raise Seq2AttnError(
+            f"{word}: unknown kind {shown(kind)}; {did_you_mean(kind, kinds)}allowed: {', '.join(kinds)}"
+        )
+    kinds = [kind] if slash else kinds
+    found = {kind: entry for kind in kinds if (entry := _entry(KINDS[kind], name)) is not None}
+    with_code = [(kind, entry.name) for kind, entry in found.items() if entry.implementation is not None]
+    if len(with_code) > 1:
+        spellings = " or ".join(f"{kind}/{name}" for kind, name in with_code)
+        raise Seq2AttnError(f"{name!r} is the name of more than one part", hint=f"Say which: {spellings}.")
+    if with_code:
+        return with_code[0]
+    if found:
+        raise Seq2AttnError(f"{' and '.join(found)} {name!r}: there is nothing to check, it leaves the part out")
+    if len(kinds) == 1:
+        raise UnknownName(KINDS[kinds[0]].describe_unknown(name))
+    known = [entry.name for kind in kinds for entry in KINDS[kind] if entry.implementation is not None]
+    raise UnknownName(f"unknown part {shown(name)}; {did_you_mean(name, known)}allowed: {', '.join(known)}")
+
+
+def _entry(registry: Registry, name: str) -> Any:
+    try:
+        return registry.get(name)
+    except UnknownName:
+        return None
+
+
+def _options(kind: str, name: str, given: Iterable[str]) -> dict[str, Any]:
+    """NAME=VALUE each, read and checked as in a config."""
+    from seq2attn.config import check_config
+    from seq2attn.config.keys import CHOICES
 
     for one in given:
         if not one.partition("=")[1]:
             raise Seq2AttnError(f"--option {one}: expected NAME=VALUE, such as width=8")
-    overrides = [f"model.attention.score.{one}" for one in given]
-    config = check_config({"model": {"attention": {"score": score}}}, overrides, source="--option")
-    assert isinstance(config.model, RecurrentConfig)
-    return dict(config.model.attention.score.options)
+    (key,) = (key for key, part in CHOICES.items() if part.registry is KINDS[kind])
+    overrides = [f"{key}={name}", *(f"{key}.{one}" for one in given)]
+    config = check_config({"evaluation": {"lengths": [1]}}, overrides, source="--option")
+    choice: Any = reduce(getattr, key.split("."), config)
+    return dict(choice.options)
 
 
-def _once(rows: list[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
-    """For people: what a score breaks several checks with is told in full once."""
-    told = set()
-    for name, label, result in rows:
-        yield name, label, "the same" if (name, result) in told else result or KEPT
+def _once(rows: list[tuple[str, str, str, str]]) -> Iterator[tuple[str, str, str, str]]:
+    """For people: a reason that several checks of a part give is shown in full once."""
+    shown_before = set()
+    for kind, name, label, result in rows:
+        yield kind, name, label, "the same" if (kind, name, result) in shown_before else result or "passed"
         if result:
-            told.add((name, result))
+            shown_before.add((kind, name, result))

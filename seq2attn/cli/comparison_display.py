@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.progress import TaskID, TextColumn
 
 from seq2attn.cli.progress import Lines, make_progress, shows_bars
-
 from seq2attn.comparison.running import Display
 
 if TYPE_CHECKING:

@@ -13,18 +13,18 @@ from seq2attn.model.windows import Window
 
 
 class Memory(NamedTuple):
-    """The source as the decoder sees it, prepared once a sequence."""
+    """The encoded source, prepared once per sequence."""
 
     keys: Tensor
-    """(B, S, ...) what the score made of the encoder's states"""
+    """(B, S, ...) the encoder's states, as `Score.project` returns them"""
     values: Tensor
-    """(B, S, Dv) what contexts are averages of"""
+    """(B, S, Dv) contexts are weighted averages of these"""
     source: Tensor | None
     """(B, S) ids of the source's tokens, where they are known"""
     valid: Tensor | None
-    """(B, 1, S) True = real token; None: everything may be attended to"""
+    """(B, 1, S) True = real token; None: all keys are allowed"""
     lengths: Tensor | None = None
-    """(B,) real tokens, where a window asks for them"""
+    """(B,) real tokens of each source; None without a window"""
     scale: Tensor | None = None
     """(B, 1, 1) the factor of scores before the softmax; None: 1"""
 
@@ -35,22 +35,22 @@ class Attended(NamedTuple):
     context: Tensor
     """(B, L, Dv) weighted averages of the values"""
     weights: Tensor | None
-    """(B, L, S) non-negative; rows sum to 1, or to 0 where there was nothing to attend to (`local_p`: to 1 at most); None
+    """(B, L, S) non-negative; rows sum to 1, or to 0 if no key is allowed (`local_p`: to 1 at most); None
     without attention"""
     scores: Tensor | None
     """(B, L, S) before window, mask and softmax; None without attention"""
     past: Tensor | None = None
-    """(B, C, S) what the next step's `history` looks at; None without one"""
+    """(B, C, S) input of the history in the next step; None without a history"""
 
 
 class Attention(nn.Module):
-    """softmax over the source of score(query, key), and the average of the values under it.
+    """weights = softmax over the source of score(query, key); context = the values, averaged with these weights.
 
-    window: which keys may be looked at; None: all (`global`).
-    history: what the score knows of past weights; None: nothing. With one, queries come one at a time.
+    window: which keys may be attended to; None: all (`global`).
+    history: what the score knows of past weights; None: nothing. With a history, queries come one at a time.
     scalable_softmax: scores times ln n, n the number of keys that a query may attend to (Nakanishi 2025, eq. 2, with the
-        learned factor at 1). The same scores give a flatter softmax over more keys; this makes up for it, so that attention
-        stays as sharp on sources far longer than those trained on.
+        learned factor at 1). The same scores give a flatter softmax over more keys; this factor compensates, so that
+        attention stays sharp on sources far longer than those trained on.
     mask_padding: give padding the weight 0. False repeats a common mistake, for study.
     """
 
@@ -86,7 +86,7 @@ class Attention(nn.Module):
         )
 
     def begin(self, memory: Memory) -> Tensor | None:
-        """The `past` of the first step: no weight anywhere (B, C, S); None without a history."""
+        """The `past` of the first step: zeros (B, C, S); None without a history."""
         if self.history is None:
             return None
         rows, width = memory.values.shape[:2]
@@ -95,7 +95,7 @@ class Attention(nn.Module):
     def forward(self, query: Tensor, memory: Memory, past: Tensor | None = None, first: Tensor | int = 0) -> Attended:
         """query (B, L, query_width) of output positions first, ..., first + L - 1 -> contexts, weights and scores of each.
 
-        With a history L is 1, and `past` is what `begin` or the previous step returned.
+        With a history, L is 1 and `past` comes from `begin` or from the previous step.
         """
         if self.history is None:
             scores = self.score(query, memory.keys)  # (B, L, S)
@@ -121,7 +121,7 @@ class Attention(nn.Module):
 
 
 class NoAttention(nn.Module):
-    """The fixed-vector bottleneck: contexts of width 0, so that a decoder needs no special case (`score: none`)."""
+    """`score: none`, the fixed-vector bottleneck: contexts have width 0, so decoders need no special case."""
 
     kernel = "none"
     context_width = 0
@@ -138,7 +138,7 @@ class NoAttention(nn.Module):
 
 
 def log_count(allowed: Tensor | None, like: Tensor) -> Tensor:
-    """ln n, n the number of keys that are allowed: (B, L, S) -> (B, L, 1); None: all S of `like` (B, S, ...)."""
+    """ln n, n the number of allowed keys: (B, L, S) -> (B, L, 1); None allows all S keys of `like` (B, S, ...)."""
     if allowed is None:
         return like.new_full((like.size(0), 1, 1), like.size(1)).log()
     return allowed.sum(dim=2, keepdim=True).clamp(min=1).to(like.dtype).log()

@@ -1,4 +1,4 @@
-"""Config -> objects. The only place that turns names into classes."""
+"""Builds models and tasks from configs: the only place that turns names into classes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from seq2attn.model.transformer import Transformer
 
 
 def build_model(config: Config, task: Task | None = None) -> Model:
-    """The model of `config` on the CPU, its weights drawn from `config.seed` alone.
+    """The model of `config` on the CPU, its weights initialised from `config.seed`.
 
-    task: the config's, where it is already built.
+    task: the task of `config`, if it is already built.
     """
     task = task or build_task(config)
     sizes = len(task.source_vocabulary), len(task.target_vocabulary)
@@ -83,7 +83,7 @@ def build_attention(model: RecurrentConfig, key_width: int) -> Attention | NoAtt
 
 
 def build_score(name: str, query_width: int, key_width: int, options: Mapping[str, Any]) -> Score:
-    """A score by its name. One from a plug-in is called once, so that its mistakes are reported here."""
+    """A score by its name. One from a plug-in is called once, so that its errors are reported here."""
     score: Score = catalogue.SCORES.make(catalogue.SCORES.choose(name, **options), query_width, key_width)
     if not type(score).__module__.startswith("seq2attn."):
         _try_once(name, score)
@@ -110,7 +110,7 @@ def _try_once(name: str, score: Score) -> None:
 
 
 def build_task(config: Config) -> Task:
-    """The task of `config`. One from a plug-in draws a few examples first, so that its mistakes are reported here."""
+    """The task of `config`. One from a plug-in draws a few examples first, so that its errors are reported here."""
     task: Task = catalogue.TASKS.make(config.task)
     if not type(task).__module__.startswith("seq2attn."):
         check_task(task)

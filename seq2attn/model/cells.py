@@ -1,4 +1,4 @@
-"""Recurrent cells: what one step does to the state, and all steps of a string.
+"""Recurrent cells: one step, and all steps of a string.
 
 A state is a tuple of tensors (B, D), the hidden state h first: (h,) of `gru` and `rnn`, (h, c) of `lstm`.
 """
@@ -45,7 +45,7 @@ class Cell(nn.Module):
         return inputs
 
     def output(self, state: State) -> Tensor:
-        """(B, D) what the rest of the model sees of a state: its hidden state."""
+        """(B, D) the hidden state, which is the cell's output."""
         return state[0]
 
     def initial(self, rows: int) -> State:
@@ -193,7 +193,7 @@ class Stack(Cell):
 
 @dataclass(frozen=True)
 class Cells:
-    """How a model's recurrent layers are made."""
+    """Makes the recurrent layers of a model."""
 
     make: Callable[[int], Cell]
     """input width -> a cell"""
@@ -201,7 +201,7 @@ class Cells:
     """D"""
     layers: int = 1
     dropout: float = 0.0
-    """share of the numbers blanked out in training: between layers, on embeddings, on what the output layer reads"""
+    """probability of dropping a number in training: between layers, on embeddings, before the output layer"""
 
     def layer(self, input_width: int) -> Cell:
         """One layer that reads whole strings."""

@@ -16,23 +16,23 @@ from seq2attn.model.resets import Reset
 
 
 class DecoderState(NamedTuple):
-    """All that a decoder knows of the positions before: handed on, never kept on a module."""
+    """The state between two positions; passed explicitly, never stored on a module."""
 
     cell: State
     """the recurrent cell's, (B, D) each"""
     position: Tensor
-    """() output positions done"""
+    """() number of output positions so far"""
     past: Tensor | None = None
-    """(B, C, S) what the attention's history looks at; None without one"""
+    """(B, C, S) input of the attention's history; None without a history"""
     attentional: Tensor | None = None
-    """(B, D) the attentional vector that input feeding hands on; None without"""
+    """(B, D) the attentional vector for input feeding; None without it"""
 
 
 class Decoder(nn.Module):
-    """Embedding, recurrent layers, attention and an output layer; an arrangement says in what order (`advance`).
+    """Embedding, recurrent layers, attention and an output layer; an arrangement defines their order (`advance`).
 
     Every arrangement is made the same way, `Decoder(vocabulary_size, embedding, attention, cells, **options)`. It makes its
-    recurrent layers and calls them what its checkpoints call them; `recurrent` is where the rest finds them.
+    recurrent layers under the name that checkpoints use; `recurrent` returns them.
     """
 
     registry: ClassVar = catalogue.DECODERS
@@ -61,7 +61,7 @@ class Decoder(nn.Module):
     def advance(
         self, embedded: Tensor, state: DecoderState, memory: Memory
     ) -> tuple[DecoderState, Tensor, Tensor | None]:
-        """One position: embedded (B, E) -> next state, what the output layer reads (B, output_width), weights (B, S)."""
+        """One position: embedded (B, E) -> next state, features for the output layer (B, output_width), weights (B, S)."""
 
     def begin(self, first: State, memory: Memory) -> DecoderState:
         """The state before the first position, from the cell's first state."""
@@ -78,7 +78,7 @@ class Decoder(nn.Module):
     def forward_by_steps(
         self, tokens: Tensor, state: DecoderState, memory: Memory, reset: Reset | None = None
     ) -> Decoded:
-        """Teacher forcing as the formulas have it: one position after another."""
+        """Teacher forcing, one position after another."""
         features: list[Tensor] = []
         weights: list[Tensor] = []
         for position, embedded in enumerate(self.embed(tokens).unbind(1)):  # (B, E) each

@@ -17,7 +17,7 @@ Read = Callable[[Cell, Tensor, Tensor, Reset | None], tuple[Tensor, State]]
 
 
 class Encoded(NamedTuple):
-    """What the encoder read."""
+    """The output of the encoder."""
 
     states: Tensor
     """(B, S, width) the top layer's outputs, forward then backward half; past a source's end they are undefined"""
@@ -45,14 +45,14 @@ class Layer(nn.Module):
 
     def read_both(self, read: Read, inputs: Tensor, lengths: Tensor, resets: Resets | None) -> Encoded:
         """inputs (B, S) or (B, S, input_width), whichever `read` takes; lengths (B,)."""
-        onward, back = (None, None) if resets is None else (resets.forward, resets.backward)
+        forward_reset, backward_reset = (None, None) if resets is None else (resets.forward, resets.backward)
         forwards = cast(Cell, self._modules[self.cell_name])
         backwards = cast(Cell | None, self._modules[f"backward_{self.cell_name}"])
-        states, final = read(forwards, inputs, lengths, onward)  # (B, S, D)
+        states, final = read(forwards, inputs, lengths, forward_reset)  # (B, S, D)
         if backwards is None:
             return Encoded(states, final)
         index = flip_index(lengths, inputs.size(1))  # (B, S)
-        flipped, final = read(backwards, flip(inputs, index), lengths, back)
+        flipped, final = read(backwards, flip(inputs, index), lengths, backward_reset)
         return Encoded(torch.cat([states, flip(flipped, index)], dim=2), final)
 
 
@@ -61,7 +61,7 @@ class Encoder(Layer):
 
     Each layer reads both directions of the one below.
 
-    reads_padding: the attention does not mask padding, so states past a source's end must be what a cell makes of it.
+    reads_padding: the cells read padding too, for attention that does not mask it.
     """
 
     kernel = "reader"
@@ -121,7 +121,7 @@ class Encoder(Layer):
 
 
 def flip_index(lengths: Tensor, width: int) -> Tensor:
-    """(B,) -> (B, width): an index that turns each row's real part around and leaves its padding in place.
+    """(B,) -> (B, width): an index that reverses the real part of each row.
 
     >>> flip_index(torch.tensor([3]), 5)
     tensor([[2, 1, 0, 3, 4]])

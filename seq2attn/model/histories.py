@@ -1,7 +1,7 @@
 """Histories: what a score knows of its own past weights. They combine with every score.
 
-A history keeps C numbers for each key, (B, C, S), zeros at first. They are handed on from step to step, never kept on the
-module. The features that it makes of them enter the score by `Score.with_features`.
+A history has C numbers per key, (B, C, S), zeros at first, which are passed from step to step. Its features enter the score
+through `Score.with_features`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from seq2attn import catalogue
 
 
 class History(nn.Module):
-    """Every history is made the same way, `History(feature_width, **options)`; the score says how wide features are."""
+    """Every history is constructed as `History(feature_width, **options)`, with the width that the score expects."""
 
     registry: ClassVar = catalogue.HISTORIES
     channels = 1
@@ -39,7 +39,7 @@ class Location(History):
     """`location`: U (F * alpha_{t-1}), features of a convolution over the previous weights (Chorowski et al. 2015, eq. 8
     and 9).
 
-    filters: how many; kernel: how many positions each looks at, odd: (kernel - 1) / 2 to each side.
+    filters: number of filters; kernel: their width, odd.
     """
 
     def __init__(self, feature_width: int, *, filters: int = 8, kernel: int = 5) -> None:
@@ -73,7 +73,7 @@ class Coverage(History):
 
 class LocationCoverage(Location):
     """`location_coverage`: a convolution over both the previous weights and the sum of all past ones, as in many speech
-    synthesisers (the sum alone: Shen et al. 2018, section 2.2).
+    synthesis models (the sum alone: Shen et al. 2018, section 2.2).
     """
 
     channels = 2

@@ -1,4 +1,4 @@
-"""The decoder's first state, from what the encoder read. Every kind is made the same way, `Kind(encoder, cell)`."""
+"""The decoder's initial state, computed from the encoder's output. Each is constructed as `InitialState(encoder, cell)`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Last(InitialState):
 class Bridge(InitialState):
     """s_0 = tanh(W h + b), h the top layer's final hidden state; one W for all tensors of s_0 together.
 
-    Of a bidirectional encoder, h is the backward state at position 1 (Bahdanau et al. 2015, appendix A.2.2): it has
+    With a bidirectional encoder, h is the backward state at position 1 (Bahdanau et al. 2015, appendix A.2.2): it has
     read the whole source, last token first.
     """
 

@@ -1,4 +1,4 @@
-"""What every architecture offers to the rest of the project: read a source, then write one output position after another."""
+"""The interface of every architecture: encode a source, then decode one position after another."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ class Decoded(NamedTuple):
 
 
 class Model(nn.Module):
-    """An encoder-decoder. Every result is the same whatever the batch's padding (unless its attention was told not to mask
-    padding).
+    """An encoder-decoder. Results do not depend on padding (unless attention does not mask it).
 
-    Memory and state are nested tuples of tensors whose first dimension is B; what is in them is the model's business.
+    Memory and state are nested tuples of tensors whose first dimension is B; callers do not look inside.
     """
 
     @abstractmethod
@@ -42,7 +41,7 @@ class Model(nn.Module):
         """One output position: the last tokens (B,) -> logits (B, 1, V), weights (B, 1, S), and the next state."""
 
     def select(self, state: Any, rows: Tensor) -> Any:
-        """Memory or state of these rows (b,), which may repeat: what a beam search goes on with."""
+        """Memory or state of these rows (b,), which may repeat, as in beam search."""
         if isinstance(state, Tensor):
             return state if state.dim() == 0 else state.index_select(0, rows)
         if isinstance(state, tuple):

@@ -18,8 +18,8 @@ class LuongDecoder(Decoder):
     s_t = cell(emb(y_{t-1}), s_{t-1});  c_t = attention(s_t);  a_t = tanh(W_c [c_t; s_t]);  logits = W_o a_t + b
 
     input_feeding: the cell also reads the previous attentional vector, [emb(y_{t-1}); a_{t-1}], zeros at first
-        (section 3.3). Without it no state depends on attention, so teacher forcing runs the cell over all positions first,
-        and attends with all its states at once.
+        (section 3.3). Without it, states do not depend on attention: teacher forcing runs the cell over all positions first,
+        then attends with all states at once.
     """
 
     kernel = "reader"

@@ -7,10 +7,10 @@ from torch import Tensor
 
 
 def masked_softmax(scores: Tensor, valid: Tensor | None) -> Tensor:
-    """Softmax over the last dimension, with everything that is not valid excluded exactly.
+    """Softmax over the valid entries of the last dimension.
 
     scores (..., S); valid broadcasts to it, True = may be attended to, None = everything. Returns weights (..., S):
-    exactly 0 where not valid; a row with nothing valid is all zeros, with zero gradients.
+    exactly 0 where not valid; a row without valid entries is all zeros, with zero gradients.
     """
     if valid is None:
         return torch.softmax(scores, dim=-1)

@@ -1,4 +1,4 @@
-"""Where a model's parameters are."""
+"""Parameter counts by part of the model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from torch import nn
 
-PARTS = (  # by a parameter's name; the first that fits counts it
+PARTS = (  # patterns of parameter names; the first match counts
     (r"encoder\.embedding|source_embedding", "encoder embedding"),
     (r"encoder\.((backward_)?(gru|cell)|above)", "encoder cells"),
     (r"initial_state", "initial state"),
@@ -21,7 +21,7 @@ PARTS = (  # by a parameter's name; the first that fits counts it
 
 
 def parameter_ledger(model: nn.Module) -> dict[str, int]:
-    """Parameters by part, attention's own counted apart (0 where it has none), and their total.
+    """Parameters by part, attention separately (0 without attention), and their total.
 
     Every parameter is in exactly one part; parts that a model does not have are left out.
     """

@@ -1,8 +1,8 @@
-"""Resets: in training, recurrent states are replaced by noise now and then, so that a model cannot rely on what they carry.
+"""Resets: in training, recurrent states are occasionally replaced by noise, so that a model cannot rely on them.
 
 Whole states, unlike the single units of recurrent dropout (Semeniuta et al. 2016) and Zoneout (Krueger et al. 2017): a count
-that is spread over many units survives the loss of some, but not the loss of all. They are replaced by noise rather than by
-zeros, since zeros are the first state: a reset in the middle of a string must not look like its beginning.
+that is spread over many units survives the loss of some, but not the loss of all. Noise, because zeros are
+the initial state: a reset in the middle of a string must not look like its beginning.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Reset:
-    """Where one recurrent layer finds noise in place of its state, in the order in which it reads."""
+    """The resets of one recurrent layer, in the order in which it reads."""
 
     kept: Tensor
     """(B, L) True = the state as it is, False = noise, when the cell reads this position's token"""
@@ -23,7 +23,7 @@ class Reset:
     """(B, L, W) uniform in [-1, 1), the range of a hidden state; W is the width of all tensors of the state together"""
 
     def __call__(self, state: tuple[Tensor, ...], position: int) -> tuple[Tensor, ...]:
-        """The state before `position`, tensors (B, D) -> the state that the cell is given in its place."""
+        """The state before `position`, tensors (B, D) -> the state after the reset."""
         kept = self.kept[:, position].unsqueeze(1)  # (B, 1)
         widths = [part.size(1) for part in state]
         noise = torch.split(self.noise[:, position, : sum(widths)], widths, dim=1)
@@ -52,7 +52,7 @@ class Resets:
 def draw_reset(random: torch.Generator, tokens: Tensor, width: int, share: float) -> Reset:
     """Reset each state with probability `share`, for states of this width that read tokens (B, L).
 
-    The first state too: a model must not find a position by its distance from the beginning.
+    The initial state too, so that positions cannot be recognised by their distance from the start.
     """
     device, (rows, steps) = random.device, tokens.shape
     return Reset(

@@ -25,16 +25,16 @@ Projected = tuple[Tensor, Tensor]
 
 
 class TransformerMemory(NamedTuple):
-    """The source as the decoder sees it."""
+    """The encoded source."""
 
     layers: tuple[Projected, ...]
-    """of each decoder layer's cross-attention"""
+    """keys and values of each decoder layer's cross-attention"""
     valid: Tensor
     """(B, 1, 1, S) True = real token"""
 
 
 class TransformerState(NamedTuple):
-    """The output so far: keys and values of each decoder layer's self-attention, none of them ever computed twice."""
+    """The output so far: cached keys and values of each decoder layer's self-attention."""
 
     layers: tuple[Projected, ...] = ()
     position: int = 0
@@ -131,7 +131,7 @@ def decode_layer(
     source: Projected,
     valid: Tensor,
 ) -> tuple[Tensor, Tensor, Projected]:
-    """One decoder layer at L positions that follow those of `past`: what `layer` itself computes, with its weights kept.
+    """One decoder layer at L positions that follow those of `past`: as `layer` itself, with weights returned.
 
     states (B, L, D); earlier (L, positions so far) and valid (B, 1, 1, S), True = may be attended to. Returns states
     (B, L, D), cross-attention weights (B, H, L, S), and the self-attention's keys and values of all positions.
@@ -141,8 +141,8 @@ def decode_layer(
     if past is not None:
         keys, values = torch.cat([past[0], keys], dim=2), torch.cat([past[1], values], dim=2)
     states = states + layer.dropout1(attend(layer.self_attn, normed, (keys, values), earlier)[0])
-    looked_up, weights = attend(layer.multihead_attn, layer.norm2(states), source, valid)
-    states = states + layer.dropout2(looked_up)
+    attended, weights = attend(layer.multihead_attn, layer.norm2(states), source, valid)
+    states = states + layer.dropout2(attended)
     inner = layer.dropout(F.relu(layer.linear1(layer.norm3(states))))
     return states + layer.dropout3(layer.linear2(inner)), weights, (keys, values)
 
@@ -166,7 +166,7 @@ def project(attention: nn.MultiheadAttention, states: Tensor) -> Projected:
 def attend(
     attention: nn.MultiheadAttention, query: Tensor, projected: Projected, allowed: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """What `attention` does, on keys and values that are projected already.
+    """The same as `attention` itself, for keys and values that are already projected.
 
     query (B, L, D); allowed broadcasts to (B, H, L, S). Returns (B, L, D) and weights (B, H, L, S).
     """

@@ -1,6 +1,6 @@
-"""Windows: which keys a query may look at (Luong et al. 2015, section 3.2). They combine with every score.
+"""Windows: which keys a query may attend to (Luong et al. 2015, section 3.2). They combine with every score.
 
-Positions count from 0. A window at the edge of the source is cut; outside it nothing is attended to.
+Positions count from 0. A window is cut off at the edges of the source; weights outside it are 0.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from seq2attn import catalogue
 
 
 class View(NamedTuple):
-    """What L queries may look at."""
+    """The window of L queries."""
 
     allowed: Tensor
     """(B, L, S) True = inside the window"""
     factor: Tensor | None = None
-    """(B, L, S) the factor of the weights inside; None: 1"""
+    """(B, L, S) the weights inside are multiplied by this; None: 1"""
 
 
 class Window(nn.Module):
-    """Every window is made the same way, `Window(query_width, source_eos, **options)`.
+    """Every window is constructed as `Window(query_width, source_eos, **options)`.
 
     source_eos: whether the source's last token is `<eos>`, not a character.
     """
@@ -41,7 +41,7 @@ class Window(nn.Module):
     @abstractmethod
     def forward(self, query: Tensor, lengths: Tensor, width: int, first: Tensor | int) -> View:
         """query (B, L, query_width), the queries of output positions first, ..., first + L - 1; lengths (B,), real source
-        tokens; width: S, padding counted.
+        tokens; width: S, including padding.
         """
 
     def inside(self, centre: Tensor, width: int) -> Tensor:
@@ -52,7 +52,7 @@ class Window(nn.Module):
 class LocalM(Window):
     """`local_m`: p_t = t (Luong et al. 2015: "monotonic alignment"), or n-1-t of a source of n characters.
 
-    centre: `monotonic`, or `reversed`: counted from the source's end, the right one for reversal.
+    centre: `monotonic`, or `reversed`: counted from the end of the source, the correct position for reversal.
     """
 
     def __init__(self, query_width: int, source_eos: bool, *, radius: int = 2, centre: str = "monotonic") -> None:
@@ -80,7 +80,7 @@ class LocalP(Window):
         self.v = nn.Linear(query_width, 1, bias=False)  # v_p
 
     def forward(self, query: Tensor, lengths: Tensor, width: int, first: Tensor | int) -> View:
-        share = torch.sigmoid(self.v(torch.tanh(self.map(query))))  # (B, L, 1)
-        centre = (lengths - 1).view(-1, 1, 1) * share
+        relative = torch.sigmoid(self.v(torch.tanh(self.map(query))))  # (B, L, 1)
+        centre = (lengths - 1).view(-1, 1, 1) * relative
         distance = torch.arange(width, device=query.device) - centre  # (B, L, S)
         return View(self.inside(centre, width), torch.exp(-2 * (distance / self.radius).square()))

@@ -1,1 +1,1 @@
-"""Figures from plain records: nothing here knows a model, so a figure can be drawn again from saved JSON."""
+"""Figures from plain records: so that they can be drawn again from saved JSON."""

@@ -1,4 +1,4 @@
-"""Figures of the analyses, one a function, named after the result that it draws."""
+"""Figures of the analyses, one function each, named after the result that it draws."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.plotting.style import HEAT, score_colour
+from seq2attn.plotting.style import HEAT, clean, new_panel, score_colour
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,37 +25,18 @@ GREY = "0.45"
 
 def variance_figure(result: Variance) -> Figure:
     """Variance against width, both logarithmic: measured points with two standard errors, theory as a line."""
-    figure, panel = _panel()
-    names = _unique(row.score for row in result.rows)
-    for name, marker in zip(names, MARKERS * len(names), strict=False):
-        rows = sorted((row for row in result.rows if row.score == name), key=lambda row: row.width)
-        widths = [row.width for row in rows]
-        panel.errorbar(
-            widths,
-            [row.variance for row in rows],
-            [2 * row.variance_error for row in rows],
-            label=name,
-            color=score_colour(name),
-            marker=marker,
-            ms=5,
-            lw=0,
-            elinewidth=1.2,
-            capsize=3,
-            zorder=3,
-        )
-        if all(row.variance_theory is not None for row in rows):
-            panel.plot(widths, [row.variance_theory for row in rows], color=score_colour(name), lw=1.2)
-    _widths_axis(panel, [row.width for row in result.rows])
+    figure, panel = new_panel()
+    _by_width(panel, result.rows, "variance", "variance_theory")
     panel.set_yscale("log")
     panel.set_ylabel("variance of the score")
     panel.plot([], [], color=GREY, lw=1.2, label="by formula")
-    _legend(panel)
+    panel.legend(frameon=False, fontsize=9)
     _title(panel, "Variance of a score over random queries and keys")
     return figure
 
 
 def saturation_figure(result: Saturation) -> Figure:
-    """Mean weight by rank, a panel a score, a line a width."""
+    """Mean weight by rank: one panel per score, one line per width."""
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 
@@ -77,7 +58,7 @@ def saturation_figure(result: Saturation) -> Figure:
         panel.set_xlabel("rank of the key")
         panel.set_ylim(-0.02, 1.02)
         panel.xaxis.get_major_locator().set_params(integer=True)
-        _clean(panel)
+        clean(panel)
     panels[0].set_ylabel("mean weight")
     panels[0].text(result.keys, 1 / result.keys + 0.015, "uniform", fontsize=8, color=GREY, ha="right", va="bottom")
     panels[-1].legend(frameon=False, fontsize=9)
@@ -86,16 +67,13 @@ def saturation_figure(result: Saturation) -> Figure:
 
 
 def gradient_figure(result: Gradient) -> Figure:
-    """Mean and median norm against the scale, with the scales of raw dot products marked."""
-    figure, panel = _panel()
+    """Mean and median norm against the scale, with the scales of unscaled dot products marked."""
+    figure, panel = new_panel()
     rows = sorted(result.rows, key=lambda row: row.scale)
     scales = [row.scale for row in rows]
     panel.plot(scales, [row.formula for row in rows], color="#0072b2", lw=1.4, label="mean, by formula")
     errors = [2 * row.mean_error for row in rows]
-    panel.errorbar(
-        scales, [row.mean for row in rows], errors, color="#0072b2", marker="o", ms=5, lw=0, elinewidth=1.2, capsize=3,
-        label="mean, by autograd",
-    )  # fmt: skip
+    _points(panel, scales, [row.mean for row in rows], errors, color="#0072b2", marker="o", label="mean, by autograd")
     medians = [row.median for row in rows]
     panel.plot(scales, medians, color="#d55e00", marker="s", ms=4, lw=1.4, ls="--", label="median")
     panel.set_xscale("log")
@@ -105,7 +83,7 @@ def gradient_figure(result: Gradient) -> Figure:
         scale = math.sqrt(width)
         if scales[0] <= scale <= scales[-1]:
             panel.axvline(scale, color="0.8", lw=0.8, zorder=0)
-            text = "scaled" if width == 1 else f"raw,\nD = {width:,}"
+            text = "scaled" if width == 1 else f"unscaled,\nD = {width:,}"
             panel.text(scale, 0.99, text, transform=panel.get_xaxis_transform(), fontsize=7.5, color=GREY, ha="center",
                        va="top", bbox={"color": "white", "pad": 0.5})  # fmt: skip
     ticks = [tick for tick in (0.001, 0.01, 0.1, 1, 10, 100, 1000) if scales[0] <= tick <= scales[-1]]
@@ -113,7 +91,7 @@ def gradient_figure(result: Gradient) -> Figure:
     panel.set_xlabel("scale c: standard deviation of the scores")
     panel.set_ylabel("norm of the gradient")
     panel.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(0, 0.9))
-    _clean(panel)
+    clean(panel)
     _title(panel, f"Gradient of the largest of {result.keys} weights with respect to the scores")
     return figure
 
@@ -123,25 +101,13 @@ def entropy_figure(result: Entropy) -> Figure:
     from matplotlib.figure import Figure
 
     counts = list(result.uniform)
-    names = _unique(row.score for row in result.rows)
     figure = Figure(figsize=(1.4 + 3.2 * len(counts), 3.6), layout="constrained")
     panels = figure.subplots(1, len(counts), sharey=True, squeeze=False)[0]
     for panel, count in zip(panels, counts, strict=True):
-        for name, marker in zip(names, MARKERS * len(names), strict=False):
-            rows = [row for row in result.rows if (row.keys, row.score) == (count, name)]
-            rows.sort(key=lambda row: row.width)
-            widths, colour = [row.width for row in rows], score_colour(name)
-            errors = [2 * row.entropy_error for row in rows]
-            panel.errorbar(
-                widths, [row.entropy for row in rows], errors, label=name, color=colour, marker=marker, ms=5, lw=0,
-                elinewidth=1.2, capsize=3, zorder=3,
-            )  # fmt: skip
-            limits = [(row.width, row.limit) for row in rows if row.limit is not None]
-            panel.plot(*zip(*limits, strict=True) if limits else ([], []), color=colour, lw=1.2)
+        _by_width(panel, [row for row in result.rows if row.keys == count], "entropy", "limit")
         panel.axhline(result.uniform[count], color=GREY, lw=1, ls=":", zorder=0)
         end = max(row.width for row in result.rows)
         panel.text(end, result.uniform[count], "uniform: log S", fontsize=8, color=GREY, ha="right", va="bottom")
-        _widths_axis(panel, [row.width for row in result.rows])
         panel.set_title(f"S = {count:,} keys", fontsize=10)
     panels[0].set_ylabel("entropy of attention, nats")
     panels[0].set_ylim(bottom=0)
@@ -152,7 +118,7 @@ def entropy_figure(result: Entropy) -> Figure:
 
 
 def costs_figure(result: Costs) -> Figure:
-    """Parameters, operations and bytes as bars, a colour a score."""
+    """Parameters, operations and bytes as bars, one colour per score."""
     from matplotlib.figure import Figure
 
     names = [row.score for row in result.rows]
@@ -207,8 +173,8 @@ def masks_figure(result: Masks) -> Figure:
 
 
 def forms_figure(result: Forms) -> Figure:
-    """Largest difference between the two forms, and what rounding may do."""
-    figure, panel = _panel(width=7.2)
+    """Largest difference between the two forms, and the bound for rounding errors."""
+    figure, panel = new_panel(width=7.2)
     names = _unique(row.score for row in result.rows)
     for precision, hollow in (("float32", False), ("float64", True)):
         rows = [row for row in result.rows if row.precision == precision]
@@ -230,16 +196,26 @@ def forms_figure(result: Forms) -> Figure:
     panel.set_xticks(range(len(names)), names)
     panel.set_ylabel("largest difference")
     panel.legend(frameon=False, fontsize=8, ncols=2, loc="center", bbox_to_anchor=(0.5, 0.45))
-    _clean(panel)
+    clean(panel)
     _title(panel, "Attention by loops and by matrices")
     return figure
 
 
-def _panel(width: float = 6.4) -> tuple[Figure, Any]:
-    from matplotlib.figure import Figure
+def _by_width(panel: Any, rows: Sequence[Any], field: str, theory: str) -> None:
+    """`field` with two standard errors against width, a colour per score; `theory` as a line where it is known."""
+    names = _unique(row.score for row in rows)
+    for name, marker in zip(names, MARKERS * len(names), strict=False):
+        own = sorted((row for row in rows if row.score == name), key=lambda row: row.width)
+        errors = [2 * getattr(row, f"{field}_error") for row in own]
+        _points(panel, [row.width for row in own], [getattr(row, field) for row in own], errors,
+                label=name, color=score_colour(name), marker=marker, zorder=3)  # fmt: skip
+        known = [(row.width, getattr(row, theory)) for row in own if getattr(row, theory) is not None]
+        panel.plot(*zip(*known, strict=True) if known else ([], []), color=score_colour(name), lw=1.2)
+    _widths_axis(panel, [row.width for row in rows])
 
-    figure = Figure(figsize=(width, 3.8), layout="constrained")
-    return figure, figure.subplots()
+
+def _points(panel: Any, x: Sequence[float], y: Sequence[float], errors: Sequence[float], **look: Any) -> None:
+    panel.errorbar(x, y, errors, ms=5, lw=0, elinewidth=1.2, capsize=3, **look)
 
 
 def _widths_axis(panel: Any, widths: Sequence[int]) -> None:
@@ -249,17 +225,7 @@ def _widths_axis(panel: Any, widths: Sequence[int]) -> None:
     panel.set_xticklabels([f"{tick:g}" for tick in panel.get_xticks()])
     panel.minorticks_off()
     panel.set_xlabel("width D")
-    _clean(panel)
-
-
-def _clean(panel: Any) -> None:
-    panel.grid(axis="y", color="0.9", lw=0.6)
-    panel.set_axisbelow(True)
-    panel.spines[["top", "right"]].set_visible(False)
-
-
-def _legend(panel: Any) -> None:
-    panel.legend(frameon=False, fontsize=9)
+    clean(panel)
 
 
 def _title(panel: Any, text: str) -> None:

@@ -25,7 +25,7 @@ SECONDS, LAST_SECONDS = 0.6, 2.0  # each frame, and the last
 
 
 def save_animation(snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], path: Path, *, ideal: bool = False) -> None:
-    """Write a GIF of the maps, a frame a step, that plays for ever."""
+    """Write a GIF of the maps, one frame per step, repeated endlessly."""
     palette = _palette()
     drawn = [_in_palette(_frame(step, maps, ideal), palette) for step, maps in snapshots]
     times = [int(1000 * SECONDS)] * (len(drawn) - 1) + [int(1000 * LAST_SECONDS)]

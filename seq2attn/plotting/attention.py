@@ -70,7 +70,7 @@ def attention_figure(maps: Sequence[AttentionMap], *, ideal: bool = False) -> Fi
 def evolution_figure(
     snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], *, ideal: bool = False, largest: int = 5
 ) -> Figure:
-    """The maps of the same strings through training: a line a string, a column a step, `largest` columns at most."""
+    """The maps of the same strings through training: one line per string, one column per step, at most `largest` columns."""
     chosen = [snapshots[place] for place in spread(len(snapshots), largest)]
     lines = [
         [Panel(cropped(maps[line]), f"step {step:,}") for step, maps in chosen] for line in range(len(chosen[0][1]))
@@ -158,9 +158,8 @@ def sheet(
         for panel in line:
             columns, rows = cell * len(panel.map.source_symbols), cell * len(panel.map.output_symbols)
             bottom = top - _TOP - rows
-            axes = figure.add_axes(
-                ((left + _LEFT) / width, bottom / height, columns / width, rows / height), gid="attention"
-            )
+            place = ((left + _LEFT) / width, bottom / height, columns / width, rows / height)
+            axes = figure.add_axes(place, gid="attention")
             image = _heat_map(axes, panel, cell, ideal=ideal)
             if panel is line[0]:
                 axes.set_ylabel("output", fontsize=8, color="0.35")
@@ -169,12 +168,7 @@ def sheet(
             left += _width(panel, cell)
         top -= line_height
     bar = min(2.2, height - above - below - 0.9)
-    place = (
-        (maps_width + 0.2) / width,
-        (height - above - _TOP - bar) / height,
-        0.13 / width,
-        bar / height,
-    )
+    place = ((maps_width + 0.2) / width, (height - above - _TOP - bar) / height, 0.13 / width, bar / height)
     colours = figure.colorbar(image, cax=figure.add_axes(place), ticks=[0, 0.5, 1])  # type: ignore[arg-type]
     colours.outline.set_visible(False)
     colours.ax.tick_params(length=0, labelsize=8)
@@ -205,11 +199,8 @@ def _heat_map(axes: Any, panel: Panel, cell: float, *, ideal: bool) -> Any:
     axes.set_title(panel.title, fontsize=_TITLE, loc="left", pad=7)
     if ideal:
         for row, column in enumerate(one.ideal[:rows]):
-            inset = 0.06
-            side = 1 - 2 * inset
-            axes.add_patch(
-                Rectangle((column + inset, row + inset), side, side, fill=False, ec=IDEAL, lw=max(0.8, 5 * cell))
-            )
+            corner, side = (column + 0.06, row + 0.06), 0.88
+            axes.add_patch(Rectangle(corner, side, side, fill=False, ec=IDEAL, lw=max(0.8, 5 * cell)))
     return image
 
 

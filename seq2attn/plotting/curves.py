@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.inference.results import LengthResult, summarise
-from seq2attn.plotting.style import logarithmic, looks
+from seq2attn.plotting.style import clean, logarithmic, looks, new_panel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SMOOTHED = 50  # points of a curve at most, about: neighbours are averaged
+SMOOTHED = 50  # points of a curve, about: neighbours are averaged
 
 
 def loss_figure(curves: Mapping[str, Sequence[tuple[float, float]]], scores: Sequence[str]) -> Figure:
     """Training loss against step, on a logarithmic scale: run -> (step, loss). Faint: as logged; strong: averaged."""
-    figure, panel = _panel()
+    figure, panel = new_panel()
     for look, (name, points) in zip(looks(scores), curves.items(), strict=True):
         positive = [(step, loss) for step, loss in points if loss > 0]
         panel.plot(*zip(*positive, strict=True), color=look.colour, lw=0.5, alpha=0.3)
@@ -34,16 +34,14 @@ def accuracy_curves_figure(
     """Exact match against step: run -> (step, results by length). The mean over the trained lengths; shaded down to the
     worst of them.
     """
-    figure, panel = _panel()
+    figure, panel = new_panel()
     for look, (name, evaluations) in zip(looks(scores), curves.items(), strict=True):
         steps = [step for step, _ in evaluations]
         summaries = [summarise(results) for _, results in evaluations]
         means = [summary.exact_match for summary in summaries]
         worst = [summary.worst.exact_match.value for summary in summaries]
-        size = look.width + 2.5
-        panel.plot(
-            steps, means, color=look.colour, lw=look.width, ls=look.dash, marker=look.marker, ms=size, label=name
-        )
+        style = {"color": look.colour, "lw": look.width, "ls": look.dash, "marker": look.marker}
+        panel.plot(steps, means, ms=look.width + 2.5, label=name, **style)
         panel.fill_between(steps, worst, means, color=look.colour, alpha=0.15, lw=0)
     panel.set_ylim(-0.03, 1.03)
     panel.set_ylabel("exact match, mean and worst length")
@@ -52,31 +50,16 @@ def accuracy_curves_figure(
 
 
 def averaged(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Points with neighbours averaged, so that about `SMOOTHED` remain: steps plainly, values geometrically."""
+    """Points with neighbours averaged, so that about `SMOOTHED` remain: steps arithmetically, values geometrically."""
     size = max(1, len(points) // SMOOTHED)
     blocks = [points[start : start + size] for start in range(0, len(points), size)]
-    return [
-        (
-            math.fsum(step for step, _ in block) / len(block),
-            math.exp(math.fsum(math.log(value) for _, value in block) / len(block)),
-        )
-        for block in blocks
-    ]
-
-
-def _panel() -> tuple[Figure, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
-    return figure, figure.subplots()
+    return [(fmean(step for step, _ in block), geometric_mean(value for _, value in block)) for block in blocks]
 
 
 def _finish(panel: Any, runs: int) -> None:
     panel.set_xlabel("step")
     panel.set_xlim(left=0)
     panel.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
-    panel.grid(axis="y", color="0.9", lw=0.6)
-    panel.set_axisbelow(True)
-    panel.spines[["top", "right"]].set_visible(False)
+    clean(panel)
     if runs <= 10:
         panel.legend(frameon=False, fontsize=9)

@@ -1,4 +1,4 @@
-"""Attention in the terminal: one row an output token, one column a source token. Imports no torch."""
+"""Attention in the terminal: one row per output token, one column per source token. Imports no torch."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def heat_map(shown: AttentionMap, console: Console) -> Text | None:
 
 
 def legend(shown: AttentionMap) -> str:
-    """What the map's signs mean."""
+    """The meaning of the map's signs."""
     signs = {"<eos>": "$ <eos>", " ": "_ space"}
     used = {*shown.source_symbols, *shown.output_symbols}
     notes = [meaning for symbol, meaning in signs.items() if symbol in used]
-    return ", ".join(["rows: output", "columns: source", *notes, "bright: looked at"])
+    return ", ".join(["rows: output", "columns: source", *notes, "bright: attended to"])
 
 
 def _label(symbol: str) -> str:

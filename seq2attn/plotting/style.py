@@ -1,4 +1,4 @@
-"""What all figures share: colours, formats, and how one is written."""
+"""What all figures share: colours, panels, formats, and writing to a file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seq2attn.errors import Seq2AttnError, did_you_mean
 from seq2attn.runs.files import write_atomically
@@ -18,33 +18,24 @@ if TYPE_CHECKING:
 
 FORMATS = ("png", "svg", "pdf")
 HEAT = "cividis"  # made for readers with any kind of colour vision (Nunez et al. 2018)
-PALETTE = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#cc79a7",
-    "#e69f00",
-    "#56b4e9",
-    "#6a3d9a",
-    "#7f7f7f",
-)  # after Okabe & Ito 2008
 DASHES = ("-", "--", "-.", ":")
 MARKERS = "osD^vP"
 THINNEST, WIDEST = 1.6, 6.0  # points, of lines
-SCORE_COLOURS = {
+SCORE_COLOURS = {  # after Okabe & Ito 2008
     "scaled": "#0072b2",
     "dot": "#d55e00",
     "general": "#009e73",
     "additive": "#cc79a7",
-    "scaled_general": "#56b4e9",
     "cosine": "#e69f00",
+    "scaled_general": "#56b4e9",
     "key_value": "#6a3d9a",
     "none": "#7f7f7f",
 }
+PALETTE = tuple(SCORE_COLOURS.values())  # for the scores of plug-ins
 
 
 def score_colour(name: str) -> str:
-    """The colour of a score, the same in every figure; one that is not built in gets a colour by its name."""
+    """The colour of a score, the same in every figure; that of a plug-in is derived from its name."""
     return SCORE_COLOURS.get(name) or PALETTE[sum(name.encode()) % len(PALETTE)]
 
 
@@ -56,7 +47,7 @@ class Look:
     dash: str
     marker: str
     width: float
-    """for what may coincide: those drawn first are the widest, so that all are seen, one within the other"""
+    """decreasing, so that lines that coincide are all visible"""
 
 
 def looks(scores: Sequence[str]) -> list[Look]:
@@ -64,14 +55,10 @@ def looks(scores: Sequence[str]) -> list[Look]:
     made = []
     for place, name in enumerate(scores):
         same, number = scores.count(name), scores[:place].count(name)
-        made.append(
-            Look(
-                colour=_shade(score_colour(name), number / (same - 1) if same > 1 else 0),
-                dash=DASHES[number % len(DASHES)],
-                marker=MARKERS[(number if len(set(scores)) == 1 else place) % len(MARKERS)],
-                width=THINNEST + min(1.1, (WIDEST - THINNEST) / len(scores)) * (len(scores) - 1 - place),
-            )
-        )
+        colour = _shade(score_colour(name), number / (same - 1) if same > 1 else 0)
+        marker = MARKERS[(number if len(set(scores)) == 1 else place) % len(MARKERS)]
+        width = THINNEST + min(1.1, (WIDEST - THINNEST) / len(scores)) * (len(scores) - 1 - place)
+        made.append(Look(colour, DASHES[number % len(DASHES)], marker, width))
     return made
 
 
@@ -81,8 +68,23 @@ def _shade(colour: str, lightness: float) -> str:
     return "#" + "".join(f"{round(part + (255 - part) * 0.5 * lightness):02x}" for part in parts)
 
 
+def new_panel(width: float = 6.4) -> tuple[Figure, Any]:
+    """A figure of one panel."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, 3.8), layout="constrained")
+    return figure, figure.subplots()
+
+
+def clean(panel: Any) -> None:
+    """Horizontal grid lines behind the data, no frame at the top and right."""
+    panel.grid(axis="y", color="0.9", lw=0.6)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
 def logarithmic(panel: Axes) -> None:
-    """A logarithmic axis of values with labels as people write numbers: 0.5 and not 5 x 10^-1."""
+    """A logarithmic axis of values with labels such as 0.5 instead of 5 x 10^-1."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
     panel.set_yscale("log")

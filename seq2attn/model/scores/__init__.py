@@ -1,6 +1,6 @@
 """Score functions e(s, h): how well a query matches a key.
 
-A score of your own is one class in one file::
+Your own score is one class in one file::
 
     import torch
     from seq2attn.model.scores import Score, register
@@ -10,8 +10,8 @@ A score of your own is one class in one file::
         def forward(self, query, keys):          # (B, L, D), (B, S, D)
             return -torch.cdist(query, keys) ** 2  # (B, L, S)
 
-`seq2attn train --plugin FILE --set model.attention.score=distance` uses it, `seq2attn check --plugin FILE` holds it
-against the contract that the built-in scores keep.
+`seq2attn train --plugin FILE --set model.attention.score=distance` uses it, `seq2attn check --plugin FILE` checks
+it against the contract that all built-in scores satisfy.
 """
 
 from seq2attn.model.scores.base import Score

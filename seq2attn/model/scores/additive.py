@@ -6,16 +6,16 @@ from torch.utils.checkpoint import checkpoint
 
 from seq2attn.model.scores.base import Score
 
-AT_ONCE = 2**22  # numbers (B, L, S, D_a) kept for the backward pass at most; of more, each step's are computed again
+AT_ONCE = 2**22  # largest hidden layer (B, L, S, D_a) kept for the backward pass; a larger one is recomputed per step
 
 
 class Additive(Score):
     """v.tanh(W [s;h]) (Bahdanau et al. 2015, appendix A.1.2; "concat" in Luong et al. 2015).
 
-    W is split into W_s and W_h, since W [s;h] = W_s s + W_h h exactly: W_h h is computed once a sequence, and no tensor
-    of width D_s + D_h is ever built. No biases.
+    W is split into W_s and W_h, since W [s;h] = W_s s + W_h h exactly: W_h h is computed once per sequence, and no
+    tensor of width D_s + D_h is built. No biases.
 
-    width: D_a, the width of the hidden layer; None is the query's width.
+    width: D_a, the width of the hidden layer; None: the query's width.
     """
 
     kernel = "additive"

@@ -1,4 +1,4 @@
-"""What every score is."""
+"""The base class of scores."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from seq2attn.registry import Registry
 class Score(nn.Module):
     """e(s, h) for all queries and keys of a batch at once.
 
-    Every score is made the same way, `Score(query_width, key_width, **options)`, and called the same way. It knows
-    nothing of masks, softmax or values: `Attention` does that once for all.
+    Every score is constructed as `Score(query_width, key_width, **options)`. `Attention` adds mask, softmax and contexts.
     """
 
     registry: ClassVar[Registry] = catalogue.SCORES
@@ -25,14 +24,14 @@ class Score(nn.Module):
         self.query_width = query_width
         self.key_width = key_width
         self.value_width = key_width
-        """of `values`"""
+        """width of `values`"""
         self.feature_width = 1
-        """of what `with_features` takes in"""
+        """width of the features in `with_features`"""
 
     def project(self, keys: Tensor) -> Tensor:
-        """What of the score depends on the keys alone, computed once a sequence.
+        """The part of the score that depends only on the keys, computed once per sequence.
 
-        keys (B, S, key_width) -> (B, S, anything), which `forward` is given as its `keys`. The default: the keys.
+        keys (B, S, key_width) -> (B, S, ...), passed to `forward` as `keys`. The default: the keys.
         """
         return keys
 
@@ -41,10 +40,10 @@ class Score(nn.Module):
         """query (B, L, query_width), keys (B, S, ...) from `project` -> scores (B, L, S)."""
 
     def values(self, states: Tensor) -> Tensor:
-        """What contexts are averages of: states (B, S, key_width) -> (B, S, value_width). The default: the states."""
+        """The values that contexts average: states (B, S, key_width) -> (B, S, value_width). The default: the states."""
         return states
 
     def with_features(self, query: Tensor, keys: Tensor, features: Tensor) -> Tensor:
-        """`forward` with features (B, L, S, feature_width) of each key taken in. The default: added to the scores."""
+        """`forward` with features (B, L, S, feature_width) for each key. The default: added to the scores."""
         scores: Tensor = self(query, keys)
         return scores + features.squeeze(3)

@@ -12,13 +12,13 @@ from seq2attn.model.scores.base import Score
 
 
 class Cosine(Score):
-    """s.h / (|s| |h|), times a strength (after Graves et al. 2014, eq. 5 and 6, whose controller emits a strength at each
-    step; here it is one learned number). Widths are equal.
+    """s.h / (|s| |h|), times a strength (after Graves et al. 2014, eq. 5 and 6, where the controller emits the strength at
+    each step; here it is one learned number). Needs equal widths.
 
-    A cosine lies between -1 and 1, too little for a softmax to become sharp with.
+    A cosine lies between -1 and 1, too little for a sharp softmax.
 
-    learned_strength: multiply with exp(b), b learned (the inverse of a temperature); it begins at sqrt(D), where the scores
-        of random vectors have variance 1. False: the bare cosine.
+    learned_strength: multiply by exp(b), b learned (the inverse of a temperature); initially it is sqrt(D), which gives
+        scores of random vectors variance 1. False: the bare cosine.
     """
 
     def __init__(self, query_width: int, key_width: int, *, learned_strength: bool = True) -> None:

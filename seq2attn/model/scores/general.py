@@ -8,9 +8,9 @@ from seq2attn.model.scores.multiplicative import MultiplicativeScore
 class General(MultiplicativeScore):
     """s W h (Luong et al. 2015, eq. 8); W is (query_width, key_width), no bias.
 
-    Computed as s.(W h): a dot product on keys that are projected once a sequence.
+    Computed as s.(W h): a dot product on keys that are projected once per sequence.
 
-    initial_std: standard deviation of a normal initialisation of W; None is PyTorch's own for Linear.
+    initial_std: standard deviation of a normal initialisation of W; None: PyTorch's default for Linear.
     """
 
     kernel = "product"

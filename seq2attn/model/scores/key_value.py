@@ -13,9 +13,9 @@ from seq2attn.model.scores.multiplicative import MultiplicativeScore
 class KeyValue(MultiplicativeScore):
     """(W_q s).(W_k h) / sqrt(d_k), contexts averaged over W_v h (Vaswani et al. 2017, section 3.2.2, one head). No biases.
 
-    Computed as s.(W_q^T W_k h): a dot product on keys that are projected once a sequence.
+    Computed as s.(W_q^T W_k h): a dot product on keys that are projected once per sequence.
 
-    key_size: d_k; None is the query's width. value_size: d_v; None is the key's width.
+    key_size: d_k; None: the query's width. value_size: d_v; None: the key's width.
     """
 
     kernel = "product"

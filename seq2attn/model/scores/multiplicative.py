@@ -1,4 +1,4 @@
-"""What dot, scaled, general, scaled_general and key_value share: a dot product with projected keys."""
+"""The base class of dot, scaled, general, scaled_general and key_value: a dot product with projected keys."""
 
 from torch import Tensor
 
@@ -6,7 +6,7 @@ from seq2attn.model.scores.base import Score
 
 
 class MultiplicativeScore(Score):
-    """s.k, on keys k of the query's width that `project` makes once a sequence."""
+    """s.k, on keys k of the query's width that `project` computes once per sequence."""
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         return query @ keys.mT  # (B, L, D) x (B, D, S) -> (B, L, S)

@@ -8,7 +8,7 @@ from seq2attn.model.scores.multiplicative import MultiplicativeScore
 
 
 class Scaled(MultiplicativeScore):
-    """s.h / sqrt(D) (Vaswani et al. 2017, eq. 1). Widths are equal; no parameters."""
+    """s.h / sqrt(D) (Vaswani et al. 2017, eq. 1). Needs equal widths; has no parameters."""
 
     kernel = "product"
 
