@@ -782,7 +782,9 @@ def test_a_plugin_score_works_from_training_to_prediction(work):
     (work / "mine.py").write_text(SCORE)
     mine = ["--plugin", "mine.py"]
     assert {row["result"] for row in rows(succeed("check", *mine))} == {"passed"}
-    assert ("negative_distance", "-|s - h|^2") in [(row["name"], row["formula"]) for row in rows(succeed("list", *mine))]
+    assert ("negative_distance", "-|s - h|^2") in [
+        (row["name"], row["formula"]) for row in rows(succeed("list", *mine))
+    ]
     (work / "mine.yaml").write_text(TINY + "seed: 3\n")
     done = seq2attn("train", "-c", "mine.yaml", "--set", "model.attention.score=negative_distance", *mine)
     assert (done.code, done.out) == (0, "runs/mine-001\n")

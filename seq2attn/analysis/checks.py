@@ -5,6 +5,7 @@ A part is checked alone and in a tiny model in which everything else is the defa
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +17,6 @@ from torch.nn.functional import cross_entropy, pad
 from seq2attn import catalogue
 from seq2attn.config import check_config
 from seq2attn.config.keys import CHOICES
-from seq2attn.config.settling import set_at
 from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Attention
 from seq2attn.model.build import build_model
@@ -67,8 +67,8 @@ class Part:
         """Tiny models with this part."""
         for settings in MODELS.get(self.kind, ({},)):
             values: dict[str, Any] = {"model": {"hidden": D, "embedding": 3, **settings}, "task": {"alphabet": "abc"}}
-            set_at(values, KEYS[self.kind], {"name": self.name, **self.options})
-            model = build_model(check_config(values)).double().eval()
+            part = json.dumps({"name": self.name, **self.options})
+            model = build_model(check_config(values, [f"{KEYS[self.kind]}={part}"])).double().eval()
             assert isinstance(model, Reverser)
             yield model
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -232,7 +233,7 @@ def masks(
 
     result = window_masks(source, target, radius)
     if as_json:
-        write_json(result.to_json())
+        write_json(asdict(result))
     else:
         print_masks(result)
     save_figure(result, plot)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ def print_result(
     columns: field -> format. A field with an empty heading is not shown on a terminal. about: a note below the rows.
     """
     if as_json:
-        write_json(result.to_json())
+        write_json(asdict(result))
     elif on_terminal():
         shown = [(heading, *column) for heading, column in zip(headings, columns.items(), strict=True) if heading]
         cells = {

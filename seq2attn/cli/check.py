@@ -96,7 +96,7 @@ def _find(word: str, kinds: list[str]) -> tuple[str, str]:
     if found:
         raise Seq2AttnError(f"{' and '.join(found)} {name!r}: there is nothing to check, it leaves the part out")
     if len(kinds) == 1:
-        raise UnknownName(KINDS[kinds[0]].describe_unknown(name))
+        KINDS[kinds[0]].get(name)  # raises UnknownName
     known = [entry.name for kind in kinds for entry in KINDS[kind] if entry.implementation is not None]
     raise UnknownName(f"unknown part {shown(name)}; {did_you_mean(name, known)}allowed: {', '.join(known)}")
 
