@@ -223,7 +223,7 @@ def _leaves(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
         for key, inner in value.items():
             yield from _leaves((*path, str(key)), inner)
     else:
-        yield path, value
+        yield path, {} if isinstance(value, Mapping) else value
 
 
 def _nested(settings: Mapping[Path, Setting]) -> dict[str, Any]:
