@@ -105,16 +105,16 @@ SCORES = Registry("score", takes="query_width, key_width", group="seq2attn.score
 
 TASKS = Registry("task", group="seq2attn.tasks", entries=[
     Entry("reverse", "target[t] = source[n-1-t]", "hello -> olleh",
-          implementation="seq2attn.data.tasks.strings:Reverse", options=_STRINGS),
+          implementation="seq2attn.data.tasks.reverse:Reverse", options=_STRINGS),
     Entry("copy", "target[t] = source[t]", "hello -> hello",
-          implementation="seq2attn.data.tasks.strings:Copy", options=_STRINGS),
+          implementation="seq2attn.data.tasks.copy:Copy", options=_STRINGS),
     Entry("sort", "target[t] = source[argsort(source)[t]], stable", "hello -> ehllo",
-          implementation="seq2attn.data.tasks.strings:Sort", options=_STRINGS),
+          implementation="seq2attn.data.tasks.sort:Sort", options=_STRINGS),
     Entry("duplicate", "target[t] = source[t mod n], t < 2n", "hello -> hellohello",
-          implementation="seq2attn.data.tasks.strings:Duplicate", options=_STRINGS),
+          implementation="seq2attn.data.tasks.duplicate:Duplicate", options=_STRINGS),
 ])
 
-WINDOWS = Registry("window", takes="query_width", group="seq2attn.windows", entries=[
+WINDOWS = Registry("window", takes="query_width, source_eos", group="seq2attn.windows", entries=[
     Entry("global", "every key", "no window", "Bahdanau et al. 2015"),
     Entry("local_m", "|j - p_t| <= R, p_t = t or n-1-t",
           "a window that moves one key per step, forwards (centre: monotonic) or backwards (centre: reversed)",
@@ -159,7 +159,7 @@ CELLS = Registry("cell", takes="input_width, width", group="seq2attn.cells", ent
           implementation="seq2attn.model.cells:RNN"),
 ])
 
-DECODERS = Registry("decoder", takes="vocabulary_size, embedding, hidden, attention, cells",
+DECODERS = Registry("decoder", takes="vocabulary_size, embedding, attention, cells",
                     group="seq2attn.decoders", entries=[
     Entry("bahdanau", "c_t from s_{t-1}; s_t = cell([emb(y_{t-1}); c_t], s_{t-1}); logits = W_o [s_t; c_t] + b",
           "attend, then step", "Bahdanau et al. 2015",
@@ -169,7 +169,7 @@ DECODERS = Registry("decoder", takes="vocabulary_size, embedding, hidden, attent
           implementation="seq2attn.model.luong:LuongDecoder", options=_INPUT_FEEDING),
 ])
 
-INITIAL_STATES = Registry("initial state", takes="encoder, cells", group="seq2attn.initial_states", entries=[
+INITIAL_STATES = Registry("initial state", takes="encoder, cell", group="seq2attn.initial_states", entries=[
     Entry("zeros", "s_0 = 0", "the decoder starts from a zero state",
           implementation="seq2attn.model.initial_state:Zeros"),
     Entry("last", "s_0 = h_S", "the encoder's final state; widths must be equal",

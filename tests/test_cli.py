@@ -21,7 +21,7 @@ from seq2attn.cli.output import prepare_streams, program, write_json
 from seq2attn.cli.progress import LineDisplay
 from seq2attn.config import Config, load_config
 from seq2attn.data.tasks import Answer
-from seq2attn.data.tasks.strings import Reverse
+from seq2attn.data.tasks.reverse import Reverse
 from seq2attn.kernels import describe_kernels, library
 from seq2attn.runs.checkpoint import load_checkpoint
 

@@ -10,7 +10,7 @@ from seq2attn.catalogue import TASKS
 from seq2attn.data.batches import TrainingData, make_batch
 from seq2attn.data.padding import pad_rows, valid_mask
 from seq2attn.data.tasks import Examples
-from seq2attn.data.tasks.strings import Reverse
+from seq2attn.data.tasks.reverse import Reverse
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.errors import Seq2AttnError
 
