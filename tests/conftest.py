@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: workers with a thread a core each would wait for one another
+
 import re
 import shutil
 import signal
