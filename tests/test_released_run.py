@@ -35,7 +35,7 @@ def test_it_is_evaluated_to_the_same_numbers(cli, run):
     assert now["lengths"].keys() == before["lengths"].keys()
     for length, result in before["lengths"].items():
         for share in ("exact_match", "character_accuracy", "teacher_forced", "alignment"):
-            assert now["lengths"][length][share] == result[share]
+            assert now["lengths"][length][share] == pytest.approx(result[share], rel=1e-12)
         assert now["lengths"][length]["entropy"] == pytest.approx(result["entropy"], abs=1e-5)
 
 
