@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: workers with a thread a core each would wait for one another
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # before torch: workers with a thread a core each would wait for one another
 
 import re
 import shutil
