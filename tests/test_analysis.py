@@ -7,12 +7,11 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from seq2attn.analysis.costs import FORMULAS, Sizes, reverser_parameters, score_costs
+from seq2attn.analysis.costs import Sizes, formulas, reverser_parameters, score_costs
 from seq2attn.analysis.entropy import entropy_by_width, expected_entropy
 from seq2attn.analysis.forms import attend_by_loops, compare_forms
-from seq2attn.analysis.gradient import gradient_by_scale
 from seq2attn.analysis.masks import window_factors, window_masks
-from seq2attn.analysis.saturation import weight_saturation
+from seq2attn.analysis.saturation import gradient_by_scale, weight_saturation
 from seq2attn.analysis.variance import Components, score_variance, theoretical_moments
 from seq2attn.catalogue import SCORES
 from seq2attn.config import check_config
@@ -216,12 +215,12 @@ def test_operations_are_those_of_the_score_s_products(name):
         score.values(keys)
     # a division of each component; of a cosine also a square and a sum, and a root of each key
     elsewhere = {"scaled": 5 * 8, "scaled_general": 5 * 8, "key_value": 5 * 8, "cosine": 5 * (3 * 8 + 1)}.get(name, 0)
-    assert FORMULAS[name].projecting(SIZES) == counter.get_total_flops() + elsewhere
+    assert formulas(SIZES)[name].projecting == counter.get_total_flops() + elsewhere
     with FlopCounterMode(display=False) as counter:
         score(query, projected)
     # an addition and a tanh of each component; the query's length, exp(b), and each score times that
     elsewhere = {"additive": 2 * 5 * 8, "cosine": 3 * 8 + 1 + 1 + 5}.get(name, 0)
-    assert FORMULAS[name].scoring(SIZES) == counter.get_total_flops() + elsewhere
+    assert formulas(SIZES)[name].scoring == counter.get_total_flops() + elsewhere
 
 
 def test_bytes_by_hand():

@@ -15,10 +15,9 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.intervals import Estimate
 from seq2attn.inference.predictor import Prediction
 from seq2attn.inference.results import LengthResult
-from seq2attn.plotting.accuracy import accuracy_figure
 from seq2attn.plotting.animation import DPI, save_animation
 from seq2attn.plotting.attention import attention_figure, cropped, evolution_figure, frame_figure, spread
-from seq2attn.plotting.curves import accuracy_curves_figure, averaged, loss_figure
+from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, averaged, loss_figure
 from seq2attn.plotting.heatmap import heat_map, legend
 from seq2attn.plotting.style import check_format, logarithmic, looks, save_figure, score_colour
 

@@ -73,9 +73,6 @@ class Part:
             yield model
 
 
-# ---- what the checks share ----
-
-
 def expect(condition: Any, message: str) -> None:
     """Raise `CheckFailed` unless `condition` is true."""
     if not condition:
@@ -115,9 +112,6 @@ def _draw_weights() -> Tensor:
 def _draw_tokens() -> tuple[Tensor, Tensor]:
     """Sources (B, S) of LENGTHS, right-padded, and decoder input (B, L), of the alphabet's ids 3, 4 and 5."""
     return torch.randint(3, 6, (B, S)) * VALID, torch.randint(3, 6, (B, L))
-
-
-# ---- every kind: padding, batch, gradients ----
 
 
 @dataclass(frozen=True)
@@ -254,9 +248,6 @@ def check_teacher_forcing(part: Part) -> None:
                     expect_close(found, expected[:, t : t + 1], message)
 
 
-# ---- scores ----
-
-
 def check_score_shape(part: Part) -> None:
     """Scores (B, L, S) of one query and of several; values as wide as the score says."""
     score = part.make()
@@ -293,9 +284,6 @@ def check_score_loop_form(part: Part) -> None:
             expect_close(matrix[:, t, j], one, f"query {t} and key {j} have another score when scored alone")
 
 
-# ---- windows ----
-
-
 def check_window_shape(part: Part) -> None:
     """`allowed` (B, L, S) is bool; `factor` is None or as large, and nowhere below 0."""
     window = part.make()
@@ -321,9 +309,6 @@ def check_window_weights(part: Part) -> None:
         expect_close(alone, weights[:, t : t + 1], f"step {t} alone has another window than among all steps")
 
 
-# ---- histories ----
-
-
 def check_history_shape(part: Part) -> None:
     """`update` gives (B, C, S), `forward` (B, 1, S, feature_width), from the first step on."""
     history = part.make()
@@ -343,9 +328,6 @@ def check_history_in_place(part: Part) -> None:
     history(past)
     history.update(past, weights)
     expect(torch.equal(past, before[0]) and torch.equal(weights, before[1]), "past or weights are changed in place")
-
-
-# ---- cells, decoders, initial states ----
 
 
 def check_cell_shape(part: Part) -> None:

@@ -14,8 +14,6 @@ from seq2attn.data.padding import valid_mask
 from seq2attn.data.tasks import Examples, Task, check_task
 from seq2attn.errors import Seq2AttnError
 
-# ---- tasks ----
-
 
 def _examples(task: Task) -> tuple[Examples, bool]:
     """A few examples, and whether they were drawn from the generator."""
@@ -60,8 +58,6 @@ def check_task_answer(part: Part) -> None:
             found, wanted = list(answer.alignment), examples.alignment[i, :target_length].tolist()
             expect(found == wanted, f"answer({text!r}) has the alignment {found}, but an example has {wanted}")
 
-
-# ---- all checks ----
 
 Check = Callable[[Part], None]
 _IN_A_MODEL: dict[str, Check] = {

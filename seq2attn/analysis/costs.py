@@ -6,7 +6,7 @@ and a square root, exponential, tanh or division counts as one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from seq2attn.errors import Seq2AttnError
@@ -16,82 +16,46 @@ from seq2attn.errors import Seq2AttnError
 class Sizes:
     """The sizes that costs depend on."""
 
-    batch: int
-    """B"""
-    source: int
-    """S"""
-    target: int
-    """L"""
-    hidden: int
-    """D"""
-    embedding: int
-    """E"""
-    vocabulary: int
-    """V"""
-    element: int = 4
-    """bytes of a number: 4 in float32"""
+    batch: int  # B
+    source: int  # S
+    target: int  # L
+    hidden: int  # D
+    embedding: int  # E
+    vocabulary: int  # V
+    element: int = 4  # bytes of a number: 4 in float32
 
 
 @dataclass(frozen=True)
-class Formula:
-    """The counts of one score. `scoring` and `projecting` are operations, `hidden` and `projected` numbers stored."""
+class Counts:
+    """The counts of one score: its parameters, and the operations and the stored numbers of what it computes."""
 
-    parameters: Callable[[Sizes], int]
-    scoring: Callable[[Sizes], int]
-    """for one query against S projected keys"""
-    projecting: Callable[[Sizes], int]
-    """for the keys, and values, of one sequence"""
-    projected: Callable[[Sizes], int]
+    parameters: int
+    scoring: int
+    """operations for one query against S projected keys"""
+    projecting: int = 0
+    """operations for the keys, and values, of one sequence"""
+    projected: int = 0
     """numbers stored for the projected keys of one sequence; 0 if keys are not projected"""
-    hidden: Callable[[Sizes], int]
+    hidden: int = 0
     """numbers in the hidden layer, for one query"""
 
 
-def _dot(n: Sizes) -> int:
-    return 2 * n.source * n.hidden
-
-
-def _linear(n: Sizes) -> int:
-    return 2 * n.source * n.hidden**2
-
-
-def _keys(n: Sizes) -> int:
-    return n.source * n.hidden
-
-
-def _nothing(_: Sizes) -> int:
-    return 0
-
-
-FORMULAS: dict[str, Formula] = {
-    "dot": Formula(_nothing, _dot, _nothing, _nothing, _nothing),
-    "scaled": Formula(_nothing, _dot, _keys, _keys, _nothing),
-    "general": Formula(lambda n: n.hidden**2, _dot, _linear, _keys, _nothing),
-    "scaled_general": Formula(lambda n: n.hidden**2, _dot, lambda n: _linear(n) + _keys(n), _keys, _nothing),
-    "additive": Formula(
-        lambda n: 2 * n.hidden**2 + n.hidden,
-        # W_s s once a query; then for each key D additions, D tanh, and the product with v
-        lambda n: 2 * n.hidden**2 + 4 * n.source * n.hidden,
-        _linear,
-        _keys,
-        _keys,
-    ),
-    "cosine": Formula(
-        lambda n: 1,
-        # of the query 2D for its square, a root and D divisions; exp(b) and a multiplication of each score
-        lambda n: _dot(n) + 3 * n.hidden + 1 + 1 + n.source,
-        lambda n: n.source * (3 * n.hidden + 1),
-        _keys,
-        _nothing,
-    ),
-    "key_value": Formula(
-        lambda n: 3 * n.hidden**2,
-        _dot,
-        lambda n: 3 * _linear(n) + _keys(n),  # W_k h, scaled, and W_q^T of it; W_v h
-        lambda n: 2 * _keys(n),
-        _nothing,
-    ),
-}
+def formulas(n: Sizes) -> dict[str, Counts]:
+    """The counts of each score that has a formula."""
+    s, d = n.source, n.hidden
+    keys, dot, linear = s * d, 2 * s * d, 2 * s * d**2
+    return {
+        "dot": Counts(0, dot),
+        "scaled": Counts(0, dot, keys, keys),
+        "general": Counts(d**2, dot, linear, keys),
+        "scaled_general": Counts(d**2, dot, linear + keys, keys),
+        # scoring: W_s s once a query; then for each key D additions, D tanh, and the product with v
+        "additive": Counts(2 * d**2 + d, 2 * d**2 + 4 * keys, linear, keys, keys),
+        # scoring: of the query 2D for its square, a root and D divisions; exp(b) and a multiplication of each score
+        "cosine": Counts(1, dot + 3 * d + 1 + 1 + s, s * (3 * d + 1), keys),
+        # projecting: W_k h, scaled, and W_q^T of it; W_v h
+        "key_value": Counts(3 * d**2, dot, 3 * linear + keys, 2 * keys),
+    }
 
 
 @dataclass(frozen=True)
@@ -125,10 +89,11 @@ class Costs:
 
 def score_costs(scores: Sequence[str], sizes: Sizes) -> Costs:
     """Parameters, operations and bytes of each score, by formula."""
-    missing = [name for name in scores if name not in FORMULAS]
+    known = formulas(sizes)
+    missing = [name for name in scores if name not in known]
     if missing:
-        raise Seq2AttnError(f"no cost formula for {', '.join(missing)}; available: {', '.join(FORMULAS)}")
-    return Costs(sizes, tuple(_row(name, sizes) for name in scores))
+        raise Seq2AttnError(f"no cost formula for {', '.join(missing)}; available: {', '.join(known)}")
+    return Costs(sizes, tuple(_row(name, sizes, known[name]) for name in scores))
 
 
 def reverser_parameters(n: Sizes) -> int:
@@ -144,21 +109,20 @@ def reverser_parameters(n: Sizes) -> int:
     return embeddings + encoder + decoder + n.vocabulary * (2 * n.hidden + 1)
 
 
-def _row(name: str, n: Sizes) -> CostRow:
-    formula = FORMULAS[name]
-    scoring = formula.scoring(n)
-    projecting = round(formula.projecting(n) / n.target)
-    rest = 4 * n.source + _dot(n)  # softmax: subtract, exponential, sum, divide; context: S products of D
-    scores_and_weights = 2 * n.target * n.source  # numbers a sequence
-    kept = formula.projected(n) + scores_and_weights
+def _row(name: str, n: Sizes, counts: Counts) -> CostRow:
+    projecting = round(counts.projecting / n.target)
+    rest = (
+        4 * n.source + 2 * n.source * n.hidden
+    )  # softmax: subtract, exponential, sum, divide; context: S products of D
+    kept = counts.projected + 2 * n.target * n.source  # scores and weights
     return CostRow(
         score=name,
-        total_parameters=reverser_parameters(n) + formula.parameters(n),
-        attention_parameters=formula.parameters(n),
-        flops_scoring=scoring,
+        total_parameters=reverser_parameters(n) + counts.parameters,
+        attention_parameters=counts.parameters,
+        flops_scoring=counts.scoring,
         flops_projecting=projecting,
         flops_rest=rest,
-        flops_query=scoring + projecting + rest,
-        bytes_at_once=n.batch * n.element * (kept + n.target * formula.hidden(n)),
-        bytes_by_step=n.batch * n.element * (kept + formula.hidden(n)),
+        flops_query=counts.scoring + projecting + rest,
+        bytes_at_once=n.batch * n.element * (kept + n.target * counts.hidden),
+        bytes_by_step=n.batch * n.element * (kept + counts.hidden),
     )

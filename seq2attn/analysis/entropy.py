@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from seq2attn.analysis.sampling import check_work, random_weights
 from seq2attn.inference.evaluation import attention_entropy
@@ -60,24 +59,20 @@ def entropy_by_width(
                 for part in random_weights(scores, width, count, samples, seed)
             ]
             for name in scores:
-                rows[count, name, width] = _row(name, count, width, torch.cat([part[name] for part in parts]))
+                entropies = torch.cat([part[name] for part in parts])  # (samples,)
+                deviation = {"dot": math.sqrt(width), "scaled": 1.0}.get(name)
+                rows[count, name, width] = EntropyRow(
+                    score=name,
+                    keys=count,
+                    width=width,
+                    entropy=float(entropies.mean()),
+                    entropy_error=float(entropies.std() / len(entropies) ** 0.5),
+                    limit=None if deviation is None else expected_entropy(count, deviation),
+                )
     uniform = {count: math.log(count) for count in keys}
     plateau = {count: expected_entropy(count, 1.0) for count in keys}
     ordered = tuple(rows[count, name, width] for count in keys for name in scores for width in widths)
     return Entropy(samples, seed, uniform, plateau, ordered)
-
-
-def _row(name: str, keys: int, width: int, entropies: Tensor) -> EntropyRow:
-    """entropies (n,) of one score's weights."""
-    deviation = {"dot": math.sqrt(width), "scaled": 1.0}.get(name)
-    return EntropyRow(
-        score=name,
-        keys=keys,
-        width=width,
-        entropy=float(entropies.mean()),
-        entropy_error=float(entropies.std() / len(entropies) ** 0.5),
-        limit=None if deviation is None else expected_entropy(keys, deviation),
-    )
 
 
 def expected_entropy(keys: int, deviation: float) -> float:

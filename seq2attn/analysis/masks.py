@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-KINDS = ("global", "monotonic", "reversed", "local_p")
 
 
 @dataclass(frozen=True)
@@ -37,20 +34,16 @@ def window_masks(source: int, target: int, radius: int) -> Masks:
     The formulas are written again without torch; the tests compare them with the windows of the model.
     """
     last = source - 1
-    steps = range(target)
-    sweep = [last * (1 - t / max(1, target - 1)) for t in steps]
-    masks = (
-        Mask("global", None, tuple((1.0,) * source for _ in steps)),
-        _mask("monotonic", [float(t) for t in steps], source, radius, gaussian=False),
-        _mask("reversed", [float(last - t) for t in steps], source, radius, gaussian=False),
-        _mask("local_p", sweep, source, radius, gaussian=True),
-    )
-    return Masks(source, target, radius, masks)
-
-
-def _mask(kind: str, centres: Sequence[float], source: int, radius: int, *, gaussian: bool) -> Mask:
-    rows = tuple(window_factors(source, centre, radius, gaussian=gaussian) for centre in centres)
-    return Mask(kind, tuple(centres), rows)
+    centres = {
+        "monotonic": [float(t) for t in range(target)],
+        "reversed": [float(last - t) for t in range(target)],
+        "local_p": [last * (1 - t / max(1, target - 1)) for t in range(target)],
+    }
+    masks = [Mask("global", None, ((1.0,) * source,) * target)]
+    for kind, places in centres.items():
+        rows = (window_factors(source, centre, radius, gaussian=kind == "local_p") for centre in places)
+        masks.append(Mask(kind, tuple(places), tuple(rows)))
+    return Masks(source, target, radius, tuple(masks))
 
 
 def window_factors(source: int, centre: float, radius: int, *, gaussian: bool) -> tuple[float, ...]:

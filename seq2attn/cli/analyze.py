@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from seq2attn import catalogue
-from seq2attn.cli import analyze_options as inputs
+from seq2attn.cli import analyze_shared as shared
 from seq2attn.cli import options
-from seq2attn.cli.analyze_output import print_masks, print_result, save_figure
-from seq2attn.cli.output import write_json
 from seq2attn.cli.usage import Command, group
 from seq2attn.errors import Seq2AttnError
 
@@ -24,14 +21,14 @@ analyze = group(
 
 @analyze.command(cls=Command)
 def variance(
-    scores: inputs.Scores = None,
-    widths: inputs.Widths = None,
+    scores: shared.Scores = None,
+    widths: shared.Widths = None,
     query_mean: Annotated[float, typer.Option(help="Mean of each component of s.")] = 0.0,
     query_sd: Annotated[float, typer.Option(min=0, help="Standard deviation of each component of s.")] = 1.0,
     key_mean: Annotated[float, typer.Option(help="Mean of each component of h.")] = 0.0,
     key_sd: Annotated[float, typer.Option(min=0, help="Standard deviation of each component of h.")] = 1.0,
-    samples: inputs.Samples = 20_000,
-    seed: inputs.Seed = 0,
+    samples: shared.Samples = 20_000,
+    seed: shared.Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     plugin: options.Plugins = None,
@@ -50,7 +47,7 @@ def variance(
 
       seq2attn analyze variance --query-mean 0.5 --key-mean 0.5
     """
-    names, sizes = inputs.read_scores_and_widths(scores, widths, plugin, "dot scaled", "16 64 256 1024")
+    names, sizes = shared.read_scores_and_widths(scores, widths, plugin, "dot scaled", "16 64 256 1024")
     from seq2attn.analysis.variance import Components, score_variance
 
     components = Components(query_mean, query_sd, key_mean, key_sd)
@@ -59,16 +56,18 @@ def variance(
     columns |= {"variance_error": ".2g", "variance_theory": ".5g", "deviation": "+.1f"}
     headings = ("score", "D", "mean", "expected mean", "variance", "±", "expected variance", "off by")
     draws = f"s ~ N({query_mean:g}, {query_sd:g}^2), h ~ N({key_mean:g}, {key_sd:g}^2)"
-    print_result(result, columns, headings, f"{samples:,} pairs, {draws}, seed {seed}", as_json=as_json, plot=plot)
+    shared.print_result(
+        result, columns, headings, f"{samples:,} pairs, {draws}, seed {seed}", as_json=as_json, plot=plot
+    )
 
 
 @analyze.command(cls=Command)
 def saturation(
-    scores: inputs.Scores = None,
-    widths: inputs.Widths = None,
-    keys: inputs.Keys = 8,
-    samples: inputs.Samples = 2_000,
-    seed: inputs.Seed = 0,
+    scores: shared.Scores = None,
+    widths: shared.Widths = None,
+    keys: shared.Keys = 8,
+    samples: shared.Samples = 2_000,
+    seed: shared.Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     plugin: options.Plugins = None,
@@ -83,7 +82,7 @@ def saturation(
 
       seq2attn analyze saturation --scores dot scaled cosine --keys 32 --plot saturation.png
     """
-    names, sizes = inputs.read_scores_and_widths(scores, widths, plugin, "dot scaled", "16 64 256 1024")
+    names, sizes = shared.read_scores_and_widths(scores, widths, plugin, "dot scaled", "16 64 256 1024")
     from seq2attn.analysis.saturation import weight_saturation
 
     result = weight_saturation(names, sizes, keys=keys, samples=samples, seed=seed)
@@ -91,7 +90,7 @@ def saturation(
     columns |= dict.fromkeys(("largest", "largest_error", "saturated", "weights"), ".3f")
     headings = ("score", "D", "largest weight", "±", "saturated", "weights by rank")
     about = f"{samples:,} queries, {keys} keys each, components N(0, 1), seed {seed}"
-    print_result(result, columns, headings, about, as_json=as_json, plot=plot)
+    shared.print_result(result, columns, headings, about, as_json=as_json, plot=plot)
 
 
 @analyze.command(cls=Command)
@@ -99,9 +98,9 @@ def gradient(
     scales: Annotated[
         list[str] | None, typer.Option("--scales", metavar="C...", help="Standard deviations of the scores.")
     ] = None,
-    keys: Annotated[int, typer.Option("--keys", "-S", min=2, max=inputs.MAX_KEYS, help="S, number of keys.")] = 8,
-    samples: inputs.Samples = 10_000,
-    seed: inputs.Seed = 0,
+    keys: Annotated[int, typer.Option("--keys", "-S", min=2, max=shared.MAX_KEYS, help="S, number of keys.")] = 8,
+    samples: shared.Samples = 10_000,
+    seed: shared.Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
 ) -> None:
@@ -116,24 +115,24 @@ def gradient(
 
       seq2attn analyze gradient --scales 0.5 1 2 4 8 16 --keys 64 --plot gradient.svg
     """
-    factors = inputs.real_numbers("--scales", scales, "0.01 0.1 0.3 0.5 0.7 1 1.5 2 3 5 7 10 20 50")
-    inputs.use_one_thread()
-    from seq2attn.analysis.gradient import gradient_by_scale
+    factors = shared.real_numbers("--scales", scales, "0.01 0.1 0.3 0.5 0.7 1 1.5 2 3 5 7 10 20 50")
+    shared.use_one_thread()
+    from seq2attn.analysis.saturation import gradient_by_scale
 
     result = gradient_by_scale(factors, keys=keys, samples=samples, seed=seed)
     columns = {"scale": "g", "mean": ".4f", "mean_error": ".4f", "formula": ".4f", "median": ".4f", "largest": ".3f"}
     headings = ("scale c", "mean norm", "±", "by formula", "median norm", "largest weight")
     about = f"the peak is at c = {result.peak:g}; {samples:,} draws of {keys} scores, seed {seed}"
-    print_result(result, columns, headings, about, as_json=as_json, plot=plot)
+    shared.print_result(result, columns, headings, about, as_json=as_json, plot=plot)
 
 
 @analyze.command(cls=Command)
 def entropy(
-    scores: inputs.Scores = None,
-    widths: inputs.Widths = None,
+    scores: shared.Scores = None,
+    widths: shared.Widths = None,
     keys: Annotated[list[str] | None, typer.Option("--keys", metavar="S...", help="Numbers of keys.")] = None,
-    samples: inputs.Samples = 500,
-    seed: inputs.Seed = 0,
+    samples: shared.Samples = 500,
+    seed: shared.Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     plugin: options.Plugins = None,
@@ -149,8 +148,8 @@ def entropy(
 
       seq2attn analyze entropy --keys 8 --widths 16 64 256 --samples 5000 --plot entropy.svg
     """
-    names, sizes = inputs.read_scores_and_widths(scores, widths, plugin, "dot scaled", "4 16 64 256 1024 4096")
-    counts = inputs.whole_numbers("--keys", keys, "16 64", inputs.MAX_KEYS)
+    names, sizes = shared.read_scores_and_widths(scores, widths, plugin, "dot scaled", "4 16 64 256 1024 4096")
+    counts = shared.whole_numbers("--keys", keys, "16 64", shared.MAX_KEYS)
     from seq2attn.analysis.entropy import entropy_by_width
 
     result = entropy_by_width(names, sizes, keys=counts, samples=samples, seed=seed)
@@ -160,18 +159,18 @@ def entropy(
         f"S = {count}: uniform {result.uniform[count]:.4f}, expected for scaled {result.plateau[count]:.4f}"
         for count in counts
     ]
-    print_result(result, columns, headings, "\n".join(about), as_json=as_json, plot=plot)
+    shared.print_result(result, columns, headings, "\n".join(about), as_json=as_json, plot=plot)
 
 
 @analyze.command(cls=Command)
 def ledger(
-    scores: inputs.Scores = None,
-    batch: inputs.Batch = 64,
-    source: inputs.Source = 12,
-    target: inputs.Target = 13,
-    width: inputs.Width = 96,
+    scores: shared.Scores = None,
+    batch: shared.Batch = 64,
+    source: shared.Source = 12,
+    target: shared.Target = 13,
+    width: shared.Width = 96,
     embedding: Annotated[
-        int, typer.Option("--embedding", "-E", min=1, max=inputs.MAX_WIDTH, help="E, of characters.")
+        int, typer.Option("--embedding", "-E", min=1, max=shared.MAX_WIDTH, help="E, of characters.")
     ] = 32,
     vocabulary: Annotated[int, typer.Option("--vocabulary", "-V", min=4, max=10**6, help="V, tokens.")] = 29,
     as_json: options.AsJson = False,
@@ -191,10 +190,11 @@ def ledger(
 
       seq2attn analyze ledger --source 800 --target 801 --width 256 --plot ledger.svg
     """
-    from seq2attn.analysis.costs import FORMULAS, Sizes, score_costs
+    from seq2attn.analysis.costs import Sizes, formulas, score_costs
 
-    names = inputs.score_names(scores, " ".join(name for name in catalogue.SCORES.names() if name in FORMULAS))
-    result = score_costs(names, Sizes(batch, source, target, width, embedding, vocabulary))
+    sizes = Sizes(batch, source, target, width, embedding, vocabulary)
+    names = shared.score_names(scores, " ".join(name for name in catalogue.SCORES.names() if name in formulas(sizes)))
+    result = score_costs(names, sizes)
     shown = {
         "score": "score",
         "total_parameters": "parameters",
@@ -206,7 +206,7 @@ def ledger(
     }
     columns = {field: "" if field == "score" else ",d" for field in shown}
     about = f"B = {batch:,}, S = {source:,}, L = {target:,}, D = {width:,}, E = {embedding:,}, V = {vocabulary:,}"
-    print_result(result, columns, tuple(shown.values()), about, as_json=as_json, plot=plot)
+    shared.print_result(result, columns, tuple(shown.values()), about, as_json=as_json, plot=plot)
 
 
 @analyze.command(cls=Command)
@@ -232,21 +232,18 @@ def masks(
     from seq2attn.analysis.masks import window_masks
 
     result = window_masks(source, target, radius)
-    if as_json:
-        write_json(asdict(result))
-    else:
-        print_masks(result)
-    save_figure(result, plot)
+    shared.print_masks(result, as_json=as_json)
+    shared.save_figure(result, plot)
 
 
 @analyze.command(cls=Command)
 def forms(
-    scores: inputs.Scores = None,
+    scores: shared.Scores = None,
     batch: Annotated[int, typer.Option("--batch", "-B", min=1, max=64, help="B, sequences.")] = 3,
     source: Annotated[int, typer.Option("--source", "-S", min=1, max=64, help="S, keys of each.")] = 8,
     target: Annotated[int, typer.Option("--target", "-L", min=1, max=64, help="L, queries of each.")] = 6,
     width: Annotated[int, typer.Option("--width", "-D", min=1, max=4096, help="D, of queries and keys.")] = 96,
-    seed: inputs.Seed = 0,
+    seed: shared.Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     plugin: options.Plugins = None,
@@ -262,12 +259,12 @@ def forms(
       seq2attn analyze forms --scores dot additive --width 256
     """
     default = " ".join(name for name in catalogue.SCORES.names() if name != "none")
-    names, _ = inputs.read_scores_and_widths(scores, None, plugin, default, "1")
+    names, _ = shared.read_scores_and_widths(scores, None, plugin, default, "1")
     from seq2attn.analysis.forms import compare_forms
 
     result = compare_forms(names, batch=batch, source=source, target=target, width=width, seed=seed)
     columns = {"score": "", "precision": "", "weights": ".1e", "contexts": ".1e", "rounding": ".1e", "agree": "yes"}
     headings = ("score", "precision", "in weights", "in contexts", "rounding", "agree")
-    print_result(result, columns, headings, as_json=as_json, plot=plot)
+    shared.print_result(result, columns, headings, as_json=as_json, plot=plot)
     if not all(row.agree for row in result.rows):
         raise Seq2AttnError("the two forms differ by more than rounding", exit_code=1)

@@ -65,7 +65,7 @@ def evaluate(
         else:
             _show(results)
     if plot is not None:
-        from seq2attn.plotting.accuracy import accuracy_figure
+        from seq2attn.plotting.curves import accuracy_figure
 
         options.save_figure(accuracy_figure(results, f"{chosen.name}: accuracy by length"), plot)
 

@@ -145,7 +145,7 @@ def _by_length(run: Run, file: Path) -> None:
     latest = latest_by_length(run)
     if latest is None:
         raise Seq2AttnError(f"run {run.name!r} has no evaluation yet", hint=f"Make one: seq2attn eval {run.name}")
-    from seq2attn.plotting.accuracy import accuracy_figure
+    from seq2attn.plotting.curves import accuracy_figure
 
     save_figure(accuracy_figure(latest[1], f"{run.name}: {latest[0]}"), file)
 

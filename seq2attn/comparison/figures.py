@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from seq2attn.comparison.results import Comparison, Curve, GroupResult
+    from seq2attn.comparison.results import Comparison, GroupResult
 
 SCORE = "model.attention.score"
 COLUMNS = 3  # panels side by side
@@ -49,25 +49,18 @@ def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
     return paths
 
 
-# ---- the figures ----
-
-
 def loss_figure(comparison: Comparison) -> Figure | None:
     """Training loss by step: the median over seeds, and a band from the lowest to the highest."""
-
     explanation = "median over seeds; band: lowest to highest seed"
-    curves = {trial.run: trial.losses for group in comparison.groups for trial in group.trials}
-    return _by_step(comparison, curves, statistics.median, logarithmic, "training loss, nats", explanation)
+    return _by_step(comparison, "losses", statistics.median, logarithmic, "training loss, nats", explanation)
 
 
 def entropy_figure(comparison: Comparison) -> Figure | None:
     """Attention entropy at each evaluation of training: the mean over seeds, and a band from the lowest to the highest."""
-
-    explanation = "trained lengths; mean over seeds; band: lowest to highest seed"
-    curves = {trial.run: trial.entropies for group in comparison.groups for trial in group.trials}
-    if not any(len(curve) > 1 for curve in curves.values()):
+    if not any(len(trial.entropies) > 1 for group in comparison.groups for trial in group.trials):
         return None
-    return _by_step(comparison, curves, statistics.fmean, _from_zero, "mean attention entropy, nats", explanation)
+    explanation = "trained lengths; mean over seeds; band: lowest to highest seed"
+    return _by_step(comparison, "entropies", statistics.fmean, _from_zero, "mean attention entropy, nats", explanation)
 
 
 def length_figure(comparison: Comparison) -> Figure | None:
@@ -81,11 +74,9 @@ def length_figure(comparison: Comparison) -> Figure | None:
             published = [(row.length, row.published) for row in rows if row.published is not None]
             if published:
                 panel.plot(*zip(*published, strict=True), "D", mfc="none", mec=look.colour, ms=8, mew=1.4)
-        _mark_untrained(panel, series, {row.length: row.length for item in series for row in item.group.lengths})
         lengths = sorted({row.length for item in series for row in item.group.lengths})
+        _finish(panel, comparison, series, {length: length for length in lengths})
         panel.set_xticks(lengths if len(lengths) <= 12 else lengths[:: math.ceil(len(lengths) / 12)])
-        panel.set_xlabel("string length")
-        _share_axis(panel, comparison)
 
     return _panels(comparison, draw, comparison.metric_label, "mean over seeds; band: worst to best seed")
 
@@ -103,43 +94,42 @@ def bar_figure(comparison: Comparison) -> Figure | None:
                 label = item.label if row is item.group.lengths[0] else None
                 colour, hatch = item.look.colour, "" if item.look.dash == DASHES[0] else "//"
                 panel.bar(at, row.spread.mean, width * 0.9, color=colour, alpha=0.55, label=label, hatch=hatch)
-                _dots(panel, at, width, row.values, colour)
+                if 1 < len(row.values) <= DOTS:  # side by side, so that equal values do not hide each other
+                    places = [at + width * 0.6 * (dot / (len(row.values) - 1) - 0.5) for dot in range(len(row.values))]
+                    panel.plot(places, list(row.values.values()), "o", color=colour, ms=2.5, mec="0.2", mew=0.3)
                 if row.spread.low is not None and row.spread.high is not None:
                     ends = [[row.spread.mean - row.spread.low], [row.spread.high - row.spread.mean]]
                     panel.errorbar(at, row.spread.mean, ends, color="0.15", lw=1.2, capsize=min(4, 12 * width))
                 if row.published is not None:
                     panel.plot(at, row.published, "D", mfc="white", mec="0.15", ms=5, mew=1.2, zorder=5)
-        _mark_untrained(panel, series, {length: at for at, length in enumerate(lengths)})
+        _finish(panel, comparison, series, {length: at for at, length in enumerate(lengths)})
         panel.set_xticks(range(len(lengths)), [str(length) for length in lengths])
-        panel.set_xlabel("string length")
-        _share_axis(panel, comparison)
 
     return _panels(comparison, draw, comparison.metric_label, "mean and its 95 % interval over seeds; dots: seeds")
 
 
-# ---- shared parts ----
-
-
 def _by_step(
     comparison: Comparison,
-    curves: Mapping[str, Curve],
+    field: str,
     middle: Callable[[list[float]], float],
     scale: Callable[[Axes], None],
     label: str,
     explanation: str,
 ) -> Figure | None:
-    """The curves of each run, over training."""
+    """The curves of each run, over training: `field` of its `TrialResult`."""
+    if not any(getattr(trial, field) for group in comparison.groups for trial in group.trials):
+        return None
 
     def draw(panel: Axes, series: Sequence[Series]) -> None:
         for item in series:
             values: dict[int, list[float]] = {}
-            for step, value in (point for trial in item.group.trials for point in curves[trial.run]):
+            for step, value in (point for trial in item.group.trials for point in getattr(trial, field)):
                 values.setdefault(step, []).append(value)
             _band(panel, item, values, middle)
         scale(panel)
         panel.set_xlabel("step")
 
-    return _panels(comparison, draw, label, explanation) if any(curves.values()) else None
+    return _panels(comparison, draw, label, explanation)
 
 
 def _panels(
@@ -189,7 +179,12 @@ def facets_of(groups: Sequence[GroupResult]) -> dict[str, list[Series]]:
     facets: dict[str, list[GroupResult]] = {}
     for group in groups:
         facets.setdefault(", ".join(group.words[key] for key in keys), []).append(group)
-    return {title: _series(members, keys) for title, members in facets.items()}
+    panels: dict[str, list[Series]] = {}
+    for title, members in facets.items():
+        for group, look in zip(members, looks([group.score for group in members]), strict=True):
+            words = [word for key, word in group.words.items() if key not in keys]
+            panels.setdefault(title, []).append(Series(group, ", ".join(words) or group.label, look))
+    return panels
 
 
 def _facet_keys(groups: Sequence[GroupResult]) -> list[str]:
@@ -204,14 +199,6 @@ def _facet_keys(groups: Sequence[GroupResult]) -> list[str]:
     return [key for key in groups[0].words if key != SCORE and varies(key)]
 
 
-def _series(groups: Sequence[GroupResult], keys: Sequence[str]) -> list[Series]:
-    series = []
-    for group, look in zip(groups, looks([group.score for group in groups]), strict=True):
-        words = [word for key, word in group.words.items() if key not in keys]
-        series.append(Series(group, ", ".join(words) or group.label, look))
-    return series
-
-
 def _band(
     panel: Axes, item: Series, values: Mapping[int, list[float]], middle: Callable[[list[float]], float], **style: Any
 ) -> None:
@@ -224,27 +211,17 @@ def _band(
     panel.plot(places, list(map(middle, at)), item.look.dash, **style)
 
 
-def _dots(panel: Axes, at: float, width: float, values: Mapping[int, float], colour: Any) -> None:
-    """A dot for each seed, side by side, so that equal values do not hide each other."""
-    if not 1 < len(values) <= DOTS:
-        return
-    places = [at + width * 0.6 * (number / (len(values) - 1) - 0.5) for number in range(len(values))]
-    panel.plot(places, list(values.values()), "o", color=colour, ms=2.5, mec="0.2", mew=0.3)
-
-
-def _mark_untrained(panel: Axes, series: Sequence[Series], places: Mapping[int, float]) -> None:
-    """A grey background behind lengths that no group was trained on."""
+def _finish(panel: Axes, comparison: Comparison, series: Sequence[Series], places: Mapping[int, float]) -> None:
+    """Both axes, and a grey background behind lengths that no group was trained on."""
     rows = [row for item in series for row in item.group.lengths]
     for length in {row.length for row in rows} - {row.length for row in rows if row.trained}:
         panel.axvspan(places[length] - 0.5, places[length] + 0.5, color="0.93", lw=0, zorder=0)
-
-
-def _from_zero(panel: Axes) -> None:
-    panel.set_ylim(0, max(panel.get_ylim()[1], *(other.get_ylim()[1] for other in panel.figure.axes)))
-
-
-def _share_axis(panel: Axes, comparison: Comparison) -> None:
+    panel.set_xlabel("string length")
     if comparison.metric == "entropy":
         _from_zero(panel)
     else:
         panel.set_ylim(-0.03, 1.05)
+
+
+def _from_zero(panel: Axes) -> None:
+    panel.set_ylim(0, max(panel.get_ylim()[1], *(other.get_ylim()[1] for other in panel.figure.axes)))

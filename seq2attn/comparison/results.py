@@ -141,7 +141,11 @@ def compare_groups(plan: Plan, done: Mapping[str, Sequence[TrialResult]]) -> Com
         if not done[label]:
             continue
         baseline = plan.baseline_of(label)
-        figures = [item for item in plan.experiment.published if _applies(item, trials[0])]
+        figures = [
+            item
+            for item in plan.experiment.published
+            if all(trials[0].matches(key, value) for key, value in item.where.items())
+        ]
         groups.append(
             GroupResult(
                 label=label,
@@ -178,10 +182,6 @@ def read_trial(trial: Trial, root: Path) -> TrialResult | None:
     )
 
 
-def _applies(published: Published, trial: Trial) -> bool:
-    return all(trial.matches(key, value) for key, value in published.where.items())
-
-
 def _summaries(
     metric: str, trials: Sequence[TrialResult], baseline: Sequence[TrialResult], figures: Sequence[Published]
 ) -> tuple[LengthSummary, ...]:
@@ -193,12 +193,16 @@ def _summaries(
         others = _by_seed(metric, length, baseline)
         differences = [value - others[seed] for seed, value in values.items() if seed in others]
         over_seeds = spread(list(values.values()))
+        if (
+            metric != "entropy" and over_seeds.low is not None and over_seeds.high is not None
+        ):  # to the range of a share
+            over_seeds = replace(over_seeds, low=max(0.0, over_seeds.low), high=min(1.0, over_seeds.high))
         summaries.append(
             LengthSummary(
                 length=length,
                 trained=result.trained,
                 values=values,
-                spread=over_seeds if metric == "entropy" else _within_0_and_1(over_seeds),
+                spread=over_seeds,
                 difference=spread(differences) if differences else None,
                 published=next((item.values[length] for item in figures if length in item.values), None),
             )
@@ -210,13 +214,6 @@ def _by_seed(metric: str, length: int, trials: Sequence[TrialResult]) -> dict[in
     """The values of the trials that have one."""
     values = {trial.seed: trial.value(metric, length) for trial in trials if length in trial.lengths}
     return {seed: value for seed, value in values.items() if value is not None}
-
-
-def _within_0_and_1(spread: Spread) -> Spread:
-    """With the interval cut to [0, 1], the range of an accuracy."""
-    if spread.low is None or spread.high is None:
-        return spread
-    return replace(spread, low=max(0.0, spread.low), high=min(1.0, spread.high))
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:

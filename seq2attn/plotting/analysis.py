@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.plotting.style import HEAT, clean, new_panel, score_colour
+from seq2attn.plotting.style import HEAT, clean, new_panel, new_panels, score_colour
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,9 +15,8 @@ if TYPE_CHECKING:
     from seq2attn.analysis.costs import Costs
     from seq2attn.analysis.entropy import Entropy
     from seq2attn.analysis.forms import Forms
-    from seq2attn.analysis.gradient import Gradient
     from seq2attn.analysis.masks import Masks
-    from seq2attn.analysis.saturation import Saturation
+    from seq2attn.analysis.saturation import Gradient, Saturation
     from seq2attn.analysis.variance import Variance
 
 MARKERS = "osD^vPX*"
@@ -31,28 +31,24 @@ def variance_figure(result: Variance) -> Figure:
     panel.set_ylabel("variance of the score")
     panel.plot([], [], color=GREY, lw=1.2, label="by formula")
     panel.legend(frameon=False, fontsize=9)
-    _title(panel, "Variance of a score over random queries and keys")
+    panel.set_title("Variance of a score over random queries and keys", fontsize=11, loc="left")
     return figure
 
 
 def saturation_figure(result: Saturation) -> Figure:
     """Mean weight by rank: one panel per score, one line per width."""
     from matplotlib import colormaps
-    from matplotlib.figure import Figure
 
-    names = _unique(row.score for row in result.rows)
+    names = list(dict.fromkeys(row.score for row in result.rows))
     widths = sorted({row.width for row in result.rows})
-    figure = Figure(figsize=(1.2 + 2.7 * len(names), 3.5), layout="constrained")
-    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    figure, panels = new_panels(len(names), 1.2 + 2.7 * len(names), 3.5)
     shades = colormaps[HEAT]
     for panel, name in zip(panels, names, strict=True):
         for row in sorted((row for row in result.rows if row.score == name), key=lambda row: row.width):
             place = widths.index(row.width) / max(1, len(widths) - 1)
             marker = MARKERS[widths.index(row.width) % len(MARKERS)]
-            ranks = range(1, len(row.weights) + 1)
-            panel.plot(
-                ranks, row.weights, label=f"D = {row.width:,}", color=shades(0.9 * place), marker=marker, ms=4, lw=1.4
-            )
+            look = {"label": f"D = {row.width:,}", "color": shades(0.9 * place), "marker": marker, "ms": 4, "lw": 1.4}
+            panel.plot(range(1, len(row.weights) + 1), row.weights, **look)
         panel.axhline(1 / result.keys, color=GREY, lw=1, ls=":", zorder=0)
         panel.set_title(name, fontsize=10)
         panel.set_xlabel("rank of the key")
@@ -91,18 +87,14 @@ def gradient_figure(result: Gradient) -> Figure:
     panel.set_xlabel("scale c: standard deviation of the scores")
     panel.set_ylabel("norm of the gradient")
     panel.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(0, 0.9))
-    clean(panel)
-    _title(panel, f"Gradient of the largest of {result.keys} weights with respect to the scores")
+    clean(panel, f"Gradient of the largest of {result.keys} weights with respect to the scores")
     return figure
 
 
 def entropy_figure(result: Entropy) -> Figure:
     """Entropy against width, a panel for each number of keys."""
-    from matplotlib.figure import Figure
-
     counts = list(result.uniform)
-    figure = Figure(figsize=(1.4 + 3.2 * len(counts), 3.6), layout="constrained")
-    panels = figure.subplots(1, len(counts), sharey=True, squeeze=False)[0]
+    figure, panels = new_panels(len(counts), 1.4 + 3.2 * len(counts), 3.6)
     for panel, count in zip(panels, counts, strict=True):
         _by_width(panel, [row for row in result.rows if row.keys == count], "entropy", "limit")
         panel.axhline(result.uniform[count], color=GREY, lw=1, ls=":", zorder=0)
@@ -119,17 +111,14 @@ def entropy_figure(result: Entropy) -> Figure:
 
 def costs_figure(result: Costs) -> Figure:
     """Parameters, operations and bytes as bars, one colour per score."""
-    from matplotlib.figure import Figure
-
     names = [row.score for row in result.rows]
-    figure = Figure(figsize=(9.6, 0.9 + 0.42 * len(names)), layout="constrained")
-    panels = figure.subplots(1, 3, sharey=True)
-    columns = (
-        ("parameters of attention", [row.attention_parameters for row in result.rows]),
-        ("operations a query", [row.flops_query for row in result.rows]),
-        ("bytes, all queries at once", [row.bytes_at_once for row in result.rows]),
-    )
-    for panel, (label, values) in zip(panels, columns, strict=True):
+    columns = {
+        "parameters of attention": [row.attention_parameters for row in result.rows],
+        "operations a query": [row.flops_query for row in result.rows],
+        "bytes, all queries at once": [row.bytes_at_once for row in result.rows],
+    }
+    figure, panels = new_panels(len(columns), 9.6, 0.9 + 0.42 * len(names))
+    for panel, (label, values) in zip(panels, columns.items(), strict=True):
         panel.barh(names, values, color=[score_colour(name) for name in names], height=0.62)
         for place, value in enumerate(values):
             panel.text(value, place, f" {value:,}", va="center", fontsize=8)
@@ -139,21 +128,17 @@ def costs_figure(result: Costs) -> Figure:
         panel.tick_params(axis="y", length=0)
         panel.spines[["top", "right", "bottom"]].set_visible(False)
     panels[0].invert_yaxis()
-    sizes = result.sizes
-    figure.supxlabel(
-        f"B = {sizes.batch:,}, S = {sizes.source:,}, L = {sizes.target:,}, D = {sizes.hidden:,}", fontsize=9, color=GREY
-    )
+    n = result.sizes
+    sizes = f"B = {n.batch:,}, S = {n.source:,}, L = {n.target:,}, D = {n.hidden:,}"
+    figure.supxlabel(sizes, fontsize=9, color=GREY)
     return figure
 
 
 def masks_figure(result: Masks) -> Figure:
     """The windows side by side: rows are output positions, columns source positions."""
-    from matplotlib.figure import Figure
-
     side = 2.3
     high = side * max(0.35, min(2.0, result.target / result.source))
-    figure = Figure(figsize=(4 * side + 1.4, high + 0.7), layout="constrained")
-    panels = figure.subplots(1, len(result.masks), sharey=True)
+    figure, panels = new_panels(len(result.masks), 4 * side + 1.4, high + 0.7)
     titles = {"monotonic": "local_m, monotonic", "reversed": "local_m, reversed"}
     for panel, mask in zip(panels, result.masks, strict=True):
         image = panel.imshow(mask.factors, cmap=HEAT, vmin=0, vmax=1, aspect="equal")
@@ -175,16 +160,14 @@ def masks_figure(result: Masks) -> Figure:
 def forms_figure(result: Forms) -> Figure:
     """Largest difference between the two forms, and the bound for rounding errors."""
     figure, panel = new_panel(width=7.2)
-    names = _unique(row.score for row in result.rows)
+    names = list(dict.fromkeys(row.score for row in result.rows))
     for precision, hollow in (("float32", False), ("float64", True)):
         rows = [row for row in result.rows if row.precision == precision]
         for row in rows:
-            place = names.index(row.score)
-            colour = score_colour(row.score)
+            place, colour = names.index(row.score), score_colour(row.score)
+            look = {"color": colour, "mfc": "white" if hollow else colour}
             for value, marker, shift in ((row.weights, "o", -0.12), (row.contexts, "s", 0.12)):
-                panel.plot(
-                    place + shift, max(value, 1e-18), marker=marker, color=colour, mfc="white" if hollow else colour
-                )
+                panel.plot(place + shift, max(value, 1e-18), marker=marker, **look)
         panel.axhline(rows[0].rounding, color=GREY, lw=1, ls=":")
         panel.text(len(names) - 0.45, rows[0].rounding, f"rounding, {precision}", fontsize=8, color=GREY, ha="right",
                    va="bottom")  # fmt: skip
@@ -196,41 +179,27 @@ def forms_figure(result: Forms) -> Figure:
     panel.set_xticks(range(len(names)), names)
     panel.set_ylabel("largest difference")
     panel.legend(frameon=False, fontsize=8, ncols=2, loc="center", bbox_to_anchor=(0.5, 0.45))
-    clean(panel)
-    _title(panel, "Attention by loops and by matrices")
+    clean(panel, "Attention by loops and by matrices")
     return figure
 
 
 def _by_width(panel: Any, rows: Sequence[Any], field: str, theory: str) -> None:
     """`field` with two standard errors against width, a colour per score; `theory` as a line where it is known."""
-    names = _unique(row.score for row in rows)
-    for name, marker in zip(names, MARKERS * len(names), strict=False):
+    for name, marker in zip(dict.fromkeys(row.score for row in rows), cycle(MARKERS), strict=False):
         own = sorted((row for row in rows if row.score == name), key=lambda row: row.width)
         errors = [2 * getattr(row, f"{field}_error") for row in own]
         _points(panel, [row.width for row in own], [getattr(row, field) for row in own], errors,
                 label=name, color=score_colour(name), marker=marker, zorder=3)  # fmt: skip
         known = [(row.width, getattr(row, theory)) for row in own if getattr(row, theory) is not None]
         panel.plot(*zip(*known, strict=True) if known else ([], []), color=score_colour(name), lw=1.2)
-    _widths_axis(panel, [row.width for row in rows])
-
-
-def _points(panel: Any, x: Sequence[float], y: Sequence[float], errors: Sequence[float], **look: Any) -> None:
-    panel.errorbar(x, y, errors, ms=5, lw=0, elinewidth=1.2, capsize=3, **look)
-
-
-def _widths_axis(panel: Any, widths: Sequence[int]) -> None:
     panel.set_xscale("log", base=2)
-    shown = sorted(set(widths))
-    panel.set_xticks(shown if len(shown) <= 8 else shown[:: math.ceil(len(shown) / 8)])
+    widths = sorted({row.width for row in rows})
+    panel.set_xticks(widths if len(widths) <= 8 else widths[:: math.ceil(len(widths) / 8)])
     panel.set_xticklabels([f"{tick:g}" for tick in panel.get_xticks()])
     panel.minorticks_off()
     panel.set_xlabel("width D")
     clean(panel)
 
 
-def _title(panel: Any, text: str) -> None:
-    panel.set_title(text, fontsize=11, loc="left")
-
-
-def _unique(names: Any) -> list[str]:
-    return list(dict.fromkeys(names))
+def _points(panel: Any, x: Sequence[float], y: Sequence[float], errors: Sequence[float], **look: Any) -> None:
+    panel.errorbar(x, y, errors, ms=5, lw=0, elinewidth=1.2, capsize=3, **look)

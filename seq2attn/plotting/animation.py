@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import warnings
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.plotting.attention import IDEAL, frame_figure
-from seq2attn.plotting.style import HEAT
+from seq2attn.plotting.style import HEAT, render
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -27,7 +26,8 @@ SECONDS, LAST_SECONDS = 0.6, 2.0  # each frame, and the last
 def save_animation(snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], path: Path, *, ideal: bool = False) -> None:
     """Write a GIF of the maps, one frame per step, repeated endlessly."""
     palette = _palette()
-    drawn = [_in_palette(_frame(step, maps, ideal), palette) for step, maps in snapshots]
+    frames = (render(frame_figure(step, maps, ideal=ideal), "png", DPI) for step, maps in snapshots)
+    drawn = [_in_palette(frame, palette) for frame in frames]
     times = [int(1000 * SECONDS)] * (len(drawn) - 1) + [int(1000 * LAST_SECONDS)]
     try:
         drawn[0].save(path, format="GIF", save_all=True, append_images=drawn[1:], duration=times, loop=0)
@@ -46,23 +46,14 @@ def _palette() -> NDArray[np.uint8]:
     return np.round(255 * np.concatenate([heat, greys, 1 - share * (1 - outline), share * outline])).astype(np.uint8)
 
 
-def _in_palette(frame: NDArray[np.uint8], palette: NDArray[np.uint8]) -> Image:
-    """frame (H, W, 3) -> the image with each pixel's nearest colour."""
+def _in_palette(png: BytesIO, palette: NDArray[np.uint8]) -> Image:
+    """The image with each pixel's nearest colour."""
     from PIL import Image
 
+    frame = np.asarray(Image.open(png).convert("RGB"))  # (H, W, 3)
     colours, places = np.unique(frame.reshape(-1, 3), axis=0, return_inverse=True)
     distances = np.square(colours[:, None].astype(np.int32) - palette[None]).sum(axis=2)  # (colours, 256)
     nearest = distances.argmin(axis=1).astype(np.uint8)
     made = Image.fromarray(nearest[places].reshape(frame.shape[:2]), mode="P")
     made.putpalette(palette.tobytes())
     return made
-
-
-def _frame(step: int, maps: Sequence[AttentionMap], ideal: bool) -> NDArray[np.uint8]:
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    with warnings.catch_warnings():  # a character that the font lacks is drawn as a box
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        frame_figure(step, maps, ideal=ideal).savefig(buffer, format="png", dpi=DPI)
-    return np.asarray(Image.open(buffer).convert("RGB"))

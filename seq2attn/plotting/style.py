@@ -70,14 +70,22 @@ def _shade(colour: str, lightness: float) -> str:
 
 def new_panel(width: float = 6.4) -> tuple[Figure, Any]:
     """A figure of one panel."""
+    figure, panels = new_panels(1, width, 3.8)
+    return figure, panels[0]
+
+
+def new_panels(count: int, width: float, height: float) -> tuple[Figure, Any]:
+    """A figure of panels side by side with one axis of values."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, 3.8), layout="constrained")
-    return figure, figure.subplots()
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(1, count, sharey=True, squeeze=False)[0]
 
 
-def clean(panel: Any) -> None:
+def clean(panel: Any, title: str = "") -> None:
     """Horizontal grid lines behind the data, no frame at the top and right."""
+    if title:
+        panel.set_title(title, fontsize=11, loc="left")
     panel.grid(axis="y", color="0.9", lw=0.6)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
@@ -99,11 +107,16 @@ def logarithmic(panel: Axes) -> None:
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure in the format of the file's ending."""
     check_format(path)
+    write_atomically(path, render(figure, path.suffix.lower().removeprefix("."), 160).getvalue())
+
+
+def render(figure: Figure, form: str, dpi: int) -> io.BytesIO:
+    """A figure's file in memory."""
     drawn = io.BytesIO()
     with warnings.catch_warnings():  # a character that the font lacks is drawn as a box
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure.savefig(drawn, dpi=160, format=path.suffix.lower().removeprefix("."))
-    write_atomically(path, drawn.getvalue())
+        figure.savefig(drawn, dpi=dpi, format=form)
+    return drawn
 
 
 def check_format(path: Path) -> None:
