@@ -274,3 +274,12 @@ def test_the_same_setting_in_both_spellings_is_refused(load, text, written, call
         load(text)
     (problem,) = caught.value.problems
     assert (problem.path, problem.message) == (written, f"is now called {called}, which is written too; keep one")
+
+
+def test_a_default_that_has_no_effect_is_accepted_in_the_old_spelling_only():
+    assert check_config({}, ["model.attention.radius=2"]) == check_config({})
+    with pytest.raises(ConfigError) as caught:
+        check_config({}, ["model.attention.window.radius=2"])
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.where) == ("model.attention.window.radius", "--set 'model.attention.window.radius=2'")
+    assert problem.message.startswith("has no effect with window 'global'")

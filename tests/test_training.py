@@ -16,7 +16,7 @@ from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from seq2attn.config import check_config
-from seq2attn.errors import CheckpointError
+from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.inference.intervals import share
 from seq2attn.inference.results import LengthResult
 from seq2attn.model.build import build_model, build_training_data
@@ -254,6 +254,20 @@ def test_attention_of_very_many_evaluations_is_thinned(tmp_path, steps, every, m
         if trainer._is_one_of(most):
             found.append(step)
     assert found == list(kept)
+
+
+def test_lengths_that_a_task_does_not_have_are_not_watched(tmp_path, monkeypatch):
+    trainer = start(tmp_path, configured("task.min_length=6", "task.max_length=8"))
+    examples = trainer.data.task.examples
+
+    def even(random, count, length=None):
+        if length is not None and length % 2:
+            raise Seq2AttnError(f"no source has {length} characters")
+        return examples(random, count, length)
+
+    assert [len(text) for text in trainer._attention_strings()] == [7, 8]
+    monkeypatch.setattr(trainer.data.task, "examples", even)
+    assert [len(text) for text in trainer._attention_strings()] == [8]
 
 
 def test_log_every_counts_from_the_first_step(tmp_path, no_pictures):

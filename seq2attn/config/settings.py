@@ -159,7 +159,8 @@ class Settings:
             for path in [path for path in self.found if path[:-1] == key and path[-1] not in (*owned, "name")]:
                 setting, owners = self.found[path], part.registry.owners(path[-1])
                 is_default = any(owner.options[path[-1]].default == setting.value for owner in owners)
-                if is_default or (owners and name.overrides and not setting.overrides):
+                is_asked_for = setting.overrides and setting.written == path  # by an override in today's spelling
+                if (is_default and not is_asked_for) or (owners and name.overrides and not setting.overrides):
                     del self.found[path]
 
     def _drop_other_architecture(self) -> None:

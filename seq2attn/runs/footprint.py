@@ -88,9 +88,9 @@ def _check(what: str, parts: dict[str, int], config: Config, free: int | None) -
     if free is None or need <= free:
         return
     listed = ", ".join(f"{shown_bytes(size)} for {part}" for part, size in parts.items())
-    raise Seq2AttnError(
-        f"{what} needs about {shown_bytes(need)} of memory ({listed}), and {shown_bytes(free)} are free",
-        hint=f"Make one of these smaller: model.hidden ({config.model.hidden:,}), "
-        f"training.batch_size ({config.training.batch_size:,}), "
-        f"task.max_length ({max(config.trained_lengths or config.evaluation_lengths):,}).",
-    )
+    sizes = {"model.hidden": config.model.hidden, "training.batch_size": config.training.batch_size}
+    if "max_length" in config.task.options:
+        sizes["task.max_length"] = config.task.options["max_length"]
+    message = f"{what} needs about {shown_bytes(need)} of memory ({listed}), and {shown_bytes(free)} are free"
+    hint = f"Make one of these smaller: {', '.join(f'{key} ({size:,})' for key, size in sizes.items())}."
+    raise Seq2AttnError(message, hint=hint)
