@@ -22,29 +22,40 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from seq2attn.comparison.results import Comparison
     from seq2attn.config import Config
-    from seq2attn.data.tasks import Task
+    from seq2attn.data.tasks import Answer, StringTask, Task
+    from seq2attn.data.vocabulary import Vocabulary
+    from seq2attn.errors import Seq2AttnError
     from seq2attn.inference.predictor import Predictor
     from seq2attn.inference.results import LengthResult
     from seq2attn.model.cells import Cell
     from seq2attn.model.decoder import Decoder
     from seq2attn.model.histories import History
+    from seq2attn.model.initial_state import InitialState
     from seq2attn.model.scores import Score
-    from seq2attn.model.windows import Window
+    from seq2attn.model.windows import View, Window
     from seq2attn.registry import register
     from seq2attn.runs.run import Run
 
 __version__ = "0.1.0"
-__all__ = ["Cell", "Decoder", "History", "Score", "Task", "Window", "compare", "evaluate", "load", "register", "train"]
-
 _MODULES = {
+    "Answer": "data.tasks",
     "Cell": "model.cells",
     "Decoder": "model.decoder",
     "History": "model.histories",
+    "InitialState": "model.initial_state",
     "Score": "model.scores",
+    "Seq2AttnError": "errors",
+    "StringTask": "data.tasks",
     "Task": "data.tasks",
+    "View": "model.windows",
+    "Vocabulary": "data.vocabulary",
     "Window": "model.windows",
     "register": "registry",
 }
+__all__ = [
+    "Answer", "Cell", "Decoder", "History", "InitialState", "Score", "Seq2AttnError", "StringTask", "Task", "View",
+    "Vocabulary", "Window", "compare", "evaluate", "load", "register", "train",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
