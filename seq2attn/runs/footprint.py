@@ -3,7 +3,7 @@
 Training keeps, in float32 numbers:
 
     parameters and optimiser   4 x parameters       (weights, gradients, Adam's two averages)
-    one batch                  B x (3 G x (S x directions + L) x N x D  +  4 x L x V  +  L x (5 x D + 2 x S))
+    one batch                  B x ((2 G + 2) x (S x directions + L) x N x D  +  4 x L x V  +  L x (5 x D + 2 x S))
 
 with S and L those of the task's longest source and target, `<eos>` counted, N layers, G gates of the cell (3 of a GRU), and
 without the last term where there is no attention; for a Transformer of N layers with H heads and inner layers F wide,
@@ -79,7 +79,7 @@ def training_bytes(config: Config, parameters: int) -> dict[str, int]:
     else:
         states = model.layers * (source * (2 if model.bidirectional else 1) + target)
         attention = 0 if config.score_name == "none" else target * (5 * model.hidden + 2 * source)
-        batch = 3 * GATES.get(model.cell.name, 1) * states * model.hidden + 4 * target * vocabulary + attention
+        batch = (2 * GATES.get(model.cell.name, 1) + 2) * states * model.hidden + 4 * target * vocabulary + attention
     return {"parameters and optimiser": 4 * FLOAT * parameters, "one batch": FLOAT * training.batch_size * batch}
 
 

@@ -85,7 +85,7 @@ def test_the_estimate_follows_its_formula():
     values = {"task": {"max_length": 9}, "model": {"hidden": 10, "embedding": 3}, "training": {"batch_size": 7}}
     parts = training_bytes(check_config(values), 100)  # S = L = 10, V = 29, D = 10
     assert parts["parameters and optimiser"] == 4 * 4 * 100
-    assert parts["one batch"] == 4 * 7 * (9 * 20 * 10 + 4 * 10 * 29 + 10 * (5 * 10 + 2 * 10))
+    assert parts["one batch"] == 4 * 7 * (8 * 20 * 10 + 4 * 10 * 29 + 10 * (5 * 10 + 2 * 10))
 
 
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="reads Linux's own numbers")
