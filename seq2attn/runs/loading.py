@@ -28,9 +28,10 @@ def load_predictor(run: Run, which: str = "best", device_name: str = "auto") -> 
     if which == "best" and not path.exists():
         path = run.checkpoint("last")
     check_model_memory(config)
-    model = build_model(config)
+    task = build_task(config)
+    model = build_model(config, task)
     load_weights(path, load_checkpoint(path), model)
-    return Predictor(model, build_task(config), source_eos=config.model.source_eos, device=device)
+    return Predictor(model, task, source_eos=config.model.source_eos, device=device)
 
 
 def measure(
