@@ -35,8 +35,8 @@ torture: $(READY)  ## the fault tests at full length (kills, full disks, damaged
 check: lint types test  ## everything CI runs: format, lint, types, tests
 
 lint: $(READY)  ## check format and lint without changing files
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
+	$(BIN)/ruff format --no-cache --check .
+	$(BIN)/ruff check --no-cache .
 
 types: $(READY)  ## check static types
 	$(BIN)/mypy

@@ -4,14 +4,14 @@ import itertools
 
 import pytest
 import torch
-from seq2attn.data.tasks.copy import Copy
-from seq2attn.data.tasks.reverse import Reverse
 from torch import nn
 
 from seq2attn.analysis.checks import REGISTRIES, Part
 from seq2attn.analysis.contract import CHECKS, INTERFACES, advice, run_check
 from seq2attn.catalogue import SCORES
 from seq2attn.data.tasks import Answer
+from seq2attn.data.tasks.copy import Copy
+from seq2attn.data.tasks.reverse import Reverse
 from seq2attn.model.bahdanau import BahdanauDecoder
 from seq2attn.model.cells import RNN, Cell
 from seq2attn.model.histories import Coverage, History
