@@ -80,8 +80,8 @@ def _is_descending(lengths: Tensor | None, steps: int) -> bool:
     """Whether rows come longest first, each of 1 to `steps` tokens: then those that have ended take no part."""
     if lengths is None:
         return False
-    counts = lengths.numpy()
-    return bool(steps >= counts[0] and counts[-1] >= 1 and (counts[:-1] >= counts[1:]).all())
+    counts = lengths.tolist()
+    return bool(steps >= counts[0] and counts[-1] >= 1 and counts == sorted(counts, reverse=True))
 
 
 def _is_known_attention(attention: Any, memory: Any, dtype: torch.dtype, rows: int, width: int) -> bool:

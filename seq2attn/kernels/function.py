@@ -70,17 +70,30 @@ class Recurrence(torch.autograd.Function):
         saved = ctx.saved_tensors
         inputs, results = saved[:14], saved[14:]
         states, weights = results[1], results[2]
-        grads = torch.zeros_like(states) if grad_states is None else torch.empty_like(states).copy_(grad_states)
+        grads = (
+            torch.zeros_like(states)
+            if grad_states is None
+            else grad_states.clone(memory_format=torch.contiguous_format)
+        )
         grad_weights = None
         if weights is None and grad_other is not None:
             grads[:, -1] += grad_other
         elif grad_other is not None:
             grad_weights = grad_other.contiguous()
-        wanted = [place for place in _PLACES if inputs[place] is not None and (place != 7 or ctx.needs_input_grad[8])]
-        sizes = [inputs[place].numel() for place in wanted]
-        buffer = states.new_zeros(sum(sizes)).split_with_sizes(sizes)  # one: an allocation each would cost more
+        keys, values = inputs[8:10]
+        shared = (
+            keys is not None and keys.shape == values.shape and keys.data_ptr() == values.data_ptr()
+        )  # one gradient
+        wanted = [
+            place
+            for place in _PLACES
+            if inputs[place] is not None and (place != 7 or ctx.needs_input_grad[8]) and not (place == 9 and shared)
+        ]
+        likes = [inputs[place] for place in wanted]
+        buffer = states.new_zeros(sum(like.numel() for like in likes))  # one: an allocation each would cost more
         gradients: list[Tensor | None] = [None] * 14
-        for place, part in zip(wanted, buffer, strict=True):
-            gradients[place] = part.view_as(inputs[place])
-        ctx.kernels.backward(inputs, results, (grads, grad_weights, *(gradients[place] for place in _PLACES)))
+        for place, part in zip(wanted, torch._C._nn.unflatten_dense_tensors(buffer, likes), strict=True):
+            gradients[place] = part
+        written = [gradients[8 if place == 9 and shared else place] for place in _PLACES]
+        ctx.kernels.backward(inputs, results, (grads, grad_weights, *written))
         return None, *gradients

@@ -69,7 +69,7 @@ def is_plain_tensor(tensor: Any, dtype: torch.dtype, *shape: int) -> bool:
     return (
         type(tensor) in (Tensor, nn.Parameter)
         and tensor.dtype == dtype
-        and tensor.device.type == "cpu"
+        and tensor.is_cpu
         and tensor.layout == torch.strided
         and tensor.shape == shape
         and tensor.data_ptr() != 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from seq2attn.model.histories import History
@@ -117,7 +118,7 @@ class Attention(nn.Module):
             weights = weights * factor
         if self.history is not None and past is not None:
             past = self.history.update(past, weights.squeeze(1))
-        return Attended(weights @ memory.values, weights, scores, past)
+        return Attended(torch.bmm(weights, memory.values), weights, scores, past)
 
 
 class NoAttention(nn.Module):

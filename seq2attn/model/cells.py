@@ -141,7 +141,7 @@ class GRU(TorchCell):
         read_rz, read_n = torch.split(read, widths, dim=1)
         recalled_rz, recalled_n = torch.split(self.recall(h), widths, dim=1)
         r, z = torch.sigmoid(read_rz + recalled_rz).chunk(2, dim=1)  # (B, D) each
-        n = torch.tanh(read_n + r * recalled_n)
+        n = torch.tanh(torch.addcmul(read_n, r, recalled_n))  # read_n + r * recalled_n
         return (torch.lerp(n, h.to(n.dtype), z),)  # n + z * (h - n)
 
 

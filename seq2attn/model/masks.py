@@ -14,5 +14,6 @@ def masked_softmax(scores: Tensor, valid: Tensor | None) -> Tensor:
     """
     if valid is None:
         return torch.softmax(scores, dim=-1)
-    filled = scores.masked_fill(~valid, torch.finfo(scores.dtype).min)
-    return torch.softmax(filled, dim=-1).masked_fill(~valid, 0.0)
+    invalid = ~valid
+    filled = scores.masked_fill(invalid, torch.finfo(scores.dtype).min)
+    return torch.softmax(filled, dim=-1).masked_fill(invalid, 0.0)

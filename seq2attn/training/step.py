@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.optim.adamw import adamw
 
 from seq2attn.config import Config
 from seq2attn.data.batches import Batch, generator
@@ -40,7 +39,8 @@ class TrainingStep:
     update are then a few operations; parameter by parameter they would cost a small model as much as its arithmetic.
     Construct it when the model is on its device.
 
-    The update is torch's function `adamw`: importing the class imports torch's compiler, which takes longer than 100 steps.
+    The update is the operation behind torch.optim.AdamW(fused=True); importing that class imports the compiler, which takes
+    longer than 100 steps.
     """
 
     def __init__(self, model: Model, config: Config, device: torch.device) -> None:
@@ -52,7 +52,6 @@ class TrainingStep:
         self._vector = nn.utils.parameters_to_vector(model.parameters()).detach()
         self._gradient = torch.zeros_like(self._vector)
         self._state: dict[str, Tensor] = {}  # of AdamW; see `_zero_state`
-        self._fused = device.type != "mps"
         self._drops = any(isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules())
         views, gradients = self._by_name(self._vector), self._by_name(self._gradient)
         for name, parameter in model.named_parameters():
@@ -100,14 +99,14 @@ class TrainingStep:
         """Change the weights by the gradients, with this learning rate."""
         if not self._state:
             self._state = self._zero_state()
-        adamw(
+        self._state[STEPS] += 1
+        torch._fused_adamw_(
             [self._vector],
             [self._gradient],
-            exp_avgs=[self._state["exp_avg"]],
-            exp_avg_sqs=[self._state["exp_avg_sq"]],
-            max_exp_avg_sqs=[],
-            state_steps=[self._state[STEPS]],
-            fused=self._fused,
+            [self._state["exp_avg"]],
+            [self._state["exp_avg_sq"]],
+            [],
+            [self._state[STEPS]],
             amsgrad=False,
             beta1=BETAS[0],
             beta2=BETAS[1],
@@ -133,7 +132,7 @@ class TrainingStep:
 
     def _zero_state(self) -> dict[str, Tensor]:
         """AdamW's number of updates and averages, before the first update."""
-        steps = torch.zeros((), device=self._vector.device if self._fused else "cpu")
+        steps = torch.zeros((), device=self._vector.device)
         return {STEPS: steps, "exp_avg": torch.zeros_like(self._vector), "exp_avg_sq": torch.zeros_like(self._vector)}
 
     def _named(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -29,5 +29,5 @@ class Cosine(Score):
         return F.normalize(keys, dim=2)
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        scores = F.normalize(query, dim=2) @ keys.mT  # (B, L, D) x (B, D, S) -> (B, L, S)
+        scores = torch.bmm(F.normalize(query, dim=2), keys.mT)  # (B, L, D) x (B, D, S) -> (B, L, S)
         return scores if self.log_strength is None else scores * self.log_strength.exp()
