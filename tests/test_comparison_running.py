@@ -14,7 +14,8 @@ from seq2attn.comparison.grid import parse_vary
 from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.running import DIED, run_jobs
 from seq2attn.comparison.trial import STOP_REQUEST, Job, Outcome, find_evaluation, run_trial
-from seq2attn.runs.loading import load_predictor
+from seq2attn.runs.environment import TrialOf
+from seq2attn.runs.loading import load_predictor, load_trained
 from seq2attn.runs.lock import training_lock
 from seq2attn.runs.making import create_run
 from seq2attn.runs.records import steps_done
@@ -130,8 +131,8 @@ def test_a_trial_is_an_ordinary_run_with_its_evaluation(jobs):
     (job,) = jobs("seed=3")
     assert run_trial(job) == Outcome("done")
     assert job.run.config() == job.trial.config
-    assert (job.run.status()["state"], job.run.status()["step"]) == ("finished", 6)
-    assert job.run.environment()["experiment"] == {"name": "e", "group": "tiny", "values": {}}
+    assert (job.run.status().state, job.run.status().step) == ("finished", 6)
+    assert job.run.environment().experiment == TrialOf("e", "tiny", {})
     saved = find_evaluation(job.trial, job.root)
     assert list(saved.lengths) == [1, 2]
     assert saved.parameters["total"] == sum(
@@ -227,7 +228,7 @@ def test_a_stopped_trial_is_saved_and_continues_later(jobs, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(session, "SilentDisplay", Impatient)
         assert run_trial(stopped) == Outcome("stopped")
-    assert (stopped.run.status()["state"], stopped.run.status()["step"]) == ("interrupted", 3)
+    assert (stopped.run.status().state, stopped.run.status().step) == ("interrupted", 3)
     assert run_trial(stopped) == Outcome("stopped")  # still asked to
     STOP_REQUEST.signal = None
     assert run_trial(stopped) == Outcome("done")
@@ -247,12 +248,12 @@ def test_a_trial_stopped_while_it_is_measured_is_measured_later(jobs, monkeypatc
 
     def load(*arguments):
         STOP_REQUEST.signal = signal.SIGTERM
-        return load_predictor(*arguments)
+        return load_trained(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr("seq2attn.runs.loading.load_predictor", load)
+        patch.setattr("seq2attn.runs.loading.load_trained", load)
         assert run_trial(job) == Outcome("stopped")
-    assert job.run.status()["state"] == "finished"
+    assert job.run.status().state == "finished"
     assert find_evaluation(job.trial, job.root) is None
     STOP_REQUEST.signal = None
     assert run_trial(job) == Outcome("done")

@@ -174,7 +174,7 @@ def test_a_damaged_record_is_an_error_with_its_line(cli, runs_copy):
     done = cli("report", "tiny")
     assert done.code == 2
     assert done.err == (
-        "error: runs/tiny/metrics.jsonl:1: not a valid record: it lacks 'step'\nRemove that line; the others are kept.\n"
+        "error: runs/tiny/metrics.jsonl:1: not a valid record: step: is missing\nRemove that line; the others are kept.\n"
     )
     file.write_text('{"step": 1, "loss": 1}\nno json\n')
     assert "metrics.jsonl:2: not a valid record: it is not valid JSON\n" in cli("report", "tiny").err
@@ -193,7 +193,7 @@ def test_a_partial_last_line_is_ignored(two_runs):
     run = two_runs[0]
     with run.metrics_file.open("a") as file:
         file.write('{"step": 21, "lo')
-    assert read_metrics(run).steps[-1]["step"] == 20
+    assert read_metrics(run).steps[-1].step == 20
 
 
 # ---- in a browser ----
