@@ -459,7 +459,7 @@ def test_predict_works_for_a_task_without_answer_or_alignment(work, monkeypatch,
     assert "<svg" in (succeed("predict", "ab", "--run", "tiny-001", "--plot", "a.svg"), (work / "a.svg").read_text())[1]
     done = seq2attn("predict", "ab", "--run", "tiny-001", "--plot", "b.svg", "--ideal")
     assert (done.code, done.out) == (2, "ba\n")
-    assert done.err.startswith("error: there is no ideal alignment to outline: the task knows none for 'ab'")
+    assert done.err.startswith("error: there is no ideal alignment to outline: none is known for 'ab'")
     assert not (work / "b.svg").exists()
 
 

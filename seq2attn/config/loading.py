@@ -74,10 +74,9 @@ def changes(config: Config, original: Config | None, overrides: Sequence[str]) -
 
     original: the config without the overrides; None if it is not valid without them.
     """
-    keys = {_written_key(override).removesuffix(".name") for override in overrides}
-    values = {key: _value(config, key) for key in sorted(keys)}
+    values = {key: _value(config, key) for key in sorted(map(_written_key, overrides))}
     return [
-        f"{key}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        f"{key.removesuffix('.name')}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
         for key, value in values.items()
         if original is None or _value(original, key) != value
     ]

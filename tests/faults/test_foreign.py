@@ -199,8 +199,9 @@ def test_some_values_in_some_fields(work, trial):
 @pytest.mark.parametrize("kind", [*KINDS, MISSING])
 def test_every_value_in_every_field(work, trial, record_figure, name, kind):
     chosen = [(*place, kind) for place in every_damage(trial) if place[0] == name]
-    attack(work, trial, chosen, lambda name: COMMANDS)
-    record_figure(damaged_fields=len(chosen), commands=len(chosen) * len(COMMANDS))
+    choose = random.Random(f"{name} {kind}")
+    attack(work, trial, chosen, lambda name: choose.sample(COMMANDS, 4))
+    record_figure(damaged_fields=len(chosen), commands=4 * len(chosen))
 
 
 def test_the_undamaged_run_is_read_by_every_command(work):
