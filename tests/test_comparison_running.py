@@ -259,6 +259,17 @@ def test_a_trial_stopped_while_it_is_measured_is_measured_later(jobs, monkeypatc
     assert run_trial(job) == Outcome("done")
 
 
+def test_a_trial_whose_best_checkpoint_is_gone_is_not_measured_with_another(jobs):
+    (job,) = jobs("seed=3")
+    assert run_trial(job) == Outcome("done")
+    (saved,) = job.run.evaluations.iterdir()
+    saved.unlink()
+    job.run.checkpoint("best").unlink()
+    outcome = run_trial(job)
+    assert (outcome.state, outcome.reason) == ("failed", f"{job.run.checkpoint('best')}: no such checkpoint")
+    assert list(job.run.evaluations.iterdir()) == []
+
+
 # ---- many ----
 
 
