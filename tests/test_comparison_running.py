@@ -169,15 +169,16 @@ def test_other_settings_are_measured_without_training_again(jobs):
     assert find_evaluation(fewer.trial, fewer.root) is not None
 
 
-def test_an_evaluation_of_an_earlier_step_does_not_count(jobs):
+@pytest.mark.parametrize("earlier", [{"trained_steps": 2}, {"trained_steps": None, "step": 2}])  # new and older files
+def test_an_evaluation_of_an_earlier_step_does_not_count(jobs, earlier):
     (job,) = jobs("seed=3")
     run_trial(job)
     (path,) = job.run.evaluations.iterdir()
-    path.write_text(json.dumps({**json.loads(path.read_text()), "step": 2}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), **earlier}))
     (job.run.evaluations / "best-002.json").write_text("")  # its writer was killed
     assert find_evaluation(job.trial, job.root) is None
     assert run_trial(job) == Outcome("done")
-    assert find_evaluation(job.trial, job.root).step == 6
+    assert find_evaluation(job.trial, job.root).trained_steps == 6
 
 
 def test_a_trial_trained_by_another_process_fails_and_is_unchanged(jobs):

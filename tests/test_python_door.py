@@ -38,7 +38,7 @@ def test_python_and_the_command_line_train_the_same_run(runs):
 @pytest.mark.parametrize("config", [TINY, check_config(TINY)], ids=["mapping", "Config"])
 def test_train_accepts_values_and_overrides(tmp_path, config):
     run = seq2attn.train(config, ["seed=5"], runs_dir=tmp_path, device="cpu")
-    assert run.name == "run-001"
+    assert run.name == "run-seed_5-001"
     assert (run.config().seed, run.status().step) == (5, 2)
 
 
