@@ -80,14 +80,14 @@ def train(
     name: of the run; by default derived from the config's file name. plugins: files with parts of your own.
     The first Ctrl-C saves and raises `KeyboardInterrupt`.
     """
-    from seq2attn.config import Config, check_config, load_config
+    from seq2attn.config import Config, check_config, load_changed
     from seq2attn.config.plugins import load_plugins
     from seq2attn.errors import Seq2AttnError
     from seq2attn.runs.making import run_name
     from seq2attn.runs.run import Run
     from seq2attn.training import session
 
-    loaded, default = load_plugins(plugins), "run"
+    loaded = load_plugins(plugins)
     where: Run | session.NewRun
     if isinstance(config, Run):
         if overrides or name:
@@ -95,12 +95,13 @@ def train(
         settings, where = config.config(), config
     else:
         if isinstance(config, str | Path):
-            settings, default = load_config(config, overrides), run_name(Path(config))
+            settings, changed = load_changed(config, overrides)
         else:
-            values = config.model_dump(mode="json") if isinstance(config, Config) else config
-            settings = check_config(dict(values), overrides)
+            values = dict(config.model_dump(mode="json") if isinstance(config, Config) else config)
+            settings, changed = check_config(values, overrides), list(overrides)
+        default = run_name(Path(config) if isinstance(config, str | Path) else Path("run"), changed)
         where = session.NewRun(
-            Path(runs_dir), default if name is None else name, exact=name is not None, plugins=loaded
+            Path(runs_dir), default if name is None else name, exact=name is not None, plugins=loaded, changes=changed
         )
     ended = session.train(settings, where, device=device, threads=threads)
     if ended.stopped_by is not None:
@@ -129,12 +130,12 @@ def evaluate(
 ) -> list[LengthResult]:
     """Measure a run by string length and save the results, as `seq2attn eval` does; the config has the defaults."""
     from seq2attn.config.lengths import parse_lengths
-    from seq2attn.runs.loading import measure
+    from seq2attn.runs.loading import load_trained, measure
 
     chosen = _find(run, runs_dir)
-    predictor = load(chosen, checkpoint=checkpoint, device=device)
+    trained = load_trained(chosen, checkpoint, device)
     numbers = None if lengths is None else parse_lengths(lengths)
-    evaluation = measure(chosen, predictor, checkpoint, numbers, samples=samples, seed=seed)
+    evaluation = measure(chosen, trained, numbers, samples=samples, seed=seed)
     evaluation.save(chosen)
     return list(evaluation.lengths.values())
 

@@ -106,7 +106,6 @@ def trained(tmp_path_factory):
         first = succeed("train", "--config", "tiny.yaml")
         second = succeed("train", "-c", "tiny.yaml", "--name", "second", "--set", "training.steps=1", "-s", "seed=2")
     assert (first, second) == ("runs/tiny-001\n", "runs/second\n")
-    os.utime(folder / "runs" / "tiny-001" / "config.yaml", (1, 1))
     yield folder
     torch.set_num_threads(threads)
 
@@ -129,10 +128,12 @@ def work(trained, tmp_path, monkeypatch):
 
 def test_train_prints_only_the_run_path_on_stdout(work):
     done = seq2attn("train", "--config", "tiny.yaml", "--set", "training.steps=1")
-    assert (done.code, done.out) == (0, "runs/tiny-002\n")
+    assert (done.code, done.out) == (0, "runs/tiny-steps_1-001\n")
     assert "exact match" in done.err
-    assert "seq2attn eval tiny-002" in done.err
-    names = {path.name for path in (work / "runs" / "tiny-002").iterdir() if not path.name.startswith("events.out.")}
+    assert "seq2attn eval tiny-steps_1-001" in done.err
+    names = {
+        path.name for path in (work / "runs" / "tiny-steps_1-001").iterdir() if not path.name.startswith("events.out.")
+    }
     assert names == {
         "config.yaml",
         "environment.json",
@@ -147,14 +148,15 @@ def test_train_applies_overrides(work):
     succeed(
         "train", "-c", "tiny.yaml", "-s", "training.steps=1", "--set", "model.attention.score=concat", "--set", "seed=5"
     )
-    config = load_config(work / "runs" / "tiny-002" / "config.yaml")
+    config = load_config(work / "runs" / "tiny-score_additive-seed_5-steps_1-001" / "config.yaml")
     assert (config.score_name, config.seed, config.model.hidden) == ("additive", 5, 16)
     assert load_config(work / "tiny.yaml").seed == 1
 
 
 def test_train_records_its_environment(work):
     succeed("train", "-c", "tiny.yaml", "-s", "training.steps=1", "--threads", "1", "--device", "cpu")
-    environment = json.loads((work / "runs" / "tiny-002" / "environment.json").read_text())
+    environment = json.loads((work / "runs" / "tiny-steps_1-001" / "environment.json").read_text())
+    assert environment["changes"] == ["training.steps=1"]
     assert environment["command"][1:3] == ["train", "-c"]
     assert (environment["device"], environment["threads"], environment["seed"]) == ("cpu", 1, 1)
     assert environment["versions"]["torch"] == torch.__version__
@@ -163,10 +165,10 @@ def test_train_records_its_environment(work):
 
 def test_train_keeps_runs_in_the_runs_dir(work, monkeypatch):
     printed = succeed("train", "-c", "tiny.yaml", "-s", "training.steps=1", "--runs-dir", "elsewhere")
-    assert printed == "elsewhere/tiny-001\n"
+    assert printed == "elsewhere/tiny-steps_1-001\n"
     monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
-    assert succeed("train", "-c", "tiny.yaml", "-s", "training.steps=1") == "elsewhere/tiny-002\n"
-    assert succeed("predict", "ab", "--run", "tiny-001").count("\n") == 1
+    assert succeed("train", "-c", "tiny.yaml", "-s", "training.steps=1") == "elsewhere/tiny-steps_1-002\n"
+    assert succeed("predict", "ab", "--run", "tiny-steps_1-001").count("\n") == 1
 
 
 def test_a_resumed_run_ends_with_identical_weights(work, monkeypatch):
@@ -303,7 +305,7 @@ def test_evaluations_are_never_overwritten(work):
 def test_eval_notes_that_it_chose_the_newest_run():
     done = seq2attn("eval", "--samples", "1", "--json")
     assert json.loads(done.out)["run"] == "second"
-    assert "run: runs/second" in done.err
+    assert "run: runs/second (the newest; with seed=2, training.steps=1; choose another with " in done.err
     assert "run:" not in seq2attn("eval", "tiny-001", "--samples", "1").err
 
 
@@ -358,7 +360,7 @@ def test_predict_prints_only_the_outputs():
 
 def test_predict_notes_that_it_chose_the_newest_run():
     done = seq2attn("predict", "ab")
-    assert "run: runs/second" in done.err
+    assert "run: runs/second (the newest; with seed=2, training.steps=1; choose another with " in done.err
     assert "run: " not in done.out
 
 
@@ -457,7 +459,7 @@ def test_predict_works_for_a_task_without_answer_or_alignment(work, monkeypatch,
     assert "<svg" in (succeed("predict", "ab", "--run", "tiny-001", "--plot", "a.svg"), (work / "a.svg").read_text())[1]
     done = seq2attn("predict", "ab", "--run", "tiny-001", "--plot", "b.svg", "--ideal")
     assert (done.code, done.out) == (2, "ba\n")
-    assert done.err.startswith("error: there is no ideal alignment to outline: the task knows none for 'ab'")
+    assert done.err.startswith("error: there is no ideal alignment to outline: none is known for 'ab'")
     assert not (work / "b.svg").exists()
 
 
@@ -788,12 +790,13 @@ def test_a_plugin_score_works_from_training_to_prediction(work):
     ]
     (work / "mine.yaml").write_text(TINY + "seed: 3\n")
     done = seq2attn("train", "-c", "mine.yaml", "--set", "model.attention.score=negative_distance", *mine)
-    assert (done.code, done.out) == (0, "runs/mine-001\n")
-    assert done.err.splitlines()[-1] == "Next: seq2attn eval mine-001 --plugin mine.py"
-    assert [row["exact_match"] for row in rows(succeed("eval", "mine-001", *mine))] == ["1.000000", "1.000000"]
-    assert succeed("predict", "ab", "--run", "mine-001", *mine) == "ba\n"
-    assert "negative_distance" in succeed("inspect", "mine-001", *mine)
-    assert "mine.py" in json.loads((work / "runs" / "mine-001" / "environment.json").read_text())["plugins"][0]
+    run = "mine-score_negative_distance-001"
+    assert (done.code, done.out) == (0, f"runs/{run}\n")
+    assert done.err.splitlines()[-1] == f"Next: seq2attn eval {run} --plugin mine.py"
+    assert [row["exact_match"] for row in rows(succeed("eval", run, *mine))] == ["1.000000", "1.000000"]
+    assert succeed("predict", "ab", "--run", run, *mine) == "ba\n"
+    assert "negative_distance" in succeed("inspect", run, *mine)
+    assert "mine.py" in json.loads((work / "runs" / run / "environment.json").read_text())["plugins"][0]
     assert rows(succeed("runs"))[0]["score"] == "negative_distance"
 
 

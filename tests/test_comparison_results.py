@@ -13,7 +13,9 @@ from seq2attn.cli import comparison_table
 from seq2attn.comparison.experiment import Experiment, Published
 from seq2attn.comparison.grid import parse_vary
 from seq2attn.comparison.plan import make_plan
-from seq2attn.comparison.results import csv_rows, gather, to_json
+from seq2attn.comparison.results import TrialResult, _summaries, csv_rows, gather, to_json
+from seq2attn.inference.intervals import Estimate
+from seq2attn.inference.results import LengthResult
 from seq2attn.runs.files import write_json
 from seq2attn.runs.making import create_run
 
@@ -115,6 +117,30 @@ def test_the_interval_of_a_share_stays_between_0_and_1(comparison):
     assert found.low == pytest.approx(0.9 - 4.302653 * math.sqrt(0.03) / math.sqrt(3), abs=1e-6)
     assert found.high == 1.0
     assert row(comparison, "scaled", 9).spread.low == 0.0
+
+
+def trials_with(values):
+    """Trials with these values of every metric at length 3, by seed."""
+    measured = [LengthResult(3, 10, True, *[Estimate(value, 0.0, 1.0)] * 4, entropy=3 * value) for value in values]
+    return [TrialResult("", seed, {3: one}, {}, (), (), None) for seed, one in enumerate(measured)]
+
+
+def test_the_interval_of_a_difference_of_shares_stays_between_minus_1_and_1():
+    mine, others = trials_with([1.0, 1.0, 0.0]), trials_with([0.0, 0.0, 0.0])
+    half = 4.302653 / 3  # t of 2 degrees of freedom, deviation sqrt(1/3), over sqrt(3): 1.43
+    for first, second, sign in ((mine, others, 1), (others, mine, -1)):
+        (found,) = _summaries("exact_match", first, second, ())
+        assert found.difference.mean == pytest.approx(sign * 2 / 3)
+        near, far = sorted((found.difference.low, found.difference.high), key=abs)
+        assert far == sign * 1.0
+        assert near == pytest.approx(sign * (2 / 3 - half), abs=1e-6)
+
+
+def test_the_interval_of_an_entropy_is_cut_at_0_and_that_of_a_difference_is_not():
+    (found,) = _summaries("entropy", trials_with([1.0, 1.0, 0.0]), trials_with([0.0, 0.0, 0.0]), ())
+    assert found.spread.low == 0.0
+    assert found.spread.high == pytest.approx(2 + 4.302653, abs=1e-6)
+    assert found.difference.low == pytest.approx(2 - 4.302653, abs=1e-6)
 
 
 def test_the_worst_and_the_best_seed(comparison):

@@ -14,7 +14,8 @@ from seq2attn.comparison.grid import parse_vary
 from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.running import DIED, run_jobs
 from seq2attn.comparison.trial import STOP_REQUEST, Job, Outcome, find_evaluation, run_trial
-from seq2attn.runs.loading import load_predictor
+from seq2attn.runs.environment import TrialOf
+from seq2attn.runs.loading import load_predictor, load_trained
 from seq2attn.runs.lock import training_lock
 from seq2attn.runs.making import create_run
 from seq2attn.runs.records import steps_done
@@ -130,8 +131,8 @@ def test_a_trial_is_an_ordinary_run_with_its_evaluation(jobs):
     (job,) = jobs("seed=3")
     assert run_trial(job) == Outcome("done")
     assert job.run.config() == job.trial.config
-    assert (job.run.status()["state"], job.run.status()["step"]) == ("finished", 6)
-    assert job.run.environment()["experiment"] == {"name": "e", "group": "tiny", "values": {}}
+    assert (job.run.status().state, job.run.status().step) == ("finished", 6)
+    assert job.run.environment().experiment == TrialOf("e", "tiny", {})
     saved = find_evaluation(job.trial, job.root)
     assert list(saved.lengths) == [1, 2]
     assert saved.parameters["total"] == sum(
@@ -168,15 +169,16 @@ def test_other_settings_are_measured_without_training_again(jobs):
     assert find_evaluation(fewer.trial, fewer.root) is not None
 
 
-def test_an_evaluation_of_an_earlier_step_does_not_count(jobs):
+@pytest.mark.parametrize("earlier", [{"trained_steps": 2}, {"trained_steps": None, "step": 2}])  # new and older files
+def test_an_evaluation_of_an_earlier_step_does_not_count(jobs, earlier):
     (job,) = jobs("seed=3")
     run_trial(job)
     (path,) = job.run.evaluations.iterdir()
-    path.write_text(json.dumps({**json.loads(path.read_text()), "step": 2}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), **earlier}))
     (job.run.evaluations / "best-002.json").write_text("")  # its writer was killed
     assert find_evaluation(job.trial, job.root) is None
     assert run_trial(job) == Outcome("done")
-    assert find_evaluation(job.trial, job.root).step == 6
+    assert find_evaluation(job.trial, job.root).trained_steps == 6
 
 
 def test_a_trial_trained_by_another_process_fails_and_is_unchanged(jobs):
@@ -227,7 +229,7 @@ def test_a_stopped_trial_is_saved_and_continues_later(jobs, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(session, "SilentDisplay", Impatient)
         assert run_trial(stopped) == Outcome("stopped")
-    assert (stopped.run.status()["state"], stopped.run.status()["step"]) == ("interrupted", 3)
+    assert (stopped.run.status().state, stopped.run.status().step) == ("interrupted", 3)
     assert run_trial(stopped) == Outcome("stopped")  # still asked to
     STOP_REQUEST.signal = None
     assert run_trial(stopped) == Outcome("done")
@@ -247,15 +249,26 @@ def test_a_trial_stopped_while_it_is_measured_is_measured_later(jobs, monkeypatc
 
     def load(*arguments):
         STOP_REQUEST.signal = signal.SIGTERM
-        return load_predictor(*arguments)
+        return load_trained(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr("seq2attn.runs.loading.load_predictor", load)
+        patch.setattr("seq2attn.runs.loading.load_trained", load)
         assert run_trial(job) == Outcome("stopped")
-    assert job.run.status()["state"] == "finished"
+    assert job.run.status().state == "finished"
     assert find_evaluation(job.trial, job.root) is None
     STOP_REQUEST.signal = None
     assert run_trial(job) == Outcome("done")
+
+
+def test_a_trial_whose_best_checkpoint_is_gone_is_not_measured_with_another(jobs):
+    (job,) = jobs("seed=3")
+    assert run_trial(job) == Outcome("done")
+    (saved,) = job.run.evaluations.iterdir()
+    saved.unlink()
+    job.run.checkpoint("best").unlink()
+    outcome = run_trial(job)
+    assert (outcome.state, outcome.reason) == ("failed", f"{job.run.checkpoint('best')}: no such checkpoint")
+    assert list(job.run.evaluations.iterdir()) == []
 
 
 # ---- many ----

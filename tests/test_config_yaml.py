@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from seq2attn.config import yaml_files
+from seq2attn.config.shipped import find_config, shipped_folder
 from seq2attn.config.yaml_files import read_file, read_text
 from seq2attn.errors import Seq2AttnError
 
@@ -191,11 +192,13 @@ def test_a_missing_file_lists_the_files_in_its_folder(tmp_path):
 def test_a_missing_file_lists_configs_if_its_folder_has_none(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert file_refusal(Path("scale.yaml")).hint.startswith(
-        "Did you mean configs/scaled.yaml? There are: configs/additive.yaml, configs/dot.yaml, "
+        "Did you mean configs/scaled.yaml? There are: configs/{additive,dot,general,none,scaled}.yaml, "
     )
+    assert "configs/experiments/{chapter,width}.yaml" in file_refusal(Path("configs/chaptr.yaml")).hint
     Path("configs").mkdir()
-    Path("configs/scaled.yaml").touch()
-    assert file_refusal(Path("scale.yaml")).hint == ("Did you mean configs/scaled.yaml? There are: configs/scaled.yaml")
+    Path("configs/scaledown.yaml").touch()
+    hint = file_refusal(Path("configs/scaledow.yaml")).hint
+    assert hint.startswith("Did you mean configs/scaledown.yaml? There are: configs/{additive,dot,general,none,scaled,")
 
 
 def test_a_directory_is_not_a_file(tmp_path):
@@ -209,3 +212,48 @@ def test_invalid_paths_are_refused(tmp_path):
     (tmp_path / "one.yaml").touch()
     assert "cannot be read: Not a directory" in str(file_refusal(tmp_path / "one.yaml" / "two.yaml"))
     assert "cannot be read: embedded null byte" in str(file_refusal(Path("a\0.yaml")))
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("configs/scaled.yaml", "scaled.yaml"),
+        ("./configs/experiments/chapter.yaml", "experiments/chapter.yaml"),
+        ("scaled", "scaled.yaml"),
+        ("scaled.yaml", "scaled.yaml"),
+        ("chapter/dot", "chapter/dot.yaml"),
+    ],
+)
+def test_a_shipped_config_is_found_from_anywhere_by_its_path_or_in_short(tmp_path, monkeypatch, name, file):
+    monkeypatch.chdir(tmp_path)
+    assert find_config(name) == shipped_folder() / file
+    assert find_config(name).is_file()
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).touch()  # the user's own comes first
+    assert find_config(name) == Path(name)
+
+
+@pytest.mark.parametrize("name", ["nosuch", "configs", "chapter", "../configs/scaled.yaml", "/scaled.yaml", "", "a\0b"])
+def test_no_other_name_is_that_of_a_shipped_config(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    assert find_config(name) == Path(name)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "inspect scaled",
+        "inspect configs/chapter/dot.yaml",
+        "compare configs/experiments/chapter.yaml --max-trials 1",
+        "compare -c scaled -c configs/dot.yaml --max-trials 1",
+        "report configs/experiments/chapter.yaml",
+    ],
+)
+def test_every_command_finds_the_shipped_configs(cli, command):
+    done = cli(*command.split())
+    if "max-trials" in command:
+        assert "at most 1 are allowed" in done.err
+    elif "report" in command:
+        assert "no trial of 'chapter' in runs is trained and measured" in done.err
+    else:
+        assert done.code == 0, done.err

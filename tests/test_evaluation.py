@@ -1,5 +1,6 @@
 import json
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,11 +10,13 @@ from seq2attn.catalogue import TASKS
 from seq2attn.config import check_config
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
+from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import attention_entropy, evaluate
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import LengthResult
 from seq2attn.model.build import build_model, build_task
 from seq2attn.model.decoder import Decoded
+from seq2attn.runs.reading import parse
 
 VOCABULARY = Vocabulary("abcdef")
 A, B = VOCABULARY.encode("ab")
@@ -288,10 +291,14 @@ def test_results_have_their_length_and_whether_it_was_trained():
     assert record["exact_match"]["value"] == 1.0 and 0 < record["exact_match"]["low"] < 1
 
 
+def read_as(kind, value):
+    return parse(kind, json.dumps(value).encode(), Path("record.json"))
+
+
 @pytest.mark.parametrize("weights", [None, look_mostly_back])
 def test_results_are_read_back_from_their_json(weights):
     results = measure(FakeModel(wrong_at(1), weights=weights), lengths=(3, 5))
-    assert [LengthResult.from_json(json.loads(json.dumps(one.to_json()))) for one in results] == results
+    assert [read_as(LengthResult, one.to_json()) for one in results] == results
 
 
 @pytest.mark.parametrize(
@@ -300,8 +307,8 @@ def test_results_are_read_back_from_their_json(weights):
 )
 def test_a_record_that_is_not_a_result_is_refused(change):
     (result,) = measure(FakeModel(reverse, weights=look_back))
-    with pytest.raises((KeyError, TypeError, ValueError)):
-        LengthResult.from_json({**result.to_json(), **change})
+    with pytest.raises(Seq2AttnError, match=r"^record.json: not a valid record: "):
+        read_as(LengthResult, {**result.to_json(), **change})
 
 
 # ---- targets of any length, without alignment ----

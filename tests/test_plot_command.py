@@ -11,6 +11,7 @@ from PIL import Image
 import seq2attn
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.runs.evaluations import newest_evaluation
+from seq2attn.runs.reading import parse
 from seq2attn.runs.records import read_attention, read_metrics
 from seq2attn.runs.run import Run
 
@@ -22,16 +23,20 @@ def tiny(runs_copy):
     return Run(runs_copy / "tiny")
 
 
+def read_as(kind, value):
+    return parse(kind, json.dumps(value).encode(), Path("record.json"))
+
+
 def test_attention_maps_survive_a_round_trip():
     one = AttentionMap(
         "a b", "b", ("a", " ", "b", "<eos>"), ("b", "<eos>"), ((0.25, 0.0, 0.5, 0.25), (1.0, 0.0, 0.0, 0.0)), (2, 1)
     )
-    assert AttentionMap.from_json(json.loads(json.dumps(one.to_json()))) == one
+    assert read_as(AttentionMap, one.to_json()) == one
 
 
 def test_records_of_training_are_read(tiny):
     metrics = read_metrics(tiny)
-    assert [line["step"] for line in metrics.steps] == [2]
+    assert [line.step for line in metrics.steps] == [2]
     ((step, results),) = metrics.evaluations
     assert step == 2
     assert [(result.length, result.samples, result.trained) for result in results] == [(n, 2, True) for n in (1, 2, 3)]
@@ -142,7 +147,7 @@ def test_a_damaged_line_is_an_error(cli, tiny, line):
 
 
 def test_the_whole_map_is_read():
-    assert AttentionMap.from_json(WHOLE).weights == ((1.0,),)
+    assert read_as(AttentionMap, WHOLE).weights == ((1.0,),)
 
 
 def test_a_partial_last_line_is_ignored(tiny):

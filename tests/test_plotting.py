@@ -1,6 +1,7 @@
 import io
 import itertools
 import struct
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import matplotlib.image
@@ -132,8 +133,25 @@ def test_the_ideal_alignment_is_outlined_on_request():
     assert any("ideal alignment" in text.get_text() for text in figure.texts)
 
 
+@pytest.mark.parametrize("ideal", [False, True])
+def test_predictions_without_weights_are_refused_in_words(ideal):
+    for without in (Prediction("ab", "b", True), replace(prediction(), weights=())):
+        with pytest.raises(Seq2AttnError, match=r"there is no attention to draw for 'ab': it has no weights") as caught:
+            attention_figure([prediction(), without], ideal=ideal)
+        assert "keep_weights=True" in caught.value.hint
+    with pytest.raises(Seq2AttnError, match="there is no attention to draw"):
+        attention_figure([], ideal=ideal)
+
+
+def test_predictions_with_weights_are_drawn_but_know_no_ideal_alignment():
+    assert len(panels(attention_figure([prediction()]))) == 1
+    with pytest.raises(Seq2AttnError, match="no ideal alignment to outline: none is known for 'ab'") as caught:
+        attention_figure([prediction()], ideal=True)
+    assert "predictor.attention_maps(texts)" in caught.value.hint
+
+
 def test_an_ideal_alignment_that_is_not_known_is_not_outlined():
-    with pytest.raises(Seq2AttnError, match="no ideal alignment to outline: the task knows none for 'ab', 'cd'"):
+    with pytest.raises(Seq2AttnError, match="no ideal alignment to outline: none is known for 'ab', 'cd'"):
         attention_figure([one_map("ab"), one_map("cd")], ideal=True)
     first, second = panels(attention_figure([one_map("ab"), one_map("cd", ideal=(1, 0))], ideal=True))
     assert (len(first.patches), len(second.patches)) == (0, 2)

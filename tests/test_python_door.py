@@ -32,14 +32,14 @@ def test_python_and_the_command_line_train_the_same_run(runs):
     tensors, others = (load_checkpoint(run.checkpoint("last")).tensors for run in (ours, Run(runs / "tiny")))
     assert tensors.keys() == others.keys()
     assert all(torch.equal(tensors[name], others[name]) for name in tensors)
-    assert ours.status()["state"] == "finished"
+    assert ours.status().state == "finished"
 
 
 @pytest.mark.parametrize("config", [TINY, check_config(TINY)], ids=["mapping", "Config"])
 def test_train_accepts_values_and_overrides(tmp_path, config):
     run = seq2attn.train(config, ["seed=5"], runs_dir=tmp_path, device="cpu")
-    assert run.name == "run-001"
-    assert (run.config().seed, run.status()["step"]) == (5, 2)
+    assert run.name == "run-seed_5-001"
+    assert (run.config().seed, run.status().step) == (5, 2)
 
 
 def test_train_continues_a_run(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from seq2attn.config import check_config
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.reporting.collect import collect, curves, flat, thinned
+from seq2attn.reporting.collect import collect, curves, flat, number, thinned
 from seq2attn.reporting.page import embedded, render
 from seq2attn.runs.making import create_run
 from seq2attn.runs.records import read_metrics
@@ -104,6 +104,11 @@ def test_curves_are_means_over_trained_lengths_and_never_nan(two_runs):
     assert "gradient_norm" not in found
 
 
+def test_numbers_are_not_rounded_before_the_page_rounds_them():
+    assert f"{number(1.68065049):.4f}" == "1.6807"  # six digits, 1.68065, would give 1.6806
+    assert [number(value) for value in (float("nan"), float("inf"), True, "1", None)] == [None] * 5
+
+
 def test_thinned_curves_keep_both_ends():
     points = [[step, 0.0] for step in range(1001)]
     kept = thinned(points)
@@ -174,7 +179,7 @@ def test_a_damaged_record_is_an_error_with_its_line(cli, runs_copy):
     done = cli("report", "tiny")
     assert done.code == 2
     assert done.err == (
-        "error: runs/tiny/metrics.jsonl:1: not a valid record: it lacks 'step'\nRemove that line; the others are kept.\n"
+        "error: runs/tiny/metrics.jsonl:1: not a valid record: step: is missing\nRemove that line; the others are kept.\n"
     )
     file.write_text('{"step": 1, "loss": 1}\nno json\n')
     assert "metrics.jsonl:2: not a valid record: it is not valid JSON\n" in cli("report", "tiny").err
@@ -193,7 +198,7 @@ def test_a_partial_last_line_is_ignored(two_runs):
     run = two_runs[0]
     with run.metrics_file.open("a") as file:
         file.write('{"step": 21, "lo')
-    assert read_metrics(run).steps[-1]["step"] == 20
+    assert read_metrics(run).steps[-1].step == 20
 
 
 # ---- in a browser ----
@@ -296,8 +301,8 @@ def test_pointing_at_a_curve_shows_its_value(page):
 
 def test_the_last_visible_run_cannot_be_hidden(page):
     count = "return document.querySelectorAll('#summary tbody tr').length"
-    for number, left in ((0, 1), (1, 1), (0, 2)):
-        page.run(f"document.querySelectorAll('nav button')[{number}].click()")
+    for button, left in ((0, 1), (1, 1), (0, 2)):
+        page.run(f"document.querySelectorAll('nav button')[{button}].click()")
         assert page.run(count) == left
 
 

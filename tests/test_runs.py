@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,14 @@ from seq2attn.config import Config, check_config
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.making import create_run
 from seq2attn.runs.run import Run, all_runs, check_name, find_run, need_checkpoint, newest_first
+from seq2attn.runs.status import Status
 
 CONFIG = Config()
 
 
 def make(root, name, *, made=1_000_000.0, checkpoint="best"):
-    run = create_run(root, name, CONFIG, {}, exact=True)
-    os.utime(run.config_file, (made, made))
+    created = datetime.fromtimestamp(made, UTC).isoformat()
+    run = create_run(root, name, CONFIG, {"created": created}, exact=True)
     if checkpoint:
         run.checkpoint(checkpoint).write_bytes(b"")
     return run
@@ -43,7 +45,8 @@ def test_a_new_run_holds_its_config_and_environment(tmp_path):
     run = create_run(tmp_path / "deep" / "runs", "mine", config, {"threads": 1})
     assert run.path == tmp_path / "deep" / "runs" / "mine-001"
     assert run.config() == config
-    assert run.environment() == {"threads": 1}
+    assert run.environment().threads == 1
+    assert abs(run.environment().time - datetime.now(UTC)) < timedelta(minutes=10)
     assert run.checkpoint("best") == run.path / "checkpoints" / "best.safetensors"
     assert run.checkpoint("best").parent.is_dir()
     assert not run.has_checkpoint
@@ -291,9 +294,11 @@ def test_a_root_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
 @pytest.mark.parametrize("content", ["", "{", "[1]", "null", "\udcff"])
 def test_an_unreadable_status_is_empty(tmp_path, content):
     run = make(tmp_path, "mine")
-    assert run.status() == {}
+    assert run.status() == Status()
     run.status_file.write_bytes(content.encode(errors="surrogateescape"))
-    assert run.status() == {}
+    assert run.status() == Status(problem=run.status().problem)
+    assert run.status().problem.startswith(f"{run.status_file}")
+    assert "not a valid record: " in run.status().problem
 
 
 def test_evaluations_are_numbered_and_never_replaced(tmp_path):

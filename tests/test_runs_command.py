@@ -1,12 +1,18 @@
 """`seq2attn runs` with intact and damaged runs, on terminals of any width."""
 
+import json
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 
 from seq2attn.cli.runs import HEADER, _show
+from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
+from seq2attn.runs.evaluations import newest_evaluation
 from seq2attn.runs.lock import training_lock
-from seq2attn.runs.run import Run
+from seq2attn.runs.making import run_name
+from seq2attn.runs.run import Run, check_name
 
 ROW = ["grid-scaled-mask_padding_false-seed_1", "finished", "2500/2500", "reverse", "scaled", "1", "0.998"]
 ROWS = [[*ROW, "2030-01-01T12:34:56+00:00"]]
@@ -72,3 +78,76 @@ def test_a_run_without_checkpoints_restarts(cli, runs_copy):
     assert done.code == 0, done.err
     assert "last.safetensors is missing: training restarts from step 0" in done.err
     assert (runs_copy / "tiny" / "checkpoints" / "last.safetensors").is_file()
+
+
+@pytest.mark.parametrize(
+    ("missing", "asked", "found", "step"), [("best", "best", "last", 2), (None, "best", "best", 2)]
+)
+def test_eval_records_the_checkpoint_that_it_measured_with_its_step(cli, runs_copy, missing, asked, found, step):
+    run = Run(runs_copy / "tiny")
+    if missing:
+        run.checkpoint(missing).unlink()
+    done = cli("eval", "--samples", "1", "--lengths", "2", "--checkpoint", asked, "--json")
+    assert done.code == 0, done.err
+    (saved,) = run.evaluations.iterdir()
+    assert saved.name == f"{found}-001.json"
+    for record in (json.loads(done.out), json.loads(saved.read_text())):
+        assert (record["checkpoint"], record["step"]) == (found, step)
+    note = "runs/tiny/checkpoints/best.safetensors is missing: this is checkpoint last, of step 2\n"
+    assert (note in done.err) == (missing is not None)
+
+
+def test_the_step_of_an_evaluation_is_that_of_its_checkpoint(cli, runs_copy):
+    run = Run(runs_copy / "tiny")
+    checkpoint = load_checkpoint(run.checkpoint("best"))
+    save_checkpoint(run.checkpoint("best"), checkpoint.tensors, {**checkpoint.state, "step": 1})
+    assert json.loads(cli("eval", "--samples", "1", "--lengths", "2", "--json").out)["step"] == 1
+
+
+def test_copying_runs_does_not_change_their_order(cli, runs_copy):
+    for name, year in (("older", 2001), ("newer", 2002)):
+        shutil.copytree(runs_copy / "tiny", runs_copy / name)
+        environment = json.loads((runs_copy / name / "environment.json").read_text())
+        environment["created"] = f"{year}-01-01T00:00:00+00:00"
+        (runs_copy / name / "environment.json").write_text(json.dumps(environment))
+    for time, name in enumerate(("newer", "tiny", "older")):
+        os.utime(runs_copy / name / "config.yaml", (time, time))
+    assert [line.split("\t")[0] for line in cli("runs").out.splitlines()[1:]] == ["tiny", "newer", "older"]
+    (runs_copy / "tiny" / "environment.json").write_text("{}")  # from here on its file's time: 1970
+    assert "run: runs/newer (the newest; " in cli("predict", "a").err
+
+
+def test_the_newest_evaluation_is_the_last_measured(cli, runs_copy):
+    for samples in ("1", "2"):
+        assert cli("eval", "--samples", samples, "--lengths", "2").code == 0
+    run = Run(runs_copy / "tiny")
+    os.utime(run.evaluations / "best-001.json")  # as a copy might
+    os.utime(run.evaluations / "best-002.json", (1, 1))
+    name, (result,) = newest_evaluation(run)
+    assert (name, result.samples) == ("best-002.json", 2)
+
+
+def test_the_default_name_and_the_note_say_what_was_changed(cli, runs_copy):
+    shutil.copy(runs_copy / "tiny" / "config.yaml", "mine.yaml")
+    words = ("train", "-c", "mine.yaml", "--set", "training.steps=2", "--set", "model.attention.score=dot")
+    assert cli(*words, "--set", "task.name=copy").out == "runs/mine-score_dot-task_copy-001\n"  # steps were 2 before
+    note = "(the newest; with model.attention.score=dot, task=copy; choose another with "
+    assert note in cli("predict", "a").err
+    assert cli("train", "-c", "mine.yaml").out == "runs/mine-001\n"
+    assert "(the newest; choose" in cli("predict", "a").err
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ([], "chapter-dot"),
+        (["seed=2", "task=sort"], "chapter-dot-seed_2-task_sort"),
+        (["task.alphabet=äb c", "training.learning_rate=0.003"], "chapter-dot-alphabet_b-c-learning_rate_0.003"),
+        (["task.alphabet=ä"], "chapter-dot-alphabet_x"),
+        (["evaluation.lengths=[1, 2]"], "chapter-dot-lengths_1-2"),
+        (["a=1", f"b={'x' * 70}", "c=3"], "chapter-dot-a_1-etc"),
+    ],
+)
+def test_a_name_shows_changes_in_plain_characters_as_far_as_they_fit(changes, name):
+    assert run_name(Path("configs/chapter/dot.yaml"), changes) == name
+    check_name(f"{name}-001")

@@ -76,6 +76,6 @@ def test_a_resumed_run_keeps_its_number_of_threads(tmp_path):
         run = train(CONFIG, NewRun(tmp_path, "a"), device="cpu", threads=2).run
         torch.set_num_threads(1)
         train(CONFIG, run, device="cpu")
-        assert (run.environment()["threads"], torch.get_num_threads()) == (2, 2)
+        assert (run.environment().threads, torch.get_num_threads()) == (2, 2)
     finally:
         torch.set_num_threads(before)

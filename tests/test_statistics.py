@@ -83,6 +83,11 @@ def test_student_1908_sleep_data():
     assert (found.low, found.high) == pytest.approx((0.7001, 2.4599), abs=5e-5)
 
 
+def test_an_interval_is_cut_to_the_range_of_possible_means():
+    found = spread([0.0, 1.0], 0.0, 1.0)  # 0.5 +- 6.35
+    assert (found.mean, found.low, found.high) == (0.5, 0.0, 1.0)
+
+
 def test_one_number_has_no_spread():
     found = spread([0.25])
     assert (found.count, found.mean, found.least, found.most) == (1, 0.25, 0.25, 0.25)

@@ -156,8 +156,8 @@ def reference(tmp_path_factory):
 
 def test_status_of_a_finished_run(reference):
     status = reference.status()
-    assert (status["state"], status["step"], status["steps"]) == ("finished", STEPS, STEPS)
-    assert (status["task"], status["score"], status["seed"]) == ("reverse", "scaled", 1)
+    assert (status.state, status.step, status.steps) == ("finished", STEPS, STEPS)
+    assert (status.task, status.score, status.seed) == ("reverse", "scaled", 1)
     assert step_of(reference, "last") == STEPS
     assert step_of(reference, "best") in (8, 16, 20)
 
@@ -169,7 +169,8 @@ def test_metrics_hold_each_logged_step_and_each_evaluation(reference):
     assert [line["step"] for line in evaluations] == [8, 16, 20]
     assert [result["length"] for result in evaluations[0]["evaluation"]] == [1, 2, 3]
     assert evaluations[-1]["summary"] == {
-        name: reference.status()[name] for name in ("exact_match_worst", "exact_match_mean", "attention_entropy")
+        name: getattr(reference.status(), name)
+        for name in ("exact_match_worst", "exact_match_mean", "attention_entropy")
     }
 
 
@@ -375,8 +376,8 @@ def test_a_resumed_run_is_bit_identical(reference, tmp_path, stop, small_picture
     trainer = start(tmp_path, CONFIG, Watcher(("step", stop), send(signal.SIGINT)))
     assert trainer.train() == signal.SIGINT
     run = trainer.run
-    assert run.status()["state"] == "interrupted"
-    assert run.status()["step"] == step_of(run, "last") == stop
+    assert run.status().state == "interrupted"
+    assert run.status().step == step_of(run, "last") == stop
     resumed = go_on(run)
     assert resumed.progress.step == stop
     assert resumed.train() is None
@@ -475,7 +476,7 @@ def test_handlers_are_restored_without_a_signal(tmp_path, no_pictures):
 def test_a_signal_in_the_last_evaluation_finds_a_finished_run(tmp_path, no_pictures):
     trainer = start(tmp_path, CONFIG, Watcher(("evaluation", STEPS), send(signal.SIGINT)))
     trainer.train()
-    assert trainer.run.status()["state"] == "finished"
+    assert trainer.run.status().state == "finished"
 
 
 def test_training_works_in_another_thread(reference, tmp_path, no_pictures):
@@ -521,7 +522,7 @@ def test_divergence_keeps_the_last_good_checkpoint(reference, tmp_path, monkeypa
     assert caught.value.exit_code == 1
     assert "smaller training.learning_rate" in caught.value.hint
     run = trainer.run
-    assert run.status()["state"] == "failed"
+    assert run.status().state == "failed"
     assert step_of(run, "last") == 8
     load_weights(run.checkpoint("last"), load_checkpoint(run.checkpoint("last")), build_model(CONFIG))
     monkeypatch.undo()
@@ -534,7 +535,7 @@ def test_divergence_by_a_huge_learning_rate_is_detected(tmp_path, no_pictures):
     with pytest.raises(Diverged):
         trainer.train()
     assert not trainer.run.has_checkpoint
-    assert trainer.run.status()["state"] == "failed"
+    assert trainer.run.status().state == "failed"
 
 
 # ---- the best checkpoint, and the target ----
@@ -572,8 +573,8 @@ def test_the_best_checkpoint_is_that_of_the_best_evaluation(tmp_path, monkeypatc
     assert step_of(run, "best") == best
     assert step_of(run, "last") == STEPS
     exact = script[2][0][:3]
-    assert run.status()["exact_match_worst"] == min(exact)
-    assert run.status()["exact_match_mean"] == pytest.approx(sum(exact) / len(exact))
+    assert run.status().exact_match_worst == min(exact)
+    assert run.status().exact_match_mean == pytest.approx(sum(exact) / len(exact))
 
 
 def test_the_best_evaluation_is_restored_on_resume(tmp_path, monkeypatch, no_pictures):
@@ -595,8 +596,8 @@ def test_the_best_evaluation_is_restored_on_resume(tmp_path, monkeypatch, no_pic
 def test_training_stops_when_every_trained_length_is_at_the_target(tmp_path, monkeypatch, no_pictures, exact, stopped):
     scripted(monkeypatch, [([0.0], 0.0), (exact, 0.0), ([0.0], 0.0)])
     run = trained(tmp_path, configured("training.target=0.9")).run
-    assert step_of(run, "last") == run.status()["step"] == stopped
-    assert run.status()["state"] == "finished"
+    assert step_of(run, "last") == run.status().step == stopped
+    assert run.status().state == "finished"
     resumed = go_on(run, configured("training.target=0.9"))
     resumed.train()
     assert resumed.progress.step == stopped
@@ -623,7 +624,7 @@ def test_without_a_target_training_continues(tmp_path, monkeypatch, no_pictures)
 )
 def test_every_kind_of_model_trains(tmp_path, overrides):
     run = trained(tmp_path, configured("training.steps=1", "training.batch_size=2", *overrides)).run
-    assert run.status()["state"] == "finished"
+    assert run.status().state == "finished"
 
 
 # ---- the trace of `--profile` ----

@@ -50,12 +50,13 @@ def evaluate(
     wanted = _parse(lengths) if lengths is not None else None
     options.load_plugins(plugin)
     chosen = find_run(runs_dir, run)
-    from seq2attn.runs.loading import load_predictor, measure
+    from seq2attn.runs.loading import load_trained, measure
 
-    predictor = load_predictor(chosen, checkpoint, device)
+    trained = load_trained(chosen, checkpoint, device)
     if run is None:
         options.note_newest(chosen, "seq2attn eval RUN")
-    evaluation = measure(chosen, predictor, checkpoint, wanted, samples=samples, seed=seed)
+    options.note_checkpoint(chosen, checkpoint, trained)
+    evaluation = measure(chosen, trained, wanted, samples=samples, seed=seed)
     results = list(evaluation.lengths.values())
     try:
         evaluation.save(chosen)

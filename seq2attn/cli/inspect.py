@@ -72,6 +72,7 @@ def inspect(
 
 def _config(target: str, overrides: list[str], runs_dir: Path) -> Config:
     from seq2attn.config import check_overrides, load_config
+    from seq2attn.config.shipped import find_config
 
     check_overrides(overrides)
     if target.endswith((".yaml", ".yml")) or Path(target).is_file():
@@ -79,6 +80,8 @@ def _config(target: str, overrides: list[str], runs_dir: Path) -> Config:
     try:
         run = find_run(runs_dir, target)
     except Seq2AttnError as error:
+        if find_config(target).is_file():
+            return load_config(target, overrides)
         raise Seq2AttnError(f"{target!r} is not a config file, and {error.message}", hint=error.hint) from None
     return run.config(overrides)
 

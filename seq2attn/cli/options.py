@@ -17,6 +17,8 @@ from seq2attn.runs.run import DEFAULT_ROOT, Run, all_runs
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
 
+    from seq2attn.runs.loading import Trained
+
 
 def _complete_run(incomplete: str) -> list[str]:
     return sorted(run.name for run in all_runs(DEFAULT_ROOT) if run.name.startswith(incomplete))
@@ -83,10 +85,18 @@ def runs_dir_option(root: Path) -> str:
 
 
 def note_newest(run: Run, how: str) -> None:
-    """Note which run was chosen by default, and `how` to choose another."""
-    experiment = run.experiment()
-    trial = f", a trial of {experiment['name'][:80]}" if experiment is not None else ""
-    note(f"run: {run.path} (the newest{trial}; choose another with {how})")
+    """Note which run was chosen by default, what was changed in its config, and `how` to choose another."""
+    environment = run.environment()
+    trial = f", a trial of {environment.experiment.name[:80]}" if environment.experiment is not None else ""
+    changes = ", ".join(environment.changes)
+    changed = f"; with {changes if len(changes) <= 200 else f'{changes[:197]}...'}" if changes else ""
+    note(f"run: {run.path} (the newest{trial}{changed}; choose another with {how})")
+
+
+def note_checkpoint(run: Run, wanted: str, trained: Trained) -> None:
+    """Note that another checkpoint than the `wanted` one is used, which does not exist."""
+    if trained.checkpoint != wanted:
+        note(f"{run.checkpoint(wanted)} is missing: this is checkpoint {trained.checkpoint}, of step {trained.step:,}")
 
 
 def save_figure(figure: MatplotlibFigure, path: Path) -> None:

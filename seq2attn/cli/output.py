@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import shlex
 import shutil
@@ -19,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from seq2attn.errors import Seq2AttnError
+from seq2attn.runs.files import json_text
 
 if TYPE_CHECKING:
     from seq2attn.inference.intervals import Estimate
@@ -132,7 +132,7 @@ def write_line(text: str) -> None:
 
 def write_json(value: Any, indent: int | None = 2) -> None:
     """Write a value as JSON, in ASCII unless the stream is Unicode: the escapes of `prepare_streams` are not JSON."""
-    write_line(json.dumps(value, indent=indent, ensure_ascii="utf" not in (sys.stdout.encoding or "").lower()))
+    write_line(json_text(value, indent=indent, ensure_ascii="utf" not in (sys.stdout.encoding or "").lower()))
 
 
 def write_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

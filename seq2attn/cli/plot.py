@@ -48,7 +48,7 @@ def loss(file: options.Figure, runs: Names = None, runs_dir: options.RunsDir = D
       seq2attn plot loss scaled-001 dot-001 --plot loss.svg
     """
     found = _find(runs_dir, runs)
-    curves = {run.name: [(line["step"], line["loss"]) for line in read_metrics(run).steps] for run in found}
+    curves = {run.name: [point for point in read_metrics(run).curve("loss") if point[1] > 0] for run in found}
     _refuse_empty(curves, "has logged no step yet")
     from seq2attn.plotting.curves import loss_figure
 
@@ -121,7 +121,7 @@ def _snapshots(run: Run, strings: Sequence[str] | None) -> list[tuple[int, list[
     """The attention maps of `strings`, by default of all that were recorded, with their training step."""
     snapshots = read_attention(run)
     if not snapshots:
-        without = run.status().get("score") == "none"
+        without = run.status().score == "none"
         reason = (
             "it has no attention (score 'none')"
             if without
@@ -159,7 +159,7 @@ def _find(runs_dir: Path, names: Sequence[str] | None) -> list[Run]:
 
 
 def _scores(runs: Sequence[Run]) -> list[str]:
-    return [str(run.status().get("score")) for run in runs]
+    return [str(run.status().score) for run in runs]
 
 
 def _refuse_empty(curves: Mapping[str, Any], reason: str) -> None:

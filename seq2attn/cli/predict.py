@@ -51,11 +51,13 @@ def predict(
     chosen = find_run(runs_dir, run)
     if plot is not None and chosen.config().score_name == "none":
         raise Seq2AttnError(f"there is no attention to draw: run {chosen.name!r} was trained with score 'none'")
-    from seq2attn.runs.loading import load_predictor
+    from seq2attn.runs.loading import load_trained
 
-    predictor = load_predictor(chosen, checkpoint, device)
+    trained = load_trained(chosen, checkpoint, device)
+    predictor = trained.predictor
     if run is None:
         options.note_newest(chosen, "--run RUN")
+    options.note_checkpoint(chosen, checkpoint, trained)
     task = predictor.task
     if texts == ["-"]:
         if plot is not None:

@@ -65,7 +65,7 @@ def _note_other_kernels(trainer: Trainer) -> None:
     """Note that the kernels have changed since the run was started: their sums differ in the last digits."""
     from seq2attn.kernels import describe_kernels
 
-    before, now = trainer.run.environment().get("kernels", "not compiled"), describe_kernels(trainer.device)
+    before, now = trainer.run.environment().kernels or "not compiled", describe_kernels(trainer.device)
     if before != now:
         note(f"{trainer.run.path} was started with other kernels ({before}) than it continues with ({now})")
         note("its weights will not be bit-identical to those of an uninterrupted run")
@@ -86,7 +86,7 @@ class _Display(AbstractContextManager["_Display"]):
         if trainer.finished:
             note(f"{path} is finished: {step:,} of {trainer.config.training.steps:,} steps")
             return
-        if trainer.run.status().get("step") and not step:
+        if trainer.run.status().step and not step:
             note(f"{trainer.run.checkpoint('last')} is missing: training restarts from step 0")
         if trainer.config.model.architecture == "gru":
             note_if_slow(trainer.device)

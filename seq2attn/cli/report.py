@@ -63,5 +63,5 @@ def report(
         if not names:
             options.note_newest(subject[0], "seq2attn report RUN")
         title, data = report_of_runs(subject)
-    write_atomically(to, render(data, f"seq2attn: {title}").encode())
+    write_atomically(to, render(data, f"seq2attn: {title}").encode(errors="backslashreplace"))
     write_line(str(to))

@@ -35,6 +35,8 @@ def runs(
     if not found:
         note(f"no run in {runs_dir} yet. {MAKE_ONE}")
     records = [_record(run) for run in found[:limit]]
+    for problem in [problem for record in records for problem in record["problems"]]:
+        note(problem)
     if as_json:
         write_json(records)
     elif not on_terminal():
@@ -53,10 +55,11 @@ def _show(rows: list[list[str]]) -> None:
 
 
 def _record(run: Run) -> dict[str, Any]:
-    status = run.status()
+    status, environment = run.status(), run.environment()
     record: dict[str, Any] = {"run": run.name, "state": state_of(run, status)}
-    record |= {key: status.get(key) for key in ("step", "steps", "task", "score", "seed", "exact_match_worst")}
-    return record | {"made": run.environment().get("created")}
+    record |= {key: getattr(status, key) for key in ("step", "steps", "task", "score", "seed", "exact_match_worst")}
+    problems = [problem for problem in (status.problem, environment.problem) if problem is not None]
+    return record | {"made": environment.created, "problems": problems}
 
 
 def _row(record: dict[str, Any]) -> list[str]:
@@ -64,7 +67,7 @@ def _row(record: dict[str, Any]) -> list[str]:
         return "-" if value is None else str(value)
 
     worst = record["exact_match_worst"]
-    progress = "-" if record["step"] is None else f"{record['step']}/{record['steps']}"
+    progress = "-" if record["step"] is None else f"{record['step']}/{text(record['steps'])}"
     names = [text(record[key]) for key in ("task", "score", "seed")]
-    shown_worst = f"{worst:.3f}" if isinstance(worst, float | int) and 0 <= worst <= 1 else "-"
+    shown_worst = "-" if worst is None else f"{worst:.3f}"
     return [record["run"], text(record["state"]), progress, *names, shown_worst, text(record["made"])]

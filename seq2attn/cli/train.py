@@ -26,7 +26,10 @@ def train(
         Path | None, typer.Option("--config", "-c", metavar="FILE", help="The YAML config to train.")
     ] = None,
     overrides: options.Overrides = None,
-    name: Annotated[str | None, typer.Option("--name", help="The run's name. Default: the config's, numbered.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="The run's name. Default: the config's, with what --set changes, numbered."),
+    ] = None,
     resume: Annotated[
         str | None, typer.Option("--resume", metavar="RUN", help="Continue a run from its last checkpoint.")
     ] = None,
@@ -67,22 +70,24 @@ def train(
         run = find_run(runs_dir, resume)
         _train(run.config(), run, device, threads, profile)
     elif config is not None:
-        settings = _load(config, overrides or ())
+        settings, changes = _load(config, overrides or ())
         from seq2attn.runs.making import run_name
         from seq2attn.training.session import NewRun
 
-        new = NewRun(runs_dir, run_name(config) if name is None else name, exact=name is not None, plugins=plugins)
+        chosen = run_name(config, changes) if name is None else name
+        new = NewRun(runs_dir, chosen, exact=name is not None, plugins=plugins, changes=changes)
         _train(settings, new, device, threads, profile)
     else:
         raise Seq2AttnError("give either --config FILE or --resume RUN", hint="See: seq2attn train --help")
 
 
-def _load(file: Path, overrides: Sequence[str]) -> Config:
-    from seq2attn.config import check_overrides, load_config
+def _load(file: Path, overrides: Sequence[str]) -> tuple[Config, list[str]]:
+    """The config, and what the overrides changed in it."""
+    from seq2attn.config import check_overrides, load_changed
 
     check_overrides(overrides)
     try:
-        return load_config(file, overrides)
+        return load_changed(file, overrides)
     except ConfigError as error:
         if not any(problem.path == "configs" for problem in error.problems):
             raise

@@ -17,6 +17,7 @@ from seq2attn.comparison.grid import CONFIG, SEED, Axis, make_axis, parse_vary
 from seq2attn.config import Config
 from seq2attn.config.describing import describe_errors
 from seq2attn.config.lengths import parse_lengths
+from seq2attn.config.shipped import find_config
 from seq2attn.config.yaml_files import Document, read_file, read_text
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
 from seq2attn.runs.run import check_name
@@ -154,8 +155,9 @@ class Experiment:
 
 
 def read_experiment(path: Path) -> Experiment:
-    """An experiment from its file. Raises `ConfigError` with every problem found."""
-    document = read_file(path)
+    """An experiment from its file, the user's or a shipped one. Raises `ConfigError` with every problem found."""
+    file = find_config(path)
+    document = read_file(file)
     if not isinstance(document.value, dict):
         raise Seq2AttnError(f"{path}: expected keys and values (a mapping)", hint=HINT)
     if "configs" not in document.value and document.value.keys() & Config.model_fields.keys():
@@ -181,7 +183,7 @@ def read_experiment(path: Path) -> Experiment:
     return Experiment(
         name=run_word(path.stem),
         source=str(path),
-        bases=name_bases([path.parent / config for config in found.configs]),
+        bases=name_bases([file.parent / config for config in found.configs]),
         fixed=tuple(fixed),
         axes=tuple(axes),
         **{name: getattr(found, name) for name in MEASUREMENT},
@@ -213,7 +215,7 @@ def compose_experiment(
     axes = [parse_vary(text) for text in vary]
     experiment = read_experiment(file) if file is not None else _from_configs(configs or ())
     for path in experiment.bases.values():
-        if not path.is_file():
+        if not find_config(path).is_file():
             read_file(path)  # raises an error with the reason
     keys = [axis.key for axis in axes]
     repeated = {key for key in keys if keys.count(key) > 1}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -169,14 +170,14 @@ def read_trial(trial: Trial, root: Path) -> TrialResult | None:
         return None
     assert saved.parameters is not None, "find_evaluation asks for them"
     metrics = read_metrics(Run(root / trial.name))
-    speeds = [line["tokens_per_second"] for line in metrics.steps if "tokens_per_second" in line]
-    summaries = [(step, summarise(results)) for step, results in metrics.evaluations if results]
+    speeds = [speed for _, speed in metrics.curve("tokens_per_second")]
+    summaries = [(step, summarise(results)) for step, results in metrics.evaluations]
     return TrialResult(
         run=trial.name,
         seed=trial.seed,
         lengths={length: saved.lengths[length] for length in trial.lengths},
         parameters=saved.parameters,
-        losses=tuple((int(line["step"]), line["loss"]) for line in metrics.steps if "loss" in line),
+        losses=tuple(metrics.curve("loss")),
         entropies=tuple((step, summary.entropy) for step, summary in summaries if summary.entropy is not None),
         tokens_per_second=statistics.median(speeds) if speeds else None,
     )
@@ -192,18 +193,14 @@ def _summaries(
             continue
         others = _by_seed(metric, length, baseline)
         differences = [value - others[seed] for seed, value in values.items() if seed in others]
-        over_seeds = spread(list(values.values()))
-        if (
-            metric != "entropy" and over_seeds.low is not None and over_seeds.high is not None
-        ):  # to the range of a share
-            over_seeds = replace(over_seeds, low=max(0.0, over_seeds.low), high=min(1.0, over_seeds.high))
+        most = math.inf if metric == "entropy" else 1.0  # the others are shares
         summaries.append(
             LengthSummary(
                 length=length,
                 trained=result.trained,
                 values=values,
-                spread=over_seeds,
-                difference=spread(differences) if differences else None,
+                spread=spread(list(values.values()), 0.0, most),
+                difference=spread(differences, -most, most) if differences else None,
                 published=next((item.values[length] for item in figures if length in item.values), None),
             )
         )

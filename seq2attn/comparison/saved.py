@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,8 +11,8 @@ from seq2attn.comparison.experiment import Experiment
 from seq2attn.comparison.grid import CONFIG
 from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.trial import Trial
-from seq2attn.runs.evaluations import readable_evaluations
-from seq2attn.runs.run import Run, newest_first
+from seq2attn.runs.evaluations import readable_evaluations, time_measured
+from seq2attn.runs.run import Run, check_plain, newest_first
 
 Settings = tuple[str, int, tuple[int, ...]]  # checkpoint, samples, lengths
 
@@ -22,7 +23,7 @@ def experiments(root: Path) -> dict[str, list[Run]]:
     for run in reversed(newest_first(root)):
         experiment = run.experiment()
         if experiment is not None:
-            by_name.setdefault(experiment["name"], []).append(run)
+            by_name.setdefault(experiment.name, []).append(run)
     return by_name
 
 
@@ -33,17 +34,17 @@ def saved_plan(name: str, runs: Sequence[Run]) -> Plan:
     """
     checkpoint, samples, lengths = _measured(runs)
     trials = []
-    for run in runs:
+    for run in map(check_plain, runs):
         experiment, config = run.experiment(), run.config()
         assert experiment is not None, "these are trials"
         trials.append(
             Trial(
                 name=run.name,
                 experiment=name,
-                group=experiment["group"],
-                values=experiment["values"],
+                group=experiment.group,
+                values=experiment.values,
                 seed=config.seed,
-                base=str(experiment["values"].get(CONFIG, "")),
+                base=str(experiment.values.get(CONFIG, "")),
                 config=config,
                 lengths=lengths or config.evaluation_lengths,
                 samples=samples or config.evaluation.samples,
@@ -56,13 +57,14 @@ def saved_plan(name: str, runs: Sequence[Run]) -> Plan:
 def _measured(runs: Sequence[Run]) -> Settings:
     """The settings with which `compare` (not `eval`) measured most of the runs; on a tie the last used."""
     counts: Counter[Settings] = Counter()
-    last: dict[Settings, float] = {}
+    last: dict[Settings, datetime.datetime] = {}
     for run in runs:
         of_run = set()
         for path, saved in readable_evaluations(run):
             if saved.parameters is not None:
                 settings = (saved.checkpoint, saved.samples, tuple(saved.lengths))
                 of_run.add(settings)
-                last[settings] = max(path.stat().st_mtime, last.get(settings, 0.0))
+                time = time_measured(path, saved)
+                last[settings] = max(time, last.get(settings, time))
         counts.update(of_run)
     return max(counts, key=lambda settings: (counts[settings], last[settings]), default=("best", 0, ()))

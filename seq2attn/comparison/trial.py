@@ -13,7 +13,7 @@ from seq2attn.config import Config, value_at
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.evaluations import Evaluation, readable_evaluations
 from seq2attn.runs.files import write_atomically
-from seq2attn.runs.run import Run
+from seq2attn.runs.run import Run, check_plain
 from seq2attn.training.signals import StopRequest
 
 EVALUATION_SEED = 0  # that of `eval`: the same strings
@@ -91,9 +91,9 @@ def blocked_by(trial: Trial, root: Path) -> str | None:
     if not run.config_file.is_file():
         return f"{run.path} exists but is not a run"
     try:
-        same = run.config() == trial.config
+        same = check_plain(run).config() == trial.config
     except Seq2AttnError as error:
-        return f"{run.path} exists, but its config cannot be read: {error.message}"
+        return f"{run.path} exists, but cannot be used: {error.message}"
     return None if same else f"{run.path} has another config; give this experiment another --name, or remove that run"
 
 
@@ -101,11 +101,14 @@ def find_evaluation(trial: Trial, root: Path) -> Evaluation | None:
     """The evaluation of the finished trial, with all its lengths; None if there is none yet."""
     run = Run(root / trial.name)
     status = run.status()
-    if status.get("state") != "finished":
+    if status.state != "finished":
         return None
-    wanted = (trial.checkpoint, trial.samples, EVALUATION_SEED, status.get("step"))
+    wanted = (trial.checkpoint, trial.samples, EVALUATION_SEED, status.step)
     for _, saved in readable_evaluations(run, trial.checkpoint):
-        measured = (saved.checkpoint, saved.samples, saved.seed, saved.step)
+        steps = (
+            saved.step if saved.trained_steps is None else saved.trained_steps
+        )  # older files had the latter as `step`
+        measured = (saved.checkpoint, saved.samples, saved.seed, steps)
         if measured == wanted and saved.parameters is not None and set(trial.lengths) <= saved.lengths.keys():
             return saved
     return None
@@ -134,7 +137,7 @@ def _run(job: Job) -> Outcome:
     blocked = blocked_by(trial, job.root)
     if blocked:
         raise Seq2AttnError(blocked, exit_code=1)
-    if run.status().get("state") != "finished":
+    if run.status().state != "finished":
         experiment = {"name": trial.experiment, "group": trial.group, "values": dict(trial.values)}
         new = NewRun(job.root, trial.name, plugins=job.plugins, experiment=experiment)
         where = run if run.config_file.is_file() else new
@@ -145,21 +148,23 @@ def _run(job: Job) -> Outcome:
 
 def _measure(job: Job) -> Outcome:
     from seq2attn.model.parameters import parameter_ledger
-    from seq2attn.runs.loading import load_predictor, measure
+    from seq2attn.runs.loading import load_trained, measure
 
     def stop_if_asked() -> None:
         if STOP_REQUEST.signal is not None:
             raise _Stopped
 
     trial, run = job.trial, job.run
-    predictor = load_predictor(run, trial.checkpoint, job.device)
+    trained = load_trained(run, trial.checkpoint, job.device)
+    if trained.checkpoint != trial.checkpoint:
+        raise Seq2AttnError(f"{run.checkpoint(trial.checkpoint)}: no such checkpoint", exit_code=1)
     settings: dict[str, Any] = {"samples": trial.samples, "seed": EVALUATION_SEED, "progress": stop_if_asked}
     try:
-        evaluation = measure(run, predictor, trial.checkpoint, trial.lengths, **settings)
+        evaluation = measure(run, trained, trial.lengths, **settings)
     except _Stopped:
         return Outcome("stopped")
-    parameters = parameter_ledger(predictor.model)
-    replace(evaluation, step=run.status().get("step"), parameters=parameters).save(run)
+    parameters = parameter_ledger(trained.predictor.model)
+    replace(evaluation, trained_steps=run.status().step, parameters=parameters).save(run)
     return Outcome("done")
 
 

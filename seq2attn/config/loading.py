@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from seq2attn.config.describing import describe_errors, kind_of
-from seq2attn.config.keys import CHOICES, current_key
+from seq2attn.config.keys import CHOICES, current_key, value_at
 from seq2attn.config.rules import combination_problems
 from seq2attn.config.schema import Config
 from seq2attn.config.settings import Settings
-from seq2attn.config.shipped import shipped_config
+from seq2attn.config.shipped import find_config
 from seq2attn.config.yaml_files import read_file, write_yaml
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, shown
 
@@ -22,18 +23,27 @@ OWN_PART = "A {} of your own needs --plugin FILE."
 
 
 def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
-    """Read a config file and apply `overrides` ("model.hidden=64") to it.
+    """Read a config file, the user's or a shipped one, and apply `overrides` ("model.hidden=64") to it.
 
     Raises `ConfigError` with every problem found, or `Seq2AttnError` when the file cannot be read as YAML.
     """
-    path = Path(path)
-    document = read_file(path if path.exists() else shipped_config(path) or path)
+    document = read_file(find_config(path))
     if document.value is None:
         raise Seq2AttnError(f"{path}: empty", hint="Every key has a default, so one line is enough: seed: 1")
     if not isinstance(document.value, dict):
         raise Seq2AttnError(f"{path}: expected keys and values (a mapping), found {kind_of(document.value)}")
     places = {".".join(map(str, key)): f"{path}:{line}" for key, line in document.lines.items()}
     return _check(document.value, overrides, places, str(path))
+
+
+def load_changed(path: Path | str, overrides: Sequence[str]) -> tuple[Config, list[str]]:
+    """`load_config`, and the `changes` that the overrides made."""
+    config = load_config(path, overrides)
+    try:
+        original = load_config(path) if overrides else None
+    except Seq2AttnError:
+        original = None
+    return config, changes(config, original, overrides)
 
 
 def check_config(values: dict[str, Any], overrides: Sequence[str] = (), *, source: str = "config") -> Config:
@@ -57,6 +67,27 @@ def check_overrides(overrides: Sequence[str]) -> None:
             other_key = _written_key(other)
             if f"{key}.".startswith(f"{other_key}.") or f"{other_key}.".startswith(f"{key}."):
                 raise Seq2AttnError(f"--set {shown(other)} and --set {shown(override)} set the same key; keep one")
+
+
+def changes(config: Config, original: Config | None, overrides: Sequence[str]) -> list[str]:
+    """`KEY=VALUE` for each key that `overrides` gave another value than it has in `original`, sorted by key.
+
+    original: the config without the overrides; None if it is not valid without them.
+    """
+    values = {key: _value(config, key) for key in sorted(map(_written_key, overrides))}
+    return [
+        f"{key.removesuffix('.name')}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for key, value in values.items()
+        if original is None or _value(original, key) != value
+    ]
+
+
+def _value(config: Config, key: str) -> Any:
+    """The value at a key; None if the config does not have it."""
+    try:
+        return value_at(config, key)
+    except KeyError:
+        return None
 
 
 def _written_key(override: str) -> str:

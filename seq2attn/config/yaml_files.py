@@ -14,12 +14,11 @@ from typing import Any
 
 import yaml
 
-from seq2attn.config.shipped import shipped_folder
-from seq2attn.errors import Seq2AttnError, closest, shown
+from seq2attn.config.shipped import hint_for_missing
+from seq2attn.errors import Seq2AttnError, shown
 
 LARGEST_FILE = 200_000  # bytes
 DEEPEST = 20
-MOST_FILES = 12  # listed if the named one is missing
 
 _SCALARS = (  # YAML 1.2's core schema
     (re.compile(r"(?:null|Null|NULL|~|)"), lambda text: None),
@@ -57,9 +56,9 @@ def read_file(path: Path) -> Document:
         with path.open("rb") as file:
             data = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:
-        raise Seq2AttnError(f"{path}: no such file", hint=_nearby(path)) from None
+        raise Seq2AttnError(f"{path}: no such file", hint=hint_for_missing(path)) from None
     except IsADirectoryError:
-        raise Seq2AttnError(f"{path} is a directory, not a file", hint=_nearby(path)) from None
+        raise Seq2AttnError(f"{path} is a directory, not a file", hint=hint_for_missing(path)) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise Seq2AttnError(f"{path}: cannot be read: {reason}") from None
@@ -157,25 +156,6 @@ def _syntax_message(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
     if "found character '\\t'" in problem:
         return f"{source}:{line}: a tab where YAML requires a space"
     return f"{source}:{line}: not YAML: {problem}"
-
-
-def _nearby(path: Path) -> str:
-    """A hint for a missing file: the likely one, and those that exist."""
-    folder = path if path.is_dir() else path.parent
-    try:
-        found = sorted(str(item) for item in folder.glob("*.yaml"))
-    except OSError:
-        found = []
-    if not found and path.parent != Path("configs") and Path("configs").is_dir():
-        found = sorted(str(item) for item in Path("configs").glob("*.yaml"))
-    if not found:
-        found = sorted(f"configs/{item.name}" for item in shipped_folder().glob("*.yaml"))
-    if not found:
-        return "Name an existing YAML file."
-    by_stem = {Path(item).stem: item for item in found}
-    close = closest(path.stem, by_stem)
-    guess = f"Did you mean {by_stem[close]}? " if close else ""
-    return f"{guess}There are: {', '.join(found[:MOST_FILES])}{', ...' if len(found) > MOST_FILES else ''}"
 
 
 def write_yaml(value: Any, *, flow: bool = False, width: int = 110) -> str:

@@ -19,6 +19,10 @@ class Estimate:
     low: float
     high: float
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.value <= self.high <= 1:
+            raise ValueError(f"{self.value} in [{self.low}, {self.high}] is not a share with its interval")
+
 
 def share(value: float, count: int) -> Estimate:
     """The mean `value` of `count` independent numbers from [0, 1], with Wilson's 95 % score interval (Wilson 1927).
@@ -49,10 +53,11 @@ class Spread:
     most: float
 
 
-def spread(values: Sequence[float]) -> Spread:
+def spread(values: Sequence[float], least: float = -math.inf, most: float = math.inf) -> Spread:
     """Mean, standard deviation, Student's 95 % interval of the mean, and the extremes of independent numbers.
 
-    The interval assumes roughly normal numbers. If all are equal its width is 0, which says nothing about other seeds.
+    The interval assumes roughly normal numbers and is cut to the range of possible means, from `least` to `most`. If all
+    numbers are equal its width is 0; that describes these numbers, not others.
     """
     count = len(values)
     mean = statistics.fmean(values)
@@ -60,7 +65,7 @@ def spread(values: Sequence[float]) -> Spread:
         return Spread(1, mean, None, None, None, mean, mean)
     deviation = statistics.stdev(values, mean)
     half = t_quantile(count - 1) * deviation / math.sqrt(count)
-    return Spread(count, mean, deviation, mean - half, mean + half, min(values), max(values))
+    return Spread(count, mean, deviation, max(least, mean - half), min(most, mean + half), min(values), max(values))
 
 
 @functools.cache

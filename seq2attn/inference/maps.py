@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any
+
+LONGEST_SYMBOL = 100  # characters; most have one
 
 
 @dataclass(frozen=True)
@@ -25,22 +27,14 @@ class AttentionMap:
         """Plain values, weights to `digits` decimals."""
         return {**asdict(self), "weights": [[round(weight, digits) for weight in row] for row in self.weights]}
 
-    @classmethod
-    def from_json(cls, record: dict[str, Any]) -> Self:
-        """What `to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
-        made = cls(
-            str(record["source"]),
-            str(record["output"]),
-            tuple(map(str, record["source_symbols"])),
-            tuple(map(str, record["output_symbols"])),
-            tuple(tuple(map(float, row)) for row in record["weights"]),
-            tuple(map(int, record["ideal"])),
-        )
-        columns, rows = len(made.source_symbols), len(made.output_symbols)
-        if not columns or not rows or [len(row) for row in made.weights] != [columns] * rows:
+    def check(self) -> None:
+        """Raise ValueError for a map that is not that of a source and its output."""
+        columns, rows = len(self.source_symbols), len(self.output_symbols)
+        if not columns or not rows or [len(row) for row in self.weights] != [columns] * rows:
             raise ValueError("weights do not fit the symbols")
-        if not all(0 <= weight <= 1.001 for row in made.weights for weight in row):  # rounding may add up
+        if not all(0 <= weight <= 1.001 for row in self.weights for weight in row):  # rounding may add up
             raise ValueError("a weight is not between 0 and 1")
-        if not all(0 <= position < columns for position in made.ideal):
+        if not all(0 <= position < columns for position in self.ideal):
             raise ValueError("the ideal alignment lies outside the source")
-        return made
+        if max(map(len, (*self.source_symbols, *self.output_symbols))) > LONGEST_SYMBOL:
+            raise ValueError(f"a symbol is longer than {LONGEST_SYMBOL} characters")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from statistics import fmean
-from typing import Any, Self
 
 from seq2attn.inference.intervals import Estimate
 
 SHARES = ("exact_match", "character_accuracy", "teacher_forced", "alignment")
+LONGEST, MOST_SAMPLES, LARGEST_ENTROPY = 10**9, 10**12, 100.0  # beyond what can be measured; entropy in nats
 
 
 @dataclass(frozen=True)
@@ -37,18 +36,11 @@ class LengthResult:
         """Plain values."""
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, record: dict[str, Any]) -> Self:
-        """What `to_json` wrote. Raises ValueError for anything else."""
-        result: Self = _reader().validate_python(record)
-        return result
-
-
-@cache
-def _reader() -> Any:
-    from pydantic import TypeAdapter  # not at the top: `--help` does not wait for it
-
-    return TypeAdapter(LengthResult)
+    def __post_init__(self) -> None:
+        if not (1 <= self.length <= LONGEST and 1 <= self.samples <= MOST_SAMPLES):
+            raise ValueError(f"{self.samples} samples of length {self.length} are not a measurement")
+        if self.entropy is not None and not 0 <= self.entropy <= LARGEST_ENTROPY:
+            raise ValueError(f"entropy must be a number from 0 to {LARGEST_ENTROPY}, found {self.entropy}")
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.errors import Seq2AttnError, first_of
+from seq2attn.errors import Seq2AttnError, first_of, shown
+from seq2attn.inference.maps import AttentionMap
 from seq2attn.plotting.style import HEAT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from seq2attn.inference.maps import AttentionMap
+    from seq2attn.inference.predictor import Prediction
 
 LARGEST_SIDE = 200  # rows or columns of one heat map
 IDEAL = "#d55e00"
@@ -47,14 +48,17 @@ class Panel:
     """characters to reserve for a title, at least"""
 
 
-def attention_figure(maps: Sequence[AttentionMap], *, ideal: bool = False) -> Figure:
+def attention_figure(maps: Sequence[AttentionMap | Prediction], *, ideal: bool = False) -> Figure:
     """Heat maps side by side: rows are output tokens, columns source tokens, `<eos>` drawn as a return sign.
 
-    ideal: outline the cells that the right answer copies. Raises `Seq2AttnError` for more than a figure can show, and where
-    no ideal alignment is known.
+    ideal: outline the cells that the right answer copies. Raises `Seq2AttnError` for more than a figure can show, for
+    predictions without weights, and where no ideal alignment is known.
     """
-    panels = [Panel(one, f"{_short(one.source)} → {_short(one.output)}") for one in maps]
-    cell = cell_size(maps)
+    drawn = [_with_weights(one) for one in maps]
+    if not drawn:
+        raise Seq2AttnError("there is no attention to draw", hint="A model without attention has no maps.")
+    panels = [Panel(one, f"{_short(one.source)} → {_short(one.output)}") for one in drawn]
+    cell = cell_size(drawn)
     lines: list[list[Panel]] = [[]]
     width = 0.0
     for panel in panels:
@@ -141,9 +145,10 @@ def sheet(
     maps = [panel.map for line in lines for panel in line]
     if ideal and not any(one.ideal for one in maps):
         sources = first_of([repr(_short(source)) for source in dict.fromkeys(one.source for one in maps)])
-        raise Seq2AttnError(
-            f"there is no ideal alignment to outline: the task knows none for {sources}", hint="Leave out --ideal."
+        hint = (
+            "Leave out --ideal. In Python, `predictor.attention_maps(texts)` makes maps that know what the task knows."
         )
+        raise Seq2AttnError(f"there is no ideal alignment to outline: none is known for {sources}", hint=hint)
     heights = [_TOP + _BOTTOM + cell * max(len(panel.map.output_symbols) for panel in line) for line in lines]
     key = _key(maps, ideal, signs)
     above, below = _LINE * bool(heading), _LINE * bool(key)
@@ -180,6 +185,15 @@ def sheet(
     if ideal:
         figure.text((_MARGIN + 0.08) / width, 0.1 / height, "□", fontsize=12, color=IDEAL)
     return figure
+
+
+def _with_weights(one: AttentionMap | Prediction) -> AttentionMap:
+    """The map, or that of a prediction."""
+    found = one if isinstance(one, AttentionMap) else one.attention_map()
+    if found is None or not found.weights:
+        hint = "`predictor.attention_maps(texts)` makes maps; `predict` keeps weights only with keep_weights=True."
+        raise Seq2AttnError(f"there is no attention to draw for {shown(one.source)}: it has no weights", hint=hint)
+    return found
 
 
 def _heat_map(axes: Any, panel: Panel, cell: float, *, ideal: bool) -> Any:

@@ -40,7 +40,7 @@ def _run(run: Run, config: Config, runs: int) -> dict[str, Any]:
     metrics = read_metrics(run)
     status = run.status()
     environment = run.environment()
-    speeds = [line["tokens_per_second"] for line in metrics.steps if "tokens_per_second" in line]
+    speeds = [speed for _, speed in metrics.curve("tokens_per_second")]
     ledger = parameter_ledger(build_model(config))
     return {
         "name": run.name,
@@ -49,20 +49,20 @@ def _run(run: Run, config: Config, runs: int) -> dict[str, Any]:
             "task": config.task.name,
             "seed": config.seed,
             "state": state_of(run, status),
-            "steps": f"{status.get('step', 0):,} of {config.training.steps:,}",
-            "exact match, worst": number(status.get("exact_match_worst")),
-            "mean": number(status.get("exact_match_mean")),
-            "entropy": number(status.get("attention_entropy")),
+            "steps": f"{status.step or 0:,} of {config.training.steps:,}",
+            "exact match, worst": number(status.exact_match_worst),
+            "mean": number(status.exact_match_mean),
+            "entropy": number(status.attention_entropy),
             "parameters": ledger["total"],
             "tokens/s": number(median(speeds)) if speeds else None,
-            "made": str(environment.get("created") or "").replace("T", " ")[:16] or None,
+            "made": (environment.created or "").replace("T", " ")[:16] or None,
         },
         "config": flat(flat_values(config)),
         "curves": curves(metrics),
         "lengths": _lengths(run),
         "attention": attention(read_attention(run), runs),
         "parameters": ledger,
-        "environment": flat({key: value for key, value in environment.items() if key not in ("created", "seed")}),
+        "environment": flat(environment.shown()),
     }
 
 
@@ -70,11 +70,9 @@ def curves(metrics: Metrics, *, thin: bool = True) -> dict[str, list[list[float 
     """Name -> points (step, value)."""
     points_of: dict[str, list[list[float | None]]] = {}
     for name in LOGGED:
-        points = [[line["step"], number(line[name])] for line in metrics.steps if name in line]
+        points = [[line.step, number(line.number(name))] for line in metrics.steps if getattr(line, name) is not None]
         points_of[name] = thinned(points) if thin else points
     for step, results in metrics.evaluations:
-        if not results:
-            continue
         summary = summarise(results)
         values = {
             "exact_match_mean": summary.exact_match,
@@ -102,7 +100,7 @@ def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in values.items():
         if isinstance(value, dict) and value:
             leaves |= flat(value, f"{prefix}{key}.")
-        elif isinstance(value, list):
+        elif isinstance(value, list | tuple):
             leaves[prefix + key] = " ".join(map(str, value))
         else:
             leaves[prefix + key] = "{}" if value == {} else value
@@ -136,7 +134,7 @@ def attention(snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], runs: int
 
 
 def number(value: Any) -> float | None:
-    """A finite number, to six digits; None for anything else."""
+    """A finite number, to the nine digits of a float32; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
-    return float(f"{value:.6g}")
+    return float(f"{value:.9g}")

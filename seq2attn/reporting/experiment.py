@@ -15,7 +15,6 @@ from seq2attn.runs.records import read_attention, read_metrics
 from seq2attn.runs.run import Run
 
 Points = list[list[float | None]]
-DIFFERENT = ("created", "seed", "experiment")  # keys of environment.json that differ in every trial
 
 
 def collect_experiment(
@@ -47,7 +46,7 @@ def collect_experiment(
 def _group(group: GroupResult, root: Path, trials: int) -> dict[str, Any]:
     trials_by_seed = sorted(group.trials, key=lambda trial: trial.seed)
     runs = [Run(root / trial.run) for trial in trials_by_seed]
-    environments = [{key: value for key, value in run.environment().items() if key not in DIFFERENT} for run in runs]
+    environments = [run.environment().shown() for run in runs]
     return {
         "name": group.label,
         "baseline": group.baseline,
@@ -55,7 +54,7 @@ def _group(group: GroupResult, root: Path, trials: int) -> dict[str, Any]:
             "trials": len(group.trials),
             "planned": group.planned,
             "parameters": group.parameters,
-            "loss": None if group.loss is None else number(group.loss.mean),
+            "loss": None if group.loss is None else group.loss.mean,  # not rounded twice: the page rounds it
             "published_loss": group.published_loss,
             "tokens_per_second": number(group.tokens_per_second),
         },

@@ -1,4 +1,7 @@
-"""environment.json: the versions, machine, device, threads and code of a run."""
+"""environment.json: when a run was made, and with which versions, machine, device, threads and code.
+
+Imports no torch at the top.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +10,105 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+from seq2attn.runs.reading import check_count
 
-from seq2attn.kernels import describe_kernels
+if TYPE_CHECKING:
+    import torch
+
+LAST_YEAR = 2999  # of a creation time that is believed
 
 
-def describe_environment(*, seed: int, device: torch.device, threads: int, plugins: list[str]) -> dict[str, Any]:
-    """The contents of environment.json."""
+@dataclass(frozen=True)
+class TrialOf:
+    """The comparison that a run is a trial of."""
+
+    name: str
+    group: str
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The contents of environment.json; None or empty for what is unknown."""
+
+    created: str | None = None
+    """ISO 8601; UTC if it has no time zone"""
+    command: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    """KEY=VALUE for each key that `--set` changed"""
+    seed: int | None = None
+    device: str | None = None
+    device_name: str | None = None
+    threads: int | None = None
+    kernels: str | None = None
+    plugins: tuple[str, ...] = ()
+    git: dict[str, str | bool] | None = None
+    platform: str | None = None
+    versions: dict[str, str | None] = field(default_factory=dict)
+    experiment: TrialOf | None = None
+    problem: str | None = None
+    """why the file cannot be read, in which case all else is unknown"""
+
+    def __post_init__(self) -> None:
+        for name in ("seed", "threads"):
+            check_count(name, getattr(self, name))
+        _ = self.time
+
+    @property
+    def time(self) -> datetime.datetime | None:
+        """When the run was created."""
+        return None if self.created is None else utc_time(self.created)
+
+    def shown(self) -> dict[str, Any]:
+        """What is known, for a page; the seed is in the config, and time, changes and comparison are shown elsewhere."""
+        left_out = ("created", "seed", "changes", "experiment")
+        return {name: value for name, value in asdict(self).items() if name not in left_out and value not in (None, ())}
+
+
+def utc_time(text: str) -> datetime.datetime:
+    """A time in ISO 8601, which is UTC if it has no time zone. Raises ValueError for anything else."""
+    try:
+        found = datetime.datetime.fromisoformat(text)
+        utc = found.astimezone(datetime.UTC) if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f"created must be a time in ISO 8601, found {text[:60]!r}") from None
+    if utc.year > LAST_YEAR:
+        raise ValueError(f"created is after the year {LAST_YEAR}: {text[:60]!r}")
+    return utc
+
+
+def describe_environment(
+    *, seed: int, device: torch.device, threads: int, plugins: Sequence[str], changes: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The contents of environment.json, but for the time, which is that of the run's directory."""
+    import torch
+
+    from seq2attn.kernels import describe_kernels
+
     packages = ("seq2attn", "torch", "numpy", "safetensors", "pydantic", "tensorboard")
     return {
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": sys.argv,
+        "command": list(map(_text, sys.argv)),
+        "changes": list(map(_text, changes)),
         "seed": seed,
         "device": device.type,
         "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor(),
         "threads": threads,
         "kernels": describe_kernels(device),
-        "plugins": plugins,
+        "plugins": list(map(_text, plugins)),
         "git": _git(),
         "platform": platform.platform(),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in packages}},
     }
+
+
+def _text(word: str) -> str:
+    """A word of the command line with the bytes that are not text as `\\xff`; JSON holds text only."""
+    return os.fsencode(word).decode(errors="backslashreplace")
 
 
 def _version(package: str) -> str | None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import LengthResult
-from seq2attn.runs.files import read_plain
-from seq2attn.runs.records import damaged, read_metrics
+from seq2attn.runs.environment import utc_time
+from seq2attn.runs.files import file_time
+from seq2attn.runs.reading import check_count, read_record
+from seq2attn.runs.records import read_metrics
 from seq2attn.runs.run import Run
-
-LARGEST = 100_000_000  # bytes of one file
 
 
 @dataclass(frozen=True)
@@ -22,36 +22,45 @@ class Evaluation:
     """One file: the checkpoint and the strings that were measured, and the results by length, in ascending order."""
 
     checkpoint: str
+    """best or last, whichever was measured"""
     samples: int
     seed: int
-    lengths: Mapping[int, LengthResult]
+    lengths: dict[int, LengthResult]
     step: int | None = None
+    """after which the checkpoint was written"""
+    created: str | None = None
+    """when it was measured, ISO 8601"""
+    trained_steps: int | None = None
     """the run's last step at that time; only `compare` records this and the parameters"""
-    parameters: Mapping[str, int] | None = None
+    parameters: dict[str, int] | None = None
     """by part, and their total"""
+
+    def __post_init__(self) -> None:
+        check_count("samples", self.samples, 1)
+        for name in ("seed", "step", "trained_steps"):
+            check_count(name, getattr(self, name))
+        if not self.lengths or any(result.length != length for length, result in self.lengths.items()):
+            raise ValueError("its results are not those of its lengths")
+        for part, count in (self.parameters or {}).items():
+            check_count(f"parameters of {part}", count)
+        if self.parameters is not None and "total" not in self.parameters:
+            raise ValueError("it lacks the total of the parameters")
+        if self.created is not None:
+            utc_time(self.created)
 
     def to_json(self, run: str) -> dict[str, Any]:
         """The file's contents."""
-        extra = {} if self.parameters is None else {"step": self.step, "parameters": dict(self.parameters)}
+        extra = {"trained_steps": self.trained_steps, "parameters": self.parameters}
         return {
             "run": run,
             "checkpoint": self.checkpoint,
+            "step": self.step,
             "samples": self.samples,
             "seed": self.seed,
-            **extra,
+            "created": self.created,
+            **({} if self.parameters is None else extra),
             "lengths": {str(length): result.to_json() for length, result in self.lengths.items()},
         }
-
-    @classmethod
-    def from_json(cls, record: dict[str, Any]) -> Evaluation:
-        """The inverse of `to_json`. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
-        results = sorted(map(LengthResult.from_json, record["lengths"].values()), key=lambda result: result.length)
-        parameters = record.get("parameters")
-        if parameters is not None and not {type(parameters["total"]), *map(type, parameters.values())} <= {int}:
-            raise TypeError("a number of parameters is not an integer")
-        checkpoint, samples, seed = str(record["checkpoint"]), int(record["samples"]), int(record["seed"])
-        by_length = {result.length: result for result in results}
-        return cls(checkpoint, samples, seed, by_length, record.get("step"), parameters)
 
     def save(self, run: Run) -> Path:
         """Write it as a new file of the run."""
@@ -60,10 +69,8 @@ class Evaluation:
 
 def read_evaluation(path: Path) -> Evaluation:
     """Read one file; `Seq2AttnError` if it is damaged."""
-    try:
-        return Evaluation.from_json(json.loads(read_plain(path, LARGEST)))
-    except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise damaged(path, error) from None
+    saved = read_record(Evaluation, path)
+    return replace(saved, lengths=dict(sorted(saved.lengths.items())))
 
 
 def readable_evaluations(run: Run, checkpoint: str = "*") -> Iterator[tuple[Path, Evaluation]]:
@@ -71,18 +78,34 @@ def readable_evaluations(run: Run, checkpoint: str = "*") -> Iterator[tuple[Path
     for path in sorted(run.evaluations.glob(f"{checkpoint}-*.json")):
         try:
             yield path, read_evaluation(path)
-        except Seq2AttnError:
+        except (OSError, Seq2AttnError):
             continue
 
 
+def time_measured(path: Path, saved: Evaluation) -> datetime.datetime:
+    """When a file was measured; the file's time where that is not recorded."""
+    return file_time(path) if saved.created is None else utc_time(saved.created)
+
+
 def newest_evaluation(run: Run) -> tuple[str, list[LengthResult]] | None:
-    """File name and results of the last evaluation; None if there is none."""
-    try:
-        files = sorted(run.evaluations.glob("*.json"), key=lambda file: (file.stat().st_mtime, file.name))
-        written = [file for file in files if file.stat().st_size]  # an empty one is still being written
-    except OSError:
+    """File name and results of the last evaluation; None if there is none. `Seq2AttnError` if it is damaged."""
+    found: list[tuple[datetime.datetime, str, Evaluation | Seq2AttnError]] = []
+    for path in run.evaluations.glob("*.json"):
+        try:
+            if not path.lstat().st_size:  # it is still being written
+                continue
+            saved = read_evaluation(path)
+            found.append((time_measured(path, saved), path.name, saved))
+        except Seq2AttnError as error:
+            found.append((file_time(path), path.name, error))
+        except OSError:
+            continue
+    if not found:
         return None
-    return (written[-1].name, list(read_evaluation(written[-1]).lengths.values())) if written else None
+    _, name, newest = max(found, key=lambda one: one[:2])
+    if isinstance(newest, Seq2AttnError):
+        raise newest
+    return name, list(newest.lengths.values())
 
 
 def latest_by_length(run: Run) -> tuple[str, Sequence[LengthResult]] | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import errno
 import json
+import math
 import os
 import re
 import secrets
@@ -39,8 +41,24 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """`write_atomically` a JSON value, indented, with a line end; what is not valid Unicode is escaped, as in JSON."""
-    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    text = json_text(value, indent=2, ensure_ascii=False) + "\n"
     write_atomically(path, text.encode(errors="backslashreplace"))
+
+
+def json_text(value: Any, **options: Any) -> str:
+    """`json.dumps(value, **options)`, with null for numbers that are not finite, which JSON does not have."""
+    try:
+        return json.dumps(value, allow_nan=False, **options)
+    except ValueError:
+        return json.dumps(_finite(value), allow_nan=False, **options)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_finite, value))
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -88,12 +106,20 @@ def read_plain(path: Path, limit: int) -> bytes:
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with open(os.open(path, flags), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a plain file")
-        data = file.read(limit + 1)
-    if len(data) > limit:
-        raise OSError(errno.EFBIG, f"larger than {limit:,} bytes")
-    return data
+        if status.st_size > limit:
+            raise OSError(errno.EFBIG, f"larger than {limit:,} bytes")
+        return file.read(status.st_size)
+
+
+def file_time(path: Path) -> datetime.datetime:
+    """When a file was last changed; year 1 if that is unknown."""
+    try:
+        return datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
+    except (OSError, ValueError, OverflowError):
+        return datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
 
 def not_written(path: Path, error: OSError, hint: str | None = None) -> Seq2AttnError:

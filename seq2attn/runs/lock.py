@@ -9,11 +9,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import not_written
 from seq2attn.runs.run import Run
+from seq2attn.runs.status import Status
 
 if sys.platform == "win32":
     import msvcrt
@@ -56,7 +56,7 @@ def training_lock(run: Run) -> Iterator[bool]:
 def is_training(run: Run) -> bool:
     """Whether a live process trains `run`."""
     try:
-        descriptor = os.open(run.lock_file, os.O_RDWR)
+        descriptor = os.open(run.lock_file, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
         return False
     try:
@@ -65,15 +65,14 @@ def is_training(run: Run) -> bool:
         os.close(descriptor)
 
 
-def state_of(run: Run, status: dict[str, Any]) -> str:
+def state_of(run: Run, status: Status) -> str:
     """The state of `run` in a word or two, from its `status` and its files."""
-    state = status.get("state")
     if is_training(run):
         return "training"
-    if state is not None:
-        return "stopped" if state == "training" else str(state)
-    if os.path.lexists(run.status_file):
+    if status.problem is not None:
         return "unreadable status.json"
+    if status.state is not None:
+        return "stopped" if status.state == "training" else status.state
     return "stopped" if run.has_checkpoint else "no checkpoint"
 
 

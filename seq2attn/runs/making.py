@@ -3,28 +3,48 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import itertools
 import os
 import re
 import secrets
 import shutil
-import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from seq2attn.config import Config, dump_config
+from seq2attn.config.shipped import find_config
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically, write_json
 from seq2attn.runs.run import Run, all_runs, check_name, time_made
 
-_TICK = 1_000_000  # nanoseconds between two runs if the clock was set back
+_TICK = datetime.timedelta(microseconds=1)  # between two runs if the clock was set back
+LONGEST_NAME = 80  # characters of a default name, without its number
 
 
-def run_name(config: Path) -> str:
-    """`configs/chapter/dot.yaml` -> `chapter-dot`; elsewhere the file's own name, in characters a run name may have."""
-    parts = config.with_suffix("").parts
-    below = parts[parts.index("configs") + 1 :] if "configs" in parts else parts[-1:]
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(below)).strip("-._")[:80] or "run"
+def run_name(config: Path, changes: Sequence[str] = ()) -> str:
+    """`configs/chapter/dot.yaml` -> `chapter-dot`; elsewhere the file's own name; then the `changes`, as `KEY=VALUE`.
+
+    `scaled.yaml` with `model.attention.score=additive` -> `scaled-score_additive`. What does not fit is left out, which
+    ends the name with `etc`. All in characters that a run's name may have.
+    """
+    *folders, stem = find_config(config).with_suffix("").parts
+    below = folders if "configs" in folders else []
+    while "configs" in below:
+        below = below[below.index("configs") + 1 :]
+    name = _word("-".join([*below, stem]))[:LONGEST_NAME] or "run"
+    for change in changes:
+        key, _, value = change.partition("=")
+        longer = f"{name}-{_word(key.removesuffix('.name').rpartition('.')[2])}_{_word(value) or 'x'}"
+        if len(longer) > LONGEST_NAME:
+            return f"{name}-etc"
+        name = longer
+    return name
+
+
+def _word(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")
 
 
 def create_run(root: Path, name: str, config: Config, environment: dict[str, Any], *, exact: bool = False) -> Run:
@@ -39,9 +59,9 @@ def create_run(root: Path, name: str, config: Config, environment: dict[str, Any
         root.mkdir(parents=True, exist_ok=True)
         made.mkdir()
         Run(made).checkpoints.mkdir()
-        write_json(Run(made).environment_file, environment)
+        created = {"created": _now(root).isoformat(timespec="microseconds")}
+        write_json(Run(made).environment_file, {**created, **environment})
         write_atomically(Run(made).config_file, dump_config(config).encode())
-        _stamp(Run(made).config_file, root)
         return Run(_take_name(made, root, name) if exact else _take_number(made, root, name))
     except FileExistsError:
         if not root.is_dir():
@@ -82,8 +102,7 @@ def _take_number(made: Path, root: Path, name: str) -> Path:
     return path
 
 
-def _stamp(config_file: Path, root: Path) -> None:
-    """Make the new run the newest, even if the clock was set back since the last one was made."""
-    latest = max((int(time_made(run) * 1e9) for run in all_runs(root)), default=0)
-    if latest >= time.time_ns() - _TICK:
-        os.utime(config_file, ns=(latest + _TICK, latest + _TICK))
+def _now(root: Path) -> datetime.datetime:
+    """The time for a new run: later than that of the newest, even if the clock was set back since that was made."""
+    now = datetime.datetime.now(datetime.UTC)
+    return max([now, *(time_made(run) + _TICK for run in all_runs(root))])

@@ -2,43 +2,79 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.results import LengthResult
+from seq2attn.runs.reading import check_count, parse, read_records
 from seq2attn.runs.run import Run
 
 TAIL = 65_536  # bytes at the end of metrics.jsonl that `steps_done` reads
+LARGEST_NUMBER = 3.4e38  # of float32: a number beyond it was not measured
+
+
+@dataclass(frozen=True)
+class MetricsLine:
+    """One line of metrics.jsonl: the numbers logged at a step, or an evaluation after it."""
+
+    step: int
+    loss: float | None = None
+    accuracy: float | None = None
+    gradient_norm: float | None = None
+    learning_rate: float | None = None
+    tokens_per_second: float | None = None
+    evaluation: tuple[LengthResult, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_count("step", self.step)
+
+    def number(self, name: str) -> float | None:
+        """A logged number; None if there is none, or if it is not finite."""
+        value: float | None = getattr(self, name)
+        return value if value is not None and abs(value) <= LARGEST_NUMBER else None
 
 
 @dataclass(frozen=True)
 class Metrics:
     """metrics.jsonl: what was logged while a run trained."""
 
-    steps: list[dict[str, float]]
-    """step, loss, accuracy, gradient_norm, learning_rate, tokens_per_second"""
+    steps: list[MetricsLine]
+    """the lines with the numbers of a step"""
     evaluations: list[tuple[int, list[LengthResult]]]
     """after which step, and the results by length"""
+
+    def curve(self, name: str) -> list[tuple[int, float]]:
+        """A logged number by step, where there is one."""
+        points = [(line.step, line.number(name)) for line in self.steps]
+        return [(step, value) for step, value in points if value is not None]
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    """One line of attention.jsonl: the attention maps after a step."""
+
+    step: int
+    maps: tuple[AttentionMap, ...]
+
+    def __post_init__(self) -> None:
+        check_count("step", self.step)
+        if not self.maps:
+            raise ValueError("it has no maps")
+        for one in self.maps:
+            one.check()
 
 
 def read_metrics(run: Run) -> Metrics:
     """The run's metrics so far; an incomplete last line is ignored."""
-    steps: list[dict[str, float]] = []
+    steps: list[MetricsLine] = []
     evaluations: list[tuple[int, list[LengthResult]]] = []
-    for number, record in _lines(run.metrics_file):
-        try:
-            if "evaluation" in record:
-                evaluations.append((int(record["step"]), list(map(LengthResult.from_json, record["evaluation"]))))
-            else:
-                steps.append({name: float(value) for name, value in record.items()} | {"step": int(record["step"])})
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise damaged(run.metrics_file, error, number) from None
+    for line in read_records(MetricsLine, run.metrics_file):
+        if line.evaluation is None:
+            steps.append(line)
+        elif line.evaluation:
+            evaluations.append((line.step, list(line.evaluation)))
     return Metrics(steps, evaluations)
 
 
@@ -52,8 +88,8 @@ def steps_done(run: Run) -> int:
         return 0
     for line in reversed(lines):
         try:
-            return int(json.loads(line)["step"])
-        except (ValueError, KeyError, TypeError):  # the first line of the tail may be cut off, the last one incomplete
+            return parse(MetricsLine, line, run.metrics_file).step
+        except Seq2AttnError:  # the first line of the tail may be cut off, the last one incomplete
             continue
     return 0
 
@@ -61,47 +97,11 @@ def steps_done(run: Run) -> int:
 def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
     """The attention maps of the same strings, by step; empty for a run that has none."""
     snapshots: list[tuple[int, list[AttentionMap]]] = []
-    for number, record in _lines(run.attention_file):
-        try:
-            maps = list(map(AttentionMap.from_json, record["maps"]))
-            strings = [one.source for one in maps]
-            if not maps or (snapshots and strings != [one.source for one in snapshots[0][1]]):
-                raise ValueError(f"maps of other strings: {strings}")
-            snapshots.append((int(record["step"]), maps))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise damaged(run.attention_file, error, number) from None
+    for line in read_records(_Snapshot, run.attention_file):
+        strings = [one.source for one in line.maps]
+        first = [one.source for one in snapshots[0][1]] if snapshots else strings
+        if strings != first:
+            reason = f"the maps after step {line.step:,} are of other strings"
+            raise Seq2AttnError(f"{run.attention_file}: not a valid record: {reason}", hint="Remove that line.")
+        snapshots.append((line.step, list(line.maps)))
     return snapshots
-
-
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and JSON object of each line of a file; an incomplete last line is ignored."""
-    try:
-        lines = path.read_bytes().splitlines(keepends=True)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise Seq2AttnError(f"{path}: cannot be read: {error.strerror or error}") from error
-    for number, line in enumerate(lines, start=1):
-        if number == len(lines) and not line.endswith(b"\n"):
-            return
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise damaged(path, error, number) from None
-        if not isinstance(record, dict):
-            raise damaged(path, TypeError("not a JSON object"), number)
-        yield number, record
-
-
-def damaged(path: Path, error: Exception, line: int | None = None) -> Seq2AttnError:
-    """The error for a file of a run that could not be read because of `error`."""
-    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-        line = line or getattr(error, "lineno", None)
-        reason = "it is not valid JSON"
-    elif isinstance(error, OSError):
-        reason = error.strerror or str(error)
-    else:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else "a value has the wrong type"
-    is_log = path.suffix == ".jsonl"
-    hint = "Remove that line; the others are kept." if is_log else "Remove that file; `seq2attn eval` makes another."
-    return Seq2AttnError(f"{f'{path}:{line}' if line else path}: not a valid record: {reason}", hint=hint)

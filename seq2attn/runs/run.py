@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import itertools
-import json
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, shown
-from seq2attn.runs.files import not_written, read_plain, write_json
+from seq2attn.runs.environment import Environment, TrialOf
+from seq2attn.runs.files import file_time, not_written, write_json
+from seq2attn.runs.reading import read_record
+from seq2attn.runs.status import Status
 
 if TYPE_CHECKING:  # `--help` imports this module, but needs no config
     from seq2attn.config import Config
@@ -22,6 +25,8 @@ if TYPE_CHECKING:  # `--help` imports this module, but needs no config
 DEFAULT_ROOT = Path("runs")
 MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
 LARGEST_JSON = 1_000_000  # bytes of status.json or environment.json
+SCRATCH = "SEQ2ATTN_SCRATCH"  # the variable with the directories that the link `checkpoints` of a run may lead into
+Known = TypeVar("Known", Environment, Status)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -76,27 +81,21 @@ class Run:
                 raise ConfigError(str(self.config_file), error.problems, hint=hint) from None
             raise
 
-    def experiment(self) -> Mapping[str, Any] | None:
-        """Name, group and values of the comparison that the run is a trial of; None if it is not a trial."""
-        recorded = self.environment().get("experiment")
-        kinds = {"name": str, "group": str, "values": dict}
-        complete = isinstance(recorded, dict) and all(
-            isinstance(recorded.get(key), kind) for key, kind in kinds.items()
-        )
-        return recorded if complete else None
+    def experiment(self) -> TrialOf | None:
+        """The comparison that the run is a trial of; None if it is not a trial."""
+        return self.environment().experiment
 
-    def plugins(self) -> list[str]:
-        """The plug-ins that the run was made with, from environment.json."""
-        plugins = self.environment().get("plugins")
-        return list(map(str, plugins)) if isinstance(plugins, list) else []
+    def plugins(self) -> Sequence[str]:
+        """The plug-ins that the run was made with."""
+        return self.environment().plugins
 
-    def status(self) -> dict[str, Any]:
-        """The contents of status.json; empty if it cannot be read."""
-        return _read_json_object(self.status_file)
+    def status(self) -> Status:
+        """The contents of status.json, as far as they are known."""
+        return _known(Status, self.status_file)
 
-    def environment(self) -> dict[str, Any]:
-        """The contents of environment.json; empty if it cannot be read."""
-        return _read_json_object(self.environment_file)
+    def environment(self) -> Environment:
+        """The contents of environment.json, as far as they are known."""
+        return _known(Environment, self.environment_file)
 
     def save_evaluation(self, name: str, record: dict[str, Any]) -> Path:
         """Write `record` as a new file of `evaluations/`, whose name starts with `name`; nothing is replaced."""
@@ -145,17 +144,19 @@ def find_run(root: Path, name: str | None) -> Run:
         raise Seq2AttnError(message, hint="Name another directory with --runs-dir DIR.")
     run = Run(root / last)
     if not run.path.is_dir():
+        if run.path.is_symlink():
+            raise Seq2AttnError(f"{run.path} is a link to {os.readlink(run.path)}, which is not a directory")
         raise _no_such_run(last, root)
     if not run.config_file.is_file():
         raise Seq2AttnError(f"{run.path} is not a run: it has no config.yaml", hint=MAKE_ONE)
-    return _plain(run)
+    return check_plain(run)
 
 
 def _no_such_run(name: str, root: Path) -> Seq2AttnError:
     runs = newest_first(root)
     if not runs:
         return Seq2AttnError(f"no run {name!r} in {root}: there are no runs yet", hint=MAKE_ONE)
-    trials = [run.name for run in runs if (run.experiment() or {}).get("name") == name]
+    trials = [run.name for run in runs if (experiment := run.experiment()) is not None and experiment.name == name]
     if trials:
         message = f"{name!r} in {root} is a comparison, not a run; its runs are: {first_of(trials)}"
         return Seq2AttnError(message, hint=f"To see all of them on one page: seq2attn report {name}")
@@ -163,35 +164,46 @@ def _no_such_run(name: str, root: Path) -> Seq2AttnError:
     return Seq2AttnError(f"no run {name!r} in {root}; {did_you_mean(name, names)}existing: {first_of(names)}")
 
 
-def _plain(run: Run) -> Run:
-    """`run`, if it holds plain files and directories only: a link in somebody else's run could lead anywhere."""
+def check_plain(run: Run) -> Run:
+    """`run`, if it holds plain files and directories only: a link in somebody else's run could lead anywhere.
+
+    One link is allowed: `checkpoints`, to a folder of the run's name in a place that the user has named (`SCRATCH`).
+    """
     unvisited = [run.path]
-    if run.path.is_symlink():
-        raise _not_plain(run.path)
     while unvisited:
         try:
             with os.scandir(unvisited.pop()) as entries:
                 for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        unvisited.append(Path(entry.path))
-                    elif not entry.is_file(follow_symlinks=False) and os.path.lexists(entry.path):  # or it is gone
-                        raise _not_plain(Path(entry.path))
+                    path = Path(entry.path)
+                    if entry.is_dir(follow_symlinks=False) or (path == run.checkpoints and _leads_to_scratch(run)):
+                        unvisited.append(path)
+                    elif not entry.is_file(follow_symlinks=False) and os.path.lexists(path):  # or it is gone
+                        raise _not_plain(path, run)
         except OSError as error:
             raise Seq2AttnError(f"{run.path}: cannot be read: {error.strerror or error}") from error
     return run
 
 
-def _not_plain(path: Path) -> Seq2AttnError:
-    kind = "a link" if path.is_symlink() else "not a plain file"
-    hint = "Put the file itself there, or remove it." if path.is_symlink() else "Remove it."
+def _leads_to_scratch(run: Run) -> bool:
+    """Whether the link `checkpoints` leads to a directory below one of those in `SCRATCH`, in a folder of the run's name."""
+    target = run.checkpoints.resolve()
+    places = [Path(place).resolve() for place in os.environ.get(SCRATCH, "").split(os.pathsep) if place]
+    below = [target.relative_to(place).parts for place in places if target.is_relative_to(place)]
+    return target.is_dir() and any(run.name in parts for parts in below)
+
+
+def _not_plain(path: Path, run: Run) -> Seq2AttnError:
+    link = path.is_symlink()
+    kind, hint = ("a link", "Put the file itself there, or remove it.") if link else ("not a plain file", "Remove it.")
+    if link and path == run.checkpoints:
+        hint = f"If you made it, let it lead to a folder called {run.name}, and name the one above in {SCRATCH}."
     return Seq2AttnError(f"{path} is {kind}; a run holds plain files and directories only", hint=hint)
 
 
 def need_checkpoint(run: Run) -> Run:
     """`run`, if it has a checkpoint."""
     if not run.has_checkpoint:
-        trained = bool(run.status().get("step"))
-        when, how = ("any more", "Train it again, from the start") if trained else ("yet", "Train it")
+        when, how = ("any more", "Train it again, from the start") if run.status().step else ("yet", "Train it")
         hint = f"{how}: seq2attn train --resume {run.name}{plugin_options(run.plugins())}"
         raise Seq2AttnError(f"run {run.name!r} has no checkpoint {when} ({run.checkpoints} is empty)", hint=hint)
     return run
@@ -203,7 +215,7 @@ def all_runs(root: Path) -> Iterator[Run]:
         return
     try:
         with os.scandir(root) as entries:
-            names = [e.name for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith(".")]
+            names = [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
     except OSError as error:
         raise Seq2AttnError(f"{root}: cannot be read: {error.strerror or error}") from error
     for name in names:
@@ -220,18 +232,15 @@ def _newest(root: Path) -> Run:
     runs = newest_first(root)
     for run in runs:
         if run.has_checkpoint:
-            return _plain(run)
+            return check_plain(run)
     if runs:
         return need_checkpoint(runs[0])
     raise Seq2AttnError(f"no run in {root} yet", hint=MAKE_ONE)
 
 
-def time_made(run: Run) -> float:
-    """Seconds since the epoch; 0 for a run that is being removed."""
-    try:
-        return run.config_file.stat().st_mtime  # written once, when the run was made
-    except OSError:
-        return 0.0
+def time_made(run: Run) -> datetime.datetime:
+    """When the run was created; the time of its config where that is not recorded."""
+    return run.environment().time or file_time(run.config_file)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -239,9 +248,11 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-def _read_json_object(path: Path) -> dict[str, Any]:
+def _known(kind: type[Known], path: Path) -> Known:
+    """The record in a file; one of which nothing is known, but perhaps the problem, if it cannot be read."""
     try:
-        value = json.loads(read_plain(path, LARGEST_JSON))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+        return replace(read_record(kind, path, LARGEST_JSON), problem=None)
+    except FileNotFoundError:
+        return kind()
+    except Seq2AttnError as error:
+        return kind(problem=error.message)

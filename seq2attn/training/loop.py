@@ -34,6 +34,7 @@ from seq2attn.runs.checkpoint import (
 )
 from seq2attn.runs.files import remove_leftovers, write_json
 from seq2attn.runs.run import Run
+from seq2attn.runs.status import Status, is_summary
 from seq2attn.training.objective import token_accuracy
 from seq2attn.training.profile import profiled_steps
 from seq2attn.training.recorder import Recorder
@@ -121,7 +122,7 @@ class Trainer:
         (`profiled_steps`) in the run.
         """
         if self.finished:
-            if self.run.status().get("state") != "finished":  # a crash came between the last checkpoint and this file
+            if self.run.status().state != "finished":  # a crash came between the last checkpoint and this file
                 self._write_status("finished")
             return None
         with stop_on_signals() if request is None else contextlib.nullcontext(request) as stop:
@@ -244,18 +245,16 @@ class Trainer:
         save_checkpoint(self.run.checkpoint(which), tensors, state)
 
     def _write_status(self, state: str) -> None:
-        write_json(
-            self.run.status_file,
-            {
-                "state": state,
-                "step": self.progress.step,
-                "steps": self.config.training.steps,
-                "task": self.config.task.name,
-                "score": self.config.score_name,
-                "seed": self.config.seed,
-                **self.progress.summary,
-            },
+        status = Status(
+            state=state,
+            step=self.progress.step,
+            steps=self.config.training.steps,
+            task=self.config.task.name,
+            score=self.config.score_name,
+            seed=self.config.seed,
+            **self.progress.summary,  # type: ignore[arg-type]
         )
+        write_json(self.run.status_file, status.to_json())
 
     def _restore(self) -> dict[str, int] | None:
         """Load checkpoint `last`, if there is one. Returns the lengths of the records at that time."""
@@ -269,9 +268,9 @@ class Trainer:
         kinds = {"best": list, "summary": dict, "reached_target": bool, "positions": dict}
         wrong = [key for key, kind in kinds.items() if not isinstance(state.get(key), kind)]
         if not wrong:
-            numbers = [*state["best"], *state["summary"].values()]
-            if not all(map(is_number, numbers)) or not all(map(is_count, state["positions"].values())):
-                wrong = ["best, summary or positions"]
+            counts = state["positions"].values()
+            known = all(map(is_number, state["best"])) and all(map(is_count, counts)) and is_summary(state["summary"])
+            wrong = [] if known else ["best, summary or positions"]
         if wrong:
             raise _cannot_resume(path, f"its state has no usable {wrong[0]}")
         self.progress = Progress(state["step"], state["best"], state["summary"], state["reached_target"])

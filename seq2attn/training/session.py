@@ -30,6 +30,8 @@ class NewRun:
     exact: bool = True
     """use exactly this name; otherwise a number is appended"""
     plugins: Sequence[str] = ()
+    changes: Sequence[str] = ()
+    """`KEY=VALUE` for what differs from the config's file"""
     experiment: Mapping[str, Any] | None = None
     """the comparison that the run is a trial of"""
 
@@ -79,7 +81,9 @@ def train(
 
 
 def _create_run(config: Config, new: NewRun, device: torch.device, threads: int) -> Run:
-    environment = describe_environment(seed=config.seed, device=device, threads=threads, plugins=list(new.plugins))
+    environment = describe_environment(
+        seed=config.seed, device=device, threads=threads, plugins=new.plugins, changes=new.changes
+    )
     if new.experiment is not None:
         environment["experiment"] = dict(new.experiment)
     return create_run(new.root, new.name, config, environment, exact=new.exact)
@@ -87,5 +91,5 @@ def _create_run(config: Config, new: NewRun, device: torch.device, threads: int)
 
 def _recorded_threads(run: Run) -> int | None:
     """The number of threads that `run` was started with, if its environment.json has a usable one."""
-    threads = run.environment().get("threads")
-    return threads if isinstance(threads, int) and 1 <= threads <= MOST_THREADS else None
+    threads = run.environment().threads
+    return threads if threads is not None and 1 <= threads <= MOST_THREADS else None

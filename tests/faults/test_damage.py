@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import random
+import shutil
 import struct
 import zipfile
 from types import SimpleNamespace
@@ -270,11 +271,64 @@ def test_a_link_is_not_followed(run_copy, work, cli, number):
     assert [path.name for path in (work / "outside").iterdir()] == ["file"]
 
 
-def test_a_run_that_is_a_link_is_refused(run_copy, work, cli):
-    run_copy.path.rename(work / "elsewhere")
-    run_copy.path.symlink_to(work / "elsewhere")
-    assert "runs/tiny is a link; a run holds plain files" in cli("predict", "ab", "--run", "tiny").err
-    assert cli("runs").out.count("\n") == 1
+def moved(path, to):
+    """Move a file or folder, and leave a link in its place."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    path.rename(to)
+    path.symlink_to(to)
+
+
+@pytest.mark.parametrize("linked", ["runs", "runs/tiny"])
+def test_the_runs_directory_and_a_run_in_it_may_be_links(run_copy, work, cli, linked):
+    moved(work / linked, work / "scratch" / "elsewhere")
+    for command in (("eval", "tiny"), ("predict", "ab"), ("report", "tiny"), ("train", "--resume", "runs/tiny")):
+        assert cli(*command).code == 0, command
+    assert cli("runs").out.splitlines()[1].startswith("tiny\tfinished\t")
+
+
+def test_a_run_behind_a_link_holds_plain_files_too(run_copy, work, cli):
+    moved(run_copy.path, work / "scratch" / "tiny")
+    moved(work / "scratch" / "tiny" / "status.json", work / "status.json")
+    assert "runs/tiny/status.json is a link" in cli("eval", "tiny").err
+
+
+def test_a_link_to_a_run_that_is_gone_is_explained(run_copy, work, cli):
+    moved(run_copy.path, work / "scratch" / "tiny")
+    shutil.rmtree(work / "scratch")
+    assert f"runs/tiny is a link to {work}/scratch/tiny, which is not a directory" in cli("eval", "tiny").err
+
+
+def test_checkpoints_may_lie_in_a_named_place_under_the_run_s_name(run_copy, work, cli, monkeypatch):
+    moved(run_copy.checkpoints, work / "scratch" / "tiny" / "checkpoints")
+    refused = cli("eval", "tiny")
+    assert refused.code == 2
+    assert "runs/tiny/checkpoints is a link; a run holds plain files and directories only" in refused.err
+    assert "let it lead to a folder called tiny, and name the one above in SEQ2ATTN_SCRATCH" in refused.err
+    monkeypatch.setenv("SEQ2ATTN_SCRATCH", f"{work}/other:{work}/scratch")
+    for command in (("eval", "tiny"), ("predict", "ab"), ("train", "--resume", "tiny")):
+        assert cli(*command).code == 0, command
+
+
+@pytest.mark.parametrize("target", ["scratch", "scratch/mine", "scratch/tiny-2/x", "outside/tiny"])
+def test_checkpoints_lead_nowhere_else(run_copy, work, cli, monkeypatch, target):
+    monkeypatch.setenv("SEQ2ATTN_SCRATCH", str(work / "scratch"))
+    shutil.rmtree(run_copy.checkpoints)
+    (work / target).mkdir(parents=True)
+    run_copy.checkpoints.symlink_to(work / target)
+    for command in (("eval", "tiny"), ("train", "--resume", "tiny")):
+        assert "runs/tiny/checkpoints is a link" in cli(*command).err
+    assert list((work / target).iterdir()) == []
+
+
+def test_a_comparison_and_its_report_follow_no_link(run_copy, work, cli):
+    words = ("compare", "-c", "tiny.yaml", "--vary", "seed=1", "--name", "e", "--samples", "2", "--workers", "1")
+    assert cli(*words).code == 0
+    (trial,) = (work / "runs").glob("e-*")
+    moved(trial / "metrics.jsonl", work / "metrics.jsonl")
+    for command in (words, ("report", "e")):
+        done = cli(*command)
+        assert done.code == 2
+        assert f"runs/{trial.name}/metrics.jsonl is a link" in done.err
 
 
 @pytest.mark.parametrize("name", ["status.json", "environment.json", "metrics.jsonl"])

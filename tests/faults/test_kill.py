@@ -86,6 +86,6 @@ def test_a_killed_run_is_listed_as_stopped(server, work):
 
 
 def test_a_kill_between_checkpoint_and_status(server, reference, run_copy, work):
-    run_copy.status_file.write_text(json.dumps({**run_copy.status(), "state": "training", "step": 20}))
+    run_copy.status_file.write_text(json.dumps({**run_copy.status().to_json(), "state": "training", "step": 20}))
     assert server.call(work, *RESUME)[0] == 0
     same_outcome(run_copy, reference)

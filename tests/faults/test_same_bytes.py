@@ -24,7 +24,7 @@ def test_training_is_deterministic_with_threads(server, work, threads):
     runs = [trained(server, work, name, *WIDE, "--threads", threads) for name in ("one", "two")]
     same_outcome(*runs)
     for run in runs:
-        assert run.environment()["threads"] == int(threads)
+        assert run.environment().threads == int(threads)
 
 
 @pytest.mark.slow

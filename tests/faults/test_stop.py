@@ -41,7 +41,7 @@ def test_a_signal(server, reference, work, name):
     assert lines[-2].startswith(f"stopped by {name} after step ")
     assert lines[-2].endswith("; everything is saved.")
     assert lines[-1] == "Continue with: seq2attn train --resume tiny"
-    assert Run(work / "runs" / "tiny").status()["state"] == "interrupted"
+    assert Run(work / "runs" / "tiny").status().state == "interrupted"
     goes_on(server, work, reference)
 
 
@@ -54,7 +54,7 @@ def test_a_closed_terminal(server, reference, work):
     os.close(theirs)
     os.close(ours)
     assert server.wait() == 128 + signal.SIGHUP
-    assert Run(work / "runs" / "tiny").status()["state"] == "interrupted"
+    assert Run(work / "runs" / "tiny").status().state == "interrupted"
     goes_on(server, work, reference)
 
 
@@ -67,7 +67,7 @@ def test_a_closed_stderr(server, reference, work):
             pass
     assert server.wait() == 141
     (work / "err").unlink()
-    assert Run(work / "runs" / "tiny").status()["state"] == "interrupted"
+    assert Run(work / "runs" / "tiny").status().state == "interrupted"
     goes_on(server, work, reference)
 
 
