@@ -93,7 +93,9 @@ class TrainingStep:
         """Scale the gradient to `clip_norm` if its norm is larger. Returns the norm before."""
         limit = self.config.training.clip_norm
         norms = [torch.linalg.vector_norm(group.gradient) for group in self._groups]
-        norm = norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack([one.float() for one in norms]))
+        norm: Tensor = (
+            norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack([one.float() for one in norms]))
+        )
         if limit is None:
             return norm
         for group in self._groups:
