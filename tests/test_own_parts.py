@@ -376,3 +376,13 @@ def test_a_mistake_in_an_option_of_check_names_the_option(cli, option, message):
     assert done.code == 2
     assert done.err.startswith(message)
     assert "--set" not in done.err
+
+
+def test_an_exception_outside_the_plugins_code_comes_with_their_names(tmp_path, monkeypatch, cli):
+    (tmp_path / "odd.py").write_text(SCORE.format(code="return scores", init="pass"))
+    monkeypatch.setattr("seq2attn.cli.check.on_terminal", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError) as caught:
+        cli("check", "--plugin", "odd.py")
+    assert caught.value.__notes__ == [
+        "Parts of plug-ins: score 'odd' (class Odd, odd.py:6)\nCheck it: seq2attn check --plugin odd.py"
+    ]

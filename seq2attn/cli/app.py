@@ -88,10 +88,13 @@ def main() -> None:
             hint = "Make model.hidden, training.batch_size or the strings smaller, or use a machine with more."
             print_error(Seq2AttnError(f"out of memory: {reason}", hint=hint))
             sys.exit(1)
-        from seq2attn.config.plugin_errors import plugin_error
+        from seq2attn.config.plugin_errors import check_hint, plugin_error, registered_parts
 
         explained = plugin_error(error)
         if explained is None:
+            parts = registered_parts()
+            if parts:  # one of them may have returned what it should not
+                error.add_note(f"Parts of plug-ins: {', '.join(map(str, parts))}\n{check_hint(parts)}")
             raise
         print_error(explained)
         sys.exit(1)
