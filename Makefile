@@ -29,8 +29,9 @@ test: $(READY)  ## the default tests, on all cores; a few minutes
 test-slow: $(READY)  ## the slow tests: train and evaluate every shipped recipe
 	$(BIN)/pytest -m slow --ignore tests/faults
 
-torture: $(READY)  ## the fault tests at full length (kills, full disks, damaged files, fuzzing); most of an hour
-	$(BIN)/pytest -m "slow or not slow" tests/faults
+torture: $(READY)  ## the fault tests at full length (kills, full disks, damaged files, fuzzing), then 10,000 random configs; hours
+	$(BIN)/pytest -m "slow or not slow" tests/faults --ignore tests/faults/test_differential.py
+	$(BIN)/pytest -n logical -v -m slow tests/faults/test_differential.py
 
 check: lint types test  ## everything CI runs: format, lint, types, tests
 

@@ -60,6 +60,14 @@ class CheckpointError(Seq2AttnError):
     """A checkpoint that is missing, damaged, or belongs to something else."""
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """torch raises a RuntimeError: its own class on a GPU, recognisable only by its message on a CPU."""
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)
+    )
+
+
 def closest(found: str, allowed: Iterable[str]) -> str | None:
     """The most similar allowed name, if one is similar."""
     return next(iter(difflib.get_close_matches(found.lower(), list(allowed), n=1, cutoff=0.6)), None)

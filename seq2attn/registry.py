@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,6 +89,10 @@ class Entry:
             return self.implementation
         module, _, attribute = self.implementation.partition(":")
         return getattr(importlib.import_module(module), attribute)
+
+    def declares(self, attribute: str) -> bool:
+        """Whether the class, where it is imported already, has this attribute set to True."""
+        return not isinstance(self.implementation, str) and bool(getattr(self.implementation, attribute, False))
 
     def defaults(self) -> dict[str, Any]:
         """The default of each option."""
@@ -224,8 +229,10 @@ def register(
     """Class decorator: register a part as `name`; its base class determines the kind.
 
     Its options are the parameters of the constructor that have a plain default: a bool, int, float or str, or None with an
-    annotation such as `width: int | None = None`. The summary is the docstring's first line unless given. `equal_widths`,
-    for a score function, refuses configs whose queries and keys differ in width.
+    annotation such as `width: int | None = None`. A line of the class's docstring such as `width: the hidden layer's width`
+    is an option's meaning; a class attribute `limits = {"width": (1, None)}` its smallest and largest value.
+    The summary is the docstring's first line unless given. `equal_widths`, for a score function, refuses configs whose
+    queries and keys differ in width.
     """
 
     def decorate(cls: PartType) -> PartType:
@@ -235,6 +242,13 @@ def register(
                 f"@register({name!r}) decorates {cls!r}, which is not a part that a config can name",
                 hint="Derive it from the base class of its kind: "
                 "from seq2attn.model.scores import Score; class Mine(Score): ...",
+            )
+        missing = [name for name in dir(cls) if getattr(getattr(cls, name, None), "__isabstractmethod__", False)]
+        if missing:
+            base = next(one for one in cls.__mro__ if "registry" in vars(one))
+            raise Seq2AttnError(
+                f"{registry.kind} {name!r}: class {cls.__name__} does not define {', '.join(missing)}",
+                hint=f"`help({base.__module__}.{base.__name__})` describes what it has to define.",
             )
         options = signature_options(cls)
         if "name" in options:
@@ -256,12 +270,16 @@ def signature_options(cls: type) -> dict[str, Option]:
         signature = inspect.signature(cls, eval_str=True)
     except Exception:  # an annotation that names something not imported at run time
         signature = inspect.signature(cls)
-    options = {}
+    options: dict[str, Option] = {}
+    text = inspect.cleandoc(cls.__doc__ or "")
+    limits = getattr(cls, "limits", {})
     for parameter in signature.parameters.values():
         default = parameter.default
         kinds = get_args(parameter.annotation) if default is None else (type(default),)
         plain = [kind for kind in kinds if kind in _EXPECTED]
         if len(plain) == 1:
-            meaning = f"default: {json.dumps(default, ensure_ascii=False)}"
-            options[parameter.name] = Option(plain[0], default, meaning)
+            described = re.search(rf"^ *{parameter.name}: *(.+(?:\n +.+)*)", text, re.MULTILINE)
+            default_text = f"default: {json.dumps(default, ensure_ascii=False)}"
+            meaning = " ".join(described[1].split()) if described else default_text
+            options[parameter.name] = Option(plain[0], default, meaning, *limits.get(parameter.name, (None, None)))
     return options

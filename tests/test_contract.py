@@ -12,6 +12,7 @@ from seq2attn.catalogue import SCORES
 from seq2attn.data.tasks import Answer
 from seq2attn.data.tasks.copy import Copy
 from seq2attn.data.tasks.reverse import Reverse
+from seq2attn.errors import Seq2AttnError
 from seq2attn.model.bahdanau import BahdanauDecoder
 from seq2attn.model.cells import RNN, Cell
 from seq2attn.model.histories import Coverage, History
@@ -301,8 +302,9 @@ class UnusedBridge(Zeros):
         self.map = nn.Linear(1, 1)
 
 
-class Unfinished(InitialState):
-    pass
+class Nothing(InitialState):
+    def forward(self, encoded):
+        pass
 
 
 # ---- tasks ----
@@ -311,6 +313,11 @@ class Unfinished(InitialState):
 class PlusOne(Reverse):
     def target_length(self, source_length):
         return source_length - 1
+
+
+class TrainedLengthsOnly(Reverse):
+    def examples(self, random, count, length=None):
+        return super().examples(random, count, length and min(length, self.max_length))
 
 
 class GlobalRandomness(Reverse):
@@ -387,8 +394,9 @@ BROKEN = [
     (LastColumn, "padding invariance", "depends on padding"),
     (MeanFinal, "batch invariance", "depends on the other rows"),
     (UnusedBridge, "parameters", "parameter map.weight receives no gradient"),
-    (Unfinished, "shape", "first state: NoneType, expected a tuple of tensors"),
+    (Nothing, "shape", "first state: NoneType, expected a tuple of tensors"),
     (PlusOne, "examples", "target_length("),
+    (TrainedLengthsOnly, "lengths", "has sources of 12 to 12 characters; expected 13"),
     (GlobalRandomness, "randomness", "source differs between two calls"),
     (NoRandomness, "randomness", "draws nothing from `random`"),
     (OutsideTheSource, "alignment", "points outside the source"),
@@ -449,6 +457,29 @@ def test_the_checks_use_keys_wider_than_queries_where_allowed():
         if entry.implementation is not None:
             score = Part("score", entry.name).make()
             assert (score.key_width > score.query_width) == (not entry.equal_widths)
+
+
+def test_a_task_may_refuse_lengths_that_no_source_has(own_scores):
+    @register("picky")
+    class Picky(Reverse):
+        def examples(self, random, count, length=None):
+            if length is not None and not self.is_trained(length):
+                raise Seq2AttnError(f"no source has {length} characters")
+            return super().examples(random, count, length)
+
+    assert run_check("lengths", "task", "picky") == ""
+
+
+def test_frozen_parameters_need_no_gradient(own_scores):
+    @register("frozen", equal_widths=True)
+    class Frozen(Product):
+        def __init__(self, query_width, key_width):
+            super().__init__(query_width, key_width)
+            self.factor = nn.Parameter(torch.ones(()), requires_grad=False)
+
+    assert {label: run_check(label, "score", "frozen") for label in CHECKS["score"]} == dict.fromkeys(
+        CHECKS["score"], ""
+    )
 
 
 def test_a_check_leaves_the_global_generator_alone():

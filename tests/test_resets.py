@@ -128,13 +128,43 @@ def test_reset_shares_change_the_weights_but_not_the_data(tmp_path, share):
     batch = build_training_data(config, CPU).batch(0)
     assert torch.equal(batch.source, build_training_data(configured(), CPU).batch(0).source)
     (drawn,) = drawn_in_training(config, batch, 0)
-    assert drawn.forward.kept.all() != (share == "encoder_reset")
-    assert drawn.backward.kept.all() != (share == "encoder_reset")
-    assert drawn.decoder.kept.all() != (share == "decoder_reset")
+    resets = (drawn.forward, drawn.backward, drawn.decoder)
+    assert [one is not None and not one.kept.all() for one in resets] == [share == "encoder_reset"] * 2 + [
+        share == "decoder_reset"
+    ]
     trainer.train()
     plain.train()
     after = plain.model.state_dict()
     assert any(not torch.equal(tensor, after[name]) for name, tensor in trainer.model.state_dict().items())
+
+
+def test_nothing_is_drawn_for_states_that_are_never_reset():
+    random, (rows, steps) = generator(CPU, "test"), SOURCE.shape
+    model = build_model(check_config({"model": {"hidden": 6}}))
+    resets = model.draw_resets(random, SOURCE, SOURCE, encoder=0.5, decoder=0.0)
+    assert resets.backward is None and resets.decoder is None  # the encoder reads in one direction
+    expected = generator(CPU, "test")
+    torch.rand(rows, steps, generator=expected)
+    torch.rand(rows, steps, 6, generator=expected)
+    assert torch.equal(random.get_state(), expected.get_state())
+
+
+@pytest.mark.parametrize(("share", "by_steps"), [("encoder_reset", False), ("decoder_reset", True)])
+def test_only_resets_of_the_decoder_take_it_position_by_position(monkeypatch, share, by_steps):
+    config = configured(**{share: 0.5})
+    model, called = build_model(config), []
+    monkeypatch.setattr(
+        model.decoder,
+        "forward_by_steps",
+        lambda *inputs: called.append("by steps") or type(model.decoder).forward_by_steps(model.decoder, *inputs),
+    )
+    monkeypatch.setattr(
+        model.decoder,
+        "forward",
+        lambda *inputs: called.append("at once") or type(model.decoder).forward(model.decoder, *inputs),
+    )
+    TrainingStep(model, config, CPU).gradients(build_training_data(config, CPU).batch(0), 0)
+    assert called[0] == ("by steps" if by_steps else "at once")
 
 
 def test_a_run_with_resets_resumes_bit_for_bit(tmp_path):

@@ -198,3 +198,10 @@ def test_attention_stays_as_sharp_on_longer_sources():
     assert weights["plain", 800] == pytest.approx(math.exp(2) / (math.exp(2) + 799))
     assert weights["scaled", 8] == pytest.approx(64 / 71)
     assert weights["scaled", 800] == pytest.approx(640_000 / 640_799)
+
+
+def test_a_history_without_the_past_weights_is_an_error():
+    attention = make_attention("additive", history=Coverage(D))
+    memory = attention.prepare(randn(B, S, D), is_real(LENGTHS, S))
+    with pytest.raises(ValueError, match="needs the past weights"):
+        attention(randn(B, 1, D), memory)

@@ -230,6 +230,8 @@ def check_parameters(part: Part) -> None:
         loss.backward()  # type: ignore[no-untyped-call]
         for module in model.modules():
             for name, parameter in module.named_parameters() if type(module) is cls else ():
+                if not parameter.requires_grad:  # frozen
+                    continue
                 expect(parameter.grad is not None, f"parameter {name} receives no gradient")
                 expect_tensor(f"gradient of {name}", parameter.grad, *parameter.shape)
 

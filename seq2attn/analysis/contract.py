@@ -59,6 +59,18 @@ def check_task_answer(part: Part) -> None:
             expect(found == wanted, f"answer({text!r}) has the alignment {found}, but an example has {wanted}")
 
 
+def check_task_lengths(part: Part) -> None:
+    """Sources shorter and longer than in training: right examples, or a `Seq2AttnError` for a length that no source has."""
+    task = part.make()
+    for length in {max(1, task.min_length - 1), task.max_length + 1}:
+        random = torch.Generator().manual_seed(5)
+        try:
+            task.examples(random, 1, length)
+        except Seq2AttnError:
+            continue
+        check_task(task, [length])
+
+
 Check = Callable[[Part], None]
 _IN_A_MODEL: dict[str, Check] = {
     "padding invariance": checks.check_padding_invariance,
@@ -82,6 +94,7 @@ CHECKS: dict[str, dict[str, Check]] = {
     "initial state": {"shape": checks.check_initial_state_shape, **_IN_A_MODEL},
     "task": {
         "examples": lambda part: check_task(part.make()),
+        "lengths": check_task_lengths,
         "randomness": check_task_randomness,
         "alignment": check_task_alignment,
         "answer": check_task_answer,

@@ -21,7 +21,7 @@ from seq2attn.cli.report import report
 from seq2attn.cli.runs import runs
 from seq2attn.cli.train import train
 from seq2attn.cli.usage import ClosedPipe, Command, UsageError, group, usage_error
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, is_out_of_memory
 
 app = group("seq2attn", epilog="Start with:  seq2attn train --config configs/scaled.yaml")
 
@@ -82,18 +82,21 @@ def main() -> None:
         where = error.filename or "reading or writing failed"
         print_error(Seq2AttnError(f"{where}: {error.strerror or error}"))
         sys.exit(1)
-    except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
+    except Exception as error:
+        if is_out_of_memory(error):
+            reason = (str(error) or "the system has none left").splitlines()[0]
+            hint = "Make model.hidden, training.batch_size or the strings smaller, or use a machine with more."
+            print_error(Seq2AttnError(f"out of memory: {reason}", hint=hint))
+            sys.exit(1)
+        from seq2attn.config.plugin_errors import check_hint, plugin_error, registered_parts
+
+        explained = plugin_error(error)
+        if explained is None:
+            parts = registered_parts()
+            if parts:  # one of them may have returned what it should not
+                error.add_note(f"Parts of plug-ins: {', '.join(map(str, parts))}\n{check_hint(parts)}")
             raise
-        reason = (str(error) or "the system has none left").splitlines()[0]
-        hint = "Make model.hidden, training.batch_size or the strings smaller, or use a machine with more."
-        print_error(Seq2AttnError(f"out of memory: {reason}", hint=hint))
+        print_error(explained)
         sys.exit(1)
     finally:
         drop_closed_streams()
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """torch raises a RuntimeError: its own class on a GPU, recognisable only by its message on a CPU."""
-    words = ("out of memory", "can't allocate memory", "not enough memory")
-    return isinstance(error, MemoryError) or any(word in str(error).lower() for word in words)

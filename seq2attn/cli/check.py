@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import reduce
 from typing import Annotated, Any
 
@@ -11,8 +12,8 @@ import typer
 from seq2attn import catalogue
 from seq2attn.cli import options
 from seq2attn.cli.output import on_terminal, stdout, table, write_rows
-from seq2attn.errors import Seq2AttnError, did_you_mean, shown
-from seq2attn.registry import Registry, UnknownName
+from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, shown
+from seq2attn.registry import Entry, Registry, UnknownName
 
 HEADER = ("kind", "name", "check", "result")
 KINDS = {registry.kind.replace(" ", "-"): registry for registry in catalogue.EXTENSIBLE}
@@ -118,9 +119,17 @@ def _options(kind: str, name: str, given: Iterable[str]) -> dict[str, Any]:
             raise Seq2AttnError(f"--option {one}: expected NAME=VALUE, such as width=8")
     (key,) = (key for key, part in CHOICES.items() if part.registry is KINDS[kind])
     overrides = [f"{key}={name}", *(f"{key}.{one}" for one in given)]
-    config = check_config({"evaluation": {"lengths": [1]}}, overrides, source="--option")
+    try:
+        config = check_config({"evaluation": {"lengths": [1]}}, overrides, source="--option")
+    except ConfigError as error:
+        problems = [replace(one, path=one.path.removeprefix(f"{key}."), where=None) for one in error.problems]
+        raise ConfigError("--option", problems, hint=f"Its options: {_listed(KINDS[kind].get(name))}") from None
     choice: Any = reduce(getattr, key.split("."), config)
     return dict(choice.options)
+
+
+def _listed(entry: Entry) -> str:
+    return "; ".join(f"{option}, {one.meaning}" for option, one in entry.options.items()) or "it has none"
 
 
 def _once(rows: list[tuple[str, str, str, str]]) -> Iterator[tuple[str, str, str, str]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from seq2attn.comparison.grid import CONFIG
 from seq2attn.config import Config, value_at
+from seq2attn.config.plugin_errors import plugin_error
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.evaluations import Evaluation, readable_evaluations
 from seq2attn.runs.files import write_atomically
@@ -121,6 +122,9 @@ def run_trial(job: Job) -> Outcome:
     except Seq2AttnError as error:
         return Outcome("failed", str(error))
     except Exception as error:
+        explained = plugin_error(error)
+        if explained is not None:
+            return Outcome("failed", str(explained))
         where = ""
         if job.run.path.is_dir():
             write_atomically(job.run.path / FAILURE, traceback.format_exc().encode(errors="backslashreplace"))

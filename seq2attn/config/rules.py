@@ -103,6 +103,8 @@ def _no_attention_checks(config: Config, model: RecurrentConfig) -> Iterable[Che
         "set model.bidirectional to false, or choose another score"
     )
     yield "model.bidirectional", model.bidirectional, message, (_SCORE,)
+    message = f"decoder {model.decoder.name!r} cannot work with attention score 'none'; choose another score or decoder"
+    yield "model.decoder", catalogue.DECODERS.get(model.decoder.name).declares("needs_attention"), message, (_SCORE,)
     message = (
         "'zeros' with attention score 'none' leaves the decoder no way to see the source; "
         "use last or bridge, or another score"

@@ -9,8 +9,10 @@ import torch
 
 from seq2attn import catalogue
 from seq2attn.config import Config, RecurrentConfig, TransformerConfig
+from seq2attn.config.plugin_errors import part_of_class
 from seq2attn.data.batches import TrainingData
 from seq2attn.data.tasks import Task, check_task
+from seq2attn.data.vocabulary import abridged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.cells import Cells
@@ -28,11 +30,27 @@ def build_model(config: Config, task: Task | None = None) -> Model:
     """
     task = task or build_task(config)
     sizes = len(task.source_vocabulary), len(task.target_vocabulary)
+    _check_vocabularies(config, task)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         if isinstance(config.model, RecurrentConfig):
             return _build_reverser(config.model, *sizes)
         return _build_transformer(config.model, *sizes)
+
+
+def _check_vocabularies(config: Config, task: Task) -> None:
+    """Refuse a decoder that needs one vocabulary for a task that has two."""
+    if task.source_vocabulary.symbols == task.target_vocabulary.symbols or not isinstance(
+        config.model, RecurrentConfig
+    ):
+        return
+    decoder = config.model.decoder.name
+    if catalogue.DECODERS.get(decoder).declares("needs_one_vocabulary"):
+        raise Seq2AttnError(
+            f"model.decoder: {decoder!r} needs one vocabulary, but the sources of task {config.task.name!r} use "
+            f"{abridged(task.source_vocabulary.symbols)} and its targets {abridged(task.target_vocabulary.symbols)}",
+            hint="Choose another decoder, or give the task one Vocabulary with the symbols of both.",
+        )
 
 
 def _build_transformer(model: TransformerConfig, source_size: int, target_size: int) -> Transformer:
@@ -92,6 +110,8 @@ def build_score(name: str, query_width: int, key_width: int, options: Mapping[st
 
 def _try_once(name: str, score: Score) -> None:
     query, keys = torch.rand(2, 4, score.query_width), torch.rand(2, 3, score.key_width)
+    before = query._version, keys._version
+    score.eval()  # its buffers stay as they are
     try:
         with torch.no_grad():
             result = score(query, score.project(keys))
@@ -101,12 +121,21 @@ def _try_once(name: str, score: Score) -> None:
             f"{type(error).__name__}: {error}",
             hint="Its result is (B, L, S) for query (B, L, D) and keys (B, S, D); `seq2attn check --plugin FILE` says more.",
         ) from error
+    finally:
+        score.train()
     if not isinstance(result, torch.Tensor) or result.shape != (2, 4, 3):
         found = tuple(result.shape) if isinstance(result, torch.Tensor) else type(result).__name__
         raise Seq2AttnError(
             f"score {name!r} returned {found} for query {tuple(query.shape)} and keys {tuple(keys.shape)}; "
             "expected (B, L, S) = (2, 4, 3)"
         )
+    where = part_of_class(type(score))
+    hint = f"Check it: {where.check}" if where else None
+    if result.dtype != query.dtype:
+        message = f"{where} returned {result.dtype} for query and keys of {query.dtype}; end with .to(query.dtype)"
+        raise Seq2AttnError(message, hint=hint)
+    if before != (query._version, keys._version):
+        raise Seq2AttnError(f"{where} changes query or keys in place; work on a copy", hint=hint)
 
 
 def build_task(config: Config) -> Task:

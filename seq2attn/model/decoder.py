@@ -36,6 +36,10 @@ class Decoder(nn.Module):
     """
 
     registry: ClassVar = catalogue.DECODERS
+    needs_attention: ClassVar[bool] = False
+    """whether it works only with attention; configs with `score: none` are then refused"""
+    needs_one_vocabulary: ClassVar[bool] = False
+    """whether it works only where source and target have the same symbols, as for copying ids of the source"""
 
     def __init__(
         self,

@@ -83,6 +83,7 @@ class Encoder(Layer):
             Layer(self.width, cells, bidirectional=bidirectional) for _ in range(cells.layers - 1)
         )
         self.dropout = nn.Dropout(cells.dropout)
+        self.bidirectional = bidirectional
         self.reads_padding = reads_padding
 
     @property

@@ -36,24 +36,28 @@ class Reset:
 
 @dataclass(frozen=True)
 class Resets:
-    """The resets of one batch."""
+    """The resets of one batch; None where no state is reset."""
 
-    forward: Reset
-    backward: Reset
+    forward: Reset | None = None
+    backward: Reset | None = None
     """the encoder's two directions"""
-    decoder: Reset
+    decoder: Reset | None = None
 
     def above(self, below: tuple[Tensor, ...]) -> Resets:
         """The resets of the encoder's layers above those with the states `below`."""
         width = sum(part.size(1) for part in below)
-        return Resets(self.forward.beyond(width), self.backward.beyond(width), self.decoder)
+        forward, backward = (one and one.beyond(width) for one in (self.forward, self.backward))
+        return Resets(forward, backward, self.decoder)
 
 
-def draw_reset(random: torch.Generator, tokens: Tensor, width: int, share: float) -> Reset:
-    """Reset each state with probability `share`, for states of this width that read tokens (B, L).
+def draw_reset(random: torch.Generator, tokens: Tensor, width: int, share: float) -> Reset | None:
+    """Reset each state with probability `share`, for states of this width that read tokens (B, L); None, and nothing is
+    drawn, if the share is 0.
 
     The initial state too, so that positions cannot be recognised by their distance from the start.
     """
+    if share == 0:
+        return None
     device, (rows, steps) = random.device, tokens.shape
     return Reset(
         kept=torch.rand(rows, steps, generator=random, device=device) >= share,

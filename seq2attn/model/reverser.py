@@ -38,7 +38,7 @@ class Reverser(Model):
         resets: Resets | None = None,
     ) -> Decoded:
         memory, state = self.encode(source, lengths, resets)
-        if resets is not None:
+        if resets is not None and resets.decoder is not None:
             return self.decoder.forward_by_steps(decoder_input, state, memory, resets.decoder)
         decoded: Decoded = self.decoder(decoder_input, decoder_lengths, state, memory)
         return decoded
@@ -49,10 +49,14 @@ class Reverser(Model):
     def draw_resets(
         self, random: torch.Generator, source: Tensor, decoder_input: Tensor, *, encoder: float, decoder: float
     ) -> Resets:
-        """Resets of a batch, source (B, S) and decoder_input (B, L), with these probabilities for each state."""
+        """Resets of a batch, source (B, S) and decoder_input (B, L), with these probabilities for each state.
+
+        Nothing is drawn where the probability is 0, nor for a direction that the encoder does not read in.
+        """
+        backward = encoder if self.encoder.bidirectional else 0.0
         read, written = self.encoder.state_width, self.decoder.recurrent.parts * self.decoder.recurrent.width
         return Resets(
             forward=draw_reset(random, source, read, encoder),
-            backward=draw_reset(random, source, read, encoder),
+            backward=draw_reset(random, source, read, backward),
             decoder=draw_reset(random, decoder_input, written, decoder),
         )

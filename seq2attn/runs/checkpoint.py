@@ -86,17 +86,18 @@ def load_weights(path: Path, checkpoint: Checkpoint, model: nn.Module) -> None:
         parts = [f"lacks {', '.join(missing[:3])}"] if missing else []
         parts += [f"has unexpected {', '.join(shown(name) for name in extra[:3])}"] if extra else []
         raise _foreign(path, " and ".join(parts))
-    for name, tensor in found.items():
-        check_tensor(path, name, tensor, expected[name])
+    parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    for name, tensor in found.items():  # a buffer, such as a mask of a plug-in's, may hold infinities
+        check_tensor(path, name, tensor, expected[name], finite=name in parameters)
     model.load_state_dict(found)
 
 
-def check_tensor(path: Path, name: str, tensor: Tensor, like: Tensor) -> None:
-    """Raise `CheckpointError` unless `tensor` has the shape and type of `like`, and finite values."""
+def check_tensor(path: Path, name: str, tensor: Tensor, like: Tensor, *, finite: bool = True) -> None:
+    """Raise `CheckpointError` unless `tensor` has the shape and type of `like`, and if `finite` only finite values."""
     if tensor.shape != like.shape or tensor.dtype != like.dtype:
         found = f"{tensor.dtype} {tuple(tensor.shape)}"
         raise _foreign(path, f"has {name} as {found}, expected {like.dtype} {tuple(like.shape)}")
-    if not torch.isfinite(tensor).all():
+    if finite and not torch.isfinite(tensor).all():
         raise _damaged(path, f"{name} holds values that are not finite")
 
 

@@ -13,7 +13,8 @@ from typing import Protocol
 import torch
 
 from seq2attn.config import Config
-from seq2attn.data.batches import generator
+from seq2attn.config.plugin_errors import check_hint, plugin_error
+from seq2attn.data.batches import Batch
 from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor, output_bound
@@ -36,11 +37,13 @@ from seq2attn.runs.files import remove_leftovers, write_json
 from seq2attn.runs.run import Run
 from seq2attn.runs.status import Status, is_summary
 from seq2attn.training.objective import token_accuracy
+from seq2attn.training.preflight import watched_examples
 from seq2attn.training.profile import profiled_steps
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.signals import StopRequest, stop_on_broken_pipe, stop_on_signals
 from seq2attn.training.step import TrainingStep
+from seq2attn.training.watching import Culprit, find_culprit
 
 MAPS, IMAGES = 200, 20  # about how many evaluations record their attention, and draw it for TensorBoard
 VALIDATION_SEED = "validation"  # other strings than `eval` draws
@@ -131,8 +134,9 @@ class Trainer:
                 with profiled_steps(self.run.profile_file if profile else None) as stepped:
                     self._loop(stop, stepped)
                 self._save("interrupted" if stop.signal and not self.finished else "finished")
-            except Diverged:
-                self._write_status("failed")
+            except Exception as error:
+                if isinstance(error, Diverged) or plugin_error(error):
+                    self._write_status("failed")
                 raise
             finally:
                 self.recorder.close()
@@ -147,7 +151,7 @@ class Trainer:
             rate = learning_rate(training, self.progress.step)
             result = self.step.gradients(batch, self.progress.step)
             if self.device.type == "cpu":  # on other devices this would synchronise at every step
-                self._check_finite(self.progress.step + 1, float(result.total), float(result.norm))
+                self._check_finite(batch, self.progress.step + 1, float(result.total), float(result.norm))
             self.step.update(rate)
             stepped()
             self.progress.step = step = self.progress.step + 1
@@ -162,7 +166,7 @@ class Trainer:
                     "tokens_per_second": float(tokens) / (now - since),
                 }
                 tokens, since = torch.zeros_like(tokens), now
-                self._check_finite(step, values["loss"], values["gradient_norm"])
+                self._check_finite(batch, step, values["loss"], values["gradient_norm"])
                 self.recorder.step(step, values)
                 shown = [values[name] for name in ("loss", "accuracy", "tokens_per_second")]
                 with stop_on_broken_pipe(request):
@@ -180,9 +184,12 @@ class Trainer:
         """Whether all steps are done or the target is reached."""
         return self.progress.step >= self.config.training.steps or self.progress.reached_target
 
-    def _check_finite(self, step: int, loss: float, norm: float) -> None:
+    def _check_finite(self, batch: Batch, step: int, loss: float, norm: float) -> None:
+        """Raise `Diverged` unless loss and gradients of this step (from 1) are finite."""
         if not (math.isfinite(loss) and math.isfinite(norm)):
-            raise Diverged(step, loss, norm, saved=self.run.checkpoint("last").exists())
+            dtype = torch.get_default_dtype()
+            culprit = find_culprit(self.model, dtype, lambda: self.step.gradients(batch, step - 1))
+            raise Diverged(step, loss, norm, culprit, saved=self.run.checkpoint("last").exists())
 
     # ---- evaluation ----
 
@@ -216,12 +223,8 @@ class Trainer:
         """The strings whose attention is recorded: the same in every run of a task."""
         task = self.data.task
         vocabulary = task.source_vocabulary
-        middle = (task.min_length + task.max_length + 1) // 2
         texts = ["hello"] if task.is_trained(5) and set("hello") <= set(vocabulary.symbols) else []
-        for length in sorted({middle, task.max_length}):
-            with contextlib.suppress(Seq2AttnError):  # the task has no source of this length
-                examples = task.examples(generator(torch.device("cpu"), "watched", length), 1, length)
-                texts.append(vocabulary.decode(examples.source[0].tolist()))
+        texts += [vocabulary.decode(examples.source[0].tolist()) for examples in watched_examples(task)]
         return [text for text in texts if output_bound(task, len(text)) < LARGEST_SIDE]
 
     # ---- saving and resuming ----
@@ -298,10 +301,14 @@ def _cannot_resume(path: Path, reason: str) -> CheckpointError:
 class Diverged(Seq2AttnError):
     """The loss or the gradients are not finite."""
 
-    def __init__(self, step: int, loss: float, norm: float, *, saved: bool) -> None:
+    def __init__(self, step: int, loss: float, norm: float, culprit: Culprit | None, *, saved: bool) -> None:
         before = "The last checkpoint is from before the divergence. " if saved else ""
+        first = f"; {culprit.tensor} is the first tensor that is not finite" if culprit else ""
+        advice = "Try a smaller training.learning_rate, or a warm-up."
+        if culprit and culprit.part:
+            advice = f"{check_hint([culprit.part])}\nIf it passes: {advice[0].lower()}{advice[1:]}"
         super().__init__(
-            f"training diverged at step {step}: loss {loss}, gradient norm {norm}",
-            hint=f"{before}Try a smaller training.learning_rate, or a warm-up.",
+            f"training diverged at step {step}: loss {loss}, gradient norm {norm}{first}",
+            hint=f"{before}{advice}",
             exit_code=1,
         )

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from seq2attn.config import Config
+from seq2attn.config.plugin_errors import plugin_error, suspects_error
 from seq2attn.model.build import build_model
 from seq2attn.runs.environment import describe_environment
 from seq2attn.runs.footprint import check_training_memory, least_parameters
@@ -18,6 +19,7 @@ from seq2attn.runs.machine import MOST_THREADS, choose_device, keep_freed_memory
 from seq2attn.runs.making import create_run
 from seq2attn.runs.run import Run
 from seq2attn.training.loop import Display, SilentDisplay, Trainer
+from seq2attn.training.preflight import check_plugins
 from seq2attn.training.signals import StopRequest
 
 
@@ -61,9 +63,28 @@ def train(
 ) -> Training:
     """Train the model of `config` in a new run, or continue the run `where` from its last checkpoint.
 
-    If the model does not fit into memory or cannot be built, no run is created. `threads` of the CPU: by default as many as
-    the run was started with, 1 for a new one; this process keeps the setting. `request` and `profile` as in `Trainer.train`.
+    If the model does not fit into memory or cannot be built, or a plug-in fails when it is tried, no run is created.
+    `threads` of the CPU: by default as many as the run was started with, 1 for a new one; this process keeps the setting.
+    `request` and `profile` as in `Trainer.train`.
     """
+    try:
+        return _train(config, where, device, threads, display or SilentDisplay(), request, profile)
+    except Exception as error:
+        explained = plugin_error(error) or suspects_error(error, config, "training")
+        if explained is None:
+            raise
+        raise explained from error
+
+
+def _train(
+    config: Config,
+    where: Run | NewRun,
+    device: str,
+    threads: int | None,
+    display: Display,
+    request: StopRequest | None,
+    profile: bool,
+) -> Training:
     keep_freed_memory()
     threads = threads or (_recorded_threads(where) if isinstance(where, Run) else None) or 1
     torch.set_num_threads(threads)
@@ -71,9 +92,10 @@ def train(
     check_training_memory(config, least_parameters(config), chosen_device)
     model = build_model(config)
     check_training_memory(config, sum(parameter.numel() for parameter in model.parameters()), chosen_device)
+    check_plugins(config, chosen_device)
     run = where if isinstance(where, Run) else _create_run(config, where, chosen_device, threads)
     with training_lock(run) as locked:
-        trainer = Trainer(run, config, model.to(chosen_device), chosen_device, display or SilentDisplay())
+        trainer = Trainer(run, config, model.to(chosen_device), chosen_device, display)
         trainer.display.begin(trainer, locked=locked)
         stopped_by = trainer.train(request, profile=profile)
     progress = trainer.progress

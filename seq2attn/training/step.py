@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -37,6 +37,7 @@ class TrainingStep:
 
     The parameters become views of one vector, and so do their gradients and the optimiser's averages. Norm, clipping and
     update are then a few operations; parameter by parameter they would cost a small model as much as its arithmetic.
+    A plug-in's parameters of another dtype have a vector of their own; frozen ones (`requires_grad` False) stay as they are.
     Construct it when the model is on its device.
 
     The update is the operation behind torch.optim.AdamW(fused=True); importing that class imports the compiler, which takes
@@ -46,22 +47,20 @@ class TrainingStep:
     def __init__(self, model: Model, config: Config, device: torch.device) -> None:
         self.model = model
         self.config = config
-        self._parameters = list(model.parameters())
-        self._names = [name for name, _ in model.named_parameters()]
-        self._shapes = [parameter.shape for parameter in model.parameters()]
-        self._vector = nn.utils.parameters_to_vector(model.parameters()).detach()
-        self._gradient = torch.zeros_like(self._vector)
-        self._state: dict[str, Tensor] = {}  # of AdamW; see `_zero_state`
-        self._drops = any(isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules())
-        views, gradients = self._by_name(self._vector), self._by_name(self._gradient)
-        for name, parameter in model.named_parameters():
-            parameter.data, parameter.grad = views[name], gradients[name]
+        trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+        self._parameters = list(trained.values())
+        self._groups = [
+            _Group({name: one for name, one in trained.items() if one.dtype == dtype})
+            for dtype in dict.fromkeys(one.dtype for one in self._parameters)
+        ]
+        self._state: list[dict[str, Tensor]] = []  # of AdamW, for each group; see `_zero_state`
+        self._draws = any(map(_may_draw, model.modules()))
 
     def gradients(self, batch: Batch, step: int) -> StepResult:
         """The clipped gradients of step number `step` (from 0), on the model's parameters."""
         if not self.model.training:
             self.model.train()
-        if self._drops:  # drawn from torch's default generator: a function of seed and step
+        if self._draws:  # drawn from torch's default generator: a function of seed and step
             torch.manual_seed(generator(torch.device("cpu"), self.config.seed, "dropout", step).initial_seed())
         inputs = (batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
         training = self.config.training
@@ -78,7 +77,13 @@ class TrainingStep:
             losses["coverage_loss"] = coverage_loss(decoded.weights, batch)
             total = total + coverage_weight * losses["coverage_loss"]
         gradients = torch.autograd.grad(total, self._parameters, allow_unused=True, materialize_grads=True)
-        torch.cat([gradient.flatten() for gradient in gradients], out=self._gradient)
+        for group in self._groups:
+            own = (
+                one
+                for one, parameter in zip(gradients, self._parameters, strict=True)
+                if parameter.dtype == group.dtype
+            )
+            torch.cat([gradient.flatten() for gradient in own], out=group.gradient)
         norm = self._clip()
         detached = {name: loss.detach() for name, loss in losses.items()}
         return StepResult(decoded, detached, total.detach(), norm)
@@ -86,35 +91,40 @@ class TrainingStep:
     def _clip(self) -> Tensor:
         """Scale the gradient to `clip_norm` if its norm is larger. Returns the norm before."""
         limit = self.config.training.clip_norm
-        norm: Tensor = torch.linalg.vector_norm(self._gradient)
+        norms = [torch.linalg.vector_norm(group.gradient) for group in self._groups]
+        norm: Tensor = (
+            norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack([one.float() for one in norms]))
+        )
         if limit is None:
             return norm
-        if norm.device.type != "cpu":  # a comparison would synchronise
-            self._gradient *= (limit / norm).clamp(max=1)
-        elif float(norm) > limit:
-            self._gradient *= limit / float(norm)
+        for group in self._groups:
+            if norm.device.type != "cpu":  # a comparison would synchronise
+                group.gradient *= (limit / norm).clamp(max=1)
+            elif float(norm) > limit:
+                group.gradient *= limit / float(norm)
         return norm
 
     def update(self, rate: float) -> None:
         """Change the weights by the gradients, with this learning rate."""
         if not self._state:
             self._state = self._zero_state()
-        self._state[STEPS] += 1
-        torch._fused_adamw_(
-            [self._vector],
-            [self._gradient],
-            [self._state["exp_avg"]],
-            [self._state["exp_avg_sq"]],
-            [],
-            [self._state[STEPS]],
-            amsgrad=False,
-            beta1=BETAS[0],
-            beta2=BETAS[1],
-            lr=rate,
-            weight_decay=self.config.training.weight_decay,
-            eps=EPSILON,
-            maximize=False,
-        )
+        for group, values in zip(self._groups, self._state, strict=True):
+            values[STEPS] += 1
+            torch._fused_adamw_(
+                [group.vector],
+                [group.gradient],
+                [values["exp_avg"]],
+                [values["exp_avg_sq"]],
+                [],
+                [values[STEPS]],
+                amsgrad=False,
+                beta1=BETAS[0],
+                beta2=BETAS[1],
+                lr=rate,
+                weight_decay=self.config.training.weight_decay,
+                eps=EPSILON,
+                maximize=False,
+            )
 
     def state(self) -> dict[str, Tensor]:
         """The optimiser's state by parameter, `exp_avg.encoder.embedding.weight` and so on; empty before an update."""
@@ -126,24 +136,53 @@ class TrainingStep:
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore what `state` returned."""
-        for kind, value in self._zero_state().items():
-            parts = [state[f"{kind}.{name}"].flatten() for name in self._names]
-            self._state[kind] = value.copy_(parts[0].squeeze() if kind == STEPS else torch.cat(parts))
+        self._state = self._zero_state()
+        for group, values in zip(self._groups, self._state, strict=True):
+            for kind, value in values.items():
+                parts = [state[f"{kind}.{name}"].flatten() for name in group.shapes]
+                value.copy_(parts[0].squeeze() if kind == STEPS else torch.cat(parts))
 
-    def _zero_state(self) -> dict[str, Tensor]:
+    def _zero_state(self) -> list[dict[str, Tensor]]:
         """AdamW's number of updates and averages, before the first update."""
-        steps = torch.zeros((), device=self._vector.device)
-        return {STEPS: steps, "exp_avg": torch.zeros_like(self._vector), "exp_avg_sq": torch.zeros_like(self._vector)}
+        return [
+            {
+                STEPS: torch.zeros((), device=group.vector.device),
+                "exp_avg": torch.zeros_like(group.vector),
+                "exp_avg_sq": torch.zeros_like(group.vector),
+            }
+            for group in self._groups
+        ]
 
-    def _named(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def _named(self, states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """By kind and parameter; all parameters share the number of updates."""
         return {
             f"{kind}.{name}": part
+            for group, state in zip(self._groups, states, strict=False)  # no states before the first update
             for kind, value in state.items()
-            for name, part in (dict.fromkeys(self._names, value) if kind == STEPS else self._by_name(value)).items()
+            for name, part in (dict.fromkeys(group.shapes, value) if kind == STEPS else group.by_name(value)).items()
         }
 
-    def _by_name(self, vector: Tensor) -> dict[str, Tensor]:
+
+class _Group:
+    """Parameters of one dtype, which become views of `vector`, and their gradients, which become views of `gradient`."""
+
+    def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
+        self.shapes = {name: parameter.shape for name, parameter in parameters.items()}
+        self.vector = nn.utils.parameters_to_vector(parameters.values()).detach()
+        self.dtype = self.vector.dtype
+        self.gradient = torch.zeros_like(self.vector)
+        views, gradients = self.by_name(self.vector), self.by_name(self.gradient)
+        for name, parameter in parameters.items():
+            parameter.data, parameter.grad = views[name], gradients[name]
+
+    def by_name(self, vector: Tensor) -> dict[str, Tensor]:
         """Each parameter's part of a vector over all parameters, as a view of its shape."""
-        parts = torch.split(vector, [shape.numel() for shape in self._shapes])
-        return {name: part.view(shape) for name, part, shape in zip(self._names, parts, self._shapes, strict=True)}
+        parts = torch.split(vector, [shape.numel() for shape in self.shapes.values()])
+        return {name: part.view(shape) for part, (name, shape) in zip(parts, self.shapes.items(), strict=True)}
+
+
+def _may_draw(module: nn.Module) -> bool:
+    """Whether the module may draw random numbers in training: dropout, or code that is neither ours nor torch's."""
+    if isinstance(module, nn.Dropout):
+        return module.p > 0
+    return not type(module).__module__.startswith(("seq2attn.", "torch.")) or "dropout" in type(module).__name__.lower()

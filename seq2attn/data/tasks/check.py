@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import torch
 from torch import Tensor
 
+from seq2attn.config.plugin_errors import plugin_error
 from seq2attn.data.padding import valid_mask
 from seq2attn.data.tasks.base import Examples, Task
 from seq2attn.data.vocabulary import SPECIAL, Vocabulary
@@ -13,14 +16,22 @@ from seq2attn.errors import Seq2AttnError
 DRAWN = 8  # examples of each kind
 
 
-def check_task(task: Task) -> None:
-    """Draw a few examples. Raises `Seq2AttnError` for the first violation of what `Task` describes."""
-    try:
-        problem = _attribute_problem(task)
-        for length in () if problem else (None, task.min_length, task.max_length):
+def check_task(task: Task, lengths: Collection[int] = ()) -> None:
+    """Draw a few examples, of training lengths, of the shortest and the longest, and of each of `lengths`.
+
+    Raises `Seq2AttnError` for the first violation of what `Task` describes.
+    """
+    problem = _attribute_problem(task)
+    for length in () if problem else dict.fromkeys((None, task.min_length, task.max_length, *lengths)):
+        try:
             problem = problem or _example_problem(task, length)
-    except Exception as error:
-        problem = f"it raised {type(error).__name__}: {error}"
+        except Seq2AttnError as error:
+            problem = f"examples(random, {DRAWN}, {length}): {error.message}"
+        except Exception as error:
+            explained = plugin_error(error)
+            if explained is not None:
+                raise explained from error
+            problem = f"it raised {type(error).__name__}: {error}"
     if problem:
         hint = "`help(seq2attn.data.tasks.Task)` describes what a task provides."
         raise Seq2AttnError(f"task {type(task).__name__}: {problem}", hint=hint)

@@ -1,0 +1,284 @@
+"""Random configs, each trained for a few steps: whatever can be computed in two ways has to agree.
+
+A batch against its strings alone and against a textbook's loops; more padding against less; the C against the formulas over
+50 steps; an evaluation against one in plain loops from the checkpoint's tensors; a run that was stopped against one that was
+not. A failure names its seed. More configs: SEQ2ATTN_DIFFERENTIAL=10000, or only those from a seed: SEQ2ATTN_SEED=123.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from textbook import Textbook
+
+from seq2attn import catalogue
+from seq2attn.config import Config, check_config
+from seq2attn.data.batches import Batch, generator, make_batch
+from seq2attn.errors import ConfigError
+from seq2attn.inference.evaluation import evaluate
+from seq2attn.inference.predictor import Predictor
+from seq2attn.model.build import build_model, build_task, build_training_data
+from seq2attn.runs.checkpoint import load_checkpoint, load_weights
+from seq2attn.runs.run import Run
+from seq2attn.training.loop import SilentDisplay
+from seq2attn.training.recorder import Recorder
+from seq2attn.training.schedule import learning_rate
+from seq2attn.training.session import NewRun, train
+from seq2attn.training.signals import StopRequest
+from seq2attn.training.step import TrainingStep
+
+CPU = torch.device("cpu")
+FIRST = int(os.environ.get("SEQ2ATTN_SEED", "0"))
+SAMPLE = int(os.environ.get("SEQ2ATTN_DIFFERENTIAL", "12"))
+ALL, CHUNK = 10_000, 100
+STEPS = 50  # with the C and without
+CLOSE = {"rtol": 1e-9, "atol": 1e-9}  # in float64
+AFTER_STEPS = {"rtol": 1e-6, "atol": 1e-9}
+
+
+def draw_config(seed: int) -> Config:
+    """A random config whose parts fit together."""
+    draw = random.Random(seed)
+    while True:
+        try:
+            return check_config(_draw_values(draw, seed))
+        except ConfigError:  # a combination that cannot work
+            continue
+
+
+def _draw_values(draw: random.Random, seed: int) -> dict:
+    def part(registry, **options):
+        entry = registry.get(draw.choice(registry.names()))
+        return {"name": entry.name, **{key: value for key, value in options.items() if key in entry.options}}
+
+    shortest = draw.randint(1, 2)
+    some = draw.choice
+    values = {
+        "seed": seed,
+        "task": {
+            "name": some(catalogue.TASKS.names()),
+            "alphabet": "abcd"[: draw.randint(1, 4)],
+            "min_length": shortest,
+        }
+        | {"max_length": shortest + draw.randint(0, 3)},
+        "model": {
+            "hidden": draw.randint(1, 6),
+            "embedding": draw.randint(1, 5),
+            "source_eos": some([True, False]),
+            "cell": part(catalogue.CELLS) if draw.random() < 0.6 else "gru",
+            "layers": some([1, 1, 1, 2, 3]),
+            "dropout": some([0.0, 0.0, 0.3]),
+            "bidirectional": some([True, False]),
+            "initial_state": part(catalogue.INITIAL_STATES),
+            "decoder": part(catalogue.DECODERS, input_feeding=some([True, False])),
+            "attention": {
+                "score": part(
+                    catalogue.SCORES,
+                    width=some([None, 3]),
+                    key_size=some([None, 2]),
+                    value_size=some([None, 4]),
+                    initial_std=some([None, 0.5]),
+                    learned_strength=some([True, False]),
+                ),
+                "mask_padding": some([True, True, False]),
+                "scalable_softmax": some([True, False]),
+                "window": part(catalogue.WINDOWS, radius=draw.randint(1, 3), centre=some(["monotonic", "reversed"]))
+                if draw.random() < 0.6
+                else "global",
+                "history": part(catalogue.HISTORIES, filters=draw.randint(1, 3), kernel=some([1, 3]))
+                if draw.random() < 0.6
+                else "none",
+            },
+        },
+        "training": {
+            "steps": 5,
+            "batch_size": draw.randint(1, 6),
+            "word_dropout": some([0.0, 0.3]),
+            "encoder_reset": some([0.0, 0.0, 0.3]),
+            "decoder_reset": some([0.0, 0.0, 0.3]),
+            "weight_decay": some([0.0, 0.1]),
+            "coverage_weight": some([0.0, 0.0, 0.5]),
+            "clip_norm": some([None, 0.5]),
+            "warmup": some([0, 2]),
+            "schedule": some(catalogue.SCHEDULES.names()),
+            "learning_rate": some([0.003, 0.05]),
+            "log_every": some([1, 2]),
+            "evaluate_every": some([2, 3]),
+            "validation_samples": 1,
+        },
+        "evaluation": {"lengths": sorted(draw.sample(range(1, 7), 2)), "samples": 2},
+    }
+    if values["model"]["attention"]["score"]["name"] == "none":  # the source is in the decoder's state alone
+        values["model"] |= {
+            "attention": {"score": "none"},
+            "bidirectional": False,
+            "initial_state": some(["last", "bridge"]),
+        }
+        values["training"] |= {"decoder_reset": 0.0, "coverage_weight": 0.0}
+    return values
+
+
+def check_seed(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything for the config of one seed."""
+    config = draw_config(seed)
+    try:
+        run = check_resume(config, random.Random(seed), folder)
+        path = run.checkpoint("last")
+        model = build_model(config)
+        load_weights(path, load_checkpoint(path), model)
+        book = Textbook(config, load_checkpoint(path).part("model."))
+        check_batch(config, model.double().eval(), book)
+        check_evaluation(config, model, book)
+        check_kernels(config, monkeypatch)
+    except Exception as error:
+        error.add_note(f"SEQ2ATTN_SEED={seed}: {config.model_dump(mode='json')}")
+        raise
+
+
+class _StopAt(SilentDisplay):
+    def __init__(self, step: int, request: StopRequest) -> None:
+        self.at, self.request = step, request
+
+    def step(self, report) -> None:
+        if report.step >= self.at:
+            self.request.signal = 2
+
+
+def check_resume(config: Config, draw: random.Random, folder: Path) -> Run:
+    """Stopped and resumed, or not: the same tensors, state and records. Returns the run."""
+    whole = train(config, NewRun(folder, f"whole-{config.seed}"), device="cpu").run
+    request = StopRequest()
+    stop = _StopAt(draw.randint(1, config.training.steps - 1), request)
+    stopped = train(config, NewRun(folder, f"stopped-{config.seed}"), device="cpu", display=stop, request=request)
+    torch.manual_seed(config.seed)
+    torch.rand(3)
+    assert train(config, stopped.run, device="cpu").finished
+    assert whole.checkpoint("best").read_bytes() == stopped.run.checkpoint("best").read_bytes()
+    ours, theirs = (load_checkpoint(run.checkpoint("last")) for run in (whole, stopped.run))
+    assert ours.tensors.keys() == theirs.tensors.keys()
+    assert all(torch.equal(tensor, theirs.tensors[name]) for name, tensor in ours.tensors.items())
+    assert {**ours.state, "positions": 0} == {**theirs.state, "positions": 0}
+    return whole
+
+
+def check_batch(config: Config, model: torch.nn.Module, book: Textbook) -> None:
+    """Logits and weights of a padded batch, in training (with the C) and without gradients, are the textbook's."""
+    task = build_task(config)
+    random = generator(CPU, config.seed, "differential")
+    batch = make_batch(task.examples(random, 4), source_eos=config.model.source_eos)
+    batch = batch.select(batch.source_lengths.argsort(descending=True, stable=True))
+    if not config.model.attention.mask_padding:  # padding then changes the results, as it should
+        batch = batch.select((batch.source_lengths == batch.source_lengths[0]).nonzero().squeeze(1))
+        batch = _without_padding(batch)
+    wider = _padded(batch) if config.model.attention.mask_padding else batch
+    for grad, one in ((True, batch), (False, batch), (True, wider), (False, wider)):
+        with torch.set_grad_enabled(grad):
+            decoded = model(one.source, one.source_lengths, one.decoder_input, one.decoder_lengths)
+        for row, (size, steps) in enumerate(zip(one.source_lengths, one.decoder_lengths, strict=True)):
+            source, inputs = one.source[row, :size].tolist(), one.decoder_input[row, :steps].tolist()
+            logits, weights = book.teacher_forced(source, inputs)
+            torch.testing.assert_close(decoded.logits[row, :steps], torch.stack(logits), **CLOSE, check_dtype=True)
+            if decoded.weights is not None:
+                expected = torch.tensor(weights, dtype=torch.float64)
+                torch.testing.assert_close(decoded.weights[row, :steps, :size], expected, **CLOSE)
+                assert (decoded.weights[row, :steps, size:] == 0).all()
+
+
+def _without_padding(batch: Batch) -> Batch:
+    """The batch, all of whose sources are equally long, without their padding."""
+    size = int(batch.source_lengths[0])
+    return Batch(**{**vars(batch), "source": batch.source[:, :size]})
+
+
+def _padded(batch: Batch) -> Batch:
+    """The batch with more padding, which holds a letter."""
+    wider = {**vars(batch), "source": torch.nn.functional.pad(batch.source, (0, 3), value=3)}
+    return Batch(**{**wider, "decoder_input": torch.nn.functional.pad(batch.decoder_input, (0, 2), value=3)})
+
+
+def check_evaluation(config: Config, model: torch.nn.Module, book: Textbook) -> None:
+    """An evaluation's numbers are the means of the textbook's over the same strings."""
+    task, eos = build_task(config), config.model.source_eos
+    predictor = Predictor(model, task, source_eos=eos, device=CPU)
+    samples = config.evaluation.samples
+    for length in config.evaluation_lengths:
+        (found,) = evaluate(predictor, [length], samples=samples, seed=config.seed)
+        drawn = task.examples(generator(CPU, config.seed, "evaluation", length, 0), 1000, length)
+        measured = []
+        for row in range(samples):
+            source = [*drawn.source[row, :length].tolist(), *([2] if eos else [])]
+            size = int(drawn.target_lengths[row])
+            measured.append(
+                book.measure(source, drawn.target[row, :size].tolist(), drawn.alignment[row, :size].tolist())
+            )
+        expected = {name: sum(one[name] for one in measured) / samples for name in measured[0]}
+        ours = {name: getattr(found, name) for name in expected}
+        ours = {name: one if isinstance(one, float) else one.value for name, one in ours.items()}
+        assert ours == pytest.approx(expected, rel=1e-6, abs=1e-9)
+        assert ("entropy" in expected) == (found.entropy is not None)
+
+
+def check_kernels(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The losses and gradient norms of 50 steps, and the weights after them, with the C and without, in float64."""
+    model, training = config.model, config.training
+    encoder = training.encoder_reset == 0
+    decoder = training.decoder_reset == 0 and model.layers == 1
+    if model.cell.name != "gru" or model.dropout or not (encoder or decoder):  # the C would not be used
+        return
+    with_c, without = (_losses(config, switch, monkeypatch) for switch in ("on", "off"))
+    for found, expected in zip(with_c, without, strict=True):
+        torch.testing.assert_close(found, expected, **AFTER_STEPS)
+
+
+def _losses(config: Config, switch: str, monkeypatch: pytest.MonkeyPatch) -> tuple[torch.Tensor, torch.Tensor]:
+    monkeypatch.setenv("SEQ2ATTN_KERNELS", switch)
+    model = build_model(config).double()
+    step = TrainingStep(model, config, CPU)
+    losses = []
+    for number, batch in zip(range(STEPS), build_training_data(config, CPU).batches(), strict=False):
+        result = step.gradients(batch, number)
+        losses += [result.total, result.norm]
+        step.update(learning_rate(config.training, number % config.training.steps))
+    return torch.stack(losses), torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No pictures, which take most of the time, and torch's generator as it was."""
+    monkeypatch.setattr(Recorder, "attention", lambda *_, **__: None)
+    with torch.random.fork_rng(devices=[]):
+        yield
+
+
+def test_random_configs_agree_in_every_way(tmp_path, monkeypatch):
+    for seed in range(FIRST, FIRST + SAMPLE):
+        check_seed(seed, tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, ALL, CHUNK))
+def test_many_random_configs_agree_in_every_way(tmp_path, monkeypatch, first):
+    print(f"seeds {first} to {first + CHUNK - 1}")
+    for seed in range(first, first + CHUNK):
+        check_seed(seed, tmp_path, monkeypatch)
+
+
+def test_the_random_configs_have_every_part():
+    configs = [draw_config(seed) for seed in range(300)]
+    for registry, names in (
+        (catalogue.SCORES, {config.model.attention.score.name for config in configs}),
+        (catalogue.WINDOWS, {config.model.attention.window.name for config in configs}),
+        (catalogue.HISTORIES, {config.model.attention.history.name for config in configs}),
+        (catalogue.DECODERS, {config.model.decoder.name for config in configs}),
+        (catalogue.CELLS, {config.model.cell.name for config in configs}),
+        (catalogue.INITIAL_STATES, {config.model.initial_state.name for config in configs}),
+        (catalogue.TASKS, {config.task.name for config in configs}),
+    ):
+        assert names == set(registry.names())
+    for key in ("layers", "bidirectional", "source_eos"):
+        assert len({getattr(config.model, key) for config in configs}) >= 2

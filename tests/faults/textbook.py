@@ -1,0 +1,247 @@
+"""A trained model again, from its config and its checkpoint's tensors alone: one string, one position, one key at a time.
+
+It uses nothing of `seq2attn.model` or `seq2attn.inference`. A state is a list of vectors (D,), bottom layer first.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+SOS, EOS = 1, 2
+PARTS = {"gru": 1, "lstm": 2, "rnn": 1}  # vectors in a cell's state
+
+
+def cell_step(kind: str, weights: dict[str, Tensor], x: Tensor, state: list[Tensor]) -> list[Tensor]:
+    """weights W, U, b, d, the gates' rows one after another."""
+    read, recalled = weights["W"] @ x + weights["b"], weights["U"] @ state[0] + weights["d"]
+    h = state[0]
+    if kind == "rnn":
+        return [torch.tanh(read + recalled)]
+    if kind == "gru":
+        (a, b, c), (d, e, f) = read.chunk(3), recalled.chunk(3)
+        r, z = torch.sigmoid(a + d), torch.sigmoid(b + e)
+        n = torch.tanh(c + r * f)
+        return [(1 - z) * n + z * h]
+    i, f, g, o = (read + recalled).chunk(4)
+    c = torch.sigmoid(f) * state[1] + torch.sigmoid(i) * torch.tanh(g)
+    return [torch.sigmoid(o) * torch.tanh(c), c]
+
+
+class Source(NamedTuple):
+    """An encoded string."""
+
+    keys: list[Tensor]
+    first: list[Tensor]
+    """the decoder's first state"""
+
+
+class Step(NamedTuple):
+    """The decoder between two positions."""
+
+    state: list[Tensor]
+    position: int
+    past: list[list[float]]
+    """the weights of all steps so far"""
+    fed: Tensor
+
+
+class Textbook:
+    """The model of `config` with these tensors, named as in checkpoints."""
+
+    def __init__(self, config, tensors: dict[str, Tensor]) -> None:
+        self.config, self.model = config, config.model
+        self.tensors = {name: tensor.double() for name, tensor in tensors.items()}
+        self.attention = self.model.attention
+
+    # ---- encoder ----
+
+    def encode(self, source: list[int]) -> Source:
+        kind, width = self.model.cell.name, self.model.hidden
+        inputs = [self.tensors["encoder.embedding.weight"][token] for token in source]
+        final: list[Tensor] = []
+        for layer in range(self.model.layers):
+            prefix = "encoder" if layer == 0 else f"encoder.above.{layer - 1}"
+            name = "gru" if kind == "gru" else "cell"
+            outputs = []
+            for direction in ("", "backward_") if self.model.bidirectional else ("",):
+                weights = self._cell(f"{prefix}.{direction}{name}", "_l0")
+                state = [torch.zeros(width, dtype=torch.float64) for _ in range(PARTS[kind])]
+                read = []
+                for x in reversed(inputs) if direction else inputs:
+                    state = cell_step(kind, weights, x, state)
+                    read.append(state[0])
+                outputs.append(read[::-1] if direction else read)
+            final += state
+            inputs = [torch.cat(halves) for halves in zip(*outputs, strict=True)]
+        return Source(inputs, self._first_state(final))
+
+    def _first_state(self, final: list[Tensor]) -> list[Tensor]:
+        kind = self.model.initial_state.name
+        if kind == "last":
+            return final
+        if kind == "zeros":
+            return [torch.zeros_like(one) for one in final]
+        h = final[-PARTS[self.model.cell.name]]
+        mapped = torch.tanh(self.tensors["initial_state.map.weight"] @ h + self.tensors["initial_state.map.bias"])
+        return list(mapped.chunk(len(final)))
+
+    def _cell(self, prefix: str, suffix: str) -> dict[str, Tensor]:
+        names = {"W": "weight_ih", "U": "weight_hh", "b": "bias_ih", "d": "bias_hh"}
+        return {letter: self.tensors[f"{prefix}.{name}{suffix}"] for letter, name in names.items()}
+
+    # ---- decoder ----
+
+    def begin(self, source: Source) -> Step:
+        return Step(source.first, 0, [], torch.zeros(self.model.hidden, dtype=torch.float64))
+
+    def step(self, token: int, step: Step, source: Source) -> tuple[Tensor, list[float] | None, Step]:
+        """Logits (V,), the attention weights, and what follows."""
+        x, top = self.tensors["decoder.embedding.weight"][token], -PARTS[self.model.cell.name]
+        weights, past, fed = None, step.past, step.fed
+        if self.model.decoder.name == "bahdanau":
+            context, weights = self._attend(step.state[top], step, source)
+            state = self._advance("decoder.cell", "", torch.cat([x, context]), step.state)
+            features = torch.cat([state[top], context])
+        else:
+            inputs = torch.cat([x, fed]) if self.model.decoder.options["input_feeding"] else x
+            name = "gru" if self.model.cell.name == "gru" and self.model.layers == 1 else "cell"
+            state = self._advance(f"decoder.{name}", "_l0", inputs, step.state)
+            context, weights = self._attend(state[top], step, source)
+            fed = features = torch.tanh(self.tensors["decoder.combine.weight"] @ torch.cat([context, state[top]]))
+        logits = self.tensors["decoder.output.weight"] @ features + self.tensors["decoder.output.bias"]
+        if weights is not None:
+            past = [*past, weights]
+        return logits, weights, Step(state, step.position + 1, past, fed)
+
+    def _advance(self, prefix: str, suffix: str, x: Tensor, state: list[Tensor]) -> list[Tensor]:
+        kind, parts = self.model.cell.name, PARTS[self.model.cell.name]
+        if self.model.layers == 1:
+            return cell_step(kind, self._cell(prefix, suffix), x, state)
+        after: list[Tensor] = []
+        for layer in range(self.model.layers):
+            own = cell_step(kind, self._cell(f"{prefix}.cells.{layer}", ""), x, state[layer * parts :][:parts])
+            after += own
+            x = own[0]
+        return after
+
+    def _attend(self, query: Tensor, step: Step, source: Source) -> tuple[Tensor, list[float] | None]:
+        if self.attention.score.name == "none":
+            return query[:0], None
+        features = self._features(step.past, len(source.keys))
+        scores = [self._score(query, key, features[j]) for j, key in enumerate(source.keys)]
+        allowed, factors = self._window(query, step.position, len(source.keys))
+        count = sum(allowed)
+        if self.attention.scalable_softmax:
+            scores = [score * math.log(max(1, count)) for score in scores]
+        largest = max((score for score, inside in zip(scores, allowed, strict=True) if inside), default=0.0)
+        powers = [math.exp(score - largest) if inside else 0.0 for score, inside in zip(scores, allowed, strict=True)]
+        total = sum(powers) or 1.0
+        weights = [power / total * factor for power, factor in zip(powers, factors, strict=True)]
+        values = [self._value(key) for key in source.keys]
+        return sum(weight * value for weight, value in zip(weights, values, strict=True)), weights
+
+    def _score(self, s: Tensor, h: Tensor, features: Tensor | None) -> float:
+        name, own = self.attention.score.name, self._own("decoder.attention.score.")
+        if name == "additive":
+            inner = own["query_map.weight"] @ s + own["key_map.weight"] @ h
+            return float(own["v.weight"][0] @ torch.tanh(inner if features is None else inner + features))
+        if name in ("dot", "scaled"):
+            score = s @ h / (math.sqrt(len(s)) if name == "scaled" else 1)
+        elif name in ("general", "scaled_general"):
+            score = s @ (own["map.weight"] @ h) / (math.sqrt(len(s)) if name == "scaled_general" else 1)
+        elif name == "cosine":
+            strength = own["log_strength"].exp() if "log_strength" in own else 1
+            score = s @ h / (max(s.norm(), 1e-12) * max(h.norm(), 1e-12)) * strength
+        else:
+            assert name == "key_value"
+            query, key = own["query_map.weight"] @ s, own["key_map.weight"] @ h
+            score = query @ key / math.sqrt(len(key))
+        return float(score if features is None else score + features[0])
+
+    def _value(self, key: Tensor) -> Tensor:
+        return self._own("decoder.attention.score.").get("value_map.weight", torch.eye(len(key)).double()) @ key
+
+    def _window(self, query: Tensor, position: int, size: int) -> tuple[list[bool], list[float]]:
+        """Which keys are inside, and the factor of each weight."""
+        window = self.attention.window
+        if window.name == "global":
+            return [True] * size, [1.0] * size
+        radius = window.options["radius"]
+        if window.name == "local_m":
+            last = size - self.model.source_eos - 1
+            centre = last - position if window.options["centre"] == "reversed" else position
+            return [abs(j - centre) <= radius for j in range(size)], [1.0] * size
+        own = self._own("decoder.attention.window.")
+        centre = (size - 1) * float(torch.sigmoid(own["v.weight"] @ torch.tanh(own["map.weight"] @ query)))
+        inside = [abs(j - centre) <= radius for j in range(size)]
+        return inside, [math.exp(-((j - centre) ** 2) / (2 * (radius / 2) ** 2)) for j in range(size)]
+
+    def _features(self, past: list[list[float]], size: int) -> list[Tensor | None]:
+        """What the history gives each key's score."""
+        name, own = self.attention.history.name, self._own("decoder.attention.history.")
+        if name == "none":
+            return [None] * size
+        last = past[-1] if past else [0.0] * size
+        total = [sum(column) for column in zip(*past, strict=True)] if past else [0.0] * size
+        if name == "coverage":
+            return [own["map.weight"][:, 0] * one for one in total]
+        channels = {"location": [last], "location_coverage": [last, total]}[name]
+        kernel = own["convolution.weight"]  # (filters, channels, width)
+        reach = kernel.size(2) // 2
+        found: list[Tensor | None] = []
+        for j in range(size):
+            located = torch.zeros(kernel.size(0), dtype=torch.float64)
+            for channel, numbers in enumerate(channels):
+                for i in range(-reach, reach + 1):
+                    if 0 <= j + i < size:
+                        located = located + kernel[:, channel, i + reach] * numbers[j + i]
+            found.append(own["map.weight"] @ located)
+        return found
+
+    def _own(self, prefix: str) -> dict[str, Tensor]:
+        return {name.removeprefix(prefix): one for name, one in self.tensors.items() if name.startswith(prefix)}
+
+    # ---- whole strings ----
+
+    def teacher_forced(self, source: list[int], inputs: list[int]) -> tuple[list[Tensor], list[list[float] | None]]:
+        """Logits and weights at each position, for these inputs of the decoder, `<sos>` included."""
+        encoded = self.encode(source)
+        step, logits, weights = self.begin(encoded), [], []
+        for token in inputs:
+            one, attended, step = self.step(token, step, encoded)
+            logits.append(one)
+            weights.append(attended)
+        return logits, weights
+
+    def greedy(self, source: list[int], most: int) -> list[int]:
+        """The tokens emitted, with the `<eos>` if there is one among the first `most`."""
+        encoded = self.encode(source)
+        step, token, emitted = self.begin(encoded), SOS, []
+        while len(emitted) < most and token != EOS:
+            logits, _, step = self.step(token, step, encoded)
+            token = max(range(len(logits)), key=logits.tolist().__getitem__)
+            emitted.append(token)
+        return emitted
+
+    def measure(self, source: list[int], target: list[int], ideal: list[int] | None) -> dict[str, float]:
+        """What an evaluation measures on one string: its source with `<eos>` if the model reads one, its target without."""
+        size = len(target)
+        emitted = self.greedy(source, size + 1)
+        logits, weights = self.teacher_forced(source, [SOS, *target[:-1]])
+        right = [one == other for one, other in zip(emitted, target, strict=False)]
+        measured = {
+            "exact_match": float(emitted == [*target, EOS]),
+            "character_accuracy": sum(right) / size,
+            "teacher_forced": sum(int(one.argmax()) == other for one, other in zip(logits, target, strict=True)) / size,
+        }
+        attended = [one for one in weights if one is not None]
+        if attended:
+            measured["entropy"] = sum(-p * math.log(p) for one in attended for p in one if p > 0) / size
+            if ideal is not None:
+                pairs = zip(attended, ideal, strict=True)
+                measured["alignment"] = sum(one.index(max(one)) == place for one, place in pairs) / size
+        return measured
