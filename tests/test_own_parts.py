@@ -10,7 +10,7 @@ from seq2attn.config.plugin_errors import plugin_error
 from seq2attn.config.plugins import load_plugin
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.runs.checkpoint import load_checkpoint
-from seq2attn.runs.loading import load_predictor, measure
+from seq2attn.runs.loading import load_trained, measure
 from seq2attn.training.loop import SilentDisplay
 from seq2attn.training.session import NewRun, train
 
@@ -93,8 +93,8 @@ def test_an_odd_score_trains_resumes_exactly_and_is_evaluated(tmp_path, kind):
     ours, theirs = (load_checkpoint(run.checkpoint("last")).tensors for run in (whole, stopped))
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
-    predictor = load_predictor(whole, "last", "cpu")
-    assert len(measure(whole, predictor, "last", [1, 2], samples=2).lengths) == 2
+    model = load_trained(whole, "last", "cpu")
+    assert len(measure(whole, model, [1, 2], samples=2).lengths) == 2
     name = "model.decoder.attention.score.w"
     if kind == "frozen":
         with torch.random.fork_rng():
