@@ -161,7 +161,7 @@ def print_masks(result: Masks, *, as_json: bool) -> None:
         write_rows(header, (row for mask in result.masks for row in _mask_rows(mask)))
         return
     from seq2attn.inference.maps import AttentionMap
-    from seq2attn.plotting.heatmap import heat_map
+    from seq2attn.plotting.heatmap import heat_map, large_weights
 
     console = stdout()
     positions = tuple(str(j % 10) for j in range(result.source))
@@ -173,7 +173,9 @@ def print_masks(result: Masks, *, as_json: bool) -> None:
             hint = "Draw a figure with --plot FILE, or use a pipe."
             raise Seq2AttnError(f"{result.source} columns do not fit in this terminal", hint=hint)
         console.print(drawn)
-    console.print("    rows: output positions, columns: source positions, bright: allowed", style="dim")
+    console.print(
+        f"    rows: output positions, columns: source positions, {large_weights(console)}: allowed", style="dim"
+    )
 
 
 def _mask_rows(mask: Mask) -> Iterable[list[str]]:
