@@ -432,7 +432,11 @@ def test_predict_asks_for_strings_on_a_terminal_and_a_mistake_does_not_end_it():
     out, err = plain(done.out), plain(done.err)
     assert done.code == 0
     assert out.count("> ") == 6 + out.count("-> ")  # a prompt for each line and for the end
-    assert [line for line in out.splitlines() if "->" in line] == ["> ab -> ba", "> > > aaaa -> aa   (expected: aaaa)", "> ba -> ab"]
+    assert [line for line in out.splitlines() if "->" in line] == [
+        "> ab -> ba",
+        "> > > aaaa -> aa   (expected: aaaa)",
+        "> ba -> ab",
+    ]
     assert err.splitlines() == [
         "Type a string and press Enter. Ctrl-D ends.",
         "error: 'ax' has characters the model never saw: 'x'; its alphabet is ab",

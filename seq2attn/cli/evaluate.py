@@ -21,7 +21,7 @@ def evaluate(
     run: options.RunArgument = None,
     lengths: options.Lengths = None,
     samples: options.Samples = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the test strings.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the test strings.")] = 0,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     checkpoint: options.CheckpointName = "best",
