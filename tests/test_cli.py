@@ -440,7 +440,7 @@ def test_predict_asks_for_strings_on_a_terminal_and_a_mistake_does_not_end_it():
     assert err.splitlines() == [
         "Type a string and press Enter. Ctrl-D ends.",
         "error: 'ax' has characters the model never saw: 'x'; its alphabet is ab",
-        "the string has a length never seen in training (trained: 1 to 3 characters)",
+        "the string has a length never seen in training (trained: 1 to 2 characters)",
         "",
     ]
 

@@ -131,7 +131,8 @@ def whole_words() -> Iterator[None]:
     if os.environ.get(_VARIABLE) != "complete_bash" or not os.environ.get("COMP_CWORD", "").isdigit():
         yield
         return
-    words, place = _joined(os.environ.get("COMP_WORDS", "").split("\n"), int(os.environ["COMP_CWORD"]))
+    line = os.environ.get("COMP_WORDS", "")
+    words, place = _joined(line.split("\n" if "\n" in line else " "), int(os.environ["COMP_CWORD"]))
     before = words[place].rpartition("=")[0] if place < len(words) else ""
     os.environ.update(COMP_WORDS="\n".join(words), COMP_CWORD=str(place))
     offered = io.StringIO()
