@@ -332,9 +332,11 @@ def test_eval_prints_a_table_on_a_terminal(monkeypatch):
 @pytest.mark.parametrize(
     ("columns", "left_out", "heading"),
     [
-        (111, "intervals", ["length", "exact", "match", "characters", "teacher-forced", "alignment", "entropy"]),
-        (75, "intervals, entropy", ["length", "exact", "match", "characters", "teacher-forced", "alignment"]),
-        (41, "intervals, entropy, alignment, characters", ["length", "exact", "match", "teacher-forced"]),
+        (100, "characters", ["length", "exact", "match", "teacher-forced", "alignment", "entropy"]),
+        (80, "characters, entropy", ["length", "exact", "match", "teacher-forced", "alignment"]),
+        (60, "characters, entropy, alignment", ["length", "exact", "match", "teacher-forced"]),
+        (40, "characters, entropy, alignment, teacher-forced", ["length", "exact", "match"]),
+        (30, "intervals, characters, entropy, alignment, teacher-forced", ["length", "exact", "match"]),
     ],
 )
 def test_eval_has_one_line_for_each_length_on_a_narrow_terminal(monkeypatch, columns, left_out, heading):
@@ -344,8 +346,9 @@ def test_eval_has_one_line_for_each_length_on_a_narrow_terminal(monkeypatch, col
     found, _, *lines = [line for line in shown if line.strip()]
     assert found.split() == heading
     assert [line.split()[:2] for line in lines] == [["1", "1.000"], ["2", "1.000"]]
+    assert all(("[" in line) == ("intervals" not in left_out) for line in lines)
     assert max(map(len, shown)) <= columns
-    assert f"not shown (the terminal is too narrow): {left_out}; --json has everything" in done.err
+    assert f"not shown at this width: {left_out}; --json has everything" in done.err
 
 
 # ---- predict ----
