@@ -12,12 +12,13 @@ CONTENT_LENGTHS := 8 10 12 14 16 20 30 40 80
 INGREDIENTS := model.attention.scalable_softmax=false training.word_dropout=0 training.weight_decay=0 \
 	model.attention.history=none model.bidirectional=false model.source_eos=false
 
-.PHONY: run test test-slow torture records ablation bench check format lint types tensorboard clean help
+.PHONY: run test test-slow test-lowest torture records ablation bench check format lint types tensorboard clean help
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 run: $(READY)  ## train configs/scaled.yaml, evaluate it, reverse "hello"
+	@echo 'Training configs/scaled.yaml takes ten seconds, or a minute on a slow machine.'
 	$(BIN)/seq2attn train --config configs/scaled.yaml
 	$(BIN)/seq2attn eval
 	$(BIN)/seq2attn predict "hello"
@@ -32,6 +33,12 @@ test-slow: $(READY)  ## the slow tests: train and evaluate every shipped recipe
 torture: $(READY)  ## the fault tests at full length (kills, full disks, damaged files, fuzzing), then 10,000 random configs; hours
 	$(BIN)/pytest -m "slow or not slow" tests/faults --ignore tests/faults/test_differential.py
 	$(BIN)/pytest -n logical -v -m slow tests/faults/test_differential.py
+
+test-lowest:  ## the default tests with the lowest versions in pyproject.toml (of constraints-lowest.txt), in an environment of their own
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt \
+		--editable . pytest pytest-xdist hypothesis
+	.venv-lowest/bin/python -m pytest -n logical -W ignore::DeprecationWarning
 
 check: lint types test  ## everything CI runs: format, lint, types, tests
 
@@ -71,14 +78,15 @@ tensorboard: $(READY)  ## show all runs in the browser
 	$(BIN)/tensorboard --logdir runs
 
 clean:  ## remove the environment and tool caches; keep the runs
-	rm -rf $(VENV) build *.egg-info seq2attn/kernels/recurrence.so seq2attn/kernels/recurrence.txt .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-lowest build *.egg-info seq2attn/kernels/recurrence.so seq2attn/kernels/recurrence.txt .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml constraints.txt setup.py $(wildcard seq2attn/kernels/*.c seq2attn/kernels/*.h)
+$(READY): pyproject.toml constraints.txt setup.py install.py $(wildcard seq2attn/kernels/*.c seq2attn/kernels/*.h)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "seq2attn needs Python 3.11 or newer; found " + sys.version.split()[0] + ". Name one: make run PYTHON=python3.12")'
-	@echo 'Installing PyTorch and seq2attn into $(VENV): the first time, this takes minutes.'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	@echo 'Setting up $(VENV), once. PyTorch and the other packages are downloaded:'
+	@echo '300 MB, or 3 GB if pip chooses a PyTorch for GPUs. This takes a few minutes.'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python install.py
 	@if test -f seq2attn/kernels/recurrence.so; then echo 'Installed, with the compiled recurrences.'; \
 	else echo "Installed without the compiled recurrences; training will be slower: $$(cat seq2attn/kernels/recurrence.txt)"; fi
-	touch $(READY)
+	@touch $(READY)

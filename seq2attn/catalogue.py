@@ -8,6 +8,9 @@ string, t an output position counted from 0, x a cell's input.
 
 from __future__ import annotations
 
+from collections import Counter
+
+from seq2attn.errors import character_name
 from seq2attn.registry import Entry, Option, Registry
 
 LONGEST = 100_000  # positions of a string
@@ -22,9 +25,9 @@ def _check_alphabet(alphabet: str) -> str | None:
         return "must not be empty"
     if len(alphabet) > 10_000:
         return f"must have at most 10,000 characters, found {len(alphabet):,}"
-    repeated = sorted({character for character in alphabet if alphabet.count(character) > 1})
+    repeated = sorted(character for character, count in Counter(alphabet).items() if count > 1)
     if repeated:
-        return f"repeats {', '.join(map(repr, repeated))}"
+        return f"repeats {', '.join(map(character_name, repeated))}"
     line_ends = [character for character in alphabet if len(f"a{character}b".splitlines()) > 1]
     return f"contains a line end, {line_ends[0]!r}" if line_ends else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -82,6 +83,15 @@ def did_you_mean(found: str, allowed: Iterable[str]) -> str:
 def first_of(names: Sequence[str]) -> str:
     """`b, a, ...`: the first names, with `...` if there are more."""
     return f"{', '.join(names[:MOST_NAMES])}{', ...' if len(names) > MOST_NAMES else ''}"
+
+
+def character_name(character: str) -> str:
+    """A character for a message, with its code point where its look could mislead: `'a'`, `'é' (U+00E9)`, `U+0303`."""
+    if character.isascii():
+        return repr(character)
+    point = f"U+{ord(character):04X}"
+    alone = character.isprintable() and not unicodedata.category(character).startswith("M")  # not a combining mark
+    return f"{character!r} ({point})" if alone else point
 
 
 def shown(value: object, limit: int = 60) -> str:

@@ -67,7 +67,7 @@ def seq2attn(*arguments, stdin="", terminal=False):
     err = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         patch.setattr(sys, "argv", ["seq2attn", *arguments])
-        patch.setattr(sys, "stdin", io.StringIO(stdin))
+        patch.setattr(sys, "stdin", io.StringIO(stdin) if isinstance(stdin, str) else stdin)
         for registry, name in itertools.product(catalogue.EXTENSIBLE, ("_entries", "_synonyms")):
             patch.setattr(registry, name, dict(getattr(registry, name)))
         try:
@@ -334,9 +334,11 @@ def test_eval_prints_a_table_on_a_terminal(monkeypatch):
 @pytest.mark.parametrize(
     ("columns", "left_out", "heading"),
     [
-        (111, "intervals", ["length", "exact", "match", "characters", "teacher-forced", "alignment", "entropy"]),
-        (75, "intervals, entropy", ["length", "exact", "match", "characters", "teacher-forced", "alignment"]),
-        (41, "intervals, entropy, alignment, characters", ["length", "exact", "match", "teacher-forced"]),
+        (100, "characters", ["length", "exact", "match", "teacher-forced", "alignment", "entropy"]),
+        (80, "characters, entropy", ["length", "exact", "match", "teacher-forced", "alignment"]),
+        (60, "characters, entropy, alignment", ["length", "exact", "match", "teacher-forced"]),
+        (40, "characters, entropy, alignment, teacher-forced", ["length", "exact", "match"]),
+        (30, "intervals, characters, entropy, alignment, teacher-forced", ["length", "exact", "match"]),
     ],
 )
 def test_eval_has_one_line_for_each_length_on_a_narrow_terminal(monkeypatch, columns, left_out, heading):
@@ -346,8 +348,9 @@ def test_eval_has_one_line_for_each_length_on_a_narrow_terminal(monkeypatch, col
     found, _, *lines = [line for line in shown if line.strip()]
     assert found.split() == heading
     assert [line.split()[:2] for line in lines] == [["1", "1.000"], ["2", "1.000"]]
+    assert all(("[" in line) == ("intervals" not in left_out) for line in lines)
     assert max(map(len, shown)) <= columns
-    assert f"not shown (the terminal is too narrow): {left_out}; --json has everything" in done.err
+    assert f"not shown at this width: {left_out}; --json has everything" in done.err
 
 
 # ---- predict ----
@@ -424,6 +427,45 @@ def test_predict_prints_nothing_for_empty_standard_input():
     assert succeed("predict", "-", "--run", "tiny-001", stdin="") == ""
 
 
+def typed(*lines):
+    """A terminal at which these lines are typed, then Ctrl-D."""
+    return Terminal("".join(f"{line}\n" for line in lines))
+
+
+def test_predict_asks_for_strings_on_a_terminal_and_a_mistake_does_not_end_it():
+    done = seq2attn("predict", "-", "--run", "tiny-001", stdin=typed("ab", "ax", "", "a" * 4, "ba"), terminal=True)
+    out, err = plain(done.out), plain(done.err)
+    assert done.code == 0
+    assert out.count("> ") == 6 + out.count("-> ")  # a prompt for each line and for the end
+    assert [line for line in out.splitlines() if "->" in line] == [
+        "> ab -> ba",
+        "> > > aaaa -> aa   (expected: aaaa)",
+        "> ba -> ab",
+    ]
+    assert err.splitlines() == [
+        "Type a string and press Enter. Ctrl-D ends.",
+        "error: 'ax' has characters the model never saw: 'x'; its alphabet is ab",
+        "the string has a length never seen in training (trained: 1 to 2 characters)",
+        "",
+    ]
+
+
+def test_predict_sends_only_answers_to_a_file_while_it_asks():
+    done = seq2attn("predict", "-", "--run", "tiny-001", stdin=typed("ab", "ba"))
+    assert (done.code, done.out) == (0, "ba\nab\n")
+    assert plain(done.err).count("> ") == 3
+
+
+def test_an_interrupt_at_the_prompt_ends_predict_quietly():
+    class Interrupted(Terminal):
+        def readline(self, size=-1):
+            raise KeyboardInterrupt
+
+    done = seq2attn("predict", "-", "--run", "tiny-001", stdin=Interrupted(), terminal=True)
+    assert (done.code, done.out) == (0, "> ")
+    assert plain(done.err) == "Type a string and press Enter. Ctrl-D ends.\n\n"
+
+
 def test_predict_saves_a_figure(work):
     done = seq2attn("predict", "ab", "ba", "--run", "tiny-001", "--plot", "attention.svg")
     assert done.out == "ba\nab\n"
@@ -440,10 +482,11 @@ def test_predict_prints_a_heat_map_on_a_terminal(monkeypatch, kind, ground):
     assert "a b $" in head
     assert len(rows) == 3
     if ground is None:
-        assert all(set(row[-6:]) <= set(" .:-=+*#%@") for row in rows)
+        assert all(set(row[-6:]) <= set(" .:~*+o%#@") for row in rows)
     else:
         assert [row.count(ground) for row in rows] == [3, 3, 3]
-    assert "rows: output, columns: source, $ <eos>, bright: attended to" in explained
+    large = "dense" if ground is None else "bright"
+    assert f"rows: output, columns: source, $ <eos>, {large}: attended to" in explained
 
 
 def test_predict_shows_the_expected_output_beside_a_wrong_one():

@@ -331,7 +331,7 @@ def test_a_figure_in_a_missing_directory(mistake, runs_copy, command):
     ("texts", "message"),
     [
         (["Hello!"], "'Hello!' has characters the model never saw: '!', 'H'; its alphabet is a-z"),
-        (["abc", "héllo"], "'héllo' has characters the model never saw: 'é'; its alphabet is a-z"),
+        (["abc", "héllo"], "'héllo' has characters the model never saw: 'é' (U+00E9); its alphabet is a-z"),
         (["a b"], "'a b' has characters the model never saw: ' '; its alphabet is a-z"),
         ([""], "the string is empty\nGive at least one character."),
         (["abc", ""], "the string is empty\nGive at least one character."),

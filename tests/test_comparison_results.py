@@ -13,6 +13,7 @@ from seq2attn.cli import comparison_table
 from seq2attn.comparison.experiment import Experiment, Published
 from seq2attn.comparison.grid import parse_vary
 from seq2attn.comparison.plan import make_plan
+from seq2attn.comparison.ranking import rank
 from seq2attn.comparison.results import TrialResult, _summaries, csv_rows, gather, to_json
 from seq2attn.inference.intervals import Estimate
 from seq2attn.inference.results import LengthResult
@@ -295,3 +296,74 @@ def test_one_seed_gets_a_table_without_intervals(planned):
     text = " ".join(file.getvalue().split())
     assert "3 0.700 +0.100" in text
     assert "interval" not in text.replace("95 % intervals", "")
+
+
+# ---- ranking ----
+# means over the two lengths, by seed: dot .3 .35 .4, scaled .45 .45 .6, none .5 .5 .35
+
+
+def test_groups_are_ranked_by_their_mean_over_the_lengths(comparison):
+    first, second, third = comparison.ranking
+    assert [(one.rank, one.group) for one in (first, second, third)] == [(1, "scaled"), (2, "none"), (3, "dot")]
+    assert [one.spread.mean for one in (first, second, third)] == pytest.approx([0.5, 0.45, 0.35])
+    assert first.difference is None
+    half = 4.302653 * math.sqrt(0.03) / math.sqrt(3)  # none - scaled: .05, .05, -.25
+    found = second.difference
+    assert (found.mean, found.low, found.high) == pytest.approx((-0.05, -0.05 - half, -0.05 + half), abs=1e-6)
+    half = 4.302653 * 0.05 / math.sqrt(3)  # dot - scaled: -.15, -.1, -.2
+    assert (third.difference.low, third.difference.high) == pytest.approx((-0.15 - half, -0.15 + half), abs=1e-6)
+    assert [one.may_be_best for one in (first, second, third)] == [True, True, False]
+
+
+def test_intervals_of_the_ranking_stay_within_what_is_possible():
+    best, worst = rank({"a": {1: 1.0, 2: 0.7}, "b": {1: 0.0, 2: 0.4}})
+    assert (best.spread.low, best.spread.high) == (0.0, 1.0)
+    assert (worst.difference.low, worst.difference.high) == (-1.0, 1.0)
+
+
+def test_equal_groups_share_a_rank_and_groups_without_values_are_left_out():
+    ranked = rank({"a": {1: 0.5}, "b": {1: 0.9}, "c": {2: 0.9}, "d": {}})
+    assert [(one.rank, one.group) for one in ranked] == [(1, "b"), (1, "c"), (3, "a")]
+    assert ranked[1].difference is None  # no seed in common
+
+
+def test_one_group_and_entropy_have_no_ranking(planned):
+    make, root = planned
+    assert gather(make(metric="entropy"), root).ranking == ()
+    assert [one.group for one in gather(make(metric="alignment"), root).ranking] == ["dot", "scaled"]
+    one = make().experiment.varied([parse_vary("model.attention.score=dot")])
+    assert gather(make_plan(one, Path(root)), root).ranking == ()
+
+
+def test_the_ranking_is_shown_and_names_the_best(comparison):
+    file = io.StringIO()
+    comparison_table._show_to_people(comparison, Console(file=file, width=80, soft_wrap=True))
+    lines = [" ".join(line.split()) for line in file.getvalue().split("ranking: ")[1].splitlines()]
+    assert lines == [
+        "exact match, mean over the lengths",
+        "group mean behind the best",
+        "1 scaled 0.500 [0.285, 0.715]",
+        "2 none 0.450 [0.235, 0.665] -0.050 [-0.480, +0.380]",
+        "3 dot 0.350 [0.226, 0.474] -0.150 [-0.274, -0.026]",
+        "Best: scaled. These seeds do not show that it is better than none.",
+    ]
+
+
+def test_the_ranking_of_one_seed_is_said_to_be_uncertain(planned):
+    make, root = planned
+    experiment = make().experiment.varied([parse_vary("seed=2")])
+    file = io.StringIO()
+    comparison_table._show_to_people(gather(make_plan(experiment, Path(root)), root), Console(file=file, width=80))
+    assert "Best: none. With one seed each, the order may be chance" in file.getvalue()
+
+
+def test_the_ranking_is_in_json_csv_and_the_piped_table(comparison, capsys):
+    ranking = to_json(comparison)["ranking"]
+    assert [(one["rank"], one["group"]) for one in ranking] == [(1, "scaled"), (2, "none"), (3, "dot")]
+    assert ranking[1]["difference"]["mean"] == pytest.approx(-0.05)
+    header, *lines = csv_rows(comparison)
+    assert {(line[1], line[header.index("rank")]) for line in lines} == {("scaled", 1), ("none", 2), ("dot", 3)}
+    comparison_table.show(comparison)
+    header, *lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    row = dict(zip(header, lines[0], strict=True))
+    assert (row["group"], row["rank"], row["overall"], row["overall_low"][:5]) == ("dot", "3", "0.350000", "0.225")

@@ -129,6 +129,7 @@ def test_values_are_normalised(key, written, kept):
         ("task.alphabet", "", "must not be empty"),
         ("task.alphabet", 123, "expected text, found 123; put it in quotes"),
         ("task.alphabet", "abca", "repeats 'a'"),
+        ("task.alphabet", "\u00e3a\u0303", "repeats '\u00e3' (U+00E3)"),
         ("task.alphabet", "a\nb", "contains a line end, '\\n'"),
         ("evaluation.lengths", [], "no length given"),
         ("evaluation.lengths", [0], "'0' is out of range"),
@@ -647,6 +648,9 @@ def test_there_are_shipped_configs():
         (["evaluation.lengths=[3, 5]"], "evaluation.lengths", [3, 5]),
         (["evaluation.lengths=3-5"], "evaluation.lengths", [3, 4, 5]),
         (["task.alphabet='a=b'"], "task.alphabet", "a=b"),
+        (['task.alphabet="ab "'], "task.alphabet", "ab "),
+        (["task.alphabet=' ab'"], "task.alphabet", " ab"),
+        (["task.alphabet=aa\u0303"], "task.alphabet", "a\u00e3"),
         (["model={embedding: 4}"], "model.hidden", 96),
         (["model={embedding: 4}", "model.hidden=5"], "model.embedding", 4),
     ],
@@ -729,6 +733,8 @@ def test_an_override_keeps_the_other_keys():
         ("seed.more=3", "seed has no keys below it"),
         ("seed=[", "value:1: not YAML"),
         ("seed=!!str 3", "value:1: found the tag"),
+        ("task.alphabet=ab ", "YAML drops the spaces at the start and end of this value"),
+        ("task.alphabet=  ab", "YAML drops the spaces at the start and end of this value"),
     ],
 )
 def test_an_invalid_override_is_quoted(override, message):

@@ -1,6 +1,8 @@
 import io
 import itertools
+import re
 import struct
+import warnings
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -8,6 +10,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
 from PIL import Image
 from rich.cells import cell_len
 from rich.console import Console
@@ -422,20 +425,20 @@ def console(width=80, *, colours=None):
 
 @pytest.mark.parametrize("colours", [None, "standard"])  # 16 colours cannot tell ten weights apart
 def test_without_colours_weights_are_shades(colours):
-    #  0 -> ' ', then a tenth a sign: . : - = + * # % @
+    #  0 -> ' ', then a tenth a sign: . : ~ * + o % # @
     row = (0.0, 0.09, 0.11, 0.29, 0.31, 0.49, 0.51, 0.69, 0.71, 0.89, 0.91, 1.0)
     drawn = heat_map(one_map("abcdefghijk", "x", (row, row[::-1])), console(colours=colours))
     assert drawn.plain.split("\n") == [
         "    a b c d e f g h i j k $",
-        "  x     ..::--==++**##%%@@@@",
-        "  $ @@@@%%##**++==--::..    ",
+        "  x     ..::~~**++oo%%##@@@@",
+        "  $ @@@@##%%oo++**~~::..    ",
     ]
 
 
 def test_the_reader_who_wants_no_colour_gets_shades():
     plain = Console(file=io.StringIO(), width=80, color_system="256", force_terminal=True, _environ={"NO_COLOR": "1"})
     drawn = heat_map(one_map("a", "x", ((0.31, 1.0), (0.0, 0.51))), plain)
-    assert drawn.plain.split("\n")[1:] == ["  x --@@", "  $   ++"]
+    assert drawn.plain.split("\n")[1:] == ["  x ~~@@", "  $   ++"]
 
 
 def test_special_tokens_and_spaces_have_signs_of_one_character():
@@ -451,13 +454,76 @@ def test_every_column_stands_under_its_character_whatever_its_width():
     assert [cell_len(part) for part in drawn.plain.split("\n")[0].split("b")] == [6, 2]
 
 
-@pytest.mark.parametrize("colours", ["truecolor", "256"])
-def test_with_colours_each_weight_is_a_ground(colours):
-    drawn = heat_map(one_map(weights=((0.0, 0.5, 1.0), (1.0, 0.0, 0.0))), console(colours=colours))
+def test_a_combining_mark_stands_on_a_circle_of_its_own():
+    drawn = heat_map(one_map("x\u0303", "\u0303", ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0))), console())
+    assert drawn.plain.split("\n") == ["    x \u25cc\u0303 $", "  \u25cc\u0303   @@  ", "  $     @@"]
+
+
+def test_with_colours_each_weight_is_a_ground():
+    drawn = heat_map(one_map(weights=((0.0, 0.5, 1.0), (1.0, 0.0, 0.0))), console(colours="truecolor"))
     assert drawn.plain.split("\n")[1] == "  b       "
     grounds = [str(span.style) for span in drawn.spans if "on rgb" in str(span.style)]
     dark, middle, bright = "on rgb(0,34,78)", "on rgb(125,124,120)", "on rgb(254,232,56)"
     assert grounds == [dark, middle, bright, bright, dark, dark]
+
+
+SIXTIETHS = [place / 60 for place in range(61)]
+
+
+def lightness(red, green, blue):
+    """L* of CIE 1976, from sRGB parts of 0 to 255."""
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in np.array([red, green, blue]) / 255
+    ]
+    luminance = np.dot([0.2126, 0.7152, 0.0722], linear)
+    return 116 * luminance ** (1 / 3) - 16 if luminance > (6 / 29) ** 3 else luminance * (29 / 3) ** 3
+
+
+def rgb_of_256(number):
+    """A colour of xterm's fixed palette: a cube of 6 levels, then greys."""
+    levels, cube = [0, 95, 135, 175, 215, 255], number - 16
+    if number >= 232:
+        return [8 + 10 * (number - 232)] * 3
+    return [levels[cube // 36], levels[cube // 6 % 6], levels[cube % 6]]
+
+
+def test_lightness_of_known_colours():
+    assert [lightness(0, 0, 0), lightness(255, 255, 255)] == pytest.approx([0, 100])
+    assert lightness(255, 0, 0) == pytest.approx(53.24, abs=0.01)
+    assert [rgb_of_256(number) for number in (16, 60, 231, 232, 255)] == [
+        [0, 0, 0], [95, 95, 135], [255, 255, 255], [8, 8, 8], [238, 238, 238],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("colours", "least"), [("256", 7), ("truecolor", 60)])
+def test_a_larger_weight_is_never_darker(colours, least):
+    found = [lightness(*sent_ground(weight, colours)) for weight in SIXTIETHS]
+    assert found == sorted(found)
+    assert found[0] < 15 and found[-1] > 90
+    assert len(set(found)) >= least
+    assert max(after - before for before, after in itertools.pairwise(found)) < 25
+
+
+def sent_ground(weight, colours):
+    """The ground of a weight's cell as the terminal receives it, red, green and blue."""
+    screen = console(colours=colours)
+    screen.print(heat_map(one_map("", "", ((weight,),)), screen))
+    (kind, numbers), *_ = re.findall(r"\x1b\[48;([25]);([0-9;]+)m", screen.file.getvalue())
+    parts = [int(number) for number in numbers.split(";")]
+    return parts if kind == "2" else rgb_of_256(parts[0])
+
+
+def test_a_larger_weight_is_never_a_lighter_character():
+    font = get_font(findfont(FontProperties(family=["DejaVu Sans Mono"])))
+    font.set_size(40, 72)
+    ink = []
+    for weight in SIXTIETHS:
+        font.set_text(heat_map(one_map("", "", ((weight,),)), console(colours="standard")).plain[-2])
+        font.draw_glyphs_to_bitmap()
+        ink.append(int(np.asarray(font.get_image(), dtype=int).sum()))
+    assert ink == sorted(ink)
+    assert len(set(ink)) == 10
 
 
 def rgb(weight):
@@ -482,13 +548,31 @@ def test_a_map_wider_than_the_terminal_is_left_out(width, fits):
 
 
 @pytest.mark.parametrize(
-    ("columns", "rows", "expected"),
+    ("columns", "rows", "colours", "expected"),
     [
-        (("a",), ("a",), "rows: output, columns: source, bright: attended to"),
-        (("a", "<eos>"), ("a",), "rows: output, columns: source, $ <eos>, bright: attended to"),
-        (("a",), ("a", "<eos>"), "rows: output, columns: source, $ <eos>, bright: attended to"),
-        ((" ",), ("<eos>",), "rows: output, columns: source, $ <eos>, _ space, bright: attended to"),
+        (("a",), ("a",), "256", "rows: output, columns: source, bright: attended to"),
+        (("a", "<eos>"), ("a",), "truecolor", "rows: output, columns: source, $ <eos>, bright: attended to"),
+        (("a",), ("a", "<eos>"), "standard", "rows: output, columns: source, $ <eos>, dense: attended to"),
+        ((" ",), ("<eos>",), None, "rows: output, columns: source, $ <eos>, _ space, dense: attended to"),
     ],
 )
-def test_the_legend_explains_the_signs_that_are_used(columns, rows, expected):
-    assert legend(one_map(columns=columns, rows=rows)) == expected
+def test_the_legend_explains_the_signs_that_are_used(columns, rows, colours, expected):
+    assert legend(one_map(columns=columns, rows=rows), console(colours=colours)) == expected
+
+
+# ---- characters that the font lacks ----
+
+
+def test_characters_that_the_font_lacks_are_drawn_as_code_points_without_a_warning(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # DejaVu Sans lacks both characters of the source
+        figure = attention_figure([one_map("文\U0010fffd", "e\u0303", 3 * ((0.5, 0.5, 0.0),))])
+        save_figure(figure, tmp_path / "map.svg")
+    axes = figure.axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["65\n87", "10F\nFFD", "⏎"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["e", "\u25cc\u0303", "⏎"]
+    assert axes.get_title(loc="left") == "[U+6587][U+10FFFD] → e\u0303"
+    assert any(
+        "small digits: the code point of a character that the font lacks" in text.get_text() for text in figure.texts
+    )

@@ -303,7 +303,8 @@ def test_long_texts_are_in_separate_blocks_without_weights(monkeypatch):
     ]
 
 
-def test_texts_are_read_block_by_block():
+def test_texts_are_read_block_by_block(monkeypatch):
+    monkeypatch.setattr(predictor_module, "BLOCK", 1)
     read = []
 
     def texts():
@@ -311,7 +312,7 @@ def test_texts_are_read_block_by_block():
             read.append(text)
             yield text
 
-    found = make_predictor(Scripted(lambda ids: [*ids, EOS])).predict_blocks(texts(), one_at_a_time=True)
+    found = make_predictor(Scripted(lambda ids: [*ids, EOS])).predict_blocks(texts())
     assert [one.output for one in next(found)] == ["a"] and read == ["a"]
     assert [one.output for one in next(found)] == ["b"] and read == ["a", "b"]
 
@@ -352,3 +353,15 @@ def test_a_predictors_model_is_in_evaluation_mode_and_keeps_no_gradients():
     assert not model.training
     decoding = greedy_decode(model, torch.tensor([[3, EOS]]), torch.tensor([2]), max_steps=3, keep_weights=True)
     assert not decoding.weights.requires_grad
+
+
+def test_decomposed_input_is_predicted_and_shown_composed():
+    predictor = Predictor(
+        Scripted(lambda ids: [*forget_eos(ids), EOS]),
+        TASKS.get("copy").load()(alphabet="aa\u0303"),
+        source_eos=True,
+        device=CPU,
+    )
+    (prediction,) = predictor.predict(["a\u0303a"], keep_weights=True)
+    assert (prediction.source, prediction.output) == ("\u00e3a", "\u00e3a")
+    assert prediction.source_symbols == ("\u00e3", "a", "<eos>")

@@ -29,6 +29,18 @@ def test_the_first_command_is_within_twenty_lines():
     assert any("make run" in line for line in TEXT.splitlines()[:20])
 
 
+def test_the_evaluation_fits_100_columns():
+    table = TEXT[TEXT.index("$ seq2attn eval") : TEXT.index("$ seq2attn predict")]
+    assert max(map(len, table.splitlines())) <= 100
+    assert "[" in table
+
+
+def test_the_first_section_shows_the_model_whom_it_is_for_and_how_to_install_it():
+    first = TEXT[: TEXT.index("## The three commands")]
+    assert all(word in first for word in ("encoder", "attention", "decoder", "It is not", "pip install"))
+    assert all(f"**{reader}**" in first for reader in ("Students", "Teachers", "Researchers"))
+
+
 def test_the_readme_score_passes_the_contract(tmp_path, own_scores):
     plugin = tmp_path / "distance.py"
     plugin.write_text(BLOCKS[0], encoding="utf-8")
@@ -59,7 +71,7 @@ def test_commands_exist_and_name_shipped_configs(command):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_figures_and_pages_linked_exist(page):
-    linked = re.findall(r"\]\((?!https?:)(.*?)\)", page.read_text(encoding="utf-8"))
+    linked = re.findall(r"\]\((?!https?:|#)(.*?)\)", page.read_text(encoding="utf-8"))
     assert all((page.parent / target).is_file() for target in linked)
 
 

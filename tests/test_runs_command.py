@@ -41,7 +41,7 @@ def test_a_narrow_table_keeps_the_run_name(shown, width, first_gone):
     out, err = shown(width)
     assert ROW[0] in out
     assert "0.998" in out or width == 20
-    assert len(err.removeprefix("not shown (the terminal is too narrow): ").partition(";")[0].split(",")) >= first_gone
+    assert len(err.removeprefix("not shown at this width: ").partition(";")[0].split(",")) >= first_gone
     assert width == 20 or max(map(len, out.splitlines())) <= width
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seq2attn.cli.usage import unwrapped
+from seq2attn.cli.help import paragraphs
 
 MISTAKES = [
     (
@@ -28,7 +28,7 @@ MISTAKES = [
     ),
     ("train -q", "seq2attn train: unknown option '-q'; allowed: --config, --set, ", "seq2attn train"),
     ("--versio", "seq2attn: unknown option '--versio'; did you mean '--version'? allowed: --version, ", "seq2attn"),
-    ("predict", "seq2attn predict: TEXT... is missing: input strings, or - for the lines of ", "seq2attn predict"),
+    ("predict", "seq2attn predict: TEXT... is missing: input strings; - reads them from standard ", "seq2attn predict"),
     ("plot loss", "seq2attn plot loss: --plot FILE is missing: the figure: .png, .svg or .pdf", "seq2attn plot loss"),
     ("predict ab --run", "--run needs a value: a run's name. ", "seq2attn predict"),
     ("eval --json=3", "--json takes no value", "seq2attn eval"),
@@ -64,7 +64,7 @@ def test_help_paragraphs_are_joined_into_lines():
     Errors
     errors: not a list.
     """
-    assert unwrapped(text) == (
+    assert "\n\n".join(paragraphs(text)) == (
         "What it does, in two lines.\n\nexact match: whole strings.\nentropy: in nats.\n\n  seq2attn eval\n\n"
         "Errors errors: not a list."
     )

@@ -68,3 +68,39 @@ def test_alphabets_are_abridged(alphabet, text):
 
 def test_any_alphabet_is_shown_in_one_line():
     assert len(abridged([chr(2 * code) for code in range(100, 1000)])) == 200
+
+
+# ---- characters: code points of NFC ----
+
+
+def test_a_letter_and_its_accent_are_one_character_however_they_are_written():
+    composed, decomposed = "a\u00e3", "aa\u0303"
+    for alphabet in (composed, decomposed, ["a", "a\u0303"]):
+        vocabulary = Vocabulary(alphabet)
+        assert vocabulary.symbols == ("a", "\u00e3")
+        assert vocabulary.encode(decomposed) == vocabulary.encode(composed) == [3, 4]
+        assert vocabulary.check(decomposed) == composed
+
+
+def test_jamo_of_an_alphabet_are_read_as_they_are_written():
+    assert Vocabulary("\u1100\u1161"[::-1]).encode("\u1100\u1161") == [4, 3]  # NFC would make one syllable of them
+
+
+@pytest.mark.parametrize(
+    ("unseen", "name"),
+    [
+        ("x\u0303", "'x', U+0303;"),  # a combining tilde, which has no look of its own
+        ("\u0430", "'\u0430' (U+0430);"),  # Cyrillic, looks like the a of the alphabet
+        ("\u200d", "U+200D;"),
+        ("\x1b", "'\\x1b';"),
+    ],
+)
+def test_unseen_characters_are_named_by_code_point_where_their_look_could_mislead(unseen, name):
+    with pytest.raises(Seq2AttnError) as caught:
+        Vocabulary("abc").encode(unseen)
+    assert f"has characters the model never saw: {name} its alphabet is a-c" in str(caught.value)
+
+
+def test_marks_of_an_alphabet_are_named():
+    assert abridged("a\u0303b") == "a U+0303 b"
+    assert abridged("\u0300\u0301\u0302") == "U+0300-U+0302"

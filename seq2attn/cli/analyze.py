@@ -23,10 +23,12 @@ analyze = group(
 def variance(
     scores: shared.Scores = None,
     widths: shared.Widths = None,
-    query_mean: Annotated[float, typer.Option(help="Mean of each component of s.")] = 0.0,
-    query_sd: Annotated[float, typer.Option(min=0, help="Standard deviation of each component of s.")] = 1.0,
-    key_mean: Annotated[float, typer.Option(help="Mean of each component of h.")] = 0.0,
-    key_sd: Annotated[float, typer.Option(min=0, help="Standard deviation of each component of h.")] = 1.0,
+    query_mean: Annotated[float, typer.Option(metavar="X", help="Mean of each component of s.")] = 0.0,
+    query_sd: Annotated[
+        float, typer.Option(metavar="X", min=0, help="Standard deviation of each component of s.")
+    ] = 1.0,
+    key_mean: Annotated[float, typer.Option(metavar="X", help="Mean of each component of h.")] = 0.0,
+    key_sd: Annotated[float, typer.Option(metavar="X", min=0, help="Standard deviation of each component of h.")] = 1.0,
     samples: shared.Samples = 20_000,
     seed: shared.Seed = 0,
     as_json: options.AsJson = False,
@@ -98,7 +100,9 @@ def gradient(
     scales: Annotated[
         list[str] | None, typer.Option("--scales", metavar="C...", help="Standard deviations of the scores.")
     ] = None,
-    keys: Annotated[int, typer.Option("--keys", "-S", min=2, max=shared.MAX_KEYS, help="S, number of keys.")] = 8,
+    keys: Annotated[
+        int, typer.Option("--keys", "-S", metavar="N", min=2, max=shared.MAX_KEYS, help="S, number of keys.")
+    ] = 8,
     samples: shared.Samples = 10_000,
     seed: shared.Seed = 0,
     as_json: options.AsJson = False,
@@ -170,9 +174,11 @@ def ledger(
     target: shared.Target = 13,
     width: shared.Width = 96,
     embedding: Annotated[
-        int, typer.Option("--embedding", "-E", min=1, max=shared.MAX_WIDTH, help="E, of characters.")
+        int, typer.Option("--embedding", "-E", metavar="N", min=1, max=shared.MAX_WIDTH, help="E, of characters.")
     ] = 32,
-    vocabulary: Annotated[int, typer.Option("--vocabulary", "-V", min=4, max=10**6, help="V, tokens.")] = 29,
+    vocabulary: Annotated[
+        int, typer.Option("--vocabulary", "-V", metavar="N", min=4, max=10**6, help="V, tokens.")
+    ] = 29,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
 ) -> None:
@@ -211,9 +217,15 @@ def ledger(
 
 @analyze.command(cls=Command)
 def masks(
-    source: Annotated[int, typer.Option("--source", "-S", min=1, max=200, help="S, source positions.")] = 12,
-    target: Annotated[int, typer.Option("--target", "-L", min=1, max=200, help="L, output positions.")] = 12,
-    radius: Annotated[int, typer.Option("--radius", "-R", min=0, max=200, help="R; windows hold 2R+1.")] = 2,
+    source: Annotated[
+        int, typer.Option("--source", "-S", metavar="N", min=1, max=200, help="S, source positions.")
+    ] = 12,
+    target: Annotated[
+        int, typer.Option("--target", "-L", metavar="N", min=1, max=200, help="L, output positions.")
+    ] = 12,
+    radius: Annotated[
+        int, typer.Option("--radius", "-R", metavar="N", min=0, max=200, help="R; windows hold 2R+1.")
+    ] = 2,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
 ) -> None:
@@ -239,10 +251,12 @@ def masks(
 @analyze.command(cls=Command)
 def forms(
     scores: shared.Scores = None,
-    batch: Annotated[int, typer.Option("--batch", "-B", min=1, max=64, help="B, sequences.")] = 3,
-    source: Annotated[int, typer.Option("--source", "-S", min=1, max=64, help="S, keys of each.")] = 8,
-    target: Annotated[int, typer.Option("--target", "-L", min=1, max=64, help="L, queries of each.")] = 6,
-    width: Annotated[int, typer.Option("--width", "-D", min=1, max=4096, help="D, of queries and keys.")] = 96,
+    batch: Annotated[int, typer.Option("--batch", "-B", metavar="N", min=1, max=64, help="B, sequences.")] = 3,
+    source: Annotated[int, typer.Option("--source", "-S", metavar="N", min=1, max=64, help="S, keys of each.")] = 8,
+    target: Annotated[int, typer.Option("--target", "-L", metavar="N", min=1, max=64, help="L, queries of each.")] = 6,
+    width: Annotated[
+        int, typer.Option("--width", "-D", metavar="N", min=1, max=4096, help="D, of queries and keys.")
+    ] = 96,
     seed: shared.Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Plot = None,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seq2attn import catalogue
-from seq2attn.cli import options
+from seq2attn.cli import completion, options
 from seq2attn.cli.output import note, on_terminal, print_table, stdout, write_json, write_rows
 from seq2attn.errors import Seq2AttnError, shown
 
@@ -23,16 +23,27 @@ MAX_KEYS = 4_096
 
 Scores = Annotated[
     list[str] | None,
-    typer.Option("--scores", metavar="NAME...", help="Score functions; `seq2attn list scores` shows them."),
+    typer.Option(
+        "--scores",
+        metavar="NAME...",
+        help="Score functions; `seq2attn list scores` shows them.",
+        autocompletion=completion.scores,
+    ),
 ]
 Widths = Annotated[list[str] | None, typer.Option("--widths", metavar="D...", help="Widths of queries and keys.")]
-Samples = Annotated[int, typer.Option("--samples", min=2, max=10**7, help="Random draws.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Random seed.")]
-Keys = Annotated[int, typer.Option("--keys", "-S", min=1, max=MAX_KEYS, help="S, number of keys.")]
-Batch = Annotated[int, typer.Option("--batch", "-B", min=1, max=2**20, help="B, sequences.")]
-Source = Annotated[int, typer.Option("--source", "-S", min=1, max=10**6, help="S, keys of each: source positions.")]
-Target = Annotated[int, typer.Option("--target", "-L", min=1, max=10**6, help="L, queries of each: output positions.")]
-Width = Annotated[int, typer.Option("--width", "-D", min=1, max=MAX_WIDTH, help="D, width of queries and keys.")]
+Samples = Annotated[int, typer.Option("--samples", metavar="N", min=2, max=10**7, help="Random draws.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=2**63 - 1, help="Random seed.")]
+Keys = Annotated[int, typer.Option("--keys", "-S", metavar="N", min=1, max=MAX_KEYS, help="S, number of keys.")]
+Batch = Annotated[int, typer.Option("--batch", "-B", metavar="N", min=1, max=2**20, help="B, sequences.")]
+Source = Annotated[
+    int, typer.Option("--source", "-S", metavar="N", min=1, max=10**6, help="S, keys of each: source positions.")
+]
+Target = Annotated[
+    int, typer.Option("--target", "-L", metavar="N", min=1, max=10**6, help="L, queries of each: output positions.")
+]
+Width = Annotated[
+    int, typer.Option("--width", "-D", metavar="N", min=1, max=MAX_WIDTH, help="D, width of queries and keys.")
+]
 
 
 def read_scores_and_widths(
@@ -161,7 +172,7 @@ def print_masks(result: Masks, *, as_json: bool) -> None:
         write_rows(header, (row for mask in result.masks for row in _mask_rows(mask)))
         return
     from seq2attn.inference.maps import AttentionMap
-    from seq2attn.plotting.heatmap import heat_map
+    from seq2attn.plotting.heatmap import heat_map, large_weights
 
     console = stdout()
     positions = tuple(str(j % 10) for j in range(result.source))
@@ -173,7 +184,9 @@ def print_masks(result: Masks, *, as_json: bool) -> None:
             hint = "Draw a figure with --plot FILE, or use a pipe."
             raise Seq2AttnError(f"{result.source} columns do not fit in this terminal", hint=hint)
         console.print(drawn)
-    console.print("    rows: output positions, columns: source positions, bright: allowed", style="dim")
+    console.print(
+        f"    rows: output positions, columns: source positions, {large_weights(console)}: allowed", style="dim"
+    )
 
 
 def _mask_rows(mask: Mask) -> Iterable[list[str]]:

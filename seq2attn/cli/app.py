@@ -11,10 +11,11 @@ from seq2attn import __version__
 from seq2attn.cli.analyze import analyze
 from seq2attn.cli.check import check
 from seq2attn.cli.compare import compare
+from seq2attn.cli.completion import whole_words
 from seq2attn.cli.evaluate import evaluate
 from seq2attn.cli.inspect import inspect
 from seq2attn.cli.list import list_names
-from seq2attn.cli.output import drop_closed_streams, prepare_streams, print_error
+from seq2attn.cli.output import drop_closed_streams, prepare_streams, print_error, write_line
 from seq2attn.cli.plot import plot
 from seq2attn.cli.predict import predict
 from seq2attn.cli.report import report
@@ -63,12 +64,15 @@ def main() -> None:
     prepare_streams()
     try:
         try:
-            code = app(prog_name="seq2attn", standalone_mode=False)
+            with whole_words():
+                code = app(prog_name="seq2attn", standalone_mode=False)
         finally:
             sys.stdout.flush()  # here, where an error can still be reported
         sys.exit(code if isinstance(code, int) else 0)
     except UsageError as error:
-        if type(error).__name__ != "NoArgsIsHelpError":  # then the help was printed
+        if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
+            write_line(error.format_message())
+        else:
             print_error(usage_error(error))
         sys.exit(2)
     except Seq2AttnError as error:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from seq2attn import catalogue
-from seq2attn.cli import options
+from seq2attn.cli import completion, options
 from seq2attn.cli.output import on_terminal, stdout, table, write_rows
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, shown
 from seq2attn.registry import Entry, Registry, UnknownName
@@ -22,10 +22,21 @@ KINDS = {registry.kind.replace(" ", "-"): registry for registry in catalogue.EXT
 def check(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME...", help="NAME or KIND/NAME; by default all parts of the plug-ins, or else all."),
+        typer.Argument(
+            metavar="NAME...",
+            help="NAME or KIND/NAME; by default all parts of the plug-ins, or else all.",
+            autocompletion=completion.parts,
+        ),
     ] = None,
     kind: Annotated[
-        str | None, typer.Option("--kind", "-k", metavar="KIND", help=f"Only parts of one kind: {', '.join(KINDS)}.")
+        str | None,
+        typer.Option(
+            "--kind",
+            "-k",
+            metavar="KIND",
+            help=f"Only parts of one kind: {', '.join(KINDS)}.",
+            autocompletion=lambda: list(KINDS),
+        ),
     ] = None,
     plugin: options.Plugins = None,
     option: Annotated[

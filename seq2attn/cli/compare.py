@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2attn.cli import options
+from seq2attn.cli import completion, options
 from seq2attn.cli.output import note, note_if_slow, program, stderr, write_json
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options
@@ -24,36 +24,63 @@ if TYPE_CHECKING:
 
 def compare(
     experiment: Annotated[
-        Path | None, typer.Argument(metavar="EXPERIMENT", help="An experiment file; or give --config and --vary.")
+        Path | None,
+        typer.Argument(
+            metavar="EXPERIMENT",
+            help="An experiment file; or give --config and --vary.",
+            autocompletion=completion.configs,
+        ),
     ] = None,
     config: Annotated[
-        list[Path] | None, typer.Option("--config", "-c", metavar="FILE", help="A base config. May be repeated.")
+        list[Path] | None,
+        typer.Option(
+            "--config", "-c", metavar="FILE", help="A base config. May be repeated.", autocompletion=completion.configs
+        ),
     ] = None,
     vary: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=A,B,...", help="A key and its values, or seed=1-10. May be repeated."),
+        typer.Option(
+            metavar="KEY=A,B,...",
+            help="A key and its values, or seed=1-10. May be repeated.",
+            autocompletion=completion.axes,
+        ),
     ] = None,
     overrides: options.Overrides = None,
     baseline: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Compare with the group that has this value. May be repeated."),
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Compare with the group that has this value. May be repeated.",
+            autocompletion=completion.overrides,
+        ),
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option(help="exact_match (default), character_accuracy, teacher_forced, alignment or entropy."),
+        typer.Option(
+            metavar="NAME",
+            help="exact_match (default), character_accuracy, teacher_forced, alignment or entropy.",
+            autocompletion=completion.metrics,
+        ),
     ] = None,
     lengths: options.Lengths = None,
     samples: options.Samples = None,
     checkpoint: Annotated[
-        str | None, typer.Option(help="Which weights to measure: best (default, by validation) or last.")
+        str | None,
+        typer.Option(
+            metavar="best|last",
+            help="Which weights to measure: best (default, by validation) or last.",
+            autocompletion=lambda: ["best", "last"],
+        ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", help="Runs are called NAME-... Default: the experiment's or config's.")
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Runs are called NAME-... Default: the experiment's or config's."),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", "-w", min=1, help="Trials in parallel. Default: one per core.")
+        int | None,
+        typer.Option("--workers", "-w", metavar="N", min=1, help="Trials in parallel. Default: one per core."),
     ] = None,
-    max_trials: Annotated[int, typer.Option(min=1, help="Refuse larger grids.")] = 1000,
+    max_trials: Annotated[int, typer.Option(metavar="N", min=1, help="Refuse larger grids.")] = 1000,
     as_json: options.AsJson = False,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Also write every trial at every length, as CSV.")

@@ -13,7 +13,9 @@ from seq2attn.cli.output import note, on_terminal, stdout, with_interval, write_
 from seq2attn.comparison.results import cell
 
 if TYPE_CHECKING:
+    from seq2attn.comparison.ranking import Ranked
     from seq2attn.comparison.results import Comparison, GroupResult, LengthSummary
+    from seq2attn.inference.intervals import Spread
 
 # of the columns, the same in every group
 WIDTHS = {"length": 6, "mean ± sd": 13, "published": 9, "worst": 5, "best": 5, "interval": 11, "difference": 23}
@@ -50,11 +52,46 @@ def _show_to_people(comparison: Comparison, console: Console) -> None:
             cells = _cells(row)
             table.add_row(*(cells[name] for name in columns))
         console.print(table)
+    _show_ranking(comparison, console)
     if not all(row.trained for row in rows):
         note("* never seen in training")
     for group in comparison.groups:
         if len(group.trials) < group.planned:
             note(f"{group.label}: {len(group.trials)} of {group.planned} trials; the others failed")
+
+
+def _show_ranking(comparison: Comparison, console: Console) -> None:
+    ranking = comparison.ranking
+    if not ranking:
+        return
+    console.print(Text(f"\nranking: {comparison.metric_label}, mean over the lengths", style="bold"))
+    grid = Table.grid(padding=(0, 3, 0, 0), pad_edge=False)
+    for justify in ("right", "left", "left", "left"):
+        grid.add_column(justify=justify, overflow="fold")
+    if any(ranked.difference for ranked in ranking):
+        grid.add_row(*(Text(name, style="dim") for name in ("", "group", "mean", "behind the best")))
+    for ranked in ranking:
+        behind = ranked.difference
+        cells = [str(ranked.rank), ranked.group, with_interval(*_ends(ranked.spread))]
+        cells.append("" if behind is None else with_interval(*_ends(behind), "+"))
+        grid.add_row(*map(Text, cells))
+    console.print(grid)
+    console.print(Text(_verdict(ranking)))
+
+
+def _ends(spread: Spread) -> tuple[float, float | None, float | None]:
+    return spread.mean, spread.low, spread.high
+
+
+def _verdict(ranking: tuple[Ranked, ...]) -> str:
+    """Which group is the best, and whether these seeds show it."""
+    best = " and ".join(ranked.group for ranked in ranking if ranked.rank == 1)
+    near = [ranked.group for ranked in ranking if ranked.rank > 1 and ranked.may_be_best]
+    if all(ranked.spread.count == 1 for ranked in ranking):
+        return f"Best: {best}. With one seed each, the order may be chance; more seeds would show it."
+    if near:
+        return f"Best: {best}. These seeds do not show that it is better than {', '.join(near)}."
+    return f"Best: {best}."
 
 
 def _grid(columns: list[str], gap: int) -> Table:
@@ -97,11 +134,23 @@ def _tsv(comparison: Comparison) -> tuple[list[str], Iterator[list[str]]]:
     header = ["group", *keys, "length", "trained", "seeds", "mean", "sd", "low", "high"]
     header += ["worst", "worst_seed", "best", "best_seed"]
     header += ["baseline", "difference", "difference_low", "difference_high", "published"]
-    header += ["loss", "published_loss", "parameters", "tokens_per_second"]
-    return header, (_tsv_row(group, keys, row) for group in comparison.groups for row in group.lengths)
+    header += [
+        "rank",
+        "overall",
+        "overall_low",
+        "overall_high",
+        "loss",
+        "published_loss",
+        "parameters",
+        "tokens_per_second",
+    ]
+    places = {ranked.group: ranked for ranked in comparison.ranking}
+    return header, (
+        _tsv_row(group, keys, row, places.get(group.label)) for group in comparison.groups for row in group.lengths
+    )
 
 
-def _tsv_row(group: GroupResult, keys: list[str], row: LengthSummary) -> list[str]:
+def _tsv_row(group: GroupResult, keys: list[str], row: LengthSummary, place: Ranked | None) -> list[str]:
     spread, difference = row.spread, row.difference
     differences = [difference.mean, difference.low, difference.high] if difference else [None, None, None]
     loss = group.loss.mean if group.loss else None
@@ -109,7 +158,9 @@ def _tsv_row(group: GroupResult, keys: list[str], row: LengthSummary) -> list[st
         *(group.label, *(cell(group.values[key]) for key in keys), str(row.length), "yes" if row.trained else "no"),
         *(str(spread.count), *map(_number, (spread.mean, spread.deviation, spread.low, spread.high))),
         *(_number(spread.least), str(row.worst_seed), _number(spread.most), str(row.best_seed)),
-        *(group.baseline or "", *map(_number, (*differences, row.published, loss, group.published_loss))),
+        *(group.baseline or "", *map(_number, (*differences, row.published))),
+        *(("", "", "", "") if place is None else (str(place.rank), *map(_number, _ends(place.spread)))),
+        *map(_number, (loss, group.published_loss)),
         *(str(group.parameters), "" if group.tokens_per_second is None else f"{group.tokens_per_second:.0f}"),
     ]
 

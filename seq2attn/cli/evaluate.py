@@ -14,14 +14,14 @@ from seq2attn.inference.results import SHARES, LengthResult
 from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
 HEADINGS = dict(zip(SHARES, ("exact match", "characters", "teacher-forced", "alignment"), strict=True))
-OPTIONAL = ("entropy", "alignment", "characters", "teacher-forced")  # dropped on a narrow terminal, in this order
+OPTIONAL = ("characters", "entropy", "alignment", "teacher-forced")  # dropped on a narrow terminal, in this order
 
 
 def evaluate(
     run: options.RunArgument = None,
     lengths: options.Lengths = None,
     samples: options.Samples = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the test strings.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the test strings.")] = 0,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     checkpoint: options.CheckpointName = "best",
@@ -86,7 +86,7 @@ def _show(results: Sequence[LengthResult]) -> None:
         write_rows(["length", "trained", "samples", *shares, "entropy"], map(_tsv_row, results))
         return
     columns, left_out = _columns(results, intervals=True), []
-    if width(columns) > stdout().width:
+    if width({name: cells for name, cells in columns.items() if name not in OPTIONAL}) > stdout().width:
         columns, left_out = _columns(results, intervals=False), ["intervals"]
     print_table(columns, right=("length", "entropy"), optional=OPTIONAL, left_out=left_out, wrap=False)
     if not all(result.trained for result in results):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seq2attn.cli import options
+from seq2attn.cli import completion, options
 from seq2attn.cli.output import on_terminal, stdout, table, write_json, write_line
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, find_run
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 
 def inspect(
-    target: Annotated[str, typer.Argument(metavar="CONFIG|RUN", help="A YAML config, or a run's name.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="CONFIG|RUN", help="A YAML config, or a run's name.", autocompletion=completion.configs_and_runs
+        ),
+    ],
     overrides: options.Overrides = None,
     as_json: options.AsJson = False,
     plugin: options.Plugins = None,

@@ -27,7 +27,10 @@ KINDS: dict[str, tuple[str, Registry]] = {
 
 
 def list_names(
-    kind: Annotated[str | None, typer.Argument(metavar="KIND", help=f"{', '.join(KINDS)}. Default: all.")] = None,
+    kind: Annotated[
+        str | None,
+        typer.Argument(metavar="KIND", help=f"{', '.join(KINDS)}. Default: all.", autocompletion=lambda: list(KINDS)),
+    ] = None,
     as_json: options.AsJson = False,
     plugin: options.Plugins = None,
 ) -> None:

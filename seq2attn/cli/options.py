@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seq2attn.cli import completion
 from seq2attn.cli.output import note
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.run import DEFAULT_ROOT, Run, all_runs
+from seq2attn.runs.run import DEFAULT_ROOT, Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
 
     from seq2attn.runs.loading import Trained
-
-
-def _complete_run(incomplete: str) -> list[str]:
-    return sorted(run.name for run in all_runs(DEFAULT_ROOT) if run.name.startswith(incomplete))
 
 
 def _check_runs_dir(root: Path) -> Path:
@@ -40,26 +37,56 @@ def _check_figure(path: Path | None) -> Path | None:
 
 RunsDir = Annotated[
     Path,
-    typer.Option("--runs-dir", envvar="SEQ2ATTN_RUNS", help="The directory of the runs.", callback=_check_runs_dir),
+    typer.Option(
+        "--runs-dir",
+        metavar="FOLDER",
+        envvar="SEQ2ATTN_RUNS",
+        help="The directory of the runs.",
+        callback=_check_runs_dir,
+    ),
 ]
 NEWEST = "A run's name. Default: the newest."
-RunArgument = Annotated[str | None, typer.Argument(metavar="RUN", help=NEWEST, autocompletion=_complete_run)]
-RunOption = Annotated[str | None, typer.Option("--run", "-r", help=NEWEST, autocompletion=_complete_run)]
+RunArgument = Annotated[str | None, typer.Argument(metavar="RUN", help=NEWEST, autocompletion=completion.runs)]
+RunOption = Annotated[
+    str | None, typer.Option("--run", "-r", metavar="RUN", help=NEWEST, autocompletion=completion.runs)
+]
 Plugins = Annotated[
     list[Path] | None,
     typer.Option("--plugin", metavar="FILE", help="A Python file with parts of your own. May be repeated."),
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", "-s", metavar="KEY=VALUE", help="Override one key of the config. May be repeated."),
+    typer.Option(
+        "--set",
+        "-s",
+        metavar="KEY=VALUE",
+        help="Override one key of the config. May be repeated.",
+        autocompletion=completion.overrides,
+    ),
 ]
 Lengths = Annotated[
     list[str] | None,
     typer.Option("--lengths", metavar="N...", help="Lengths: 3 5 7 10, or 3,5,7, or 3-10. Default: the config's."),
 ]
-Samples = Annotated[int | None, typer.Option(min=1, help="Strings per length. Default: the config's.")]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
-CheckpointName = Annotated[str, typer.Option("--checkpoint", help="best (by validation) or last.", metavar="best|last")]
+Samples = Annotated[int | None, typer.Option(metavar="N", min=1, help="Strings per length. Default: the config's.")]
+Device = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        metavar="NAME",
+        help="auto, cpu, cuda or mps.",
+        autocompletion=lambda: ["auto", "cpu", "cuda", "mps"],
+    ),
+]
+CheckpointName = Annotated[
+    str,
+    typer.Option(
+        "--checkpoint",
+        help="best (by validation) or last.",
+        metavar="best|last",
+        autocompletion=lambda: ["best", "last"],
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Plot = Annotated[
     Path | None,

@@ -186,7 +186,7 @@ def print_table(
             column.width = cells
     console.print(made, soft_wrap=False)
     if missing:
-        note(f"not shown (the terminal is too narrow): {', '.join(missing)}; --json has everything")
+        note(f"not shown at this width: {', '.join(missing)}; --json has everything")
 
 
 def _column_widths(columns: Mapping[str, Sequence[str]], unbroken: Sequence[str], total: int) -> list[int]:

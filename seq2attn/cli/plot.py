@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from seq2attn.cli import options
+from seq2attn.cli import completion, options
 from seq2attn.cli.options import save_figure
 from seq2attn.cli.output import note
 from seq2attn.cli.usage import Command, group
@@ -34,7 +34,10 @@ FigureOrAnimation = Annotated[
         "--plot", metavar="FILE", help=".png, .svg or .pdf; .gif for an animation.", callback=_check_animation
     ),
 ]
-Names = Annotated[list[str] | None, typer.Argument(metavar="RUN...", help="Names of runs. Default: the newest.")]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="RUN...", help="Names of runs. Default: the newest.", autocompletion=completion.runs),
+]
 
 
 @plot.command(cls=Command)
@@ -93,7 +96,9 @@ def attention(
         list[str] | None, typer.Option("--string", metavar="TEXT", help="Only this recorded string. May be repeated.")
     ] = None,
     ideal: Annotated[bool, typer.Option("--ideal", help="Outline the ideal alignment.")] = False,
-    columns: Annotated[int, typer.Option(min=1, max=50, help="Maximum number of steps in a still figure.")] = 5,
+    columns: Annotated[
+        int, typer.Option(metavar="N", min=1, max=50, help="Maximum number of steps in a still figure.")
+    ] = 5,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
     """Attention through training on the run's sample strings, as a strip of maps or an animated GIF.

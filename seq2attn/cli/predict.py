@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, on_terminal, printable, stdout, write_json, write_line
+from seq2attn.cli.output import note, on_terminal, print_error, printable, stdout, write_json, write_line
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
@@ -20,9 +21,13 @@ if TYPE_CHECKING:
     from seq2attn.inference.predictor import Prediction, Predictor
 
 
+PROMPT = "> "
+
+
 def predict(
     texts: Annotated[
-        list[str], typer.Argument(metavar="TEXT...", help="Input strings, or - for the lines of standard input.")
+        list[str],
+        typer.Argument(metavar="TEXT...", help="Input strings; - reads them from standard input, or asks for them."),
     ],
     run: options.RunOption = None,
     as_json: options.AsJson = False,
@@ -37,9 +42,13 @@ def predict(
 
     On a terminal each output comes with its attention map. In a pipe there are only the outputs, one per line.
 
+    With - on a terminal, you type one string after another; Ctrl-D or Ctrl-C ends.
+
     Examples:
 
       seq2attn predict hello
+
+      seq2attn predict -
 
       seq2attn predict hello world --run scaled-001 --plot attention.svg --ideal
 
@@ -62,30 +71,66 @@ def predict(
     if texts == ["-"]:
         if plot is not None:
             raise Seq2AttnError("--plot draws the strings of the command line, not those of standard input")
+        if sys.stdin is not None and sys.stdin.isatty():
+            _answer_typed(predictor, as_json=as_json)
+            return
         lengths = _show_predictions(predictor, _standard_input(task.source_vocabulary.check), as_json=as_json)
         if not lengths:
             note("standard input is empty: there is nothing to predict")
     else:
-        from seq2attn.config.lengths import LONGEST
-
         for text in texts:
-            if len(text) > LONGEST:
-                raise Seq2AttnError(
-                    f"a string of {len(text):,} characters is too long; at most {LONGEST:,} are allowed"
-                )
-            task.source_vocabulary.check(text)
+            _check(text, task)
         lengths = _show_predictions(predictor, texts, as_json=as_json)
     _note_lengths(lengths, task)
     if plot is not None:
         _draw(predictor, texts, plot, ideal=ideal)
 
 
+def _check(text: str, task: Task) -> None:
+    """Raise `Seq2AttnError` if the model cannot read `text`."""
+    from seq2attn.config.lengths import LONGEST
+
+    if len(text) > LONGEST:
+        raise Seq2AttnError(f"a string of {len(text):,} characters is too long; at most {LONGEST:,} are allowed")
+    task.source_vocabulary.check(text)
+
+
+def _answer_typed(predictor: Predictor, *, as_json: bool) -> None:
+    """Ask for strings on the terminal and answer each. A mistake is reported, and the next string is asked for."""
+    note("Type a string and press Enter. Ctrl-D ends.")
+    while True:
+        try:
+            text = _ask()
+            if text is None:
+                return
+            if text:
+                _check(text, predictor.task)
+                _note_lengths(_show_predictions(predictor, [text], as_json=as_json), predictor.task)
+        except Seq2AttnError as error:
+            print_error(error)
+
+
+def _ask() -> str | None:
+    """A line typed at a prompt; None at its end (Ctrl-D), or when interrupted (Ctrl-C)."""
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401  (input() then has the arrow keys and a history)
+    try:
+        if sys.stdout.isatty():
+            return input(PROMPT)
+        with contextlib.redirect_stdout(sys.stderr):  # results go elsewhere, and the prompt must not
+            return input(PROMPT)
+    except (EOFError, KeyboardInterrupt):
+        sys.stderr.write("\n")
+        return None
+    except UnicodeDecodeError as error:
+        raise Seq2AttnError(f"standard input is not {error.encoding} text (byte {error.start})") from None
+
+
 def _show_predictions(predictor: Predictor, texts: Iterable[str], *, as_json: bool) -> Counter[int]:
     """Print the prediction for each text, and return how many texts of each length there were."""
     lengths: Counter[int] = Counter()
     with_maps = on_terminal() and not as_json
-    typed = sys.stdin is not None and sys.stdin.isatty()
-    for block in predictor.predict_blocks(texts, keep_weights=with_maps or as_json, one_at_a_time=typed):
+    for block in predictor.predict_blocks(texts, keep_weights=with_maps or as_json):
         for prediction in block:
             lengths[len(prediction.source)] += 1
             if with_maps:
@@ -134,10 +179,10 @@ def _show_with_map(task: Task, prediction: Prediction) -> None:
         note("the map is too wide for this terminal; --plot FILE draws it")
     else:
         console.print(drawn)
-        console.print(f"    {legend(attention)}", style="dim")
+        console.print(f"    {legend(attention, console)}", style="dim")
 
 
-def _standard_input(check: Callable[[str], None]) -> Iterator[str]:
+def _standard_input(check: Callable[[str], str]) -> Iterator[str]:
     """The lines of standard input; `check` refuses those that the model cannot read."""
     from seq2attn.config.lengths import LONGEST
 

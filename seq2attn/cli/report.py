@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seq2attn.cli import options
+from seq2attn.cli import completion, options
 from seq2attn.cli.output import note, write_line
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
@@ -20,6 +20,7 @@ def report(
         typer.Argument(
             metavar="RUN...|EXPERIMENT",
             help="Names of runs (default: the newest), or a comparison's name or experiment file.",
+            autocompletion=completion.configs_and_runs,
         ),
     ] = None,
     to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The page to write.")] = Path("report.html"),

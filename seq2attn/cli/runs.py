@@ -16,7 +16,7 @@ OPTIONAL = ("made (UTC)", "task", "seed", "score", "step")  # columns that a nar
 
 
 def runs(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many at most.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many at most.")] = 50,
     as_json: options.AsJson = False,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:

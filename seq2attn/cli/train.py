@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2attn.cli import options
+from seq2attn.cli import completion, options
 from seq2attn.cli.output import note, program, stderr, write_line
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.runs.machine import MOST_THREADS
@@ -23,20 +23,33 @@ if TYPE_CHECKING:
 
 def train(
     config: Annotated[
-        Path | None, typer.Option("--config", "-c", metavar="FILE", help="The YAML config to train.")
+        Path | None,
+        typer.Option(
+            "--config", "-c", metavar="FILE", help="The YAML config to train.", autocompletion=completion.configs
+        ),
     ] = None,
     overrides: options.Overrides = None,
     name: Annotated[
         str | None,
-        typer.Option("--name", help="The run's name. Default: the config's, with what --set changes, numbered."),
+        typer.Option(
+            "--name", metavar="NAME", help="The run's name. Default: the config's, with what --set changes, numbered."
+        ),
     ] = None,
     resume: Annotated[
-        str | None, typer.Option("--resume", metavar="RUN", help="Continue a run from its last checkpoint.")
+        str | None,
+        typer.Option(
+            "--resume", metavar="RUN", help="Continue a run from its last checkpoint.", autocompletion=completion.runs
+        ),
     ] = None,
     device: options.Device = "auto",
     threads: Annotated[
         int | None,
-        typer.Option(min=1, max=MOST_THREADS, help="CPU threads. Default: 1; more help only large models and batches."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=MOST_THREADS,
+            help="CPU threads. Default: 1; more help only large models and batches.",
+        ),
     ] = None,
     profile: Annotated[bool, typer.Option("--profile", help="Save a profile of steps 11 to 30 in the run.")] = False,
     plugin: options.Plugins = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections import deque
 from typing import Any
@@ -10,11 +9,11 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from seq2attn.cli.help import write_help
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 
 UsageError: Any = typer.BadParameter.__bases__[0]  # the module that defines it differs between versions of Typer
 
-_ITEM = re.compile(r"[a-z][a-z -]{0,20}: ")
 _NUMBER = re.compile(r"-?[0-9][0-9,-]*,?")
 _WORD = re.compile(r"[^-].*|-[0-9.].*", re.DOTALL)
 VARIADIC = {  # options that take several values -> what a value looks like, example
@@ -33,11 +32,11 @@ class ClosedPipe(Exception):
 class Command(TyperCommand):
     """A command with variadic options, whose usage errors name it and whose help fits any terminal."""
 
-    def __init__(self, *arguments: Any, help: str | None = None, **options: Any) -> None:
-        super().__init__(*arguments, help=unwrapped(help), **options)
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        write_help(self, ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        for parameter in self.params:
+        for parameter in () if ctx.resilient_parsing else self.params:  # resilient: while the shell completes a line
             if parameter.opts[-1] in VARIADIC and getattr(parameter, "multiple", False):
                 args = repeat_flag(args, parameter.opts[-1])
         try:
@@ -50,8 +49,8 @@ class Command(TyperCommand):
 class Commands(TyperGroup):
     """A group of commands whose errors list them."""
 
-    def __init__(self, *arguments: Any, help: str | None = None, **options: Any) -> None:
-        super().__init__(*arguments, help=unwrapped(help), **options)
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        write_help(self, ctx, formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         try:
@@ -75,7 +74,6 @@ def group(name: str, **settings: Any) -> typer.Typer:
         name=name,
         cls=Commands,
         no_args_is_help=True,
-        rich_markup_mode="rich",
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
         **settings,
@@ -103,19 +101,6 @@ def repeat_flag(args: list[str], flag: str = "--lengths") -> list[str]:
             raise Seq2AttnError(f"{flag} needs at least one {one}, such as {flag} {example}")
         result += [f"{flag}={found}" for found in values]
     return [*result, *words]
-
-
-def unwrapped(text: str | None) -> str | None:
-    """Join each paragraph of a docstring into one line, except examples (indented) and lists (`term: meaning`)."""
-    return text and "\n\n".join(map(_unwrapped_paragraph, inspect.cleandoc(text).split("\n\n")))
-
-
-def _unwrapped_paragraph(text: str) -> str:
-    if text.startswith(" "):
-        return text
-    first, *others = text.split("\n")
-    is_list = _ITEM.match(first)
-    return first + "".join(f"\n{line}" if is_list and _ITEM.match(line) else f" {line}" for line in others)
 
 
 def usage_error(error: Any) -> Seq2AttnError:

@@ -12,6 +12,7 @@ from typing import Any
 
 from seq2attn.comparison.experiment import METRICS, Published
 from seq2attn.comparison.plan import Plan, name_values
+from seq2attn.comparison.ranking import Ranked, rank
 from seq2attn.comparison.trial import Trial, find_evaluation
 from seq2attn.inference.intervals import Estimate, Spread, spread
 from seq2attn.inference.results import LengthResult, summarise
@@ -92,6 +93,12 @@ class GroupResult:
         return self.trials[0].parameters["total"]
 
     @property
+    def overall(self) -> dict[int, float]:
+        """The metric's mean over the lengths, by seed."""
+        seeds = [trial.seed for trial in self.trials if all(trial.seed in row.values for row in self.lengths)]
+        return {seed: statistics.fmean(row.values[seed] for row in self.lengths) for seed in seeds if self.lengths}
+
+    @property
     def loss(self) -> Spread | None:
         """The last recorded training loss, over seeds."""
         losses = [trial.losses[-1][1] for trial in self.trials if trial.losses]
@@ -119,6 +126,13 @@ class Comparison:
     def metric_label(self) -> str:
         """The metric as tables and figures call it."""
         return METRICS[self.metric]
+
+    @property
+    def ranking(self) -> tuple[Ranked, ...]:
+        """The groups, the best first; empty for a single group and for entropy, of which neither more nor less is better."""
+        if len(self.groups) < 2 or self.metric == "entropy":
+            return ()
+        return rank({group.label: group.overall for group in self.groups})
 
 
 def gather(plan: Plan, root: Path) -> Comparison:
@@ -219,6 +233,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
         "experiment": comparison.name,
         "metric": comparison.metric,
         "groups": [_group_json(group) for group in comparison.groups],
+        "ranking": [asdict(ranked) for ranked in comparison.ranking],
         "trials": [
             {
                 "run": trial.run,
@@ -263,7 +278,8 @@ def _group_json(group: GroupResult) -> dict[str, Any]:
 def csv_rows(comparison: Comparison) -> Iterator[list[Any]]:
     """A header, then one row per trial and length, with every metric."""
     keys = list(comparison.groups[0].values) if comparison.groups else []
-    header = ["run", "group", *keys, "seed", "length", "trained", *METRICS]
+    header = ["run", "group", *keys, "seed", "length", "trained", *METRICS, "rank"]
+    ranks = {ranked.group: ranked.rank for ranked in comparison.ranking}
     yield [*header, "parameters", "last_loss", "tokens_per_second"]
     for group in comparison.groups:
         for trial in group.trials:
@@ -271,7 +287,8 @@ def csv_rows(comparison: Comparison) -> Iterator[list[Any]]:
                 metrics = [trial.value(metric, length) for metric in METRICS]
                 start = [trial.run, group.label, *(cell(group.values[key]) for key in keys), trial.seed, length]
                 end = [trial.parameters["total"], trial.losses[-1][1] if trial.losses else "", trial.tokens_per_second]
-                yield [*start, cell(result.trained), *("" if value is None else value for value in metrics), *end]
+                measured = ["" if value is None else value for value in metrics]
+                yield [*start, cell(result.trained), *measured, ranks.get(group.label, ""), *end]
 
 
 def cell(value: Any) -> str:

@@ -6,6 +6,7 @@ The models are frozen and refuse unknown keys. A part with settings of its own (
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -45,7 +46,7 @@ class Part:
         if isinstance(value, Choice):
             value = {"name": value.name, **value.options}
         mapping = value if isinstance(value, Mapping) else {"name": value}
-        options = {key: given for key, given in mapping.items() if key != "name"}
+        options = {key: _in_normal_form(given) for key, given in mapping.items() if key != "name"}
         name = mapping.get("name", self.default)
         try:
             if not isinstance(name, str):
@@ -75,6 +76,11 @@ class Part:
             )
         guess = did_you_mean(key, entry.options)
         return f"unknown option of {kind} {entry.name!r}; {guess}allowed: {', '.join(entry.options) or 'none'}"
+
+
+def _in_normal_form(value: Any) -> Any:
+    """Text in Unicode's normal form C, so that an alphabet has one character for a letter and its accent."""
+    return unicodedata.normalize("NFC", value) if isinstance(value, str) else value
 
 
 def _choice_error(problems: list[Problem]) -> PydanticCustomError:

@@ -213,7 +213,13 @@ def _parse(override: str) -> tuple[Path, Any]:
     path = tuple(part.strip() for part in dotted.split("."))
     if not equals or not all(path) or len(path) > DEEPEST:
         raise Seq2AttnError("expected KEY=VALUE with a dotted key, such as model.hidden=64")
-    return path, read_text(text, source="value").value
+    value = read_text(text, source="value").value
+    if isinstance(value, str) and value == text.strip() != text:  # not in quotes: YAML drops the spaces around it
+        raise Seq2AttnError(
+            f"YAML drops the spaces at the start and end of this value; leave them out, or quote it: "
+            f"--set '{dotted.strip()}=\"{text}\"'"
+        )
+    return path, value
 
 
 def _leaves(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:

@@ -73,8 +73,8 @@ class Predictor:
     def predict(self, texts: Sequence[str], *, keep_weights: bool = False) -> list[Prediction]:
         """Predictions for `texts`, in order. Raises first if one is empty or has characters outside the alphabet."""
         by_length: dict[int, list[int]] = defaultdict(list)
+        texts = [self.task.source_vocabulary.check(text) for text in texts]
         for index, text in enumerate(texts):
-            self.task.source_vocabulary.check(text)
             by_length[len(text)].append(index)
         predictions: dict[int, Prediction] = {}
         for length, indices in by_length.items():
@@ -85,14 +85,12 @@ class Predictor:
                 predictions.update(zip(chunk, predicted, strict=True))
         return [predictions[index] for index in range(len(texts))]
 
-    def predict_blocks(
-        self, texts: Iterable[str], *, keep_weights: bool = False, one_at_a_time: bool = False
-    ) -> Iterator[list[Prediction]]:
+    def predict_blocks(self, texts: Iterable[str], *, keep_weights: bool = False) -> Iterator[list[Prediction]]:
         """Predictions for a stream of texts, in order, a block at a time.
 
         Texts of more than `LONGEST_WITH_WEIGHTS` characters come without weights.
         """
-        for block in _blocks(texts, weights=keep_weights, size=1 if one_at_a_time else BLOCK):
+        for block in _blocks(texts, weights=keep_weights):
             yield self.predict(block, keep_weights=keep_weights and len(block[0]) <= LONGEST_WITH_WEIGHTS)
 
     def attention_maps(self, texts: Sequence[str]) -> list[AttentionMap]:
@@ -126,8 +124,8 @@ class Predictor:
         return predictions
 
 
-def _blocks(texts: Iterable[str], *, weights: bool, size: int) -> Iterator[list[str]]:
-    """`texts` in blocks of about `size` characters, fewer if their `weights` are kept; a block is all short or all long."""
+def _blocks(texts: Iterable[str], *, weights: bool) -> Iterator[list[str]]:
+    """`texts` in blocks of about `BLOCK` characters, fewer if their `weights` are kept; a block is all short or all long."""
     block: list[str] = []
     held = 0
     for text in texts:
@@ -137,7 +135,7 @@ def _blocks(texts: Iterable[str], *, weights: bool, size: int) -> Iterator[list[
             block, held = [], 0
         block.append(text)
         held += len(text) if long or not weights else max(len(text), len(text) ** 2 * BLOCK // MAX_WEIGHTS)
-        if held >= size:
+        if held >= BLOCK:
             yield block
             block, held = [], 0
     if block:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from seq2attn.errors import Seq2AttnError, first_of, shown
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.plotting.style import HEAT
+from seq2attn.plotting.symbols import MISSING, drawable, drawable_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -208,6 +209,9 @@ def _heat_map(axes: Any, panel: Panel, cell: float, *, ideal: bool) -> Any:
     axes.set_yticks([place + 0.5 for place in range(rows)], _labels(one.output_symbols))
     axes.xaxis.tick_top()
     axes.tick_params(length=0, labelsize=size, pad=2)
+    for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+        if "\n" in label.get_text():  # a code point in two lines
+            label.set(fontsize=0.45 * size, linespacing=0.9)
     for spine in axes.spines.values():
         spine.set_visible(False)
     axes.set_title(panel.title, fontsize=_TITLE, loc="left", pad=7)
@@ -229,13 +233,15 @@ def _key(maps: Sequence[AttentionMap], ideal: bool, signs: Sequence[str]) -> str
     """What the signs of a sheet mean."""
     used = {symbol for one in maps for symbol in (*one.source_symbols, *one.output_symbols)} | set(signs)
     outlined = ["ideal alignment"] if ideal else []
-    return "      ".join([*outlined, *(meaning for symbol, meaning in _MEANINGS.items() if symbol in used)])
+    meanings = [meaning for symbol, meaning in _MEANINGS.items() if symbol in used]
+    missing = [MISSING] if any("\n" in drawable(symbol) for symbol in used) else []
+    return "      ".join([*outlined, *meanings, *missing])
 
 
 def _labels(symbols: Sequence[str]) -> list[str]:
-    return [_SYMBOLS.get(symbol, symbol).replace("$", r"\$") for symbol in symbols]
+    return [_SYMBOLS.get(symbol, drawable(symbol)).replace("$", r"\$") for symbol in symbols]
 
 
 def _short(text: str, limit: int = 24) -> str:
     text = text if len(text) <= limit else f"{text[: limit - 1]}…"
-    return text.replace("$", r"\$")
+    return drawable_text(text).replace("$", r"\$")
