@@ -1,5 +1,6 @@
 """`--help` names what a person would write, and the shell completes it."""
 
+import contextlib
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import typer
 
 from seq2attn.catalogue import SCORES
 from seq2attn.cli import completion
-from seq2attn.cli.app import app
+from seq2attn.cli.app import app, main
 from seq2attn.cli.help import label
 
 COMMAND = typer.main.get_command(app)
@@ -34,10 +35,10 @@ def completed(monkeypatch, capsys, *words, shell="bash"):
         monkeypatch.setenv("COMP_CWORD", str(len(words)))
     else:
         monkeypatch.setenv("_TYPER_COMPLETE_ARGS", " ".join(["seq2attn", *words]))
-    from conftest import call_main
-
     capsys.readouterr()
-    call_main(())
+    monkeypatch.setattr(sys, "argv", ["seq2attn"])
+    with contextlib.suppress(SystemExit):
+        main()
     return capsys.readouterr().out.split("\n")[:-1]
 
 

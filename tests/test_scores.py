@@ -168,7 +168,7 @@ def test_register_refuses_other_classes_and_names_in_use():
     with pytest.raises(Seq2AttnError, match="which is not a part that a config can name"):
         register("mine", formula="?")(dict)
     with pytest.raises(Seq2AttnError, match=r"'concat' is already registered \(it means 'additive'\)"):
-        register("concat", formula="?")(Score)
+        register("concat", formula="?")(additive.Additive)
     assert "mine" not in SCORES.names()
 
 

@@ -87,20 +87,24 @@ def main() -> None:
         print_error(Seq2AttnError(f"{where}: {error.strerror or error}"))
         sys.exit(1)
     except Exception as error:
-        if is_out_of_memory(error):
-            reason = (str(error) or "the system has none left").splitlines()[0]
-            hint = "Make model.hidden, training.batch_size or the strings smaller, or use a machine with more."
-            print_error(Seq2AttnError(f"out of memory: {reason}", hint=hint))
-            sys.exit(1)
-        from seq2attn.config.plugin_errors import check_hint, plugin_error, registered_parts
-
-        explained = plugin_error(error)
+        explained = _explain(error)
         if explained is None:
-            parts = registered_parts()
-            if parts:  # one of them may have returned what it should not
-                error.add_note(f"Parts of plug-ins: {', '.join(map(str, parts))}\n{check_hint(parts)}")
             raise
         print_error(explained)
         sys.exit(1)
     finally:
         drop_closed_streams()
+
+
+def _explain(error: Exception) -> Seq2AttnError | None:
+    """What a user can do about an exception that is not a mistake in the command; None: it is our own, with a traceback."""
+    if is_out_of_memory(error):
+        reason = (str(error) or "the system has none left").splitlines()[0]
+        hint = "Make model.hidden, training.batch_size or the strings smaller, or use a machine with more."
+        return Seq2AttnError(f"out of memory: {reason}", hint=hint)
+    from seq2attn.config.plugin_errors import check_hint, plugin_error, registered_parts
+
+    explained, parts = plugin_error(error), registered_parts()
+    if explained is None and parts:  # one of them may have returned what it should not
+        error.add_note(f"Parts of plug-ins: {', '.join(map(str, parts))}\n{check_hint(parts)}")
+    return explained
