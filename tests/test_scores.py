@@ -6,7 +6,7 @@ from models import make_score
 
 from seq2attn.catalogue import SCORES
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.scores import Score, additive, register
+from seq2attn.model.scores import additive, register
 
 NAMES = [name for name in SCORES.names() if name != "none"]
 
