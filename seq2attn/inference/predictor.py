@@ -29,7 +29,7 @@ class Prediction:
     finished: bool
     """False if the model emitted no `<eos>` within the maximum number of steps"""
     source_symbols: tuple[str, ...] = ()
-    """the source's tokens, columns of `weights`, including `<eos>` if the model reads it"""
+    """the source's tokens as the model reads them, columns of `weights`, including `<eos>` if the model reads it"""
     output_symbols: tuple[str, ...] = ()
     """the emitted tokens, rows of `weights`, including `<eos>`"""
     weights: tuple[tuple[float, ...], ...] | None = None
@@ -54,7 +54,7 @@ class Prediction:
 
 
 def output_bound(task: Task, length: int) -> int:
-    """Maximum number of decoding steps for `length` characters: twice the longest target, plus 10."""
+    """Maximum number of decoding steps for a source of `length` symbols: twice the longest target, plus 10."""
     return 2 * task.target_length(length) + 10
 
 
@@ -74,14 +74,13 @@ class Predictor:
         """Predictions for `texts`, in order. Raises first if one is empty or has characters outside the alphabet."""
         by_length: dict[int, list[int]] = defaultdict(list)
         for index, text in enumerate(texts):
-            self.task.source_vocabulary.check(text)
-            by_length[len(text)].append(index)
+            by_length[len(self.task.source_vocabulary.encode(text))].append(index)
         predictions: dict[int, Prediction] = {}
         for length, indices in by_length.items():
             rows = rows_at_once(self.device, length + 1, output_bound(self.task, length) if keep_weights else None)
             for start in range(0, len(indices), rows):
                 chunk = indices[start : start + rows]
-                predicted = self._predict_equally_long([texts[index] for index in chunk], keep_weights)
+                predicted = self._predict_equally_long([texts[index] for index in chunk], length, keep_weights)
                 predictions.update(zip(chunk, predicted, strict=True))
         return [predictions[index] for index in range(len(texts))]
 
@@ -104,24 +103,26 @@ class Predictor:
             maps += [found] if found is not None else []
         return maps
 
-    def _predict_equally_long(self, texts: Sequence[str], keep_weights: bool) -> list[Prediction]:
+    def _predict_equally_long(self, texts: Sequence[str], length: int, keep_weights: bool) -> list[Prediction]:
         read, write = self.task.source_vocabulary, self.task.target_vocabulary
         ids, lengths = pad_rows([read.encode(text) for text in texts], self.device)
         source, source_lengths = read_sources(ids, lengths, source_eos=self.source_eos)
-        steps = output_bound(self.task, len(texts[0]))
+        steps = output_bound(self.task, length)
         decoding = greedy_decode(self.model, source, source_lengths, max_steps=steps, keep_weights=keep_weights)
         rows = zip(texts, decoding.tokens.tolist(), decoding.lengths.tolist(), decoding.finished.tolist(), strict=True)
         predictions = []
-        for row, (text, tokens, length, finished) in enumerate(rows):
-            prediction = Prediction(text, write.decode(tokens[:length]), finished)
+        for row, (text, tokens, count, finished) in enumerate(rows):
+            emitted = tokens[: count + finished]  # with its <eos>
+            prediction = Prediction(
+                text,
+                write.decode(tokens[:count]),
+                finished,
+                source_symbols=tuple(map(read.symbol, source[row].tolist())),
+                output_symbols=tuple(map(write.symbol, emitted)),
+            )
             if decoding.weights is not None:
-                emitted = tokens[: length + finished]  # with its <eos>
-                prediction = replace(
-                    prediction,
-                    source_symbols=tuple(map(read.symbol, source[row].tolist())),
-                    output_symbols=tuple(map(write.symbol, emitted)),
-                    weights=tuple(map(tuple, decoding.weights[row, : len(emitted)].tolist())),
-                )
+                weights = tuple(map(tuple, decoding.weights[row, : len(emitted)].tolist()))
+                prediction = replace(prediction, weights=weights)
             predictions.append(prediction)
         return predictions
 

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 from seq2attn import catalogue
-from seq2attn.config import Config, RecurrentConfig, TransformerConfig
+from seq2attn.config import Choice, Config, RecurrentConfig, TransformerConfig
 from seq2attn.data.batches import TrainingData
+from seq2attn.data.epochs import EpochData
 from seq2attn.data.tasks import Task, check_task
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attention, NoAttention
@@ -109,18 +110,27 @@ def _try_once(name: str, score: Score) -> None:
         )
 
 
-def build_task(config: Config) -> Task:
-    """The task of `config`. One from a plug-in draws a few examples first, so that its errors are reported here."""
-    task: Task = catalogue.TASKS.make(config.task)
+def build_task(config: Config, learned: Mapping[str, Any] | None = None) -> Task:
+    """The task of `config`. One from a plug-in draws a few examples first, so that its errors are reported here.
+
+    A task that reads files opens them, unless `learned`, what a run kept of it, is given. So without `learned`, the config
+    must be one that the user named.
+    """
+    choice = config.task
+    if learned is not None and config.data_files:
+        choice = Choice(choice.name, {**choice.options, "learned": learned})
+    task: Task = catalogue.TASKS.make(choice)
     if not type(task).__module__.startswith("seq2attn."):
         check_task(task)
     return task
 
 
-def build_training_data(config: Config, device: torch.device, task: Task | None = None) -> TrainingData:
-    """The stream of training batches of `config`."""
-    return TrainingData(
-        task or build_task(config),
+def build_training_data(config: Config, device: torch.device, task: Task | None = None) -> TrainingData | EpochData:
+    """The stream of training batches of `config`; `task` is its task, if that is already built."""
+    task = task or build_task(config)
+    stream = TrainingData if task.training_set is None else EpochData
+    return stream(
+        task,
         source_eos=config.model.source_eos,
         batch_size=config.training.batch_size,
         word_dropout=config.training.word_dropout,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from seq2attn.config import Config
+from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
@@ -27,11 +29,16 @@ def load_predictor(run: Run, which: str = "best", device_name: str = "auto") -> 
     path = run.checkpoint(which)
     if which == "best" and not path.exists():
         path = run.checkpoint("last")
-    check_model_memory(config)
-    task = build_task(config)
+    task = load_task(run, config)
+    check_model_memory(config, task)
     model = build_model(config, task)
     load_weights(path, load_checkpoint(path), model)
     return Predictor(model, task, source_eos=config.model.source_eos, device=device)
+
+
+def load_task(run: Run, config: Config) -> Task:
+    """The task of `run`, whose config this is, from what the run itself keeps: no data file is opened."""
+    return build_task(config, run.learned_task(config))
 
 
 def measure(

@@ -9,6 +9,7 @@ import re
 import secrets
 import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,18 @@ def run_name(config: Path) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(below)).strip("-._")[:80] or "run"
 
 
-def create_run(root: Path, name: str, config: Config, environment: dict[str, Any], *, exact: bool = False) -> Run:
+def create_run(
+    root: Path,
+    name: str,
+    config: Config,
+    environment: dict[str, Any],
+    *,
+    exact: bool = False,
+    learned: Mapping[str, Any] | None = None,
+) -> Run:
     """A new run directory: `name` itself if `exact`, otherwise `name-001`, `name-002`, ... whichever is free.
+
+    learned: what the run's task learned from its files.
 
     Nothing is overwritten: `Seq2AttnError` if the exact name exists. The directory is made under a temporary name and
     renamed once it is complete, so that no run lacks its config.
@@ -40,6 +51,8 @@ def create_run(root: Path, name: str, config: Config, environment: dict[str, Any
         made.mkdir()
         Run(made).checkpoints.mkdir()
         write_json(Run(made).environment_file, environment)
+        if learned is not None:
+            write_json(Run(made).task_file, learned)
         write_atomically(Run(made).config_file, dump_config(config).encode())
         _stamp(Run(made).config_file, root)
         return Run(_take_name(made, root, name) if exact else _take_number(made, root, name))

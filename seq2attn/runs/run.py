@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # `--help` imports this module, but needs no config
 DEFAULT_ROOT = Path("runs")
 MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
 LARGEST_JSON = 1_000_000  # bytes of status.json or environment.json
+LARGEST_TASK = 100_000_000  # bytes of task.json
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -43,6 +44,7 @@ class Run:
 
     config_file = _Inside("config.yaml")  # the resolved config; written first, never changed
     environment_file = _Inside("environment.json")  # versions, device, threads, seed, command, git commit
+    task_file = _Inside("task.json")  # what the task learned from its files: vocabularies, and the files' checksums
     status_file = _Inside("status.json")  # the state of training and its last evaluation
     metrics_file = _Inside("metrics.jsonl")  # one JSON object a line: losses and evaluations
     attention_file = _Inside("attention.jsonl")  # attention on a few strings, one JSON object an evaluation
@@ -75,6 +77,20 @@ class Run:
                 hint = f"The run was made with{plugins}"
                 raise ConfigError(str(self.config_file), error.problems, hint=hint) from None
             raise
+
+    def learned_task(self, config: Config) -> dict[str, Any] | None:
+        """What the run keeps of a task that read files; None for any other task. Opens none of those files."""
+        if not config.data_files:
+            return None
+        try:
+            learned = json.loads(read_plain(self.task_file, LARGEST_TASK))
+            if not isinstance(learned, dict):
+                raise ValueError("not a JSON object")
+        except (OSError, ValueError, RecursionError) as error:
+            reason = getattr(error, "strerror", None) or "it is not a valid JSON object"
+            hint = "It holds the run's vocabularies, without which its weights cannot be used."
+            raise Seq2AttnError(f"{self.task_file}: cannot be read: {reason}", hint=hint) from None
+        return learned
 
     def experiment(self) -> Mapping[str, Any] | None:
         """Name, group and values of the comparison that the run is a trial of; None if it is not a trial."""
@@ -125,6 +141,12 @@ class Run:
 def plugin_options(plugins: Iterable[str]) -> str:
     """` --plugin FILE` for each of them, for a suggested command."""
     return "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins)
+
+
+def resume_options(run: Run) -> str:
+    """The options after `train --resume RUN` that continue it: its plug-ins, and where it reads files, a config."""
+    named = f" --config {shlex.quote(str(run.config_file))}" if run.task_file.exists() else ""
+    return f"{named}{plugin_options(run.plugins())}"
 
 
 def check_name(name: str) -> None:
@@ -192,7 +214,7 @@ def need_checkpoint(run: Run) -> Run:
     if not run.has_checkpoint:
         trained = bool(run.status().get("step"))
         when, how = ("any more", "Train it again, from the start") if trained else ("yet", "Train it")
-        hint = f"{how}: seq2attn train --resume {run.name}{plugin_options(run.plugins())}"
+        hint = f"{how}: seq2attn train --resume {run.name}{resume_options(run)}"
         raise Seq2AttnError(f"run {run.name!r} has no checkpoint {when} ({run.checkpoints} is empty)", hint=hint)
     return run
 
