@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2attn.data.vocabulary import EOS, SOS
+from seq2attn.inference.greedy import Decoding
 from seq2attn.model.interface import Model
 
 
@@ -44,6 +45,11 @@ class BeamDecoding:
     """(B, K) what they are ranked by, in descending order"""
     weights: Tensor | None
     """(B, K, T, S) attention weights, if requested and the model has any"""
+
+    def best(self) -> Decoding:
+        """The first hypothesis of each source."""
+        weights = None if self.weights is None else self.weights[:, 0]
+        return Decoding(self.tokens[:, 0], self.lengths[:, 0], self.finished[:, 0], weights)
 
 
 @dataclass
