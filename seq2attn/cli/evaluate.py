@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from seq2attn.cli import options
+from seq2attn.cli import evaluate_pairs, options
 from seq2attn.cli.output import interval, note, on_terminal, print_table, stdout, width, write_json, write_rows
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import SHARES, LengthResult
@@ -22,6 +23,19 @@ def evaluate(
     lengths: options.Lengths = None,
     samples: options.Samples = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the test strings.")] = 0,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Of a run on pairs of strings: the file to measure on.")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", metavar="FILE", help="Or a config that names the files, for --split."),
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(metavar="dev|test|train", help="Which of the config's files. Default: dev.")
+    ] = None,
+    errors: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the wrong answers to a tab-separated file.")
+    ] = None,
     together: Annotated[
         bool, typer.Option("--ensemble", help="Measure several runs as one model that averages their probabilities.")
     ] = False,
@@ -45,6 +59,10 @@ def evaluate(
     With --beam or --ensemble, all but the teacher-forced columns are of that decoding, and the results are printed but not
     kept with the run.
 
+    A run on pairs of strings is measured on a file: word error rate (WER: the share of answers that are not exactly
+    right), symbol error rate (SER: edits per symbol of the right answers), and exact match by source length. Of several
+    right answers to one source, any counts.
+
     Brackets hold 95 % confidence intervals over the strings drawn; an asterisk marks lengths never seen in training.
 
     Examples:
@@ -55,6 +73,8 @@ def evaluate(
 
       seq2attn eval --lengths 3 5 --json
 
+      seq2attn eval icelandic --data test.tsv --beam 5 --errors errors.tsv
+
       seq2attn eval seed-1 seed-2 seed-3 --ensemble --beam 5
     """
     wanted = _parse(lengths) if lengths is not None else None
@@ -62,27 +82,44 @@ def evaluate(
     names = _check_runs(run, together=together)
     options.load_plugins(plugin)
     members = [find_run(runs_dir, name) for name in names]
-    from seq2attn.runs.loading import load_ensemble, measure
+    from seq2attn.runs.loading import load_ensemble, measure, measure_on_file
 
     predictor = load_ensemble(members, checkpoint, device)
     predictor.search = search
     chosen, title = members[0], " + ".join(member.name for member in members)
     if not run:
         options.note_newest(chosen, "seq2attn eval RUN")
-    evaluation = measure(chosen, predictor, checkpoint, wanted, samples=samples, seed=seed)
+    file = evaluate_pairs.file_to_measure(chosen, data=data, config=config, split=split)
+    if file is None:
+        _refuse("--errors", errors, f"run {chosen.name!r} is not on pairs of strings")
+        evaluation = measure(chosen, predictor, checkpoint, wanted, samples=samples, seed=seed)
+    else:
+        for option, value in (("--lengths", lengths), ("--samples", samples), ("--seed", seed or None)):
+            _refuse(option, value, f"run {chosen.name!r} is measured on all pairs of a file")
+        evaluation = measure_on_file(predictor, file, checkpoint)
+        evaluate_pairs.note_training_file(predictor, evaluation)
     results = list(evaluation.lengths.values())
+    if evaluation.pairs is not None and errors is not None:
+        evaluate_pairs.write_errors(evaluation.pairs, errors)
     try:
         if len(members) == 1 and search is None:
             evaluation.save(chosen)
     finally:  # print the results even if they cannot be saved
         if as_json:
             write_json(evaluation.to_json(title))
+        elif evaluation.pairs is not None:
+            evaluate_pairs.show(evaluation.pairs, f"{title} on {file}")
         else:
             _show(results)
     if plot is not None:
         from seq2attn.plotting.curves import accuracy_figure
 
         options.save_figure(accuracy_figure(results, f"{title}: accuracy by length"), plot)
+
+
+def _refuse(option: str, value: object, why: str) -> None:
+    if value is not None:
+        raise Seq2AttnError(f"{option}: {why}", hint=f"Leave out {option}.")
 
 
 def _check_runs(names: list[str] | None, *, together: bool) -> list[str | None]:
