@@ -97,6 +97,13 @@ _FILES = {
     "normalise": Option(str, "nfc", "nfc: Unicode's normal form C, in files and predictions; none: as written",
                         check=_check_normalise),
 }
+_DATES = {
+    "first_year": Option(int, 1900, "first year of the dates", 1000, 9999),
+    "last_year": Option(int, 2099, "last year of the dates", 1000, 9999),
+    "held_out": Option(float, 0.1, "share of the dates that training never draws and `eval` measures", 0.001, 0.9),
+    "min_length": Option(int, 8, "shortest training string, characters", 8, 36),
+    "max_length": Option(int, 36, "longest training string, characters; uniform over dates and 12 styles", 8, 36),
+}
 _RADIUS = {"radius": Option(int, 2, "R, positions that the window reaches to each side of its centre", 1, LONGEST)}
 _CENTRE = {
     "centre": Option(str, "monotonic", "monotonic: p_t = t; reversed: p_t = n-1-t, the correct position for reversal",
@@ -150,6 +157,8 @@ TASKS = Registry("task", group="seq2attn.tasks", entries=[
           implementation="seq2attn.data.tasks.duplicate:Duplicate", options=_STRINGS),
     Entry("pairs", "target = the second string of each pair", "your own pairs of strings, from tab-separated files",
           implementation="seq2attn.data.tasks.pairs:Pairs", options=_FILES),
+    Entry("dates", "target = the date in ISO 8601", "May 3, 1998 -> 1998-05-03",
+          implementation="seq2attn.data.tasks.dates:Dates", options=_DATES),
 ])
 
 WINDOWS = Registry("window", takes="query_width, source_eos", group="seq2attn.windows", entries=[

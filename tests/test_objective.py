@@ -101,21 +101,21 @@ def training(**values):
     ],
 )
 def test_the_schedule_by_formula(schedule, warmup, step, share):
-    rate = learning_rate(training(steps=100, schedule=schedule, warmup=warmup), step)
+    rate = learning_rate(training(schedule=schedule, warmup=warmup), step, 100)
     assert rate == pytest.approx(0.2 * share, rel=1e-9)
 
 
 @pytest.mark.parametrize("warmup", [0, 1, 7, 30])
 @pytest.mark.parametrize("schedule", ["cosine", "linear", "constant"])
 def test_every_step_learns_and_none_above_the_rate(schedule, warmup):
-    rates = [learning_rate(training(steps=30, schedule=schedule, warmup=warmup), step) for step in range(30)]
+    rates = [learning_rate(training(schedule=schedule, warmup=warmup), step, 30) for step in range(30)]
     assert all(0 < rate <= 0.2 for rate in rates)
     assert rates[:warmup] == sorted(rates[:warmup])
     assert rates[warmup:] == sorted(rates[warmup:], reverse=True)
 
 
 def test_one_step():
-    assert learning_rate(training(steps=1), 0) == pytest.approx(0.2)
+    assert learning_rate(training(), 0, 1) == pytest.approx(0.2)
 
 
 def test_the_coverage_loss_by_hand():

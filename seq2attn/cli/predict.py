@@ -12,7 +12,7 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.cli.output import note, on_terminal, printable, stdout, write_json, write_line
-from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.errors import Seq2AttnError, first_of, shown
 from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
@@ -79,13 +79,16 @@ def predict(
 
 
 def _show_predictions(predictor: Predictor, texts: Iterable[str], *, as_json: bool) -> Counter[int]:
-    """Print the prediction for each text, and return how many texts of each length there were."""
+    """Print the prediction for each text, and return how many texts of each length, in symbols, there were."""
     lengths: Counter[int] = Counter()
+    unseen: Counter[str] = Counter()
+    vocabulary = predictor.task.source_vocabulary
     with_maps = on_terminal() and not as_json
     typed = sys.stdin is not None and sys.stdin.isatty()
     for block in predictor.predict_blocks(texts, keep_weights=with_maps or as_json, one_at_a_time=typed):
         for prediction in block:
-            lengths[len(prediction.source)] += 1
+            lengths[len(vocabulary.symbols_of(prediction.source))] += 1
+            unseen.update(vocabulary.unseen(prediction.source))
             if with_maps:
                 _show_with_map(predictor.task, prediction)
             elif as_json:
@@ -95,14 +98,18 @@ def _show_predictions(predictor: Predictor, texts: Iterable[str], *, as_json: bo
             if not prediction.finished and not as_json:
                 note(f"{shown(prediction.source)}: no <eos> within the longest output allowed; the output was cut off")
         sys.stdout.flush()
+    if unseen:
+        names = first_of([repr(symbol) for symbol, _ in unseen.most_common()])
+        note(f"symbols that the training file lacks, read as <unk>: {names}")
     return lengths
 
 
 def _note_lengths(lengths: Counter[int], task: Task) -> None:
     untrained = sum(count for length, count in lengths.items() if not task.is_trained(length))
     if untrained:
+        what = "symbols" if task.learned() is not None else "characters"
         count = "the string has" if lengths.total() == 1 else f"{untrained:,} of {lengths.total():,} strings have"
-        note(f"{count} a length never seen in training (trained: {task.min_length} to {task.max_length} characters)")
+        note(f"{count} a length never seen in training (trained: {task.min_length} to {task.max_length} {what})")
 
 
 def _draw(predictor: Predictor, texts: Sequence[str], plot: Path, *, ideal: bool) -> None:

@@ -63,7 +63,8 @@ class Task(ABC):
     def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
         """`count` random examples on the generator's device: sources of training lengths, or all of `length`.
 
-        They depend only on `random` and the arguments. Raises `Seq2AttnError` for a `length` that no source has.
+        They depend only on `random` and the arguments. Training draws without `length`, evaluation with it: a task that
+        keeps sources for evaluation draws those then. Raises `Seq2AttnError` for a `length` that no source has.
         """
 
     @abstractmethod
