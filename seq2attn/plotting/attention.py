@@ -146,8 +146,8 @@ def sheet(
             f"there is no ideal alignment to outline: the task knows none for {sources}", hint="Leave out --ideal."
         )
     tops = [_TOP + max(_label_inches(panel.map.source_symbols, cell) for panel in line) for line in lines]
-    rows = [max(len(panel.map.output_symbols) for panel in line) for line in lines]
-    heights = [top + _BOTTOM + cell * count for top, count in zip(tops, rows, strict=True)]
+    most_rows = [max(len(panel.map.output_symbols) for panel in line) for line in lines]
+    heights = [top + _BOTTOM + cell * count for top, count in zip(tops, most_rows, strict=True)]
     key = _key(maps, ideal, signs)
     above, below = _LINE * bool(heading), _LINE * bool(key)
     maps_width = _MARGIN + max(sum(_width(panel, cell) for panel in line) for line in lines)
@@ -198,8 +198,9 @@ def _heat_map(axes: Any, panel: Panel, cell: float, *, ideal: bool) -> Any:
     image = axes.pcolormesh(one.weights, cmap=HEAT, vmin=0.0, vmax=1.0, rasterized=max(columns, rows) > 60)
     axes.set_ylim(rows, 0)
     size = _label_size(cell)
-    rotation = 90 if _label_inches(one.source_symbols, cell) else 0
-    axes.set_xticks([place + 0.5 for place in range(columns)], _labels(one.source_symbols), rotation=rotation)
+    axes.set_xticks([place + 0.5 for place in range(columns)], _labels(one.source_symbols))
+    for label, symbol in zip(axes.get_xticklabels(), one.source_symbols, strict=True):
+        label.set_rotation(90 if _label_inches([symbol], cell) else 0)
     axes.set_yticks([place + 0.5 for place in range(rows)], _labels(one.output_symbols))
     axes.xaxis.tick_top()
     axes.tick_params(length=0, labelsize=size, pad=2)
