@@ -80,6 +80,13 @@ _STRINGS = {
     "min_length": Option(int, 1, "shortest training string, characters", 1, LONGEST),
     "max_length": Option(int, 12, "longest training string, characters; lengths are uniform in between", 1, LONGEST),
 }
+_DATES = {
+    "first_year": Option(int, 1900, "first year of the dates", 1000, 9999),
+    "last_year": Option(int, 2099, "last year of the dates", 1000, 9999),
+    "held_out": Option(float, 0.1, "share of the dates that training never draws and `eval` measures", 0.001, 0.9),
+    "min_length": Option(int, 8, "shortest training string, characters", 8, 36),
+    "max_length": Option(int, 36, "longest training string, characters; uniform over dates and 12 styles", 8, 36),
+}
 _FILES = {
     "train": Option(str, None, "the training pairs, a tab-separated UTF-8 file", check=_check_file, is_file=True),
     "dev": Option(str, None, "the pairs that training is measured on", check=_check_file, is_file=True),
@@ -96,13 +103,6 @@ _FILES = {
                                check=_check_separator),
     "normalise": Option(str, "nfc", "nfc: Unicode's normal form C, in files and predictions; none: as written",
                         check=_check_normalise),
-}
-_DATES = {
-    "first_year": Option(int, 1900, "first year of the dates", 1000, 9999),
-    "last_year": Option(int, 2099, "last year of the dates", 1000, 9999),
-    "held_out": Option(float, 0.1, "share of the dates that training never draws and `eval` measures", 0.001, 0.9),
-    "min_length": Option(int, 8, "shortest training string, characters", 8, 36),
-    "max_length": Option(int, 36, "longest training string, characters; uniform over dates and 12 styles", 8, 36),
 }
 _RADIUS = {"radius": Option(int, 2, "R, positions that the window reaches to each side of its centre", 1, LONGEST)}
 _CENTRE = {
@@ -155,10 +155,10 @@ TASKS = Registry("task", group="seq2attn.tasks", entries=[
           implementation="seq2attn.data.tasks.sort:Sort", options=_STRINGS),
     Entry("duplicate", "target[t] = source[t mod n], t < 2n", "hello -> hellohello",
           implementation="seq2attn.data.tasks.duplicate:Duplicate", options=_STRINGS),
-    Entry("pairs", "target = the second string of each pair", "your own pairs of strings, from tab-separated files",
-          implementation="seq2attn.data.tasks.pairs:Pairs", options=_FILES),
     Entry("dates", "target = the date in ISO 8601", "May 3, 1998 -> 1998-05-03",
           implementation="seq2attn.data.tasks.dates:Dates", options=_DATES),
+    Entry("pairs", "target = the second string of each pair", "your own pairs of strings, from tab-separated files",
+          implementation="seq2attn.data.tasks.pairs:Pairs", options=_FILES),
 ])
 
 WINDOWS = Registry("window", takes="query_width, source_eos", group="seq2attn.windows", entries=[

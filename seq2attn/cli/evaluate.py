@@ -18,10 +18,15 @@ OPTIONAL = ("entropy", "alignment", "characters", "teacher-forced")  # dropped o
 
 
 def evaluate(
-    run: options.RunArgument = None,
+    run: options.RunArguments = None,
     lengths: options.Lengths = None,
     samples: options.Samples = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the test strings.")] = 0,
+    together: Annotated[
+        bool, typer.Option("--ensemble", help="Measure several runs as one model that averages their probabilities.")
+    ] = False,
+    beam: options.Beam = None,
+    length_penalty: options.LengthPenalty = None,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     checkpoint: options.CheckpointName = "best",
@@ -37,6 +42,9 @@ def evaluate(
     alignment: how often the largest attention weight lies on the ideal source position.
     entropy: of the attention weights, in nats.
 
+    With --beam or --ensemble, all but the teacher-forced columns are of that decoding, and the results are printed but not
+    kept with the run.
+
     Brackets hold 95 % confidence intervals over the strings drawn; an asterisk marks lengths never seen in training.
 
     Examples:
@@ -46,28 +54,47 @@ def evaluate(
       seq2attn eval scaled-001 --lengths 1-16 --samples 5000 --plot accuracy.png
 
       seq2attn eval --lengths 3 5 --json
+
+      seq2attn eval seed-1 seed-2 seed-3 --ensemble --beam 5
     """
     wanted = _parse(lengths) if lengths is not None else None
+    search = options.beam_search(beam, length_penalty)
+    names = _check_runs(run, together=together)
     options.load_plugins(plugin)
-    chosen = find_run(runs_dir, run)
-    from seq2attn.runs.loading import load_predictor, measure
+    members = [find_run(runs_dir, name) for name in names]
+    from seq2attn.runs.loading import load_ensemble, measure
 
-    predictor = load_predictor(chosen, checkpoint, device)
-    if run is None:
+    predictor = load_ensemble(members, checkpoint, device)
+    predictor.search = search
+    chosen, title = members[0], " + ".join(member.name for member in members)
+    if not run:
         options.note_newest(chosen, "seq2attn eval RUN")
     evaluation = measure(chosen, predictor, checkpoint, wanted, samples=samples, seed=seed)
     results = list(evaluation.lengths.values())
     try:
-        evaluation.save(chosen)
+        if len(members) == 1 and search is None:
+            evaluation.save(chosen)
     finally:  # print the results even if they cannot be saved
         if as_json:
-            write_json(evaluation.to_json(chosen.name))
+            write_json(evaluation.to_json(title))
         else:
             _show(results)
     if plot is not None:
         from seq2attn.plotting.curves import accuracy_figure
 
-        options.save_figure(accuracy_figure(results, f"{chosen.name}: accuracy by length"), plot)
+        options.save_figure(accuracy_figure(results, f"{title}: accuracy by length"), plot)
+
+
+def _check_runs(names: list[str] | None, *, together: bool) -> list[str | None]:
+    """The runs to measure; None stands for the newest."""
+    if together and len(names or ()) < 2:
+        raise Seq2AttnError("--ensemble needs at least two runs", hint="seq2attn eval RUN RUN --ensemble")
+    if names and len(names) > 1 and not together:
+        raise Seq2AttnError(
+            "several runs are measured together with --ensemble",
+            hint="Measure one after another, or each beside the others: seq2attn compare --help",
+        )
+    return [*names] if names else [None]
 
 
 def _parse(lengths: list[str]) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,7 +25,13 @@ def predict(
     texts: Annotated[
         list[str], typer.Argument(metavar="TEXT...", help="Input strings, or - for the lines of standard input.")
     ],
-    run: options.RunOption = None,
+    run: options.RunOptions = None,
+    beam: options.Beam = None,
+    length_penalty: options.LengthPenalty = None,
+    n_best: Annotated[
+        int | None,
+        typer.Option(metavar="K", min=1, max=1000, help="Print the K best outputs with their log-probabilities."),
+    ] = None,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     ideal: Annotated[bool, typer.Option("--ideal", help="In the figure, outline the ideal alignment.")] = False,
@@ -35,7 +42,8 @@ def predict(
 ) -> None:
     """Print a trained model's output for each string, and show its attention.
 
-    On a terminal each output comes with its attention map. In a pipe there are only the outputs, one per line.
+    On a terminal each output comes with its attention map. In a pipe there are only the outputs, one per line. With
+    --n-best, each line of a pipe is a source, one of its outputs, and the output's log-probability, separated by tabs.
 
     Examples:
 
@@ -43,24 +51,29 @@ def predict(
 
       seq2attn predict hello world --run scaled-001 --plot attention.svg --ideal
 
+      seq2attn predict hello --n-best 3 --length-penalty 0.6
+
       cat words.txt | seq2attn predict - > answers.txt
     """
     if ideal and plot is None:
         raise Seq2AttnError("--ideal outlines cells of a figure", hint="Add --plot FILE.")
+    search = options.beam_search(beam, length_penalty, n_best)
     options.load_plugins(plugin)
-    chosen = find_run(runs_dir, run)
-    if plot is not None and chosen.config().score_name == "none":
-        raise Seq2AttnError(f"there is no attention to draw: run {chosen.name!r} was trained with score 'none'")
-    from seq2attn.runs.loading import load_predictor
+    chosen = [find_run(runs_dir, name) for name in run] if run else [find_run(runs_dir, None)]
+    for each in chosen if plot is not None else ():
+        if each.config().score_name == "none":
+            raise Seq2AttnError(f"there is no attention to draw: run {each.name!r} was trained with score 'none'")
+    from seq2attn.runs.loading import load_ensemble
 
-    predictor = load_predictor(chosen, checkpoint, device)
-    if run is None:
-        options.note_newest(chosen, "--run RUN")
+    predictor = load_ensemble(chosen, checkpoint, device)
+    predictor.search = search
+    if not run:
+        options.note_newest(chosen[0], "--run RUN")
     task = predictor.task
     if texts == ["-"]:
         if plot is not None:
             raise Seq2AttnError("--plot draws the strings of the command line, not those of standard input")
-        lengths = _show_predictions(predictor, _standard_input(task.source_vocabulary.check), as_json=as_json)
+        lengths = _show_predictions(predictor, _standard_input(task.source_vocabulary.check), n_best, as_json=as_json)
         if not lengths:
             note("standard input is empty: there is nothing to predict")
     else:
@@ -72,13 +85,13 @@ def predict(
                     f"a string of {len(text):,} characters is too long; at most {LONGEST:,} are allowed"
                 )
             task.source_vocabulary.check(text)
-        lengths = _show_predictions(predictor, texts, as_json=as_json)
+        lengths = _show_predictions(predictor, texts, n_best, as_json=as_json)
     _note_lengths(lengths, task)
     if plot is not None:
         _draw(predictor, texts, plot, ideal=ideal)
 
 
-def _show_predictions(predictor: Predictor, texts: Iterable[str], *, as_json: bool) -> Counter[int]:
+def _show_predictions(predictor: Predictor, texts: Iterable[str], n_best: int | None, *, as_json: bool) -> Counter[int]:
     """Print the prediction for each text, and return how many texts of each length, in symbols, there were."""
     lengths: Counter[int] = Counter()
     unseen: Counter[str] = Counter()
@@ -91,8 +104,14 @@ def _show_predictions(predictor: Predictor, texts: Iterable[str], *, as_json: bo
             unseen.update(vocabulary.unseen(prediction.source))
             if with_maps:
                 _show_with_map(predictor.task, prediction)
+                for best in prediction.hypotheses[:n_best] if n_best else ():
+                    write_line(printable(f"  {best.log_probability:8.3f}  {best.output}"))
             elif as_json:
-                write_json(prediction.to_json(), indent=None)
+                shown_best = prediction.hypotheses[: n_best or len(prediction.hypotheses)]
+                write_json(replace(prediction, hypotheses=shown_best).to_json(), indent=None)
+            elif n_best:
+                for best in prediction.hypotheses[:n_best]:
+                    write_line(f"{prediction.source}\t{best.output}\t{best.log_probability:.6f}")
             else:
                 write_line(prediction.output)
             if not prediction.finished and not as_json:

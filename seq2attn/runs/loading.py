@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from seq2attn.config import Config
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.ensemble import ensemble
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.build import build_model, build_task
@@ -34,6 +35,15 @@ def load_predictor(run: Run, which: str = "best", device_name: str = "auto") -> 
     model = build_model(config, task)
     load_weights(path, load_checkpoint(path), model)
     return Predictor(model, task, source_eos=config.model.source_eos, device=device)
+
+
+def load_ensemble(runs: Sequence[Run], which: str = "best", device_name: str = "auto") -> Predictor:
+    """The models of several runs as one, which averages their probabilities; of a single run, its own model.
+
+    Raises as `load_predictor` does, and for runs whose models cannot decode together.
+    """
+    predictors = [load_predictor(run, which, device_name) for run in runs]
+    return predictors[0] if len(predictors) == 1 else ensemble(predictors, [run.name for run in runs])
 
 
 def load_task(run: Run, config: Config) -> Task:
