@@ -42,6 +42,22 @@ def test_the_loss_is_the_mean_over_real_tokens_by_hand():
     assert float(token_cross_entropy(logits, batch)) == pytest.approx(total / count, rel=1e-12)
 
 
+def test_label_smoothing_by_hand():
+    """The target distribution is 0.9 on the right token plus 0.1 / V on each token, the right one included."""
+    batch = make_batch()
+    logits = make_logits(batch)
+    total = 0.0
+    for row, tokens in zip(logits.tolist(), batch.decoder_output.tolist(), strict=True):
+        for scores, token in zip(row, tokens, strict=True):
+            if token != 0:
+                log_total = math.log(sum(map(math.exp, scores)))
+                losses = [log_total - score for score in scores]
+                total += 0.9 * losses[token] + 0.1 * sum(losses) / V
+    count = int((batch.decoder_output != 0).sum())
+    assert float(token_cross_entropy(logits, batch, 0.1)) == pytest.approx(total / count, rel=1e-12)
+    assert float(token_cross_entropy(logits, batch, 0.0)) == float(token_cross_entropy(logits, batch))
+
+
 def test_logits_that_know_nothing_cost_ln_v():
     batch = make_batch()
     assert float(token_cross_entropy(torch.zeros(*batch.decoder_output.shape, V), batch)) == pytest.approx(math.log(V))

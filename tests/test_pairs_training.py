@@ -136,6 +136,31 @@ def test_a_resumed_training_ends_with_the_same_weights_and_records(work, at):
     assert metrics(whole.run) == metrics(again.run)
 
 
+class Copier(SilentDisplay):
+    """Copies the run's directory at a step, as a kill at that moment would leave it."""
+
+    def __init__(self, run, at):
+        self.run, self.at = run, at
+
+    def step(self, report):
+        if report.step == self.at:
+            shutil.copytree(self.run.path, self.run.path.with_name("killed"))
+
+
+def test_a_killed_training_repeats_what_it_lost(work):
+    """Killed at step 8: the last checkpoint is that of the first epoch, step 5, and the records go further."""
+    config = load_config("my.yaml")
+    whole = trained(config, NewRun(work / "runs", "whole"), Copier(Run(work / "runs" / "whole"), 8))
+    killed = Run(work / "runs" / "killed")
+    assert load_checkpoint(killed.checkpoint("last")).state["step"] == 5
+    assert metrics(killed)[-1]["step"] == 8
+    assert trained(config, killed).finished
+    for which in ("last", "best"):
+        one, other = tensors(whole.run, which), tensors(killed, which)
+        assert all(torch.equal(one[name], other[name]) for name in one)
+    assert metrics(whole.run) == metrics(killed)
+
+
 def stopped_run(work, **options):
     display = Stopper(6)
     return trained(load_config("my.yaml"), NewRun(work / "runs", "mine"), display, request=display.request).run

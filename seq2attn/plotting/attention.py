@@ -199,10 +199,10 @@ def _heat_map(axes: Any, panel: Panel, cell: float, *, ideal: bool) -> Any:
     axes.set_ylim(rows, 0)
     size = _label_size(cell)
     axes.set_xticks([place + 0.5 for place in range(columns)], _labels(one.source_symbols))
-    for label, symbol in zip(axes.get_xticklabels(), one.source_symbols, strict=True):
-        label.set_rotation(90 if _label_inches([symbol], cell) else 0)
     axes.set_yticks([place + 0.5 for place in range(rows)], _labels(one.output_symbols))
     axes.xaxis.tick_top()
+    for label, symbol in zip(axes.get_xticklabels(), one.source_symbols, strict=True):
+        label.set_rotation(90 if _label_inches([symbol], cell) else 0)
     axes.tick_params(length=0, labelsize=size, pad=2)
     for spine in axes.spines.values():
         spine.set_visible(False)
