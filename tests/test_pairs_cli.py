@@ -159,8 +159,8 @@ def test_words_and_lines_of_a_file_are_read(cli, run, monkeypatch):
 
 def test_symbols_that_the_model_never_saw_are_named(cli, run):
     done = cli("predict", "abc", "aé", "--run", "words")
-    assert done.code == 0 and "symbols that the model never saw, read as <unk>: 'c', 'é'" in done.err
-    assert "never saw" not in cli("predict", "ab", "--run", "words").err
+    assert done.code == 0 and "symbols that the training file lacks, read as <unk>: 'c', 'é'" in done.err
+    assert "read as <unk>" not in cli("predict", "ab", "--run", "words").err
 
 
 def test_tab_separated_output_on_request(cli, runs_copy):

@@ -1,6 +1,7 @@
 import io
 import itertools
 import struct
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import matplotlib.image
@@ -431,6 +432,33 @@ def test_every_column_stands_under_its_character_whatever_its_width():
     drawn = heat_map(one_map("文b", "é", ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0))), console())
     assert drawn.plain.split("\n") == ["    文b $", "  é   @@  ", "  $     @@"]  # 文 is two cells wide
     assert [cell_len(part) for part in drawn.plain.split("\n")[0].split("b")] == [6, 2]
+
+
+def test_longer_symbols_get_wider_columns():
+    one = one_map(columns=("a", "V;PST", "<eos>"), rows=("t͡ʃ", "ts", "<eos>"))
+    weights = ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (1.0, 0.0, 0.0))
+    lines = heat_map(replace(one, weights=weights), console()).plain.split("\n")
+    assert lines[0] == "    a     V;PST $"  # the widest symbol has 5 cells: columns of 6
+    assert lines[1:] == ["  t͡ʃ      @@@@@@      ", "  ts            @@@@@@", "  $ @@@@@@            "]
+
+
+def test_very_long_symbols_are_cut():
+    one = replace(one_map(columns=("abcdefghijk", "b"), rows=("abcdefghijk",)), weights=((1.0, 0.0),))
+    assert heat_map(one, console()).plain.split("\n") == [
+        "          abcdef… b",
+        "  abcdef… @@@@@@@@        ",
+    ]
+
+
+def test_longer_symbols_stand_upright_and_inside_the_figure():
+    one = replace(one_map(columns=("a", "V;PST;3;SG"), rows=("PROGRESSIVE",)), weights=((0.5, 0.5),))
+    figure = attention_figure([one])
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    assert [label.get_rotation() for label in axes.get_xticklabels()] == [0, 90]
+    for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+        box = label.get_window_extent()
+        assert box.x0 >= 0 and box.y1 <= figure.bbox.height
 
 
 @pytest.mark.parametrize("colours", ["truecolor", "256"])

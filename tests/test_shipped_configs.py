@@ -21,6 +21,12 @@ SHORT = [
 ]
 
 
+def on_files(folder):
+    """The overrides for a config of a task that reads files."""
+    (folder / "pairs.tsv").write_text("".join(f"{text}\t{' '.join(text)}\n" for text in ("ab", "cab", "bc", "a", "ba")))
+    return ["training.epochs=null", *(f"task.{name}={folder / 'pairs.tsv'}" for name in ("train", "dev"))]
+
+
 class Silent:
     """A display that shows nothing."""
 
@@ -36,7 +42,7 @@ def test_it_trains(path, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "seq2attn.training.recorder.Recorder.attention", lambda *_, **__: None
     )  # drawing is tested elsewhere
-    config = load_config(path, SHORT)
+    config = load_config(path, [*SHORT, *(on_files(tmp_path) if path.parent.name == "pairs" else [])])
     display = Silent()
     trainer = Trainer(
         create_run(tmp_path, "run", config, {}), config, build_model(config), torch.device("cpu"), display

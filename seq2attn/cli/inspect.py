@@ -42,11 +42,11 @@ def inspect(
     """
     options.load_plugins(plugin)
     config, run = _config(target, overrides or [], runs_dir)
-    from seq2attn.model.build import build_model, build_task
+    from seq2attn.model.build import build_model, build_task, read_task
     from seq2attn.model.parameters import parameter_ledger
     from seq2attn.runs.footprint import check_model_memory
 
-    task = build_task(config, None if run is None else run.learned_task(config))
+    task = read_task(config) if run is None else build_task(config, run.learned_task(config))
     check_model_memory(config, task)
     ledger = parameter_ledger(build_model(config, task))
     learned = task.learned()

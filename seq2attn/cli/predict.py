@@ -102,7 +102,7 @@ def predict(
 def _show_predictions(
     predictor: Predictor, texts: Iterable[str], n_best: int | None, *, as_json: bool, tsv: bool
 ) -> Counter[int]:
-    """Print the prediction for each text, and return how many texts of each length there were."""
+    """Print the prediction for each text, and return how many texts of each length, in symbols, there were."""
     lengths: Counter[int] = Counter()
     unseen: Counter[str] = Counter()
     vocabulary = predictor.task.source_vocabulary
@@ -128,18 +128,17 @@ def _show_predictions(
                 note(f"{shown(prediction.source)}: no <eos> within the longest output allowed; the output was cut off")
         sys.stdout.flush()
     if unseen:
-        note(
-            f"symbols that the model never saw, read as <unk>: {first_of([repr(one) for one, _ in unseen.most_common()])}"
-        )
+        names = first_of([repr(symbol) for symbol, _ in unseen.most_common()])
+        note(f"symbols that the training file lacks, read as <unk>: {names}")
     return lengths
 
 
 def _note_lengths(lengths: Counter[int], task: Task) -> None:
     untrained = sum(count for length, count in lengths.items() if not task.is_trained(length))
     if untrained:
+        what = "symbols" if task.learned() is not None else "characters"
         count = "the string has" if lengths.total() == 1 else f"{untrained:,} of {lengths.total():,} strings have"
-        unit = "characters" if task.learned() is None else "symbols"
-        note(f"{count} a length never seen in training (trained: {task.min_length} to {task.max_length} {unit})")
+        note(f"{count} a length never seen in training (trained: {task.min_length} to {task.max_length} {what})")
 
 
 def _draw(predictor: Predictor, texts: Sequence[str], plot: Path, *, ideal: bool) -> None:

@@ -92,7 +92,7 @@ class _Display(AbstractContextManager["_Display"]):
         if not locked:
             note(f"{path}: this file system has no locks; make sure that only one process trains this run")
         if trainer.finished:
-            note(f"{path} is finished: {trainer.span.place_of_all(step)}")
+            note(f"{path} is finished: {trainer.span.done(step)}")
             return
         for line in trainer.data.task.notes:
             note(line)

@@ -64,8 +64,9 @@ class EpochData:
         order = torch.randperm(len(self.lengths), generator=random)  # (N,)
         left_over = len(order) % self.batch_size
         batches = [order[:left_over]] if left_over else []
-        for pool in torch.split(order[left_over:], POOL * self.batch_size):
-            batches += torch.split(self._longest_first(pool), self.batch_size)
+        for start in range(left_over, len(order), POOL * self.batch_size):
+            pool = self._longest_first(order[start : start + POOL * self.batch_size])
+            batches += torch.split(pool, self.batch_size)
         return [batches[place] for place in torch.randperm(len(batches), generator=random).tolist()]
 
     def _make(self, rows: Tensor, index: int) -> Batch:

@@ -112,7 +112,8 @@ class PairFile:
         """What a user should know about lines that repeat others; None if there are none."""
         repeated = len(self.pairs) - len(set(self.pairs))
         several = sum(count > 1 for count in Counter(source for source, _ in set(self.pairs)).values())
-        found = [f"{_counted(repeated, 'line')} repeat an earlier one exactly"] if repeated else []
+        repeat = "1 line repeats" if repeated == 1 else f"{repeated:,} lines repeat"
+        found = [f"{repeat} an earlier one exactly"] if repeated else []
         found += [f"{_counted(several, 'source')} with more than one target"] if several else []
         return f"{self.path}: {'; '.join(found)}" if found else None
 

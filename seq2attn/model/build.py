@@ -113,12 +113,23 @@ def _try_once(name: str, score: Score) -> None:
 def build_task(config: Config, learned: Mapping[str, Any] | None = None) -> Task:
     """The task of `config`. One from a plug-in draws a few examples first, so that its errors are reported here.
 
-    A task that reads files opens them, unless `learned`, what a run kept of it, is given. So without `learned`, the config
-    must be one that the user named.
+    learned: what a run kept of a task that reads files (`Task.learned`). No file is opened: `read_task` does that.
     """
     choice = config.task
-    if learned is not None and config.data_files:
+    if config.data_files:
+        if learned is None:
+            message = f"task {choice.name!r} reads files, which no command opens unless you name a config that does"
+            raise Seq2AttnError(message, hint="seq2attn train --config FILE")
         choice = Choice(choice.name, {**choice.options, "learned": learned})
+    return _made(choice)
+
+
+def read_task(config: Config) -> Task:
+    """The task of a config that the user named: where it reads files, they are opened."""
+    return _made(config.task)
+
+
+def _made(choice: Choice) -> Task:
     task: Task = catalogue.TASKS.make(choice)
     if not type(task).__module__.startswith("seq2attn."):
         check_task(task)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.cells import set_cell_size
+from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from seq2attn.inference.maps import AttentionMap
@@ -19,6 +21,7 @@ _RAMP = (
 )  # fmt: skip
 _SHADES = " .:-=+*#%@"
 _MANY_COLOURS = ("256", "truecolor")  # 16 are too few to tell weights apart
+_WIDEST = 8  # cells of a label; longer ones are cut
 _LABEL = {"<eos>": "$", "<pad>": "0", "<sos>": "^", " ": "_"}
 
 
@@ -27,19 +30,20 @@ def heat_map(shown: AttentionMap, console: Console) -> Text | None:
 
     None where there are more columns than the console has.
     """
-    if 2 * len(shown.source_symbols) + 4 > console.width:
+    column, margin = _width(shown.source_symbols), _width(shown.output_symbols) + 2
+    if column * len(shown.source_symbols) + margin > console.width:
         return None
     coloured = console.color_system in _MANY_COLOURS and not console.no_color
-    text = Text("    ")
-    text.append("".join(map(_label, shown.source_symbols)).rstrip(), style="bold")
+    text = Text(" " * margin)
+    text.append("".join(_label(symbol, column) for symbol in shown.source_symbols).rstrip(), style="bold")
     for symbol, row in zip(shown.output_symbols, shown.weights, strict=True):
         text.append("\n  ")
-        text.append(_label(symbol), style="bold")
+        text.append(_label(symbol, margin - 2), style="bold")
         for weight in row:
             if coloured:
-                text.append("  ", style=f"on rgb({','.join(map(str, _colour(weight)))})")
+                text.append(" " * column, style=f"on rgb({','.join(map(str, _colour(weight)))})")
             else:
-                text.append(2 * _SHADES[min(9, int(weight * 10))])
+                text.append(column * _SHADES[min(9, int(weight * 10))])
     return text
 
 
@@ -51,9 +55,16 @@ def legend(shown: AttentionMap) -> str:
     return ", ".join(["rows: output", "columns: source", *notes, "bright: attended to"])
 
 
-def _label(symbol: str) -> str:
-    """A symbol, two cells wide as the map's columns are: some characters take both."""
-    return set_cell_size(_LABEL.get(symbol, symbol), 2)
+def _width(symbols: Sequence[str]) -> int:
+    """The cells that labels need: two for characters, some of which take both; one more than the widest longer symbol."""
+    widest = max(cell_len(_LABEL.get(symbol, symbol)) for symbol in symbols)
+    return 2 if widest <= 2 else min(_WIDEST, widest + 1)
+
+
+def _label(symbol: str, width: int) -> str:
+    """A symbol as a label of this many cells."""
+    label = _LABEL.get(symbol, symbol)
+    return set_cell_size(label if cell_len(label) <= width else f"{set_cell_size(label, width - 2)}… ", width)
 
 
 def _colour(weight: float) -> tuple[int, ...]:

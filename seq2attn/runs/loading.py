@@ -69,10 +69,11 @@ def measure(
     By default at the config's lengths and on its number of samples. `progress` is called after each length.
     """
     config = run.config()
-    lengths = lengths or config.evaluation_lengths
+    task = predictor.task
+    lengths = lengths or config.evaluation_lengths or range(task.min_length, task.max_length + 1)
     samples = samples or config.evaluation.samples
     longest = max(lengths)
-    check_answer_memory((predictor.task.target_length(longest) + 1) * (longest + 1))
+    check_answer_memory((task.target_length(longest) + 1) * (longest + 1))
     results = evaluate(predictor, lengths, samples=samples, seed=seed, progress=progress)
     return Evaluation(checkpoint, samples, seed, {result.length: result for result in results})
 

@@ -23,8 +23,8 @@ def config_to_resume(run: Run, named: Config | None) -> Config:
     own = run.config()
     if not own.data_files:
         if named is not None:
-            message = f"run {run.name!r} reads no files, and is continued with its own config"
-            raise Seq2AttnError(message, hint=f"Leave out --config: seq2attn train --resume {run.name}")
+            message = "both --config and --resume are given: one starts a new run, the other continues one"
+            raise Seq2AttnError(message, hint="Leave one of them out. See: seq2attn train --help")
         return own
     if named is None:
         files = ", ".join(shown(path, 200) for path in own.data_files.values())

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from seq2attn.config import Config
-from seq2attn.model.build import build_model, build_task, build_training_data
+from seq2attn.model.build import build_model, build_training_data, read_task
 from seq2attn.runs.environment import describe_environment
 from seq2attn.runs.footprint import check_training_memory, least_parameters
 from seq2attn.runs.lock import training_lock
@@ -72,7 +72,7 @@ def train(
     threads = threads or (_recorded_threads(where) if isinstance(where, Run) else None) or 1
     torch.set_num_threads(threads)
     chosen_device = choose_device(device)
-    task = build_task(config)
+    task = read_task(config)
     if isinstance(where, Run):
         check_same_files(where, config, task)
     check_training_memory(config, task, least_parameters(config, task), chosen_device)

@@ -29,7 +29,13 @@ class Span:
 
     def place_of_all(self, step: int) -> str:
         """`step 500 of 1,500`, `epoch 3.25 of 60`."""
-        return f"{self.place(step)} of {self.steps if self.per_epoch is None else self._epochs(self.steps)}"
+        return f"{self.place(step)} of {f'{self.steps:,}' if self.per_epoch is None else self._epochs(self.steps)}"
+
+    def done(self, step: int) -> str:
+        """How much is done: `500 of 1,500 steps`, `3.25 of 60 epochs`."""
+        if self.per_epoch is None:
+            return f"{step:,} of {self.steps:,} steps"
+        return f"{self._epochs(step)} of {self._epochs(self.steps)} epochs"
 
     def _epochs(self, step: int) -> str:
         assert self.per_epoch is not None

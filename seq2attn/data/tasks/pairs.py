@@ -77,7 +77,7 @@ class Pairs(Task):
     def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
         """Training pairs, drawn with replacement."""
         if self.training_set is None:
-            raise Seq2AttnError("this task was rebuilt from a run, which keeps no pairs")
+            raise Seq2AttnError("a run keeps no pairs: they are in its files")
         vocabulary = self.source_vocabulary
         found = [pair for pair in self.training_set if length in (None, len(vocabulary.symbols_of(pair[0])))]
         if not found:
