@@ -92,6 +92,34 @@ def test_an_ensemble_on_pairs(cli, run):
     assert record["run"] == "words + more" and len(record["pairs"]["answers"]) == 3
 
 
+def test_several_runs_are_compared_word_by_word(cli, run, monkeypatch):
+    assert cli("train", "--config", "pairs.yaml", "--set", "seed=5", "--name", "more", "--device", "cpu").code == 0
+    write("many.tsv", WORDS)
+    header, one, other = (
+        line.split("\t") for line in cli("eval", "words", "more", "--data", "many.tsv").out.splitlines()
+    )
+    rows = [dict(zip(header, row, strict=True)) for row in (one, other)]
+    assert [row["run"] for row in rows] == ["words", "more"] and rows[0]["p"] == ""
+    alone = [table(cli("eval", name, "--data", "many.tsv").out) for name in ("words", "more")]
+    for row, rates in zip(rows, alone, strict=True):
+        assert (float(row["wer"]), float(row["ser"])) == (rates["wer", ""][1], rates["ser", ""][1])
+    assert float(rows[1]["wer_difference"]) == pytest.approx(alone[1]["wer", ""][1] - alone[0]["wer", ""][1], abs=1e-6)
+    assert float(rows[1]["ser_difference"]) == pytest.approx(alone[1]["ser", ""][1] - alone[0]["ser", ""][1], abs=1e-6)
+    records = json.loads(cli("eval", "words", "more", "--data", "many.tsv", "--beam", "2", "--json").out)
+    assert records[0]["difference"] is None and records[1]["difference"]["words"] == len(WORDS)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert "only first right" in cli("eval", "words", "more", "--data", "many.tsv").out
+
+
+def test_runs_that_read_other_columns_are_not_compared(cli, run):
+    write("turned.tsv", WORDS)
+    options = ["--set", "task.source_column=2", "--set", "task.target_column=1", "--set", "task.target_separator=''"]
+    done = cli("train", "--config", "pairs.yaml", *options, "--name", "turned", "--device", "cpu")
+    assert done.code == 0, done.err
+    done = cli("eval", "words", "turned", "--data", "dev.tsv")
+    assert done.code == 2 and "words and turned read different sources from dev.tsv" in done.err
+
+
 def test_a_table_on_a_terminal(cli, run, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     done = cli("eval", "words", "--data", "test.tsv")

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seq2attn.cli.output import note, on_terminal, print_table, printable, stdout, write_rows
+from seq2attn.cli.output import note, on_terminal, print_table, printable, stdout, write_json, write_rows
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import Run
 
 if TYPE_CHECKING:
+    from seq2attn.inference.beam import BeamSearch
     from seq2attn.inference.intervals import Estimate
     from seq2attn.inference.pair_results import PairsResult
+    from seq2attn.inference.paired import PairedDifference
     from seq2attn.inference.predictor import Predictor
     from seq2attn.runs.evaluations import Evaluation
 
@@ -24,6 +28,12 @@ RATES = {
     "unseen_symbols": "source symbols unseen in training",
     "unreachable_words": "words with a symbol unseen in training targets",
 }
+_BOUNDS = ("", "_low", "_high")
+SIDE_BY_SIDE = [
+    *("run", "words", *(f"wer{end}" for end in _BOUNDS), *(f"ser{end}" for end in _BOUNDS)),
+    *(f"{rate}_difference{end}" for rate in ("wer", "ser") for end in _BOUNDS),
+    *("only_first_right", "only_this_right", "p"),
+]
 SPLITS = ("train", "dev", "test")
 
 
@@ -60,6 +70,80 @@ def file_to_measure(run: Run, *, data: Path | None, config: Path | None, split: 
     return Path(named[split or "dev"])
 
 
+def measure_each(
+    runs: Sequence[Run], file: Path, checkpoint: str, device: str, search: BeamSearch | None, *, as_json: bool
+) -> None:
+    """Measure several runs on one file, and print how each differs from the first, word by word.
+
+    Greedy results are kept with the runs.
+    """
+    from seq2attn.inference.paired import paired_difference
+    from seq2attn.runs.loading import load_predictor, measure_on_file
+
+    rows = []
+    first = None
+    for run in runs:
+        predictor = load_predictor(run, checkpoint, device)
+        predictor.search = search
+        evaluation = measure_on_file(predictor, file, checkpoint)
+        note_training_file(predictor, evaluation)
+        if search is None:
+            evaluation.save(run)
+        assert evaluation.pairs is not None
+        first = first or evaluation.pairs
+        try:
+            difference = None if evaluation.pairs is first else paired_difference(first, evaluation.pairs)
+        except ValueError:
+            raise Seq2AttnError(
+                f"{runs[0].name} and {run.name} read different sources from {file}",
+                hint="Runs with the same columns, separators and normalisation can be compared word by word.",
+            ) from None
+        rows.append((run.name, evaluation.pairs, difference))
+    if as_json:
+        write_json([_side_by_side_json(*row) for row in rows])
+    elif on_terminal():
+        _show_side_by_side(rows)
+    else:
+        write_rows(SIDE_BY_SIDE, [_side_by_side_row(*row) for row in rows])
+
+
+def _side_by_side_json(name: str, result: PairsResult, difference: PairedDifference | None) -> dict[str, object]:
+    return {
+        "run": name,
+        "words": len(result.answers),
+        **{rate: asdict(estimate) for rate, estimate in result.rates().items()},
+        "difference": None if difference is None else difference.to_json(),
+    }
+
+
+def _side_by_side_row(name: str, result: PairsResult, difference: PairedDifference | None) -> list[str]:
+    row = [name, str(len(result.answers)), *_numbers(result.wer), *_numbers(result.ser_estimate)]
+    if difference is None:
+        return [*row, *[""] * (len(SIDE_BY_SIDE) - len(row))]
+    counts = [str(difference.only_one), str(difference.only_other), f"{difference.p_value:.6f}"]
+    return [*row, *_numbers(difference.wer), *_numbers(difference.ser), *counts]
+
+
+def _show_side_by_side(rows: Sequence[tuple[str, PairsResult, PairedDifference | None]]) -> None:
+    found = [difference for _, _, difference in rows]
+    print_table(
+        {
+            "run": [name for name, _, _ in rows],
+            "WER %": [_percent(result.wer) for _, result, _ in rows],
+            "SER %": [_percent(result.ser_estimate) for _, result, _ in rows],
+            "WER - first": ["" if one is None else _percent(one.wer, "+") for one in found],
+            "SER - first": ["" if one is None else _percent(one.ser, "+") for one in found],
+            "only first right": ["" if one is None else f"{one.only_one:,}" for one in found],
+            "only this right": ["" if one is None else f"{one.only_other:,}" for one in found],
+            "p": ["" if one is None else f"{one.p_value:.3f}" for one in found],
+        },
+        right=("only first right", "only this right", "p"),
+        optional=("SER - first", "SER %"),
+        wrap=False,
+    )
+    note("differences are paired word by word; p: McNemar's exact test. They are of these models, not of other seeds")
+
+
 def note_training_file(predictor: Predictor, evaluation: Evaluation) -> None:
     """Note that the file is the one the model was trained on, if it is."""
     files = (predictor.task.learned() or {}).get("files", {})
@@ -67,11 +151,13 @@ def note_training_file(predictor: Predictor, evaluation: Evaluation) -> None:
         note("this is the file that the model was trained on: the rates show how well it remembers")
 
 
-def write_errors(result: PairsResult, path: Path) -> None:
-    """Write the wrong answers to a file and note where."""
+def write_errors(evaluation: Evaluation, path: Path | None) -> None:
+    """Write the wrong answers to a file, if one is named, and note where."""
+    if path is None or evaluation.pairs is None:
+        return
     from seq2attn.inference.pair_results import errors_table
 
-    wrong = result.errors()
+    wrong = evaluation.pairs.errors()
     write_atomically(path, errors_table(wrong).encode())
     note(f"{len(wrong):,} wrong answers: {path}")
 
@@ -106,8 +192,8 @@ def show(result: PairsResult, title: str) -> None:
         note("* never seen in training")
 
 
-def _percent(rate: Estimate) -> str:
-    return f"{100 * rate.value:.2f} [{100 * rate.low:.2f}, {100 * rate.high:.2f}]"
+def _percent(rate: Estimate, sign: str = "") -> str:
+    return f"{100 * rate.value:{sign}.2f} [{100 * rate.low:{sign}.2f}, {100 * rate.high:{sign}.2f}]"
 
 
 def _numbers(rate: Estimate) -> list[str]:
