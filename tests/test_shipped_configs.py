@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from seq2attn.config import load_config
-from seq2attn.model.build import build_model
+from seq2attn.model.build import build_model, build_training_data, read_task
 from seq2attn.runs.making import create_run
 from seq2attn.training.loop import Trainer
 
@@ -44,9 +44,9 @@ def test_it_trains(path, tmp_path, monkeypatch):
     )  # drawing is tested elsewhere
     config = load_config(path, [*SHORT, *(on_files(tmp_path) if path.parent.name == "pairs" else [])])
     display = Silent()
-    trainer = Trainer(
-        create_run(tmp_path, "run", config, {}), config, build_model(config), torch.device("cpu"), display
-    )
+    task, cpu = read_task(config), torch.device("cpu")
+    run, data = create_run(tmp_path, "run", config, {}), build_training_data(config, cpu, task)
+    trainer = Trainer(run, config, build_model(config, task), cpu, display, data)
     before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
     assert trainer.train() is None
     assert display.report.step == 2
