@@ -86,6 +86,12 @@ def test_a_config_that_the_user_names_may_name_the_file(cli, run):
     assert default.out == cli("eval", "words", "--data", "dev.tsv").out
 
 
+def test_the_next_command_after_training_can_be_typed(cli, run):
+    done = cli("train", "--config", "pairs.yaml", "--name", "again", "--device", "cpu")
+    (line,) = (line for line in done.err.splitlines() if line.startswith("Next: "))
+    assert cli(*line.split()[2:]).code == 0
+
+
 def test_an_ensemble_on_pairs(cli, run):
     assert cli("train", "--config", "pairs.yaml", "--set", "seed=5", "--name", "more", "--device", "cpu").code == 0
     record = json.loads(cli("eval", "words", "more", "--ensemble", "--beam", "2", "--data", "dev.tsv", "--json").out)
