@@ -48,7 +48,7 @@ RunOption = Annotated[str | None, typer.Option("--run", "-r", help=NEWEST, autoc
 SEVERAL = "A run's name. Default: the newest. Several runs form an ensemble"
 RunArguments = Annotated[
     list[str] | None,
-    typer.Argument(metavar="RUN...", help=f"{SEVERAL}, with --ensemble.", autocompletion=_complete_run),
+    typer.Argument(metavar="RUN...", help=f"{SEVERAL} with --ensemble.", autocompletion=_complete_run),
 ]
 RunOptions = Annotated[
     list[str] | None,

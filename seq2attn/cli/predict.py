@@ -32,6 +32,10 @@ def predict(
         int | None,
         typer.Option(metavar="K", min=1, max=1000, help="Print the K best outputs with their log-probabilities."),
     ] = None,
+    tsv: Annotated[
+        bool,
+        typer.Option("--tsv", help="Print source and output with a tab between; in a pipe, runs on pairs always do."),
+    ] = False,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     ideal: Annotated[bool, typer.Option("--ideal", help="In the figure, outline the ideal alignment.")] = False,
@@ -43,7 +47,8 @@ def predict(
     """Print a trained model's output for each string, and show its attention.
 
     On a terminal each output comes with its attention map. In a pipe there are only the outputs, one per line. With
-    --n-best, each line of a pipe is a source, one of its outputs, and the output's log-probability, separated by tabs.
+    --n-best, each line of a pipe is a source, one of its outputs, and the output's log-probability, separated by tabs. For
+    a run on pairs of strings, - also reads the lines of a file of pairs, and prints source and output.
 
     Examples:
 
@@ -63,17 +68,20 @@ def predict(
     for each in chosen if plot is not None else ():
         if each.config().score_name == "none":
             raise Seq2AttnError(f"there is no attention to draw: run {each.name!r} was trained with score 'none'")
+    from seq2attn.data.tasks.pairs import Pairs
     from seq2attn.runs.loading import load_ensemble
 
     predictor = load_ensemble(chosen, checkpoint, device)
     predictor.search = search
     if not run:
         options.note_newest(chosen[0], "--run RUN")
-    task = predictor.task
+    task, check = predictor.task, predictor.task.source_vocabulary.check
+    tsv = tsv or (isinstance(task, Pairs) and not on_terminal())
     if texts == ["-"]:
         if plot is not None:
             raise Seq2AttnError("--plot draws the strings of the command line, not those of standard input")
-        lengths = _show_predictions(predictor, _standard_input(task.source_vocabulary.check), n_best, as_json=as_json)
+        shown_texts: Iterable[str] = map(task.source_of, _standard_input(lambda line: check(task.source_of(line))))
+        lengths = _show_predictions(predictor, shown_texts, n_best, as_json=as_json, tsv=tsv)
         if not lengths:
             note("standard input is empty: there is nothing to predict")
     else:
@@ -84,19 +92,21 @@ def predict(
                 raise Seq2AttnError(
                     f"a string of {len(text):,} characters is too long; at most {LONGEST:,} are allowed"
                 )
-            task.source_vocabulary.check(text)
-        lengths = _show_predictions(predictor, texts, n_best, as_json=as_json)
+            check(text)
+        lengths = _show_predictions(predictor, texts, n_best, as_json=as_json, tsv=tsv)
     _note_lengths(lengths, task)
     if plot is not None:
         _draw(predictor, texts, plot, ideal=ideal)
 
 
-def _show_predictions(predictor: Predictor, texts: Iterable[str], n_best: int | None, *, as_json: bool) -> Counter[int]:
+def _show_predictions(
+    predictor: Predictor, texts: Iterable[str], n_best: int | None, *, as_json: bool, tsv: bool
+) -> Counter[int]:
     """Print the prediction for each text, and return how many texts of each length, in symbols, there were."""
     lengths: Counter[int] = Counter()
     unseen: Counter[str] = Counter()
     vocabulary = predictor.task.source_vocabulary
-    with_maps = on_terminal() and not as_json
+    with_maps = on_terminal() and not as_json and not tsv
     typed = sys.stdin is not None and sys.stdin.isatty()
     for block in predictor.predict_blocks(texts, keep_weights=with_maps or as_json, one_at_a_time=typed):
         for prediction in block:
@@ -113,7 +123,7 @@ def _show_predictions(predictor: Predictor, texts: Iterable[str], n_best: int | 
                 for best in prediction.hypotheses[:n_best]:
                     write_line(f"{prediction.source}\t{best.output}\t{best.log_probability:.6f}")
             else:
-                write_line(prediction.output)
+                write_line(f"{prediction.source}\t{prediction.output}" if tsv else prediction.output)
             if not prediction.finished and not as_json:
                 note(f"{shown(prediction.source)}: no <eos> within the longest output allowed; the output was cut off")
         sys.stdout.flush()
@@ -146,7 +156,8 @@ def _show_with_map(task: Task, prediction: Prediction) -> None:
     from seq2attn.plotting.heatmap import heat_map, legend
 
     console = stdout()
-    line = Text(printable(f"{prediction.source} -> {prediction.output}"), style="bold")
+    source = prediction.source.replace("\t", " ")  # before its features
+    line = Text(printable(f"{source} -> {prediction.output}"), style="bold")
     answer = task.answer(prediction.source)
     if answer is not None and prediction.output != answer.text:
         line.append(printable(f"   (expected: {answer.text})"), style="red")

@@ -125,13 +125,19 @@ def _train(config: Config, where: Run | NewRun, device: str, threads: int | None
         note(f"reached the target after step {ended.step:,}")
     elif ended.stalled:
         note(f"stopped after step {ended.step:,}: training.patience evaluations in a row brought no improvement")
-    note(f"Next: {program()} eval {_run_arguments(run)}")
+    note(f"Next: {program()} eval {_run_arguments(run)}{_data_option(run)}")
     write_line(str(run.path))
 
 
 def _resume_command(run: Run) -> str:
     runs_dir = options.runs_dir_option(run.path.parent)
     return f"Continue with: {program()} train --resume {run.name}{runs_dir}{resume_options(run)}"
+
+
+def _data_option(run: Run) -> str:
+    """The option of `eval` that names the dev file, of a run that has one."""
+    dev = run.config().data_files.get("dev")
+    return "" if dev is None else f" --data {shlex.quote(dev)}"
 
 
 def _run_arguments(run: Run) -> str:

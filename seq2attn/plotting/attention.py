@@ -246,5 +246,6 @@ def _labels(symbols: Sequence[str]) -> list[str]:
 
 
 def _short(text: str, limit: int = 24) -> str:
+    text = text.replace("\t", " ")  # before a source's features
     text = text if len(text) <= limit else f"{text[: limit - 1]}…"
     return text.replace("$", r"\$")

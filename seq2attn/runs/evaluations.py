@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.pair_results import PairsResult
 from seq2attn.inference.results import LengthResult
 from seq2attn.runs.files import read_plain
 from seq2attn.runs.records import damaged, read_metrics
@@ -29,6 +30,10 @@ class Evaluation:
     """the run's last step at that time; only `compare` records this and the parameters"""
     parameters: Mapping[str, int] | None = None
     """by part, and their total"""
+    pairs: PairsResult | None = None
+    """of a run on pairs: everything that was measured on a file of them; `samples` is then its number of words"""
+    data: Mapping[str, Any] | None = None
+    """the record of that file: name, bytes, pairs and sha256"""
 
     def to_json(self, run: str) -> dict[str, Any]:
         """The file's contents."""
@@ -39,6 +44,7 @@ class Evaluation:
             "samples": self.samples,
             "seed": self.seed,
             **extra,
+            **({} if self.pairs is None else {"data": dict(self.data or {}), "pairs": self.pairs.to_json()}),
             "lengths": {str(length): result.to_json() for length, result in self.lengths.items()},
         }
 
@@ -51,7 +57,9 @@ class Evaluation:
             raise TypeError("a number of parameters is not an integer")
         checkpoint, samples, seed = str(record["checkpoint"]), int(record["samples"]), int(record["seed"])
         by_length = {result.length: result for result in results}
-        return cls(checkpoint, samples, seed, by_length, record.get("step"), parameters)
+        pairs, data = record.get("pairs"), record.get("data")
+        result = None if pairs is None else PairsResult.from_json(pairs)
+        return cls(checkpoint, samples, seed, by_length, record.get("step"), parameters, result, data and dict(data))
 
     def save(self, run: Run) -> Path:
         """Write it as a new file of the run."""

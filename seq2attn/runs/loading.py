@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from seq2attn.config import Config
 from seq2attn.data.tasks import Task
+from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.ensemble import ensemble
 from seq2attn.inference.evaluation import evaluate
+from seq2attn.inference.pair_evaluation import measure_pairs
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.build import build_model, build_task
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights
@@ -73,3 +76,15 @@ def measure(
     check_answer_memory((task.target_length(longest) + 1) * (longest + 1))
     results = evaluate(predictor, lengths, samples=samples, seed=seed, progress=progress)
     return Evaluation(checkpoint, samples, seed, {result.length: result for result in results})
+
+
+def measure_on_file(predictor: Predictor, path: Path, checkpoint: str) -> Evaluation:
+    """Measure `predictor`, whose task is `pairs`, on the pairs of a file; nothing is saved yet.
+
+    Raises `Seq2AttnError` for a file that cannot be read.
+    """
+    assert isinstance(predictor.task, Pairs)
+    file = predictor.task.read(path)
+    result = measure_pairs(predictor, file.pairs)
+    by_length = {one.length: one for one in result.lengths}
+    return Evaluation(checkpoint, len(result.answers), 0, by_length, pairs=result, data=file.record.to_json())

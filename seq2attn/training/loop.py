@@ -17,7 +17,8 @@ from seq2attn.data.batches import TrainingData, generator
 from seq2attn.data.epochs import EpochData
 from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
-from seq2attn.inference.pair_evaluation import PairsResult, measure_pairs
+from seq2attn.inference.pair_evaluation import measure_pairs
+from seq2attn.inference.pair_results import PairsResult
 from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.inference.results import LengthResult, summarise
 from seq2attn.model.build import build_training_data

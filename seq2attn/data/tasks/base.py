@@ -75,6 +75,10 @@ class Task(ABC):
         """The right answer to `text`; None if the task does not know it."""
         return None
 
+    def source_of(self, line: str) -> str:
+        """The source in a line of input."""
+        return line
+
     def learned(self) -> Mapping[str, Any] | None:
         """What the task took from its files, as plain JSON values: its constructor rebuilds it from them, as `learned`,
         without opening a file. None for a task without files.

@@ -56,6 +56,14 @@ class Pairs(Task):
         """The pairs of another file of the same format."""
         return read_pairs(Path(path), self.form)
 
+    def source_of(self, line: str) -> str:
+        """The source in `line`: a whole line of a file, whose other columns are dropped, or the source itself."""
+        fields, features = line.split("\t"), self.form.features_column
+        if len(fields) != self.form.width or self.form.width <= 1 + (features is not None):
+            return line
+        source = fields[self.form.source_column - 1]
+        return source if features is None else f"{source}{FEATURES}{fields[features - 1]}"
+
     def learned(self) -> Mapping[str, Any]:
         return {
             "source": list(self.source_vocabulary.symbols),
