@@ -144,7 +144,8 @@ def _note_lengths(lengths: Counter[int], task: Task) -> None:
 def _draw(predictor: Predictor, texts: Sequence[str], plot: Path, *, ideal: bool) -> None:
     from seq2attn.plotting.attention import LARGEST_SIDE, attention_figure
 
-    if max(map(len, texts)) > LARGEST_SIDE:
+    vocabulary = predictor.task.source_vocabulary
+    if max(len(vocabulary.symbols_of(text)) for text in texts) > LARGEST_SIDE:
         raise Seq2AttnError(f"a heat map shows at most {LARGEST_SIDE} characters per side; draw a shorter string")
     options.save_figure(attention_figure(predictor.attention_maps(texts), ideal=ideal), plot)
 

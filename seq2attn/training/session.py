@@ -80,7 +80,8 @@ def train(
     check_training_memory(config, task, sum(one.numel() for one in model.parameters()), chosen_device)
     data = build_training_data(config, chosen_device, task)
     training_span(config.training, data)  # raises before a run is created
-    run = where if isinstance(where, Run) else _create_run(config, where, chosen_device, threads, task.learned())
+    learned = task.learned() if config.data_files else None
+    run = where if isinstance(where, Run) else _create_run(config, where, chosen_device, threads, learned)
     with training_lock(run) as locked:
         trainer = Trainer(run, config, model.to(chosen_device), chosen_device, display or SilentDisplay(), data)
         trainer.display.begin(trainer, locked=locked)
