@@ -73,10 +73,12 @@ def train(
     device: str = "auto",
     threads: int | None = None,
     plugins: Sequence[str | Path] = (),
+    resume: Run | None = None,
 ) -> Run:
     """Train a model, as `seq2attn train` does, and return its run.
 
     config: a YAML file, its keys and values, or a `Config`, with `overrides` (`KEY=VALUE`); or a run, to continue it.
+    resume: a run on files to continue, with its config; a run alone never opens a file.
     name: of the run; by default derived from the config's file name. plugins: files with parts of your own.
     The first Ctrl-C saves and raises `KeyboardInterrupt`.
     """
@@ -84,25 +86,33 @@ def train(
     from seq2attn.config.plugins import load_plugins
     from seq2attn.errors import Seq2AttnError
     from seq2attn.runs.making import run_name
+    from seq2attn.runs.resuming import config_to_resume
     from seq2attn.runs.run import Run
     from seq2attn.training import session
 
     loaded = load_plugins(plugins)
     where: Run | session.NewRun
     if isinstance(config, Run):
-        if overrides or name:
+        if overrides or name or resume:
             raise Seq2AttnError("a run is continued unchanged; overrides and name are for new runs")
-        settings, where = config.config(), config
+        settings, where = config_to_resume(config, None), config
     else:
         if isinstance(config, str | Path):
             settings, changed = load_changed(config, overrides)
         else:
             values = dict(config.model_dump(mode="json") if isinstance(config, Config) else config)
             settings, changed = check_config(values, overrides), list(overrides)
-        default = run_name(Path(config) if isinstance(config, str | Path) else Path("run"), changed)
-        where = session.NewRun(
-            Path(runs_dir), default if name is None else name, exact=name is not None, plugins=loaded, changes=changed
-        )
+        if resume is None:
+            default = run_name(Path(config) if isinstance(config, str | Path) else Path("run"), changed)
+            where = session.NewRun(
+                Path(runs_dir),
+                default if name is None else name,
+                exact=name is not None,
+                plugins=loaded,
+                changes=changed,
+            )
+        else:
+            settings, where = config_to_resume(resume, settings), resume
     ended = session.train(settings, where, device=device, threads=threads)
     if ended.stopped_by is not None:
         raise KeyboardInterrupt(f"stopped after step {ended.step:,}; everything is saved in {ended.run.path}")

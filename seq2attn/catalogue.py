@@ -15,6 +15,7 @@ from seq2attn.registry import Entry, Option, Registry
 
 LONGEST = 100_000  # positions of a string
 WIDEST = 65_536  # of any layer
+MOST_COLUMNS = 1000  # of a file of pairs
 
 
 # ---- what is wrong with the value of an option ----
@@ -44,6 +45,24 @@ def _check_centre(centre: str) -> str | None:
     return None if centre in ("monotonic", "reversed") else f"must be monotonic or reversed, found {centre!r}"
 
 
+def _check_column(column: int) -> str | None:
+    return None if 1 <= column <= MOST_COLUMNS else f"columns are counted from 1 to {MOST_COLUMNS:,}; found {column}"
+
+
+def _check_separator(separator: str) -> str | None:
+    if "\t" in separator or len(f"a{separator}b".splitlines()) > 1:
+        return f"must not contain a tab or a line end, which separate columns and pairs; found {separator!r}"
+    return None if len(separator) <= 10 else f"must have at most 10 characters, found {len(separator):,}"
+
+
+def _check_normalise(form: str) -> str | None:
+    return None if form in ("nfc", "none") else f"must be nfc or none, found {form!r}"
+
+
+def _check_file(path: str) -> str | None:
+    return None if path and "\0" not in path else "expected the path of a file"
+
+
 # ---- the parts ----
 
 # A table, laid out by hand: what a part is, then where it is.
@@ -63,6 +82,30 @@ _STRINGS = {
                        check=_check_alphabet),
     "min_length": Option(int, 1, "shortest training string, characters", 1, LONGEST),
     "max_length": Option(int, 12, "longest training string, characters; lengths are uniform in between", 1, LONGEST),
+}
+_DATES = {
+    "first_year": Option(int, 1900, "first year of the dates", 1000, 9999),
+    "last_year": Option(int, 2099, "last year of the dates", 1000, 9999),
+    "held_out": Option(float, 0.1, "share of the dates that training never draws and `eval` measures", 0.001, 0.9),
+    "min_length": Option(int, 8, "shortest training string, characters", 8, 36),
+    "max_length": Option(int, 36, "longest training string, characters; uniform over dates and 12 styles", 8, 36),
+}
+_FILES = {
+    "train": Option(str, None, "the training pairs, a tab-separated UTF-8 file", check=_check_file, is_file=True),
+    "dev": Option(str, None, "the pairs that training is measured on", check=_check_file, is_file=True),
+    "test": Option(str, None, "pairs kept for `eval --split test`; training never opens them",
+                   check=_check_file, is_file=True),
+    "source_column": Option(int, 1, "the source's column, from 1", check=_check_column),
+    "target_column": Option(int, 2, "the right answer's column, from 1", check=_check_column),
+    "features_column": Option(int, None, "a column of features with ';' between them; null: there is none",
+                              check=_check_column),
+    "columns": Option(int, None, "columns of each line; null: as many as the last one named", check=_check_column),
+    "source_separator": Option(str, "", "between the source's symbols; empty: each character is a symbol",
+                               check=_check_separator),
+    "target_separator": Option(str, "", "between the target's symbols, such as ' ' between phonemes",
+                               check=_check_separator),
+    "normalise": Option(str, "nfc", "nfc: Unicode's normal form C, in files and predictions; none: as written",
+                        check=_check_normalise),
 }
 _RADIUS = {"radius": Option(int, 2, "R, positions that the window reaches to each side of its centre", 1, LONGEST)}
 _CENTRE = {
@@ -115,6 +158,10 @@ TASKS = Registry("task", group="seq2attn.tasks", entries=[
           implementation="seq2attn.data.tasks.sort:Sort", options=_STRINGS),
     Entry("duplicate", "target[t] = source[t mod n], t < 2n", "hello -> hellohello",
           implementation="seq2attn.data.tasks.duplicate:Duplicate", options=_STRINGS),
+    Entry("dates", "target = the date in ISO 8601", "May 3, 1998 -> 1998-05-03",
+          implementation="seq2attn.data.tasks.dates:Dates", options=_DATES),
+    Entry("pairs", "target = the second string of each pair", "your own pairs of strings, from tab-separated files",
+          implementation="seq2attn.data.tasks.pairs:Pairs", options=_FILES),
 ])
 
 WINDOWS = Registry("window", takes="query_width, source_eos", group="seq2attn.windows", entries=[

@@ -33,6 +33,7 @@ class Option:
     least: float | None = None  # inclusive
     most: float | None = None
     check: Callable[[Any], str | None] | None = None
+    is_file: bool = False  # the path of a data file; a config resolves it relative to itself
 
     def problem(self, value: Any) -> str | None:
         """What is wrong with `value`; None if it is valid."""
@@ -97,6 +98,11 @@ class Entry:
     def defaults(self) -> dict[str, Any]:
         """The default of each option."""
         return {name: option.default for name, option in self.options.items()}
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The options that name a data file; empty for a part that reads none."""
+        return tuple(name for name, option in self.options.items() if option.is_file)
 
 
 class UnknownName(Seq2AttnError):

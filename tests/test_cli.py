@@ -618,7 +618,7 @@ def test_list_names_everything_a_config_can_use():
     named = {(row["kind"], row["name"]) for row in everything}
     for name in ("dot", "scaled", "general", "scaled_general", "additive", "cosine", "key_value", "none"):
         assert ("scores", name) in named
-    for name in ("reverse", "copy", "sort", "duplicate"):
+    for name in ("reverse", "copy", "sort", "duplicate", "dates"):
         assert ("tasks", name) in named
 
 

@@ -42,6 +42,22 @@ def test_the_loss_is_the_mean_over_real_tokens_by_hand():
     assert float(token_cross_entropy(logits, batch)) == pytest.approx(total / count, rel=1e-12)
 
 
+def test_label_smoothing_by_hand():
+    """The target distribution is 0.9 on the right token plus 0.1 / V on each token, the right one included."""
+    batch = make_batch()
+    logits = make_logits(batch)
+    total = 0.0
+    for row, tokens in zip(logits.tolist(), batch.decoder_output.tolist(), strict=True):
+        for scores, token in zip(row, tokens, strict=True):
+            if token != 0:
+                log_total = math.log(sum(map(math.exp, scores)))
+                losses = [log_total - score for score in scores]
+                total += 0.9 * losses[token] + 0.1 * sum(losses) / V
+    count = int((batch.decoder_output != 0).sum())
+    assert float(token_cross_entropy(logits, batch, 0.1)) == pytest.approx(total / count, rel=1e-12)
+    assert float(token_cross_entropy(logits, batch, 0.0)) == float(token_cross_entropy(logits, batch))
+
+
 def test_logits_that_know_nothing_cost_ln_v():
     batch = make_batch()
     assert float(token_cross_entropy(torch.zeros(*batch.decoder_output.shape, V), batch)) == pytest.approx(math.log(V))
@@ -101,21 +117,21 @@ def training(**values):
     ],
 )
 def test_the_schedule_by_formula(schedule, warmup, step, share):
-    rate = learning_rate(training(steps=100, schedule=schedule, warmup=warmup), step)
+    rate = learning_rate(training(schedule=schedule, warmup=warmup), step, 100)
     assert rate == pytest.approx(0.2 * share, rel=1e-9)
 
 
 @pytest.mark.parametrize("warmup", [0, 1, 7, 30])
 @pytest.mark.parametrize("schedule", ["cosine", "linear", "constant"])
 def test_every_step_learns_and_none_above_the_rate(schedule, warmup):
-    rates = [learning_rate(training(steps=30, schedule=schedule, warmup=warmup), step) for step in range(30)]
+    rates = [learning_rate(training(schedule=schedule, warmup=warmup), step, 30) for step in range(30)]
     assert all(0 < rate <= 0.2 for rate in rates)
     assert rates[:warmup] == sorted(rates[:warmup])
     assert rates[warmup:] == sorted(rates[warmup:], reverse=True)
 
 
 def test_one_step():
-    assert learning_rate(training(steps=1), 0) == pytest.approx(0.2)
+    assert learning_rate(training(), 0, 1) == pytest.approx(0.2)
 
 
 def test_the_coverage_loss_by_hand():

@@ -459,8 +459,36 @@ def test_a_combining_mark_stands_on_a_circle_of_its_own():
     assert drawn.plain.split("\n") == ["    x \u25cc\u0303 $", "  \u25cc\u0303   @@  ", "  $     @@"]
 
 
-def test_with_colours_each_weight_is_a_ground():
-    drawn = heat_map(one_map(weights=((0.0, 0.5, 1.0), (1.0, 0.0, 0.0))), console(colours="truecolor"))
+def test_longer_symbols_get_wider_columns():
+    one = one_map(columns=("a", "V;PST", "<eos>"), rows=("t͡ʃ", "ts", "<eos>"))
+    weights = ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (1.0, 0.0, 0.0))
+    lines = heat_map(replace(one, weights=weights), console()).plain.split("\n")
+    assert lines[0] == "    a     V;PST $"  # the widest symbol has 5 cells: columns of 6
+    assert lines[1:] == ["  t͡ʃ      @@@@@@      ", "  ts            @@@@@@", "  $ @@@@@@            "]
+
+
+def test_very_long_symbols_are_cut():
+    one = replace(one_map(columns=("abcdefghijk", "b"), rows=("abcdefghijk",)), weights=((1.0, 0.0),))
+    assert heat_map(one, console()).plain.split("\n") == [
+        "          abcdef… b",
+        "  abcdef… @@@@@@@@        ",
+    ]
+
+
+def test_longer_symbols_stand_upright_and_inside_the_figure():
+    one = replace(one_map(columns=("a", "V;PST;3;SG"), rows=("PROGRESSIVE",)), weights=((0.5, 0.5),))
+    figure = attention_figure([one])
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    assert [label.get_rotation() for label in axes.get_xticklabels()] == [0, 90]
+    for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+        box = label.get_window_extent()
+        assert box.x0 >= 0 and box.y1 <= figure.bbox.height
+
+
+@pytest.mark.parametrize("colours", ["truecolor", "256"])
+def test_with_colours_each_weight_is_a_ground(colours):
+    drawn = heat_map(one_map(weights=((0.0, 0.5, 1.0), (1.0, 0.0, 0.0))), console(colours=colours))
     assert drawn.plain.split("\n")[1] == "  b       "
     grounds = [str(span.style) for span in drawn.spans if "on rgb" in str(span.style)]
     dark, middle, bright = "on rgb(0,34,78)", "on rgb(125,124,120)", "on rgb(254,232,56)"

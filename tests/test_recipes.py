@@ -68,6 +68,13 @@ def test_content_alone_goes_beyond_eight_letters_but_not_far(tmp_path):
     assert results[40].exact_match.value < 0.2
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_dates_that_were_held_out_are_read(seed, tmp_path):
+    results = measured(trained(tmp_path, "configs/dates.yaml", [f"seed={seed}"]), range(8, 37))
+    for length, result in results.items():
+        assert result.exact_match.value >= 0.999, length
+
+
 def test_without_attention_long_strings_do_not_fit_through_the_bottleneck(tmp_path):
     results = measured(trained(tmp_path, "configs/none.yaml"), [2, 12])
     assert results[12].exact_match.value < 0.5 < results[2].exact_match.value

@@ -259,7 +259,7 @@ def test_scores_have_the_names_used_in_the_literature(name, synonyms, equal_widt
     assert SCORES.get(name).equal_widths is equal_widths
 
 
-@pytest.mark.parametrize("name", ["reverse", "copy", "sort", "duplicate"])
+@pytest.mark.parametrize("name", ["reverse", "copy", "sort", "duplicate", "dates", "pairs"])
 def test_tasks_have_the_names_of_the_specification(name):
     assert catalogue.TASKS.get(name).name == name
 

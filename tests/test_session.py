@@ -36,7 +36,7 @@ class Recording(SilentDisplay):
 def test_the_model_is_built_once(tmp_path, monkeypatch):
     built = []
     build = session.build_model
-    monkeypatch.setattr(session, "build_model", lambda config: built.append(config) or build(config))
+    monkeypatch.setattr(session, "build_model", lambda *given: built.append(given[0]) or build(*given))
     train(CONFIG, NewRun(tmp_path, "a"), device="cpu")
     assert built == [CONFIG]
 
@@ -52,7 +52,7 @@ def test_a_display_sees_the_start_and_every_evaluation(tmp_path):
 
 
 def test_a_model_that_cannot_be_built_leaves_no_run(tmp_path, monkeypatch):
-    def fail(config):
+    def fail(config, task):
         raise Seq2AttnError("no")
 
     monkeypatch.setattr(session, "build_model", fail)

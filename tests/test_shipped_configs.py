@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from seq2attn.config import load_config
-from seq2attn.model.build import build_model
+from seq2attn.model.build import build_model, build_training_data, read_task
 from seq2attn.runs.making import create_run
 from seq2attn.training.loop import Trainer
 
@@ -17,8 +17,14 @@ SHORT = [
     "training.warmup=0",
     "training.batch_size=4",
     "training.validation_samples=1",
-    "evaluation.lengths=[3]",
+    "evaluation.lengths=[12]",  # of every task
 ]
+
+
+def on_files(folder):
+    """The overrides for a config of a task that reads files."""
+    (folder / "pairs.tsv").write_text("".join(f"{text}\t{' '.join(text)}\n" for text in ("ab", "cab", "bc", "a", "ba")))
+    return ["training.epochs=null", *(f"task.{name}={folder / 'pairs.tsv'}" for name in ("train", "dev"))]
 
 
 class Silent:
@@ -36,11 +42,11 @@ def test_it_trains(path, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "seq2attn.training.recorder.Recorder.attention", lambda *_, **__: None
     )  # drawing is tested elsewhere
-    config = load_config(path, SHORT)
+    config = load_config(path, [*SHORT, *(on_files(tmp_path) if path.parent.name == "pairs" else [])])
     display = Silent()
-    trainer = Trainer(
-        create_run(tmp_path, "run", config, {}), config, build_model(config), torch.device("cpu"), display
-    )
+    task, cpu = read_task(config), torch.device("cpu")
+    run, data = create_run(tmp_path, "run", config, {}), build_training_data(config, cpu, task)
+    trainer = Trainer(run, config, build_model(config, task), cpu, display, data)
     before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
     assert trainer.train() is None
     assert display.report.step == 2

@@ -14,6 +14,7 @@ from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 
 CPU = torch.device("cpu")
+COPYING = ["reverse", "copy", "sort", "duplicate"]  # tasks whose targets copy characters of the source
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -74,7 +75,7 @@ def test_mixed_lengths_are_padded_right_with_pad_and_minus_one(name, targets, al
 @pytest.mark.parametrize("length", [1, 2, 7])
 def test_target_lengths_are_2n_for_duplicate_and_n_otherwise(length):
     text = "gfedcba"[:length]
-    widths = {name: len(solve(name, text)[0][0]) for name in TASKS.names()}
+    widths = {name: len(solve(name, text)[0][0]) for name in COPYING}
     assert widths == {name: length * (2 if name == "duplicate" else 1) for name in widths}
 
 
@@ -82,7 +83,7 @@ def test_sort_uses_the_order_of_the_alphabet():
     assert solve("sort", "abcab", alphabet="cba") == (["cbbaa"], [[2, 1, 4, 0, 3]])
 
 
-@pytest.mark.parametrize("name", TASKS.names())
+@pytest.mark.parametrize("name", COPYING)
 def test_the_alignment_maps_target_to_source(name):
     texts = ["queue", "x", "mississippi"]
     for text, target, alignment in zip(texts, *solve(name, *texts), strict=True):
@@ -206,7 +207,7 @@ def without(name, value=None):
     return task
 
 
-@pytest.mark.parametrize("task", [Shouting(), *(TASKS.get(name).load()(max_length=3) for name in TASKS.names())])
+@pytest.mark.parametrize("task", [Shouting(), *(TASKS.get(name).load()(max_length=3) for name in COPYING)])
 def test_a_valid_task_passes(task):
     check_task(task)
 

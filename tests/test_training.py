@@ -514,7 +514,9 @@ def test_a_damaged_checkpoint_is_not_overwritten(reference, tmp_path):
 
 def test_divergence_keeps_the_last_good_checkpoint(reference, tmp_path, monkeypatch, small_pictures):
     monkeypatch.setattr(
-        trainer_module, "learning_rate", lambda training, step: learning_rate(training, step) if step < 10 else 1e38
+        trainer_module,
+        "learning_rate",
+        lambda training, step, steps: learning_rate(training, step, steps) if step < 10 else 1e38,
     )
     trainer = start(tmp_path)
     with pytest.raises(Diverged, match=r"diverged at step 1[12]: loss") as caught:

@@ -32,7 +32,7 @@ MISTAKES = [
     ("plot loss", "seq2attn plot loss: --plot FILE is missing: the figure: .png, .svg or .pdf", "seq2attn plot loss"),
     ("predict ab --run", "--run needs a value: a run's name. ", "seq2attn predict"),
     ("eval --json=3", "--json takes no value", "seq2attn eval"),
-    ("eval one two", "seq2attn eval: unexpected argument 'two'; it takes RUN", "seq2attn eval"),
+    ("inspect one two", "seq2attn inspect: unexpected argument 'two'; it takes ", "seq2attn inspect"),
     (
         "train a.yaml",
         "seq2attn train: unexpected argument 'a.yaml'; it takes no argument; did you mean --config a.yaml?",

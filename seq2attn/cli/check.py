@@ -64,7 +64,8 @@ def check(
     if kind is not None and kind not in KINDS:
         raise Seq2AttnError(f"unknown kind {shown(kind)}; {did_you_mean(kind, KINDS)}allowed: {', '.join(KINDS)}")
     kinds = [kind] if kind is not None else list(KINDS)
-    everything = [(one, entry.name) for one in kinds for entry in KINDS[one] if entry.implementation is not None]
+    entries = [(one, entry) for one in kinds for entry in KINDS[one] if entry.implementation is not None]
+    everything = [(one, entry.name) for one, entry in entries if not entry.files]  # a part that reads files needs them
     added = [part for part in everything if part not in before]
     if plugin and not added and not names:
         raise Seq2AttnError(f"the plug-in registered no {kind or 'part'} to check")

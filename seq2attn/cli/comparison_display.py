@@ -24,18 +24,33 @@ def make_display(console: Console, jobs: Sequence[Job], done: int) -> TrialBars 
     return (TrialBars if shows_bars(console) else TrialLines)(console, jobs, done)
 
 
+def _steps(job: Job) -> int:
+    """The steps of a trial; 0 where they are counted in epochs, whose length is known once its files are read."""
+    return job.trial.config.training.steps or 0
+
+
+def _count(job: Job, step: int) -> str:
+    total = _steps(job)
+    return f"step {step:,}" if not total else f"{step:,}/{total:,}" if step < total else "measuring"
+
+
+def _place(job: Job, step: int) -> str:
+    total = _steps(job)
+    return f"step {step:,} of {total:,}" if total else f"step {step:,}"
+
+
 class _Totals:
     """The progress of all jobs together, in trials and in steps."""
 
     def __init__(self, jobs: Sequence[Job], done: int) -> None:
         self.done = done
         self.trials = done + len(jobs)
-        self.steps = sum(job.trial.config.training.steps for job in jobs)
+        self.steps = sum(map(_steps, jobs))
         self.step_of: dict[str, int] = {}
 
     def ended(self, job: Job, outcome: Outcome) -> None:
         if outcome.state != "stopped":
-            self.step_of[job.trial.name] = job.trial.config.training.steps
+            self.step_of[job.trial.name] = _steps(job)
             self.done += 1
 
 
@@ -50,13 +65,11 @@ class TrialBars(Display, AbstractContextManager["TrialBars"]):
         self._bars: dict[str, TaskID] = {}
 
     def started(self, job: Job) -> None:
-        total, title = job.trial.config.training.steps, f"{job.trial.group}, seed {job.trial.seed}"
-        self._bars[job.trial.name] = self._progress.add_task(title, total=total, count=f"0/{total:,}")
+        title = f"{job.trial.group}, seed {job.trial.seed}"
+        self._bars[job.trial.name] = self._progress.add_task(title, total=_steps(job) or None, count=_count(job, 0))
 
     def progress(self, job: Job, step: int) -> None:
-        total = job.trial.config.training.steps
-        count = f"{step:,}/{total:,}" if step < total else "measuring"
-        self._progress.update(self._bars[job.trial.name], completed=step, count=count)
+        self._progress.update(self._bars[job.trial.name], completed=step, count=_count(job, step))
         self._totals.step_of[job.trial.name] = step
         self._update_total()
 
@@ -96,7 +109,7 @@ class TrialLines(Display, AbstractContextManager["TrialLines"]):
         self._running[job.trial.name] = ""
 
     def progress(self, job: Job, step: int) -> None:
-        self._running[job.trial.name] = f"{job.trial.name} at step {step:,} of {job.trial.config.training.steps:,}"
+        self._running[job.trial.name] = f"{job.trial.name} at {_place(job, step)}"
         self._lines.print_if_quiet("; ".join(filter(None, self._running.values())))
 
     def ended(self, job: Job, outcome: Outcome) -> None:

@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from seq2attn.cli import options
+from seq2attn.cli import evaluate_pairs, options
 from seq2attn.cli.output import interval, note, on_terminal, print_table, stdout, width, write_json, write_rows
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import SHARES, LengthResult
-from seq2attn.runs.run import DEFAULT_ROOT, find_run
+from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
 HEADINGS = dict(zip(SHARES, ("exact match", "characters", "teacher-forced", "alignment"), strict=True))
 OPTIONAL = ("characters", "entropy", "alignment", "teacher-forced")  # dropped on a narrow terminal, in this order
 
 
 def evaluate(
-    run: options.RunArgument = None,
+    run: options.RunArguments = None,
     lengths: options.Lengths = None,
     samples: options.Samples = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the test strings.")] = 0,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Of a run on pairs of strings: the file to measure on.")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", metavar="FILE", help="Or a config that names the files, for --split."),
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(metavar="dev|test|train", help="Which of the config's files. Default: dev.")
+    ] = None,
+    errors: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the wrong answers to a tab-separated file.")
+    ] = None,
+    together: Annotated[
+        bool, typer.Option("--ensemble", help="Measure several runs as one model that averages their probabilities.")
+    ] = False,
+    beam: options.Beam = None,
+    length_penalty: options.LengthPenalty = None,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     checkpoint: options.CheckpointName = "best",
@@ -37,6 +56,13 @@ def evaluate(
     alignment: how often the largest attention weight lies on the ideal source position.
     entropy: of the attention weights, in nats.
 
+    With --beam or --ensemble, all but the teacher-forced columns are of that decoding, and the results are printed but not
+    kept with the run.
+
+    A run on pairs of strings is measured on a file: word error rate (WER: the share of answers that are not exactly
+    right), symbol error rate (SER: edits per symbol of the right answers), and exact match by source length. Of several
+    right answers to one source, any counts. Several such runs are compared with the first, word by word.
+
     Brackets hold 95 % confidence intervals over the strings drawn; an asterisk marks lengths never seen in training.
 
     Examples:
@@ -46,29 +72,79 @@ def evaluate(
       seq2attn eval scaled-001 --lengths 1-16 --samples 5000 --plot accuracy.png
 
       seq2attn eval --lengths 3 5 --json
+
+      seq2attn eval icelandic --data test.tsv --beam 5 --errors errors.tsv
+
+      seq2attn eval gru lstm --data test.tsv
+
+      seq2attn eval seed-1 seed-2 seed-3 --ensemble --beam 5
     """
     wanted = _parse(lengths) if lengths is not None else None
+    search = options.beam_search(beam, length_penalty)
+    names = _check_runs(run, together=together)
     options.load_plugins(plugin)
-    chosen = find_run(runs_dir, run)
-    from seq2attn.runs.loading import load_trained, measure
+    members = [find_run(runs_dir, name) for name in names]
+    file = evaluate_pairs.file_to_measure(members[0], data=data, config=config, split=split)
+    if len(members) > 1 and not together:
+        unused = {"--lengths": lengths, "--samples": samples, "--plot": plot, "--errors": errors}
+        _check_side_by_side(members, unused)
+        assert file is not None
+        evaluate_pairs.measure_each(members, file, checkpoint, device, search, as_json=as_json)
+        return
+    from seq2attn.runs.loading import load_ensemble, measure, measure_on_file
 
-    trained = load_trained(chosen, checkpoint, device)
-    if run is None:
+    trained = load_ensemble(members, checkpoint, device)
+    trained.predictor.search = search
+    chosen, title = members[0], " + ".join(member.name for member in members)
+    if not run:
         options.note_newest(chosen, "seq2attn eval RUN")
     options.note_checkpoint(chosen, checkpoint, trained)
-    evaluation = measure(chosen, trained, wanted, samples=samples, seed=seed)
+    if file is None:
+        _refuse("--errors", errors, f"run {chosen.name!r} is not on pairs of strings")
+        evaluation = measure(chosen, trained, wanted, samples=samples, seed=seed)
+    else:
+        for option, value in {"--lengths": lengths, "--samples": samples, "--seed": seed or None}.items():
+            _refuse(option, value, f"run {chosen.name!r} is measured on all pairs of a file")
+        evaluation = measure_on_file(trained, file)
+        evaluate_pairs.note_training_file(trained.predictor, evaluation)
+        evaluate_pairs.write_errors(evaluation, errors)
     results = list(evaluation.lengths.values())
     try:
-        evaluation.save(chosen)
+        if len(members) == 1 and search is None:
+            evaluation.save(chosen)
     finally:  # print the results even if they cannot be saved
         if as_json:
-            write_json(evaluation.to_json(chosen.name))
+            write_json(evaluation.to_json(title))
+        elif evaluation.pairs is not None:
+            evaluate_pairs.show(evaluation.pairs, f"{title} on {file}")
         else:
             _show(results)
     if plot is not None:
         from seq2attn.plotting.curves import accuracy_figure
 
-        options.save_figure(accuracy_figure(results, f"{chosen.name}: accuracy by length"), plot)
+        options.save_figure(accuracy_figure(results, f"{title}: accuracy by length"), plot)
+
+
+def _refuse(option: str, value: object, why: str) -> None:
+    if value is not None:
+        raise Seq2AttnError(f"{option}: {why}", hint=f"Leave out {option}.")
+
+
+def _check_runs(names: list[str] | None, *, together: bool) -> list[str | None]:
+    """The runs to measure; None stands for the newest."""
+    if together and len(names or ()) < 2:
+        raise Seq2AttnError("--ensemble needs at least two runs", hint="seq2attn eval RUN RUN --ensemble")
+    return [*names] if names else [None]
+
+
+def _check_side_by_side(runs: Sequence[Run], unused: Mapping[str, object]) -> None:
+    for option, value in unused.items():
+        _refuse(option, value, "several runs are measured side by side")
+    if any(run.config().task.name != "pairs" for run in runs):
+        raise Seq2AttnError(
+            "several runs are measured together with --ensemble; only runs on pairs of strings are measured side by side",
+            hint="Measure one after another, or each beside the others: seq2attn compare --help",
+        )
 
 
 def _parse(lengths: list[str]) -> tuple[int, ...]:

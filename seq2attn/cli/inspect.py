@@ -11,12 +11,13 @@ import typer
 from seq2attn.cli import completion, options
 from seq2attn.cli.output import on_terminal, stdout, table, write_json, write_line
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.run import DEFAULT_ROOT, find_run
+from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from seq2attn.config import Config
+    from seq2attn.data.tasks import Task
 
 
 def inspect(
@@ -33,7 +34,8 @@ def inspect(
 ) -> None:
     """Show a config with every key resolved and explained, and the model's parameter counts.
 
-    In a pipe, the output is YAML that `train --config` accepts.
+    Of a task that reads files, also those files and the vocabularies learned from them. In a pipe, the output is YAML that
+    `train --config` accepts.
 
     Examples:
 
@@ -44,15 +46,18 @@ def inspect(
       seq2attn inspect configs/scaled.yaml --set model.hidden=256 > wide.yaml
     """
     options.load_plugins(plugin)
-    config = _config(target, overrides or [], runs_dir)
-    from seq2attn.model.build import build_model
+    config, run = _config(target, overrides or [], runs_dir)
+    from seq2attn.model.build import build_model, build_task, read_task
     from seq2attn.model.parameters import parameter_ledger
     from seq2attn.runs.footprint import check_model_memory
 
-    check_model_memory(config)
-    ledger = parameter_ledger(build_model(config))
+    task = read_task(config) if run is None else build_task(config, run.learned_task(config))
+    check_model_memory(config, task)
+    ledger = parameter_ledger(build_model(config, task))
+    learned = task.learned()
     if as_json:
-        write_json({"config": config.model_dump(mode="json"), "parameters": ledger})
+        found = {} if learned is None else {"task": learned}
+        write_json({"config": config.model_dump(mode="json"), **found, "parameters": ledger})
         return
     lines = list(_explained(config))
     if on_terminal():
@@ -66,29 +71,55 @@ def inspect(
             pair.add_row(Text(key + colon), Text(value, overflow="fold"))
             grid.add_row(pair, Text(meaning, style="dim"))
         stdout().print(grid, soft_wrap=False)
+        for line in _described_task(task):
+            stdout().print(line, markup=False, highlight=False)
         rows = [[part, f"{count:,}"] for part, count in ledger.items()]
         stdout().print(table(("part", "parameters"), rows, right=("parameters",)))
     else:
         for line, meaning in lines:
             write_line(f"{line:<40}  # {meaning}" if meaning else line)
+        for line in _described_task(task):
+            write_line(f"# {line}")
         for part, count in ledger.items():
             write_line(f"# parameters of {part}: {count}")
 
 
-def _config(target: str, overrides: list[str], runs_dir: Path) -> Config:
+def _described_task(task: Task) -> list[str]:
+    """A line for each file that the task was learned from, and for each vocabulary; none for a task without files."""
+    learned = task.learned()
+    if learned is None:
+        return []
+    lines = [
+        f"{split} file: {file['name']}, {file['pairs']:,} pairs, {file['bytes']:,} bytes, sha256 {file['sha256']}"
+        for split, file in learned["files"].items()
+    ]
+    for side in ("source", "target", "features"):
+        if learned[side] is not None:
+            lines.append(f"{side} symbols, {len(learned[side]):,}: {' '.join(map(_visible, learned[side]))}")
+    shortest, longest = learned["source_lengths"]
+    return [*lines, f"sources have {shortest} to {longest} symbols, targets up to {learned['longest_target']}"]
+
+
+def _visible(symbol: str) -> str:
+    """A symbol, quoted where it would not be seen."""
+    return symbol if symbol.isprintable() and symbol.strip() == symbol else repr(symbol)
+
+
+def _config(target: str, overrides: list[str], runs_dir: Path) -> tuple[Config, Run | None]:
+    """The config, and its run if `target` is one."""
     from seq2attn.config import check_overrides, load_config
     from seq2attn.config.shipped import find_config
 
     check_overrides(overrides)
     if target.endswith((".yaml", ".yml")) or Path(target).is_file():
-        return load_config(Path(target), overrides)
+        return load_config(Path(target), overrides), None
     try:
         run = find_run(runs_dir, target)
     except Seq2AttnError as error:
         if find_config(target).is_file():
-            return load_config(target, overrides)
+            return load_config(target, overrides), None
         raise Seq2AttnError(f"{target!r} is not a config file, and {error.message}", hint=error.hint) from None
-    return run.config(overrides)
+    return run.config(overrides), run
 
 
 def _explained(model: BaseModel, indent: str = "") -> Iterator[tuple[str, str]]:

@@ -18,6 +18,7 @@ from seq2attn.runs.run import DEFAULT_ROOT, Run
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
 
+    from seq2attn.inference.beam import BeamSearch
     from seq2attn.runs.loading import Trained
 
 
@@ -47,8 +48,14 @@ RunsDir = Annotated[
 ]
 NEWEST = "A run's name. Default: the newest."
 RunArgument = Annotated[str | None, typer.Argument(metavar="RUN", help=NEWEST, autocompletion=completion.runs)]
-RunOption = Annotated[
-    str | None, typer.Option("--run", "-r", metavar="RUN", help=NEWEST, autocompletion=completion.runs)
+SEVERAL = "A run's name. Default: the newest. Several runs form an ensemble"
+RunArguments = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="RUN...", help=f"{SEVERAL} with --ensemble.", autocompletion=completion.runs),
+]
+RunOptions = Annotated[
+    list[str] | None,
+    typer.Option("--run", "-r", metavar="RUN", help=f"{SEVERAL}: repeat the option.", autocompletion=completion.runs),
 ]
 Plugins = Annotated[
     list[Path] | None,
@@ -87,6 +94,16 @@ CheckpointName = Annotated[
         autocompletion=lambda: ["best", "last"],
     ),
 ]
+Beam = Annotated[
+    int | None,
+    typer.Option("--beam", metavar="K", min=1, max=1000, help="Beam search over K outputs. Default: greedy."),
+]
+LengthPenalty = Annotated[
+    float | None,
+    typer.Option(
+        metavar="A", min=0, max=10, help="Exponent of the beam's length normalisation; 0, the default, is none."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Plot = Annotated[
     Path | None,
@@ -104,6 +121,20 @@ def load_plugins(plugins: Sequence[Path] | None) -> list[str]:
     from seq2attn.config.plugins import load_plugins as load
 
     return load(plugins)
+
+
+def beam_search(beam: int | None, length_penalty: float | None, n_best: int | None = None) -> BeamSearch | None:
+    """The search that these options ask for; None for greedy decoding. `--n-best` alone implies a beam."""
+    if beam is None and n_best is None:
+        if length_penalty is not None:
+            raise Seq2AttnError("--length-penalty ranks the outputs of a beam", hint="Add --beam, such as --beam 5.")
+        return None
+    if beam is not None and n_best is not None and n_best > beam:
+        raise Seq2AttnError(f"--n-best {n_best} asks for more outputs than --beam {beam} keeps", hint="Widen the beam.")
+    from seq2attn.inference.beam import BeamSearch
+
+    default = BeamSearch()
+    return BeamSearch(beam or max(default.width, n_best or 1), length_penalty or default.length_penalty)
 
 
 def runs_dir_option(root: Path) -> str:

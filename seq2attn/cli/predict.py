@@ -6,6 +6,7 @@ import contextlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.cli.output import note, on_terminal, print_error, printable, stdout, write_json, write_line
-from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.errors import Seq2AttnError, first_of, shown
 from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
@@ -29,7 +30,17 @@ def predict(
         list[str],
         typer.Argument(metavar="TEXT...", help="Input strings; - reads them from standard input, or asks for them."),
     ],
-    run: options.RunOption = None,
+    run: options.RunOptions = None,
+    beam: options.Beam = None,
+    length_penalty: options.LengthPenalty = None,
+    n_best: Annotated[
+        int | None,
+        typer.Option(metavar="K", min=1, max=1000, help="Print the K best outputs with their log-probabilities."),
+    ] = None,
+    tsv: Annotated[
+        bool,
+        typer.Option("--tsv", help="Print source and output with a tab between; in a pipe, runs on pairs always do."),
+    ] = False,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     ideal: Annotated[bool, typer.Option("--ideal", help="In the figure, outline the ideal alignment.")] = False,
@@ -40,7 +51,9 @@ def predict(
 ) -> None:
     """Print a trained model's output for each string, and show its attention.
 
-    On a terminal each output comes with its attention map. In a pipe there are only the outputs, one per line.
+    On a terminal each output comes with its attention map. In a pipe there are only the outputs, one per line. With
+    --n-best, each line of a pipe is a source, one of its outputs, and the output's log-probability, separated by tabs. For
+    a run on pairs of strings, - also reads the lines of a file of pairs, and prints source and output.
 
     With - on a terminal, you type one string after another; Ctrl-D or Ctrl-C ends.
 
@@ -52,35 +65,44 @@ def predict(
 
       seq2attn predict hello world --run scaled-001 --plot attention.svg --ideal
 
+      seq2attn predict hello --n-best 3 --length-penalty 0.6
+
       cat words.txt | seq2attn predict - > answers.txt
     """
     if ideal and plot is None:
         raise Seq2AttnError("--ideal outlines cells of a figure", hint="Add --plot FILE.")
+    search = options.beam_search(beam, length_penalty, n_best)
     options.load_plugins(plugin)
-    chosen = find_run(runs_dir, run)
-    if plot is not None and chosen.config().score_name == "none":
-        raise Seq2AttnError(f"there is no attention to draw: run {chosen.name!r} was trained with score 'none'")
-    from seq2attn.runs.loading import load_trained
+    chosen = [find_run(runs_dir, name) for name in run] if run else [find_run(runs_dir, None)]
+    for each in chosen if plot is not None else ():
+        if each.config().score_name == "none":
+            raise Seq2AttnError(f"there is no attention to draw: run {each.name!r} was trained with score 'none'")
+    from seq2attn.data.tasks.pairs import Pairs
+    from seq2attn.runs.loading import load_ensemble
 
-    trained = load_trained(chosen, checkpoint, device)
+    trained = load_ensemble(chosen, checkpoint, device)
     predictor = trained.predictor
-    if run is None:
-        options.note_newest(chosen, "--run RUN")
-    options.note_checkpoint(chosen, checkpoint, trained)
+    predictor.search = search
+    if not run:
+        options.note_newest(chosen[0], "--run RUN")
+    options.note_checkpoint(chosen[0], checkpoint, trained)
     task = predictor.task
+    tsv = tsv or (isinstance(task, Pairs) and not on_terminal())
     if texts == ["-"]:
         if plot is not None:
             raise Seq2AttnError("--plot draws the strings of the command line, not those of standard input")
         if sys.stdin is not None and sys.stdin.isatty():
-            _answer_typed(predictor, as_json=as_json)
+            _answer_typed(predictor, n_best, as_json=as_json, tsv=tsv)
             return
-        lengths = _show_predictions(predictor, _standard_input(task.source_vocabulary.check), as_json=as_json)
+        check = task.source_vocabulary.check
+        shown_texts = map(task.source_of, _standard_input(lambda line: check(task.source_of(line))))
+        lengths = _show_predictions(predictor, shown_texts, n_best, as_json=as_json, tsv=tsv)
         if not lengths:
             note("standard input is empty: there is nothing to predict")
     else:
         for text in texts:
             _check(text, task)
-        lengths = _show_predictions(predictor, texts, as_json=as_json)
+        lengths = _show_predictions(predictor, texts, n_best, as_json=as_json, tsv=tsv)
     _note_lengths(lengths, task)
     if plot is not None:
         _draw(predictor, texts, plot, ideal=ideal)
@@ -95,7 +117,7 @@ def _check(text: str, task: Task) -> None:
     task.source_vocabulary.check(text)
 
 
-def _answer_typed(predictor: Predictor, *, as_json: bool) -> None:
+def _answer_typed(predictor: Predictor, n_best: int | None, *, as_json: bool, tsv: bool) -> None:
     """Ask for strings on the terminal and answer each. A mistake is reported, and the next string is asked for."""
     note("Type a string and press Enter. Ctrl-D ends.")
     while True:
@@ -104,8 +126,10 @@ def _answer_typed(predictor: Predictor, *, as_json: bool) -> None:
             if text is None:
                 return
             if text:
+                text = predictor.task.source_of(text)
                 _check(text, predictor.task)
-                _note_lengths(_show_predictions(predictor, [text], as_json=as_json), predictor.task)
+                lengths = _show_predictions(predictor, [text], n_best, as_json=as_json, tsv=tsv)
+                _note_lengths(lengths, predictor.task)
         except Seq2AttnError as error:
             print_error(error)
 
@@ -126,36 +150,52 @@ def _ask() -> str | None:
         raise Seq2AttnError(f"standard input is not {error.encoding} text (byte {error.start})") from None
 
 
-def _show_predictions(predictor: Predictor, texts: Iterable[str], *, as_json: bool) -> Counter[int]:
-    """Print the prediction for each text, and return how many texts of each length there were."""
+def _show_predictions(
+    predictor: Predictor, texts: Iterable[str], n_best: int | None, *, as_json: bool, tsv: bool
+) -> Counter[int]:
+    """Print the prediction for each text, and return how many texts of each length, in symbols, there were."""
     lengths: Counter[int] = Counter()
-    with_maps = on_terminal() and not as_json
+    unseen: Counter[str] = Counter()
+    vocabulary = predictor.task.source_vocabulary
+    with_maps = on_terminal() and not as_json and not tsv
     for block in predictor.predict_blocks(texts, keep_weights=with_maps or as_json):
         for prediction in block:
-            lengths[len(prediction.source)] += 1
+            lengths[len(vocabulary.symbols_of(prediction.source))] += 1
+            unseen.update(vocabulary.unseen(prediction.source))
             if with_maps:
                 _show_with_map(predictor.task, prediction)
+                for best in prediction.hypotheses[:n_best] if n_best else ():
+                    write_line(printable(f"  {best.log_probability:8.3f}  {best.output}"))
             elif as_json:
-                write_json(prediction.to_json(), indent=None)
+                shown_best = prediction.hypotheses[: n_best or len(prediction.hypotheses)]
+                write_json(replace(prediction, hypotheses=shown_best).to_json(), indent=None)
+            elif n_best:
+                for best in prediction.hypotheses[:n_best]:
+                    write_line(f"{prediction.source}\t{best.output}\t{best.log_probability:.6f}")
             else:
-                write_line(prediction.output)
+                write_line(f"{prediction.source}\t{prediction.output}" if tsv else prediction.output)
             if not prediction.finished and not as_json:
                 note(f"{shown(prediction.source)}: no <eos> within the longest output allowed; the output was cut off")
         sys.stdout.flush()
+    if unseen:
+        names = first_of([repr(symbol) for symbol, _ in unseen.most_common()])
+        note(f"symbols that the training file lacks, read as <unk>: {names}")
     return lengths
 
 
 def _note_lengths(lengths: Counter[int], task: Task) -> None:
     untrained = sum(count for length, count in lengths.items() if not task.is_trained(length))
     if untrained:
+        what = "symbols" if task.learned() is not None else "characters"
         count = "the string has" if lengths.total() == 1 else f"{untrained:,} of {lengths.total():,} strings have"
-        note(f"{count} a length never seen in training (trained: {task.min_length} to {task.max_length} characters)")
+        note(f"{count} a length never seen in training (trained: {task.min_length} to {task.max_length} {what})")
 
 
 def _draw(predictor: Predictor, texts: Sequence[str], plot: Path, *, ideal: bool) -> None:
     from seq2attn.plotting.attention import LARGEST_SIDE, attention_figure
 
-    if max(map(len, texts)) > LARGEST_SIDE:
+    vocabulary = predictor.task.source_vocabulary
+    if max(len(vocabulary.symbols_of(text)) for text in texts) > LARGEST_SIDE:
         raise Seq2AttnError(f"a heat map shows at most {LARGEST_SIDE} characters per side; draw a shorter string")
     options.save_figure(attention_figure(predictor.attention_maps(texts), ideal=ideal), plot)
 
@@ -166,7 +206,8 @@ def _show_with_map(task: Task, prediction: Prediction) -> None:
     from seq2attn.plotting.heatmap import heat_map, legend
 
     console = stdout()
-    line = Text(printable(f"{prediction.source} -> {prediction.output}"), style="bold")
+    source = prediction.source.replace("\t", " ")  # before its features
+    line = Text(printable(f"{source} -> {prediction.output}"), style="bold")
     answer = task.answer(prediction.source)
     if answer is not None and prediction.output != answer.text:
         line.append(printable(f"   (expected: {answer.text})"), style="red")

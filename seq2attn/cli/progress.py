@@ -10,11 +10,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
 from seq2attn.cli.output import note, note_if_slow
-from seq2attn.inference.results import LengthResult, summarise
+from seq2attn.inference.results import summarise
 from seq2attn.runs.run import Run
 
 if TYPE_CHECKING:
-    from seq2attn.training.loop import StepReport, Trainer
+    from seq2attn.training.loop import Results, StepReport, Trainer
+    from seq2attn.training.span import Span
 
 QUIET_SECONDS = 10.0  # between two plain lines
 
@@ -51,14 +52,17 @@ def make_display(console: Console) -> BarDisplay | LineDisplay:
     return BarDisplay(console) if shows_bars(console) else LineDisplay(console)
 
 
-def describe_evaluation(step: int, results: list[LengthResult]) -> str:
-    """One line about an evaluation."""
+def describe_evaluation(place: str, results: Results) -> str:
+    """One line about an evaluation; `place` is after which step or epoch."""
+    if not isinstance(results, list):
+        rates = f"WER {100 * results.wer.value:.1f} %, SER {100 * results.ser:.1f} %"
+        return f"{place}: {rates}, loss {results.loss:.3f} on the dev set"
     summary = summarise(results)
     worst = summary.worst
     if worst.exact_match.value == 1:
-        return f"step {step:,}: exact match 1.000 at every {'trained ' if worst.trained else ''}length"
+        return f"{place}: exact match 1.000 at every {'trained ' if worst.trained else ''}length"
     at_worst = f"worst: {worst.exact_match.value:.3f} at length {worst.length}"
-    return f"step {step:,}: exact match {summary.exact_match:.3f} on average; {at_worst}"
+    return f"{place}: exact match {summary.exact_match:.3f} on average; {at_worst}"
 
 
 def _note_other_kernels(trainer: Trainer) -> None:
@@ -76,23 +80,29 @@ class _Display(AbstractContextManager["_Display"]):
     """the run whose training has begun"""
     was_finished = False
     """whether the run was finished before"""
+    _span: Span | None = None
+
+    def _place(self, step: int) -> str:
+        return f"step {step:,}" if self._span is None else self._span.place(step)
 
     def begin(self, trainer: Trainer, *, locked: bool) -> None:
         """Print what a user should know before training starts."""
-        self.run, self.was_finished = trainer.run, trainer.finished
+        self.run, self.was_finished, self._span = trainer.run, trainer.finished, trainer.span
         path, step = trainer.run.path, trainer.progress.step
         if not locked:
             note(f"{path}: this file system has no locks; make sure that only one process trains this run")
         if trainer.finished:
-            note(f"{path} is finished: {step:,} of {trainer.config.training.steps:,} steps")
+            note(f"{path} is finished: {trainer.span.done(step)}")
             return
+        for line in trainer.data.task.notes:
+            note(line)
         if trainer.run.status().step and not step:
             note(f"{trainer.run.checkpoint('last')} is missing: training restarts from step 0")
         if trainer.config.model.architecture == "gru":
             note_if_slow(trainer.device)
             if step:
                 _note_other_kernels(trainer)
-        note(f"{'resuming' if step else 'training'} {path} on {trainer.device} from step {step:,}")
+        note(f"{'resuming' if step else 'training'} {path} on {trainer.device} from {trainer.span.place(step)}")
 
     def __exit__(self, *_: object) -> None:
         pass
@@ -102,7 +112,7 @@ class BarDisplay(_Display):
     """A bar with loss, accuracy, tokens/s and time left; evaluations scroll by above it."""
 
     def __init__(self, console: Console) -> None:
-        before, after = TextColumn("{task.completed:,}/{task.total:,}"), TextColumn("{task.fields[numbers]}")
+        before, after = TextColumn("{task.description}"), TextColumn("{task.fields[numbers]}")
         self._progress = make_progress(console, before, after)
 
     def step(self, report: StepReport) -> None:
@@ -112,12 +122,13 @@ class BarDisplay(_Display):
         self._progress.update(
             self._progress.task_ids[0],
             completed=report.step,
+            description=report.place,
             numbers=f"loss {report.loss:.4f}  accuracy {report.accuracy:.3f}  "
             f"{report.tokens_per_second:,.0f} target tokens/s",
         )
 
-    def evaluation(self, step: int, results: list[LengthResult]) -> None:
-        self._progress.console.print(describe_evaluation(step, results))
+    def evaluation(self, step: int, results: Results) -> None:
+        self._progress.console.print(describe_evaluation(self._place(step), results))
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
@@ -131,9 +142,9 @@ class LineDisplay(_Display):
 
     def step(self, report: StepReport) -> None:
         self._lines.print_if_quiet(
-            f"step {report.step:,} of {report.steps:,}: loss {report.loss:.4f}, accuracy {report.accuracy:.3f}, "
+            f"{report.place}: loss {report.loss:.4f}, accuracy {report.accuracy:.3f}, "
             f"{report.tokens_per_second:,.0f} target tokens/s"
         )
 
-    def evaluation(self, step: int, results: list[LengthResult]) -> None:
-        self._lines.print(describe_evaluation(step, results))
+    def evaluation(self, step: int, results: Results) -> None:
+        self._lines.print(describe_evaluation(self._place(step), results))

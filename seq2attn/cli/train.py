@@ -14,7 +14,7 @@ from seq2attn.cli import completion, options
 from seq2attn.cli.output import note, program, stderr, write_line
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.runs.machine import MOST_THREADS
-from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run, plugin_options
+from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run, plugin_options, resume_options
 
 if TYPE_CHECKING:
     from seq2attn.config import Config
@@ -67,21 +67,17 @@ def train(
       seq2attn train --config configs/scaled.yaml --set model.attention.score=additive --set seed=2
 
       seq2attn train --resume scaled-001
+
+      seq2attn train --config configs/pairs/small.yaml --set task.train=train.tsv --set task.dev=dev.tsv
     """
-    if config is not None and resume is not None:
-        raise Seq2AttnError(
-            "both --config and --resume are given: one starts a new run, the other continues one",
-            hint="Leave one of them out. See: seq2attn train --help",
-        )
     plugins = options.load_plugins(plugin)
     if resume is not None:
-        if overrides or name:
-            raise Seq2AttnError(
-                "--resume continues a run unchanged; --set and --name are for new runs",
-                hint=f"For a new run: seq2attn train --config {runs_dir / resume}/config.yaml --set ...",
-            )
+        _check_resumed(resume, overrides, name, config, runs_dir)
+        from seq2attn.runs.resuming import config_to_resume
+
         run = find_run(runs_dir, resume)
-        _train(run.config(), run, device, threads, profile)
+        named = None if config is None else _load(config, overrides or ())[0]
+        _train(config_to_resume(run, named), run, device, threads, profile)
     elif config is not None:
         settings, changes = _load(config, overrides or ())
         from seq2attn.runs.making import run_name
@@ -92,6 +88,15 @@ def train(
         _train(settings, new, device, threads, profile)
     else:
         raise Seq2AttnError("give either --config FILE or --resume RUN", hint="See: seq2attn train --help")
+
+
+def _check_resumed(resume: str, overrides: list[str] | None, name: str | None, config: Path | None, root: Path) -> None:
+    """Refuse options that are for new runs; with a config, which a run on files needs, --set may name the files."""
+    if name or (overrides and config is None):
+        raise Seq2AttnError(
+            "--resume continues a run unchanged; --set and --name are for new runs",
+            hint=f"For a new run: seq2attn train --config {root / resume}/config.yaml --set ...",
+        )
 
 
 def _load(file: Path, overrides: Sequence[str]) -> tuple[Config, list[str]]:
@@ -136,12 +141,21 @@ def _train(config: Config, where: Run | NewRun, device: str, threads: int | None
         raise typer.Exit(128 + ended.stopped_by)
     if ended.reached_target:
         note(f"reached the target after step {ended.step:,}")
-    note(f"Next: {program()} eval {_run_arguments(run)}")
+    elif ended.stalled:
+        note(f"stopped after step {ended.step:,}: training.patience evaluations in a row brought no improvement")
+    note(f"Next: {program()} eval {_run_arguments(run)}{_data_option(run)}")
     write_line(str(run.path))
 
 
 def _resume_command(run: Run) -> str:
-    return f"Continue with: {program()} train --resume {_run_arguments(run)}"
+    runs_dir = options.runs_dir_option(run.path.parent)
+    return f"Continue with: {program()} train --resume {run.name}{runs_dir}{resume_options(run)}"
+
+
+def _data_option(run: Run) -> str:
+    """The option of `eval` that names the dev file, of a run that has one."""
+    dev = run.config().data_files.get("dev")
+    return "" if dev is None else f" --data {shlex.quote(dev)}"
 
 
 def _run_arguments(run: Run) -> str:

@@ -25,15 +25,19 @@ OWN_PART = "A {} of your own needs --plugin FILE."
 def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     """Read a config file, the user's or a shipped one, and apply `overrides` ("model.hidden=64") to it.
 
+    The paths of data files become absolute: they are relative to the config's file, in overrides to the working directory.
+    None of them is opened.
+
     Raises `ConfigError` with every problem found, or `Seq2AttnError` when the file cannot be read as YAML.
     """
-    document = read_file(find_config(path))
+    file = find_config(path)
+    document = read_file(file)
     if document.value is None:
         raise Seq2AttnError(f"{path}: empty", hint="Every key has a default, so one line is enough: seed: 1")
     if not isinstance(document.value, dict):
         raise Seq2AttnError(f"{path}: expected keys and values (a mapping), found {kind_of(document.value)}")
     places = {".".join(map(str, key)): f"{path}:{line}" for key, line in document.lines.items()}
-    return _check(document.value, overrides, places, str(path))
+    return _check(document.value, overrides, places, str(path), file.parent)
 
 
 def load_changed(path: Path | str, overrides: Sequence[str]) -> tuple[Config, list[str]]:
@@ -47,8 +51,8 @@ def load_changed(path: Path | str, overrides: Sequence[str]) -> tuple[Config, li
 
 
 def check_config(values: dict[str, Any], overrides: Sequence[str] = (), *, source: str = "config") -> Config:
-    """Like `load_config`, for values in memory."""
-    return _check(values, overrides, {}, source)
+    """Like `load_config`, for values in memory; the paths of data files are relative to the working directory."""
+    return _check(values, overrides, {}, source, Path())
 
 
 def dump_config(config: Config) -> str:
@@ -97,8 +101,11 @@ def _written_key(override: str) -> str:
     return f"{key}.name" if key in CHOICES and not text.lstrip().startswith("{") else key
 
 
-def _check(values: dict[str, Any], overrides: Sequence[str], places: dict[str, str], source: str) -> Config:
+def _check(
+    values: dict[str, Any], overrides: Sequence[str], places: dict[str, str], source: str, folder: Path
+) -> Config:
     settings = Settings(values, overrides, places)
+    settings.resolve_files(folder)
     problems = settings.problems
     try:
         config = Config.model_validate(settings.values())

@@ -11,6 +11,7 @@ from seq2attn.errors import Problem
 
 MOST_RECORDS = 1_000_000  # lines of metrics.jsonl: some 0.5 GB with TensorBoard's events
 MOST_EVALUATIONS = 10_000  # each with a picture and a checkpoint
+COLUMNS = ("source_column", "target_column", "features_column")
 _SCORE = "model.attention.score"
 
 Check = tuple[str, object, str, tuple[str, ...]]
@@ -20,7 +21,7 @@ Check = tuple[str, object, str, tuple[str, ...]]
 def combination_problems(config: Config) -> list[Problem]:
     """Every combination in `config` that cannot work, under the key to change."""
     model = config.model
-    checks = [*_length_checks(config), *_training_checks(config)]
+    checks = [*_length_checks(config), *_training_checks(config), *_file_checks(config)]
     if isinstance(model, RecurrentConfig):
         checks += [*_width_checks(model), *(_no_attention_checks(config, model) if config.score_name == "none" else ())]
     else:
@@ -30,6 +31,8 @@ def combination_problems(config: Config) -> list[Problem]:
 
 def _length_checks(config: Config) -> Iterable[Check]:
     trained = config.trained_lengths
+    if catalogue.TASKS.get(config.task.name).files:
+        return
     if trained is None:
         message = (
             f"task {config.task.name!r} does not say which lengths it trains on; "
@@ -49,18 +52,45 @@ def _length_checks(config: Config) -> Iterable[Check]:
 
 
 def _training_checks(config: Config) -> Iterable[Check]:
-    steps, warmup = config.training.steps, config.training.warmup
+    training = config.training
+    steps, warmup, total = training.steps, training.warmup, ("training.steps", "training.epochs")
+    message = "training.steps and training.epochs are both set; set one of them to null"
+    yield "training.epochs", steps is not None and training.epochs is not None, message, total
+    message = "is null, and so is training.epochs; set one of them"
+    yield "training.steps", steps is None and training.epochs is None, message, total
+    message = f"task {config.task.name!r} draws its examples without end; set training.steps instead"
+    yield "training.epochs", training.epochs is not None and config.trained_lengths is not None, message, ("task",)
     message = (
-        f"{warmup} is above training.steps, {steps}; warm up for less, such as --set training.warmup={steps // 10}"
+        f"{warmup} is above training.steps, {steps}; "
+        f"warm up for less, such as --set training.warmup={(steps or 0) // 10}"
     )
-    yield "training.warmup", warmup > steps, message, ("training.steps",)
-    for key, most in (("log_every", MOST_RECORDS), ("evaluate_every", MOST_EVALUATIONS)):
-        every = getattr(config.training, key)
+    yield "training.warmup", steps is not None and warmup > steps, message, ("training.steps",)
+    evaluations = "steps" if training.epochs is None else "epochs"
+    for key, most, count in (("log_every", MOST_RECORDS, "steps"), ("evaluate_every", MOST_EVALUATIONS, evaluations)):
+        every, length = getattr(training, key), getattr(training, count) or 0
         message = (
-            f"{every} makes more than {most:,} records of training.steps, {steps}; "
-            f"set it to {math.ceil(steps / most)} or more"
+            f"{every} makes more than {most:,} records of training.{count}, {length}; "
+            f"set it to {math.ceil(length / most)} or more"
         )
-        yield f"training.{key}", steps > every * most, message, ("training.steps",)
+        yield f"training.{key}", length > every * most, message, (f"training.{count}",)
+
+
+def _file_checks(config: Config) -> Iterable[Check]:
+    """What a task that reads its pairs from files needs."""
+    if not catalogue.TASKS.get(config.task.name).files:
+        return
+    options = config.task.options
+    for name, use in (("train", "to train on"), ("dev", "to measure on during training")):
+        message = f"is missing: name the file of pairs {use}, such as --set task.{name}={name}.tsv"
+        yield f"task.{name}", name in options and options[name] is None, message, ("task",)
+    columns = {name: options[name] for name in COLUMNS if options.get(name) is not None}
+    for index, (name, number) in enumerate(columns.items()):
+        other = next((one for one in list(columns)[:index] if columns[one] == number), None)
+        message = f"{number} is also task.{other}; name another column"
+        yield f"task.{name}", other is not None, message, (f"task.{other}",)
+    most, last = options.get("columns"), max(columns.values(), default=0)
+    message = f"{most} is below the last column that is used, {last}; set it to {last} or more, or to null"
+    yield "task.columns", most is not None and most < last, message, tuple(f"task.{name}" for name in columns)
 
 
 def _width_checks(model: RecurrentConfig) -> Iterable[Check]:

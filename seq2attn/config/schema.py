@@ -20,6 +20,7 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     Tag,
+    model_validator,
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
@@ -205,8 +206,10 @@ def architecture_of(model: Any) -> str:
 class TrainingConfig(_Section):
     """How the model is trained."""
 
-    steps: Annotated[int, Field(ge=1, le=100_000_000)] = 1500
-    """optimiser steps"""
+    steps: Annotated[int, Field(ge=1, le=100_000_000)] | None = 1500
+    """optimiser steps; null: as many as `epochs` take"""
+    epochs: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """passes through the training set, instead of `steps`, for a task that has one"""
     batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 64
     """B, strings per step"""
     word_dropout: Share = 0.0
@@ -221,6 +224,8 @@ class TrainingConfig(_Section):
     """decoupled: each step shrinks every weight by learning rate x this (AdamW, Loshchilov & Hutter 2019); 0: Adam"""
     coverage_weight: Annotated[float, Field(ge=0)] = 0.0
     """weight of the coverage loss, sum_j min(alpha_tj, C_tj) per token, with any history (See et al. 2017, eq. 12, 13)"""
+    label_smoothing: Share = 0.0
+    """share of the target's probability that is spread over the whole vocabulary (Szegedy et al. 2016, section 7)"""
     clip_norm: Annotated[float, Field(gt=0)] | None = 1.0
     """gradients are clipped to this norm; null: no clipping"""
     schedule: Annotated[str, _name_in(catalogue.SCHEDULES)] = "cosine"
@@ -230,11 +235,21 @@ class TrainingConfig(_Section):
     log_every: Annotated[int, Field(ge=1)] = 10
     """steps between two lines of metrics.jsonl"""
     evaluate_every: Annotated[int, Field(ge=1)] = 500
-    """steps between two evaluations; each also writes a checkpoint"""
+    """steps (with `epochs`, epochs; then 1 by default) between two evaluations; each also writes a checkpoint"""
     validation_samples: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     """strings per length in those evaluations"""
     target: Annotated[float, Field(gt=0, le=1)] | None = None
-    """stop early once greedy exact match at every trained length of `evaluation.lengths` reaches this"""
+    """stop early once greedy exact match at every trained length of `evaluation.lengths`, or on the dev set, reaches this"""
+    patience: Annotated[int, Field(ge=1)] | None = None
+    """stop early after this many evaluations in a row without a better one; null: never"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _count_in_epochs(cls, values: Any) -> Any:
+        """With epochs, other defaults."""
+        if isinstance(values, dict) and values.get("epochs") is not None:
+            return {"steps": None, "evaluate_every": 1, **values}
+        return values
 
 
 class EvaluationConfig(_Section):
@@ -266,8 +281,14 @@ class Config(_Section):
         return self.model.attention.score.name if isinstance(self.model, RecurrentConfig) else "scaled"
 
     @property
+    def data_files(self) -> dict[str, str]:
+        """The data files that the task names: option -> path."""
+        options = self.task.options
+        return {name: options[name] for name in catalogue.TASKS.get(self.task.name).files if options[name] is not None}
+
+    @property
     def trained_lengths(self) -> range | None:
-        """The source lengths that occur in training; None if the task does not say."""
+        """The source lengths that occur in training; None if the task's options do not say."""
         options = self.task.options
         if not {"min_length", "max_length"} <= options.keys():
             return None

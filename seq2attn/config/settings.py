@@ -8,8 +8,10 @@ effect is reported.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path as FilePath
 from typing import Any
 
 from pydantic import ValidationError
@@ -90,6 +92,15 @@ class Settings:
                 if path not in above and not any(path[:length] in wrong for length in range(1, len(path)))
             }
         )
+
+    def resolve_files(self, folder: FilePath) -> None:
+        """Make the paths of data files absolute: relative ones start at `folder`, in overrides at the working directory."""
+        for path, setting in self.found.items():
+            is_file = path[:-1] in _CHOICES and any(path[-1] in one.files for one in _CHOICES[path[:-1]].registry)
+            if is_file and isinstance(setting.value, str) and setting.value:
+                base = FilePath() if setting.overrides else folder
+                absolute = os.path.abspath(base / FilePath(setting.value).expanduser())
+                self.found[path] = replace(setting, value=absolute)
 
     def locate(self, problem: Problem) -> Problem:
         """The problem with the place where its key, or the nearest key above it, was written."""

@@ -90,6 +90,13 @@ def make_batch(examples: Examples, *, source_eos: bool) -> Batch:
     )
 
 
+def drop_words(batch: Batch, share: float, random: torch.Generator) -> Batch:
+    """The batch with this share of the decoder's input replaced by `<pad>`, `<sos>` excepted."""
+    dropped = torch.rand(batch.decoder_input.shape, generator=random, device=batch.decoder_input.device) < share
+    dropped &= batch.decoder_input != SOS
+    return replace(batch, decoder_input=batch.decoder_input.masked_fill(dropped, PAD))
+
+
 @dataclass(frozen=True)
 class TrainingData:
     """The stream of training batches of one seed.
@@ -126,8 +133,4 @@ class TrainingData:
         order = batch.source_lengths.view(at_once, -1).argsort(dim=1, descending=True, stable=True)
         order = (order + torch.arange(at_once, device=self.device).unsqueeze(1) * self.batch_size).flatten()
         batch = batch.select(order)
-        if self.word_dropout == 0:
-            return batch
-        dropped = torch.rand(batch.decoder_input.shape, generator=random, device=self.device) < self.word_dropout
-        dropped &= batch.decoder_input != SOS
-        return replace(batch, decoder_input=batch.decoder_input.masked_fill(dropped, PAD))
+        return drop_words(batch, self.word_dropout, random) if self.word_dropout else batch

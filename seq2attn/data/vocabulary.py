@@ -1,4 +1,4 @@
-"""Characters and their ids."""
+"""Symbols and their ids."""
 
 from __future__ import annotations
 
@@ -7,61 +7,128 @@ from collections.abc import Iterable, Sequence
 
 from seq2attn.errors import Seq2AttnError, character_name
 
-PAD, SOS, EOS = 0, 1, 2
+PAD, SOS, EOS, UNK = 0, 1, 2, 3
 SPECIAL = ("<pad>", "<sos>", "<eos>")
+UNKNOWN = "<unk>"
+FEATURES, FEATURE = "\t", ";"  # what stands before a source's features, and between them
 
 
 class Vocabulary:
-    """`<pad>`=0, `<sos>`=1, `<eos>`=2, then the symbols, single characters, in order.
+    """`<pad>`=0, `<sos>`=1, `<eos>`=2, with `unknown` also `<unk>`=3, then the symbols in order, then the features.
+
+    separator: what stands between the symbols of a text; if it is empty, each character is a symbol.
+    unknown: symbols that are not in the vocabulary are read as `<unk>`; otherwise they are refused.
+    features: further symbols after a text's own, written as `walk<TAB>V;PST`; None: texts have none.
+    normalise: texts are brought into Unicode's normal form C before they are split.
 
     A character is a Unicode code point of a text in normal form C (NFC), in which e with a combining accent is the one
     character é.
 
     >>> Vocabulary("abc").encode("cab")
     [5, 3, 4]
+    >>> Vocabulary(["a", "t͡ʃ"], separator=" ", unknown=True).encode("t͡ʃ a b")
+    [5, 4, 3]
     """
 
-    def __init__(self, symbols: Sequence[str]) -> None:
-        self.symbols = tuple(normal_form(symbols) if isinstance(symbols, str) else map(normal_form, symbols))
-        self._ids = {symbol: len(SPECIAL) + index for index, symbol in enumerate(self.symbols)}
+    def __init__(
+        self,
+        symbols: Sequence[str],
+        *,
+        separator: str = "",
+        unknown: bool = False,
+        features: Sequence[str] | None = None,
+        normalise: bool = True,
+    ) -> None:
+        if normalise:
+            symbols = [*normal_form(symbols)] if isinstance(symbols, str) else [*map(normal_form, symbols)]
+        self.symbols = tuple(symbols)
+        self.separator, self.unknown, self.normalise = separator, unknown, normalise
+        self.features = None if features is None else tuple(features)
+        self._special = (*SPECIAL, UNKNOWN) if unknown else SPECIAL
+        self._tokens: tuple[str, ...] = (*self._special, *self.symbols, *(self.features or ()))
+        self._ids = {symbol: len(self._special) + index for index, symbol in enumerate(self.symbols)}
+        first = len(self._special) + len(self.symbols)
+        self._feature_ids = {feature: first + index for index, feature in enumerate(self.features or ())}
 
     def __len__(self) -> int:
-        return len(SPECIAL) + len(self.symbols)
+        return len(self._tokens)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of the characters of `text`. Raises as `check` does."""
-        text = self.check(text)
-        return [self._ids[character] for character in text]
+        """The ids of `text`. Raises as `check` does."""
+        self.check(text)
+        symbols, features = self._split(text)
+        ids = [self._ids.get(symbol, UNK) for symbol in symbols]
+        return ids + [self._feature_ids.get(feature, UNK) for feature in features]
+
+    def symbols_of(self, text: str) -> tuple[str, ...]:
+        """The symbols of `text`, its features last."""
+        symbols, features = self._split(text)
+        return (*symbols, *features)
+
+    def unseen(self, text: str) -> list[str]:
+        """The symbols of `text` that are not in the vocabulary, each once, sorted."""
+        symbols, features = self._split(text)
+        return sorted({*(set(symbols) - self._ids.keys()), *(set(features) - self._feature_ids.keys())})
 
     def check(self, text: str) -> str:
         """The text in the form in which the model reads it.
 
-        Raises `Seq2AttnError` if it is empty or has characters that are not in the vocabulary.
+        Raises `Seq2AttnError` unless it consists of symbols, and without `unknown` of the vocabulary's only.
         """
         if not text:
-            raise Seq2AttnError("the string is empty", hint="Give at least one character.")
-        if self._ids.keys() >= set(text):  # as written, even where its characters would combine
-            return text
-        text = normal_form(text)
-        if not self._ids.keys() >= set(text):
+            raise Seq2AttnError("the string is empty", hint=f"Give at least one {self._kind}.")
+        symbols, features = self._split(text)
+        if not symbols or "" in symbols:
+            where = f" with {self.separator!r} between them" if self.separator else ""
+            raise Seq2AttnError(f"{_cut(text)!r} is not a series of symbols{where}: there is an empty one")
+        if self.features is not None and (not features or "" in features):
+            hint = f"Write the word, a tab, and its features with {FEATURE!r} between them."
+            raise Seq2AttnError(f"{_cut(text)!r} lacks features, or has an empty one", hint=hint)
+        if not self.unknown and self.unseen(text):
             raise Seq2AttnError(self._unseen_message(text))
         return text
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`, special tokens as `<eos>`."""
-        return "".join(self.symbol(index) for index in ids)
+        first = len(self._special) + len(self.symbols)
+        symbols: list[str] = []
+        features: list[str] = []
+        for index in ids:
+            (features if index >= first else symbols).append(self.symbol(index))
+        text = self.separator.join(symbols)
+        return f"{text}{FEATURES}{FEATURE.join(features)}" if features else text
 
     def symbol(self, index: int) -> str:
-        """One id as text: a character, `<pad>`, `<sos>` or `<eos>`."""
-        return SPECIAL[index] if index < len(SPECIAL) else self.symbols[index - len(SPECIAL)]
+        """One id as text: a symbol, a feature, or a special token such as `<eos>`."""
+        return self._tokens[index]
+
+    @property
+    def _kind(self) -> str:
+        return "symbol" if self.separator else "character"
+
+    def _split(self, text: str) -> tuple[list[str], list[str]]:
+        """The symbols of `text`, and its features."""
+        text = self._normal(text)
+        word, tab, features = text.partition(FEATURES) if self.features is not None else (text, "", "")
+        symbols = word.split(self.separator) if self.separator else list(word)
+        return symbols, features.split(FEATURE) if tab else []
+
+    def _normal(self, text: str) -> str:
+        as_written = not self.separator and not self.unknown and self._ids.keys() >= set(text)
+        return text if as_written or not self.normalise else normal_form(text)
 
     def _unseen_message(self, text: str) -> str:
-        unseen = sorted(set(text) - set(self.symbols))
+        unseen = self.unseen(text)
         names = ", ".join(map(character_name, unseen[:10])) + (
             f" and {len(unseen) - 10} more" if len(unseen) > 10 else ""
         )
-        shown = text if len(text) <= 40 else f"{text[:37]}..."
-        return f"{shown!r} has characters the model never saw: {names}; its alphabet is {abridged(self.symbols)}"
+        return (
+            f"{_cut(text)!r} has {self._kind}s the model never saw: {names}; its alphabet is {abridged(self.symbols)}"
+        )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def normal_form(text: str) -> str:
@@ -72,11 +139,12 @@ def normal_form(text: str) -> str:
 def abridged(alphabet: Sequence[str]) -> str:
     """An alphabet with its ranges shortened: `abcdefxyz` -> `a-f x-z`."""
     runs: list[list[str]] = []
-    for character in alphabet:
-        if runs and ord(runs[-1][-1]) + 1 == ord(character):
-            runs[-1].append(character)
+    characters = all(len(symbol) == 1 for symbol in alphabet)
+    for symbol in alphabet:
+        if runs and characters and ord(runs[-1][-1]) + 1 == ord(symbol):
+            runs[-1].append(symbol)
         else:
-            runs.append([character])
+            runs.append([symbol])
     text = " ".join(part for run in runs for part in _abridged_run(run))
     return text if len(text) <= 200 else f"{text[:197]}..."
 

@@ -11,7 +11,7 @@ from seq2attn.data.batches import Batch, generator, make_batch
 from seq2attn.data.padding import valid_mask
 from seq2attn.inference.greedy import MAX_WEIGHTS, greedy_decode, rows_at_once
 from seq2attn.inference.intervals import share
-from seq2attn.inference.predictor import Predictor
+from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.inference.results import SHARES, LengthResult
 from seq2attn.model.interface import Decoded, Model
 
@@ -54,7 +54,7 @@ def _evaluate_length(predictor: Predictor, length: int, samples: int, seed: int 
 
 def _batches(predictor: Predictor, length: int, samples: int, seed: int | str) -> Iterator[Batch]:
     """`samples` random examples of one source length, in blocks; a larger sample begins with a smaller one's examples."""
-    rows = rows_at_once(predictor.device, length + 1)
+    rows = rows_at_once(predictor.device, length + 1, width=predictor.width)
     for first in range(0, samples, BLOCK):
         random = generator(torch.device("cpu"), seed, "evaluation", length, first)
         drawn = make_batch(predictor.task.examples(random, BLOCK, length), source_eos=predictor.source_eos)
@@ -67,11 +67,16 @@ def _measure(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
     """Per string (B,): exact match, and the shares and means over its characters that `LengthResult` names.
 
     Where the greedy output is right, teacher forcing reads the same characters: only the other strings are decoded again.
+    With a beam, whose steps read other hypotheses too, all strings are.
     """
     totals = _Totals(batch)
     steps = batch.decoder_output.size(1)  # of the longest target, with its <eos>: any longer output is wrong
-    decoding = greedy_decode(predictor.model, batch.source, batch.source_lengths, max_steps=steps, watch=totals.add)
-    missing = steps - decoding.tokens.size(1)
+    if predictor.search is None:
+        decoding = greedy_decode(predictor.model, batch.source, batch.source_lengths, max_steps=steps, watch=totals.add)
+    else:
+        longest = output_bound(predictor.task, batch.source.size(1) - predictor.source_eos)
+        decoding, _ = predictor.decode(batch.source, batch.source_lengths, max_steps=longest)
+    missing = steps - decoding.tokens.size(1)  # below 0, the longer outputs are cut
     tokens = torch.nn.functional.pad(decoding.tokens, (0, missing))  # (B, L); steps not taken are <pad>
     right = tokens == batch.decoder_output
     inside = valid_mask(batch.target_lengths, steps)
@@ -80,6 +85,8 @@ def _measure(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
         "character_accuracy": (right & inside).sum(dim=1) / batch.target_lengths,
     }
     wrong = (measured["character_accuracy"] < 1).nonzero().squeeze(1)  # (b,) rows with a wrong character
+    if predictor.search is not None:
+        return {**measured, **_teacher_forced(predictor.model, batch)}
     forced = totals.means()
     if len(wrong):
         for name, values in _teacher_forced(predictor.model, batch.select(wrong)).items():

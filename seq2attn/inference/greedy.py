@@ -18,8 +18,8 @@ MAX_TOKENS_ON_CPU, MAX_TOKENS = 2**13, 2**20
 
 
 @dataclass(frozen=True)
-class GreedyDecoding:
-    """Greedy outputs of B strings, at most T steps."""
+class Decoding:
+    """Outputs of B strings, at most T steps."""
 
     tokens: Tensor  # (B, T) emitted ids; `<eos>` at the end of each row and past it
     lengths: Tensor  # (B,) tokens before the `<eos>`; T if there is none
@@ -36,7 +36,7 @@ def greedy_decode(
     max_steps: int,
     keep_weights: bool = False,
     watch: Callable[[int, Decoded], None] | None = None,
-) -> GreedyDecoding:
+) -> Decoding:
     """Emit the likeliest token until each row has emitted `<eos>`, or for `max_steps`.
 
     source (B, S) ids, right-padded; lengths (B,). `watch` is called with each output position, from 0, and its result.
@@ -58,7 +58,7 @@ def greedy_decode(
         if finished.all():
             emitted = emitted[:, : position + 1]  # (B, T)
             break
-    return GreedyDecoding(
+    return Decoding(
         tokens=emitted,
         lengths=(emitted != EOS).int().cumprod(dim=1).sum(dim=1),
         finished=finished,
@@ -66,8 +66,11 @@ def greedy_decode(
     )
 
 
-def rows_at_once(device: torch.device, source_length: int, steps: int | None = None) -> int:
-    """How many strings of one length to decode together, to bound memory; `steps` if weights are kept."""
+def rows_at_once(device: torch.device, source_length: int, steps: int | None = None, *, width: int = 1) -> int:
+    """How many strings of one length to decode together, to bound memory.
+
+    steps: the longest output, if weights are kept; width: hypotheses of each string.
+    """
     tokens = MAX_TOKENS_ON_CPU if device.type == "cpu" else MAX_TOKENS
     kept = MAX_ROWS if steps is None else MAX_WEIGHTS // (source_length * steps)
-    return max(1, min(MAX_ROWS, tokens // source_length, kept))
+    return max(1, min(MAX_ROWS, tokens // source_length, kept) // width)

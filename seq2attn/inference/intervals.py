@@ -5,15 +5,16 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 Z_95 = statistics.NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A share between 0 and 1 with its 95 % confidence interval."""
+    """A number, mostly a share between 0 and 1, with its 95 % confidence interval."""
 
     value: float
     low: float
@@ -36,6 +37,33 @@ def share(value: float, count: int) -> Estimate:
     centre = (value + z2 / (2 * count)) / (1 + z2 / count)
     half = Z_95 / (1 + z2 / count) * math.sqrt(value * (1 - value) / count + z2 / (4 * count**2))
     return Estimate(value, max(0.0, min(value, centre - half)), min(1.0, max(value, centre + half)))
+
+
+def bootstrap_ratio(
+    numerators: Sequence[float], denominators: Sequence[float], *, seed: int, resamples: int = 2000
+) -> Estimate:
+    """sum(numerators) / sum(denominators) of words, with a 95 % percentile bootstrap interval over words (Efron 1979).
+
+    Each resample draws as many words as there are, with replacement; the numbers of one word stay together. The interval
+    depends only on the arguments.
+    """
+    import numpy  # not at the top: `--help` does not wait for it
+
+    above, below = numpy.asarray(numerators, dtype=float), numpy.asarray(denominators, dtype=float)
+    if not 0 < len(above) == len(below) or below.min() <= 0:
+        raise ValueError("bootstrap_ratio needs as many numerators as denominators, which are above 0")
+    return bootstrap(lambda words: float(above[words].sum() / below[words].sum()), len(above), seed, resamples)
+
+
+def bootstrap(statistic: Callable[[Any], float], count: int, seed: int, resamples: int = 2000) -> Estimate:
+    """`statistic` of `count` words with its percentile interval: it takes an array of indices of words, with repetitions."""
+    import numpy
+
+    random = numpy.random.default_rng(seed)
+    value = statistic(numpy.arange(count))
+    values = [statistic(random.integers(count, size=count)) for _ in range(resamples)]
+    low, high = (float(limit) for limit in numpy.quantile(values, [0.025, 0.975]))
+    return Estimate(value, min(value, low), max(value, high))
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import torch
+from torch import Tensor
 
 from seq2attn.data.batches import read_sources
 from seq2attn.data.padding import pad_rows
 from seq2attn.data.tasks import Task
-from seq2attn.inference.greedy import greedy_decode, rows_at_once
+from seq2attn.data.vocabulary import Vocabulary
+from seq2attn.inference.beam import BeamDecoding, BeamSearch, beam_decode
+from seq2attn.inference.greedy import Decoding, greedy_decode, rows_at_once
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.model.interface import Model
 
 BLOCK = 2**16  # characters that `predict_blocks` decodes together
 LONGEST_WITH_WEIGHTS = 1000  # characters of a text whose attention it keeps: the map grows with the square
 MAX_WEIGHTS = 2**21  # attention weights that it keeps together
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One of the outputs that beam search found for a string."""
+
+    output: str
+    log_probability: float
+    """nats, natural logarithm of the probability of the whole output with its `<eos>`"""
+    score: float
+    """what hypotheses are ranked by: the log-probability after the length penalty"""
+    finished: bool
+    """False if it was cut off before an `<eos>`"""
 
 
 @dataclass(frozen=True)
@@ -29,11 +46,13 @@ class Prediction:
     finished: bool
     """False if the model emitted no `<eos>` within the maximum number of steps"""
     source_symbols: tuple[str, ...] = ()
-    """the source's tokens, columns of `weights`, including `<eos>` if the model reads it"""
+    """the source's tokens as the model reads them, columns of `weights`, including `<eos>` if the model reads it"""
     output_symbols: tuple[str, ...] = ()
     """the emitted tokens, rows of `weights`, including `<eos>`"""
     weights: tuple[tuple[float, ...], ...] | None = None
     """attention: one row per emitted token, one column per source token; None if not requested, or without attention"""
+    hypotheses: tuple[Hypothesis, ...] = ()
+    """what beam search found, best first: the first is the output; empty under greedy decoding"""
 
     def attention_map(self, ideal: Sequence[int] = ()) -> AttentionMap | None:
         """The weights as a map, with the ideal alignment if it is known; None without weights."""
@@ -46,6 +65,8 @@ class Prediction:
     def to_json(self) -> dict[str, object]:
         """Plain values."""
         record: dict[str, object] = {"source": self.source, "output": self.output, "finished": self.finished}
+        if self.hypotheses:
+            record["hypotheses"] = [asdict(one) for one in self.hypotheses]
         if self.weights is not None:
             record["source_symbols"] = list(self.source_symbols)
             record["output_symbols"] = list(self.output_symbols)
@@ -54,7 +75,7 @@ class Prediction:
 
 
 def output_bound(task: Task, length: int) -> int:
-    """Maximum number of decoding steps for `length` characters: twice the longest target, plus 10."""
+    """Maximum number of decoding steps for a source of `length` symbols: twice the longest target, plus 10."""
     return 2 * task.target_length(length) + 10
 
 
@@ -64,26 +85,52 @@ class Predictor:
     Strings of one length are decoded together, without padding, so an output does not depend on the other strings.
     """
 
-    def __init__(self, model: Model, task: Task, *, source_eos: bool, device: torch.device) -> None:
+    def __init__(
+        self,
+        model: Model,
+        task: Task,
+        *,
+        source_eos: bool,
+        device: torch.device,
+        search: BeamSearch | None = None,
+    ) -> None:
+        """search: how to search; None: greedy decoding."""
         self.model = model.to(device).eval()
         self.task = task
         self.source_eos = source_eos
         self.device = device
+        self.search = search
 
     def predict(self, texts: Sequence[str], *, keep_weights: bool = False) -> list[Prediction]:
         """Predictions for `texts`, in order. Raises first if one is empty or has characters outside the alphabet."""
         by_length: dict[int, list[int]] = defaultdict(list)
         texts = [self.task.source_vocabulary.check(text) for text in texts]
         for index, text in enumerate(texts):
-            by_length[len(text)].append(index)
+            by_length[len(self.task.source_vocabulary.encode(text))].append(index)
         predictions: dict[int, Prediction] = {}
         for length, indices in by_length.items():
-            rows = rows_at_once(self.device, length + 1, output_bound(self.task, length) if keep_weights else None)
+            steps = output_bound(self.task, length)
+            rows = rows_at_once(self.device, length + 1, steps if keep_weights else None, width=self.width)
             for start in range(0, len(indices), rows):
                 chunk = indices[start : start + rows]
-                predicted = self._predict_equally_long([texts[index] for index in chunk], keep_weights)
+                predicted = self._predict_equally_long([texts[index] for index in chunk], length, keep_weights)
                 predictions.update(zip(chunk, predicted, strict=True))
         return [predictions[index] for index in range(len(texts))]
+
+    @property
+    def width(self) -> int:
+        """Hypotheses decoded together for each source."""
+        return 1 if self.search is None else self.search.width
+
+    def decode(
+        self, source: Tensor, lengths: Tensor, *, max_steps: int, keep_weights: bool = False
+    ) -> tuple[Decoding, BeamDecoding | None]:
+        """The output for source (B, S), as the encoder reads it, lengths (B,); with a beam search also all that it found."""
+        if self.search is None:
+            found = greedy_decode(self.model, source, lengths, max_steps=max_steps, keep_weights=keep_weights)
+            return found, None
+        beam = beam_decode(self.model, source, lengths, self.search, max_steps=max_steps, keep_weights=keep_weights)
+        return beam.best(), beam
 
     def predict_blocks(self, texts: Iterable[str], *, keep_weights: bool = False) -> Iterator[list[Prediction]]:
         """Predictions for a stream of texts, in order, a block at a time.
@@ -102,26 +149,40 @@ class Predictor:
             maps += [found] if found is not None else []
         return maps
 
-    def _predict_equally_long(self, texts: Sequence[str], keep_weights: bool) -> list[Prediction]:
+    def _predict_equally_long(self, texts: Sequence[str], length: int, keep_weights: bool) -> list[Prediction]:
         read, write = self.task.source_vocabulary, self.task.target_vocabulary
         ids, lengths = pad_rows([read.encode(text) for text in texts], self.device)
         source, source_lengths = read_sources(ids, lengths, source_eos=self.source_eos)
-        steps = output_bound(self.task, len(texts[0]))
-        decoding = greedy_decode(self.model, source, source_lengths, max_steps=steps, keep_weights=keep_weights)
+        steps = output_bound(self.task, length)
+        decoding, beam = self.decode(source, source_lengths, max_steps=steps, keep_weights=keep_weights)
         rows = zip(texts, decoding.tokens.tolist(), decoding.lengths.tolist(), decoding.finished.tolist(), strict=True)
         predictions = []
-        for row, (text, tokens, length, finished) in enumerate(rows):
-            prediction = Prediction(text, write.decode(tokens[:length]), finished)
+        for row, (text, tokens, count, finished) in enumerate(rows):
+            emitted = tokens[: count + finished]  # with its <eos>
+            prediction = Prediction(
+                text,
+                write.decode(tokens[:count]),
+                finished,
+                source_symbols=tuple(map(read.symbol, source[row].tolist())),
+                output_symbols=tuple(map(write.symbol, emitted)),
+                hypotheses=() if beam is None else _hypotheses(beam, row, write),
+            )
             if decoding.weights is not None:
-                emitted = tokens[: length + finished]  # with its <eos>
-                prediction = replace(
-                    prediction,
-                    source_symbols=tuple(map(read.symbol, source[row].tolist())),
-                    output_symbols=tuple(map(write.symbol, emitted)),
-                    weights=tuple(map(tuple, decoding.weights[row, : len(emitted)].tolist())),
-                )
+                weights = tuple(map(tuple, decoding.weights[row, : len(emitted)].tolist()))
+                prediction = replace(prediction, weights=weights)
             predictions.append(prediction)
         return predictions
+
+
+def _hypotheses(beam: BeamDecoding, row: int, vocabulary: Vocabulary) -> tuple[Hypothesis, ...]:
+    """The hypotheses of one source, those that exist."""
+    fields = (beam.tokens, beam.lengths, beam.log_probabilities, beam.scores, beam.finished)
+    found = zip(*(field[row].tolist() for field in fields), strict=True)
+    return tuple(
+        Hypothesis(vocabulary.decode(tokens[:length]), log_probability, score, finished)
+        for tokens, length, log_probability, score, finished in found
+        if log_probability > -math.inf
+    )
 
 
 def _blocks(texts: Iterable[str], *, weights: bool) -> Iterator[list[str]]:

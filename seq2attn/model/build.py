@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from seq2attn import catalogue
-from seq2attn.config import Config, RecurrentConfig, TransformerConfig
+from seq2attn.config import Choice, Config, RecurrentConfig, TransformerConfig
 from seq2attn.config.plugin_errors import part_of_class
 from seq2attn.data.batches import TrainingData
+from seq2attn.data.epochs import EpochData
 from seq2attn.data.tasks import Task, check_task
 from seq2attn.data.vocabulary import abridged
 from seq2attn.errors import Seq2AttnError
@@ -138,18 +139,38 @@ def _try_once(name: str, score: Score) -> None:
         raise Seq2AttnError(f"{where} changes query or keys in place; work on a copy", hint=hint)
 
 
-def build_task(config: Config) -> Task:
-    """The task of `config`. One from a plug-in draws a few examples first, so that its errors are reported here."""
-    task: Task = catalogue.TASKS.make(config.task)
+def build_task(config: Config, learned: Mapping[str, Any] | None = None) -> Task:
+    """The task of `config`. One from a plug-in draws a few examples first, so that its errors are reported here.
+
+    learned: what a run kept of a task that reads files (`Task.learned`). No file is opened: `read_task` does that.
+    """
+    choice = config.task
+    if config.data_files:
+        if learned is None:
+            message = f"task {choice.name!r} reads files, which no command opens unless you name a config that does"
+            raise Seq2AttnError(message, hint="seq2attn train --config FILE")
+        choice = Choice(choice.name, {**choice.options, "learned": learned})
+    return _made(choice)
+
+
+def read_task(config: Config) -> Task:
+    """The task of a config that the user named: where it reads files, they are opened."""
+    return _made(config.task)
+
+
+def _made(choice: Choice) -> Task:
+    task: Task = catalogue.TASKS.make(choice)
     if not type(task).__module__.startswith("seq2attn."):
         check_task(task)
     return task
 
 
-def build_training_data(config: Config, device: torch.device, task: Task | None = None) -> TrainingData:
-    """The stream of training batches of `config`."""
-    return TrainingData(
-        task or build_task(config),
+def build_training_data(config: Config, device: torch.device, task: Task | None = None) -> TrainingData | EpochData:
+    """The stream of training batches of `config`; `task` is its task, if that is already built."""
+    task = task or build_task(config)
+    stream = TrainingData if task.training_set is None else EpochData
+    return stream(
+        task,
         source_eos=config.model.source_eos,
         batch_size=config.training.batch_size,
         word_dropout=config.training.word_dropout,

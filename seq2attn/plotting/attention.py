@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -150,7 +151,9 @@ def sheet(
             "Leave out --ideal. In Python, `predictor.attention_maps(texts)` makes maps that know what the task knows."
         )
         raise Seq2AttnError(f"there is no ideal alignment to outline: none is known for {sources}", hint=hint)
-    heights = [_TOP + _BOTTOM + cell * max(len(panel.map.output_symbols) for panel in line) for line in lines]
+    tops = [_TOP + max(_label_inches(panel.map.source_symbols, cell) for panel in line) for line in lines]
+    most_rows = [max(len(panel.map.output_symbols) for panel in line) for line in lines]
+    heights = [top + _BOTTOM + cell * count for top, count in zip(tops, most_rows, strict=True)]
     key = _key(maps, ideal, signs)
     above, below = _LINE * bool(heading), _LINE * bool(key)
     maps_width = _MARGIN + max(sum(_width(panel, cell) for panel in line) for line in lines)
@@ -159,12 +162,17 @@ def sheet(
     figure = Figure(figsize=(width, height))
     top = height - above
     image = None
-    for line, line_height in zip(lines, heights, strict=True):
+    for line, line_height, line_top in zip(lines, heights, tops, strict=True):
         left = _MARGIN
         for panel in line:
             columns, rows = cell * len(panel.map.source_symbols), cell * len(panel.map.output_symbols)
-            bottom = top - _TOP - rows
-            place = ((left + _LEFT) / width, bottom / height, columns / width, rows / height)
+            bottom = top - line_top - rows
+            place = (
+                (left + _LEFT + _label_inches(panel.map.output_symbols, cell)) / width,
+                bottom / height,
+                columns / width,
+                rows / height,
+            )
             axes = figure.add_axes(place, gid="attention")
             image = _heat_map(axes, panel, cell, ideal=ideal)
             if panel is line[0]:
@@ -173,8 +181,8 @@ def sheet(
                 axes.xaxis.set_label_position("bottom")
             left += _width(panel, cell)
         top -= line_height
-    bar = min(2.2, height - above - below - 0.9)
-    place = ((maps_width + 0.2) / width, (height - above - _TOP - bar) / height, 0.13 / width, bar / height)
+    bar = min(2.2, height - above - below - 0.9 - (tops[0] - _TOP))
+    place = ((maps_width + 0.2) / width, (height - above - tops[0] - bar) / height, 0.13 / width, bar / height)
     colours = figure.colorbar(image, cax=figure.add_axes(place), ticks=[0, 0.5, 1])  # type: ignore[arg-type]
     colours.outline.set_visible(False)
     colours.ax.tick_params(length=0, labelsize=8)
@@ -204,10 +212,12 @@ def _heat_map(axes: Any, panel: Panel, cell: float, *, ideal: bool) -> Any:
     columns, rows = len(one.source_symbols), len(one.output_symbols)
     image = axes.pcolormesh(one.weights, cmap=HEAT, vmin=0.0, vmax=1.0, rasterized=max(columns, rows) > 60)
     axes.set_ylim(rows, 0)
-    size = min(11.0, cell * 72 * 0.62)
+    size = _label_size(cell)
     axes.set_xticks([place + 0.5 for place in range(columns)], _labels(one.source_symbols))
     axes.set_yticks([place + 0.5 for place in range(rows)], _labels(one.output_symbols))
     axes.xaxis.tick_top()
+    for label, symbol in zip(axes.get_xticklabels(), one.source_symbols, strict=True):
+        label.set_rotation(90 if _label_inches([symbol], cell) else 0)
     axes.tick_params(length=0, labelsize=size, pad=2)
     for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
         if "\n" in label.get_text():  # a code point in two lines
@@ -226,7 +236,20 @@ def _width(panel: Panel, cell: float) -> float:
     from matplotlib.textpath import TextPath
 
     title = TextPath((0, 0), panel.title, size=_TITLE).get_extents().width / 72 if panel.title else 0.0
-    return _LEFT + _RIGHT + max(cell * len(panel.map.source_symbols), _CHARACTER * panel.title_width, title)
+    labels = _label_inches(panel.map.output_symbols, cell)
+    columns = cell * len(panel.map.source_symbols)
+    return _LEFT + labels + _RIGHT + max(columns, _CHARACTER * panel.title_width, title)
+
+
+def _label_size(cell: float) -> float:
+    """Of the labels of rows and columns, in points."""
+    return min(11.0, cell * 72 * 0.62)
+
+
+def _label_inches(symbols: Sequence[str], cell: float) -> float:
+    """How much longer than two characters the longest label is; combining characters take no place."""
+    longest = max(sum(not unicodedata.combining(one) for one in _SYMBOLS.get(symbol, symbol)) for symbol in symbols)
+    return max(0, longest - 2) * _label_size(cell) * 0.6 / 72
 
 
 def _key(maps: Sequence[AttentionMap], ideal: bool, signs: Sequence[str]) -> str:
@@ -243,5 +266,6 @@ def _labels(symbols: Sequence[str]) -> list[str]:
 
 
 def _short(text: str, limit: int = 24) -> str:
+    text = text.replace("\t", " ")  # before a source's features
     text = text if len(text) <= limit else f"{text[: limit - 1]}…"
     return drawable_text(text).replace("$", r"\$")

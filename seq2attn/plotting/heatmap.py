@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.cells import set_cell_size
+from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from seq2attn.plotting.symbols import on_its_own
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from seq2attn.inference.maps import AttentionMap
@@ -22,6 +24,7 @@ _RAMP = (
 # the same way from blue to yellow in the fixed colours of a terminal that has 256, in even steps of lightness
 _RAMP_OF_256 = (17, 19, 60, 102, 144, 186, 227)
 _SHADES = " .:~*+o%#@"  # by the area that is drawn, in a font such as DejaVu Sans Mono
+_WIDEST = 8  # cells of a label; longer ones are cut
 _LABEL = {"<eos>": "$", "<pad>": "0", "<sos>": "^", " ": "_"}
 
 
@@ -30,15 +33,16 @@ def heat_map(shown: AttentionMap, console: Console) -> Text | None:
 
     None where there are more columns than the console has.
     """
-    if 2 * len(shown.source_symbols) + 4 > console.width:
+    column, margin = _width(shown.source_symbols), _width(shown.output_symbols) + 2
+    if column * len(shown.source_symbols) + margin > console.width:
         return None
-    text = Text("    ")
-    text.append("".join(map(_label, shown.source_symbols)).rstrip(), style="bold")
+    text = Text(" " * margin)
+    text.append("".join(_label(symbol, column) for symbol in shown.source_symbols).rstrip(), style="bold")
     for symbol, row in zip(shown.output_symbols, shown.weights, strict=True):
         text.append("\n  ")
-        text.append(_label(symbol), style="bold")
+        text.append(_label(symbol, margin - 2), style="bold")
         for weight in row:
-            text.append(*_cell(weight, console))
+            text.append(*_cell(weight, column, console))
     return text
 
 
@@ -55,9 +59,20 @@ def large_weights(console: Console) -> str:
     return "bright" if _colours(console) else "dense"
 
 
-def _label(symbol: str) -> str:
-    """A symbol, two cells wide as the map's columns are: some characters take both."""
-    return set_cell_size(_LABEL.get(symbol, on_its_own(symbol)), 2)
+def _width(symbols: Sequence[str]) -> int:
+    """The cells that labels need: two for characters, some of which take both; one more than the widest longer symbol."""
+    widest = max(cell_len(_text(symbol)) for symbol in symbols)
+    return 2 if widest <= 2 else min(_WIDEST, widest + 1)
+
+
+def _label(symbol: str, width: int) -> str:
+    """A symbol as a label of this many cells."""
+    label = _text(symbol)
+    return set_cell_size(label if cell_len(label) <= width else f"{set_cell_size(label, width - 2)}… ", width)
+
+
+def _text(symbol: str) -> str:
+    return _LABEL.get(symbol, on_its_own(symbol))
 
 
 def _colours(console: Console) -> str | None:
@@ -66,14 +81,14 @@ def _colours(console: Console) -> str | None:
     return console.color_system if usable else None
 
 
-def _cell(weight: float, console: Console) -> tuple[str, str]:
-    """A weight as text two cells wide, and its style."""
+def _cell(weight: float, width: int, console: Console) -> tuple[str, str]:
+    """A weight as text of this many cells, and its style."""
     colours = _colours(console)
     if colours == "truecolor":
-        return "  ", f"on rgb({','.join(map(str, _colour(weight)))})"
+        return " " * width, f"on rgb({','.join(map(str, _colour(weight)))})"
     steps = _RAMP_OF_256 if colours else _SHADES
     step = steps[max(0, min(len(steps) - 1, int(weight * len(steps))))]
-    return ("  ", f"on color({step})") if colours else (2 * str(step), "")
+    return (" " * width, f"on color({step})") if colours else (width * str(step), "")
 
 
 def _colour(weight: float) -> tuple[int, ...]:

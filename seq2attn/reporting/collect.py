@@ -14,6 +14,7 @@ from seq2attn.model.build import build_model
 from seq2attn.model.parameters import parameter_ledger
 from seq2attn.plotting.style import looks
 from seq2attn.runs.evaluations import latest_by_length
+from seq2attn.runs.loading import load_task
 from seq2attn.runs.lock import state_of
 from seq2attn.runs.records import Metrics, read_attention, read_metrics
 from seq2attn.runs.run import Run
@@ -40,8 +41,9 @@ def _run(run: Run, config: Config, runs: int) -> dict[str, Any]:
     metrics = read_metrics(run)
     status = run.status()
     environment = run.environment()
+    total = config.training.steps or status.steps or 0  # where it is counted in epochs, the status knows
     speeds = [speed for _, speed in metrics.curve("tokens_per_second")]
-    ledger = parameter_ledger(build_model(config))
+    ledger = parameter_ledger(build_model(config, load_task(run, config)))
     return {
         "name": run.name,
         "summary": {
@@ -49,7 +51,7 @@ def _run(run: Run, config: Config, runs: int) -> dict[str, Any]:
             "task": config.task.name,
             "seed": config.seed,
             "state": state_of(run, status),
-            "steps": f"{status.step or 0:,} of {config.training.steps:,}",
+            "steps": f"{status.step or 0:,} of {total:,}",
             "exact match, worst": number(status.exact_match_worst),
             "mean": number(status.exact_match_mean),
             "entropy": number(status.attention_entropy),

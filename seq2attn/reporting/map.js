@@ -1,5 +1,5 @@
 "use strict";
-// Heat maps of attention as inline SVG: rows are output characters, columns source characters.
+// Heat maps of attention as inline SVG: rows are output symbols, columns source symbols.
 
 const CIVIDIS = [[0, 34, 78], [26, 56, 111], [67, 78, 108], [97, 101, 111], [125, 124, 120], [155, 148, 118], [188, 174, 108], [222, 201, 88], [254, 232, 56]];
 const SIGNS = {"<eos>": "⏎", "<pad>": "∅", "<sos>": "⊢", " ": "␣"};
@@ -12,31 +12,40 @@ function heat(weight) {
 
 function sign(symbol) { return Object.hasOwn(SIGNS, symbol) ? SIGNS[symbol] : symbol; }
 
+// Pixels by which the longest label exceeds two characters.
+function excess(symbols) {
+  const longest = Math.max(...symbols.map(symbol => sign(symbol).normalize("NFD").replace(/\p{M}/gu, "").length));
+  return 8 * Math.max(0, longest - 2);
+}
+
 function drawMap(map, withIdeal) {
-  const cell = 24, margin = 26, columns = map.source_symbols.length, rows = map.output_symbols.length;
-  const width = margin + columns * cell + 4, height = margin + rows * cell + 4;
+  const cell = 24, columns = map.source_symbols.length, rows = map.output_symbols.length;
+  const left = 26 + excess(map.output_symbols), upright = excess(map.source_symbols), top = 26 + upright;
+  const width = left + columns * cell + 4, height = top + rows * cell + 4;
   const svg = element("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `attention for ${map.source}`,
     style: `max-width:${Math.min(460, width * 1.4)}px`});
   map.source_symbols.forEach((symbol, j) =>
-    svg.append(element("text", {x: margin + (j + 0.5) * cell, y: margin - 8, "text-anchor": "middle"}, sign(symbol))));
+    svg.append(element("text", upright
+      ? {transform: `translate(${left + (j + 0.5) * cell + 4}, ${top - 8}) rotate(-90)`}
+      : {x: left + (j + 0.5) * cell, y: top - 8, "text-anchor": "middle"}, sign(symbol))));
   map.output_symbols.forEach((symbol, t) =>
-    svg.append(element("text", {x: margin - 8, y: margin + (t + 0.5) * cell + 4, "text-anchor": "end"}, sign(symbol))));
+    svg.append(element("text", {x: left - 8, y: top + (t + 0.5) * cell + 4, "text-anchor": "end"}, sign(symbol))));
   map.weights.forEach((row, t) => row.forEach((weight, j) =>
-    svg.append(element("rect", {x: margin + j * cell, y: margin + t * cell, width: cell + 0.4, height: cell + 0.4, fill: heat(weight), class: "cell"}))));
+    svg.append(element("rect", {x: left + j * cell, y: top + t * cell, width: cell + 0.4, height: cell + 0.4, fill: heat(weight), class: "cell"}))));
   if (withIdeal) {
     map.ideal.slice(0, rows).forEach((j, t) =>
-      svg.append(element("rect", {class: "ideal", x: margin + j * cell + 1.5, y: margin + t * cell + 1.5, width: cell - 3, height: cell - 3})));
+      svg.append(element("rect", {class: "ideal", x: left + j * cell + 1.5, y: top + t * cell + 1.5, width: cell - 3, height: cell - 3})));
   }
   const here = element("rect", {class: "here", width: cell, height: cell, visibility: "hidden"});
   svg.append(here);
   svg.addEventListener("pointerleave", () => { here.setAttribute("visibility", "hidden"); tip.hide(); });
   svg.addEventListener("pointermove", event => {
     const bounds = svg.getBoundingClientRect();
-    const j = Math.floor(((event.clientX - bounds.left) / bounds.width * width - margin) / cell);
-    const t = Math.floor(((event.clientY - bounds.top) / bounds.height * height - margin) / cell);
+    const j = Math.floor(((event.clientX - bounds.left) / bounds.width * width - left) / cell);
+    const t = Math.floor(((event.clientY - bounds.top) / bounds.height * height - top) / cell);
     if (j < 0 || t < 0 || j >= columns || t >= rows) { here.setAttribute("visibility", "hidden"); tip.hide(); return; }
-    here.setAttribute("x", margin + j * cell);
-    here.setAttribute("y", margin + t * cell);
+    here.setAttribute("x", left + j * cell);
+    here.setAttribute("y", top + t * cell);
     here.setAttribute("visibility", "visible");
     const rows_ = [["", "weight", map.weights[t][j].toFixed(3)]];
     if (t < map.ideal.length) rows_.push(["", "ideal", `${sign(map.source_symbols[map.ideal[t]])} (${map.ideal[t] + 1}): ${map.weights[t][map.ideal[t]].toFixed(3)}`]);

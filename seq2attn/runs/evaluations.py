@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.pair_results import PairsResult
 from seq2attn.inference.results import LengthResult
 from seq2attn.runs.environment import utc_time
 from seq2attn.runs.files import file_time
@@ -34,6 +35,10 @@ class Evaluation:
     """the run's last step at that time; only `compare` records this and the parameters"""
     parameters: dict[str, int] | None = None
     """by part, and their total"""
+    pairs: PairsResult | None = None
+    """of a run on pairs: everything that was measured on a file of them; `samples` is then its number of words"""
+    data: dict[str, Any] | None = None
+    """the record of that file: name, bytes, pairs and sha256"""
 
     def __post_init__(self) -> None:
         check_count("samples", self.samples, 1)
@@ -59,6 +64,7 @@ class Evaluation:
             "seed": self.seed,
             "created": self.created,
             **({} if self.parameters is None else extra),
+            **({} if self.pairs is None else {"data": dict(self.data or {}), "pairs": self.pairs.to_json()}),
             "lengths": {str(length): result.to_json() for length, result in self.lengths.items()},
         }
 

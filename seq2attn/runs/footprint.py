@@ -5,8 +5,9 @@ Training keeps, in float32 numbers:
     parameters and optimiser   4 x parameters       (weights, gradients, Adam's two averages)
     one batch                  B x ((2 G + 2) x (S x directions + L) x N x D  +  4 x L x V  +  L x (5 x D + 2 x S))
 
-with S and L those of the task's longest source and target, `<eos>` counted, N layers, G gates of the cell (3 of a GRU), and
-without the last term where there is no attention; for a Transformer of N layers with H heads and inner layers F wide,
+with S and L those of the task's longest source and target (of a training set, the mean ones), `<eos>` counted, N layers, G
+gates of the cell (3 of a GRU), and without the last term where there is no attention; for a Transformer of N layers with H
+heads and inner layers F wide,
 
     one batch                  B x (N x ((S + L) x (16 x D + 2 x F)  +  H x (S x S + L x L + L x S))  +  6 x L x V)
 
@@ -25,18 +26,20 @@ from seq2attn.runs.machine import available_bytes, shown_bytes
 if TYPE_CHECKING:
     import torch
 
+    from seq2attn.data.tasks import Task
+
 FLOAT = 4  # bytes
 GATES = {"gru": 3, "lstm": 4}  # matrices D x D that a cell has; one in any other
 
 
-def check_training_memory(config: Config, parameters: int, device: torch.device) -> None:
+def check_training_memory(config: Config, task: Task, parameters: int, device: torch.device) -> None:
     """Raise `Seq2AttnError` if training a model of `config` with so many parameters exceeds the free memory."""
-    _check(f"training on {device.type}", training_bytes(config, parameters), config, available_bytes(device))
+    _check(f"training on {device.type}", training_bytes(config, task, parameters), config, available_bytes(device))
 
 
-def check_model_memory(config: Config) -> None:
+def check_model_memory(config: Config, task: Task) -> None:
     """Raise `Seq2AttnError` if the weights of `config` alone exceed the free memory, judged before the model is built."""
-    _check("the model", {"parameters": FLOAT * least_parameters(config)}, config, available_bytes())
+    _check("the model", {"parameters": FLOAT * least_parameters(config, task)}, config, available_bytes())
 
 
 def check_answer_memory(cells: int) -> None:
@@ -47,11 +50,9 @@ def check_answer_memory(cells: int) -> None:
         raise Seq2AttnError(message, hint="Use shorter strings.")
 
 
-def least_parameters(config: Config) -> int:
+def least_parameters(config: Config, task: Task) -> int:
     """A lower bound on the parameters of `config`, from its sizes alone: those of a model without attention."""
-    from seq2attn.model.build import build_task
-
-    model, width, task = config.model, config.model.hidden, build_task(config)
+    model, width = config.model, config.model.hidden
     source, target = len(task.source_vocabulary), len(task.target_vocabulary)
     if isinstance(model, TransformerConfig):
         return model.layers * (12 * width**2 + 4 * width * model.feedforward) + (source + 2 * target) * width
@@ -63,14 +64,11 @@ def least_parameters(config: Config) -> int:
     return (source + target) * model.embedding + target * width + weights
 
 
-def training_bytes(config: Config, parameters: int) -> dict[str, int]:
+def training_bytes(config: Config, task: Task, parameters: int) -> dict[str, int]:
     """The memory that training a model with so many parameters needs, by part."""
-    from seq2attn.model.build import build_task
-
     model, training = config.model, config.training
-    task = build_task(config)
-    source = task.max_length + model.source_eos
-    target = task.target_length(task.max_length) + 1
+    source, target = (length + 1 for length in _lengths(task))
+    source -= not model.source_eos
     vocabulary = len(task.target_vocabulary)
     if isinstance(model, TransformerConfig):
         pairs = source**2 + target**2 + target * source
@@ -80,7 +78,18 @@ def training_bytes(config: Config, parameters: int) -> dict[str, int]:
         states = model.layers * (source * (2 if model.bidirectional else 1) + target)
         attention = 0 if config.score_name == "none" else target * (5 * model.hidden + 2 * source)
         batch = (2 * GATES.get(model.cell.name, 1) + 2) * states * model.hidden + 4 * target * vocabulary + attention
-    return {"parameters and optimiser": 4 * FLOAT * parameters, "one batch": FLOAT * training.batch_size * batch}
+    rows = min(training.batch_size, len(task.training_set or range(training.batch_size)))
+    return {"parameters and optimiser": 4 * FLOAT * parameters, "one batch": FLOAT * rows * batch}
+
+
+def _lengths(task: Task) -> tuple[int, int]:
+    """The longest source and target; of a training set, whose batches differ in length, the mean of each, rounded down."""
+    if task.training_set is None:
+        return task.max_length, task.target_length(task.max_length)
+    vocabularies = (task.source_vocabulary, task.target_vocabulary)
+    sides = zip(*task.training_set, strict=True)
+    totals = [sum(len(one.symbols_of(text)) for text in side) for one, side in zip(vocabularies, sides, strict=True)]
+    return totals[0] // len(task.training_set), totals[1] // len(task.training_set)
 
 
 def _check(what: str, parts: dict[str, int], config: Config, free: int | None) -> None:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from seq2attn.config import Config
+from seq2attn.data.tasks import Task
+from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.ensemble import ensemble
 from seq2attn.inference.evaluation import evaluate
+from seq2attn.inference.pair_evaluation import measure_pairs
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.build import build_model, build_task
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights
@@ -45,13 +51,30 @@ def load_trained(run: Run, which: str = "best", device_name: str = "auto") -> Tr
     if which == "best" and not run.checkpoint("best").exists():
         which = "last"
     path = run.checkpoint(which)
-    check_model_memory(config)
-    task = build_task(config)
+    task = load_task(run, config)
+    check_model_memory(config, task)
     model = build_model(config, task)
     checkpoint = load_checkpoint(path)
     load_weights(path, checkpoint, model)
     predictor = Predictor(model, task, source_eos=config.model.source_eos, device=device)
     return Trained(predictor, which, checkpoint.state["step"])
+
+
+def load_ensemble(runs: Sequence[Run], which: str = "best", device_name: str = "auto") -> Trained:
+    """The models of several runs as one, which averages their probabilities; of a single run, its own model.
+
+    Its step is the first run's. Raises as `load_trained` does, and for runs whose models cannot decode together.
+    """
+    loaded = [load_trained(run, which, device_name) for run in runs]
+    if len(loaded) == 1:
+        return loaded[0]
+    predictor = ensemble([one.predictor for one in loaded], [run.name for run in runs])
+    return replace(loaded[0], predictor=predictor)
+
+
+def load_task(run: Run, config: Config) -> Task:
+    """The task of `run`, whose config this is, from what the run itself keeps: no data file is opened."""
+    return build_task(config, run.learned_task(config))
 
 
 def measure(
@@ -68,11 +91,36 @@ def measure(
     By default at the config's lengths and on its number of samples. `progress` is called after each length.
     """
     config, predictor = run.config(), trained.predictor
-    lengths = lengths or config.evaluation_lengths
+    task = predictor.task
+    lengths = lengths or config.evaluation_lengths or range(task.min_length, task.max_length + 1)
     samples = samples or config.evaluation.samples
     longest = max(lengths)
-    check_answer_memory((predictor.task.target_length(longest) + 1) * (longest + 1))
+    check_answer_memory((task.target_length(longest) + 1) * (longest + 1))
     results = evaluate(predictor, lengths, samples=samples, seed=seed, progress=progress)
     by_length = {result.length: result for result in results}
-    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
-    return Evaluation(trained.checkpoint, samples, seed, by_length, step=trained.step, created=created)
+    return Evaluation(trained.checkpoint, samples, seed, by_length, step=trained.step, created=_now())
+
+
+def measure_on_file(trained: Trained, path: Path) -> Evaluation:
+    """Measure a model whose task is `pairs` on the pairs of a file; nothing is saved yet.
+
+    Raises `Seq2AttnError` for a file that cannot be read.
+    """
+    task = trained.predictor.task
+    assert isinstance(task, Pairs)
+    file = task.read(path)
+    result = measure_pairs(trained.predictor, file.pairs)
+    return Evaluation(
+        trained.checkpoint,
+        len(result.answers),
+        0,
+        {one.length: one for one in result.lengths},
+        step=trained.step,
+        created=_now(),
+        pairs=result,
+        data=file.record.to_json(),
+    )
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")

@@ -9,7 +9,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,18 @@ def _word(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")
 
 
-def create_run(root: Path, name: str, config: Config, environment: dict[str, Any], *, exact: bool = False) -> Run:
+def create_run(
+    root: Path,
+    name: str,
+    config: Config,
+    environment: dict[str, Any],
+    *,
+    exact: bool = False,
+    learned: Mapping[str, Any] | None = None,
+) -> Run:
     """A new run directory: `name` itself if `exact`, otherwise `name-001`, `name-002`, ... whichever is free.
+
+    learned: what the run's task learned from its files.
 
     Nothing is overwritten: `Seq2AttnError` if the exact name exists. The directory is made under a temporary name and
     renamed once it is complete, so that no run lacks its config.
@@ -61,6 +71,8 @@ def create_run(root: Path, name: str, config: Config, environment: dict[str, Any
         Run(made).checkpoints.mkdir()
         created = {"created": _now(root).isoformat(timespec="microseconds")}
         write_json(Run(made).environment_file, {**created, **environment})
+        if learned is not None:
+            write_json(Run(made).task_file, learned)
         write_atomically(Run(made).config_file, dump_config(config).encode())
         return Run(_take_name(made, root, name) if exact else _take_number(made, root, name))
     except FileExistsError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import itertools
+import json
 import os
 import re
 import shlex
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, shown
 from seq2attn.runs.environment import Environment, TrialOf
-from seq2attn.runs.files import file_time, not_written, write_json
+from seq2attn.runs.files import file_time, not_written, read_plain, write_json
 from seq2attn.runs.reading import read_record
 from seq2attn.runs.status import Status
 
@@ -26,6 +27,7 @@ DEFAULT_ROOT = Path("runs")
 MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
 LARGEST_JSON = 1_000_000  # bytes of status.json or environment.json
 SCRATCH = "SEQ2ATTN_SCRATCH"  # the variable with the directories that the link `checkpoints` of a run may lead into
+LARGEST_TASK = 100_000_000  # bytes of task.json
 Known = TypeVar("Known", Environment, Status)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -48,6 +50,7 @@ class Run:
 
     config_file = _Inside("config.yaml")  # the resolved config; written first, never changed
     environment_file = _Inside("environment.json")  # versions, device, threads, seed, command, git commit
+    task_file = _Inside("task.json")  # what the task learned from its files: vocabularies, and the files' checksums
     status_file = _Inside("status.json")  # the state of training and its last evaluation
     metrics_file = _Inside("metrics.jsonl")  # one JSON object a line: losses and evaluations
     attention_file = _Inside("attention.jsonl")  # attention on a few strings, one JSON object an evaluation
@@ -80,6 +83,20 @@ class Run:
                 hint = f"The run was made with{plugins}"
                 raise ConfigError(str(self.config_file), error.problems, hint=hint) from None
             raise
+
+    def learned_task(self, config: Config) -> dict[str, Any] | None:
+        """What the run keeps of a task that read files; None for any other task. Opens none of those files."""
+        if not config.data_files:
+            return None
+        try:
+            learned = json.loads(read_plain(self.task_file, LARGEST_TASK))
+            if not isinstance(learned, dict):
+                raise ValueError("not a JSON object")
+        except (OSError, ValueError, RecursionError) as error:
+            reason = getattr(error, "strerror", None) or "it is not a valid JSON object"
+            hint = "It holds the run's vocabularies, without which its weights cannot be used."
+            raise Seq2AttnError(f"{self.task_file}: cannot be read: {reason}", hint=hint) from None
+        return learned
 
     def experiment(self) -> TrialOf | None:
         """The comparison that the run is a trial of; None if it is not a trial."""
@@ -124,6 +141,12 @@ class Run:
 def plugin_options(plugins: Iterable[str]) -> str:
     """` --plugin FILE` for each of them, for a suggested command."""
     return "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins)
+
+
+def resume_options(run: Run) -> str:
+    """The options after `train --resume RUN` that continue it: its plug-ins, and where it reads files, a config."""
+    named = f" --config {shlex.quote(str(run.config_file))}" if run.task_file.exists() else ""
+    return f"{named}{plugin_options(run.plugins())}"
 
 
 def check_name(name: str) -> None:
@@ -204,7 +227,7 @@ def need_checkpoint(run: Run) -> Run:
     """`run`, if it has a checkpoint."""
     if not run.has_checkpoint:
         when, how = ("any more", "Train it again, from the start") if run.status().step else ("yet", "Train it")
-        hint = f"{how}: seq2attn train --resume {run.name}{plugin_options(run.plugins())}"
+        hint = f"{how}: seq2attn train --resume {run.name}{resume_options(run)}"
         raise Seq2AttnError(f"run {run.name!r} has no checkpoint {when} ({run.checkpoints} is empty)", hint=hint)
     return run
 

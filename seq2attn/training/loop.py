@@ -14,9 +14,12 @@ import torch
 
 from seq2attn.config import Config
 from seq2attn.config.plugin_errors import check_hint, plugin_error
-from seq2attn.data.batches import Batch
+from seq2attn.data.batches import Batch, TrainingData
+from seq2attn.data.epochs import EpochData
 from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
+from seq2attn.inference.pair_evaluation import measure_pairs
+from seq2attn.inference.pair_results import PairsResult
 from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.inference.results import LengthResult, summarise
 from seq2attn.model.build import build_training_data
@@ -42,11 +45,15 @@ from seq2attn.training.profile import profiled_steps
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.signals import StopRequest, stop_on_broken_pipe, stop_on_signals
+from seq2attn.training.span import training_span
 from seq2attn.training.step import TrainingStep
 from seq2attn.training.watching import Culprit, find_culprit
 
 MAPS, IMAGES = 200, 20  # about how many evaluations record their attention, and draw it for TensorBoard
 VALIDATION_SEED = "validation"  # other strings than `eval` draws
+
+Results = list[LengthResult] | PairsResult
+"""of an evaluation: by length, or of a task with a dev set, on that"""
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,8 @@ class StepReport:
     loss: float
     accuracy: float
     tokens_per_second: float
+    place: str
+    """`step 500 of 1,500` or `epoch 3.25 of 60`"""
 
 
 class Display(Protocol):
@@ -68,7 +77,7 @@ class Display(Protocol):
 
     def step(self, report: StepReport) -> None: ...
 
-    def evaluation(self, step: int, results: list[LengthResult]) -> None: ...
+    def evaluation(self, step: int, results: Results) -> None: ...
 
 
 class SilentDisplay:
@@ -78,7 +87,7 @@ class SilentDisplay:
 
     def step(self, report: StepReport) -> None: ...
 
-    def evaluation(self, step: int, results: list[LengthResult]) -> None: ...
+    def evaluation(self, step: int, results: Results) -> None: ...
 
 
 @dataclass
@@ -88,10 +97,13 @@ class Progress:
     step: int = 0
     """optimiser steps done"""
     best: list[float] = field(default_factory=list)
-    """of the best evaluation so far: worst and mean exact match, teacher-forced accuracy; compared in this order"""
+    """of the best evaluation so far: worst and mean exact match, teacher-forced accuracy; of pairs: minus word error rate,
+    minus loss. Compared in this order"""
     summary: dict[str, float] = field(default_factory=dict)
     """of the last evaluation"""
     reached_target: bool = False
+    stale: int = 0
+    """evaluations since the last one that was better than all before it"""
 
 
 class Trainer:
@@ -101,13 +113,22 @@ class Trainer:
     `lock.training_lock(run)`.
     """
 
-    def __init__(self, run: Run, config: Config, model: Model, device: torch.device, display: Display) -> None:
+    def __init__(
+        self,
+        run: Run,
+        config: Config,
+        model: Model,
+        device: torch.device,
+        display: Display,
+        data: TrainingData | EpochData | None = None,
+    ) -> None:
         self.run = run
         self.config = config
         self.device = device
         self.display = display
         self.model = model
-        self.data = build_training_data(config, device)
+        self.data = data or build_training_data(config, device)
+        self.span = training_span(config.training, self.data)
         self.predictor = Predictor(self.model, self.data.task, source_eos=config.model.source_eos, device=device)
         self.step = TrainingStep(self.model, config, device)
         self.progress = Progress()
@@ -143,12 +164,12 @@ class Trainer:
         return None if self.finished else stop.signal
 
     def _loop(self, request: StopRequest, stepped: Callable[[], None]) -> None:
-        training = self.config.training
+        training, steps = self.config.training, self.span.steps
         tokens, since = torch.zeros((), dtype=torch.int64, device=self.device), time.perf_counter()
         batches = self.data.batches(self.progress.step)
         while not self.finished and request.signal is None:
             batch = next(batches)
-            rate = learning_rate(training, self.progress.step)
+            rate = learning_rate(training, self.progress.step, steps)
             result = self.step.gradients(batch, self.progress.step)
             if self.device.type == "cpu":  # on other devices this would synchronise at every step
                 self._check_finite(batch, self.progress.step + 1, float(result.total), float(result.norm))
@@ -156,7 +177,7 @@ class Trainer:
             stepped()
             self.progress.step = step = self.progress.step + 1
             tokens = tokens + batch.target_lengths.sum() + len(batch.target_lengths)
-            if step % training.log_every == 0 or step == training.steps:
+            if step % training.log_every == 0 or step == steps:
                 now = time.perf_counter()
                 values = {
                     **{name: float(loss) for name, loss in result.losses.items()},
@@ -168,10 +189,10 @@ class Trainer:
                 tokens, since = torch.zeros_like(tokens), now
                 self._check_finite(batch, step, values["loss"], values["gradient_norm"])
                 self.recorder.step(step, values)
-                shown = [values[name] for name in ("loss", "accuracy", "tokens_per_second")]
+                measured = {name: values[name] for name in ("loss", "accuracy", "tokens_per_second")}
                 with stop_on_broken_pipe(request):
-                    self.display.step(StepReport(step, training.steps, *shown))
-            if step % training.evaluate_every == 0 or step == training.steps:
+                    self.display.step(StepReport(step, steps, **measured, place=self.span.place_of_all(step)))
+            if step % self.span.evaluate_every == 0 or step == steps:
                 before = time.perf_counter()
                 results = self._evaluate()
                 self._save("training")
@@ -181,8 +202,14 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        """Whether all steps are done or the target is reached."""
-        return self.progress.step >= self.config.training.steps or self.progress.reached_target
+        """Whether all steps are done, the target is reached, or patience has run out."""
+        return self.progress.step >= self.span.steps or self.progress.reached_target or self.stalled
+
+    @property
+    def stalled(self) -> bool:
+        """Whether as many evaluations as `training.patience` allows have brought no improvement."""
+        patience = self.config.training.patience
+        return patience is not None and self.progress.stale >= patience
 
     def _check_finite(self, batch: Batch, step: int, loss: float, norm: float) -> None:
         """Raise `Diverged` unless loss and gradients of this step (from 1) are finite."""
@@ -193,39 +220,53 @@ class Trainer:
 
     # ---- evaluation ----
 
-    def _evaluate(self) -> list[LengthResult]:
+    def _evaluate(self) -> Results:
         training, progress = self.config.training, self.progress
         self.model.eval()
-        lengths, samples = self.config.evaluation_lengths, training.validation_samples
-        results = evaluate(self.predictor, lengths, samples=samples, seed=VALIDATION_SEED)
-        summary = summarise(results)
-        progress.summary = summary.to_json()
-        worst = summary.worst.exact_match.value
-        progress.reached_target = training.target is not None and worst >= training.target
-        self.recorder.evaluation(progress.step, results, progress.summary)
+        results, rank, exact_match = self._measure()
+        progress.reached_target = training.target is not None and exact_match >= training.target
+        by_length = results.lengths if isinstance(results, PairsResult) else results
+        self.recorder.evaluation(progress.step, by_length, progress.summary)
+        progress.stale = 0 if rank > progress.best else progress.stale + 1
         if self._is_one_of(MAPS):
             maps = self.predictor.attention_maps(self._attention_strings())
             if maps:
                 self.recorder.attention(progress.step, maps, draw=self._is_one_of(IMAGES))
-        rank = [worst, summary.exact_match, summary.teacher_forced]
         if rank >= progress.best:  # on a tie the later one, which has trained for longer
             progress.best = rank
             self._write_checkpoint("best")
         return results
 
+    def _measure(self) -> tuple[Results, list[float], float]:
+        """Results, their rank among evaluations (the highest is the best), and the exact match that a target is for."""
+        training, progress = self.config.training, self.progress
+        if self.data.task.dev_set:
+            measured = measure_pairs(self.predictor, self.data.task.dev_set)
+            progress.summary = measured.summary()
+            return measured, [-measured.wer.value, -measured.loss], 1 - measured.wer.value
+        lengths, samples = self.config.evaluation_lengths, training.validation_samples
+        results = evaluate(self.predictor, lengths, samples=samples, seed=VALIDATION_SEED)
+        summary = summarise(results)
+        progress.summary = summary.to_json()
+        worst = summary.worst.exact_match.value
+        return results, [worst, summary.exact_match, summary.teacher_forced], worst
+
     def _is_one_of(self, most: int) -> bool:
         """Whether this evaluation is one of about `most` evenly spaced ones, the first and the last included."""
-        training = self.config.training
-        stride = math.ceil(math.ceil(training.steps / training.evaluate_every) / most)
-        return (self.progress.step // training.evaluate_every - 1) % stride == 0 or self.finished
+        stride = math.ceil(math.ceil(self.span.steps / self.span.evaluate_every) / most)
+        return (self.progress.step // self.span.evaluate_every - 1) % stride == 0 or self.finished
 
     def _attention_strings(self) -> list[str]:
         """The strings whose attention is recorded: the same in every run of a task."""
         task = self.data.task
         vocabulary = task.source_vocabulary
-        texts = ["hello"] if task.is_trained(5) and set("hello") <= set(vocabulary.symbols) else []
-        texts += [vocabulary.decode(examples.source[0].tolist()) for examples in watched_examples(task)]
-        return [text for text in texts if output_bound(task, len(text)) < LARGEST_SIDE]
+        if task.dev_set:
+            sources = sorted({source for source, _ in task.dev_set}, key=lambda one: (len(vocabulary.encode(one)), one))
+            texts = list(dict.fromkeys([sources[len(sources) // 2], sources[-1]]))
+        else:
+            texts = ["hello"] if task.is_trained(5) and set("hello") <= set(vocabulary.symbols) else []
+            texts += [vocabulary.decode(examples.source[0].tolist()) for examples in watched_examples(task)]
+        return [text for text in texts if output_bound(task, len(vocabulary.symbols_of(text))) < LARGEST_SIDE]
 
     # ---- saving and resuming ----
 
@@ -242,6 +283,7 @@ class Trainer:
             "best": self.progress.best,
             "summary": self.progress.summary,
             "reached_target": self.progress.reached_target,
+            "stale": self.progress.stale,
         }
         if which == "last":  # what resuming needs
             state["positions"] = self.recorder.positions()
@@ -251,7 +293,7 @@ class Trainer:
         status = Status(
             state=state,
             step=self.progress.step,
-            steps=self.config.training.steps,
+            steps=self.span.steps,
             task=self.config.task.name,
             score=self.config.score_name,
             seed=self.config.seed,
@@ -271,12 +313,13 @@ class Trainer:
         kinds = {"best": list, "summary": dict, "reached_target": bool, "positions": dict}
         wrong = [key for key, kind in kinds.items() if not isinstance(state.get(key), kind)]
         if not wrong:
-            counts = state["positions"].values()
+            counts = [*state["positions"].values(), state.get("stale", 0)]  # release 0.1 counted no stale evaluations
             known = all(map(is_number, state["best"])) and all(map(is_count, counts)) and is_summary(state["summary"])
             wrong = [] if known else ["best, summary or positions"]
         if wrong:
             raise _cannot_resume(path, f"its state has no usable {wrong[0]}")
-        self.progress = Progress(state["step"], state["best"], state["summary"], state["reached_target"])
+        progress = (state["step"], state["best"], state["summary"], state["reached_target"], state.get("stale", 0))
+        self.progress = Progress(*progress)
         positions: dict[str, int] = state["positions"]
         return positions
 

@@ -10,12 +10,14 @@ from seq2attn.data.batches import Batch
 from seq2attn.data.vocabulary import PAD
 
 
-def token_cross_entropy(logits: Tensor, batch: Batch) -> Tensor:
+def token_cross_entropy(logits: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
     """Cross-entropy summed over the real output tokens (`<eos>` counted) and divided by their number; nats.
 
-    logits (B, L, V). Padding never counts.
+    logits (B, L, V). Padding never counts. With label smoothing e, the target distribution is 1 - e on the right token, plus
+    e / V on each of the V tokens (Szegedy et al. 2016, section 7).
     """
-    return F.cross_entropy(logits.flatten(0, 1), batch.decoder_output.flatten(), ignore_index=PAD)
+    targets = batch.decoder_output.flatten()
+    return F.cross_entropy(logits.flatten(0, 1), targets, ignore_index=PAD, label_smoothing=label_smoothing)
 
 
 def coverage_loss(weights: Tensor, batch: Batch) -> Tensor:

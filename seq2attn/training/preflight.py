@@ -15,7 +15,7 @@ from seq2attn.data.tasks import Examples, Task, check_task
 from seq2attn.data.vocabulary import SOS, SPECIAL
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.greedy import greedy_decode
-from seq2attn.model.build import build_model, build_task
+from seq2attn.model.build import build_model
 from seq2attn.model.interface import Model
 from seq2attn.training.step import TrainingStep
 from seq2attn.training.watching import Watch
@@ -23,10 +23,10 @@ from seq2attn.training.watching import Watch
 SOURCE_LENGTHS, TARGET_LENGTHS = (5, 3, 1), (2, 3, 1)  # of the strings of the tiny step
 
 
-def check_plugins(config: Config, device: torch.device) -> None:
+def check_plugins(config: Config, task: Task, device: torch.device) -> None:
     """Raise `Seq2AttnError` if a part of a plug-in cannot be trained, evaluated or resumed exactly.
 
-    The model and the task are made anew and thrown away, and torch's generators are left as they are: what training then
+    The model is made anew and thrown away, and torch's generators are left as they are: what training then
     computes does not depend on this. Does nothing for a config without such parts.
     """
     parts = chosen_parts(config)
@@ -34,7 +34,6 @@ def check_plugins(config: Config, device: torch.device) -> None:
         return
     devices = [device] if device.type == "cuda" else []
     try:
-        task = build_task(config)
         if is_own(type(task)):
             check_task(task, config.evaluation_lengths)
             watched_examples(task)

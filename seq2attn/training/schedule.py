@@ -7,14 +7,14 @@ import math
 from seq2attn.config import TrainingConfig
 
 
-def learning_rate(training: TrainingConfig, step: int) -> float:
-    """The rate of step `step` (from 0): linear warm-up, then the schedule.
+def learning_rate(training: TrainingConfig, step: int, steps: int) -> float:
+    """The rate of step `step` (from 0) of `steps`: linear warm-up, then the schedule.
 
     Cosine annealing without restarts: Loshchilov & Hutter 2017, eq. 5.
     """
     if step < training.warmup:
         return training.learning_rate * (step + 1) / training.warmup
-    progress = (step - training.warmup) / max(1, training.steps - training.warmup)
+    progress = (step - training.warmup) / max(1, steps - training.warmup)
     if training.schedule == "cosine":
         return training.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
     if training.schedule == "linear":

@@ -11,16 +11,18 @@ import torch
 
 from seq2attn.config import Config
 from seq2attn.config.plugin_errors import plugin_error, suspects_error
-from seq2attn.model.build import build_model
+from seq2attn.model.build import build_model, build_training_data, read_task
 from seq2attn.runs.environment import describe_environment
 from seq2attn.runs.footprint import check_training_memory, least_parameters
 from seq2attn.runs.lock import training_lock
 from seq2attn.runs.machine import MOST_THREADS, choose_device, keep_freed_memory
 from seq2attn.runs.making import create_run
+from seq2attn.runs.resuming import check_same_files
 from seq2attn.runs.run import Run
 from seq2attn.training.loop import Display, SilentDisplay, Trainer
 from seq2attn.training.preflight import check_plugins
 from seq2attn.training.signals import StopRequest
+from seq2attn.training.span import training_span
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class Training:
     """optimiser steps done"""
     finished: bool
     reached_target: bool
+    stalled: bool
+    """whether it ended because `training.patience` ran out"""
     stopped_by: int | None
     """the number of the signal that stopped it"""
 
@@ -63,7 +67,8 @@ def train(
 ) -> Training:
     """Train the model of `config` in a new run, or continue the run `where` from its last checkpoint.
 
-    If the model does not fit into memory or cannot be built, or a plug-in fails when it is tried, no run is created.
+    The data files that `config` names are opened: it must be one that the user named (`config_to_resume`). If they cannot be
+    read, the model does not fit into memory or cannot be built, or a plug-in fails when it is tried, no run is created.
     `threads` of the CPU: by default as many as the run was started with, 1 for a new one; this process keeps the setting.
     `request` and `profile` as in `Trainer.train`.
     """
@@ -89,26 +94,34 @@ def _train(
     threads = threads or (_recorded_threads(where) if isinstance(where, Run) else None) or 1
     torch.set_num_threads(threads)
     chosen_device = choose_device(device)
-    check_training_memory(config, least_parameters(config), chosen_device)
-    model = build_model(config)
-    check_training_memory(config, sum(parameter.numel() for parameter in model.parameters()), chosen_device)
-    check_plugins(config, chosen_device)
-    run = where if isinstance(where, Run) else _create_run(config, where, chosen_device, threads)
+    task = read_task(config)
+    if isinstance(where, Run):
+        check_same_files(where, config, task)
+    check_training_memory(config, task, least_parameters(config, task), chosen_device)
+    model = build_model(config, task)
+    check_training_memory(config, task, sum(one.numel() for one in model.parameters()), chosen_device)
+    data = build_training_data(config, chosen_device, task)
+    training_span(config.training, data)  # raises before a run is created
+    check_plugins(config, task, chosen_device)
+    learned = task.learned() if config.data_files else None
+    run = where if isinstance(where, Run) else _create_run(config, where, chosen_device, threads, learned)
     with training_lock(run) as locked:
-        trainer = Trainer(run, config, model.to(chosen_device), chosen_device, display)
+        trainer = Trainer(run, config, model.to(chosen_device), chosen_device, display, data)
         trainer.display.begin(trainer, locked=locked)
         stopped_by = trainer.train(request, profile=profile)
     progress = trainer.progress
-    return Training(run, progress.step, trainer.finished, progress.reached_target, stopped_by)
+    return Training(run, progress.step, trainer.finished, progress.reached_target, trainer.stalled, stopped_by)
 
 
-def _create_run(config: Config, new: NewRun, device: torch.device, threads: int) -> Run:
+def _create_run(
+    config: Config, new: NewRun, device: torch.device, threads: int, learned: Mapping[str, Any] | None
+) -> Run:
     environment = describe_environment(
         seed=config.seed, device=device, threads=threads, plugins=new.plugins, changes=new.changes
     )
     if new.experiment is not None:
         environment["experiment"] = dict(new.experiment)
-    return create_run(new.root, new.name, config, environment, exact=new.exact)
+    return create_run(new.root, new.name, config, environment, exact=new.exact, learned=learned)
 
 
 def _recorded_threads(run: Run) -> int | None:

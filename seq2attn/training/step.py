@@ -71,7 +71,7 @@ class TrainingStep:
             decoded = self.model(*inputs, self.model.draw_resets(random, batch.source, batch.decoder_input, **shares))
         else:
             decoded = self.model(*inputs)
-        losses = {"loss": token_cross_entropy(decoded.logits, batch)}
+        losses = {"loss": token_cross_entropy(decoded.logits, batch, training.label_smoothing)}
         total, coverage_weight = losses["loss"], self.config.training.coverage_weight
         if coverage_weight and decoded.weights is not None:
             losses["coverage_loss"] = coverage_loss(decoded.weights, batch)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from seq2attn.config import check_config, load_config
-from seq2attn.model.build import build_model
+from seq2attn.model.build import build_model, build_task
 from seq2attn.runs import footprint as memory
 from seq2attn.runs.footprint import least_parameters, training_bytes
 
@@ -56,7 +56,7 @@ def test_unknown_free_memory_skips_the_check(monkeypatch):
 def test_the_built_model_is_checked_again_before_a_run_is_created(work, cli, monkeypatch):
     config = load_config(work / "tiny.yaml")
     free = sum(
-        training_bytes(config, least_parameters(config)).values()
+        training_bytes(config, build_task(config), least_parameters(config, build_task(config))).values()
     )  # the model has more parameters than the least
     monkeypatch.setattr(memory, "available_bytes", lambda device=None: free)
     done = cli("train", "-c", "tiny.yaml")
@@ -78,12 +78,13 @@ def test_the_built_model_is_checked_again_before_a_run_is_created(work, cli, mon
 def test_the_least_parameters_are_below_those_of_the_model_but_not_far(model):
     config = check_config({"model": model})
     parameters = sum(parameter.numel() for parameter in build_model(config).parameters())
-    assert 0.5 * parameters < least_parameters(config) <= parameters
+    assert 0.5 * parameters < least_parameters(config, build_task(config)) <= parameters
 
 
 def test_the_estimate_follows_its_formula():
     values = {"task": {"max_length": 9}, "model": {"hidden": 10, "embedding": 3}, "training": {"batch_size": 7}}
-    parts = training_bytes(check_config(values), 100)  # S = L = 10, V = 29, D = 10
+    config = check_config(values)
+    parts = training_bytes(config, build_task(config), 100)  # S = L = 10, V = 29, D = 10
     assert parts["parameters and optimiser"] == 4 * 4 * 100
     assert parts["one batch"] == 4 * 7 * (8 * 20 * 10 + 4 * 10 * 29 + 10 * (5 * 10 + 2 * 10))
 
@@ -162,6 +163,6 @@ def test_the_estimate_is_below_what_training_takes_but_not_far(record_figure, si
     measured = int(subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout)
     config = check_config(values)
     parameters = sum(parameter.numel() for parameter in build_model(config).parameters())
-    estimate = sum(training_bytes(config, parameters).values())
+    estimate = sum(training_bytes(config, build_task(config), parameters).values())
     record_figure(MiB_estimated=estimate >> 20, MiB_measured=measured >> 20)
     assert 0.4 * measured < estimate < 1.02 * measured

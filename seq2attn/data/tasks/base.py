@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from seq2attn import catalogue
 from seq2attn.data.padding import pad_rows
+from seq2attn.data.pairs import Pair
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.registry import Registry
 
@@ -48,15 +49,22 @@ class Task(ABC):
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
     min_length: int
-    """shortest source in training, characters"""
+    """shortest source in training, symbols"""
     max_length: int
     """longest source in training"""
+    training_set: Sequence[Pair] | None = None
+    """the pairs that training goes through, epoch after epoch; None: examples are drawn without end"""
+    dev_set: Sequence[Pair] = ()
+    """with a training set: the pairs that training is measured on, to choose the best weights"""
+    notes: Sequence[str] = ()
+    """what a user should know about the task's data before training"""
 
     @abstractmethod
     def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
         """`count` random examples on the generator's device: sources of training lengths, or all of `length`.
 
-        They depend only on `random` and the arguments. Raises `Seq2AttnError` for a `length` that no source has.
+        They depend only on `random` and the arguments. Training draws without `length`, evaluation with it: a task that
+        keeps sources for evaluation draws those then. Raises `Seq2AttnError` for a `length` that no source has.
         """
 
     @abstractmethod
@@ -65,6 +73,16 @@ class Task(ABC):
 
     def answer(self, text: str) -> Answer | None:
         """The right answer to `text`; None if the task does not know it."""
+        return None
+
+    def source_of(self, line: str) -> str:
+        """The source in a line of input."""
+        return line
+
+    def learned(self) -> Mapping[str, Any] | None:
+        """What the task took from its files, as plain JSON values: its constructor rebuilds it from them, as `learned`,
+        without opening a file. None for a task without files.
+        """
         return None
 
     def is_trained(self, length: int) -> bool:

@@ -1,0 +1,200 @@
+"""What `seq2attn eval` does for runs on pairs of strings."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seq2attn.cli.output import note, on_terminal, print_table, printable, stdout, write_json, write_rows
+from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.runs.files import write_atomically
+from seq2attn.runs.run import Run
+
+if TYPE_CHECKING:
+    from seq2attn.inference.beam import BeamSearch
+    from seq2attn.inference.intervals import Estimate
+    from seq2attn.inference.pair_results import PairsResult
+    from seq2attn.inference.paired import PairedDifference
+    from seq2attn.inference.predictor import Predictor
+    from seq2attn.runs.evaluations import Evaluation
+
+MOST_CONFUSIONS = 12  # shown on a terminal
+RATES = {
+    "wer": "word error rate",
+    "ser": "symbol error rate",
+    "unseen_symbols": "source symbols unseen in training",
+    "unreachable_words": "words with a symbol unseen in training targets",
+}
+_BOUNDS = ("", "_low", "_high")
+SIDE_BY_SIDE = [
+    *("run", "words", *(f"wer{end}" for end in _BOUNDS), *(f"ser{end}" for end in _BOUNDS)),
+    *(f"{rate}_difference{end}" for rate in ("wer", "ser") for end in _BOUNDS),
+    *("only_first_right", "only_this_right", "p"),
+]
+SPLITS = ("train", "dev", "test")
+
+
+def file_to_measure(run: Run, *, data: Path | None, config: Path | None, split: str | None) -> Path | None:
+    """The file of pairs that the user named; None for a run on another task, which needs none.
+
+    A run's own config never opens a file: the run may be somebody else's. Raises `Seq2AttnError` if none was named.
+    """
+    own = run.config()
+    if own.task.name != "pairs":
+        for option, value in (("--data", data), ("--config", config), ("--split", split)):
+            if value is not None:
+                message = f"{option}: run {run.name!r} is on task {own.task.name!r}, which draws its own strings"
+                raise Seq2AttnError(message, hint=f"Leave out {option}.")
+        return None
+    if split is not None and split not in SPLITS:
+        raise Seq2AttnError(f"--split {shown(split)}: expected one of {', '.join(SPLITS)}")
+    if data is not None:
+        for option, value in (("--config", config), ("--split", split)):
+            if value is not None:
+                raise Seq2AttnError(f"--data names the file, and {option} does so too", hint="Leave out one of them.")
+        return data
+    if config is None:
+        place = own.data_files.get(split or "dev", "FILE")
+        raise Seq2AttnError(
+            f"run {run.name!r} is measured on a file of pairs, which a run's own config never opens",
+            hint=f"Name the file: seq2attn eval {run.name} --data {shlex.quote(place)}",
+        )
+    from seq2attn.config import load_config
+
+    named = load_config(config, []).data_files
+    if (split or "dev") not in named:
+        raise Seq2AttnError(f"{config}: names no {split or 'dev'} file (task.{split or 'dev'})")
+    return Path(named[split or "dev"])
+
+
+def measure_each(
+    runs: Sequence[Run], file: Path, checkpoint: str, device: str, search: BeamSearch | None, *, as_json: bool
+) -> None:
+    """Measure several runs on one file, and print how each differs from the first, word by word.
+
+    Greedy results are kept with the runs.
+    """
+    from seq2attn.inference.paired import paired_difference
+    from seq2attn.runs.loading import load_trained, measure_on_file
+
+    rows = []
+    first = None
+    for run in runs:
+        trained = load_trained(run, checkpoint, device)
+        trained.predictor.search = search
+        evaluation = measure_on_file(trained, file)
+        note_training_file(trained.predictor, evaluation)
+        if search is None:
+            evaluation.save(run)
+        assert evaluation.pairs is not None
+        first = first or evaluation.pairs
+        try:
+            difference = None if evaluation.pairs is first else paired_difference(first, evaluation.pairs)
+        except ValueError:
+            raise Seq2AttnError(
+                f"{runs[0].name} and {run.name} read different sources from {file}",
+                hint="Runs with the same columns, separators and normalisation can be compared word by word.",
+            ) from None
+        rows.append((run.name, evaluation.pairs, difference))
+    if as_json:
+        write_json([_side_by_side_json(*row) for row in rows])
+    elif on_terminal():
+        _show_side_by_side(rows)
+    else:
+        write_rows(SIDE_BY_SIDE, [_side_by_side_row(*row) for row in rows])
+
+
+def _side_by_side_json(name: str, result: PairsResult, difference: PairedDifference | None) -> dict[str, object]:
+    return {
+        "run": name,
+        "words": len(result.answers),
+        **{rate: asdict(estimate) for rate, estimate in result.rates().items()},
+        "difference": None if difference is None else difference.to_json(),
+    }
+
+
+def _side_by_side_row(name: str, result: PairsResult, difference: PairedDifference | None) -> list[str]:
+    row = [name, str(len(result.answers)), *_numbers(result.wer), *_numbers(result.ser_estimate)]
+    if difference is None:
+        return [*row, *[""] * (len(SIDE_BY_SIDE) - len(row))]
+    counts = [str(difference.only_one), str(difference.only_other), f"{difference.p_value:.6f}"]
+    return [*row, *_numbers(difference.wer), *_numbers(difference.ser), *counts]
+
+
+def _show_side_by_side(rows: Sequence[tuple[str, PairsResult, PairedDifference | None]]) -> None:
+    found = [difference for _, _, difference in rows]
+    print_table(
+        {
+            "run": [name for name, _, _ in rows],
+            "WER %": [_percent(result.wer) for _, result, _ in rows],
+            "SER %": [_percent(result.ser_estimate) for _, result, _ in rows],
+            "WER - first": ["" if one is None else _percent(one.wer, "+") for one in found],
+            "SER - first": ["" if one is None else _percent(one.ser, "+") for one in found],
+            "only first right": ["" if one is None else f"{one.only_one:,}" for one in found],
+            "only this right": ["" if one is None else f"{one.only_other:,}" for one in found],
+            "p": ["" if one is None else f"{one.p_value:.3f}" for one in found],
+        },
+        right=("only first right", "only this right", "p"),
+        optional=("SER - first", "SER %"),
+        wrap=False,
+    )
+    note("differences are paired word by word; p: McNemar's exact test. They are of these models, not of other seeds")
+
+
+def note_training_file(predictor: Predictor, evaluation: Evaluation) -> None:
+    """Note that the file is the one the model was trained on, if it is."""
+    files = (predictor.task.learned() or {}).get("files", {})
+    if evaluation.data is not None and files.get("train", {}).get("sha256") == evaluation.data["sha256"]:
+        note("this is the file that the model was trained on: the rates show how well it remembers")
+
+
+def write_errors(evaluation: Evaluation, path: Path | None) -> None:
+    """Write the wrong answers to a file, if one is named, and note where."""
+    if path is None or evaluation.pairs is None:
+        return
+    from seq2attn.inference.pair_results import errors_table
+
+    wrong = evaluation.pairs.errors()
+    write_atomically(path, errors_table(wrong).encode())
+    note(f"{len(wrong):,} wrong answers: {path}")
+
+
+def show(result: PairsResult, title: str) -> None:
+    """Print the rates, and exact match by source length."""
+    if not on_terminal():
+        rates = [[name, "", str(len(result.answers)), *_numbers(rate)] for name, rate in result.rates().items()]
+        lengths = [
+            ["exact_match", str(one.length), str(one.samples), *_numbers(one.exact_match)] for one in result.lengths
+        ]
+        write_rows(["measure", "length", "words", "value", "low", "high"], [*rates, *lengths])
+        return
+    stdout().print(printable(f"{title}: {len(result.answers):,} words"), style="bold", markup=False)
+    always = ("wer", "ser")
+    found = {RATES[name]: _percent(rate) for name, rate in result.rates().items() if name in always or rate.value}
+    print_table({"rate": list(found), "%": list(found.values())}, wrap=False)
+    print_table(
+        {
+            "source length": [f"{one.length}{'' if one.trained else '*'}" for one in result.lengths],
+            "words": [f"{one.samples:,}" for one in result.lengths],
+            "exact match %": [_percent(one.exact_match) for one in result.lengths],
+        },
+        right=("source length", "words"),
+        wrap=False,
+    )
+    confusions = result.confusions()[:MOST_CONFUSIONS]
+    if confusions:
+        text = ", ".join(f"{edit} {count:,}" for edit, count in confusions)
+        note(f"most frequent edits (a>b: b written for a; a>: left out; >b: added): {text}")
+    if not all(one.trained for one in result.lengths):
+        note("* never seen in training")
+
+
+def _percent(rate: Estimate, sign: str = "") -> str:
+    return f"{100 * rate.value:{sign}.2f} [{100 * rate.low:{sign}.2f}, {100 * rate.high:{sign}.2f}]"
+
+
+def _numbers(rate: Estimate) -> list[str]:
+    return [f"{value:.6f}" for value in (rate.value, rate.low, rate.high)]

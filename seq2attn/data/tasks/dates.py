@@ -1,0 +1,193 @@
+"""`May 3, 1998 -> 1998-05-03`"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from string import Formatter
+
+import torch
+from torch import Tensor
+
+from seq2attn.data.tasks.base import Answer, Examples, Task
+from seq2attn.data.vocabulary import Vocabulary
+from seq2attn.errors import Seq2AttnError
+
+STYLES = (
+    "{day}.{month}.{year}",  # 3.5.1998, with points the day comes first
+    "{month}/{day}/{year}",  # 5/3/1998, with slashes the month
+    "{day} {month_name} {year}",  # 3 May 1998
+    "{month_name} {day}, {year}",
+    "{day} {month_short} {year}",  # 14 Oct 1998
+    "{month_short} {day}, {year}",
+    "{ordinal} of {month_name} {year}",  # 3rd of May 1998
+    "{month_name} {ordinal}, {year}",
+    "the {ordinal_word} of {month_name} {year}",  # the third of May 1998
+    "{weekday}, {day} {month_name} {year}",  # Sunday, 3 May 1998
+    "{weekday}, {month_name} {ordinal}, {year}",
+    "{year}, {month_name} {day}",  # 1998, May 3
+)
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_ONES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+_ORDINAL_WORDS = (
+    *_ONES,
+    *("tenth", "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth"),
+    *("eighteenth", "nineteenth", "twentieth", *(f"twenty-{one}" for one in _ONES), "thirtieth", "thirty-first"),
+)
+_ENDINGS = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}
+_FIELDS: Mapping[str, Sequence[str]] = {
+    "day": [str(day) for day in range(1, 32)],
+    "ordinal": [f"{day}{_ENDINGS.get(day, 'th')}" for day in range(1, 32)],
+    "ordinal_word": _ORDINAL_WORDS,
+    "month": [str(month) for month in range(1, 13)],
+    "month_name": _MONTHS,
+    "month_short": [name[:3] for name in _MONTHS],
+    "weekday": _WEEKDAYS,
+}
+"""what each field but `year` writes for 1, 2, ..., or for Monday, Tuesday, ..."""
+_DAYS, _MONTH_FIELDS = ("day", "ordinal", "ordinal_word"), ("month", "month_name", "month_short")
+YEAR_LENGTH, ISO_LENGTH = 4, 10
+_CHARACTERS = {character for style in STYLES for character in re.sub(r"{\w+}", "", style)}
+_CHARACTERS |= {character for names in _FIELDS.values() for name in names for character in name} | set("0123456789")
+
+
+class Dates(Task):
+    """A date in one of 12 English styles -> ISO 8601: the two alphabets differ, and the output is computed.
+
+    May 3, 1998 -> 1998-05-03    the third of May 1998 -> 1998-05-03
+
+    Training draws dates that are not held out, and styles, uniformly. Sources of a given length, on which a model is
+    measured, are of held-out dates. There is no ideal alignment: most characters of the target copy none of the source.
+    """
+
+    def __init__(
+        self,
+        *,
+        first_year: int = 1900,
+        last_year: int = 2099,
+        held_out: float = 0.1,
+        min_length: int = 8,
+        max_length: int = 36,
+    ) -> None:
+        if first_year > last_year:
+            raise Seq2AttnError(f"first_year, {first_year}, is above last_year, {last_year}")
+        if min_length > max_length:
+            raise Seq2AttnError(f"min_length, {min_length}, is above max_length, {max_length}")
+        self.source_vocabulary = Vocabulary("".join(sorted(_CHARACTERS)))
+        self.target_vocabulary = Vocabulary("0123456789-")
+        self.min_length, self.max_length = min_length, max_length
+        self.first_year, self.last_year = first_year, last_year
+        self.held_out = held_out
+
+    def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
+        """Uniform over dates and styles; those of one `length` are of held-out dates."""
+        pool = self._pool(length)
+        places = torch.randint(len(pool), (count,), generator=random, device=random.device).cpu()
+        first, last = _day_range(self.first_year, self.last_year)
+        drawn = [divmod(index, last - first + 1) for index in pool[places].tolist()]
+        dated = [(STYLES[style], datetime.date.fromordinal(first + day)) for style, day in drawn]
+        return self.encode([(write_date(date, style), date.isoformat()) for style, date in dated], random.device)
+
+    def target_length(self, source_length: int) -> int:
+        return ISO_LENGTH
+
+    def answer(self, text: str) -> Answer | None:
+        """The date; None if `text` is not in one of the styles, or there is no such day."""
+        date = read_date(text)
+        return None if date is None else Answer(date.isoformat())
+
+    def _pool(self, length: int | None) -> Tensor:
+        """What `examples` draws from: (N,), each style * number of dates + date."""
+        lengths, held_out = _table(self.first_year, self.last_year, self.held_out)
+        if length is None:
+            chosen = (lengths >= self.min_length) & (lengths <= self.max_length) & ~held_out
+            wanted = f"date for training is written in {self.min_length} to {self.max_length} characters"
+        else:
+            chosen = (lengths == length) & held_out
+            wanted = f"held-out date is written in {length} characters"
+        pool = chosen.flatten().nonzero().squeeze(1)
+        if not len(pool):
+            raise Seq2AttnError(
+                f"task 'dates': no {wanted}",
+                hint=f"Dates of {self.first_year} to {self.last_year} have {int(lengths.min())} to {int(lengths.max())}.",
+            )
+        return pool
+
+
+def is_held_out(date: datetime.date, share: float) -> bool:
+    """Whether `date` belongs to the held-out `share` of dates: a pure function of the two, the same in every run.
+
+    A larger share contains the dates of a smaller one.
+    """
+    digest = hashlib.blake2b(date.isoformat().encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < share * 2**64
+
+
+def write_date(date: datetime.date, style: str) -> str:
+    """`date` in one of `STYLES`."""
+    numbers = dict.fromkeys(_DAYS, date.day) | dict.fromkeys(_MONTH_FIELDS, date.month)
+    numbers["weekday"] = date.weekday() + 1
+    fields = {name: names[numbers[name] - 1] for name, names in _FIELDS.items()}
+    return style.format(year=date.year, **fields)
+
+
+def read_date(text: str) -> datetime.date | None:
+    """The date that `text` writes in one of `STYLES`; None if it is none, or its weekday is wrong."""
+    for pattern in _patterns():
+        match = pattern.fullmatch(text)
+        if match is None:
+            continue
+        found = match.groupdict()
+        numbers = {name: _FIELDS[name].index(value) + 1 for name, value in found.items() if name in _FIELDS}
+        day = next(numbers[name] for name in _DAYS if name in numbers)
+        month = next(numbers[name] for name in _MONTH_FIELDS if name in numbers)
+        try:
+            date = datetime.date(int(found["year"]), month, day)
+        except ValueError:  # such as February 30
+            return None
+        return date if numbers.get("weekday") in (None, date.weekday() + 1) else None
+    return None
+
+
+@functools.cache
+def _patterns() -> list[re.Pattern[str]]:
+    def pattern(field: str) -> str:
+        return f"(?P<{field}>{'|'.join(map(re.escape, _FIELDS[field])) if field in _FIELDS else r'[0-9]{4}'})"
+
+    return [
+        re.compile(
+            "".join(re.escape(text) + (pattern(name) if name else "") for text, name, *_ in Formatter().parse(style))
+        )
+        for style in STYLES
+    ]
+
+
+def _day_range(first_year: int, last_year: int) -> tuple[int, int]:
+    """The first and the last day of these years, as ordinals."""
+    return datetime.date(first_year, 1, 1).toordinal(), datetime.date(last_year, 12, 31).toordinal()
+
+
+@functools.lru_cache(maxsize=4)
+def _table(first_year: int, last_year: int, held_out: float) -> tuple[Tensor, Tensor]:
+    """The length of each date in each style (styles, dates), and whether each date is held out (dates,)."""
+    first, last = _day_range(first_year, last_year)
+    dates = [datetime.date.fromordinal(number) for number in range(first, last + 1)]
+    days, months = (torch.tensor([getattr(date, name) - 1 for date in dates]) for name in ("day", "month"))
+    weekdays = torch.tensor([date.weekday() for date in dates])
+    indices = dict.fromkeys(_DAYS, days) | dict.fromkeys(_MONTH_FIELDS, months) | {"weekday": weekdays}
+    lengths = {name: torch.tensor(list(map(len, names)))[indices[name]] for name, names in _FIELDS.items()}
+    lengths["year"] = torch.full_like(days, YEAR_LENGTH)
+    rows = []
+    for style in STYLES:
+        row = torch.zeros_like(days)
+        for text, name, *_ in Formatter().parse(style):
+            row = row + len(text) + (lengths[name] if name else 0)
+        rows.append(row)
+    return torch.stack(rows), torch.tensor([is_held_out(date, held_out) for date in dates])

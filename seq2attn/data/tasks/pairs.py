@@ -1,0 +1,184 @@
+"""`walk V;PST -> walked`, from files"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from seq2attn.data.pairs import FileRecord, Format, PairFile, read_pairs
+from seq2attn.data.tasks.base import Examples, Task
+from seq2attn.data.vocabulary import FEATURE, FEATURES, Vocabulary
+from seq2attn.errors import Seq2AttnError, first_of
+
+MANY = 0.9  # share of targets with a space, above which it probably separates symbols
+
+
+class Pairs(Task):
+    """Pairs of strings from tab-separated files: pronunciation, inflection, transliteration, spelling.
+
+    Symbols and lengths are those of the training file. With `learned`, which is what `learned()` returned, no file is opened
+    and the task has no pairs. Raises `Seq2AttnError` for a file that cannot be read.
+    """
+
+    def __init__(
+        self,
+        *,
+        train: str | None = None,
+        dev: str | None = None,
+        test: str | None = None,
+        source_column: int = 1,
+        target_column: int = 2,
+        features_column: int | None = None,
+        columns: int | None = None,
+        source_separator: str = "",
+        target_separator: str = "",
+        normalise: str = "nfc",
+        learned: Mapping[str, Any] | None = None,
+    ) -> None:
+        chosen_columns = (source_column, target_column, features_column, columns)
+        self.form = Format(*chosen_columns, source_separator, target_separator, normalise)
+        self.test = test
+        if learned is None:
+            files = self._read(train, dev)
+            self._restore(self._learn(files))
+            self.notes = [*_notes_on_files(files), *self._notes_on_symbols(files["dev"])]
+            return
+        try:
+            self._restore(learned)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise Seq2AttnError(f"what the task learned from its files is damaged: {error!r}") from None
+
+    def read(self, path: str | Path) -> PairFile:
+        """The pairs of another file of the same format."""
+        return read_pairs(Path(path), self.form)
+
+    def source_of(self, line: str) -> str:
+        """The source in `line`: a whole line of a file, whose other columns are dropped, or the source itself."""
+        fields, features = line.split("\t"), self.form.features_column
+        if len(fields) != self.form.width or self.form.width <= 1 + (features is not None):
+            return line
+        source = fields[self.form.source_column - 1]
+        return source if features is None else f"{source}{FEATURES}{fields[features - 1]}"
+
+    def learned(self) -> Mapping[str, Any]:
+        return {
+            "source": list(self.source_vocabulary.symbols),
+            "target": list(self.target_vocabulary.symbols),
+            "features": None if self.source_vocabulary.features is None else list(self.source_vocabulary.features),
+            "source_lengths": [self.min_length, self.max_length],
+            "longest_target": self.longest_target,
+            "files": {split: record.to_json() for split, record in self.files.items()},
+        }
+
+    def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
+        """Training pairs, drawn with replacement."""
+        if self.training_set is None:
+            raise Seq2AttnError("a run keeps no pairs: they are in its files")
+        vocabulary = self.source_vocabulary
+        found = [pair for pair in self.training_set if length in (None, len(vocabulary.symbols_of(pair[0])))]
+        if not found:
+            raise Seq2AttnError(f"no source in the training file has {length} symbols")
+        rows = torch.randint(len(found), (count,), generator=random, device=random.device)
+        return self.encode([found[row] for row in rows.tolist()], random.device)
+
+    def target_length(self, source_length: int) -> int:
+        """The longest target of the training file; for longer sources than there, in proportion."""
+        return -(-self.longest_target * max(source_length, self.max_length) // self.max_length)
+
+    # ---- reading and restoring ----
+
+    def _read(self, train: str | None, dev: str | None) -> dict[str, PairFile]:
+        if train is None or dev is None:
+            message = "task 'pairs' needs two files: pairs to train on, and pairs to measure on during training"
+            raise Seq2AttnError(message, hint="In a config: task: {name: pairs, train: train.tsv, dev: dev.tsv}")
+        files = {"train": self.read(train), "dev": self.read(dev)}
+        self.training_set, self.dev_set = files["train"].pairs, files["dev"].pairs
+        return files
+
+    def _learn(self, files: Mapping[str, PairFile]) -> dict[str, Any]:
+        """Vocabularies and lengths of the training file, and a record of both files."""
+        form, pairs = self.form, files["train"].pairs
+        sources = [source.partition(FEATURES) for source, _ in pairs]
+        words = [_split(word, form.source_separator) for word, _, _ in sources]
+        targets = [_split(target, form.target_separator) for _, target in pairs]
+        features = [_split(written, FEATURE) if tab else [] for _, tab, written in sources]
+        lengths = [len(word) + len(more) for word, more in zip(words, features, strict=True)]
+        return {
+            "source": _distinct(words),
+            "target": _distinct(targets),
+            "features": None if form.features_column is None else _distinct(features),
+            "source_lengths": [min(lengths), max(lengths)],
+            "longest_target": max(map(len, targets)),
+            "files": {split: file.record.to_json() for split, file in files.items()},
+        }
+
+    def _restore(self, learned: Mapping[str, Any]) -> None:
+        form, features = self.form, learned["features"]
+        if (features is None) != (form.features_column is None):
+            raise ValueError("features")
+        normalise = form.normalise == "nfc"
+        self.source_vocabulary = Vocabulary(
+            _checked(learned["source"]),
+            separator=form.source_separator,
+            unknown=True,
+            features=None if features is None else _checked(features),
+            normalise=normalise,
+        )
+        self.target_vocabulary = Vocabulary(
+            _checked(learned["target"]), separator=form.target_separator, unknown=True, normalise=normalise
+        )
+        self.min_length, self.max_length = map(int, learned["source_lengths"])
+        self.longest_target = int(learned["longest_target"])
+        if not 1 <= self.min_length <= self.max_length or self.longest_target < 1:
+            raise ValueError("lengths")
+        self.files = {str(split): FileRecord.from_json(record) for split, record in learned["files"].items()}
+
+    # ---- what a user should know ----
+
+    def _notes_on_symbols(self, dev: PairFile) -> list[str]:
+        """Notes on symbols of the dev file that the training file lacks, and on a separator that may be missing."""
+        notes = []
+        vocabularies = {"source": self.source_vocabulary, "target": self.target_vocabulary}
+        for place, (side, vocabulary) in enumerate(vocabularies.items()):
+            unseen = Counter(symbol for pair in dev.pairs for symbol in vocabulary.unseen(pair[place]))
+            if unseen:
+                names = first_of([repr(symbol) for symbol, _ in unseen.most_common()])
+                effect = "read as <unk>" if side == "source" else "the model cannot write them"
+                notes.append(f"{dev.path}: {side} symbols that the training file lacks: {names}; {effect}")
+        targets = [target for _, target in self.training_set or ()]
+        if not self.form.target_separator and sum(" " in target for target in targets) >= MANY * len(targets):
+            notes.append("most targets contain spaces; if they separate symbols, set task.target_separator to ' '")
+        return notes
+
+
+def _notes_on_files(files: Mapping[str, PairFile]) -> list[str]:
+    train, dev = files["train"], files["dev"]
+    notes = [note for file in (train, dev) if (note := file.repetitions())]
+    if train.record.sha256 == dev.record.sha256:
+        notes.append(f"warning: {train.path} and {dev.path} have the same contents: dev figures will show memorisation")
+    else:
+        known = set(train.pairs)
+        both = sum(pair in known for pair in dev.pairs)
+        notes += [f"{dev.path}: {both:,} of {len(dev.pairs):,} pairs are also in the training file"] if both else []
+    return notes
+
+
+def _split(text: str, separator: str) -> Sequence[str]:
+    return text.split(separator) if separator else text
+
+
+def _distinct(rows: Iterable[Sequence[str]]) -> list[str]:
+    return sorted({symbol for row in rows for symbol in row})
+
+
+def _checked(symbols: Any) -> list[str]:
+    """`symbols`, if it is a list of distinct texts."""
+    if not isinstance(symbols, list) or not all(isinstance(one, str) and one for one in symbols):
+        raise TypeError("symbols are not a list of texts")
+    if len(set(symbols)) < len(symbols):
+        raise ValueError("a symbol occurs twice")
+    return symbols

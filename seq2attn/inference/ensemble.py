@@ -1,0 +1,74 @@
+"""An ensemble: several models that decode together, each step from the average of their probabilities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.predictor import Predictor
+from seq2attn.model.interface import Decoded, Model
+
+
+class Ensemble(Model):
+    """P(y_t | y_<t, x) = the mean of the models' probabilities; the weights shown are the mean of theirs.
+
+    The models have the same vocabularies. Memory and state are tuples of the models' own.
+    """
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        super().__init__()
+        self.models = nn.ModuleList(models)
+
+    def encode(self, source: Tensor, lengths: Tensor) -> tuple[Any, Any]:
+        encoded = [model.encode(source, lengths) for model in self._members()]
+        return tuple(memory for memory, _ in encoded), tuple(state for _, state in encoded)
+
+    def forward(
+        self, source: Tensor, lengths: Tensor, decoder_input: Tensor, decoder_lengths: Tensor | None = None
+    ) -> Decoded:
+        return average([model(source, lengths, decoder_input, decoder_lengths) for model in self._members()])
+
+    def step(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
+        stepped = [model.step(tokens, *parts) for model, *parts in zip(self._members(), state, memory, strict=True)]
+        return average([decoded for decoded, _ in stepped]), tuple(after for _, after in stepped)
+
+    def select(self, state: Any, rows: Tensor) -> Any:
+        return tuple(model.select(part, rows) for model, part in zip(self._members(), state, strict=True))
+
+    def _members(self) -> list[Model]:
+        return list(self.models)  # type: ignore[arg-type]
+
+
+def average(parts: Sequence[Decoded]) -> Decoded:
+    """The mean probabilities, as log-probabilities (B, L, V), and the mean weights; None if one model has none."""
+    log_probabilities = torch.stack([part.logits.log_softmax(dim=2) for part in parts])  # (M, B, L, V)
+    weights = [part.weights for part in parts if part.weights is not None]
+    return Decoded(
+        log_probabilities.logsumexp(dim=0) - math.log(len(parts)),
+        torch.stack(weights).mean(dim=0) if len(weights) == len(parts) else None,
+    )
+
+
+def ensemble(predictors: Sequence[Predictor], names: Sequence[str]) -> Predictor:
+    """One predictor of several; `names` are those of their runs. Raises `Seq2AttnError` if they cannot decode together."""
+    first = predictors[0]
+    for predictor, name in zip(predictors[1:], names[1:], strict=True):
+        for side in ("source", "target"):
+            one, other = (getattr(each.task, f"{side}_vocabulary") for each in (first, predictor))
+            if vars(one) != vars(other):
+                raise Seq2AttnError(
+                    f"{names[0]} and {name} cannot form an ensemble: their {side} vocabularies differ",
+                    hint="Models of an ensemble read and write the same symbols: train them on the same task and data.",
+                )
+        if first.source_eos != predictor.source_eos:
+            raise Seq2AttnError(
+                f"{names[0]} and {name} cannot form an ensemble: only one of them reads <eos> at a source's end",
+                hint="Train them with the same model.source_eos.",
+            )
+    model = Ensemble([predictor.model for predictor in predictors])
+    return Predictor(model, first.task, source_eos=first.source_eos, device=first.device)

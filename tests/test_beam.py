@@ -1,0 +1,183 @@
+"""Beam search against exhaustive enumeration, and against greedy decoding for every kind of model."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from models import ARRANGEMENTS, CELLS, HISTORIES, WINDOWS, make_model
+
+from seq2attn.config import check_config
+from seq2attn.inference.beam import BeamSearch, beam_decode
+from seq2attn.inference.greedy import greedy_decode
+from seq2attn.model.build import build_model
+from seq2attn.model.interface import Decoded
+
+EOS, V = 2, 5
+SOURCE, LENGTHS = torch.tensor([[3, 4, 3, 3], [4, 3, 0, 0], [4, 4, 4, 0]]), torch.tensor([4, 2, 3])
+MODELS = {
+    **{f"{cell}-{one}": {"cell": cell, "arrangement": one} for cell in CELLS for one in ARRANGEMENTS},
+    **{f"window-{name}": {"window": name} for name in WINDOWS if name != "global"},
+    **{f"history-{name}": {"history": name} for name in HISTORIES if name != "none"},
+    "none": {"score": "none", "initial_state": "bridge"},
+    "layers": {"layers": 2, "bidirectional": True, "scalable_softmax": True},
+    "transformer": None,
+}
+
+
+def model_of(name, seed=3, sharper=4.0):
+    """A random model; its logits are multiplied so that hypotheses differ clearly in probability."""
+    if MODELS[name] is None:
+        settings = {"architecture": "transformer", "hidden": 8, "layers": 2, "heads": 2, "feedforward": 8}
+        model = build_model(check_config({"seed": seed, "task": {"alphabet": "ab"}, "model": settings})).double()
+    else:
+        model = make_model(vocabulary=V, seed=seed, **MODELS[name])
+    output = model.output if MODELS[name] is None else model.decoder.output
+    with torch.no_grad():
+        output.weight.mul_(sharper)
+        output.bias.mul_(sharper)
+    return model.eval()
+
+
+def log_probability(model, source, tokens):
+    """log P(tokens | source), by teacher forcing of one source alone."""
+    inputs = torch.tensor([[1, *tokens[:-1]]])
+    logits = model(source.unsqueeze(0), torch.tensor([len(source)]), inputs).logits[0]
+    return sum(math.log(torch.softmax(row, dim=0)[token]) for row, token in zip(logits, tokens, strict=True))
+
+
+def every_output(steps):
+    """Every sequence of at most `steps` tokens that ends with its only `<eos>`, and those of `steps` without one."""
+    others = [token for token in range(V) if token != EOS]
+    for length in range(steps):
+        yield from ((*start, EOS) for start in itertools.product(others, repeat=length))
+    yield from itertools.product(others, repeat=steps)
+
+
+def hypotheses(found, row):
+    """The existing hypotheses of one source: tokens with the `<eos>`, log-probabilities, scores."""
+    for tokens, length, finished, logp, score in zip(
+        found.tokens[row].tolist(),
+        found.lengths[row].tolist(),
+        found.finished[row].tolist(),
+        found.log_probabilities[row].tolist(),
+        found.scores[row].tolist(),
+        strict=True,
+    ):
+        if logp > -math.inf:
+            yield tuple(tokens[: length + finished]), logp, score
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("name", ["gru-bahdanau", "transformer"])
+def test_a_beam_as_wide_as_all_outputs_finds_what_enumeration_finds(name, alpha):
+    model, outputs = model_of(name), list(every_output(3))
+    assert len(outputs) == 1 + 4 + 16 + 64
+    found = beam_decode(model, SOURCE, LENGTHS, BeamSearch(len(outputs), alpha), max_steps=3)
+    for row, length in enumerate(LENGTHS.tolist()):
+        source = SOURCE[row, :length]
+        expected = {tokens: log_probability(model, source, tokens) for tokens in outputs}
+        scores = {tokens: logp / ((5 + len(tokens)) / 6) ** alpha for tokens, logp in expected.items()}
+        ranked = list(hypotheses(found, row))
+        assert [tokens for tokens, _, _ in ranked] == sorted(outputs, key=scores.__getitem__, reverse=True)
+        for tokens, logp, score in ranked:
+            assert logp == pytest.approx(expected[tokens], abs=1e-9)
+            assert score == pytest.approx(scores[tokens], abs=1e-9)
+        assert sum(math.exp(logp) for _, logp, _ in ranked) == pytest.approx(1)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_beam_of_one_is_greedy_decoding(name, alpha):
+    for seed in range(3):
+        model = model_of(name, seed)
+        greedy = greedy_decode(model, SOURCE, LENGTHS, max_steps=6, keep_weights=True)
+        found = beam_decode(model, SOURCE, LENGTHS, BeamSearch(1, alpha), max_steps=6, keep_weights=True)
+        assert torch.equal(found.tokens.squeeze(1), greedy.tokens)
+        assert torch.equal(found.lengths.squeeze(1), greedy.lengths)
+        assert torch.equal(found.finished.squeeze(1), greedy.finished)
+        assert (found.weights is None) == (greedy.weights is None) == (name == "none")
+        if greedy.weights is not None:
+            torch.testing.assert_close(found.weights.squeeze(1), greedy.weights, rtol=0, atol=1e-12)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", MODELS)
+def test_every_hypothesis_has_its_own_probability_and_weights(name):
+    """What a wide beam carries along belongs to the right hypothesis: state, log-probability and attention."""
+    model = model_of(name)
+    found = beam_decode(model, SOURCE, LENGTHS, BeamSearch(4, 0.5), max_steps=5, keep_weights=True)
+    for row, length in enumerate(LENGTHS.tolist()):
+        source = SOURCE[row, :length]
+        ranked = list(hypotheses(found, row))
+        assert len(ranked) == len({tokens for tokens, _, _ in ranked}) == 4
+        assert [score for _, _, score in ranked] == sorted((score for _, _, score in ranked), reverse=True)
+        for place, (tokens, logp, _) in enumerate(ranked):
+            assert logp == pytest.approx(log_probability(model, source, tokens), abs=1e-9)
+            if found.weights is None:
+                continue
+            inputs = torch.tensor([[1, *tokens[:-1]]])
+            expected = model(source.unsqueeze(0), torch.tensor([length]), inputs).weights[0]
+            torch.testing.assert_close(found.weights[row, place, : len(tokens), :length], expected, rtol=0, atol=1e-9)
+
+
+@torch.no_grad()
+def test_a_wider_beam_finds_what_greedy_misses():
+    """Over many models the best hypothesis of a wide beam is at least as likely as greedy's, and sometimes likelier."""
+    better = 0
+    for seed in range(20):
+        model = model_of("gru-bahdanau", seed)
+        one, wide = (beam_decode(model, SOURCE, LENGTHS, BeamSearch(width), max_steps=4) for width in (1, 85 * 4))
+        gain = wide.log_probabilities[:, 0] - one.log_probabilities[:, 0]
+        assert (gain >= -1e-12).all()
+        better += int((gain > 1e-9).sum())
+    assert better > 0
+
+
+@torch.no_grad()
+def test_a_source_is_searched_as_if_alone():
+    model = model_of("lstm-bahdanau")
+    search = BeamSearch(3, 0.6)
+    together = beam_decode(model, SOURCE, LENGTHS, search, max_steps=5)
+    for row, length in enumerate(LENGTHS.tolist()):
+        alone = beam_decode(model, SOURCE[row : row + 1, :length], LENGTHS[row : row + 1], search, max_steps=5)
+        for one, other in zip(hypotheses(together, row), hypotheses(alone, 0), strict=True):
+            assert one[0] == other[0] and one[1:] == pytest.approx(other[1:], abs=1e-9)
+
+
+class Fixed:
+    """A model whose log-probabilities depend on the position alone: (T, V)."""
+
+    def __init__(self, *rows):
+        self.rows = torch.tensor(rows).log()
+
+    def encode(self, source, lengths):
+        return (), 0
+
+    def select(self, state, rows):
+        return state
+
+    def step(self, tokens, state, memory):
+        return Decoded(self.rows[state].expand(len(tokens), 1, -1), None), state + 1
+
+
+def test_length_normalisation_by_hand():
+    """`<eos>` at once has probability 0.3, `b<eos>` 0.6 * 0.4 = 0.24: shorter wins, unless lengths are normalised."""
+    model = Fixed([0.0, 0.0, 0.3, 0.1, 0.6], [0.0, 0.0, 0.4, 0.25, 0.35], [0.0, 0.0, 1.0, 0.0, 0.0])
+    one, source = torch.tensor([1]), torch.tensor([[3]])
+    plain = beam_decode(model, source, one, BeamSearch(4), max_steps=3)
+    assert plain.tokens[0, 0].tolist()[:1] == [EOS]
+    assert plain.log_probabilities[0, 0].item() == pytest.approx(math.log(0.3))
+    normalised = beam_decode(model, source, one, BeamSearch(4, 2.0), max_steps=3)
+    assert normalised.tokens[0, 0].tolist()[:2] == [4, 4]  # b b <eos>: log(.21) / (8/6)^2 = -.878; b <eos>: -1.048
+    assert normalised.scores[0, 0].item() == pytest.approx(math.log(0.21) / (8 / 6) ** 2)
+    assert normalised.scores[0, 1].item() == pytest.approx(math.log(0.24) / (7 / 6) ** 2)
+
+
+def test_fewer_outputs_than_the_beam_is_wide():
+    model = Fixed([0.0, 0.0, 1.0, 0.0, 0.0])
+    found = beam_decode(model, torch.tensor([[3]]), torch.tensor([1]), BeamSearch(3), max_steps=4)
+    assert found.log_probabilities[0].tolist() == [0, -math.inf, -math.inf]
+    assert found.tokens.size(2) == 1  # nothing waits for hypotheses that do not exist

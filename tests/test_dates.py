@@ -1,0 +1,158 @@
+"""The task `dates`: written-out dates -> ISO 8601, measured on dates that training never draws."""
+
+import datetime
+from collections import Counter
+
+import pytest
+import torch
+
+from seq2attn.data.tasks import check_task
+from seq2attn.data.tasks.dates import STYLES, Dates, is_held_out, read_date, write_date
+from seq2attn.errors import Seq2AttnError
+
+MAY_3, OCTOBER_22 = datetime.date(1998, 5, 3), datetime.date(2031, 10, 22)
+DAYS = [datetime.date(1999, 12, 31) + datetime.timedelta(days=step) for step in range(0, 800)]
+
+HELD_OUT = ["1900-01-09", "1900-01-27", "1900-02-11", "1900-02-28"]  # of the first 60 days of 1900
+
+
+def texts_of(examples, task):
+    for source, length, target in zip(
+        examples.source.tolist(), examples.source_lengths.tolist(), examples.target.tolist(), strict=True
+    ):
+        yield task.source_vocabulary.decode(source[:length]), task.target_vocabulary.decode(target)
+
+
+def drawn(task, count, length=None, seed=0):
+    return list(texts_of(task.examples(torch.Generator().manual_seed(seed), count, length), task))
+
+
+def test_the_styles_as_a_person_writes_them():
+    assert [write_date(MAY_3, style) for style in STYLES] == [
+        "3.5.1998",
+        "5/3/1998",
+        "3 May 1998",
+        "May 3, 1998",
+        "3 May 1998",
+        "May 3, 1998",
+        "3rd of May 1998",
+        "May 3rd, 1998",
+        "the third of May 1998",
+        "Sunday, 3 May 1998",
+        "Sunday, May 3rd, 1998",
+        "1998, May 3",
+    ]
+    assert [write_date(OCTOBER_22, style) for style in STYLES] == [
+        "22.10.2031",
+        "10/22/2031",
+        "22 October 2031",
+        "October 22, 2031",
+        "22 Oct 2031",
+        "Oct 22, 2031",
+        "22nd of October 2031",
+        "October 22nd, 2031",
+        "the twenty-second of October 2031",
+        "Wednesday, 22 October 2031",
+        "Wednesday, October 22nd, 2031",
+        "2031, October 22",
+    ]
+
+
+def test_every_text_reads_as_its_date():
+    for date in DAYS:
+        assert [read_date(write_date(date, style)) for style in STYLES] == [date] * len(STYLES)
+
+
+@pytest.mark.parametrize(
+    ("style", "standard"),
+    [(0, "%d.%m.%Y"), (1, "%m/%d/%Y"), (2, "%d %B %Y"), (3, "%B %d, %Y"), (4, "%d %b %Y"), (9, "%A, %d %B %Y")],
+)
+def test_the_standard_library_reads_the_same_date(style, standard):
+    for date in DAYS[::7]:
+        assert datetime.datetime.strptime(write_date(date, STYLES[style]), standard).date() == date
+
+
+def test_ordinals():
+    written = (
+        "1st 2nd 3rd 4th 5th 6th 7th 8th 9th 10th 11th 12th 13th 14th 15th 16th 17th 18th 19th 20th 21st 22nd 23rd 24th"
+    )
+    ordinals = [write_date(datetime.date(2000, 1, day), STYLES[6]).partition(" ")[0] for day in range(1, 32)]
+    assert " ".join(ordinals) == f"{written} 25th 26th 27th 28th 29th 30th 31st"
+
+
+def test_answers():
+    task = Dates()
+    assert task.answer("the thirty-first of December 1999").text == "1999-12-31"
+    assert task.answer("29 Feb 2000").text == "2000-02-29"
+    assert task.answer("29 Feb 2000").alignment is None
+    for unknown in (
+        "29 Feb 1900",
+        "Monday, 3 May 1998",
+        "3rd of Mai 1998",
+        "3-5-1998",
+        "0.5.1998",
+        "",
+        "21th of May 1998",
+    ):
+        assert task.answer(unknown) is None, unknown
+
+
+def test_training_never_draws_a_held_out_date_and_measuring_draws_no_other():
+    task = Dates(first_year=1990, last_year=2009)
+    training, measured = drawn(task, 20_000), [pair for length in range(8, 37) for pair in drawn(task, 100, length)]
+    seen = {datetime.date.fromisoformat(target) for _, target in training}
+    held_out = {datetime.date.fromisoformat(target) for _, target in measured}
+    assert not any(is_held_out(date, 0.1) for date in seen)
+    assert all(is_held_out(date, 0.1) for date in held_out)
+    assert len(seen) > 6000 and len(held_out) > 500  # of 7,305 dates
+    assert all(task.answer(source).text == target for source, target in training + measured)
+
+
+@pytest.mark.parametrize("length", [8, 17, 30])
+def test_measured_sources_have_the_length_asked_for(length):
+    assert {len(source) for source, _ in drawn(Dates(), 200, length)} == {length}
+
+
+def test_the_lengths_of_training_are_kept():
+    task = Dates(min_length=10, max_length=12)
+    assert {len(source) for source, _ in drawn(task, 500)} == {10, 11, 12}
+    check_task(task)
+
+
+def test_styles_and_dates_are_uniform():
+    task = Dates(first_year=2001, last_year=2001, held_out=0.001)
+    counts = Counter(target for _, target in drawn(task, 36_500))
+    expected = 36_500 / len(counts)
+    assert (
+        sum((count - expected) ** 2 / expected for count in counts.values()) < 480
+    )  # chi-squared, 364 degrees: p < 1e-4
+    years_first = sum(source.startswith("2001,") for source, _ in drawn(task, 12_000))
+    assert abs(years_first - 1000) < 4 * (12_000 * 1 / 12 * 11 / 12) ** 0.5
+
+
+def test_what_is_held_out_depends_on_the_date_alone():
+    dates = [datetime.date(1900, 1, 1) + datetime.timedelta(days=step) for step in range(20_000)]
+    tenth, third = ({date for date in dates if is_held_out(date, share)} for share in (0.1, 1 / 3))
+    assert tenth < third
+    assert abs(len(tenth) - 2000) < 4 * (20_000 * 0.1 * 0.9) ** 0.5
+    assert [
+        date.isoformat() for date in dates[:60] if date in tenth
+    ] == HELD_OUT  # a change would mix training and test
+
+
+@pytest.mark.parametrize(
+    ("options", "length", "says"),
+    [
+        ({"first_year": 2001, "last_year": 2000}, None, "first_year, 2001, is above last_year, 2000"),
+        ({"min_length": 12, "max_length": 11}, None, "min_length, 12, is above max_length, 11"),
+        ({}, 37, "no held-out date is written in 37 characters"),
+        (
+            {"first_year": 2001, "last_year": 2001, "held_out": 0.001},
+            36,
+            "no held-out date is written in 36 characters",
+        ),
+    ],
+)
+def test_what_has_no_dates_is_refused(options, length, says):
+    with pytest.raises(Seq2AttnError, match=says):
+        Dates(**options).examples(torch.Generator(), 1, length)

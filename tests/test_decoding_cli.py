@@ -1,0 +1,109 @@
+"""`predict` and `eval` with a beam, and with several runs as an ensemble."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from seq2attn.inference.beam import BeamSearch
+from seq2attn.inference.evaluation import evaluate
+from seq2attn.runs.loading import load_ensemble, load_predictor
+from seq2attn.runs.run import Run
+
+
+@pytest.fixture
+def two_runs(cli, runs_copy):
+    """`tiny`, and `other` with another seed, in the working directory's `runs`."""
+    (runs_copy.parent / "tiny.yaml").write_text((runs_copy / "tiny" / "config.yaml").read_text())
+    done = cli("train", "--config", "tiny.yaml", "--set", "seed=9", "--name", "other", "--device", "cpu")
+    assert done.code == 0, done.err
+    return runs_copy
+
+
+def test_n_best_lines_are_source_output_and_log_probability(cli, runs_copy):
+    done = cli("predict", "abc", "b", "--n-best", "3")
+    rows = [line.split("\t") for line in done.out.splitlines()]
+    assert [row[0] for row in rows] == ["abc"] * 3 + ["b"] * 3
+    predictor = load_predictor(Run(runs_copy / "tiny"), device_name="cpu")
+    predictor.search = BeamSearch(5)
+    for text, found in (("abc", rows[:3]), ("b", rows[3:])):
+        (expected,) = predictor.predict([text])
+        assert len(expected.hypotheses) == 5 and expected.output == expected.hypotheses[0].output
+        assert [(row[1], float(row[2])) for row in found] == [
+            (one.output, pytest.approx(one.log_probability, abs=1e-6)) for one in expected.hypotheses[:3]
+        ]
+
+
+def test_the_log_probability_is_that_of_teacher_forcing(cli, runs_copy):
+    record = json.loads(cli("predict", "abca", "--beam", "2", "--length-penalty", "1", "--json").out)
+    assert len(record["hypotheses"]) == 2
+    predictor = load_predictor(Run(runs_copy / "tiny"), device_name="cpu")
+    read, write = predictor.task.source_vocabulary, predictor.task.target_vocabulary
+    for one in record["hypotheses"]:
+        tokens = [write.symbols.index(character) + 3 for character in one["output"]] + [2] * one["finished"]
+        with torch.no_grad():
+            source = torch.tensor([[*read.encode("abca"), 2][: 4 + predictor.source_eos]])
+            decoded = predictor.model(source, torch.tensor([source.size(1)]), torch.tensor([[1, *tokens[:-1]]]))
+        rows = decoded.logits[0].log_softmax(dim=1)
+        total = sum(float(rows[place, token]) for place, token in enumerate(tokens))
+        assert one["log_probability"] == pytest.approx(total, abs=1e-4)
+        assert one["score"] == pytest.approx(total / ((5 + len(tokens)) / 6), abs=1e-4)
+    scores = [one["score"] for one in record["hypotheses"]]
+    assert scores == sorted(scores, reverse=True)
+    assert record["output"] == record["hypotheses"][0]["output"]
+
+
+def test_a_beam_of_one_prints_what_greedy_decoding_prints(cli, runs_copy):
+    words = ("abc", "hello", "zzzz", "q")
+    assert cli("predict", *words, "--beam", "1").out == cli("predict", *words).out
+    one, other = (json.loads(cli("eval", "--json", *more).out) for more in ((), ("--beam", "1")))
+    assert one["lengths"] == other["lengths"]
+
+
+def test_eval_with_a_beam_counts_right_outputs_and_is_not_kept(cli, runs_copy):
+    before = sorted((runs_copy / "tiny" / "evaluations").glob("*")) if (runs_copy / "tiny/evaluations").exists() else []
+    record = json.loads(cli("eval", "--beam", "4", "--lengths", "1", "2", "--samples", "40", "--json").out)
+    after = sorted((runs_copy / "tiny" / "evaluations").glob("*")) if (runs_copy / "tiny/evaluations").exists() else []
+    assert after == before
+    predictor = load_predictor(Run(runs_copy / "tiny"), device_name="cpu")
+    predictor.search = BeamSearch(4)
+    assert [record["lengths"]["1"], record["lengths"]["2"]] == [
+        json.loads(json.dumps(one.to_json())) for one in evaluate(predictor, [1, 2], samples=40, seed=0)
+    ]
+
+
+def test_an_ensemble_of_two_runs(cli, two_runs):
+    predictor = load_ensemble([Run(two_runs / "tiny"), Run(two_runs / "other")], device_name="cpu")
+    words = ["abc", "hello"]
+    expected = [one.output for one in predictor.predict(words)]
+    assert cli("predict", *words, "--run", "tiny", "--run", "other").out.split() == expected
+    record = json.loads(cli("eval", "tiny", "other", "--ensemble", "--lengths", "2", "--json").out)
+    assert record["run"] == "tiny + other"
+    single = json.loads(cli("eval", "tiny", "--lengths", "2", "--json").out)
+    assert record["lengths"]["2"]["entropy"] != single["lengths"]["2"]["entropy"]
+    assert math.isfinite(record["lengths"]["2"]["exact_match"]["value"])
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (("predict", "abc", "--length-penalty", "1"), "--length-penalty ranks the outputs of a beam"),
+        (("eval", "--length-penalty", "1"), "--length-penalty ranks the outputs of a beam"),
+        (("predict", "abc", "--n-best", "6", "--beam", "5"), "--n-best 6 asks for more outputs than --beam 5 keeps"),
+        (("predict", "abc", "--beam", "0"), "--beam"),
+        (("eval", "tiny", "--ensemble"), "--ensemble needs at least two runs"),
+        (("eval", "tiny", "tiny"), "several runs are measured together with --ensemble"),
+    ],
+)
+def test_mistakes(cli, runs_copy, command, says):
+    done = cli(*command)
+    assert done.code == 2 and says in done.err and "Traceback" not in done.err
+
+
+def test_runs_of_other_alphabets_cannot_decode_together(cli, two_runs):
+    options = ("--set", "task.alphabet=abc", "--name", "letters", "--device", "cpu")
+    assert cli("train", "--config", "tiny.yaml", *options).code == 0
+    done = cli("eval", "tiny", "letters", "--ensemble")
+    assert done.code == 2
+    assert "tiny and letters cannot form an ensemble: their source vocabularies differ" in done.err

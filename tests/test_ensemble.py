@@ -1,0 +1,115 @@
+"""Ensembles: the average of probabilities, step by step, through the model's interface."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from models import make_model
+
+from seq2attn.config import check_config
+from seq2attn.data.tasks.copy import Copy
+from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.beam import BeamSearch, beam_decode
+from seq2attn.inference.ensemble import Ensemble, ensemble
+from seq2attn.inference.greedy import greedy_decode
+from seq2attn.inference.predictor import Predictor
+from seq2attn.model.build import build_model
+
+SOURCE, LENGTHS = torch.tensor([[3, 4, 3, 3], [4, 3, 0, 0]]), torch.tensor([4, 2])
+EOS, V, CPU = 2, 5, torch.device("cpu")
+TRANSFORMER = {"architecture": "transformer", "hidden": 8, "layers": 1, "heads": 2, "feedforward": 8}
+
+
+def members():
+    """A GRU, an LSTM in another arrangement, and a Transformer, over the same five ids."""
+    config = check_config({"seed": 2, "task": {"alphabet": "ab"}, "model": TRANSFORMER})
+    recurrent = [make_model(vocabulary=V, seed=4), make_model(vocabulary=V, seed=5, cell="lstm", arrangement="luong")]
+    return [model.eval() for model in (*recurrent, build_model(config).double())]
+
+
+def probabilities(model, source, tokens):
+    """P of each token, and the weights, by teacher forcing of one source alone: (L, V), (L, S)."""
+    decoded = model(source.unsqueeze(0), torch.tensor([len(source)]), torch.tensor([tokens]))
+    return torch.softmax(decoded.logits[0], dim=1), decoded.weights[0]
+
+
+@torch.no_grad()
+def test_teacher_forcing_averages_probabilities_and_weights():
+    models = members()
+    tokens = [1, 3, 4, 4]
+    for source, length in zip(SOURCE, LENGTHS.tolist(), strict=True):
+        parts = [probabilities(model, source[:length], tokens) for model in models]
+        found, weights = probabilities(Ensemble(models), source[:length], tokens)
+        torch.testing.assert_close(found, sum(part[0] for part in parts) / 3, rtol=0, atol=1e-12)
+        torch.testing.assert_close(weights, sum(part[1] for part in parts) / 3, rtol=0, atol=1e-12)
+        assert found.sum(dim=1).tolist() == pytest.approx([1] * 4)
+
+
+@torch.no_grad()
+def test_decoding_step_by_step_is_teacher_forcing():
+    model = Ensemble(members())
+    decoding = greedy_decode(model, SOURCE, LENGTHS, max_steps=5, keep_weights=True)
+    for row, length in enumerate(LENGTHS.tolist()):
+        tokens = decoding.tokens[row].tolist()
+        forced, weights = probabilities(model, SOURCE[row, :length], [1, *tokens[:-1]])
+        stop = decoding.lengths[row] + 1
+        assert forced.argmax(dim=1).tolist()[:stop] == tokens[:stop]
+        torch.testing.assert_close(decoding.weights[row, :stop, :length], weights[:stop], rtol=0, atol=1e-9)
+
+
+@torch.no_grad()
+def test_beam_search_of_an_ensemble_against_enumeration():
+    models = members()
+    others = [token for token in range(V) if token != EOS]
+    outputs = [(*start, EOS) for n in range(2) for start in itertools.product(others, repeat=n)]
+    outputs += itertools.product(others, repeat=2)
+    found = beam_decode(Ensemble(models), SOURCE, LENGTHS, BeamSearch(len(outputs)), max_steps=2)
+    for row, length in enumerate(LENGTHS.tolist()):
+        expected = {}
+        for tokens in outputs:
+            parts = [probabilities(model, SOURCE[row, :length], [1, *tokens[:-1]])[0] for model in models]
+            mean = sum(parts) / 3
+            expected[tokens] = sum(math.log(mean[place, token]) for place, token in enumerate(tokens))
+        best = max(outputs, key=expected.__getitem__)
+        assert tuple(found.tokens[row, 0, : len(best)].tolist()) == best
+        ranked = sorted(expected.values(), reverse=True)
+        assert found.log_probabilities[row].tolist() == pytest.approx(ranked, abs=1e-9)
+
+
+@torch.no_grad()
+def test_an_ensemble_of_one_model_is_that_model():
+    model = members()[0]
+    torch.testing.assert_close(
+        Ensemble([model])(SOURCE, LENGTHS, SOURCE).logits, model(SOURCE, LENGTHS, SOURCE).logits.log_softmax(2)
+    )
+
+
+@torch.no_grad()
+def test_a_model_without_attention_leaves_no_weights():
+    silent = make_model("none", initial_state="bridge", vocabulary=V).eval()
+    assert Ensemble([members()[0], silent])(SOURCE, LENGTHS, SOURCE).weights is None
+
+
+def predictor(alphabet="ab", source_eos=True):
+    return Predictor(
+        make_model(vocabulary=3 + len(alphabet)), Copy(alphabet=alphabet), source_eos=source_eos, device=CPU
+    )
+
+
+def test_predictors_together():
+    together = ensemble([predictor(), predictor()], ["one", "two"])
+    assert isinstance(together.model, Ensemble) and not together.model.training
+    assert together.predict(["ab"])[0].source == "ab"
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (predictor("ac"), "one and two cannot form an ensemble: their source vocabularies differ"),
+        (predictor(source_eos=False), "only one of them reads <eos>"),
+    ],
+)
+def test_what_cannot_decode_together_is_refused(other, says):
+    with pytest.raises(Seq2AttnError, match=says):
+        ensemble([predictor(), other], ["one", "two"])

@@ -1,0 +1,199 @@
+"""Word and symbol error rates: counted by hand, against simple counting, and on a scripted model."""
+
+import json
+import random
+
+import pytest
+import torch
+
+from seq2attn.data.tasks import Task
+from seq2attn.data.vocabulary import Vocabulary
+from seq2attn.inference.edits import Edit, align
+from seq2attn.inference.intervals import bootstrap_ratio, share
+from seq2attn.inference.pair_evaluation import measure_pairs
+from seq2attn.inference.pair_results import PairAnswer, PairsResult, errors_table
+from seq2attn.inference.predictor import Predictor
+from seq2attn.model.interface import Decoded
+
+CPU = torch.device("cpu")
+
+
+def answer(source, right, found, *, finished=True, unseen=0, reachable=True):
+    """An answer whose symbols are separated by spaces."""
+    edits = tuple(edit for edit in align(right.split(), found.split()) if edit.is_error)
+    return PairAnswer(source, right, found, len(source), len(right.split()), edits, finished, unseen, reachable)
+
+
+ANSWERS = (
+    answer("ab", "t͡ʃ o", "t͡ʃ o"),
+    answer("abc", "a b c", "a b d", unseen=1),
+    answer("b", "b", "b b"),
+    answer("ca", "c a", "d a", reachable=False),
+    answer("cab", "c a b", "d a b"),
+    answer("abca", "a b c a", "x"),
+    answer("bb", "b b", "b b", finished=False),
+)
+RESULT = PairsResult(ANSWERS, loss=0.5, lengths=[])
+
+
+def test_rates_counted_by_hand():
+    assert RESULT.wer == share(6 / 7, 7)  # all but the first: the last was cut off
+    assert RESULT.ser == pytest.approx((0 + 1 + 1 + 1 + 1 + 4 + 0) / (2 + 3 + 1 + 2 + 3 + 4 + 2))
+    assert RESULT.ser_estimate.value == RESULT.ser
+    assert RESULT.unseen.value == pytest.approx(1 / (2 + 3 + 1 + 2 + 3 + 4 + 2))
+    assert RESULT.unreachable == share(1 / 7, 7)
+    assert RESULT.summary() == {"wer": 6 / 7, "ser": RESULT.ser, "dev_loss": 0.5}
+
+
+def test_errors_are_sorted_for_reading():
+    assert [one.source for one in RESULT.errors()] == ["bb", "abc", "ca", "cab", "b", "abca"]
+    assert errors_table(RESULT.errors()).splitlines() == [
+        "source\tright\tanswer\tedits\twhat",
+        "bb\tb b\tb b\t0\t(cut off)",
+        "abc\ta b c\ta b d\t1\tc>d",
+        "ca\tc a\td a\t1\tc>d",
+        "cab\tc a b\td a b\t1\tc>d",
+        "b\tb\tb b\t1\t>b",
+        "abca\ta b c a\tx\t4\ta> b> c> a>x",
+    ]
+
+
+def test_features_have_a_column_of_their_own():
+    lines = errors_table([answer("go\tV;PST", "w e n t", "g o"), answer("x", "x", "")]).splitlines()
+    assert [line.split("\t")[:4] for line in lines] == [
+        ["source", "features", "right", "answer"],
+        ["go", "V;PST", "w e n t", "g o"],
+        ["x", "", "x", ""],
+    ]
+
+
+def test_confusions_are_counted_over_all_words():
+    assert RESULT.confusions()[0] == (Edit("c", "d"), 3)
+    assert sum(count for _, count in RESULT.confusions()) == 8
+
+
+def test_the_record_is_plain_json_and_reads_back():
+    record = json.loads(json.dumps(RESULT.to_json()))
+    assert PairsResult.from_json(record) == RESULT
+    assert record["wer"] == {"value": 6 / 7, "low": RESULT.wer.low, "high": RESULT.wer.high}
+    assert record["answers"][1]["edits"] == [["c", "d"]]
+    for damaged in ({}, {**record, "answers": []}, {**record, "answers": [{"source": 3}]}):
+        with pytest.raises(ValueError):  # noqa: PT011
+            PairsResult.from_json(damaged)
+
+
+# ---- the bootstrap ----
+
+
+def test_the_bootstrap_of_equal_words_has_no_width():
+    estimate = bootstrap_ratio([1] * 30, [4] * 30, seed=0)
+    assert (estimate.value, estimate.low, estimate.high) == (0.25, 0.25, 0.25)
+
+
+def test_the_bootstrap_of_shares_is_close_to_the_normal_interval():
+    """1 or 0 of 1 symbol each: the standard error is sqrt(p (1 - p) / n)."""
+    numbers = [1] * 300 + [0] * 700
+    estimate = bootstrap_ratio(numbers, [1] * 1000, seed=1)
+    half = 1.96 * (0.3 * 0.7 / 1000) ** 0.5
+    assert estimate.value == 0.3
+    assert estimate.low == pytest.approx(0.3 - half, abs=0.004) and estimate.high == pytest.approx(
+        0.3 + half, abs=0.004
+    )
+
+
+def test_the_bootstrap_keeps_the_numbers_of_a_word_together():
+    """Errors in proportion to length: the ratio of any resample is the same, which it is not if they are drawn apart."""
+    lengths = [random.Random(0).randint(1, 20) for _ in range(50)]
+    estimate = bootstrap_ratio([length / 2 for length in lengths], lengths, seed=0)
+    assert (estimate.low, estimate.high) == (pytest.approx(0.5), pytest.approx(0.5))
+
+
+def test_the_bootstrap_depends_on_its_seed_alone():
+    numbers, below = [0, 1, 2, 0, 3], [3, 4, 5, 6, 7]
+    assert bootstrap_ratio(numbers, below, seed=3) == bootstrap_ratio(numbers, below, seed=3)
+    assert bootstrap_ratio(numbers, below, seed=3) != bootstrap_ratio(numbers, below, seed=4)
+    with pytest.raises(ValueError, match="above 0"):
+        bootstrap_ratio([1], [0], seed=0)
+
+
+# ---- a model whose answers are known ----
+
+
+class Spelling(Task):
+    """Letters to spaced symbols; `c` is unknown."""
+
+    def __init__(self):
+        self.source_vocabulary = Vocabulary("ab", unknown=True)
+        self.target_vocabulary = Vocabulary(["A", "B", "t͡ʃ"], separator=" ", unknown=True)
+        self.min_length, self.max_length = 1, 3
+
+    def examples(self, random, count, length=None):
+        raise NotImplementedError
+
+    def target_length(self, source_length):
+        return source_length
+
+
+class Echo(torch.nn.Module):
+    """Writes A for a, B for b, and <unk> for anything else, symbol by symbol; then <eos>."""
+
+    def encode(self, source, lengths):
+        return (), (source, torch.zeros((), dtype=torch.int64))
+
+    def step(self, tokens, state, memory):
+        source, place = state
+        return Decoded(self._logits(source)[:, place : place + 1], None), (source, place + 1)
+
+    def forward(self, source, lengths, decoder_input, decoder_lengths=None):
+        return Decoded(self._logits(source)[:, : decoder_input.size(1)], None)
+
+    def select(self, state, rows):
+        return state
+
+    def _logits(self, source):
+        padded = torch.nn.functional.pad(source, (0, 20)).clamp(min=2)  # past the end: <eos>
+        return 10.0 * torch.nn.functional.one_hot(padded, 7)
+
+
+def measured(*pairs):
+    return measure_pairs(Predictor(Echo(), Spelling(), source_eos=True, device=CPU), pairs)
+
+
+def test_a_scripted_model_is_measured_as_counted_by_hand():
+    result = measured(("ab", "A B"), ("a", "B"), ("bab", "B t͡ʃ"), ("ac", "A A"))
+    assert [(one.source, one.answer, one.is_right) for one in result.answers] == [
+        ("ab", "A B", True),
+        ("a", "A", False),
+        ("bab", "B A B", False),
+        ("ac", "A <unk>", False),
+    ]
+    assert [str(edit) for one in result.answers for edit in one.edits] == ["B>A", ">A", "t͡ʃ>B", "A><unk>"]
+    assert result.wer.value == 3 / 4 and result.ser == 4 / 7
+    assert result.unseen.value == 1 / 8 and result.unreachable.value == 0
+    by_length = {one.length: (one.samples, one.exact_match.value, one.trained) for one in result.lengths}
+    assert by_length == {1: (1, 0, True), 2: (2, 0.5, True), 3: (1, 0, True)}
+
+
+def test_word_error_rate_is_what_comparing_the_lines_of_two_files_gives():
+    generator = random.Random(3)
+    words = sorted({"".join(generator.choices("ab", k=generator.randint(1, 9))) for _ in range(300)})
+    rights = [" ".join(letter.upper() if generator.random() < 0.9 else "t͡ʃ" for letter in word) for word in words]
+    result = measured(*zip(words, rights, strict=True))
+    wrong = sum(" ".join(word.upper()) != right for word, right in zip(words, rights, strict=True))
+    assert 0 < wrong < len(words)
+    assert result.wer.value == wrong / len(words)
+    edits = sum(right.split().count("t͡ʃ") for right in rights)  # substitutions only, all lengths are equal
+    assert result.ser == edits / sum(map(len, words))
+
+
+def test_a_source_with_several_right_answers_is_one_word_and_any_of_them_counts():
+    result = measured(("ab", "B B"), ("a", "B"), ("ab", "A B"), ("a", "B B"), ("ab", "A B"))
+    assert [(one.source, one.right, one.is_right) for one in result.answers] == [("ab", "A B", True), ("a", "B", False)]
+    assert result.wer.value == 1 / 2 and result.ser == 1 / 3
+    assert [one.samples for one in result.lengths] == [1, 1]
+
+
+def test_a_right_answer_with_an_unseen_symbol_is_unreachable():
+    result = measured(("ac", "A X"), ("a", "A"))
+    assert result.unreachable.value == 1 / 2 and result.answers[0].reachable is False
+    assert result.wer.value == 1 / 2

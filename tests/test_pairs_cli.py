@@ -1,0 +1,214 @@
+"""`eval` and `predict` for a run on pairs of strings from files."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+CONFIG = """\
+task: {name: pairs, train: train.tsv, dev: dev.tsv, test: test.tsv, target_separator: " "}
+model: {hidden: 8, embedding: 4}
+training: {epochs: 2, batch_size: 4}
+"""
+WORDS = ["ab", "ba", "aab", "abb", "b", "a", "bab", "aba"]
+
+
+def spelled(word):
+    return " ".join({"a": "t͡ʃ", "b": "o"}[letter] for letter in word)
+
+
+def write(path, words, more=()):
+    Path(path).write_text("".join(f"{line}\n" for line in [*(f"{word}\t{spelled(word)}" for word in words), *more]))
+
+
+@pytest.fixture
+def run(cli, tmp_path):
+    """A run called `words`, in the working directory with its files."""
+    write("train.tsv", WORDS)
+    write("dev.tsv", ["bb", "aa", "ab"])
+    write("test.tsv", ["bba", "aab"], more=["cab\tk t͡ʃ o", "b\tx"])
+    Path("pairs.yaml").write_text(CONFIG)
+    assert cli("train", "--config", "pairs.yaml", "--name", "words", "--device", "cpu").code == 0
+    return tmp_path / "runs" / "words"
+
+
+def table(out):
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert rows[0] == ["measure", "length", "words", "value", "low", "high"]
+    return {(row[0], row[1]): (int(row[2]), float(row[3])) for row in rows[1:]}
+
+
+def answers(cli, words):
+    done = cli("predict", *words, "--run", "words")
+    return dict(line.split("\t") for line in done.out.splitlines())
+
+
+def test_eval_on_a_file_counts_words_that_are_not_exactly_right(cli, run):
+    right = {"bba": "o o t͡ʃ", "aab": "t͡ʃ t͡ʃ o", "cab": "k t͡ʃ o", "b": "x"}
+    found = answers(cli, right)
+    rates = table(cli("eval", "words", "--data", "test.tsv").out)
+    assert rates["wer", ""] == (4, sum(found[word] != right[word] for word in right) / 4)
+    assert rates["unseen_symbols", ""] == (4, pytest.approx(1 / 10))  # c
+    assert rates["unreachable_words", ""] == (4, 0.5)  # k and x
+    assert rates["exact_match", "3"][0] == 3 and rates["exact_match", "1"] == (1, 0)
+
+
+def test_eval_is_kept_with_the_run_and_says_on_which_file(cli, run):
+    record = json.loads(cli("eval", "words", "--data", "dev.tsv", "--json").out)
+    assert record["data"]["name"] == "dev.tsv" and record["data"]["pairs"] == record["samples"] == 3
+    assert {one["source"] for one in record["pairs"]["answers"]} == {"bb", "aa", "ab"}
+    (kept,) = run.joinpath("evaluations").glob("best-*.json")
+    assert json.loads(kept.read_text()) == record
+    assert cli("plot", "accuracy", "words", "--plot", "accuracy.png").code == 0
+    beamed = json.loads(cli("eval", "words", "--data", "dev.tsv", "--beam", "3", "--json").out)
+    assert len(list(run.joinpath("evaluations").iterdir())) == 1 and beamed["samples"] == 3
+
+
+def test_the_errors_of_a_file(cli, run):
+    done = cli("eval", "words", "--data", "test.tsv", "--errors", "errors.tsv")
+    assert "wrong answers: errors.tsv" in done.err
+    rows = [line.split("\t") for line in Path("errors.tsv").read_text().splitlines()]
+    assert rows[0] == ["source", "right", "answer", "edits", "what"]
+    found = answers(cli, ["bba", "aab", "cab", "b"])
+    assert {"cab", "b"} <= {row[0] for row in rows[1:]}
+    for source, _, answer, edits, what in rows[1:]:
+        assert answer == found[source]
+        assert len(what.replace("(cut off)", "").split()) == int(edits)
+    assert [int(row[3]) for row in rows[1:]] == sorted(int(row[3]) for row in rows[1:])
+
+
+def test_a_config_that_the_user_names_may_name_the_file(cli, run):
+    for split, words in (("dev", 3), ("test", 4), ("train", 8)):
+        done = cli("eval", "words", "--config", "pairs.yaml", "--split", split)
+        assert table(done.out)["wer", ""][0] == words
+        assert ("this is the file that the model was trained on" in done.err) == (split == "train")
+    default = cli("eval", "words", "--config", "pairs.yaml")
+    assert default.out == cli("eval", "words", "--data", "dev.tsv").out
+
+
+def test_the_next_command_after_training_can_be_typed(cli, run):
+    done = cli("train", "--config", "pairs.yaml", "--name", "again", "--device", "cpu")
+    (line,) = (line for line in done.err.splitlines() if line.startswith("Next: "))
+    assert cli(*line.split()[2:]).code == 0
+
+
+def test_an_ensemble_on_pairs(cli, run):
+    assert cli("train", "--config", "pairs.yaml", "--set", "seed=5", "--name", "more", "--device", "cpu").code == 0
+    record = json.loads(cli("eval", "words", "more", "--ensemble", "--beam", "2", "--data", "dev.tsv", "--json").out)
+    assert record["run"] == "words + more" and len(record["pairs"]["answers"]) == 3
+
+
+def test_several_runs_are_compared_word_by_word(cli, run, monkeypatch):
+    assert cli("train", "--config", "pairs.yaml", "--set", "seed=5", "--name", "more", "--device", "cpu").code == 0
+    write("many.tsv", WORDS)
+    header, one, other = (
+        line.split("\t") for line in cli("eval", "words", "more", "--data", "many.tsv").out.splitlines()
+    )
+    rows = [dict(zip(header, row, strict=True)) for row in (one, other)]
+    assert [row["run"] for row in rows] == ["words", "more"] and rows[0]["p"] == ""
+    alone = [table(cli("eval", name, "--data", "many.tsv").out) for name in ("words", "more")]
+    for row, rates in zip(rows, alone, strict=True):
+        assert (float(row["wer"]), float(row["ser"])) == (rates["wer", ""][1], rates["ser", ""][1])
+    assert float(rows[1]["wer_difference"]) == pytest.approx(alone[1]["wer", ""][1] - alone[0]["wer", ""][1], abs=1e-6)
+    assert float(rows[1]["ser_difference"]) == pytest.approx(alone[1]["ser", ""][1] - alone[0]["ser", ""][1], abs=1e-6)
+    records = json.loads(cli("eval", "words", "more", "--data", "many.tsv", "--beam", "2", "--json").out)
+    assert records[0]["difference"] is None and records[1]["difference"]["words"] == len(WORDS)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert "only first right" in cli("eval", "words", "more", "--data", "many.tsv").out
+
+
+def test_runs_that_read_other_columns_are_not_compared(cli, run):
+    write("turned.tsv", WORDS)
+    options = ["--set", "task.source_column=2", "--set", "task.target_column=1", "--set", "task.target_separator=''"]
+    done = cli("train", "--config", "pairs.yaml", *options, "--name", "turned", "--device", "cpu")
+    assert done.code == 0, done.err
+    done = cli("eval", "words", "turned", "--data", "dev.tsv")
+    assert done.code == 2 and "words and turned read different sources from dev.tsv" in done.err
+
+
+def test_a_table_on_a_terminal(cli, run, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    done = cli("eval", "words", "--data", "test.tsv")
+    assert "words on test.tsv: 4 words" in done.out
+    assert "word error rate" in done.out and "symbol error rate" in done.out
+    assert "source symbols unseen in training" in done.out
+    assert "most frequent edits" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "is measured on a file of pairs, which a run's own config never opens"),
+        (("--split", "test"), "test.tsv"),
+        (("--split", "tset"), "--split 'tset': expected one of train, dev, test"),
+        (("--data", "dev.tsv", "--split", "dev"), "--data names the file, and --split does so too"),
+        (("--data", "dve.tsv"), "dve.tsv: no such file"),
+        (("--data", "dev.tsv", "--lengths", "3"), "--lengths: run 'words' is measured on all pairs of a file"),
+        (("--data", "dev.tsv", "--samples", "3"), "--samples: run 'words' is measured on all pairs of a file"),
+    ],
+)
+def test_mistakes(cli, run, arguments, says):
+    done = cli("eval", "words", *arguments)
+    assert done.code == 2 and says in done.err and "Traceback" not in done.err and not done.out
+
+
+def test_errors_that_cannot_be_written(cli, run):
+    done = cli("eval", "words", "--data", "dev.tsv", "--errors", "no/such.tsv")
+    assert done.code == 1 and done.err.startswith("error: no/such.tsv: cannot be written: No such file or directory")
+
+
+@pytest.mark.parametrize("option", ["--data", "--config", "--split", "--errors"])
+def test_other_tasks_have_no_files(cli, runs_copy, option):
+    done = cli("eval", option, "dev")
+    assert done.code == 2 and f"{option}: run 'tiny' is" in done.err
+
+
+def test_measuring_opens_no_file_that_only_the_run_names(cli, run):
+    for name in ("train.tsv", "test.tsv"):
+        Path(name).unlink()
+    Path("dev.tsv").rename("elsewhere.tsv")
+    assert cli("eval", "words", "--data", "elsewhere.tsv").code == 0
+    assert cli("predict", "ab", "--run", "words").code == 0
+
+
+# ---- predict ----
+
+
+def predict_lines(cli, monkeypatch, text, *arguments):
+    import io
+
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    done = cli("predict", "-", "--run", "words", *arguments)
+    assert done.code == 0, done.err
+    return done
+
+
+def test_words_and_lines_of_a_file_are_read(cli, run, monkeypatch):
+    words = predict_lines(cli, monkeypatch, "ab\nbba\n").out
+    assert [line.split("\t")[0] for line in words.splitlines()] == ["ab", "bba"]
+    assert predict_lines(cli, monkeypatch, "ab\tx y\nbba\tanything\n").out == words
+    best = predict_lines(cli, monkeypatch, "ab\n", "--n-best", "2").out
+    assert [len(line.split("\t")) for line in best.splitlines()] == [3, 3]
+
+
+def test_symbols_that_the_model_never_saw_are_named(cli, run):
+    done = cli("predict", "abc", "aé", "--run", "words")
+    assert done.code == 0 and "symbols that the training file lacks, read as <unk>: 'c', 'é'" in done.err
+    assert "read as <unk>" not in cli("predict", "ab", "--run", "words").err
+
+
+def test_tab_separated_output_on_request(cli, runs_copy):
+    plain = cli("predict", "ab").out
+    assert cli("predict", "ab", "--tsv").out == f"ab\t{plain}"
+
+
+def test_features_are_asked_for_after_a_tab(cli, tmp_path, monkeypatch):
+    Path("forms.tsv").write_text("go\twent\tV;PST\ngo\tgoes\tV;3SG\ndo\tdid\tV;PST\n")
+    Path("forms.yaml").write_text(
+        "task: {name: pairs, train: forms.tsv, dev: forms.tsv, features_column: 3}\n"
+        "model: {hidden: 8, embedding: 4}\ntraining: {epochs: 1, batch_size: 4}\n"
+    )
+    assert cli("train", "--config", "forms.yaml", "--name", "words", "--device", "cpu").code == 0
+    one = predict_lines(cli, monkeypatch, "go\tV;PST\n").out
+    assert one.startswith("go\tV;PST\t") and predict_lines(cli, monkeypatch, "go\twent\tV;PST\n").out == one
+    assert table(cli("eval", "words", "--data", "forms.tsv").out)["wer", ""][0] == 3

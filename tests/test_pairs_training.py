@@ -1,0 +1,384 @@
+"""Training on files of pairs: epochs, selection, patience, resuming, and which command opens which file."""
+
+import json
+import math
+import shutil
+import signal
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from seq2attn.config import check_config, load_config
+from seq2attn.data.tasks import pairs as pairs_task
+from seq2attn.errors import ConfigError, Seq2AttnError
+from seq2attn.inference.intervals import Estimate
+from seq2attn.inference.pair_evaluation import measure_pairs
+from seq2attn.inference.predictor import Predictor
+from seq2attn.model.build import read_task
+from seq2attn.model.interface import Decoded, Model
+from seq2attn.runs.checkpoint import load_checkpoint
+from seq2attn.runs.run import Run
+from seq2attn.training import loop, session
+from seq2attn.training.loop import SilentDisplay
+from seq2attn.training.session import NewRun
+from seq2attn.training.signals import StopRequest
+
+CONFIG = """\
+task: {name: pairs, train: data/train.tsv, dev: data/dev.tsv, target_separator: " "}
+model: {hidden: 8, embedding: 4, cell: lstm, bidirectional: true, dropout: 0.3, attention: {score: additive}}
+training: {epochs: 3, batch_size: 4, label_smoothing: 0.1, word_dropout: 0.1, log_every: 2}
+"""
+LETTERS, PRIME = "abcde", "'"  # each symbol of a target is a letter and a prime
+
+
+def lines(words):
+    return "".join(f"{word}\t{' '.join(letter + PRIME for letter in reversed(word))}\n" for word in words)
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    """my.yaml, and data/ with 18 words to train on and 5 to measure on."""
+    (tmp_path / "data").mkdir()
+    words = [first + second + third for first in "ab" for second in LETTERS for third in ("", "cd")][:18]
+    (tmp_path / "data" / "train.tsv").write_text(lines(words))
+    (tmp_path / "data" / "dev.tsv").write_text(lines(["a", "eb", "dab", "cabd", "abcde"]))
+    (tmp_path / "my.yaml").write_text(CONFIG)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(loop, "IMAGES", 1)  # drawing takes longest
+    return tmp_path
+
+
+def trained(config, where, display=None, **options):
+    return session.train(config, where, device="cpu", display=display or SilentDisplay(), **options)
+
+
+def tensors(run, which="last"):
+    return load_checkpoint(run.checkpoint(which)).tensors
+
+
+def metrics(run):
+    found = [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
+    return [{key: value for key, value in one.items() if key != "tokens_per_second"} for one in found]
+
+
+# ---- a training ----
+
+
+def test_train_predict_and_inspect(work, cli):
+    done = cli("train", "--config", "my.yaml")
+    assert (done.code, done.out) == (0, "runs/my-001\n")
+    assert "training runs/my-001 on cpu from epoch 0" in done.err
+    assert [line.partition(":")[0] for line in done.err.splitlines() if "WER" in line] == [
+        "epoch 1",
+        "epoch 2",
+        "epoch 3",
+    ]
+    run = Run(work / "runs" / "my-001")
+    assert {"wer", "ser", "dev_loss"} <= run.status().keys()
+    assert (run.status()["step"], run.status()["steps"]) == (15, 15)  # 18 pairs in batches of 4: 5 an epoch
+    shutil.rmtree(work / "data")  # a run needs no file of pairs
+    answered = cli("predict", "abx", "--json")
+    assert answered.code == 0 and "symbols that the training file lacks, read as <unk>: 'x'" in answered.err
+    record = json.loads(answered.out)
+    assert record["source_symbols"] == ["a", "b", "<unk>", "<eos>"]
+    assert (
+        record["output"].split(" ") == [one for one in record["output_symbols"] if one != "<eos>"]
+        or not record["output"]
+    )
+    shown = cli("inspect", "my-001").out
+    assert "# train file: train.tsv, 18 pairs," in shown and "# target symbols, 5: a' b' c' d' e'" in shown
+    assert cli("report", "my-001").code == 0
+    maps = json.loads(run.attention_file.read_text().splitlines()[-1])["maps"]
+    assert [one["source"] for one in maps] == ["dab", "abcde"]
+
+
+def test_paths_are_relative_to_the_config_and_in_overrides_to_the_working_directory(work, monkeypatch):
+    (work / "elsewhere").mkdir()
+    monkeypatch.chdir(work / "elsewhere")
+    config = load_config("../my.yaml", ["task.test=t.tsv"])
+    places = {"train": "data/train.tsv", "dev": "data/dev.tsv", "test": "elsewhere/t.tsv"}
+    assert config.data_files == {split: str(work / place) for split, place in places.items()}
+
+
+def test_steps_instead_of_epochs(work, cli):
+    overrides = ("--set", "training.epochs=null", "--set", "training.steps=7", "--set", "training.evaluate_every=4")
+    done = cli("train", "--config", "my.yaml", *overrides)
+    assert done.code == 0
+    assert [line.partition(":")[0] for line in done.err.splitlines() if "WER" in line] == ["step 4", "step 7"]
+
+
+# ---- resuming ----
+
+
+class Stopper(SilentDisplay):
+    """Asks to stop at a step."""
+
+    def __init__(self, at):
+        self.at, self.request = at, StopRequest()
+
+    def step(self, report):
+        if report.step >= self.at:
+            self.request.signal = signal.SIGTERM
+
+
+@pytest.mark.parametrize("at", [2, 6, 10])  # in the first epoch, after an evaluation, at the end of an epoch
+def test_a_resumed_training_ends_with_the_same_weights_and_records(work, at):
+    config = load_config("my.yaml", ["training.patience=9"])
+    whole = trained(config, NewRun(work / "runs", "whole"))
+    display = Stopper(at)
+    stopped = trained(config, NewRun(work / "runs", "stopped"), display, request=display.request)
+    assert (stopped.step, stopped.finished) == (at, False)
+    again = trained(config, stopped.run)
+    assert again.finished
+    for which in ("last", "best"):
+        one, other = tensors(whole.run, which), tensors(again.run, which)
+        assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+    assert metrics(whole.run) == metrics(again.run)
+
+
+class Copier(SilentDisplay):
+    """Copies the run's directory at a step, as a kill at that moment would leave it."""
+
+    def __init__(self, run, at):
+        self.run, self.at = run, at
+
+    def step(self, report):
+        if report.step == self.at:
+            shutil.copytree(self.run.path, self.run.path.with_name("killed"))
+
+
+def test_a_killed_training_repeats_what_it_lost(work):
+    """Killed at step 8: the last checkpoint is that of the first epoch, step 5, and the records go further."""
+    config = load_config("my.yaml")
+    whole = trained(config, NewRun(work / "runs", "whole"), Copier(Run(work / "runs" / "whole"), 8))
+    killed = Run(work / "runs" / "killed")
+    assert load_checkpoint(killed.checkpoint("last")).state["step"] == 5
+    assert metrics(killed)[-1]["step"] == 8
+    assert trained(config, killed).finished
+    for which in ("last", "best"):
+        one, other = tensors(whole.run, which), tensors(killed, which)
+        assert all(torch.equal(one[name], other[name]) for name in one)
+    assert metrics(whole.run) == metrics(killed)
+
+
+def stopped_run(work, **options):
+    display = Stopper(6)
+    return trained(load_config("my.yaml"), NewRun(work / "runs", "mine"), display, request=display.request).run
+
+
+def test_a_run_alone_opens_no_file_and_says_what_to_type(work, cli, monkeypatch):
+    stopped_run(work)
+    opened = []
+    monkeypatch.setattr(pairs_task, "read_pairs", lambda path, form: opened.append(path))
+    done = cli("train", "--resume", "mine")
+    assert done.code == 2
+    assert f"'{work}/data/train.tsv', '{work}/data/dev.tsv'" in done.err
+    assert "seq2attn train --resume mine --config runs/mine/config.yaml" in done.err
+    for command in (("predict", "ab"), ("eval", "mine"), ("inspect", "mine"), ("report", "mine"), ("runs",)):
+        cli(*command)
+    assert opened == []
+
+
+def test_the_suggested_command_continues(work, cli):
+    stopped_run(work)
+    done = cli("train", "--resume", "mine", "--config", "runs/mine/config.yaml")
+    assert done.code == 0 and "resuming runs/mine on cpu from epoch 1.2" in done.err
+
+
+def test_moved_files_are_named_by_a_config_and_set(work, cli):
+    stopped_run(work)
+    (work / "data").rename(work / "moved")
+    files = ("--set", "task.train=moved/train.tsv", "--set", "task.dev=moved/dev.tsv")
+    assert cli("train", "--resume", "mine", "--config", "my.yaml", *files).code == 0
+
+
+def test_a_changed_file_is_refused(work, cli):
+    run = stopped_run(work)
+    before = tensors(run)
+    with (work / "data" / "train.tsv").open("a") as file:
+        file.write("e\te'\n")
+    done = cli("train", "--resume", "mine", "--config", "my.yaml")
+    assert done.code == 2
+    assert "data/train.tsv has changed since run 'mine' was started: it has 19 pairs" in done.err
+    assert "it had 18 pairs" in done.err and "Restore that file, or start a new run" in done.err
+    after = tensors(run)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_another_config_is_refused(work, cli):
+    stopped_run(work)
+    done = cli("train", "--resume", "mine", "--config", "my.yaml", "--set", "model.hidden=9")
+    assert done.code == 2 and "this is not the config of run 'mine': model.hidden is 9, and 8 in the run" in done.err
+
+
+def test_a_run_that_lacks_its_vocabularies_is_refused(work, cli):
+    run = stopped_run(work)
+    run.task_file.write_text("[]")
+    done = cli("predict", "ab")
+    assert done.code == 2 and "runs/mine/task.json: cannot be read: it is not a valid JSON object" in done.err
+
+
+# ---- mistakes in files and settings ----
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (["task.train=missing.tsv"], "missing.tsv: no such file"),
+        (["task.train=data"], "data: cannot be read: a directory, not a file of pairs"),
+        (["task.target_column=3"], "18 of 18 lines cannot be read\n  line 1: found 2 columns, expected 3"),
+        (["task.source_column=0"], "task.source_column (--set 'task.source_column=0'): columns are counted from 1"),
+        (["task.target_column=1"], "1 is also task.source_column; name another column"),
+        (["task.columns=1"], "1 is below the last column that is used, 2"),
+        (["task.train=null"], "task.train (--set 'task.train=null'): is missing: name the file of pairs to train on"),
+        (["task.normalise=nfd"], "must be nfc or none, found 'nfd'"),
+        (['task.target_separator="\\t"'], "must not contain a tab or a line end"),
+        (["training.steps=5"], "training.steps and training.epochs are both set"),
+        (["training.epochs=null", "training.steps=null"], "is null, and so is training.epochs"),
+        (["training.warmup=16"], "training.warmup: 16 is above the 15 steps of training: 3 epochs of 5 batches"),
+        (["training.epochs=100000000"], "must be at most 1,000,000"),
+        (["task=copy"], "task 'copy' draws its examples without end; set training.steps instead"),
+    ],
+)
+def test_a_mistake_gives_one_message_and_no_run(work, cli, overrides, says):
+    done = cli("train", "--config", "my.yaml", *(word for one in overrides for word in ("--set", one)))
+    assert done.code == 2
+    assert says in done.err and "Traceback" not in done.err
+    assert not (work / "runs").exists()
+
+
+def test_what_a_user_should_know_is_noted_once_training_begins(work, cli):
+    done = cli("train", "--config", "my.yaml", "--set", "task.dev=data/train.tsv")
+    assert done.code == 0 and "have the same contents: dev figures will show memorisation" in done.err
+
+
+def test_epochs_need_a_training_set():
+    with pytest.raises(ConfigError, match="draws its examples without end"):
+        check_config({"training": {"epochs": 3}})
+    assert check_config({"training": {"steps": 3}}).training.epochs is None
+
+
+def test_a_resolved_config_is_read_back(work):
+    from seq2attn.config import dump_config
+
+    config = load_config("my.yaml")
+    (work / "again.yaml").write_text(dump_config(config))
+    assert load_config("again.yaml") == config
+    assert (config.training.steps, config.training.evaluate_every) == (None, 1)
+
+
+# ---- measuring, selection and patience ----
+
+
+class Speller(Model):
+    """Writes fixed target ids after each source, chosen by the source's first id."""
+
+    def __init__(self, answers, size):
+        super().__init__()
+        self.answers, self.size, self.weight = answers, size, nn.Parameter(torch.zeros(1))
+
+    def encode(self, source, lengths):
+        return (), (source[:, 0], torch.zeros(len(source), dtype=torch.int64))
+
+    def step(self, tokens, state, memory):
+        first, position = state
+        ids = [(*self.answers[int(one)], *[2] * 99)[int(at)] for one, at in zip(first, position, strict=True)]
+        logits = 10 * nn.functional.one_hot(torch.tensor(ids), self.size).float().unsqueeze(1)
+        return Decoded(logits, None), (first, position + 1)
+
+    def forward(self, source, lengths, decoder_input, decoder_lengths=None):
+        memory, state = self.encode(source, lengths)
+        steps = []
+        for tokens in decoder_input.unbind(1):
+            decoded, state = self.step(tokens, state, memory)
+            steps.append(decoded.logits)
+        return Decoded(torch.cat(steps, dim=1), None)
+
+
+def test_error_rates_by_hand(work):
+    """Of 4 words one is right; the others lack a symbol, have one too many, and have one wrong: 3 edits of 8 symbols."""
+    task = read_task(load_config("my.yaml"))
+    read, write = task.source_vocabulary.encode, task.target_vocabulary.encode
+    right = {"a": "a' b'", "bb": "c' d'", "c": "a'", "dd": "a' b' c'"}
+    wrong = {"a": "a' b'", "bb": "c'", "c": "a' e'", "dd": "a' b' d'"}
+    answers = {read(source)[0]: write(text) for source, text in wrong.items()}
+    model = Speller(answers, len(task.target_vocabulary))
+    result = measure_pairs(Predictor(model, task, source_eos=True, device=torch.device("cpu")), list(right.items()))
+    assert result.wer.value == 3 / 4
+    assert result.ser == 3 / 8
+    assert [(one.length, one.samples, one.exact_match.value) for one in result.lengths] == [(1, 2, 0.5), (2, 2, 0.0)]
+    # 12 tokens with <eos>, of which 3 are wrong; of 9 logits, that of the written token is 10, the others are 0
+    certain = math.log(1 + 8 / math.exp(10))
+    assert result.loss == pytest.approx((12 * certain + 3 * 10) / 12, abs=1e-5)
+
+
+class Fixed:
+    """Results of evaluations in turn: WER and loss."""
+
+    def __init__(self, *results):
+        self.results = iter(results)
+
+    def __call__(self, predictor, pairs):
+        wer, loss = next(self.results)
+        result = replace(measure_pairs(predictor, pairs), loss=loss)
+        vars(result)["wer"] = Estimate(wer, wer, wer)  # where the computed one would be kept
+        return result
+
+
+def test_the_best_checkpoint_has_the_lowest_word_error_rate_then_loss(work, monkeypatch):
+    monkeypatch.setattr(loop, "measure_pairs", Fixed((0.5, 1.0), (0.4, 2.0), (0.4, 1.9), (0.4, 3.0), (0.6, 0.1)))
+    run = trained(load_config("my.yaml", ["training.epochs=5"]), NewRun(work / "runs", "a")).run
+    assert load_checkpoint(run.checkpoint("best")).state["step"] == 15
+
+
+def test_training_stops_when_patience_runs_out(work, monkeypatch, cli):
+    monkeypatch.setattr(loop, "measure_pairs", Fixed((0.5, 1.0), (0.4, 1.0), (0.4, 1.0), (0.5, 1.0), (0.3, 1.0)))
+    done = cli("train", "--config", "my.yaml", "--set", "training.epochs=9", "--set", "training.patience=2")
+    assert done.code == 0
+    assert "stopped after step 20: training.patience evaluations in a row brought no improvement" in done.err
+    run = Run(work / "runs" / "my-001")
+    assert (run.status()["state"], run.status()["step"]) == ("finished", 20)
+    again = cli("train", "--resume", "my-001", "--config", "runs/my-001/config.yaml")
+    assert again.code == 0 and "is finished: 4 of 9 epochs" in again.err
+
+
+def test_a_target_is_for_the_dev_set(work, monkeypatch):
+    monkeypatch.setattr(loop, "measure_pairs", Fixed((0.5, 1.0), (0.2, 1.0), (0.0, 1.0)))
+    ended = trained(load_config("my.yaml", ["training.epochs=9", "training.target=0.8"]), NewRun(work / "runs", "a"))
+    assert (ended.step, ended.reached_target) == (10, True)
+
+
+def test_patience_for_synthetic_tasks_too(tmp_path):
+    values = {
+        "task": {"max_length": 3},
+        "model": {"hidden": 4, "embedding": 2},
+        "training": {"steps": 50, "evaluate_every": 1, "validation_samples": 2, "patience": 3, "learning_rate": 1e-9},
+    }
+    ended = trained(check_config(values), NewRun(tmp_path, "a"))
+    assert ended.stalled and ended.step < 50
+
+
+def test_pairs_of_a_few_symbols_are_learned(work):
+    """The whole way learns something: every target is the source reversed."""
+    overrides = [
+        "training.epochs=40",
+        "training.evaluate_every=40",
+        "training.learning_rate=0.02",
+        "model.dropout=0",
+        "model.hidden=16",
+    ]
+    config = load_config("my.yaml", [*overrides, "task.dev=data/train.tsv", "training.word_dropout=0"])
+    ended = trained(config, NewRun(work / "runs", "a"))
+    assert load_checkpoint(ended.run.checkpoint("best")).state["summary"]["wer"] < 0.2
+
+
+def test_the_python_door_continues_with_a_config(work):
+    import seq2attn
+
+    run = stopped_run(work)
+    with pytest.raises(Seq2AttnError, match="which a run's own config never opens"):
+        seq2attn.train(run, device="cpu")
+    assert seq2attn.train("my.yaml", resume=run, device="cpu") == run
+    assert run.status()["state"] == "finished"
