@@ -85,13 +85,13 @@ def first_of(names: Sequence[str]) -> str:
     return f"{', '.join(names[:MOST_NAMES])}{', ...' if len(names) > MOST_NAMES else ''}"
 
 
-def character_name(character: str) -> str:
-    """A character for a message, with its code point where its look could mislead: `'a'`, `'é' (U+00E9)`, `U+0303`."""
-    if character.isascii():
-        return repr(character)
-    point = f"U+{ord(character):04X}"
-    alone = character.isprintable() and not unicodedata.category(character).startswith("M")  # not a combining mark
-    return f"{character!r} ({point})" if alone else point
+def character_name(symbol: str) -> str:
+    """A symbol for a message, with its code points where its look could mislead: `'a'`, `'é' (U+00E9)`, `U+0303`."""
+    if symbol.isascii():
+        return repr(symbol)
+    points = " ".join(f"U+{ord(character):04X}" for character in symbol)
+    alone = symbol.isprintable() and not unicodedata.category(symbol[0]).startswith("M")  # not a combining mark
+    return f"{symbol!r} ({points})" if alone else points
 
 
 def shown(value: object, limit: int = 60) -> str:

@@ -198,7 +198,9 @@ def test_a_missing_file_lists_configs_if_its_folder_has_none(tmp_path, monkeypat
     Path("configs").mkdir()
     Path("configs/scaledown.yaml").touch()
     hint = file_refusal(Path("configs/scaledow.yaml")).hint
-    assert hint.startswith("Did you mean configs/scaledown.yaml? There are: configs/{additive,dot,general,none,scaled,")
+    assert hint.startswith(
+        "Did you mean configs/scaledown.yaml? There are: configs/{additive,dates,dot,general,none,scaled,"
+    )
 
 
 def test_a_directory_is_not_a_file(tmp_path):

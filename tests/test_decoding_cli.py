@@ -74,7 +74,7 @@ def test_eval_with_a_beam_counts_right_outputs_and_is_not_kept(cli, runs_copy):
 
 
 def test_an_ensemble_of_two_runs(cli, two_runs):
-    predictor = load_ensemble([Run(two_runs / "tiny"), Run(two_runs / "other")], device_name="cpu")
+    predictor = load_ensemble([Run(two_runs / "tiny"), Run(two_runs / "other")], device_name="cpu").predictor
     words = ["abc", "hello"]
     expected = [one.output for one in predictor.predict(words)]
     assert cli("predict", *words, "--run", "tiny", "--run", "other").out.split() == expected

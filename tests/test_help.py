@@ -46,7 +46,11 @@ def completed(monkeypatch, capsys, *words, shell="bash"):
 def test_every_value_has_a_name_of_ours(words):
     for parameter in COMMANDS[words].params:
         name = label(parameter)
-        assert getattr(parameter, "is_flag", False) or name.strip("|.").isupper() or name in ("best|last",), parameter
+        assert (
+            getattr(parameter, "is_flag", False)
+            or name.strip("|.").isupper()
+            or name in ("best|last", "dev|test|train")
+        ), parameter
         assert parameter.help
 
 
@@ -70,7 +74,7 @@ def test_help_of_options_arguments_limits_and_defaults(cli):
     assert "--device NAME      auto, cpu, cuda or mps. (default: auto)" in lines
     assert "and batches. (1 to 256)" in lines
     assert cli("predict", "--help").out.startswith("Usage: seq2attn predict [OPTIONS] TEXT...\n")
-    assert cli("eval", "--help").out.startswith("Usage: seq2attn eval [OPTIONS] [RUN]\n")
+    assert cli("eval", "--help").out.startswith("Usage: seq2attn eval [OPTIONS] [RUN...]\n")
 
 
 OFFERED = [

@@ -109,7 +109,7 @@ def test_a_tried_plugin_leaves_seeds_and_weights_as_they_are(tmp_path, monkeypat
     write_score(tmp_path, LEGAL["dropout"][0])
     before = torch.get_rng_state()
     tried = trained(tmp_path / "tried", configured())
-    monkeypatch.setattr("seq2attn.training.session.check_plugins", lambda config, device: None)
+    monkeypatch.setattr("seq2attn.training.session.check_plugins", lambda config, task, device: None)
     torch.set_rng_state(before)
     untried = trained(tmp_path / "untried", configured())
     ours, theirs = (load_checkpoint(run.checkpoint("last")).tensors for run in (tried, untried))

@@ -76,8 +76,8 @@ def test_train_predict_and_inspect(work, cli):
         "epoch 3",
     ]
     run = Run(work / "runs" / "my-001")
-    assert {"wer", "ser", "dev_loss"} <= run.status().keys()
-    assert (run.status()["step"], run.status()["steps"]) == (15, 15)  # 18 pairs in batches of 4: 5 an epoch
+    assert None not in (run.status().wer, run.status().ser, run.status().dev_loss)
+    assert (run.status().step, run.status().steps) == (15, 15)  # 18 pairs in batches of 4: 5 an epoch
     shutil.rmtree(work / "data")  # a run needs no file of pairs
     answered = cli("predict", "abx", "--json")
     assert answered.code == 0 and "symbols that the training file lacks, read as <unk>: 'x'" in answered.err
@@ -339,7 +339,7 @@ def test_training_stops_when_patience_runs_out(work, monkeypatch, cli):
     assert done.code == 0
     assert "stopped after step 20: training.patience evaluations in a row brought no improvement" in done.err
     run = Run(work / "runs" / "my-001")
-    assert (run.status()["state"], run.status()["step"]) == ("finished", 20)
+    assert (run.status().state, run.status().step) == ("finished", 20)
     again = cli("train", "--resume", "my-001", "--config", "runs/my-001/config.yaml")
     assert again.code == 0 and "is finished: 4 of 9 epochs" in again.err
 
@@ -381,4 +381,4 @@ def test_the_python_door_continues_with_a_config(work):
     with pytest.raises(Seq2AttnError, match="which a run's own config never opens"):
         seq2attn.train(run, device="cpu")
     assert seq2attn.train("my.yaml", resume=run, device="cpu") == run
-    assert run.status()["state"] == "finished"
+    assert run.status().state == "finished"

@@ -86,7 +86,7 @@ class Vocabulary:
             raise Seq2AttnError(f"{_cut(text)!r} lacks features, or has an empty one", hint=hint)
         if not self.unknown and self.unseen(text):
             raise Seq2AttnError(self._unseen_message(text))
-        return text
+        return self._normal(text)
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`, special tokens as `<eos>`."""
@@ -159,4 +159,4 @@ def _abridged_run(run: Sequence[str]) -> list[str]:
 
 def _is_visible(character: str) -> bool:
     printable = character.isprintable() and not character.isspace()
-    return printable and not unicodedata.category(character).startswith("M")
+    return printable and not unicodedata.category(character[0]).startswith("M")

@@ -14,15 +14,16 @@ Z_95 = statistics.NormalDist().inv_cdf(0.975)
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number, mostly a share between 0 and 1, with its 95 % confidence interval."""
+    """A number, such as a share, with its 95 % confidence interval."""
 
     value: float
     low: float
     high: float
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.low <= self.value <= self.high <= 1:
-            raise ValueError(f"{self.value} in [{self.low}, {self.high}] is not a share with its interval")
+    @property
+    def is_share(self) -> bool:
+        """Whether value and interval are those of a share."""
+        return 0 <= self.low <= self.value <= self.high <= 1
 
 
 def share(value: float, count: int) -> Estimate:

@@ -41,6 +41,10 @@ class LengthResult:
             raise ValueError(f"{self.samples} samples of length {self.length} are not a measurement")
         if self.entropy is not None and not 0 <= self.entropy <= LARGEST_ENTROPY:
             raise ValueError(f"entropy must be a number from 0 to {LARGEST_ENTROPY}, found {self.entropy}")
+        for name in SHARES:
+            estimate = getattr(self, name)
+            if estimate is not None and not estimate.is_share:
+                raise ValueError(f"{name}, {estimate.value} in [{estimate.low}, {estimate.high}], is not a share")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,14 @@ from typing import Any
 
 from seq2attn.runs.reading import check_count
 
-LARGEST_VALUES = {"exact_match_worst": 1.0, "exact_match_mean": 1.0, "attention_entropy": 100.0}
+LARGEST_VALUES = {
+    "exact_match_worst": 1.0,
+    "exact_match_mean": 1.0,
+    "attention_entropy": 100.0,
+    "wer": 1.0,
+    "ser": 1e6,
+    "dev_loss": 1e6,
+}
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,10 @@ class Status:
     """of the trained lengths, in the last evaluation"""
     exact_match_mean: float | None = None
     attention_entropy: float | None = None
+    wer: float | None = None
+    """word error rate on the dev file, of a run on pairs of strings, as the next two"""
+    ser: float | None = None
+    dev_loss: float | None = None
     problem: str | None = None
     """why the file cannot be read, in which case all else is unknown"""
 
