@@ -335,7 +335,9 @@ def test_the_best_checkpoint_has_the_lowest_word_error_rate_then_loss(work, monk
 
 def test_training_stops_when_patience_runs_out(work, monkeypatch, cli):
     monkeypatch.setattr(loop, "measure_pairs", Fixed((0.5, 1.0), (0.4, 1.0), (0.4, 1.0), (0.5, 1.0), (0.3, 1.0)))
-    done = cli("train", "--config", "my.yaml", "--set", "training.epochs=9", "--set", "training.patience=2")
+    done = cli(
+        "train", "--config", "my.yaml", "--set", "training.epochs=9", "--set", "training.patience=2", "--name", "my-001"
+    )
     assert done.code == 0
     assert "stopped after step 20: training.patience evaluations in a row brought no improvement" in done.err
     run = Run(work / "runs" / "my-001")
