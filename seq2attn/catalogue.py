@@ -186,6 +186,11 @@ HISTORIES = Registry("history", takes="feature_width", group="seq2attn.histories
     Entry("location_coverage", "U (F * [alpha_{t-1}; C_t])", "convolutional features of both",
           "after Shen et al. 2018, section 2.2",
           implementation="seq2attn.model.histories:LocationCoverage", options=_CONVOLUTION),
+    Entry("shift", "moved + (1 - sum moved) softmax(e_t), moved_j = sum_d p_d alpha_{t-1, j-d}",
+          "the previous weights, moved by a learned distance; content decides only where to begin, and at the ends",
+          "after Graves et al. 2014, eq. 8 and 9",
+          implementation="seq2attn.model.histories:Shift",
+          options={"radius": Option(int, 2, "longest distance moved in a step, positions", 1, 500)}),
 ])
 
 ARCHITECTURES = Registry("architecture", entries=[

@@ -14,7 +14,7 @@ from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.bahdanau import BahdanauDecoder
 from seq2attn.model.cells import GRU, LSTM, RNN, Cell, Cells
 from seq2attn.model.encoder import Encoder
-from seq2attn.model.histories import Coverage, Location, LocationCoverage
+from seq2attn.model.histories import Coverage, Location, LocationCoverage, Shift
 from seq2attn.model.initial_state import Bridge, Last, Zeros
 from seq2attn.model.luong import LuongDecoder
 from seq2attn.model.reverser import Reverser
@@ -39,6 +39,7 @@ HISTORIES: dict[str, Callable[..., Any] | None] = {
     "location": Location,
     "coverage": Coverage,
     "location_coverage": LocationCoverage,
+    "shift": Shift,
 }
 ATTENDING = [name for name in SCORES.names() if name != "none"]
 

@@ -7,7 +7,7 @@ import torch
 from models import is_real, make_score
 
 from seq2attn.model.attention import Attention
-from seq2attn.model.histories import Coverage, Location, LocationCoverage
+from seq2attn.model.histories import Coverage, Location, LocationCoverage, Shift
 from seq2attn.model.windows import LocalM, LocalP
 
 B, S, D = 2, 7, 4
@@ -130,6 +130,31 @@ def test_what_each_history_keeps():
         past = torch.zeros(1, kind.channels, 3)
         past = history.update(history.update(past, first), second)
         assert torch.equal(past, torch.stack(expected, dim=1))
+
+
+def test_a_shift_moves_the_weights_and_content_fills_in_what_is_lost():
+    history = Shift(1, radius=1).double()
+    with torch.no_grad():
+        history.logits.copy_(torch.tensor([0.8, 0.1, 0.1]).log() / history.speed)  # one place left, none, right
+        history.power.fill_(math.log(math.e - 1))  # to the power of 1 + ln e = 2
+    past = torch.tensor([[[1.0, 0.0, 0.0, 0.0]], [[0.0, 1.0, 0.0, 0.0]], [[0.0, 0.0, 0.0, 0.0]]]).double()
+    content = torch.tensor([0.25, 0.25, 0.5, 0.0]).double().expand(3, 1, 4)
+    allowed = torch.tensor([True, True, True, False]).expand(3, 1, 4)
+    found = history.combine(content, past, allowed).squeeze(1)
+    # row 0 loses .8; .1 and .1 stay equal when squared. row 1: .8, .1, .1 squared are .64, .01, .01. row 2: only content
+    expected = [[0.1 + 0.2, 0.1 + 0.2, 0.4, 0.0], [64 / 66, 1 / 66, 1 / 66, 0.0], [0.25, 0.25, 0.5, 0.0]]
+    torch.testing.assert_close(found, torch.tensor(expected).double())
+
+
+def test_a_shift_stays_sharp_over_many_steps():
+    history = Shift(1)
+    with torch.no_grad():
+        history.logits.copy_(torch.tensor([0.0, 0.9, 0.04, 0.03, 0.03]).clamp(min=1e-9).log() / history.speed)
+        weights = torch.zeros(1, 1, 300)
+        weights[0, 0, 299] = 1.0
+        for _ in range(250):
+            weights = history.combine(torch.full((1, 1, 300), 1 / 300), weights, None)
+    assert int(weights.argmax()) == 49 and float(weights.max()) > 0.9
 
 
 def test_coverage_is_one_number_a_key():

@@ -149,11 +149,18 @@ def _probe_window(window: Any) -> Probe:
 
 def _probe_history(history: Any) -> Probe:
     def call(past: Tensor, weights: Tensor) -> Tensor:
-        features: Tensor = history(history.update(past, weights))
-        return features
+        return _effect(history, history.update(past, weights), weights)
 
     inputs = (history.update(_draw(B, history.channels, S) * 0, _draw_weights()), _draw_weights())
     return Probe(history, inputs, call, lambda past, weights: call(pad(past, (0, 2)), pad(weights, (0, 2)))[:, :, :S])
+
+
+def _effect(history: Any, past: Tensor, weights: Tensor) -> Tensor:
+    """Features (B, 1, S, feature_width) and weights (B, 1, S, 1) that the history makes of a past, side by side."""
+    features = history(past)
+    allowed = (torch.arange(weights.size(1)) < S).expand(B, 1, -1)
+    combined: Tensor = history.combine(weights.unsqueeze(1), past, allowed).unsqueeze(3)
+    return combined if features is None else torch.cat([features, combined], dim=3)
 
 
 def _probe_cell(cell: Any) -> Probe:
@@ -312,23 +319,30 @@ def check_window_weights(part: Part) -> None:
 
 
 def check_history_shape(part: Part) -> None:
-    """`update` gives (B, C, S), `forward` (B, 1, S, feature_width), from the first step on."""
+    """`update` gives (B, C, S), `forward` (B, 1, S, feature_width) or None, `combine` (B, 1, S), from the first step on."""
     history = part.make()
     past = torch.zeros(B, history.channels, S, dtype=torch.float64)
     for step in range(2):
-        expect_tensor(f"features at step {step}", history(past), B, 1, S, D)
+        features = history(past)
+        if features is not None:
+            expect_tensor(f"features at step {step}", features, B, 1, S, D)
+        weights, allowed = _draw_weights().unsqueeze(1), VALID.unsqueeze(1)
+        combined = history.combine(weights * allowed, past, allowed)
+        expect_tensor(f"weights at step {step}", combined, B, 1, S)
+        expect((combined[~allowed] == 0).all(), f"weights at step {step} are not 0 where no key may be attended to")
         past = history.update(past, _draw_weights())
         expect_tensor(f"past after step {step}", past, B, history.channels, S)
 
 
 def check_history_in_place(part: Part) -> None:
-    """`forward` and `update` do not change their arguments."""
+    """`forward`, `update` and `combine` do not change their arguments."""
     history = part.make()
     weights = _draw_weights()
     past = history.update(torch.zeros(B, history.channels, S, dtype=torch.float64), _draw_weights()).clone()
     before = past.clone(), weights.clone()
     history(past)
     history.update(past, weights)
+    history.combine(weights.unsqueeze(1), past, None)
     expect(torch.equal(past, before[0]) and torch.equal(weights, before[1]), "past or weights are changed in place")
 
 

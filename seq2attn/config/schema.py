@@ -141,7 +141,7 @@ class AttentionConfig(_Section):
     window: Annotated[Choice, Part(catalogue.WINDOWS, "global")] = catalogue.WINDOWS.choose("global")
     """which keys may be attended to: global, local_m or local_p"""
     history: Annotated[Choice, Part(catalogue.HISTORIES, "none")] = catalogue.HISTORIES.choose("none")
-    """how scores depend on past weights: none, location, coverage or location_coverage"""
+    """how scores depend on past weights: none, location, coverage, location_coverage or shift"""
 
 
 class ModelConfig(_Section):

@@ -105,7 +105,11 @@ class Attention(nn.Module):
                 raise ValueError(
                     "attention with a history needs the past weights: `begin` gives those of the first step"
                 )
-            scores = self.score.with_features(query, memory.keys, self.history(past))  # (B, 1, S)
+            features = self.history(past)  # (B, 1, S, feature_width)
+            if features is None:
+                scores = self.score(query, memory.keys)  # (B, 1, S)
+            else:
+                scores = self.score.with_features(query, memory.keys, features)
         allowed, scale, factor = memory.valid, memory.scale, None
         if self.window is not None:
             assert memory.lengths is not None
@@ -117,6 +121,7 @@ class Attention(nn.Module):
         if factor is not None:
             weights = weights * factor
         if self.history is not None and past is not None:
+            weights = self.history.combine(weights, past, allowed)
             past = self.history.update(past, weights.squeeze(1))
         return Attended(torch.bmm(weights, memory.values), weights, scores, past)
 

@@ -1,7 +1,7 @@
-"""Histories: what a score knows of its own past weights. They combine with every score.
+"""Histories: how attention depends on its own past weights. They combine with every score.
 
 A history has C numbers per key, (B, C, S), zeros at first, which are passed from step to step. Its features enter the score
-through `Score.with_features`.
+through `Score.with_features`; or it changes the weights themselves (`combine`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from abc import abstractmethod
 from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2attn import catalogue
@@ -27,12 +28,19 @@ class History(nn.Module):
         self.feature_width = feature_width
 
     @abstractmethod
-    def forward(self, past: Tensor) -> Tensor:
-        """past (B, C, S) -> features (B, 1, S, feature_width) of each key."""
+    def forward(self, past: Tensor) -> Tensor | None:
+        """past (B, C, S) -> features (B, 1, S, feature_width) of each key; None: the score has none."""
 
     @abstractmethod
     def update(self, past: Tensor, weights: Tensor) -> Tensor:
         """The past (B, C, S) after a step with these weights (B, S)."""
+
+    def combine(self, weights: Tensor, past: Tensor, allowed: Tensor | None) -> Tensor:
+        """The weights to attend with (B, 1, S), from those of the softmax (B, 1, S); allowed (B, 1, S), None: all keys.
+
+        The default: those of the softmax.
+        """
+        return weights
 
 
 class Location(History):
@@ -80,3 +88,39 @@ class LocationCoverage(Location):
 
     def update(self, past: Tensor, weights: Tensor) -> Tensor:
         return torch.stack([weights, past[:, 1] + weights], dim=1)
+
+
+class Shift(History):
+    """`shift`: the previous weights, moved by a learned distance and sharpened (Graves et al. 2014, eq. 8 and 9).
+
+    moved_j = sum_d p_d alpha_{t-1, j-d}, d from -radius to radius, p a learned distribution. What falls off the ends of the
+    source is replaced by the softmax of the scores: alpha_t = sharpened moved + (1 - sum moved) softmax(e_t). So content
+    decides where to begin, and where to go on from an end; in between it has no influence. Sharpening raises moved to a
+    learned power >= 1 and keeps its sum. Unlike in Graves et al., p and the power do not depend on the query.
+    """
+
+    speed = 8.0
+    """p = softmax(speed * logits): they change this many times as fast as other parameters"""
+
+    def __init__(self, feature_width: int, *, radius: int = 2) -> None:
+        super().__init__(feature_width)
+        self.radius = radius
+        self.logits = nn.Parameter(torch.zeros(2 * radius + 1))  # of p, from d = -radius
+        self.power = nn.Parameter(torch.zeros(()))
+
+    def forward(self, past: Tensor) -> None:
+        return None
+
+    def update(self, past: Tensor, weights: Tensor) -> Tensor:
+        return weights.unsqueeze(1)
+
+    def combine(self, weights: Tensor, past: Tensor, allowed: Tensor | None) -> Tensor:
+        p = torch.softmax(self.speed * self.logits, dim=0).view(1, 1, -1)
+        moved = F.conv1d(past, p.flip(2), padding=self.radius)  # (B, 1, S)
+        if allowed is not None:
+            moved = moved.masked_fill(~allowed, 0.0)
+        total = moved.sum(dim=2, keepdim=True).clamp(max=1)  # (B, 1, 1)
+        sharp = moved ** (1 + F.softplus(self.power))
+        least = torch.finfo(moved.dtype).tiny
+        moved = sharp * (total / sharp.sum(dim=2, keepdim=True).clamp(min=least))
+        return moved + (1 - total) * weights

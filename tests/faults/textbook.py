@@ -141,6 +141,8 @@ class Textbook:
         powers = [math.exp(score - largest) if inside else 0.0 for score, inside in zip(scores, allowed, strict=True)]
         total = sum(powers) or 1.0
         weights = [power / total * factor for power, factor in zip(powers, factors, strict=True)]
+        if self.attention.history.name == "shift":
+            weights = self._shifted(weights, step.past, allowed)
         values = [self._value(key) for key in source.keys]
         return sum(weight * value for weight, value in zip(weights, values, strict=True)), weights
 
@@ -183,7 +185,7 @@ class Textbook:
     def _features(self, past: list[list[float]], size: int) -> list[Tensor | None]:
         """What the history gives each key's score."""
         name, own = self.attention.history.name, self._own("decoder.attention.history.")
-        if name == "none":
+        if name in ("none", "shift"):
             return [None] * size
         last = past[-1] if past else [0.0] * size
         total = [sum(column) for column in zip(*past, strict=True)] if past else [0.0] * size
@@ -201,6 +203,23 @@ class Textbook:
                         located = located + kernel[:, channel, i + reach] * numbers[j + i]
             found.append(own["map.weight"] @ located)
         return found
+
+    def _shifted(self, weights: list[float], past: list[list[float]], allowed: list[bool]) -> list[float]:
+        """The previous weights, moved and sharpened, and for what is lost those of the softmax."""
+        if not past:
+            return weights
+        own, size = self._own("decoder.attention.history."), len(weights)
+        powers = [math.exp(8 * float(logit)) for logit in own["logits"]]
+        radius = len(powers) // 2
+        moved = [0.0] * size
+        for j in range(size):
+            for d in range(-radius, radius + 1):
+                if 0 <= j - d < size and allowed[j]:
+                    moved[j] += powers[d + radius] / sum(powers) * past[-1][j - d]
+        gamma = 1 + math.log(1 + math.exp(float(own["power"])))
+        sharp = [one**gamma for one in moved]
+        total, divisor = sum(moved), sum(sharp) or 1.0
+        return [total * one / divisor + (1 - total) * weight for one, weight in zip(sharp, weights, strict=True)]
 
     def _own(self, prefix: str) -> dict[str, Tensor]:
         return {name.removeprefix(prefix): one for name, one in self.tensors.items() if name.startswith(prefix)}
