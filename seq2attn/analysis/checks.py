@@ -158,7 +158,7 @@ def _probe_history(history: Any) -> Probe:
 def _effect(history: Any, past: Tensor, weights: Tensor) -> Tensor:
     """Features (B, 1, S, feature_width) and weights (B, 1, S, 1) that the history makes of a past, side by side."""
     features = history(past)
-    allowed = (torch.arange(weights.size(1)) < S).expand(B, 1, -1)
+    allowed = (torch.arange(weights.size(1)) < S).expand(len(weights), 1, -1)
     combined: Tensor = history.combine(weights.unsqueeze(1), past, allowed).unsqueeze(3)
     return combined if features is None else torch.cat([features, combined], dim=3)
 
