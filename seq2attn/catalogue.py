@@ -190,7 +190,7 @@ HISTORIES = Registry("history", takes="feature_width", group="seq2attn.histories
           "the previous weights, moved by a learned distance; content decides only where to begin, and at the ends",
           "after Graves et al. 2014, eq. 8 and 9",
           implementation="seq2attn.model.histories:Shift",
-          options={"radius": Option(int, 2, "longest distance moved in a step, positions", 1, 500)}),
+          options={"reach": Option(int, 2, "longest distance moved in a step, positions", 1, 500)}),
 ])
 
 ARCHITECTURES = Registry("architecture", entries=[

@@ -476,7 +476,10 @@ def test_predict_saves_a_figure(work):
 @pytest.mark.parametrize(("kind", "ground"), [("xterm-256color", "\x1b[48;5;"), ("xterm", None), ("dumb", None)])
 def test_predict_prints_a_heat_map_on_a_terminal(monkeypatch, kind, ground):
     monkeypatch.setenv("TERM", kind)
-    answer, head, *rows, explained = succeed("predict", "ab", "--run", "tiny-001", terminal=True).splitlines()
+    lines = succeed("predict", "ab", "--run", "tiny-001", terminal=True).splitlines()
+    answer, head, *rows, explained = [
+        line for line in lines if re.sub(r"\x1b\[[0-9;]*m", "", line)
+    ]  # an old rich adds one
     assert "ab -> ba" in answer
     assert "right:" not in answer
     assert "a b $" in head

@@ -105,7 +105,10 @@ def test_a_missing_file_a_directory_and_a_pipe_are_refused_and_not_waited_for(tm
     ):
         with pytest.raises(Seq2AttnError, match=says):
             read_pairs(tmp_path / name, Format())
-    with pytest.raises(Seq2AttnError, match=r"Did you mean .*train\.tsv\? Paths in a config are relative to"):
+    with pytest.raises(
+        Seq2AttnError,
+        match=r"Did you mean .*train\.tsv\? Name your own with --set task.train=FILE .* Paths in a config are relative to",
+    ):
         read_pairs(tmp_path / "trian.tsv", Format())
 
 

@@ -133,7 +133,7 @@ def test_what_each_history_keeps():
 
 
 def test_a_shift_moves_the_weights_and_content_fills_in_what_is_lost():
-    history = Shift(1, radius=1).double()
+    history = Shift(1, reach=1).double()
     with torch.no_grad():
         history.logits.copy_(torch.tensor([0.8, 0.1, 0.1]).log() / history.speed)  # one place left, none, right
         history.power.fill_(math.log(math.e - 1))  # to the power of 1 + ln e = 2

@@ -178,7 +178,7 @@ def _run(plan: Plan, root: Path, device: str, plugins: list[str], workers: int |
     if plan.experiment.description:
         note(plan.experiment.description)
     note(
-        f"{plan.experiment.name}: {len(plan.trials):,} trials, {done:,} done, {len(jobs):,} to run, "
+        f"{plan.experiment.name}: {len(plan.trials):,} trial{'s' * (len(plan.trials) != 1)}, {done:,} done, {len(jobs):,} to run, "
         f"{workers_for(jobs, workers):,} at a time; runs in {root}"
     )
     with make_display(stderr(), jobs, done) as display:

@@ -155,7 +155,10 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _nearby(path: Path) -> str:
-    rule = "Paths in a config are relative to the config's file, those of --set to the working directory."
+    rule = (
+        "Name your own with --set task.train=FILE --set task.dev=FILE. "
+        "Paths in a config are relative to the config's file, those of --set to the working directory."
+    )
     try:
         names = [item.name for item in path.parent.iterdir() if item.is_file()]
     except OSError:

@@ -93,7 +93,7 @@ class LocationCoverage(Location):
 class Shift(History):
     """`shift`: the previous weights, moved by a learned distance and sharpened (Graves et al. 2014, eq. 8 and 9).
 
-    moved_j = sum_d p_d alpha_{t-1, j-d}, d from -radius to radius, p a learned distribution. What falls off the ends of the
+    moved_j = sum_d p_d alpha_{t-1, j-d}, d from -reach to reach, p a learned distribution. What falls off the ends of the
     source is replaced by the softmax of the scores: alpha_t = sharpened moved + (1 - sum moved) softmax(e_t). So content
     decides where to begin, and where to go on from an end; in between it has no influence. Sharpening raises moved to a
     learned power >= 1 and keeps its sum. Unlike in Graves et al., p and the power do not depend on the query.
@@ -102,10 +102,10 @@ class Shift(History):
     speed = 8.0
     """p = softmax(speed * logits): they change this many times as fast as other parameters"""
 
-    def __init__(self, feature_width: int, *, radius: int = 2) -> None:
+    def __init__(self, feature_width: int, *, reach: int = 2) -> None:
         super().__init__(feature_width)
-        self.radius = radius
-        self.logits = nn.Parameter(torch.zeros(2 * radius + 1))  # of p, from d = -radius
+        self.reach = reach
+        self.logits = nn.Parameter(torch.zeros(2 * reach + 1))  # of p, from d = -reach
         self.power = nn.Parameter(torch.zeros(()))
 
     def forward(self, past: Tensor) -> None:
@@ -116,7 +116,7 @@ class Shift(History):
 
     def combine(self, weights: Tensor, past: Tensor, allowed: Tensor | None) -> Tensor:
         p = torch.softmax(self.speed * self.logits, dim=0).view(1, 1, -1)
-        moved = F.conv1d(past, p.flip(2), padding=self.radius)  # (B, 1, S)
+        moved = F.conv1d(past, p.flip(2), padding=self.reach)  # (B, 1, S)
         if allowed is not None:
             moved = moved.masked_fill(~allowed, 0.0)
         total = moved.sum(dim=2, keepdim=True).clamp(max=1)  # (B, 1, 1)
