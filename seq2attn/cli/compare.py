@@ -177,8 +177,9 @@ def _run(plan: Plan, root: Path, device: str, plugins: list[str], workers: int |
     note_if_slow(choose_device(device))
     if plan.experiment.description:
         note(plan.experiment.description)
+    trials = "1 trial" if len(plan.trials) == 1 else f"{len(plan.trials):,} trials"
     note(
-        f"{plan.experiment.name}: {len(plan.trials):,} trial{'s' * (len(plan.trials) != 1)}, {done:,} done, {len(jobs):,} to run, "
+        f"{plan.experiment.name}: {trials}, {done:,} done, {len(jobs):,} to run, "
         f"{workers_for(jobs, workers):,} at a time; runs in {root}"
     )
     with make_display(stderr(), jobs, done) as display:
