@@ -740,7 +740,7 @@ def test_check_with_options(work):
     done = seq2attn("check", "--plugin", "optional.py", "--option", "sign=-1.0", terminal=True)
     assert done.code == 1
     assert done.out.count("raised AssertionError") == 1
-    assert done.out.count("the same") == 5  # in a model the message says what was given
+    assert done.out.count("the same") == 5  # the checks inside a model
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,14 @@ def test_a_run_alone_opens_no_file_and_says_what_to_type(work, cli, monkeypatch)
     assert opened == []
 
 
+def test_a_name_in_use_says_how_to_continue_that_run(work, cli):
+    arguments = ("train", "--config", "my.yaml", "--name", "mine", "--set", "training.epochs=1")
+    assert cli(*arguments).code == 0
+    done = cli(*arguments)
+    assert done.code == 2
+    assert "continue it: seq2attn train --resume mine --config runs/mine/config.yaml" in done.err
+
+
 def test_the_suggested_command_continues(work, cli):
     stopped_run(work)
     done = cli("train", "--resume", "mine", "--config", "runs/mine/config.yaml")

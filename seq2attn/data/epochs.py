@@ -12,27 +12,20 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from seq2attn.data.batches import Batch, drop_words, generator, make_batch
-from seq2attn.data.tasks import Task
+from seq2attn.data.batches import Batch, TrainingData, drop_words, generator, make_batch
 
 POOL = 50  # batches whose pairs are sorted by length together
 
 
 @dataclass(frozen=True)
-class EpochData:
-    """The stream of training batches of one seed; see `TrainingData`, which has the same interface.
+class EpochData(TrainingData):
+    """The stream of training batches of one seed, from the finite training set of a task.
 
     Batches hold sources of similar length, which saves padding. So that this does not bias training, lengths are sorted
     only within pools of `POOL` batches of a random order, ties stay in that order, and the batches are shuffled again.
     Where the pairs do not fill the last batch, the smaller batch is a random sample of all.
     """
 
-    task: Task
-    source_eos: bool
-    batch_size: int
-    seed: int
-    device: torch.device
-    word_dropout: float = 0.0
     lengths: Tensor = field(init=False)
     """(N,) symbols of each source"""
 
@@ -46,10 +39,6 @@ class EpochData:
     def per_epoch(self) -> int:
         """Batches of one epoch."""
         return -(-len(self.lengths) // self.batch_size)
-
-    def batch(self, index: int) -> Batch:
-        """Batch number `index` (from 0), its longest sources first."""
-        return next(self.batches(index))
 
     def batches(self, start: int = 0) -> Iterator[Batch]:
         """Batches number `start`, `start` + 1, ...: an endless stream."""

@@ -165,7 +165,7 @@ def _made(choice: Choice) -> Task:
     return task
 
 
-def build_training_data(config: Config, device: torch.device, task: Task | None = None) -> TrainingData | EpochData:
+def build_training_data(config: Config, device: torch.device, task: Task | None = None) -> TrainingData:
     """The stream of training batches of `config`; `task` is its task, if that is already built."""
     task = task or build_task(config)
     stream = TrainingData if task.training_set is None else EpochData

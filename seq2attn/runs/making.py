@@ -17,7 +17,7 @@ from seq2attn.config import Config, dump_config
 from seq2attn.config.shipped import find_config
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically, write_json
-from seq2attn.runs.run import Run, all_runs, check_name, time_made
+from seq2attn.runs.run import Run, all_runs, check_name, resume_options, time_made
 
 _TICK = datetime.timedelta(microseconds=1)  # between two runs if the clock was set back
 LONGEST_NAME = 80  # characters of a default name, without its number
@@ -78,7 +78,9 @@ def create_run(
     except FileExistsError:
         if not root.is_dir():
             raise Seq2AttnError(f"cannot create a run in {root}: it is not a directory") from None
-        hint = f"Choose another --name, or continue it: seq2attn train --resume {name}"
+        hint = (
+            f"Choose another --name, or continue it: seq2attn train --resume {name}{resume_options(Run(root / name))}"
+        )
         raise Seq2AttnError(f"run {name!r} already exists in {root}", hint=hint) from None
     except (OSError, Seq2AttnError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__

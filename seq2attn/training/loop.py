@@ -15,7 +15,6 @@ import torch
 from seq2attn.config import Config
 from seq2attn.config.plugin_errors import check_hint, plugin_error
 from seq2attn.data.batches import Batch, TrainingData
-from seq2attn.data.epochs import EpochData
 from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.pair_evaluation import measure_pairs
@@ -120,7 +119,7 @@ class Trainer:
         model: Model,
         device: torch.device,
         display: Display,
-        data: TrainingData | EpochData | None = None,
+        data: TrainingData | None = None,
     ) -> None:
         self.run = run
         self.config = config

@@ -42,7 +42,7 @@ class Span:
         return f"{step / self.per_epoch:,.2f}".rstrip("0").rstrip(".")
 
 
-def training_span(training: TrainingConfig, data: TrainingData | EpochData) -> Span:
+def training_span(training: TrainingConfig, data: TrainingData) -> Span:
     """The length of this training on these data. Raises `Seq2AttnError` where it cannot be counted in epochs."""
     if training.epochs is None:
         assert training.steps is not None, "rules.py refuses both to be null"

@@ -180,7 +180,7 @@ def check(command, name):
 
 
 def is_accepted(run):
-    """Whether the reader takes all records of the run. It raises nothing but `Seq2AttnError`."""
+    """Whether all records of the run can be read; a `Seq2AttnError` is the only way to refuse one."""
     try:
         read_metrics(run), read_attention(run), newest_evaluation(run)
     except Seq2AttnError as error:
