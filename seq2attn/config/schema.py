@@ -170,6 +170,8 @@ class RecurrentConfig(ModelConfig):
     """the kind of encoder and decoder: gru (recurrent) or transformer"""
     embedding: Size = 32
     """E, width of the character embeddings"""
+    padding_embedding: Literal["learned", "zero"] = "learned"
+    """the vector of <pad>, which encoders without a mask read: learned, or zero (fixed, as PyTorch's padding_idx)"""
     cell: Annotated[Choice, Part(catalogue.CELLS, "gru")] = catalogue.CELLS.choose("gru")
     """the recurrent cell of encoder and decoder: gru, lstm or rnn"""
     layers: Annotated[int, Field(ge=1, le=8)] = 1

@@ -59,7 +59,6 @@ def is_plain_reader(reader: nn.Module) -> bool:
         and not (dropout.training and dropout.p)
         and type(embedding) is nn.Embedding
         and is_plain_module(embedding)
-        and embedding.padding_idx is None
         and embedding.max_norm is None
         and not embedding.scale_grad_by_freq
         and not embedding.sparse
