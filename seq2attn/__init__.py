@@ -133,21 +133,26 @@ def evaluate(
     lengths: Sequence[object] | None = None,
     *,
     samples: int | None = None,
+    families: Sequence[object] | None = None,
     seed: int = 0,
     runs_dir: str | Path = "runs",
     checkpoint: str = "best",
     device: str = "cpu",
 ) -> list[LengthResult]:
-    """Measure a run by string length and save the results, as `seq2attn eval` does; the config has the defaults."""
+    """Measure a run by family of strings and by length, and save the results, as `seq2attn eval` does; the config has the
+    defaults.
+    """
+    from seq2attn.config.families import parse_families
     from seq2attn.config.lengths import parse_lengths
     from seq2attn.runs.loading import load_trained, measure
 
     chosen = _find(run, runs_dir)
     trained = load_trained(chosen, checkpoint, device)
     numbers = None if lengths is None else parse_lengths(lengths)
-    evaluation = measure(chosen, trained, numbers, samples=samples, seed=seed)
+    kinds = None if families is None else parse_families(families)
+    evaluation = measure(chosen, trained, numbers, samples=samples, seed=seed, families=kinds)
     evaluation.save(chosen)
-    return list(evaluation.lengths.values())
+    return list(evaluation.results.values())
 
 
 def compare(
@@ -164,7 +169,7 @@ def compare(
 ) -> Comparison:
     """Train and measure every trial of an experiment file, or of base `configs` and what to `vary`, as `seq2attn compare`.
 
-    options: `name`, `baseline`, `metric`, `lengths`, `samples` and `checkpoint`, as on the command line.
+    options: `name`, `baseline`, `metric`, `lengths`, `families`, `samples` and `checkpoint`, as on the command line.
     Trials run in their own processes, so a script must call this below `if __name__ == "__main__":`. The result's
     `failed` has the reasons of failed trials. The first Ctrl-C saves and raises `KeyboardInterrupt`.
     """

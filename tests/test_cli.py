@@ -612,6 +612,7 @@ KINDS = [
     "initial-states",
     "architectures",
     "schedules",
+    "families",
 ]
 
 

@@ -63,6 +63,7 @@ def compare(
         ),
     ] = None,
     lengths: options.Lengths = None,
+    families: options.Families = None,
     samples: options.Samples = None,
     checkpoint: Annotated[
         str | None,
@@ -128,6 +129,7 @@ def compare(
         baseline=baseline or (),
         metric=metric,
         lengths=lengths,
+        families=families,
         samples=samples,
         checkpoint=checkpoint,
     )

@@ -10,12 +10,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from seq2attn.catalogue import RANDOM
 from seq2attn.comparison.experiment import METRICS, Published
 from seq2attn.comparison.plan import Plan, name_values
 from seq2attn.comparison.ranking import Ranked, rank
 from seq2attn.comparison.trial import Trial, find_evaluation
 from seq2attn.inference.intervals import Estimate, Spread, spread
-from seq2attn.inference.results import LengthResult, summarise
+from seq2attn.inference.results import LengthResult, Place, summarise
 from seq2attn.runs.records import read_metrics
 from seq2attn.runs.run import Run
 
@@ -28,8 +29,8 @@ class TrialResult:
 
     run: str
     seed: int
-    lengths: Mapping[int, LengthResult]
-    """the evaluation by length"""
+    results: Mapping[Place, LengthResult]
+    """the evaluation, by family of strings and length"""
     parameters: Mapping[str, int]
     """by part, and their total"""
     losses: Curve
@@ -39,16 +40,17 @@ class TrialResult:
     tokens_per_second: float | None
     """target tokens per second, the median over training"""
 
-    def value(self, metric: str, length: int) -> float | None:
-        """A metric at a length; None if this model does not have it, such as attention entropy."""
-        value: Estimate | float | None = getattr(self.lengths[length], metric)
+    def value(self, metric: str, place: Place) -> float | None:
+        """A metric of a family at a length; None if this model does not have it, such as attention entropy."""
+        value: Estimate | float | None = getattr(self.results[place], metric)
         return value.value if isinstance(value, Estimate) else value
 
 
 @dataclass(frozen=True)
 class LengthSummary:
-    """One group at one length, over its seeds."""
+    """One group at one length of a family of strings, over its seeds."""
 
+    family: str
     length: int
     trained: bool
     values: Mapping[int, float]
@@ -99,6 +101,18 @@ class GroupResult:
         return {seed: statistics.fmean(row.values[seed] for row in self.lengths) for seed in seeds if self.lengths}
 
     @property
+    def main(self) -> tuple[LengthSummary, ...]:
+        """The rows of random strings, or of the first family if those were not measured."""
+        families = [row.family for row in self.lengths]
+        main = RANDOM if RANDOM in families else next(iter(families), RANDOM)
+        return tuple(row for row in self.lengths if row.family == main)
+
+    @property
+    def least(self) -> dict[Place, float]:
+        """The metric of the worst seed, by family and length."""
+        return {(row.family, row.length): row.spread.least for row in self.lengths}
+
+    @property
     def loss(self) -> Spread | None:
         """The last recorded training loss, over seeds."""
         losses = [trial.losses[-1][1] for trial in self.trials if trial.losses]
@@ -126,6 +140,11 @@ class Comparison:
     def metric_label(self) -> str:
         """The metric as tables and figures call it."""
         return METRICS[self.metric]
+
+    @property
+    def has_families(self) -> bool:
+        """Whether other strings than random ones were measured."""
+        return any(row.family != RANDOM for group in self.groups for row in group.lengths)
 
     @property
     def ranking(self) -> tuple[Ranked, ...]:
@@ -189,7 +208,7 @@ def read_trial(trial: Trial, root: Path) -> TrialResult | None:
     return TrialResult(
         run=trial.name,
         seed=trial.seed,
-        lengths={length: saved.lengths[length] for length in trial.lengths},
+        results={place: saved.results[place] for place in trial.places},
         parameters=saved.parameters,
         losses=tuple(metrics.curve("loss")),
         entropies=tuple((step, summary.entropy) for step, summary in summaries if summary.entropy is not None),
@@ -201,29 +220,31 @@ def _summaries(
     metric: str, trials: Sequence[TrialResult], baseline: Sequence[TrialResult], figures: Sequence[Published]
 ) -> tuple[LengthSummary, ...]:
     summaries = []
-    for length, result in trials[0].lengths.items():
-        values = _by_seed(metric, length, trials)
+    for (family, length), result in trials[0].results.items():
+        values = _by_seed(metric, (family, length), trials)
         if not values:
             continue
-        others = _by_seed(metric, length, baseline)
+        others = _by_seed(metric, (family, length), baseline)
+        published = [item.values[length] for item in figures if length in item.values and family == RANDOM]
         differences = [value - others[seed] for seed, value in values.items() if seed in others]
         most = math.inf if metric == "entropy" else 1.0  # the others are shares
         summaries.append(
             LengthSummary(
+                family=family,
                 length=length,
                 trained=result.trained,
                 values=values,
                 spread=spread(list(values.values()), 0.0, most),
                 difference=spread(differences, -most, most) if differences else None,
-                published=next((item.values[length] for item in figures if length in item.values), None),
+                published=next(iter(published), None),
             )
         )
     return tuple(summaries)
 
 
-def _by_seed(metric: str, length: int, trials: Sequence[TrialResult]) -> dict[int, float]:
+def _by_seed(metric: str, place: Place, trials: Sequence[TrialResult]) -> dict[int, float]:
     """The values of the trials that have one."""
-    values = {trial.seed: trial.value(metric, length) for trial in trials if length in trial.lengths}
+    values = {trial.seed: trial.value(metric, place) for trial in trials if place in trial.results}
     return {seed: value for seed, value in values.items() if value is not None}
 
 
@@ -241,7 +262,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
                 "seed": trial.seed,
                 "parameters": dict(trial.parameters),
                 "tokens_per_second": trial.tokens_per_second,
-                "lengths": {str(length): result.to_json() for length, result in trial.lengths.items()},
+                **_by_place({place: result.to_json() for place, result in trial.results.items()}),
             }
             for group in comparison.groups
             for trial in group.trials
@@ -261,31 +282,43 @@ def _group_json(group: GroupResult) -> dict[str, Any]:
         "loss": asdict(group.loss) if group.loss else None,
         "published_loss": group.published_loss,
         "tokens_per_second": group.tokens_per_second,
-        "lengths": {
-            str(row.length): {
-                "trained": row.trained,
-                **asdict(row.spread),
-                "worst_seed": row.worst_seed,
-                "best_seed": row.best_seed,
-                "difference": asdict(row.difference) if row.difference else None,
-                "published": row.published,
-            }
-            for row in group.lengths
-        },
+        **_by_place({(row.family, row.length): _row_json(row) for row in group.lengths}),
     }
 
 
+def _row_json(row: LengthSummary) -> dict[str, Any]:
+    return {
+        "trained": row.trained,
+        **asdict(row.spread),
+        "worst_seed": row.worst_seed,
+        "best_seed": row.best_seed,
+        "difference": asdict(row.difference) if row.difference else None,
+        "published": row.published,
+    }
+
+
+def _by_place(records: Mapping[Place, Any]) -> dict[str, Any]:
+    """`lengths` has the records of random strings, by length; `families` those of the others, where there are any."""
+    found: dict[str, dict[str, Any]] = {RANDOM: {}}
+    for (family, length), record in records.items():
+        found.setdefault(family, {})[str(length)] = record
+    lengths = found.pop(RANDOM)
+    return {"lengths": lengths, **({"families": found} if found else {})}
+
+
 def csv_rows(comparison: Comparison) -> Iterator[list[Any]]:
-    """A header, then one row per trial and length, with every metric."""
+    """A header, then one row per trial and length, with every metric; with families of strings, one for each of them."""
     keys = list(comparison.groups[0].values) if comparison.groups else []
-    header = ["run", "group", *keys, "seed", "length", "trained", *METRICS, "rank"]
+    family = ["family"] if comparison.has_families else []
+    header = ["run", "group", *keys, "seed", *family, "length", "trained", *METRICS, "rank"]
     ranks = {ranked.group: ranked.rank for ranked in comparison.ranking}
     yield [*header, "parameters", "last_loss", "tokens_per_second"]
     for group in comparison.groups:
         for trial in group.trials:
-            for length, result in trial.lengths.items():
-                metrics = [trial.value(metric, length) for metric in METRICS]
-                start = [trial.run, group.label, *(cell(group.values[key]) for key in keys), trial.seed, length]
+            for place, result in trial.results.items():
+                metrics = [trial.value(metric, place) for metric in METRICS]
+                start = [trial.run, group.label, *(cell(group.values[key]) for key in keys), trial.seed]
+                start += place if family else place[1:]
                 end = [trial.parameters["total"], trial.losses[-1][1] if trial.losses else "", trial.tokens_per_second]
                 measured = ["" if value is None else value for value in metrics]
                 yield [*start, cell(result.trained), *measured, ranks.get(group.label, ""), *end]

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from seq2attn.catalogue import RANDOM
 from seq2attn.comparison.grid import CONFIG
 from seq2attn.config import Config, value_at
 from seq2attn.config.plugin_errors import plugin_error
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.results import Place
 from seq2attn.runs.evaluations import Evaluation, readable_evaluations
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import Run, check_plain
@@ -41,6 +43,12 @@ class Trial:
     lengths: tuple[int, ...]
     samples: int
     checkpoint: str
+    families: tuple[str, ...] = (RANDOM,)
+
+    @property
+    def places(self) -> list[Place]:
+        """What it measures: families of strings and lengths."""
+        return [(family, length) for family in self.families for length in self.lengths]
 
     def has(self, key: str) -> bool:
         """Whether the config has this dotted key; `config` stands for the base config's name."""
@@ -110,7 +118,7 @@ def find_evaluation(trial: Trial, root: Path) -> Evaluation | None:
             saved.step if saved.trained_steps is None else saved.trained_steps
         )  # older files had the latter as `step`
         measured = (saved.checkpoint, saved.samples, saved.seed, steps)
-        if measured == wanted and saved.parameters is not None and set(trial.lengths) <= saved.lengths.keys():
+        if measured == wanted and saved.parameters is not None and set(trial.places) <= saved.results.keys():
             return saved
     return None
 
@@ -133,6 +141,7 @@ def run_trial(job: Job) -> Outcome:
 
 
 def _run(job: Job) -> Outcome:
+    from seq2attn.model.build import read_task
     from seq2attn.training.session import NewRun, train
 
     trial, run = job.trial, job.run
@@ -142,6 +151,8 @@ def _run(job: Job) -> Outcome:
     if blocked:
         raise Seq2AttnError(blocked, exit_code=1)
     if run.status().state != "finished":
+        if trial.families != (RANDOM,):  # refused now, not after training
+            read_task(trial.config).check_families(trial.families)
         experiment = {"name": trial.experiment, "group": trial.group, "values": dict(trial.values)}
         new = NewRun(job.root, trial.name, plugins=job.plugins, experiment=experiment)
         where = run if run.config_file.is_file() else new
@@ -164,7 +175,7 @@ def _measure(job: Job) -> Outcome:
         raise Seq2AttnError(f"{run.checkpoint(trial.checkpoint)}: no such checkpoint", exit_code=1)
     settings: dict[str, Any] = {"samples": trial.samples, "seed": EVALUATION_SEED, "progress": stop_if_asked}
     try:
-        evaluation = measure(run, trained, trial.lengths, **settings)
+        evaluation = measure(run, trained, trial.lengths, families=trial.families, **settings)
     except _Stopped:
         return Outcome("stopped")
     parameters = parameter_ledger(trained.predictor.model)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from seq2attn import kernels
 from seq2attn.model.histories import History
 from seq2attn.model.masks import masked_softmax
 from seq2attn.model.scores import Score
@@ -39,7 +40,7 @@ class Attended(NamedTuple):
     """(B, L, S) non-negative; rows sum to 1, or to 0 if no key is allowed (`local_p`: to 1 at most); None
     without attention"""
     scores: Tensor | None
-    """(B, L, S) before window, mask and softmax; None without attention"""
+    """(B, L, S) before window, mask and softmax; None without attention, and where the history left them no influence"""
     past: Tensor | None = None
     """(B, C, S) input of the history in the next step; None without a history"""
 
@@ -72,7 +73,7 @@ class Attention(nn.Module):
         self.history = history
         self.scalable_softmax = scalable_softmax
         self.mask_padding = mask_padding
-        self.context_width = score.value_width
+        self.context_width = score.value_width + (0 if history is None else history.read_width)
 
     def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
         """states (B, S, key_width), valid (B, S), True = real token, source ids (B, S) -> what `forward` attends to."""
@@ -98,32 +99,41 @@ class Attention(nn.Module):
 
         With a history, L is 1 and `past` comes from `begin` or from the previous step.
         """
-        if self.history is None:
-            scores = self.score(query, memory.keys)  # (B, L, S)
+        history = self.history
+        scores: Tensor | None = None
+        if history is None:
+            weights, scores, _ = self._by_content(query, memory, None, first)
+            return Attended(self._context(weights, memory.values), weights, scores)
+        if past is None:
+            raise ValueError("attention with a history needs the past weights: `begin` gives those of the first step")
+        if self.window is None and kernels.may_branch(past) and history.is_settled(past):
+            weights, allowed = torch.zeros_like(past[:, :1]), memory.valid
         else:
-            if past is None:
-                raise ValueError(
-                    "attention with a history needs the past weights: `begin` gives those of the first step"
-                )
-            features = self.history(past)  # (B, 1, S, feature_width)
-            if features is None:
-                scores = self.score(query, memory.keys)  # (B, 1, S)
-            else:
-                scores = self.score.with_features(query, memory.keys, features)
-        allowed, scale, factor = memory.valid, memory.scale, None
-        if self.window is not None:
-            assert memory.lengths is not None
-            view = self.window(query, memory.lengths, scores.size(2), first)
-            factor = view.factor
-            allowed = view.allowed if allowed is None else view.allowed & allowed  # (B, L, S)
-            scale = None if scale is None else log_count(allowed, scores)
-        weights = masked_softmax(scores if scale is None else scores * scale, allowed)  # (B, L, S)
-        if factor is not None:
-            weights = weights * factor
-        if self.history is not None and past is not None:
-            weights = self.history.combine(weights, past, allowed)
-            past = self.history.update(past, weights.squeeze(1))
-        return Attended(torch.bmm(weights, memory.values), weights, scores, past)
+            weights, scores, allowed = self._by_content(query, memory, history(past), first)
+        weights = history.combine(weights, past, memory.valid, allowed)
+        context = self._context(weights, memory.values)
+        if history.read_width:
+            context = torch.cat([context, history.read(weights, past)], dim=2)
+        return Attended(context, weights, scores, history.update(past, weights.squeeze(1)))
+
+    def _by_content(
+        self, query: Tensor, memory: Memory, features: Tensor | None, first: Tensor | int
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The softmax of the scores (B, L, S), the scores, and which keys are allowed; features of a history, if any."""
+        keys, allowed, scale = memory.keys, memory.valid, memory.scale
+        scores = self.score(query, keys) if features is None else self.score.with_features(query, keys, features)
+        if self.window is None:
+            return masked_softmax(scores if scale is None else scores * scale, allowed), scores, allowed
+        assert memory.lengths is not None
+        view = self.window(query, memory.lengths, scores.size(2), first)
+        allowed = view.allowed if allowed is None else view.allowed & allowed  # (B, L, S)
+        weights = masked_softmax(scores if scale is None else scores * log_count(allowed, scores), allowed)
+        return weights if view.factor is None else weights * view.factor, scores, allowed
+
+    def _context(self, weights: Tensor, values: Tensor) -> Tensor:
+        """The values (B, S, Dv), averaged with weights (B, L, S): (B, L, Dv)."""
+        fast = kernels.sparse_context(weights, values)
+        return torch.bmm(weights, values) if fast is None else fast
 
 
 class NoAttention(nn.Module):

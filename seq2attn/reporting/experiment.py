@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from seq2attn.catalogue import RANDOM
 from seq2attn.comparison.results import Comparison, GroupResult, to_json
 from seq2attn.config import flat_values
+from seq2attn.inference.results import worst_place
 from seq2attn.plotting.style import looks
 from seq2attn.reporting.collect import LOGGED, attention, curves, flat, number, thinned
 from seq2attn.runs.records import read_attention, read_metrics
@@ -32,7 +34,7 @@ def collect_experiment(
     drawn = looks([group.score for group in main.groups])
     groups = []
     for place, (group, look) in enumerate(zip(main.groups, drawn, strict=True)):
-        measured = {name: table["groups"][place]["lengths"] for name, table in tables.items()}
+        measured = {name: _rows(table["groups"][place], name) for name, table in tables.items()}
         trials = sum(len(other.trials) for other in main.groups)
         groups.append({**_group(group, root, trials), "colour": look.colour, "dash": look.dash, "measures": measured})
     measured_by = {name: one for name, one in comparisons.items() if any(group.lengths for group in one.groups)}
@@ -67,6 +69,14 @@ def _group(group: GroupResult, root: Path, trials: int) -> dict[str, Any]:
         "parameters": dict(group.trials[0].parameters),
         "environment": merged(list(map(flat, environments))),
     }
+
+
+def _rows(group: Mapping[str, Any], metric: str) -> list[dict[str, Any]]:
+    """The rows of a group of `to_json`, each with its family of strings and length, and whether that is the worst."""
+    families = {RANDOM: group["lengths"], **group.get("families", {})}
+    rows = {(family, int(length)): row for family, lengths in families.items() for length, row in lengths.items()}
+    worst = None if metric == "entropy" else worst_place({place: row["least"] for place, row in rows.items()})
+    return [{"family": place[0], "length": place[1], "worst": place == worst, **row} for place, row in rows.items()]
 
 
 def merged(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -73,25 +73,36 @@ function drawCurves() {
     "Lines are the median over seeds for values logged during training, and the mean for evaluations; bands range from the lowest to the highest seed."));
 }
 
-let measure = COMPARED?.metric ?? "exact_match";
+let measure = COMPARED?.metric ?? "exact_match", family = "random";
+// A choice of the family of strings to draw, if there are several; `rows` are those that can be drawn.
+function chooseFamily(rows, draw) {
+  const names = [...new Set(rows.map(row => row.family))];
+  if (!names.includes(family)) family = names[0];
+  return names.length < 2 ? [] : [select("strings", Object.fromEntries(names.map(name => [name, name])), family, chosen => { family = chosen; draw(); })];
+}
+
 function drawLengths() {
   if (COMPARED) return drawComparedLengths();
   const runs = visible().filter(run => run.lengths);
   if (!runs.length) return fill("lengths", element("p", {class: "note"}, "No evaluation yet: seq2attn eval RUN"));
   const choices = Object.fromEntries(Object.entries(MEASURES).filter(([name]) => runs.some(run => run.lengths.rows.some(row => row[name]))));
   if (!(measure in choices)) measure = "exact_match";
+  const chooser = chooseFamily(runs.flatMap(run => run.lengths.rows), drawLengths);
+  const rowsOf = run => run.lengths.rows.filter(row => row.family === family);
+  const worst = runs.flatMap(run => run.lengths.rows.filter(row => row.worst).map(row =>
+    ` ${run.name}: the worst family is ${row.family}, exact match ${row.exact_match[0].toFixed(3)} at length ${row.length}.`));
   const series = runs.map(run => ({name: run.name, colour: run.colour, dash: run.dash,
-    points: run.lengths.rows.filter(row => row[measure]).map(row => [row.length, ...row[measure]])})).filter(one => one.points.length);
+    points: rowsOf(run).filter(row => row[measure]).map(row => [row.length, ...row[measure]])})).filter(one => one.points.length);
   const rows = new Map();
-  for (const run of runs) for (const row of run.lengths.rows) rows.set(row.length, (rows.get(row.length) ?? false) || !row.trained);
+  for (const run of runs) for (const row of rowsOf(run)) rows.set(row.length, (rows.get(row.length) ?? false) || !row.trained);
   const lengths = [...rows.keys()].sort((a, b) => a - b), shaded = lengths.filter(length => rows.get(length));
   const place = element("div", {});
-  const value = (run, length) => run.lengths.rows.find(row => row.length === length)?.[measure]?.[0] ?? null;
+  const value = (run, length) => rowsOf(run).find(row => row.length === length)?.[measure]?.[0] ?? null;
   const sources = runs.map(run => `${run.name}: ${run.lengths.source}, ${run.lengths.rows[0].samples.toLocaleString("en")} strings per length`);
   fill("lengths",
-    element("div", {class: "controls"}, select("measure", choices, measure, chosen => { measure = chosen; drawLengths(); })),
+    element("div", {class: "controls"}, select("measure", choices, measure, chosen => { measure = chosen; drawLengths(); }), ...chooser),
     place,
-    element("p", {class: "note"}, `Bars are 95 % intervals.${shaded.length ? " Grey: lengths that a run never saw in training." : ""} ${sources.join("; ")}.`),
+    element("p", {class: "note"}, `Bars are 95 % intervals.${shaded.length ? " Grey: lengths that a run never saw in training." : ""} ${sources.join("; ")}.${worst.join("")}`),
     element("details", {}, element("summary", {}, "as a table"),
       table(["length", ...runs.map(run => ({text: run.name, number: true}))],
         lengths.map(length => ({cells: [`${length}${rows.get(length) ? " *" : ""}`, ...runs.map(run => value(run, length))]})))));
