@@ -32,7 +32,9 @@ def group(values, score, level, *, published=None, seeds=(1, 2, 3)):
     rows = []
     for length in (3, 10):
         by_seed = {seed: level + 0.1 * seed for seed in seeds}
-        rows.append(LengthSummary(length, length < 9, by_seed, spread(list(by_seed.values())), None, published))
+        rows.append(
+            LengthSummary("exact_match", length, length < 9, by_seed, spread(list(by_seed.values())), None, published)
+        )
     return GroupResult(
         label=", ".join(words.values()),
         values=values,

@@ -65,7 +65,9 @@ def recurrence(
     kernels = load(dtype)
     if not isinstance(kernels, Kernels):
         return None
-    if reader.dropout.training and reader.dropout.p:  # a token's embedding differs from place to place: a table of places
+    if (
+        reader.dropout.training and reader.dropout.p
+    ):  # a token's embedding differs from place to place: a table of places
         weights[0] = reader.dropout(reader.embedding(tokens)).flatten(0, 1)  # (B L, E)
         tokens = torch.arange(rows * steps).view(rows, steps)
     until = None if keep_padding or not _is_descending(lengths, steps) else lengths

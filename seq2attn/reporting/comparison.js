@@ -13,13 +13,14 @@ function drawComparison() {
   const groups = visible();
   const rows = groups.flatMap(group => Object.values(group.measures[measure]));
   const ends = measure === "entropy" ? ["least", "most"] : ["worst", "best"];
+  const byLength = rows.every(row => row.length !== null);
   const columns = {
-    length: (length, row) => `${length}${row.trained ? "" : " *"}`,
+    [byLength ? "length" : ""]: (key, row) => `${byLength ? key : COMPARED.measures[key]}${row.trained ? "" : " *"}`,
     mean: (_, row) => fixed(row.mean),
     sd: (_, row) => fixed(row.deviation),
     "95 % interval": (_, row) => row.low === null ? "" : `${fixed(row.low)} – ${fixed(row.high)}`,
-    [`${ends[0]} (seed)`]: (_, row) => `${fixed(row.least)} (${row.worst_seed})`,
-    [`${ends[1]} (seed)`]: (_, row) => `${fixed(row.most)} (${row.best_seed})`,
+    [`${ends[0]} (seed)`]: (_, row) => `${fixed(row.worst)} (${row.worst_seed})`,
+    [`${ends[1]} (seed)`]: (_, row) => `${fixed(row.best)} (${row.best_seed})`,
     "difference, paired": (_, row) => row.difference ? `${signed(row.difference.mean)}${row.difference.low === null ? "" : ` [${signed(row.difference.low)}, ${signed(row.difference.high)}]`}` : "",
     published: (_, row) => fixed(row.published),
   };
@@ -45,18 +46,22 @@ function isClear(difference) {
 }
 
 function aboutGroup(group) {
-  const {trials, planned, parameters, loss, published_loss, tokens_per_second} = group.about;
+  const {trials, planned, parameters, loss, published_loss, tokens_per_second, word_by_word: words} = group.about;
   return [
     group.baseline === null ? "the baseline" : `against ${group.baseline}`,
     trials === planned ? `${trials} seed${trials === 1 ? "" : "s"}` : `${trials} of ${planned} seeds`,
     `${count(parameters)} parameters`,
     ...(loss === null ? [] : [`loss ${loss.toFixed(4)}${published_loss === null ? "" : ` (published ${published_loss.toFixed(4)})`}`]),
     ...(tokens_per_second === null ? [] : [`${count(tokens_per_second)} tokens/s`]),
+    ...(words ? [`word by word: ${count(words.only_other)} better, ${count(words.only_one)} worse, p ${fixed(words.p_value)} (McNemar)`] : []),
   ].join(", ");
 }
 
 function drawComparedLengths() {
   const groups = visible().filter(group => Object.keys(group.measures[measure]).length);
+  if (groups.some(group => Object.values(group.measures[measure]).some(row => row.length === null)))
+    return fill("lengths", element("div", {class: "controls"}, chooseMeasure()),
+      element("p", {class: "note"}, "Error rates are of all words together; exact match is measured by length."));
   const rows = groups.map(group => Object.entries(group.measures[measure]).map(([length, row]) => [Number(length), row]));
   const series = groups.map((group, i) => ({name: group.name, colour: group.colour, dash: group.dash,
     points: rows[i].map(([length, row]) => [length, row.mean, row.least, row.most])}));

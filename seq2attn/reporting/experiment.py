@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seq2attn.comparison.results import Comparison, GroupResult, to_json
+from seq2attn.comparison.exporting import to_json
+from seq2attn.comparison.results import Comparison, GroupResult
 from seq2attn.config import flat_values
 from seq2attn.plotting.style import looks
 from seq2attn.reporting.collect import LOGGED, attention, curves, flat, number, thinned
@@ -57,6 +58,7 @@ def _group(group: GroupResult, root: Path, trials: int) -> dict[str, Any]:
             "loss": None if group.loss is None else group.loss.mean,  # not rounded twice: the page rounds it
             "published_loss": group.published_loss,
             "tokens_per_second": number(group.tokens_per_second),
+            "word_by_word": None if group.word_by_word is None else group.word_by_word.to_json(),
         },
         "config": merged([flat(flat_values(run.config())) for run in runs]),
         "curves": bands([curves(read_metrics(run), thin=False) for run in runs]),
