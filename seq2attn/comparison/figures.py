@@ -75,7 +75,7 @@ def length_figure(comparison: Comparison) -> Figure | None:
     def draw(panel: Axes, series: Sequence[Series]) -> None:
         for item in series:
             look, rows = item.look, item.group.lengths
-            values = {row.length: list(row.values.values()) for row in rows}
+            values = {row.length: list(row.values.values()) for row in rows if row.length is not None}
             _band(panel, item, values, statistics.fmean, marker=look.marker, ms=look.width + 3.5, lw=look.width)
             published = [(row.length, row.published) for row in rows if row.published is not None]
             if published:
