@@ -26,7 +26,7 @@ from seq2attn.runs.run import Run
 
 CONFIGS = Path(__file__).parents[1] / "configs" / "pairs"
 RECIPES = {"low": (CONFIGS / "small.yaml", 5), "medium": (CONFIGS / "medium.yaml", 3)}  # config, seeds
-LANGUAGES = ("ady gre ice ita khm lav mlt_latn rum slv wel_sw".split(), "dut hun kor".split())
+LANGUAGES = (["ady", "gre", "ice", "ita", "khm", "lav", "mlt_latn", "rum", "slv", "wel_sw"], ["dut", "hun", "kor"])
 BASELINE = {  # WER in % on dev and test, from that repository's README: an ensemble of neural transducers
     **{"ady": (22, 22), "gre": (5, 21), "ice": (11, 12), "ita": (22, 19), "khm": (34, 34), "lav": (41, 55)},
     **{"mlt_latn": (20, 19), "rum": (10, 10), "slv": (43, 49), "wel_sw": (16, 10)},
