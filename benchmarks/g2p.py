@@ -63,12 +63,14 @@ class Job:
         files = [f"task.{split}={self.file(split).resolve()}" for split in ("train", "dev")]
         begun = self.run if self.run.checkpoint("last").exists() else None
         options: dict[str, Any] = {"name": self.run.name} if begun is None else {}
-        seq2attn.train(
-            RECIPES[self.size][0], [*files, f"seed={self.seed}"], runs_dir=self.runs, resume=begun, **options
-        )
-        seconds = time.perf_counter() - started
-        with (self.runs / SECONDS).open("a") as log:
-            log.write(f"{self.run.name}\t{seconds:.1f}\n")
+        try:
+            seq2attn.train(
+                RECIPES[self.size][0], [*files, f"seed={self.seed}"], runs_dir=self.runs, resume=begun, **options
+            )
+        finally:  # Ctrl-C, which saves the run, is also the end of a session
+            seconds = time.perf_counter() - started
+            with (self.runs / SECONDS).open("a") as log:
+                log.write(f"{self.run.name}\t{seconds:.1f}\n")
         return f"{self.run.name}: dev WER {100 * (self.run.status().wer or 0):.1f} at the end, {seconds / 60:.1f} min"
 
 
