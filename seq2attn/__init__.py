@@ -176,14 +176,16 @@ def compare(
     from seq2attn.comparison.experiment import compose_experiment
     from seq2attn.comparison.plan import make_plan
     from seq2attn.comparison.results import gather
-    from seq2attn.comparison.running import failures, pending_jobs, run_in_processes
+    from seq2attn.comparison.running import failures, pending_jobs, read_files, run_in_processes
     from seq2attn.comparison.trial import STOP_REQUEST
     from seq2attn.config.plugins import load_plugins
 
     root, loaded = Path(runs_dir), load_plugins(plugins)
     file = None if experiment is None else Path(experiment)
     plan = make_plan(compose_experiment(file, list(map(Path, configs)), vary, overrides, **options), root)
-    outcomes = run_in_processes(pending_jobs(plan, root, device, loaded), workers, loaded)
+    jobs = pending_jobs(plan, root, device, loaded)
+    read_files(jobs)
+    outcomes = run_in_processes(jobs, workers, loaded)
     if STOP_REQUEST.signal is not None:
         raise KeyboardInterrupt("stopped; the same call continues")
     return replace(gather(plan, root), failed=failures(outcomes))

@@ -58,7 +58,8 @@ def compare(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="exact_match (default), character_accuracy, teacher_forced, alignment or entropy.",
+            help="exact_match (default), character_accuracy, teacher_forced, alignment, entropy; of pairs wer (default) or "
+            "ser.",
             autocompletion=completion.metrics,
         ),
     ] = None,
@@ -97,6 +98,9 @@ def compare(
     `runs` work on it. Ctrl-C saves. The same command continues and trains nothing twice, even after kill -9.
     More seeds later: the same command with seed=1-20.
 
+    Runs on pairs of strings are measured on their dev file, by word and symbol error rates, and each group is also compared
+    with the baseline word by word.
+
     Trials with the same seed see the same batches, and all are measured on the same strings. Differences are therefore
     taken seed by seed ("paired"), so that chance effects that both sides share cancel.
 
@@ -115,8 +119,9 @@ def compare(
       seq2attn compare configs/experiments/chapter.yaml --vary seed=1-2 --baseline model.attention.mask_padding=false
     """
     from seq2attn.comparison.experiment import compose_experiment
+    from seq2attn.comparison.exporting import to_json
     from seq2attn.comparison.plan import make_plan
-    from seq2attn.comparison.results import gather, to_json
+    from seq2attn.comparison.results import gather
 
     _check_outputs(csv_file, plot)
     plugins = options.load_plugins(plugin)
@@ -167,7 +172,7 @@ def _check_outputs(csv_file: Path | None, plot: Path | None) -> None:
 def _run(plan: Plan, root: Path, device: str, plugins: list[str], workers: int | None) -> dict[str, str]:
     """Run the pending trials. Returns why trials failed, by run."""
     from seq2attn.cli.comparison_display import make_display
-    from seq2attn.comparison.running import failures, pending_jobs, run_in_processes, workers_for
+    from seq2attn.comparison.running import failures, pending_jobs, read_files, run_in_processes, workers_for
     from seq2attn.comparison.trial import STOP_REQUEST
     from seq2attn.runs.machine import choose_device
 
@@ -176,6 +181,8 @@ def _run(plan: Plan, root: Path, device: str, plugins: list[str], workers: int |
     if not jobs:
         note(f"{plan.experiment.name}: all {done:,} trials are done")
         return {}
+    for line in read_files(jobs):
+        note(line)
     note_if_slow(choose_device(device))
     if plan.experiment.description:
         note(plan.experiment.description)
@@ -197,7 +204,7 @@ def _run(plan: Plan, root: Path, device: str, plugins: list[str], workers: int |
 
 def _write_outputs(comparison: Comparison, csv_file: Path | None, plot: Path | None) -> None:
     if csv_file is not None:
-        from seq2attn.comparison.results import csv_rows
+        from seq2attn.comparison.exporting import csv_rows
 
         try:
             with csv_file.open("w", encoding="utf-8", newline="") as file:

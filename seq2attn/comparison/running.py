@@ -38,6 +38,19 @@ def pending_jobs(plan: Plan, root: Path, device: str = "auto", plugins: Sequence
     return [Job(trial, root, device, tuple(plugins)) for trial in plan.trials if find_evaluation(trial, root) is None]
 
 
+def read_files(jobs: Sequence[Job]) -> list[str]:
+    """Read the files that the jobs' configs name, so that mistakes in them are reported before any job runs.
+
+    Returns what users should know about them. Raises `Seq2AttnError`.
+    """
+    configs = {str(job.trial.config.task): job.trial.config for job in jobs if job.trial.on_files}
+    if not configs:
+        return []
+    from seq2attn.model.build import read_task
+
+    return list(dict.fromkeys(note for config in configs.values() for note in read_task(config).notes))
+
+
 def workers_for(jobs: Sequence[Job], workers: int | None = None) -> int:
     """How many jobs run at a time: `workers`, by default one per processor core, at most one per job."""
     return max(1, min(workers or available_cores(), len(jobs)))

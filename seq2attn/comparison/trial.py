@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seq2attn.catalogue import RANDOM
 from seq2attn.comparison.grid import CONFIG
@@ -16,8 +16,12 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import Place
 from seq2attn.runs.evaluations import Evaluation, readable_evaluations
 from seq2attn.runs.files import write_atomically
+from seq2attn.runs.resuming import check_same_files
 from seq2attn.runs.run import Run, check_plain
 from seq2attn.training.signals import StopRequest
+
+if TYPE_CHECKING:
+    from seq2attn.runs.loading import Trained
 
 EVALUATION_SEED = 0  # that of `eval`: the same strings
 FAILURE = "failure.txt"
@@ -49,6 +53,11 @@ class Trial:
     def places(self) -> list[Place]:
         """What it measures: families of strings and lengths."""
         return [(family, length) for family in self.families for length in self.lengths]
+
+    @property
+    def on_files(self) -> bool:
+        """Whether its task reads files; it is then measured on the dev file, and not on strings of `lengths`."""
+        return bool(self.config.data_files)
 
     def has(self, key: str) -> bool:
         """Whether the config has this dotted key; `config` stands for the base config's name."""
@@ -112,13 +121,17 @@ def find_evaluation(trial: Trial, root: Path) -> Evaluation | None:
     status = run.status()
     if status.state != "finished":
         return None
-    wanted = (trial.checkpoint, trial.samples, EVALUATION_SEED, status.step)
+    wanted = (trial.checkpoint, trial.samples, EVALUATION_SEED)
     for _, saved in readable_evaluations(run, trial.checkpoint):
         steps = (
             saved.step if saved.trained_steps is None else saved.trained_steps
         )  # older files had the latter as `step`
-        measured = (saved.checkpoint, saved.samples, saved.seed, steps)
-        if measured == wanted and saved.parameters is not None and set(trial.places) <= saved.results.keys():
+        if saved.parameters is None or steps != status.step:
+            continue
+        if trial.on_files:  # `compare` measures only on the dev file
+            if saved.pairs is not None:
+                return saved
+        elif wanted == (saved.checkpoint, saved.samples, saved.seed) and set(trial.places) <= saved.results.keys():
             return saved
     return None
 
@@ -163,24 +176,42 @@ def _run(job: Job) -> Outcome:
 
 def _measure(job: Job) -> Outcome:
     from seq2attn.model.parameters import parameter_ledger
-    from seq2attn.runs.loading import load_trained, measure
-
-    def stop_if_asked() -> None:
-        if STOP_REQUEST.signal is not None:
-            raise _Stopped
+    from seq2attn.runs.loading import load_trained
 
     trial, run = job.trial, job.run
     trained = load_trained(run, trial.checkpoint, job.device)
     if trained.checkpoint != trial.checkpoint:
         raise Seq2AttnError(f"{run.checkpoint(trial.checkpoint)}: no such checkpoint", exit_code=1)
-    settings: dict[str, Any] = {"samples": trial.samples, "seed": EVALUATION_SEED, "progress": stop_if_asked}
     try:
-        evaluation = measure(run, trained, trial.lengths, families=trial.families, **settings)
+        evaluation = _evaluate(trial, run, trained)
     except _Stopped:
         return Outcome("stopped")
     parameters = parameter_ledger(trained.predictor.model)
     replace(evaluation, trained_steps=run.status().step, parameters=parameters).save(run)
     return Outcome("done")
+
+
+def _evaluate(trial: Trial, run: Run, trained: Trained) -> Evaluation:
+    from seq2attn.model.build import read_task
+    from seq2attn.runs.loading import measure, measure_on_file
+
+    if trial.on_files:
+        check_same_files(run, trial.config, read_task(trial.config))
+        return measure_on_file(trained, Path(trial.config.data_files["dev"]))
+
+    def stop_if_asked() -> None:
+        if STOP_REQUEST.signal is not None:
+            raise _Stopped
+
+    return measure(
+        run,
+        trained,
+        trial.lengths,
+        families=trial.families,
+        samples=trial.samples,
+        seed=EVALUATION_SEED,
+        progress=stop_if_asked,
+    )
 
 
 class _Stopped(Exception):

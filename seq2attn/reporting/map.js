@@ -18,11 +18,12 @@ function excess(symbols) {
   return 8 * Math.max(0, longest - 2);
 }
 
-function drawMap(map, withIdeal) {
+// describe: the title and rows of a cell's tip, by its row and column.
+function drawMap(map, withIdeal, label = `attention for ${map.source}`, describe = (t, j) => describeWeight(map, t, j)) {
   const cell = 24, columns = map.source_symbols.length, rows = map.output_symbols.length;
   const left = 26 + excess(map.output_symbols), upright = excess(map.source_symbols), top = 26 + upright;
   const width = left + columns * cell + 4, height = top + rows * cell + 4;
-  const svg = element("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `attention for ${map.source}`,
+  const svg = element("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label,
     style: `max-width:${Math.min(460, width * 1.4)}px`});
   map.source_symbols.forEach((symbol, j) =>
     svg.append(element("text", upright
@@ -47,11 +48,15 @@ function drawMap(map, withIdeal) {
     here.setAttribute("x", left + j * cell);
     here.setAttribute("y", top + t * cell);
     here.setAttribute("visibility", "visible");
-    const rows_ = [["", "weight", map.weights[t][j].toFixed(3)]];
-    if (t < map.ideal.length) rows_.push(["", "ideal", `${sign(map.source_symbols[map.ideal[t]])} (${map.ideal[t] + 1}): ${map.weights[t][map.ideal[t]].toFixed(3)}`]);
-    tip.show(event, `output ${sign(map.output_symbols[t])} (${t + 1}), source ${sign(map.source_symbols[j])} (${j + 1})`, rows_);
+    tip.show(event, ...describe(t, j));
   });
   return svg;
+}
+
+function describeWeight(map, t, j) {
+  const rows = [["", "weight", map.weights[t][j].toFixed(3)]];
+  if (t < map.ideal.length) rows.push(["", "ideal", `${sign(map.source_symbols[map.ideal[t]])} (${map.ideal[t] + 1}): ${map.weights[t][map.ideal[t]].toFixed(3)}`]);
+  return [`output ${sign(map.output_symbols[t])} (${t + 1}), source ${sign(map.source_symbols[j])} (${j + 1})`, rows];
 }
 
 function ramp() {

@@ -10,6 +10,8 @@ const section = id => document.getElementById(id);
 
 const CURVES = [
   ["loss", "Training loss, nats per token", {log: true}],
+  ["wer", "Word error rate on the dev set", {share: true}],
+  ["ser", "Symbol error rate on the dev set", {}],
   ["exact_match_mean", "Exact match, mean over trained lengths", {share: true}],
   ["exact_match_worst", "Exact match, worst trained length", {share: true}],
   ["teacher_forced", "Teacher-forced accuracy", {share: true}],
@@ -51,7 +53,7 @@ function drawSummary() {
   if (COMPARED) return drawComparison();
   const runs = visible();
   const names = Object.keys(RUNS[0].summary).filter(name => runs.some(run => run.summary[name] !== null));
-  const thousandths = ["exact match, worst", "mean", "entropy"]; // as in all other tables
+  const thousandths = ["WER", "SER", "exact match, worst", "mean", "entropy"]; // as in all other tables
   const cell = (run, name) => thousandths.includes(name) && run.summary[name] !== null ? fixed(run.summary[name]) : run.summary[name];
   const rows = runs.map(run => ({cells: [runName(run), ...names.map(name => cell(run, name))]}));
   const numeric = name => runs.some(run => typeof run.summary[name] === "number");
@@ -107,6 +109,25 @@ function drawLengths() {
       table(["length", ...runs.map(run => ({text: run.name, number: true}))],
         lengths.map(length => ({cells: [`${length}${rows.get(length) ? " *" : ""}`, ...runs.map(run => value(run, length))]})))));
   drawChart(place, series, {share: measure !== "entropy", tall: true, around: true, shaded, x: "string length", xName: "length", label: `${MEASURES[measure]} by string length`});
+}
+
+// Of runs on pairs: what is written in place of each symbol, and the most frequent edits.
+function drawErrors() {
+  const runs = visible().filter(run => run.errors);
+  section("errors").hidden = !runs.length;
+  const left = symbol => symbol === "" ? "∅" : symbol;
+  fill("errors", element("div", {class: "maps"}, ...runs.map(run => {
+    const {rows, columns, shares} = run.errors.matrix;
+    const map = {source_symbols: columns.map(left), output_symbols: rows, weights: shares, ideal: []};
+    const describe = (i, j) => [`${rows[i]} → ${left(columns[j])}`, [["", "share", shares[i][j].toFixed(3)]]];
+    return element("div", {class: "map"}, element("h3", {}, runName(run)),
+      element("p", {class: "run"}, `${run.errors.file}, ${run.errors.words.toLocaleString("en")} words`),
+      ...(rows.length ? [drawMap(map, false, "confusion of symbols", describe)] : []));
+  })),
+  element("p", {class: "note"}, "Rows: symbols of the right answers, those that are most often wrong. Columns: what is written; ∅: nothing. Cells: share of the symbol's occurrences."),
+  ...runs.map(run => element("details", {}, element("summary", {}, `${run.name}: the most frequent edits`),
+    table(["right", "written", {text: "count", number: true}, {text: "of", number: true}, "words"],
+      run.errors.edits.map(([right, written, count, occurs, words]) => ({cells: [left(right), left(written), count, occurs, words.join(", ")]}))))));
 }
 
 let text = null, step = Infinity, ideal = false, seed = null;
@@ -195,7 +216,7 @@ function drawEnvironment() {
 }
 
 function drawAll() {
-  for (const draw of [drawSummary, drawCurves, drawLengths, drawAttention, drawConfig, drawParameters, drawEnvironment]) draw();
+  for (const draw of [drawSummary, drawCurves, drawLengths, drawErrors, drawAttention, drawConfig, drawParameters, drawEnvironment]) draw();
 }
 
 for (const run of RUNS) {

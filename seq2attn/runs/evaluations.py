@@ -138,6 +138,12 @@ def newest_evaluation(run: Run) -> tuple[str, list[LengthResult]] | None:
     return name, list(newest.results.values())
 
 
+def newest_pairs(run: Run) -> Evaluation | None:
+    """The last readable evaluation on a file of pairs; None if there is none."""
+    found = [(time_measured(path, one), path.name, one) for path, one in readable_evaluations(run) if one.pairs]
+    return max(found, key=lambda one: one[:2])[2] if found else None
+
+
 def latest_by_length(run: Run) -> tuple[str, Sequence[LengthResult]] | None:
     """The results of the last `eval`, otherwise of the last evaluation in training, and a text that says which."""
     saved = newest_evaluation(run)
