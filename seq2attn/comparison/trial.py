@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from seq2attn.config.plugin_errors import plugin_error
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.evaluations import Evaluation, readable_evaluations
 from seq2attn.runs.files import write_atomically
+from seq2attn.runs.lock import BeingTrained, is_remote, training_lock
+from seq2attn.runs.making import RunExists
 from seq2attn.runs.run import Run, check_plain
 from seq2attn.training.signals import StopRequest
 
@@ -21,6 +24,7 @@ EVALUATION_SEED = 0  # that of `eval`: the same strings
 FAILURE = "failure.txt"
 
 STOP_REQUEST = StopRequest()  # for the trials of this process
+_ALONE = threading.Lock()  # a process runs one trial at a time, in however many threads it is asked to
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class Outcome:
     """How a job ended."""
 
     state: str
-    """done, stopped or failed"""
+    """done, stopped, failed, or busy: another process is at work on its run"""
     reason: str = ""
 
 
@@ -115,10 +119,19 @@ def find_evaluation(trial: Trial, root: Path) -> Evaluation | None:
     return None
 
 
+def run_bundle(jobs: Sequence[Job]) -> list[Outcome]:
+    """Run each job, one after another."""
+    return [run_trial(job) for job in jobs]
+
+
 def run_trial(job: Job) -> Outcome:
     """Train the trial's run, or continue it, to its end, and measure it. Never raises: an error becomes the outcome."""
     try:
-        return _run(job)
+        with _ALONE:
+            elsewhere = Outcome("busy", f"run {job.trial.name!r} is being trained on another machine")
+            return elsewhere if is_remote(job.run) else _run(job)
+    except (BeingTrained, RunExists) as error:
+        return Outcome("busy", error.message)
     except Seq2AttnError as error:
         return Outcome("failed", str(error))
     except Exception as error:
@@ -147,7 +160,10 @@ def _run(job: Job) -> Outcome:
         where = run if run.config_file.is_file() else new
         if not train(trial.config, where, device=job.device, threads=1, request=STOP_REQUEST).finished:
             return Outcome("stopped")
-    return Outcome("done") if find_evaluation(trial, job.root) is not None else _measure(job)
+    if find_evaluation(trial, job.root) is not None:
+        return Outcome("done")
+    with training_lock(run):  # so that two processes do not measure it
+        return Outcome("done") if find_evaluation(trial, job.root) is not None else _measure(job)
 
 
 def _measure(job: Job) -> Outcome:
