@@ -13,6 +13,7 @@ from seq2attn.comparison import pool
 from seq2attn.comparison.engine import Bundle, Engine, EngineLost, engine_of
 from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.trial import STOP_REQUEST, Job, Outcome, find_evaluation, run_bundle
+from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 from seq2attn.runs.lock import is_training
 from seq2attn.runs.machine import available_cores
 from seq2attn.training.signals import StopRequest, stop_on_signals
@@ -49,6 +50,33 @@ def workers_for(jobs: Sequence[Job], workers: int | None = None) -> int:
     return max(1, min(workers or available_cores(), len(jobs)))
 
 
+def engine_maker(
+    executor: str | Callable[[], Executor] | None,
+    jobs: Sequence[Job],
+    root: Path,
+    workers: int | None = None,
+    plugins: Sequence[str] = (),
+) -> Callable[[], Executor]:
+    """What `run_on` makes its engine with: `processes` of this machine (the default), `dask`, `dask:ADDRESS`, or a function.
+
+    Raises `Seq2AttnError` for any other name, and if a Dask cluster cannot be reached or used.
+    """
+    if callable(executor):
+        return executor
+    kind, _, address = (executor or "processes").partition(":")
+    if kind == "dask":
+        from seq2attn.comparison.dask_engine import open_dask
+
+        engine = open_dask(address or None, root, plugins, None if address else workers_for(jobs, workers))
+        return lambda: engine
+    if executor not in (None, "processes"):
+        allowed = "processes, dask, dask:tcp://HOST:8786"
+        guess = did_you_mean(kind, ["processes", "dask"])
+        raise Seq2AttnError(f"--executor: unknown executor {shown(executor)}; {guess}allowed: {allowed}")
+    at_once = workers_for(jobs, workers)
+    return lambda: pool.TrialPool(at_once, plugins)
+
+
 def run_on(
     make_executor: Callable[[], Executor],
     jobs: Sequence[Job],
@@ -57,26 +85,13 @@ def run_on(
     *,
     stack: bool = False,
 ) -> dict[str, Outcome]:
-    """`run_jobs` with a first signal as the request to stop. Returns the outcomes by the trial's name.
+    """`run_jobs`; after a first signal, running trials save and stop.
 
-    `STOP_REQUEST` then has the signal's number. stack: train the seeds of a config together.
+    Returns the outcomes by the trial's name; `STOP_REQUEST` has the signal's number.
     """
     STOP_REQUEST.signal = None
     with stop_on_signals(STOP_REQUEST):
         return run_jobs(jobs, make_executor, workers, display, stack=stack)
-
-
-def run_in_processes(
-    jobs: Sequence[Job],
-    workers: int | None = None,
-    plugins: Sequence[str] = (),
-    display: Display = SILENT,
-    *,
-    stack: bool = False,
-) -> dict[str, Outcome]:
-    """`run_on` worker processes on this machine."""
-    at_once = workers_for(jobs, workers)
-    return run_on(lambda: pool.TrialPool(at_once, plugins), jobs, at_once, display, stack=stack)
 
 
 def failures(outcomes: Mapping[str, Outcome]) -> dict[str, str]:

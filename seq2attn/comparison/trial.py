@@ -72,6 +72,8 @@ class Job:
     root: Path
     device: str = "auto"
     plugins: tuple[str, ...] = ()
+    claimed: bool = False
+    """whether the caller holds the run's `remote_lock`"""
 
     @property
     def run(self) -> Run:
@@ -119,7 +121,7 @@ def find_evaluation(trial: Trial, root: Path) -> Evaluation | None:
     return None
 
 
-def run_bundle(jobs: Sequence[Job]) -> list[Outcome]:
+def run_bundle(jobs: Sequence[Job]) -> Sequence[Outcome]:
     """Run each job, one after another."""
     return [run_trial(job) for job in jobs]
 
@@ -129,7 +131,7 @@ def run_trial(job: Job) -> Outcome:
     try:
         with _ALONE:
             elsewhere = Outcome("busy", f"run {job.trial.name!r} is being trained on another machine")
-            return elsewhere if is_remote(job.run) else _run(job)
+            return elsewhere if not job.claimed and is_remote(job.run) else _run(job)
     except (BeingTrained, RunExists) as error:
         return Outcome("busy", error.message)
     except Seq2AttnError as error:
