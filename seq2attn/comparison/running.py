@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -20,7 +21,7 @@ from seq2attn.training.signals import StopRequest, stop_on_signals
 
 POLL = 0.25  # seconds
 RETRY = 1.0  # seconds before a trial that others are at work on is tried again
-LARGEST_STACK = 100  # seeds that are trained together
+LARGEST_STACK = 1000  # seeds that are trained together
 DIED = "its process died: killed, or out of memory"
 
 
@@ -146,9 +147,9 @@ def run_jobs(
     stack: jobs whose configs differ only in their seed are trained together, in one call.
     Raises `EngineLost` if the engine cannot be reached any more.
     """
-    queue = _Queue(stacks(jobs) if stack else [(job,) for job in jobs])
     outcomes: dict[str, Outcome] = {}
     engine = engine_of(make_executor())
+    queue = _Queue(stacks(jobs, at_once or engine.capacity()) if stack else [(job,) for job in jobs])
     try:
         while queue.left and request.signal is None:
             broken = _submit(queue, engine, at_once or engine.capacity(), display)
@@ -174,16 +175,13 @@ def run_jobs(
     return outcomes
 
 
-def stacks(jobs: Sequence[Job]) -> list[Bundle]:
-    """The jobs in bundles whose configs differ only in their seed, at most `LARGEST_STACK` each."""
+def stacks(jobs: Sequence[Job], at_once: int) -> list[Bundle]:
+    """The jobs in bundles whose configs differ only in their seed, small enough that `at_once` workers have work."""
     groups: dict[str, list[Job]] = {}
     for job in jobs:
         groups.setdefault(job.trial.config.model_copy(update={"seed": 0}).model_dump_json(), []).append(job)
-    return [
-        tuple(group[start : start + LARGEST_STACK])
-        for group in groups.values()
-        for start in range(0, len(group), LARGEST_STACK)
-    ]
+    size = min(LARGEST_STACK, math.ceil(len(jobs) / at_once))
+    return [tuple(group[start : start + size]) for group in groups.values() for start in range(0, len(group), size)]
 
 
 def _submit(queue: _Queue, engine: Engine, at_once: int, display: Display) -> bool:

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seq2attn.comparison.grid import CONFIG
 from seq2attn.config import Config, value_at
@@ -19,6 +19,9 @@ from seq2attn.runs.lock import BeingTrained, is_remote, training_lock
 from seq2attn.runs.making import RunExists
 from seq2attn.runs.run import Run, check_plain
 from seq2attn.training.signals import StopRequest
+
+if TYPE_CHECKING:
+    from seq2attn.training.session import NewRun
 
 EVALUATION_SEED = 0  # that of `eval`: the same strings
 FAILURE = "failure.txt"
@@ -122,8 +125,36 @@ def find_evaluation(trial: Trial, root: Path) -> Evaluation | None:
 
 
 def run_bundle(jobs: Sequence[Job]) -> Sequence[Outcome]:
-    """Run each job, one after another."""
-    return [run_trial(job) for job in jobs]
+    """Run each job, one after another. Several are trained together first, as far as that is possible."""
+    reason = _train_together(jobs) if len(jobs) > 1 else ""
+    return [replace(outcome, reason=outcome.reason or reason) for outcome in map(run_trial, jobs)]
+
+
+def _train_together(jobs: Sequence[Job]) -> str:
+    """Train the jobs in one program. What this leaves undone, `run_trial` does. Returns why it was not possible, or ""."""
+    from seq2attn.training.session import train_stacked
+
+    runs = [(job.trial.config, _where(job)) for job in jobs if not blocked_by(job.trial, job.root) and _is_free(job)]
+    try:
+        with _ALONE:
+            train_stacked(runs, device=jobs[0].device, request=STOP_REQUEST)
+    except Exception as error:
+        return f"not trained together: {error.message if isinstance(error, Seq2AttnError) else error}"
+    return ""
+
+
+def _is_free(job: Job) -> bool:
+    return job.run.status().state != "finished" and (job.claimed or not is_remote(job.run))
+
+
+def _where(job: Job) -> Run | NewRun:
+    """The trial's run, or how to make it."""
+    from seq2attn.training.session import NewRun
+
+    trial = job.trial
+    experiment = {"name": trial.experiment, "group": trial.group, "values": dict(trial.values)}
+    new = NewRun(job.root, trial.name, plugins=job.plugins, experiment=experiment)
+    return job.run if job.run.config_file.is_file() else new
 
 
 def run_trial(job: Job) -> Outcome:
@@ -148,7 +179,7 @@ def run_trial(job: Job) -> Outcome:
 
 
 def _run(job: Job) -> Outcome:
-    from seq2attn.training.session import NewRun, train
+    from seq2attn.training.session import train
 
     trial, run = job.trial, job.run
     if STOP_REQUEST.signal is not None:
@@ -157,10 +188,8 @@ def _run(job: Job) -> Outcome:
     if blocked:
         raise Seq2AttnError(blocked, exit_code=1)
     if run.status().state != "finished":
-        experiment = {"name": trial.experiment, "group": trial.group, "values": dict(trial.values)}
-        new = NewRun(job.root, trial.name, plugins=job.plugins, experiment=experiment)
-        where = run if run.config_file.is_file() else new
-        if not train(trial.config, where, device=job.device, threads=1, request=STOP_REQUEST).finished:
+        ended = train(trial.config, _where(job), device=job.device, threads=1, request=STOP_REQUEST)
+        if not ended.finished:
             return Outcome("stopped")
     if find_evaluation(trial, job.root) is not None:
         return Outcome("done")
