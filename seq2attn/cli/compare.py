@@ -88,6 +88,10 @@ def compare(
             autocompletion=lambda: ["processes", "dask", "dask:tcp://"],
         ),
     ] = None,
+    stack: Annotated[
+        bool | None,
+        typer.Option(help="Train the seeds of a config together in one program. Default: on a GPU, yes."),
+    ] = None,
     max_trials: Annotated[int, typer.Option(metavar="N", min=1, help="Refuse larger grids.")] = 1000,
     as_json: options.AsJson = False,
     csv_file: Annotated[
@@ -140,7 +144,7 @@ def compare(
         checkpoint=checkpoint,
     )
     plan = make_plan(chosen, runs_dir, max_trials)
-    failed = _run(plan, runs_dir, device, plugins, workers, executor)
+    failed = _run(plan, runs_dir, device, plugins, workers, executor, stack)
     comparison = replace(gather(plan, runs_dir), failed=failed)
     if as_json:
         write_json(to_json(comparison))
@@ -171,11 +175,17 @@ def _check_outputs(csv_file: Path | None, plot: Path | None) -> None:
 
 
 def _run(
-    plan: Plan, root: Path, device: str, plugins: list[str], workers: int | None, executor: str | None
+    plan: Plan,
+    root: Path,
+    device: str,
+    plugins: list[str],
+    workers: int | None,
+    executor: str | None,
+    stack: bool | None,
 ) -> dict[str, str]:
     """Run the pending trials. Returns why trials failed, by run."""
     from seq2attn.cli.comparison_display import make_display
-    from seq2attn.comparison.running import engine_maker, failures, pending_jobs, run_on, workers_for
+    from seq2attn.comparison.running import engine_maker, failures, pending_jobs, run_on, stacks_on, workers_for
     from seq2attn.comparison.trial import STOP_REQUEST
     from seq2attn.runs.machine import choose_device
 
@@ -185,7 +195,9 @@ def _run(
         note(f"{plan.experiment.name}: all {done:,} trials are done")
         return {}
     if executor is None:
-        note_if_slow(choose_device(device))
+        chosen = choose_device(device)
+        note_if_slow(chosen)
+        stack, workers = stacks_on(chosen.type, stack, workers)
     make_engine = engine_maker(executor, jobs, root, workers, plugins)
     if plan.experiment.description:
         note(plan.experiment.description)
@@ -193,7 +205,9 @@ def _run(
     where = f"{workers_for(jobs, workers):,} at a time" if executor is None else f"on {executor}"
     note(f"{plan.experiment.name}: {trials}, {done:,} done, {len(jobs):,} to run, {where}; runs in {root}")
     with make_display(stderr(), jobs, done) as display:
-        outcomes = run_on(make_engine, jobs, workers, display)
+        outcomes = run_on(make_engine, jobs, workers, display, stack=bool(stack))
+    for reason in sorted({outcome.reason for outcome in outcomes.values() if outcome.state == "done"} - {""}):
+        note(reason)
     done += sum(outcome.state == "done" for outcome in outcomes.values())
     if STOP_REQUEST.signal is not None and done < len(plan.trials):
         name = signal.Signals(STOP_REQUEST.signal).name

@@ -128,7 +128,7 @@ class TrialLines(Display, AbstractContextManager["TrialLines"]):
         if self._totals.first_busy(job, outcome):
             self._lines.print(_waiting(outcome))
         if outcome.state in ENDED:
-            reason = f": {outcome.reason}" if outcome.reason else ""
+            reason = f": {outcome.reason}" if outcome.state == "failed" else ""
             self._lines.print(f"{self._totals.done} of {self._totals.trials}: {job.trial.name} {outcome.state}{reason}")
 
     def stopping(self, running: int) -> None:

@@ -51,6 +51,16 @@ def workers_for(jobs: Sequence[Job], workers: int | None = None) -> int:
     return max(1, min(workers or available_cores(), len(jobs)))
 
 
+def stacks_on(device: str, stack: bool | None = None, workers: int | None = None) -> tuple[bool, int | None]:
+    """Whether the seeds of a config are trained together on this kind of device, and how many workers there are then.
+
+    By default they are on a GPU, whose work is then that of one process.
+    """
+    on_gpu = device == "cuda"
+    stacked = on_gpu if stack is None else stack
+    return stacked, workers or (1 if stacked and on_gpu else None)
+
+
 def engine_maker(
     executor: str | Callable[[], Executor] | None,
     jobs: Sequence[Job],

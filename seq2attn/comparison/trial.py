@@ -139,7 +139,8 @@ def _train_together(jobs: Sequence[Job]) -> str:
         with _ALONE:
             train_stacked(runs, device=jobs[0].device, request=STOP_REQUEST)
     except Exception as error:
-        return f"not trained together: {error.message if isinstance(error, Seq2AttnError) else error}"
+        reason = error.message if isinstance(error, Seq2AttnError) else f"{type(error).__name__}: {error}"
+        return f"the seeds of {jobs[0].trial.group} are trained one by one, not together: {reason}"
     return ""
 
 

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from seq2attn.config import RecurrentConfig
 from seq2attn.data.batches import Batch
@@ -52,8 +53,8 @@ class StackedStep:
             group.move(self.vector[row], self.gradient[row])
             state.update({kind: part if kind == STEPS else part[row] for kind, part in self._state.items()})
         sizes = [shape.numel() for shape in groups[0].shapes.values()]
-        parts = zip(groups[0].shapes.items(), self.vector.split(sizes, dim=1), strict=True)
-        self._trained = {name: part.view(-1, *shape).detach().requires_grad_() for (name, shape), part in parts}
+        parts = zip(groups[0].shapes.items(), torch.split(self.vector, sizes, dim=1), strict=True)
+        self._trained = {name: part.view(len(steps), *shape).detach().requires_grad_() for (name, shape), part in parts}
         frozen = [name for name, one in self.model.named_parameters() if not one.requires_grad]
         self._frozen = {name: torch.stack([step.model.get_parameter(name) for step in steps]) for name in frozen}
 
@@ -104,18 +105,19 @@ class StackedStep:
             trained, frozen = ({name: one[index] for name, one in part.items()} for part in (trained, frozen))
         stacked = _stack([_tensors(batch, reset) for batch, reset in zip(batches, resets, strict=True)])
 
-        def objective(parameters: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> tuple[Any, ...]:
+        def objective(parameters: dict[str, Tensor], given: Mapping[str, Tensor]) -> tuple[Any, ...]:
             batch, reset = _batch(given), _resets(given)
             arguments = batch.inputs if reset is None else (*batch.inputs, reset)
             decoded = functional_call(self.model, parameters, arguments)
             losses, total = training_losses(decoded, batch, self.config.training)
             return decoded.logits, losses, total
 
-        logits, losses, totals = vmap(objective)({**trained, **frozen}, stacked)
+        with sdpa_kernel(SDPBackend.MATH):  # `vmap` has no rule for the others; only the Transformer uses any
+            logits, losses, totals = vmap(objective)({**trained, **frozen}, stacked)
         gradients = torch.autograd.grad(
             totals.sum(), list(self._trained.values()), allow_unused=True, materialize_grads=True
         )
-        self.gradient += torch.cat([gradient.flatten(1) for gradient in gradients], dim=1)
+        self.gradient += torch.cat([gradient.reshape(len(gradient), -1) for gradient in gradients], dim=1)
         losses = {name: loss.detach() for name, loss in losses.items()}
         return [
             (
