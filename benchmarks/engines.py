@@ -18,7 +18,7 @@ from seq2attn.comparison.trial import Job, Outcome
 from seq2attn.config.shipped import find_config
 
 WORKERS = 2
-STEPS = 200  # about a second
+STEPS = 100  # about a second with measuring, on a quiet core
 
 
 class Times(Display):

@@ -19,6 +19,7 @@ from seq2attn.cli import main
 
 
 def parse() -> argparse.Namespace:
+    """The options of this script, and the arguments of `compare`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, required=True, metavar="N", help="workers, a SLURM job each")
     parser.add_argument("--queue", metavar="NAME", help="the partition")
@@ -31,6 +32,7 @@ def parse() -> argparse.Namespace:
 
 
 def run() -> None:
+    """Start the workers' jobs, and run the comparison on them."""
     options = parse()
     hours, minutes, seconds = map(int, options.walltime.split(":"))
     lifetime = max(60, 3600 * hours + 60 * minutes + seconds - 300)  # workers save and leave before SLURM kills them
