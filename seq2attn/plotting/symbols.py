@@ -27,6 +27,11 @@ def drawable_text(text: str) -> str:
     return "".join(character if _has_glyph(character) else f"[U+{ord(character):04X}]" for character in text)
 
 
+def font_file() -> str:
+    """The file of the first font that figures are written in."""
+    return str(_fonts()[0].fname)
+
+
 @functools.cache
 def _has_glyph(character: str) -> bool:
     return any(font.get_char_index(ord(character)) for font in _fonts())

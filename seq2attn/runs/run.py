@@ -54,7 +54,7 @@ class Run:
     status_file = _Inside("status.json")  # the state of training and its last evaluation
     metrics_file = _Inside("metrics.jsonl")  # one JSON object a line: losses and evaluations
     attention_file = _Inside("attention.jsonl")  # attention on a few strings, one JSON object an evaluation
-    checkpoints = _Inside("checkpoints")  # last.safetensors (to resume), best.safetensors (to use)
+    checkpoints = _Inside("checkpoints")  # last.safetensors (to resume), best.safetensors (to use), step-N
     evaluations = _Inside("evaluations")  # what `eval` and `compare` measured
     profile_file = _Inside("profile.pt.trace.json.gz")  # a trace of some steps, from `train --profile`
     lock_file = _Inside("training.lock")  # present while the run is trained
@@ -64,8 +64,13 @@ class Run:
         return self.path.name
 
     def checkpoint(self, which: str) -> Path:
-        """The file of checkpoint `last` or `best`."""
+        """The file of checkpoint `last`, `best`, or `step-64`, one of those that `training.snapshot_weights` keeps."""
         return self.checkpoints / f"{which}.safetensors"
+
+    def kept_steps(self) -> list[int]:
+        """The steps N, ascending, whose weights are kept as checkpoint `step-N`."""
+        found = (re.fullmatch(r"step-(0|[1-9]\d*)", file.stem) for file in self.checkpoints.glob("step-*.safetensors"))
+        return sorted(int(match[1]) for match in found if match)
 
     @property
     def has_checkpoint(self) -> bool:
