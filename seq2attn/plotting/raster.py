@@ -29,7 +29,7 @@ def map_image(one: AttentionMap) -> Image:
     rows, columns = _labels(one.output_symbols), _labels(one.source_symbols)
     longest = max(map(font.getlength, columns))
     upright = longest > CELL
-    caption = drawable_text(f"{one.source} → {one.output}")
+    caption = f"{drawable_text(one.source)} → {drawable_text(one.output)}"
     caption = caption if len(caption) <= WIDEST_CAPTION else f"{caption[: WIDEST_CAPTION - 1]}…"
     left = 2 * MARGIN + int(max(map(font.getlength, rows)))
     top = MARGIN + CAPTION + (int(longest) if upright else CELL - MARGIN)
