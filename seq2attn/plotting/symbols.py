@@ -32,7 +32,8 @@ def drawable_text(text: str) -> str:
 def font_file() -> str:
     """The file of DejaVu Sans, which comes with matplotlib; importing that takes as long as 20 steps of training."""
     found = importlib.util.find_spec("matplotlib")
-    assert found is not None and found.submodule_search_locations, "matplotlib is a dependency"
+    assert found is not None, "matplotlib is a dependency"
+    assert found.submodule_search_locations, "and a package"
     return os.path.join(found.submodule_search_locations[0], "mpl-data", "fonts", "ttf", "DejaVuSans.ttf")
 
 
