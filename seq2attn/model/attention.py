@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.model.histories import History
+from seq2attn.model.intervention import Intervention
 from seq2attn.model.masks import masked_softmax
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
@@ -28,6 +29,8 @@ class Memory(NamedTuple):
     """(B,) real tokens of each source; None without a window"""
     scale: Tensor | None = None
     """(B, 1, 1) the factor of scores before the softmax; None: 1"""
+    intervention: Intervention | None = None
+    """what a person changes at the next position; None: nothing"""
 
 
 class Attended(NamedTuple):
@@ -42,6 +45,8 @@ class Attended(NamedTuple):
     """(B, L, S) before window, mask and softmax; None without attention"""
     past: Tensor | None = None
     """(B, C, S) input of the history in the next step; None without a history"""
+    softmax: Tensor | None = None
+    """(B, L, S) the weights before a window's factor, a history or an intervention changes them; None without attention"""
 
 
 class Attention(nn.Module):
@@ -110,20 +115,28 @@ class Attention(nn.Module):
                 scores = self.score(query, memory.keys)  # (B, 1, S)
             else:
                 scores = self.score.with_features(query, memory.keys, features)
-        allowed, scale, factor = memory.valid, memory.scale, None
+        allowed, scale, factor, change = memory.valid, memory.scale, None, memory.intervention
+        logits = scores
+        if change is not None:
+            allowed = change.allowed(allowed)
+            scale = None if scale is None else log_count(allowed, scores)
+            logits = scores / change.temperature
         if self.window is not None:
             assert memory.lengths is not None
             view = self.window(query, memory.lengths, scores.size(2), first)
             factor = view.factor
             allowed = view.allowed if allowed is None else view.allowed & allowed  # (B, L, S)
             scale = None if scale is None else log_count(allowed, scores)
-        weights = masked_softmax(scores if scale is None else scores * scale, allowed)  # (B, L, S)
+        softmax = weights = masked_softmax(logits if scale is None else logits * scale, allowed)  # (B, L, S)
         if factor is not None:
             weights = weights * factor
         if self.history is not None and past is not None:
             weights = self.history.combine(weights, past, allowed)
+        if change is not None:
+            weights = change.set_weights(weights)
+        if self.history is not None and past is not None:
             past = self.history.update(past, weights.squeeze(1))
-        return Attended(torch.bmm(weights, memory.values), weights, scores, past)
+        return Attended(torch.bmm(weights, memory.values), weights, scores, past, softmax)
 
 
 class NoAttention(nn.Module):
