@@ -15,6 +15,7 @@ from seq2attn.plotting.style import HEAT
 from seq2attn.plotting.symbols import MISSING, drawable, drawable_text
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from seq2attn.inference.predictor import Prediction
@@ -241,6 +242,24 @@ def _heat_map(axes: Any, panel: Panel, cell: float, *, ideal: bool) -> Any:
             corner, side = (column + 0.06, row + 0.06), 0.88
             axes.add_patch(Rectangle(corner, side, side, fill=False, ec=IDEAL, lw=max(0.8, 5 * cell)))
     return image
+
+
+def draw_map(axes: Axes, one: AttentionMap, *, ideal: bool = False) -> None:
+    """Draw a map into axes of your own, in square cells."""
+    box = axes.get_window_extent()
+    columns, rows = len(one.source_symbols), len(one.output_symbols)
+    cell = min(box.width / columns, box.height / rows) / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
+    _heat_map(axes, Panel(one, f"{_short(one.source)} → {_short(one.output)}"), cell, ideal=ideal)
+    axes.set_aspect("equal")
+    axes.set_xlabel("source")
+    axes.xaxis.set_label_position("bottom")
+    axes.set_ylabel("output")
+
+
+def map_inches(one: AttentionMap) -> tuple[float, float]:
+    """The size of a figure for one map."""
+    cell = 1.3 * cell_size([one])
+    return max(2.4, 1.2 + cell * len(one.source_symbols)), max(2.0, 1.2 + cell * len(one.output_symbols))
 
 
 def _width(panel: Panel, cell: float) -> float:

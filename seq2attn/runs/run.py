@@ -63,6 +63,9 @@ class Run:
     def name(self) -> str:
         return self.path.name
 
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
     def checkpoint(self, which: str) -> Path:
         """The file of checkpoint `last`, `best`, or `step-64`, one of those that `training.snapshot_weights` keeps."""
         return self.checkpoints / f"{which}.safetensors"
