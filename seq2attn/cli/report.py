@@ -23,10 +23,11 @@ def report(
         list[str] | None,
         typer.Argument(
             metavar="RUN...|EXPERIMENT",
-            help="Names of runs (default: the newest), or a comparison's name or experiment file.",
+            help="Names of runs, or a comparison's name or experiment file. Default: the newest run that is not a trial.",
             autocompletion=completion.configs_and_runs,
         ),
     ] = None,
+    same: options.SameRuns = None,
     to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The page to write.")] = Path("report.html"),
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
@@ -54,13 +55,14 @@ def report(
         raise Seq2AttnError(f"{to}: a report's file name ends with .html")
     if not to.parent.is_dir():
         raise Seq2AttnError(f"{to}: there is no directory {to.parent}")
+    names = [*(names or ()), *(same or ())]
     replaced = _title_of(to)
     options.load_plugins(plugin)
     from seq2attn.comparison.plan import Plan
     from seq2attn.reporting.page import render
     from seq2attn.reporting.subject import find_subject, report_of_comparison, report_of_runs
 
-    subject = find_subject(list(dict.fromkeys(names or ())), runs_dir)
+    subject = find_subject(list(dict.fromkeys(names)), runs_dir)
     if isinstance(subject, Plan):
         title, data = report_of_comparison(subject, runs_dir)
         missing = data["experiment"]["missing"]

@@ -46,7 +46,8 @@ def load_trained(run: Run, which: str = "best", device_name: str = "auto") -> Tr
     """
     names = ["best", "last", *(f"step-{step}" for step in run.kept_steps())]
     if which not in names:
-        hint = "To keep weights through training: --set training.snapshot_weights=true" if len(names) == 2 else None
+        kept = "To keep weights through training: --set training.snapshot_weights=true"
+        hint = kept if which.startswith("step-") and len(names) == 2 else None
         raise Seq2AttnError(f"unknown checkpoint {shown(which)}; allowed: {', '.join(names)}", hint=hint)
     config = need_checkpoint(run).config()
     device = choose_device(device_name)

@@ -165,7 +165,9 @@ def check_name(name: str) -> None:
 
 
 def find_run(root: Path, name: str | None) -> Run:
-    """The run called `name` (or `ROOT/name`); if `name` is None, the newest run that has a checkpoint."""
+    """The run called `name` (or `ROOT/name`); if `name` is None, the newest run that has a checkpoint and is not
+    a trial of a comparison, or the newest trial where there are only trials.
+    """
     if name is None:
         return _newest(root)
     folder, slash, last = name.rstrip("/\\").replace(os.sep, "/").rpartition("/")
@@ -261,9 +263,10 @@ def newest_first(root: Path) -> list[Run]:
 
 def _newest(root: Path) -> Run:
     runs = newest_first(root)
-    for run in runs:
-        if run.has_checkpoint:
-            return check_plain(run)
+    usable = (run for run in runs if run.has_checkpoint)
+    found = next((run for run in runs if run.has_checkpoint and run.experiment() is None), None) or next(usable, None)
+    if found is not None:
+        return check_plain(found)
     if runs:
         return need_checkpoint(runs[0])
     raise Seq2AttnError(f"no run in {root} yet", hint=MAKE_ONE)
