@@ -90,28 +90,6 @@ def runs_copy(tiny_run: TinyRun, tmp_path: Path) -> Path:
     return Path(shutil.copytree(tiny_run.runs, tmp_path / "runs"))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def small_pictures() -> Iterator[Callable[..., None]]:
-    """Trainings in this process record images of a few pixels, because drawing takes most of a tiny training's time.
-
-    Yields the recorder's own method, which draws them as they are.
-    """
-    from matplotlib.figure import Figure
-
-    from seq2attn.training.recorder import Recorder
-
-    original = Recorder.attention
-
-    def small(*arguments: object, **options: object) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("seq2attn.plotting.attention.attention_figure", lambda *_: Figure(figsize=(0.1, 0.1)))
-            original(*arguments, **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Recorder, "attention", small)
-        yield original
-
-
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
     """`cli("eval", "--json")` in an empty directory -> exit code, stdout, stderr."""

@@ -26,6 +26,7 @@ ROOMS = (  # the lowest first: a module imports from its own room and from those
     ("training",),
     ("comparison",),
     ("reporting",),
+    ("api",),
     ("cli",),
 )
 LOOSE = {"__init__", "__main__", "errors", "registry", "catalogue"}
@@ -49,6 +50,7 @@ LIGHT = (  # these import nothing heavy when they are imported
     "runs.records",
     "runs.run",
     "plotting.heatmap",
+    "plotting.html",
 )
 
 

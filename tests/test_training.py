@@ -18,16 +18,19 @@ from seq2attn.config import check_config
 from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.inference.intervals import share
 from seq2attn.inference.results import LengthResult
-from seq2attn.model.build import build_model, build_training_data
+from seq2attn.model.build import build_model, build_task, build_training_data
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights, save_checkpoint
+from seq2attn.runs.loading import load_trained
 from seq2attn.runs.making import create_run
+from seq2attn.runs.records import read_attention
 from seq2attn.runs.run import Run
 from seq2attn.training import loop as trainer_module
+from seq2attn.training import session
 from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.objective import token_cross_entropy
-from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.signals import StopRequest, stop_on_signals
+from seq2attn.training.snapshots import snapshot_steps, watched_strings
 from seq2attn.training.step import TrainingStep
 
 CPU = torch.device("cpu")
@@ -196,14 +199,13 @@ def test_tensorboard_and_metrics_have_the_same_numbers(reference):
             assert 0 < result["entropy"] <= math.log(result["length"] + 1) + 1e-6  # <eos> is a column too
 
 
-def test_attention_images_are_recorded(tmp_path, monkeypatch, small_pictures):
-    monkeypatch.setattr(Recorder, "attention", small_pictures)
-    pictures = events(trained(tmp_path).run).Images("attention/1")
-    assert [picture.step for picture in pictures] == [8, 16, 20]
+def test_attention_images_are_recorded(reference):
+    pictures = events(reference).Images("attention/1")
+    assert [picture.step for picture in pictures] == [2, 5, 8, 11, 14, 17, 20]  # of 21 snapshots, at most 10
     for picture in pictures:
         image = Image.open(io.BytesIO(picture.encoded_image_string))
         assert image.format == "PNG"
-        assert min(image.size) > 100
+        assert min(image.size) > 60
         assert len(image.getcolors(2**24)) > 10
 
 
@@ -217,7 +219,7 @@ def test_hyperparameters_are_recorded(reference):
 
 def test_attention_maps_are_recorded(reference):
     lines = [json.loads(line) for line in reference.attention_file.read_text().splitlines()]
-    assert [line["step"] for line in lines] == [8, 16, 20]
+    assert [line["step"] for line in lines] == list(range(21))
     for line in lines:
         lengths = [len(one["source"]) for one in line["maps"]]
         assert lengths == [2, 3]  # the middle length and the longest
@@ -229,36 +231,82 @@ def test_attention_maps_are_recorded(reference):
 
 
 @pytest.mark.parametrize(
-    ("steps", "every", "most", "kept"),
+    ("steps", "count", "taken"),
     [
-        (100, 10, 200, range(10, 101, 10)),
-        (100, 10, 5, [10, 30, 50, 70, 90, 100]),
-        (95, 10, 5, [10, 30, 50, 70, 90, 95]),
-        (1000, 1, 20, [*range(1, 1000, 50), 1000]),
+        (1200, 20, [0, 1, 2, 4, 8, 16, 32, *range(60, 1201, 60)]),
+        (100, 10, [0, 1, 2, 4, 8, *range(10, 101, 10)]),
+        (95, 10, [0, 1, 2, 4, 8, *range(10, 91, 10), 95]),
+        (64, 4, [0, 1, 2, 4, 8, 16, 32, 48, 64]),
+        (3, 20, [0, 1, 2, 3]),
+        (1, 1, [0, 1]),
+        (1000, 1, [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000]),
+        (100, 0, []),
     ],
 )
-def test_attention_of_very_many_evaluations_is_thinned(tmp_path, steps, every, most, kept):
-    trainer = start(tmp_path, configured(f"training.steps={steps}", f"training.evaluate_every={every}"))
-    found = []
-    for step in sorted({*range(every, steps + 1, every), steps}):
-        trainer.progress.step = step
-        if trainer._is_one_of(most):
-            found.append(step)
-    assert found == list(kept)
+def test_snapshots_are_early_and_then_evenly_spaced(steps, count, taken):
+    assert sorted(snapshot_steps(steps, count)) == taken
 
 
-def test_lengths_that_a_task_does_not_have_are_not_watched(tmp_path, monkeypatch):
-    trainer = start(tmp_path, configured("task.min_length=6", "task.max_length=8"))
-    examples = trainer.data.task.examples
+def test_weights_are_kept_with_each_snapshot_on_request(tmp_path, reference):
+    run = trained(tmp_path, configured("training.snapshots=2", "training.snapshot_weights=true")).run
+    assert run.kept_steps() == [0, 1, 2, 4, 8, 10, 20]
+    (untrained, _), (first, state), (last, _) = (bits(run, f"step-{step}") for step in (0, 8, 20))
+    assert state == {"step": 8}
+    assert untrained != first != last
+    model = build_model(CONFIG, build_task(CONFIG))
+    assert untrained == {
+        f"model.{name}": (one.dtype, one.numpy().tobytes()) for name, one in model.state_dict().items()
+    }
+    assert last.items() <= bits(run)[0].items()
+    assert bits(run)[0] == bits(reference)[0]  # training does not notice
+    assert load_trained(run, "step-8").step == 8
+    with pytest.raises(Seq2AttnError, match="unknown checkpoint 'step-9'; allowed: best, last, step-0, step-1, step-2"):
+        load_trained(run, "step-9")
+    assert reference.kept_steps() == []
+    with pytest.raises(Seq2AttnError, match="allowed: best, last") as caught:
+        load_trained(reference, "step-8")
+    assert "training.snapshot_weights=true" in caught.value.hint
+
+
+def test_the_watched_strings_are_those_of_the_config(tmp_path):
+    run = trained(tmp_path, configured("training.watched=[ab, c, ab]", "training.snapshots=1")).run
+    assert [[one.source for one in maps] for _, maps in read_attention(run)] == 7 * [["ab", "c"]]
+
+
+@pytest.mark.parametrize(
+    ("watched", "message"),
+    [
+        ("[ab, x1]", "training.watched: .*'1'"),
+        ("''", "training.watched: "),
+        (95 * "a", "training.watched: 'aaa.* is too long: its output may have 200 symbols"),
+    ],
+)
+def test_strings_that_cannot_be_watched_are_refused_before_a_run_is_made(tmp_path, watched, message):
+    config = configured(f"training.watched={watched}")
+    with pytest.raises(Seq2AttnError, match=message):
+        session.train(config, session.NewRun(tmp_path / "runs", "tiny"), device="cpu")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_target_that_is_reached_early_is_recorded(tmp_path, monkeypatch):
+    scripted(monkeypatch, [([1.0], 1.0)])
+    run = trained(tmp_path, configured("training.target=1", "training.snapshots=1")).run
+    assert [step for step, _ in read_attention(run)] == [0, 1, 2, 4, 8]
+
+
+def test_lengths_that_a_task_does_not_have_are_not_watched(monkeypatch):
+    config = configured("task.min_length=6", "task.max_length=8")
+    task = build_task(config)
+    examples = task.examples
 
     def even(random, count, length=None):
         if length is not None and length % 2:
             raise Seq2AttnError(f"no source has {length} characters")
         return examples(random, count, length)
 
-    assert [len(text) for text in trainer._attention_strings()] == [7, 8]
-    monkeypatch.setattr(trainer.data.task, "examples", even)
-    assert [len(text) for text in trainer._attention_strings()] == [8]
+    assert [len(text) for text in watched_strings(config, task)] == [7, 8]
+    monkeypatch.setattr(task, "examples", even)
+    assert [len(text) for text in watched_strings(config, task)] == [8]
 
 
 def test_log_every_counts_from_the_first_step(tmp_path):
@@ -335,7 +383,7 @@ def test_a_model_learns(tmp_path):
 # ---- determinism ----
 
 
-def test_training_is_deterministic(reference, tmp_path, small_pictures):
+def test_training_is_deterministic(reference, tmp_path):
     torch.manual_seed(99)
     random.seed(99)
     torch.rand(3)
@@ -362,7 +410,7 @@ def test_the_seed_changes_model_and_data(reference, tmp_path):
 
 
 @pytest.mark.parametrize("stop", [1, 7, 8, 13, 19])
-def test_a_resumed_run_is_bit_identical(reference, tmp_path, stop, small_pictures):
+def test_a_resumed_run_is_bit_identical(reference, tmp_path, stop):
     trainer = start(tmp_path, CONFIG, Watcher(("step", stop), send(signal.SIGINT)))
     assert trainer.train() == signal.SIGINT
     run = trainer.run
@@ -374,7 +422,7 @@ def test_a_resumed_run_is_bit_identical(reference, tmp_path, stop, small_picture
     same_outcome(run, reference)
 
 
-def test_a_run_resumed_many_times_is_bit_identical(reference, tmp_path, small_pictures):
+def test_a_run_resumed_many_times_is_bit_identical(reference, tmp_path):
     trainer = start(tmp_path, CONFIG, Watcher(("step", 3), send(signal.SIGTERM)))
     assert trainer.train() == signal.SIGTERM
     for stop in (4, 9, 15):
@@ -401,7 +449,7 @@ def crash(run, folder):
 @pytest.mark.parametrize(
     ("moment", "checkpoint"), [(("step", 3), 0), (("step", 11), 8), (("evaluation", 16), 16), (("step", 18), 16)]
 )
-def test_a_crashed_run_resumes_from_its_last_checkpoint(reference, tmp_path, moment, checkpoint, small_pictures):
+def test_a_crashed_run_resumes_from_its_last_checkpoint(reference, tmp_path, moment, checkpoint):
     copy = tmp_path / "crashed" / "tiny-001"
     trainer = start(tmp_path, CONFIG, Watcher(moment, lambda: (crash(trainer.run, copy), send(signal.SIGINT)())))
     trainer.train()
@@ -502,7 +550,7 @@ def test_a_damaged_checkpoint_is_not_overwritten(reference, tmp_path):
 # ---- divergence ----
 
 
-def test_divergence_keeps_the_last_good_checkpoint(reference, tmp_path, monkeypatch, small_pictures):
+def test_divergence_keeps_the_last_good_checkpoint(reference, tmp_path, monkeypatch):
     monkeypatch.setattr(
         trainer_module,
         "learning_rate",

@@ -153,6 +153,27 @@ class Comparison:
     failed: Mapping[str, str] = field(default_factory=dict)
     """the trials that failed: run -> reason"""
 
+    def __repr__(self) -> str:
+        trials = sum(len(group.trials) for group in self.groups)
+        best = f"; best: {self.ranking[0].group}" if self.ranking else ""
+        failed = f"; {len(self.failed)} trials failed" if self.failed else ""
+        return f"Comparison({self.name!r}: {len(self.groups)} groups, {trials} trials{best}{failed})"
+
+    def _repr_html_(self) -> str:
+        from seq2attn.plotting.html import html_table
+
+        rows = sorted((row for group in self.groups for row in group.lengths), key=lambda row: row.length or 0)
+        places = list(dict.fromkeys((row.family, row.key) for row in rows))
+        body = []
+        for group in self.groups:
+            found = {(row.family, row.key): row.spread for row in group.lengths}
+            deviations = {one: "" if s.deviation is None else f" ± {s.deviation:.3f}" for one, s in found.items()}
+            means = [f"{found[one].mean:.3f}{deviations[one]}" if one in found else "" for one in places]
+            body.append([group.label, f"{len(group.trials)} of {group.planned}", *means])
+        titles = [key if family == RANDOM else f"{family} {key}" for family, key in places]
+        table = html_table([f"{self.metric_label} at", "trials", *titles], body)
+        return f"{table}<p>Mean ± standard deviation over seeds.</p>"
+
     @property
     def metric_label(self) -> str:
         """The metric as tables and figures call it."""

@@ -112,6 +112,7 @@ def _is_known_attention(attention: Any, memory: Any, dtype: torch.dtype, rows: i
         fits = score.kernel == "product" and key_width == width
     return (
         fits
+        and memory.intervention is None
         and is_plain_tensor(keys, dtype, rows, count, key_width)
         and is_plain_tensor(values, dtype, rows, count, values.size(-1))
         and (memory.valid is None or is_plain_tensor(memory.valid, torch.bool, rows, 1, count))

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from seq2attn.data.padding import valid_mask
 from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.intervention import Intervention
 from seq2attn.model.masks import masked_softmax
 
 Projected = tuple[Tensor, Tensor]
@@ -31,6 +32,8 @@ class TransformerMemory(NamedTuple):
     """keys and values of each decoder layer's cross-attention"""
     valid: Tensor
     """(B, 1, 1, S) True = real token"""
+    intervention: Intervention | None = None
+    """what a person changes at the next position; None: nothing"""
 
 
 class TransformerState(NamedTuple):
@@ -106,7 +109,7 @@ class Transformer(Model):
         weights = None
         for index, layer in enumerate(self._decoder_layers()):
             past = state.layers[index] if state.layers else None
-            states, weights, projected = decode_layer(layer, states, past, earlier, memory.layers[index], memory.valid)
+            states, weights, projected = decode_layer(layer, states, past, earlier, memory, index)
             kept.append(projected)
         assert weights is not None
         logits = self.output(self.decoder_norm(states))  # (B, L, D) -> (B, L, V)
@@ -128,12 +131,12 @@ def decode_layer(
     states: Tensor,
     past: Projected | None,
     earlier: Tensor,
-    source: Projected,
-    valid: Tensor,
+    memory: TransformerMemory,
+    index: int,
 ) -> tuple[Tensor, Tensor, Projected]:
     """One decoder layer at L positions that follow those of `past`: as `layer` itself, with weights returned.
 
-    states (B, L, D); earlier (L, positions so far) and valid (B, 1, 1, S), True = may be attended to. Returns states
+    states (B, L, D); earlier (L, positions so far), True = may be attended to; index: the layer's. Returns states
     (B, L, D), cross-attention weights (B, H, L, S), and the self-attention's keys and values of all positions.
     """
     normed = layer.norm1(states)
@@ -141,7 +144,9 @@ def decode_layer(
     if past is not None:
         keys, values = torch.cat([past[0], keys], dim=2), torch.cat([past[1], values], dim=2)
     states = states + layer.dropout1(attend(layer.self_attn, normed, (keys, values), earlier)[0])
-    attended, weights = attend(layer.multihead_attn, layer.norm2(states), source, valid)
+    attended, weights = attend(
+        layer.multihead_attn, layer.norm2(states), memory.layers[index], memory.valid, memory.intervention
+    )
     states = states + layer.dropout2(attended)
     inner = layer.dropout(F.relu(layer.linear1(layer.norm3(states))))
     return states + layer.dropout3(layer.linear2(inner)), weights, (keys, values)
@@ -164,17 +169,28 @@ def project(attention: nn.MultiheadAttention, states: Tensor) -> Projected:
 
 
 def attend(
-    attention: nn.MultiheadAttention, query: Tensor, projected: Projected, allowed: Tensor
+    attention: nn.MultiheadAttention,
+    query: Tensor,
+    projected: Projected,
+    allowed: Tensor,
+    change: Intervention | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The same as `attention` itself, for keys and values that are already projected.
 
-    query (B, L, D); allowed broadcasts to (B, H, L, S). Returns (B, L, D) and weights (B, H, L, S).
+    query (B, L, D); allowed broadcasts to (B, H, L, S);
+    change: applied in every head. Returns (B, L, D) and weights (B, H, L, S).
     """
     width = attention.embed_dim
     mapped = F.linear(query, attention.in_proj_weight[:width], attention.in_proj_bias[:width])
     queries = _split_heads(mapped, attention.num_heads)  # (B, H, L, d)
     keys, values = projected
-    weights = masked_softmax(queries @ keys.mT / math.sqrt(keys.size(3)), allowed)
+    scores = queries @ keys.mT / math.sqrt(keys.size(3))  # (B, H, L, S)
+    if change is not None:
+        change = change.for_heads()
+        scores, allowed = scores / change.temperature, change.allowed(allowed)
+    weights = masked_softmax(scores, allowed)
+    if change is not None:
+        weights = change.set_weights(weights)
     mixed = (weights @ values).transpose(1, 2).flatten(2)  # (B, H, L, d) -> (B, L, D)
     result: Tensor = attention.out_proj(mixed)
     return result, weights

@@ -75,6 +75,6 @@ function drawComparedLengths() {
   const place = element("div", {});
   fill("lengths", element("div", {class: "controls"}, chooseMeasure(), ...chooser), place,
     element("p", {class: "note"}, `Mean over seeds; the band reaches from the lowest to the highest seed.${shaded.length ? " Grey: lengths never seen in training." : ""}`));
-  drawChart(place, series, {share: measure !== "entropy", band: true, tall: true, around: true, shaded, x: "string length", xName: "length",
+  drawChart(place, series, {share: measure !== "entropy", band: true, tall: true, around: true, shaded, x: "string length", y: COMPARED.measures[measure],
     label: `${COMPARED.measures[measure]} by string length`});
 }

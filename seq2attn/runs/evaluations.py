@@ -24,7 +24,7 @@ class Evaluation:
     """One file: the checkpoint and the strings that were measured, and the results by length, in ascending order."""
 
     checkpoint: str
-    """best or last, whichever was measured"""
+    """best, last or step-N, whichever was measured"""
     samples: int
     seed: int
     lengths: dict[int, LengthResult]

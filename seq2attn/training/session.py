@@ -25,6 +25,7 @@ from seq2attn.runs.run import Run
 from seq2attn.training.loop import Display, SilentDisplay, Trainer
 from seq2attn.training.preflight import check_plugins
 from seq2attn.training.signals import StopRequest
+from seq2attn.training.snapshots import watched_strings
 from seq2attn.training.span import training_span
 from seq2attn.training.stacking import train_together
 
@@ -166,8 +167,9 @@ def _prepare(config: Config, where: Run | NewRun, device: str, threads: int | No
     model = build_model(config, task)
     check_training_memory(config, task, sum(one.numel() for one in model.parameters()), chosen_device)
     data = build_training_data(config, chosen_device, task)
-    training_span(config.training, data)  # raises before a run is created
+    training_span(config.training, data)  # raises before a run is created, as the next two do
     check_plugins(config, task, chosen_device)
+    watched_strings(config, task)
     return _Prepared(config, where, chosen_device, threads, model, data)
 
 
