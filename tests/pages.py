@@ -140,9 +140,10 @@ def for_page(predictor: Predictor, text: str, changes: Changes | None = None) ->
 
 DECODE = """
 function decodeAll(model, requests) {
+  const session = new Session(model);
   return requests.map(one => {
     const changes = {...one, force: new Map(one.force), ban: new Set(one.ban), write: new Map(one.write)};
-    const {steps} = model.decode(one.ids, changes, one.bound);
+    const {steps} = session.decode(one.ids, changes, one.bound);
     return {
       tokens: steps.map(step => step.written),
       logits: steps.map(step => Array.from(step.logits.data)),

@@ -26,6 +26,7 @@ ROOMS = (  # the lowest first: a module imports from its own room and from those
     ("training",),
     ("comparison",),
     ("reporting",),
+    ("exporting",),
     ("cli",),
 )
 LOOSE = {"__init__", "__main__", "errors", "registry", "catalogue"}

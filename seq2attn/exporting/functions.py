@@ -24,7 +24,7 @@ Tensors = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Function:
-    """A function of named tensors. Outputs `state.*` are the next call's inputs of the same name, `memory.*` every step's."""
+    """A function of named tensors. Its `state.*` are the next call's inputs of the same name, `memory.*` those of each step."""
 
     name: str
     call: Callable[[Tensors], Tensors]

@@ -190,4 +190,5 @@ def _hint() -> str | None:
     parts = registered_parts()
     if not parts:
         return None
-    return f"Parts of plug-ins must be traceable by torch.export, without Python branches on values: {', '.join(map(str, parts))}"
+    names = ", ".join(map(str, parts))
+    return f"Parts of plug-ins must be traceable by torch.export, without Python branches on values: {names}"

@@ -66,6 +66,14 @@ class Model {
     }
     this.graphs = Object.fromEntries(Object.entries(spec.graphs).map(([name, graph]) => [name, new Graph(graph, weights)]));
     this.first = Object.fromEntries(Object.entries(spec.first).map(([name, tensors]) => [name, read(tensors)]));
+  }
+}
+
+// Decodes with a model, and keeps what the next call may need again.
+class Session {
+  constructor(model) {
+    this.model = model;
+    this.spec = model.spec;
     this.read = {};
     this.steps = [];
     this.encoded = null;
@@ -81,7 +89,7 @@ class Model {
       valid: tensor("bool", [1, width], Uint8Array.from(tokens, (_, j) => Number(j < ids.length))),
     };
     if (this.spec.layers.length) this.readSource(tokens, ids.length, inputs);
-    this.encoded = {key, width, length: ids.length, ...this.graphs.prepare.run(inputs)};
+    this.encoded = {key, width, length: ids.length, ...this.model.graphs.prepare.run(inputs)};
     this.steps = [];
     return this.encoded;
   }
@@ -109,8 +117,8 @@ class Model {
 
   // A cell along its inputs, token ids or tensors. What it has read before is not read again, as far as it is the same.
   readLine(name, inputs) {
-    const graph = this.graphs[name], before = this.read[name] || [], steps = [];
-    let state = this.first[name];
+    const graph = this.model.graphs[name], before = this.read[name] || [], steps = [];
+    let state = this.model.first[name];
     inputs.forEach((input, k) => {
       const same = before[k] && before[k].input === input && (k === 0 || before[k - 1] === steps[k - 1]);
       if (same) steps.push(before[k]);
@@ -129,7 +137,7 @@ class Model {
   // padding, mask}. A step is {token, logits, weights, ...}; steps that are as in the last call are not computed again.
   decode(ids, changes, bound) {
     const memory = this.encode(ids, changes.padding), before = this.steps, steps = [];
-    let token = this.spec.sos, state = {...this.first.step, ...memory}, fresh = false;
+    let token = this.spec.sos, state = {...this.model.first.step, ...memory}, fresh = false;
     for (let t = 0; t < bound; t++) {
       const key = `${token};${this.changeKey(t, memory, changes)}`;
       fresh = fresh || !before[t] || before[t].key !== key;
@@ -159,7 +167,7 @@ class Model {
       return one;
     };
     const masked = changes.mask === null ? this.spec.mask_padding : changes.mask;
-    const result = this.graphs.step.run({
+    const result = this.model.graphs.step.run({
       ...memory, ...state,
       token: tensor("int", [1], Float64Array.of(token)),
       "change.banned": row("bool", j => changes.ban.has(`${j}`) || changes.ban.has(`${t},${j}`)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import html
 import math
 import re
@@ -23,7 +24,13 @@ from seq2attn.reporting.page import embedded
 if TYPE_CHECKING:
     import onnx
 
-SCRIPTS = ("operations.js", "model.js", "view.js", "page.js")
+SCRIPTS = (
+    "reporting/map.js",
+    "exporting/operations.js",
+    "exporting/model.js",
+    "exporting/view.js",
+    "exporting/page.js",
+)
 TYPES = {
     1: "float",
     6: "int",
@@ -51,13 +58,16 @@ class Shown:
 def render(models: Sequence[Shown]) -> str:
     """The page for one model or two, with its styles, scripts, graphs and weights inline."""
     title = " and ".join(model.name for model in models)
+    style, script = _read("exporting/page.css"), "\n".join(map(_read, SCRIPTS))
     parts = {
         "title": html.escape(title),
-        "style": _read("page.css"),
-        "script": "\n".join(map(_read, SCRIPTS)),
+        "style": style,
+        "style_hash": _hash(style),
+        "script": script,
+        "script_hash": _hash(script),
         "data": embedded({"models": [page_model(model) for model in models]}),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _read("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _read("exporting/page.html"))
 
 
 def page_model(shown: Shown) -> dict[str, Any]:
@@ -90,7 +100,7 @@ def page_model(shown: Shown) -> dict[str, Any]:
 
 def operations() -> set[str]:
     """The ONNX operations that the page's interpreter knows."""
-    table = _read("operations.js").partition("const OPERATIONS = {")[2]
+    table = _read("exporting/operations.js").partition("const OPERATIONS = {")[2]
     return set(re.findall(r"(?:^  | )([A-Z]\w+)(?=: |\()", table, flags=re.MULTILINE))
 
 
@@ -138,5 +148,10 @@ def _base64(tensors: Sequence[Tensor]) -> str:
     return base64.b64encode(array.astype("<f4").tobytes()).decode()
 
 
+def _hash(text: str) -> str:
+    """How the page's security policy names its only script and style: nothing else runs."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
 def _read(name: str) -> str:
-    return files("seq2attn.exporting").joinpath(name).read_text(encoding="utf-8")
+    return files("seq2attn").joinpath(name).read_text(encoding="utf-8")

@@ -116,7 +116,8 @@ class Transformer(Model):
             past = state.layers[index] if state.layers else None
             states, attended, projected = decode_layer(layer, states, past, earlier, memory, index)
             kept.append(projected)
-        assert attended is not None and attended.weights is not None
+        assert attended is not None
+        assert attended.weights is not None
         logits = self.output(self.decoder_norm(states))  # (B, L, D) -> (B, L, V)
         decoded = Decoded(logits, attended.weights.mean(dim=1))  # of the last layer, averaged over its heads
         return decoded, attended, TransformerState(tuple(kept), state.position + steps)
