@@ -5,32 +5,45 @@ class Graph {
   // spec: {inputs: [name], outputs: [name], weights: [name], nodes: [[operation, inputs, outputs, attributes]], constants}
   constructor(spec, weights) {
     const places = new Map();
-    this.place = name => {  // of a tensor in `values`
+    const place = name => {  // of a tensor in `values`
       if (!places.has(name)) places.set(name, places.size);
       return places.get(name);
     };
     this.values = [undefined];  // of the name "", an input that is left out
-    this.place("");
-    for (const [name, value] of Object.entries(spec.constants)) this.values[this.place(name)] = constant(value);
-    for (const name of spec.weights) this.values[this.place(name)] = weights.get(name);
-    this.inputs = spec.inputs.map(name => [name, this.place(name)]);
-    this.nodes = [];
-    const known = new Set(this.values.keys());
-    for (const [operation, inputs, outputs, attributes] of spec.nodes) {
-      const node = {compute: OPERATIONS[operation], inputs: inputs.map(this.place), outputs: outputs.map(this.place), attributes: read(attributes)};
-      if (node.inputs.every(place => known.has(place))) {  // constant: once for all
-        this.apply(node, this.values);
-        node.outputs.forEach(place => known.add(place));
-      } else this.nodes.push(node);
-    }
-    this.outputs = spec.outputs.map(name => [name, this.place(name)]);
-    this.values.length = places.size;
+    place("");
+    for (const [name, value] of Object.entries(spec.constants)) this.values[place(name)] = constant(value);
+    for (const name of spec.weights) this.values[place(name)] = weights.get(name);
+    this.inputs = spec.inputs.map(name => [name, place(name)]);
+    this.known = new Set(this.values.keys());
+    this.nodes = spec.nodes.map(([operation, inputs, outputs, attributes]) =>
+      ({compute: OPERATIONS[operation], inputs: inputs.map(place), outputs: outputs.map(place), attributes: read(attributes)}));
+    this.outputs = spec.outputs.map(name => [name, place(name)]);
+    Object.assign(this, this.bind({}));
   }
 
   apply({compute, inputs, outputs, attributes}, values) {
     const made = compute(inputs.map(place => values[place]), attributes);
     if (Array.isArray(made)) made.forEach((one, k) => { values[outputs[k]] = one; });
     else values[outputs[0]] = made;
+  }
+
+  // This graph with some inputs given: what depends on them alone is computed here, once for many calls of `run`.
+  bind(inputs) {
+    const bound = Object.create(this), given = this.inputs.filter(([name]) => name in inputs), known = new Set(this.known);
+    bound.values = this.values.slice();
+    for (const [name, place] of given) {
+      bound.values[place] = inputs[name];
+      known.add(place);
+    }
+    bound.inputs = this.inputs.filter(([name]) => !(name in inputs));
+    bound.nodes = this.nodes.filter(node => {
+      if (!node.inputs.every(place => known.has(place))) return true;
+      this.apply(node, bound.values);
+      node.outputs.forEach(place => known.add(place));
+      return false;
+    });
+    bound.known = known;
+    return bound;
   }
 
   run(inputs) {
@@ -89,8 +102,11 @@ class Session {
       valid: tensor("bool", [1, width], Uint8Array.from(tokens, (_, j) => Number(j < ids.length))),
     };
     if (this.spec.layers.length) this.readSource(tokens, ids.length, inputs);
-    this.encoded = {key, width, length: ids.length, ...this.model.graphs.prepare.run(inputs)};
+    const prepared = this.model.graphs.prepare.run(inputs), memory = {}, first = {...this.model.first.step};
+    for (const [name, value] of Object.entries(prepared)) (name.startsWith("memory.") ? memory : first)[name] = value;
+    this.encoded = {key, width, length: ids.length, first, graph: this.model.graphs.step.bind(memory)};
     this.steps = [];
+    this.graphs = new Map();
     return this.encoded;
   }
 
@@ -136,50 +152,55 @@ class Session {
   // The output for source ids, changed: {force: Map "t,j" -> weight, ban: Set "t,j" or "j", write: Map t -> id, temperature,
   // padding, mask}. A step is {token, logits, weights, ...}; steps that are as in the last call are not computed again.
   decode(ids, changes, bound) {
-    const memory = this.encode(ids, changes.padding), before = this.steps, steps = [];
-    let token = this.spec.sos, state = {...this.model.first.step, ...memory}, fresh = false;
+    const encoded = this.encode(ids, changes.padding), before = this.steps, steps = [];
+    let token = this.spec.sos, state = encoded.first, fresh = false;
     for (let t = 0; t < bound; t++) {
-      const key = `${token};${this.changeKey(t, memory, changes)}`;
-      fresh = fresh || !before[t] || before[t].key !== key;
-      const step = fresh ? this.step(t, token, state, memory, changes) : before[t];
-      step.key = key;
+      const change = this.changeKey(t, encoded.width, changes);
+      fresh = fresh || !before[t] || before[t].token !== token || before[t].change !== change;
+      const step = fresh ? this.step(t, token, state, change, changes) : before[t];
       step.written = changes.write.has(t) ? changes.write.get(t) : step.likeliest;
       steps.push(step);
       ({written: token, state} = step);
       if (token === this.spec.eos) break;
     }
     this.steps = steps;
-    return {steps, width: memory.width, finished: token === this.spec.eos};
+    return {steps, width: encoded.width, finished: token === this.spec.eos};
   }
 
-  changeKey(t, memory, changes) {
-    const {temperature, mask} = changes, cells = [];
-    for (let j = 0; j < memory.width; j++) {
-      cells.push(`${changes.ban.has(`${j}`) || changes.ban.has(`${t},${j}`) ? "b" : ""}${changes.force.has(`${t},${j}`) ? changes.force.get(`${t},${j}`) : ""}`);
+  // What is changed at step t, as text: steps with the same changes share a graph.
+  changeKey(t, width, {temperature, mask, ban, force}) {
+    const cells = [];
+    if (ban.size || force.size) {
+      for (let j = 0; j < width; j++) {
+        cells.push((ban.has(`${j}`) || ban.has(`${t},${j}`) ? "banned " : "") + (force.has(`${t},${j}`) ? force.get(`${t},${j}`) : ""));
+      }
     }
     return [temperature, mask, cells].join(";");
   }
 
-  step(t, token, state, memory, changes) {
-    const {width, length} = memory, row = (type, value) => {
+  changedGraph(t, changes) {
+    const {width, length, graph} = this.encoded, row = (type, value) => {
       const one = tensor(type, [1, 1, width]);
       for (let j = 0; j < width; j++) one.data[j] = value(j);
       return one;
     };
     const masked = changes.mask === null ? this.spec.mask_padding : changes.mask;
-    const result = this.model.graphs.step.run({
-      ...memory, ...state,
-      token: tensor("int", [1], Float64Array.of(token)),
+    return graph.bind({
       "change.banned": row("bool", j => changes.ban.has(`${j}`) || changes.ban.has(`${t},${j}`)),
       "change.forced": row("bool", j => changes.force.has(`${t},${j}`)),
       "change.weights": row("float", j => changes.force.get(`${t},${j}`) || 0),
       "change.temperature": tensor("float", [1, 1, 1], Float32Array.of(changes.temperature)),
       "change.valid": row("bool", j => !masked || j < length),
     });
+  }
+
+  step(t, token, state, change, changes) {
+    if (!this.graphs.has(change)) this.graphs.set(change, this.changedGraph(t, changes));
+    const result = this.graphs.get(change).run({...state, token: tensor("int", [1], Float64Array.of(token))});
     const {logits: {data}} = result;
     let likeliest = 0;
     for (let id = 1; id < data.length; id++) if (data[id] > data[likeliest]) likeliest = id;
-    return {...result, likeliest, state: next(state, result)};
+    return {...result, token, change, likeliest, state: next(state, result)};
   }
 }
 

@@ -95,10 +95,26 @@ const reduction = (start, add, end = total => total) => ([a, axes], attributes) 
 function multiply(x, xAt, y, yAt, out, outAt, rows, inner, columns, transposed) {
   if (transposed) {
     for (let i = 0; i < rows; i++) {
-      for (let j = 0; j < columns; j++) {
-        let total = 0;
-        for (let k = 0, p = xAt + i * inner, q = yAt + j * inner; k < inner; k++) total += x[p + k] * y[q + k];
-        out[outAt + i * columns + j] = total;
+      const p = xAt + i * inner, end = p + inner, to = outAt + i * columns;
+      let j = 0;
+      for (; j + 3 < columns; j += 4) {  // four results at once, so that x is read once for all
+        let q = yAt + j * inner, a = 0, b = 0, c = 0, d = 0;
+        for (let k = p; k < end; k++, q++) {
+          const value = x[k];
+          a += value * y[q];
+          b += value * y[q + inner];
+          c += value * y[q + 2 * inner];
+          d += value * y[q + 3 * inner];
+        }
+        out[to + j] = a;
+        out[to + j + 1] = b;
+        out[to + j + 2] = c;
+        out[to + j + 3] = d;
+      }
+      for (; j < columns; j++) {
+        let a = 0;
+        for (let k = p, q = yAt + j * inner; k < end; k++, q++) a += x[k] * y[q];
+        out[to + j] = a;
       }
     }
     return;
@@ -375,6 +391,12 @@ const OPERATIONS = {
   And: comparison((x, y) => x && y), Or: comparison((x, y) => x || y), Xor: comparison((x, y) => x !== y),
   Where([chosen, a, b]) {
     const shape = broadcast(chosen.shape, a.shape, b.shape), result = tensor(a.type, shape), rank = shape.length;
+    const total = result.data.length, flat = ({data}) => data.length === total || data.length === 1;
+    if (flat(chosen) && flat(a) && flat(b)) {
+      const [one, two, three] = [chosen, a, b].map(({data}) => Number(data.length === total));
+      for (let i = 0; i < total; i++) result.data[i] = chosen.data[i * one] ? a.data[i * two] : b.data[i * three];
+      return result;
+    }
     walk(shape, [chosen, a, b].map(one => strides(one.shape, rank)), (i, j, k, l) => {
       result.data[i] = chosen.data[j] ? a.data[k] : b.data[l];
     });

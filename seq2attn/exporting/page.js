@@ -6,11 +6,12 @@ const by = id => document.getElementById(id);
 const UNKNOWN = 3, SHOWN_NEXT = 5, MOST_PADDING = 8;
 
 const state = {
-  text: "", features: "", step: 0, position: 0, numbers: false, temperature: 1, padding: 0, mask: null,
+  text: "", features: "", step: 0, position: null, numbers: false, temperature: 1, padding: 0, mask: null,
   force: new Map(), ban: new Set(), write: new Map(), snapshots: data.models.map(model => model.snapshots.length - 1),
 };
 const untouched = {temperature: 1, padding: 0, mask: null, force: new Map(), ban: new Set(), write: new Map()};
 const views = [];
+let active = null;  // the view that keys act on
 
 function make(name, attributes = {}, ...children) {
   const made = document.createElement(name);
@@ -71,9 +72,11 @@ class View {
     this.canvas = this.find("canvas");
     this.canvas.addEventListener("click", event => {
       const {left, top, cell} = this.layout, bounds = this.canvas.getBoundingClientRect();
+      active = this;
       choose(Math.floor((event.clientY - bounds.top - top) / cell), Math.floor((event.clientX - bounds.left - left) / cell));
       this.canvas.focus();
     });
+    this.root.addEventListener("focusin", () => { active = this; });
     this.canvas.addEventListener("keydown", mapKey);
     this.find(".maps").hidden = this.find(".attending").hidden = !this.attends;
     this.columns = [];
@@ -157,13 +160,13 @@ class View {
   maps(look, changed) {
     const [figure, beside] = this.root.querySelectorAll("figure");
     beside.hidden = !changed;
-    figure.querySelector("figcaption").textContent = changed ? "with your changes" : "attention: one row per step, one column per source position";
+    figure.querySelector("figcaption span").textContent = changed ? "attention, with your changes" : "attention: a row per step, a column per source position";
     const places = this.find(".maps").clientWidth, wide = changed && places > 560;
     const room = wide ? (places - 28) / 2 : places;
     const rows = result => result.steps.map(step => this.symbol(step.written));
     const weights = result => result.steps.map(step => step.weights.data);
     this.map = {
-      columns: this.sources, rows: rows(this.now), weights: weights(this.now), chosen: [state.step, state.position], held: new Set(state.force.keys()),
+      columns: this.sources, rows: rows(this.now), weights: weights(this.now), chosen: [state.step, this.position()], held: new Set(state.force.keys()),
       banned: (t, j) => state.ban.has(`${j}`) || state.ban.has(`${t},${j}`), different: changed ? this.differences : new Set(),
     };
     this.layout = mapLayout(this.map.columns, this.map.rows, room, state.numbers);
@@ -176,9 +179,16 @@ class View {
     this.cellTools();
   }
 
+  // The chosen source position; while none is chosen, that of the largest weight.
+  position() {
+    if (state.position !== null) return Math.min(state.position, this.sources.length - 1);
+    const row = this.attends ? Array.from(this.now.steps[Math.min(state.step, this.now.steps.length - 1)].weights.data) : [];
+    return Math.max(0, row.indexOf(Math.max(...row)));
+  }
+
   // What can be done with the chosen cell.
   cellTools() {
-    const {step: t, position: j} = state, row = this.map.weights[t], place = this.find(".cell"), cell = `${t},${j}`;
+    const t = state.step, j = this.position(), row = this.map.weights[t], place = this.find(".cell"), cell = `${t},${j}`;
     if (!row || j >= this.sources.length) { place.replaceChildren(); return; }
     const button = (text, act, pressed) => make("button", {type: "button", textContent: text, onclick: act, className: pressed ? "changed" : "", ariaPressed: String(Boolean(pressed))});
     place.replaceChildren(
@@ -192,7 +202,8 @@ class View {
 
   panel(look) {
     const t = Math.min(state.step, this.now.steps.length - 1), step = this.now.steps[t];
-    this.find(".heading h3").replaceChildren(`step ${t + 1} of ${this.now.steps.length} writes `, make("b", {textContent: this.symbol(step.written)}));
+    const read = t ? this.symbol(this.now.steps[t - 1].written) : shownSymbol(this.spec.target.tokens[this.spec.sos]);
+    this.find(".heading h3").replaceChildren(`step ${t + 1} of ${this.now.steps.length}: reads `, make("b", {textContent: read}), ", writes ", make("b", {textContent: this.symbol(step.written)}));
     this.find(".previous").disabled = t === 0;
     this.find(".next").disabled = t === this.now.steps.length - 1;
     if (this.attends) this.bars(step, t);
@@ -203,11 +214,11 @@ class View {
   bars(step, t) {
     const grid = this.find(".bars"), width = this.sources.length;
     if (this.columns.length !== width) this.buildBars(grid, width);
-    const heads = step.scores.data.length / width, lowest = Math.min(0, ...step.scores.data), highest = Math.max(0, ...step.scores.data);
+    const at = this.position(), heads = step.scores.data.length / width, lowest = Math.min(0, ...step.scores.data), highest = Math.max(0, ...step.scores.data);
     const range = highest - lowest || 1;
     this.columns.forEach((column, j) => {
       column.symbol.textContent = this.sources[j];
-      column.symbol.className = `symbol ${j === state.position ? "chosen" : ""} ${this.map.banned(t, j) ? "banned" : ""}`;
+      column.symbol.className = `symbol ${j === at ? "chosen" : ""} ${this.map.banned(t, j) ? "banned" : ""}`;
       for (const [name, values] of [["score", step.scores.data], ["softmax", step.softmax.data]]) {
         const bar = column[name];
         while (bar.children.length < heads) bar.append(make("i"));
@@ -318,7 +329,7 @@ function describe(spec) {
 function choose(t, j) {
   const steps = Math.max(1, ...views.map(view => view.now ? view.now.steps.length : 1)), width = Math.max(1, ...views.map(view => view.sources ? view.sources.length : 1));
   state.step = Math.max(0, Math.min(steps - 1, t));
-  state.position = Math.max(0, Math.min(width - 1, j));
+  state.position = j === null ? null : Math.max(0, Math.min(width - 1, j));
   draw();
 }
 
@@ -356,8 +367,8 @@ function undoAll() {
 
 function mapKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const {step: t, position: j} = state, moves = {ArrowUp: [t - 1, j], ArrowDown: [t + 1, j], ArrowLeft: [t, j - 1], ArrowRight: [t, j + 1]};
-  if (moves[event.key]) choose(...moves[event.key]);
+  const t = state.step, j = active.position(), moves = {ArrowUp: [t - 1, j], ArrowDown: [t + 1, j], ArrowLeft: [t, j - 1], ArrowRight: [t, j + 1]};
+  if (moves[event.key]) choose(moves[event.key][0], moves[event.key][1] === j ? state.position : moves[event.key][1]);
   else if (event.key === "Enter") setWeight(t, j, 1);
   else if (/^[0-9]$/.test(event.key)) setWeight(t, j, Number(event.key) / 10);
   else if (event.key === "b") ban(`${t},${j}`);
@@ -402,13 +413,15 @@ function chips() {
     ...Array.from(state.ban, key => [`${cell(key)}: banned`, () => state.ban.delete(key)]),
     ...Array.from(state.write, ([t, id]) => [`step ${t + 1} writes ${views[0].symbol(id)}`, () => state.write.delete(t)]),
   ];
+  by("hint").hidden = isChanged();
   by("changes").replaceChildren(...parts.map(([text, undo]) => make("button", {type: "button", textContent: `${text} ✕`, title: "undo", onclick: () => { undo(); update(); }})));
 }
 
 // ---- the address: everything that is shown, after the # ----
 
 function fragment() {
-  const fields = new URLSearchParams({text: state.text, step: state.step + 1, position: state.position + 1});
+  const fields = new URLSearchParams({text: state.text, step: state.step + 1});
+  if (state.position !== null) fields.set("position", state.position + 1);
   if (state.features) fields.set("features", state.features);
   if (state.temperature !== 1) fields.set("temperature", state.temperature);
   if (state.padding) fields.set("padding", state.padding);
@@ -431,7 +444,7 @@ function restore(text) {
   state.text = fields.has("text") ? fields.get("text").slice(0, 10000) : state.text;
   state.features = fields.get("features") || state.features;
   state.step = Math.floor(number("step", 1, 10000, 1)) - 1;
-  state.position = Math.floor(number("position", 1, 10000, 1)) - 1;
+  state.position = fields.has("position") ? Math.floor(number("position", 1, 10000, 1)) - 1 : null;
   state.temperature = number("temperature", 0.001, 1000, 1);
   state.padding = Math.floor(number("padding", 0, MOST_PADDING, 0));
   state.mask = fields.has("mask") ? fields.get("mask") === "1" : null;
@@ -502,6 +515,7 @@ function start() {
   for (const [number, spec] of data.models.entries()) {
     const view = new View(spec, number);
     views.push(view);
+    active = active || view;
     by("models").append(view.root);
   }
   by("text").value = state.text;
@@ -513,7 +527,7 @@ function start() {
 function type(text, features = "") {
   by("text").value = text;
   by("features").value = features;
-  Object.assign(state, {text, features, step: 0, position: 0});
+  Object.assign(state, {text, features, step: 0, position: null});
   update();
 }
 
@@ -532,6 +546,7 @@ function listen() {
     update();
   });
   by("reset").addEventListener("click", undoAll);
+  for (const view of views) view.find("figcaption i").style.background = `linear-gradient(90deg, ${CIVIDIS.map(parts => `rgb(${parts.join()})`).join()})`;
   by("share").addEventListener("click", share);
   by("save").addEventListener("click", save);
   by("numbers").addEventListener("click", toggleNumbers);

@@ -9,6 +9,8 @@ function colours() {
   return Object.fromEntries(["card", "text", "quiet", "line", "soft", "held", "positive", "negative"].map(name => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
+const HEATS = Array.from({length: 256}, (_, level) => heat(level / 255));
+
 // How a symbol is shown: what cannot be seen gets a sign.
 function shownSymbol(symbol) {
   return Array.from(sign(symbol), letter => {
@@ -92,10 +94,10 @@ class SvgPen {
 // Where things lie in a map whose cells fit into `room` pixels.
 function mapLayout(columns, rows, room, numbers) {
   const width = symbols => Math.max(1, ...symbols.map(symbol => Array.from(symbol.normalize("NFD").replace(/\p{M}/gu, "")).length));
-  const longest = width(columns), left = 14 + 11 * width(rows);
-  const least = numbers ? 38 : 14, most = 52;
+  const longest = width(columns), left = 18 + 14 * width(rows);
+  const least = numbers ? 38 : 14, most = 76;
   const cell = Math.max(least, Math.min(most, Math.floor((room - left - 4) / Math.max(1, columns.length))));
-  const size = Math.max(9, Math.min(20, Math.round(cell * 0.55)));
+  const size = Math.max(9, Math.min(26, Math.round(cell * 0.5)));
   const upright = longest * size * 0.62 > cell;
   const top = upright ? 14 + longest * size * 0.62 : size + 12;
   return {left, top, cell, size, upright, width: left + columns.length * cell + 3, height: top + rows.length * cell + 3};
@@ -111,8 +113,8 @@ function paintMap(pen, map, layout, look, numbers) {
   map.weights.forEach((row, t) => {
     for (let j = 0; j < map.columns.length; j++) {
       const x = left + j * cell, y = top + t * cell, weight = row[j];
-      pen.fill(x, y, cell, cell, heat(weight));
-      if (numbers) pen.text(x + cell / 2, y + cell / 2, weight.toFixed(2).replace(/^0/, ""), Math.min(14, cell * 0.32), weight > 0.55 ? "#111" : "#fff");
+      pen.fill(x, y, cell, cell, HEATS[Math.max(0, Math.min(255, Math.round(255 * weight)))]);
+      if (numbers) pen.text(x + cell / 2, y + cell / 2, weight.toFixed(2).replace(/^0/, ""), Math.min(19, cell * 0.32), weight > 0.55 ? "#111" : "#fff");
       if (map.banned(t, j)) {
         pen.line(x + cell * 0.25, y + cell * 0.25, x + cell * 0.75, y + cell * 0.75, look.held, 2);
         pen.line(x + cell * 0.75, y + cell * 0.25, x + cell * 0.25, y + cell * 0.75, look.held, 2);
