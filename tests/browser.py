@@ -52,8 +52,9 @@ class Browser:
         except urllib.error.HTTPError as error:
             raise AssertionError(error.read().decode()) from None
 
-    def open(self, path: Path) -> None:
-        self._ask("POST", f"/session/{self._session}/url", {"url": path.as_uri()})
+    def open(self, path: Path, fragment: str = "") -> None:
+        self._ask("POST", f"/session/{self._session}/url", {"url": "about:blank"})  # a fragment alone would not load it
+        self._ask("POST", f"/session/{self._session}/url", {"url": path.as_uri() + (fragment and f"#{fragment}")})
 
     def run(self, script: str) -> Any:
         """Run the body of a JavaScript function and return its value."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,6 +36,16 @@ EXTRA = {  # what no shipped config has, or not alone
     "shift": ("mechanisms/luong-input-feeding.yaml", "model.attention.history=shift"),
     "local_m": ("mechanisms/scalable-softmax.yaml", "model.attention.window=local_m"),
     "unmasked": ("chapter/additive.yaml", "model.attention.scalable_softmax=true"),
+    "one of each": (
+        "mechanisms/bahdanau-2015.yaml",
+        "model.cell=lstm",
+        "model.decoder=luong",
+        "model.decoder.input_feeding=true",
+        "model.attention.window=local_p",
+        "model.attention.history=location_coverage",
+        "model.attention.scalable_softmax=true",
+    ),
+    "small transformer": ("mechanisms/transformer.yaml", "model.layers=1"),
     "zeros": ("scaled.yaml", "model.initial_state=zeros", "model.source_eos=true"),
 }
 
@@ -136,6 +147,80 @@ def for_page(predictor: Predictor, text: str, changes: Changes | None = None) ->
         "padding": changes.padding,
         "mask": changes.mask_padding,
     }
+
+
+class OnnxLoop:
+    """The graphs of a folder made by `seq2attn export`, run by onnxruntime as its README says."""
+
+    def __init__(self, folder: Path) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self.manifest = json.loads((folder / "manifest.json").read_text())
+        self.graphs = {
+            name: onnxruntime.InferenceSession(folder / graph["file"], options, ["CPUExecutionProvider"])
+            for name, graph in self.manifest["graphs"].items()
+        }
+
+    def call(self, name: str, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        graph = self.manifest["graphs"][name]
+        given = {one: inputs[one] for one in graph["inputs"]}
+        return dict(zip(graph["outputs"], self.graphs[name].run(None, given), strict=True))
+
+    def first(self, name: str) -> dict[str, np.ndarray]:
+        first = self.manifest["first"][name].items()
+        return {key: np.array(one["data"], np.float32).reshape(one["shape"]) for key, one in first}
+
+    def read(self, name: str, inputs: Sequence[np.ndarray], length: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Outputs by position, and the state after the real tokens."""
+        order = list(range(len(inputs)))
+        if name.endswith("backward"):
+            order = order[:length][::-1] + order[length:]
+        state, outputs, last = self.first(name), {}, []
+        for count, position in enumerate(order, start=1):
+            result = self.call(name, {"input": inputs[position], **state})
+            outputs[position] = result["output"]
+            state = {key: result[f"{key}.next"] for key in state}
+            last = list(state.values()) if count == length else last
+        return [outputs[position] for position in range(len(inputs))], last
+
+    def decode(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """tokens, logits and weights of a request as `for_page` makes it."""
+        manifest, force, write = self.manifest, dict(request["force"]), dict(request["write"])
+        tokens = [*request["ids"], *[manifest["pad"]] * request["padding"]]
+        real = np.array([[position < len(request["ids"]) for position in range(len(tokens))]])
+        inputs: dict[str, Any] = {"source": np.array([tokens]), "valid": real}
+        below, final = [np.array([token]) for token in tokens], []
+        for names in manifest["layers"]:
+            read = [self.read(name, below, len(request["ids"])) for name in names]
+            below = [np.concatenate(parts, axis=1) for parts in zip(*(outputs for outputs, _ in read), strict=True)]
+            final += read[-1][1]
+        if manifest["layers"]:
+            inputs |= {"states": np.stack(below, axis=1), **{f"final.{k}": one for k, one in enumerate(final)}}
+        kept = self.first("step") | self.call("prepare", inputs)
+        masked = manifest["mask_padding"] if request["mask"] is None else request["mask"]
+        token, emitted, logits, weights = manifest["sos"], [], [], []
+        for step in range(request["bound"]):
+            cells = [f"{step},{position}" for position in range(len(tokens))]
+            banned = [str(k) in request["ban"] or cell in request["ban"] for k, cell in enumerate(cells)]
+            change = {
+                "change.banned": np.array([[banned]]),
+                "change.forced": np.array([[[cell in force for cell in cells]]]),
+                "change.weights": np.array([[[force.get(cell, 0.0) for cell in cells]]], np.float32),
+                "change.temperature": np.full((1, 1, 1), request["temperature"], np.float32),
+                "change.valid": np.array([real if masked else np.ones_like(real)]),
+            }
+            result = self.call("step", {"token": np.array([token]), **kept, **change})
+            kept |= {key.removesuffix(".next"): one for key, one in result.items() if key.endswith(".next")}
+            logits.append(result["logits"][0, 0])
+            if manifest["attends"]:
+                weights.append(result["weights"][0, 0])
+            token = write.get(step, int(logits[-1].argmax()))
+            emitted.append(token)
+            if token == manifest["eos"]:
+                break
+        return {"tokens": emitted, "logits": logits, "weights": weights or None}
 
 
 DECODE = """

@@ -58,22 +58,23 @@ RECURRENT = """\
 def write_folder(folder: Path, run: Run, checkpoint: str = "best") -> None:
     """Export a run's model to a folder, which is made. Raises `Seq2AttnError` as `export_graphs` does."""
     trained = load_trained(run, checkpoint, "cpu")
-    model = trained.predictor.model
+    model, config = trained.predictor.model, run.config()
     exported = export_graphs(model)
     described = manifest(trained.predictor, exported)
     folder.mkdir(parents=True, exist_ok=True)
+    write_graphs(folder, exported, described)
+    write_atomically(folder / "config.json", json_text(config.model_dump(mode="json"), indent=2).encode())
+    write_atomically(folder / "README.md", _card(run, trained, exported, described).encode())
+    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    write_atomically(folder / "model.safetensors", save(tensors, {"format": "pt"}))
+
+
+def write_graphs(folder: Path, exported: Exported, described: dict[str, Any]) -> None:
+    """The graphs, and the manifest that describes them."""
     for graph in exported.graphs:
         write_atomically(folder / f"{graph.graph.name}.onnx", graph.SerializeToString())
-    config = run.config()
-    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
-    files = {
-        "manifest.json": json_text({"format": 1, "graphs": _signatures(exported), **described}),
-        "config.json": json_text(config.model_dump(mode="json"), indent=2),
-        "README.md": _card(run, trained, exported, described),
-    }
-    for name, text in files.items():
-        write_atomically(folder / name, text.encode())
-    write_atomically(folder / "model.safetensors", save(tensors, {"format": "pt"}))
+    text = json_text({"format": 1, "graphs": _signatures(exported), **described})
+    write_atomically(folder / "manifest.json", text.encode())
 
 
 def _signatures(exported: Exported) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const by = id => document.getElementById(id);
-const UNKNOWN = 3, SHOWN_NEXT = 5, MOST_PADDING = 8;
+const UNKNOWN = 3, SHOWN_NEXT = 5, MOST_PADDING = 8, LONG = 22;  // LONG: source positions from which on a map takes the whole width
 
 const state = {
   text: "", features: "", step: 0, position: null, numbers: false, temperature: 1, padding: 0, mask: null,
@@ -118,6 +118,7 @@ class View {
     if (this.problem !== undefined || !this.now) { this.root.classList.add("stale"); return; }
     this.root.classList.remove("stale");
     const changed = this.now !== this.before;
+    this.root.classList.toggle("long", this.sources.length > LONG);
     this.differences = new Set(this.now.steps.keys());
     for (const t of this.now.steps.keys()) if (this.before.steps[t] && this.before.steps[t].written === this.now.steps[t].written) this.differences.delete(t);
     this.tiles(this.find(".answer .tiles"), this.now, true);
@@ -161,7 +162,8 @@ class View {
     const [figure, beside] = this.root.querySelectorAll("figure");
     beside.hidden = !changed;
     figure.querySelector("figcaption span").textContent = changed ? "attention, with your changes" : "attention: a row per step, a column per source position";
-    const places = this.find(".maps").clientWidth, wide = changed && places > 560;
+    const places = this.find(".maps").clientWidth, wide = changed && places > 560 && this.sources.length <= LONG;
+    this.find(".maps").classList.toggle("pair", wide);
     const room = wide ? (places - 28) / 2 : places;
     const rows = result => result.steps.map(step => this.symbol(step.written));
     const weights = result => result.steps.map(step => step.weights.data);
@@ -245,7 +247,7 @@ class View {
 
   buildBars(grid, width) {
     grid.replaceChildren(...["", "score", "softmax", "weight"].map(text => make("span", {className: "label", textContent: text})));
-    grid.style.gridTemplateColumns = `auto repeat(${width}, minmax(${state.numbers ? 34 : 18}px, 1fr))`;
+    grid.style.gridTemplateColumns = `max-content repeat(${width}, minmax(${state.numbers ? 34 : 18}px, 1fr))`;
     this.columns = Array.from({length: width}, (_, j) => {
       const column = {symbol: make("button", {type: "button", onclick: () => choose(state.step, j)})};
       grid.append(column.symbol);

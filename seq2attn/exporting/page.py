@@ -101,7 +101,12 @@ def page_model(shown: Shown) -> dict[str, Any]:
 def operations() -> set[str]:
     """The ONNX operations that the page's interpreter knows."""
     table = _read("exporting/operations.js").partition("const OPERATIONS = {")[2]
-    return set(re.findall(r"(?:^  | )([A-Z]\w+)(?=: |\()", table, flags=re.MULTILINE))
+    return {
+        name
+        for pair in re.findall(r"(?:^  |, )([A-Z]\w+): |^  ([A-Z]\w+)\(", table, re.MULTILINE)
+        for name in pair
+        if name
+    }
 
 
 def plain_graph(model: onnx.ModelProto, weights: set[str]) -> dict[str, Any]:
