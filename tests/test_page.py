@@ -128,7 +128,8 @@ def test_every_operation_follows_the_definition_of_onnx(browser, tmp_path):
         )
     answers = browser.run(
         f"{script}; return {json.dumps(requests)}.map(([operation, inputs, attributes]) => {{"
-        "const made = OPERATIONS[operation](inputs.map(one => tensor(one.type, one.shape, ARRAYS[one.type].from(one.data, Number))), attributes);"
+        "const tensors = inputs.map(one => tensor(one.type, one.shape, ARRAYS[one.type].from(one.data, Number)));"
+        "const made = OPERATIONS[operation](tensors, attributes);"
         "return [made].flat().map(one => [one.shape, Array.from(one.data)]); })"
     )
     for (operation, *_), found, wanted in zip(CASES, answers, expected, strict=True):
@@ -142,14 +143,32 @@ def test_every_operation_follows_the_definition_of_onnx(browser, tmp_path):
 A = [[1.5, -2.0, 0.25], [0.0, 3.0, -0.75]]
 B = [[0.5, 2.0, -1.0], [1.0, -3.0, 4.0]]
 CUBE = np.arange(24.0).reshape(2, 3, 4) / 7 - 1
-UNARY = ["Abs", "Neg", "Exp", "Sin", "Cos", "Tan", "Atan", "Tanh", "Sigmoid", "Relu", "Softplus", "Softsign", "Sign", "Floor", "Ceil", "Erf", "LeakyRelu", "Elu", "Selu", "HardSigmoid"]
+UNARY = [
+    "Abs",
+    "Neg",
+    "Exp",
+    "Sin",
+    "Cos",
+    "Tan",
+    "Atan",
+    "Tanh",
+    "Sigmoid",
+    "Relu",
+    "Softplus",
+    "Softsign",
+    "Sign",
+    "Floor",
+    "Ceil",
+]
+UNARY += ["Erf", "LeakyRelu", "Elu", "Selu", "HardSigmoid"]
 CASES = [
     *((name, [A], {}) for name in UNARY),
     *((name, [[[0.5, 2.0, 9.0]]], {}) for name in ("Sqrt", "Log", "Reciprocal")),
     ("Round", [[0.5, 1.5, -0.5, -1.5, 2.4]], {}),
     ("IsNaN", [[1.0, float("nan")]], {}),
     ("IsInf", [[1.0, float("inf"), -float("inf")]], {}),
-    *((name, [A, B], {}) for name in ["Add", "Sub", "Mul", "Div", "Max", "Min", "Less", "LessOrEqual", "Equal", "Greater", "GreaterOrEqual"]),
+    *((name, [A, B], {}) for name in ["Greater", "GreaterOrEqual"]),
+    *((name, [A, B], {}) for name in ["Add", "Sub", "Mul", "Div", "Max", "Min", "Less", "LessOrEqual", "Equal"]),
     ("Add", [CUBE, [[1.0], [2.0], [3.0]]], {}),
     ("Add", [[[1.0], [2.0]], [10.0, 20.0, 30.0]], {}),
     ("Sub", [5.0, A], {}),
@@ -191,7 +210,7 @@ CASES = [
     ("Gemm", [A, [[1.0, 2.0, 3.0]] * 5, [1.0, 2.0, 3.0, 4.0, 5.0]], {"transB": 1, "alpha": 0.5, "beta": 2.0}),
     ("Gemm", [A, B], {"transA": 1}),
     ("Conv", [CUBE, np.arange(12.0).reshape(2, 3, 2), [1.0, 2.0]], {"pads": [1, 0], "strides": [2]}),
-    ("Conv", [np.arange(16.0).reshape(1, 4, 4), np.arange(12.0).reshape(4, 1, 3)], {"group": 4, "dilations": [1], "pads": [1, 1]}),
+    ("Conv", [np.arange(16.0).reshape(1, 4, 4), np.arange(12.0).reshape(4, 1, 3)], {"group": 4, "pads": [1, 1]}),
     ("Softmax", [CUBE], {"axis": 1}),
     ("LogSoftmax", [A], {}),
     ("LayerNormalization", [CUBE, [1.0, 2.0, 3.0, 4.0], [0.5, 0.0, 0.0, 1.0]], {"axis": -1}),
@@ -199,7 +218,8 @@ CASES = [
     ("CumSum", [A, 0], {}),
     ("ArgMax", [[[1.0, 3.0, 3.0], [2.0, 0.0, 1.0]]], {"axis": 1}),
     ("ArgMin", [A], {"axis": 0, "keepdims": 0}),
-    *((name, [CUBE, [1]], {"keepdims": 0}) for name in ["ReduceSum", "ReduceProd", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2"]),
+    *((name, [CUBE, [1]], {"keepdims": 0}) for name in ["ReduceSum", "ReduceProd", "ReduceMean", "ReduceMax", "ReduceMin"]),
+    *((name, [CUBE, [1]], {"keepdims": 0}) for name in ["ReduceL1", "ReduceL2"]),
     ("ReduceSum", [CUBE, [0, -1]], {}),
     *((name, [np.abs(CUBE) + 1, [1]], {}) for name in ("ReduceSumSquare", "ReduceLogSum")),
     ("ReduceLogSumExp", [np.array(A) * 1000, [1]], {"keepdims": 0}),
@@ -303,9 +323,9 @@ def test_the_untouched_answer_stays_beside_the_changed_one(shown, predictor):
 
 def test_a_weight_is_dragged(shown):
     drag = """
-      const bar = views[0].columns[1].weight, box = bar.getBoundingClientRect();
+      const bar = views[0].columns[1].weight, box = bar.getBoundingClientRect(), clientY = box.top + box.height / 4;
       bar.setPointerCapture = () => {};
-      bar.dispatchEvent(new PointerEvent('pointerdown', {clientX: box.left + 2, clientY: box.top + box.height / 4, bubbles: true}));
+      bar.dispatchEvent(new PointerEvent('pointerdown', {clientX: box.left + 2, clientY, bubbles: true}));
       return [...state.force];
     """
     assert shown.run(f"{TYPE} type_('cab'); {drag}") == [["0,1", 0.75]]
@@ -329,10 +349,10 @@ def test_temperature_padding_and_mask(shown, predictor):
 
 
 def test_a_link_restores_everything(shown):
-    what = "Object.entries(state).map(([name, value]) => [name, value instanceof Map || value instanceof Set ? [...value] : value])"
+    what = "Object.entries(state).map(([name, value]) => [name, value instanceof Object ? [...value] : value])"
     change = """
-      Object.assign(state, {step: 1, position: 2, temperature: 0.5, padding: 1, mask: false, numbers: true, snapshots: [0, 0],
-        force: new Map([["0,1", 0.25], ["1,2", 1]]), ban: new Set(["2", "0,0"]), write: new Map([[1, 4]])});
+      Object.assign(state, {step: 1, position: 2, temperature: 0.5, padding: 1, mask: false, numbers: true,
+        snapshots: [0, 0], force: new Map([["0,1", 0.25], ["1,2", 1]]), ban: new Set(["2", "0,0"]), write: new Map([[1, 4]])});
       update();
     """
     before, after = shown.run(

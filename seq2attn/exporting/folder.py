@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ ONNX, opset {opset}, float32, one string at a time, of any length. Loops are not
 
 1. Source: the ids of the string's symbols (`manifest.json`: `source.tokens`){eos}.
 {encode}{prepare}. Call `prepare` with `source` (1, S), `valid` (1, S), true: a real token{states}, as far as it has
-   these inputs. It returns `memory.*`, and the decoder's first `state.*`. First states that it does not return are in `first.step`.
+   these inputs. It returns `memory.*`, and the decoder's first `state.*`; first states that it does not return are in
+   `first.step`.
 {last}. Call `step` with `token` (at first `<sos>`, {sos}), the state, the memory and, if it has these inputs:
    `change.valid` (1, 1, S): which positions may be attended to; this model was trained with {mask}.
    `change.banned` and `change.forced` (1, 1, S): false. `change.weights` (1, 1, S): 0. `change.temperature` (1, 1, 1): 1.
@@ -49,8 +51,8 @@ To intervene: `change.banned` leaves a position out of the softmax; where `chang
 """
 RECURRENT = """\
 2. Encoder: for each layer in `layers`, for each of its graphs: begin with the state in `first`, and call it for one position
-   after another, with `input` the token's id (1,), or in a layer above the first the outputs (1, W) of the layer below: of its
-   directions side by side, forward first. A `backward` graph reads the real tokens from the last to the first. Keep `output`
+   after another, with `input` the token's id (1,), or in a layer above the first the outputs (1, W) of the layer below, of
+   its directions side by side, forward first. A `backward` graph reads the real tokens from the last to the first. Keep `output`
    by position, and the state after the last call for a real token, of a layer in two directions the backward one's.
 """
 
@@ -94,12 +96,14 @@ def _shape(value: Any) -> list[int | str]:
     return [one.dim_value if one.HasField("dim_value") else one.dim_param.rpartition("_")[2] for one in sizes]
 
 
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
 def _card(run: Run, trained: Trained, exported: Exported, described: dict[str, Any]) -> str:
     config = run.config()
-    rows = [
-        f"- `{name}.onnx`: {', '.join(f'`{one}`' for one in parts['inputs'])} → {', '.join(f'`{one}`' for one in parts['outputs'])}"
-        for name, parts in _signatures(exported).items()
-    ]
+    signatures = _signatures(exported).items()
+    rows = [f"- `{name}.onnx`: {_names(parts['inputs'])} → {_names(parts['outputs'])}" for name, parts in signatures]
     recurrent = bool(described["layers"])
     return CARD.format(
         name=run.name,

@@ -24,7 +24,7 @@ Tensors = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Function:
-    """A function of named tensors. Its `state.*` are the next call's inputs of the same name, `memory.*` those of each step."""
+    """A function of named tensors. `state.*` returned are the next call's, `memory.*` every step's."""
 
     name: str
     call: Callable[[Tensors], Tensors]

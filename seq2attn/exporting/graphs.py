@@ -158,15 +158,18 @@ def _extract(whole: onnx.ModelProto, name: str, inputs: dict[str, str], outputs:
     inputs = {old: name for name, old in inputs.items() if old in needed}
     outputs = {old: f"{name}.next" if name in inputs.values() else name for name, old in outputs.items()}
     weights = [tensor for tensor in whole.graph.initializer if tensor.name in needed]
-    renamed = {tensor.name: tensor.name.removeprefix("model.") for tensor in weights} | inputs | outputs
+    renamed = {
+        tensor.name: tensor.name.removeprefix("model.") for tensor in weights if tensor.name.startswith("model.")
+    }
+    renamed |= inputs | outputs | {"": ""}
     infos = {value.name: value for value in [*whole.graph.input, *whole.graph.output]}
     for info in (infos[old] for old in renamed if old in infos):
         info.name = renamed[info.name]
     for tensor in weights:
-        tensor.name = renamed[tensor.name]
+        tensor.name = renamed.get(tensor.name, f"_{tensor.name}")
     for node in nodes:
         for side in (node.input, node.output):
-            side[:] = [renamed.get(old, old) for old in side]
+            side[:] = [renamed.get(old, f"_{old}") for old in side]
     graph = helper.make_graph(nodes, name, [infos[old] for old in inputs], [infos[old] for old in outputs], weights)
     return helper.make_model(
         graph, producer_name="seq2attn", opset_imports=whole.opset_import, ir_version=whole.ir_version
