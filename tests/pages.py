@@ -125,7 +125,7 @@ def random_changes(predictor: Predictor, text: str, seed: int, attends: bool = T
     return Changes(
         force=force,
         ban=[drawn.choice([cell(), drawn.randrange(width)]) for _ in range(drawn.choice([0, 0, 1, 3]))],
-        temperature=drawn.choice([1.0, 1.0, 0.1, 0.5, 2.0, 10.0]),
+        temperature=drawn.choice([1.0, 1.0, 0.5, 0.7, 2.0, 10.0]),
         write=write,
         padding=padding,
         mask_padding=drawn.choice([None, True, False]),

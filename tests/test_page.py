@@ -352,7 +352,8 @@ def test_a_link_restores_everything(shown):
     what = "Object.entries(state).map(([name, value]) => [name, value instanceof Object ? [...value] : value])"
     change = """
       Object.assign(state, {step: 1, position: 2, temperature: 0.5, padding: 1, mask: false, numbers: true,
-        snapshots: [0, 0], force: new Map([["0,1", 0.25], ["1,2", 1]]), ban: new Set(["2", "0,0"]), write: new Map([[1, 4]])});
+        snapshots: [0, 0], force: new Map([["0,1", 0.25], ["1,2", 1]]), ban: new Set(["2", "0,0"]),
+        write: new Map([[1, 4]])});
       update();
     """
     before, after = shown.run(

@@ -52,8 +52,8 @@ To intervene: `change.banned` leaves a position out of the softmax; where `chang
 RECURRENT = """\
 2. Encoder: for each layer in `layers`, for each of its graphs: begin with the state in `first`, and call it for one position
    after another, with `input` the token's id (1,), or in a layer above the first the outputs (1, W) of the layer below, of
-   its directions side by side, forward first. A `backward` graph reads the real tokens from the last to the first. Keep `output`
-   by position, and the state after the last call for a real token, of a layer in two directions the backward one's.
+   its directions side by side, forward first. A `backward` graph reads the real tokens from the last to the first. Keep
+   `output` by position, and the state after the last call for a real token, of a layer in two directions the backward one's.
 """
 
 
