@@ -275,16 +275,6 @@ def test_documented_commands_name_valid_experiments(cli, work, monkeypatch, comm
     assert (done.code, done.out.count("\n")) == (0, 1), done.err
 
 
-def test_documented_python_runs(cli):
-    Path("mine.yaml").write_text("configs: tiny.yaml\nvary: {seed: 1-2}\n")
-    (block,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    printed = []
-    code = compile(block.replace("configs/experiments/chapter.yaml", "mine.yaml"), "comparing.md", "exec")
-    exec(code, {"__name__": "__main__", "print": lambda *words: printed.append(words)})
-    ((label, means),) = printed
-    assert (label, len(means)) == ("tiny", 2)
-
-
 # ---- with processes ----
 
 

@@ -8,7 +8,7 @@ MISTAKES = [
     (
         "evl",
         "seq2attn: unknown command 'evl'; did you mean 'eval'? allowed: train, eval, predict, compare, runs, inspect, "
-        "list, check, report, analyze, plot",
+        "list, check, report, page, export, analyze, plot",
         "seq2attn",
     ),
     (

@@ -19,7 +19,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from seq2attn import __version__
 from seq2attn.comparison.trial import STOP_REQUEST, Job, Outcome, run_bundle
 from seq2attn.config.plugins import load_plugin
 from seq2attn.errors import Seq2AttnError
@@ -61,7 +60,7 @@ class Answer:
 
 def versions() -> dict[str, str]:
     """Those that must be the same everywhere; of torch without the part that names its build."""
-    return {"seq2attn": __version__, "torch": metadata.version("torch").partition("+")[0]}
+    return {"seq2attn": metadata.version("seq2attn"), "torch": metadata.version("torch").partition("+")[0]}
 
 
 def dask_setup(worker: Any) -> None:
