@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TOOLS := $(VENV)/.tools
 CODE := seq2attn tests
 RECORD := $(BIN)/seq2attn compare -c configs/records
 SEEDS := --vary seed=1-5 --checkpoint last
@@ -24,13 +25,13 @@ run: $(READY)  ## train configs/scaled.yaml, evaluate it, reverse "hello"
 	$(BIN)/seq2attn predict "hello"
 	@echo 'Next: . $(BIN)/activate    then: seq2attn --help'
 
-test: $(READY)  ## the default tests, on all cores; a few minutes
+test: $(TOOLS)  ## the default tests, on all cores; a few minutes
 	$(BIN)/pytest -n logical
 
-test-slow: $(READY)  ## the slow tests: train and evaluate every shipped recipe
+test-slow: $(TOOLS)  ## the slow tests: train and evaluate every shipped recipe
 	$(BIN)/pytest -m slow --ignore tests/faults
 
-torture: $(READY)  ## the fault tests at full length (kills, full disks, damaged files, fuzzing), then 10,000 random configs; hours
+torture: $(TOOLS)  ## the fault tests at full length (kills, full disks, damaged files, fuzzing), then 10,000 random configs; hours
 	$(BIN)/pytest -m "slow or not slow" tests/faults --ignore tests/faults/test_differential.py
 	$(BIN)/pytest -n logical -v -m slow tests/faults/test_differential.py
 
@@ -42,14 +43,14 @@ test-lowest:  ## the default tests with the lowest versions in pyproject.toml (o
 
 check: lint types test  ## everything CI runs: format, lint, types, tests
 
-lint: $(READY)  ## check format and lint without changing files
+lint: $(TOOLS)  ## check format and lint without changing files
 	$(BIN)/ruff format --no-cache --check .
 	$(BIN)/ruff check --no-cache .
 
-types: $(READY)  ## check static types
+types: $(TOOLS)  ## check static types
 	$(BIN)/mypy
 
-format: $(READY)  ## format the code and fix what the linter can fix
+format: $(TOOLS)  ## format the code and fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -80,6 +81,11 @@ tensorboard: $(READY)  ## show all runs in the browser
 clean:  ## remove the environment and tool caches; keep the runs
 	rm -rf $(VENV) .venv-lowest build *.egg-info seq2attn/kernels/recurrence.so seq2attn/kernels/recurrence.txt .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(TOOLS): $(READY)
+	@echo 'Setting up what the tests and tools need, once: another 100 MB.'
+	@$(BIN)/python install.py dev
+	@touch $(TOOLS)
 
 $(READY): pyproject.toml constraints.txt setup.py install.py $(wildcard seq2attn/kernels/*.c seq2attn/kernels/*.h)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "seq2attn needs Python 3.11 or newer; found " + sys.version.split()[0] + ". Name one: make run PYTHON=python3.12")'
