@@ -152,7 +152,7 @@ def _stack(given: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     return {name: torch.stack(_padded([one[name] for one in given])) for name in given[0]}
 
 
-def _padded(parts: Sequence[Tensor]) -> Sequence[Tensor]:
+def _padded(parts: list[Tensor]) -> list[Tensor]:
     """Tensors of one number of dimensions, the second padded with zeros to the longest."""
     widths = {part.size(1) for part in parts if part.dim() > 1}
     if len(widths) < 2:
