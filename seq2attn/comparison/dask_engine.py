@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import logging
 import pickle
 import secrets
-import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -22,6 +23,7 @@ from seq2attn.comparison.dask_worker import Answer, Call, request_stop, run_call
 from seq2attn.comparison.engine import Bundle, Engine, EngineLost
 from seq2attn.comparison.trial import Job, Outcome, find_evaluation
 from seq2attn.errors import Seq2AttnError
+from seq2attn.runs.files import not_written
 from seq2attn.runs.lock import BeingTrained, is_training, remote_lock
 from seq2attn.runs.machine import available_cores
 from seq2attn.runs.packing import pack, unpack
@@ -60,16 +62,12 @@ def open_dask(address: str | None, root: Path, plugins: Sequence[str] = (), work
 
 def _import() -> Any:
     try:
-        import dask
         import distributed
     except ImportError as error:
         raise Seq2AttnError(
             f"--executor dask needs the package distributed ({error})", hint='Install it: pip install "seq2attn[dask]"'
         ) from None
-    dask.config.set({"distributed.worker.daemon": True})
     for name in ("distributed", "distributed.client", "distributed.nanny", "tornado.application"):
-        import logging
-
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is in our messages
     return distributed
 
@@ -112,10 +110,12 @@ class DaskEngine(Engine):
         self._tasks: dict[Future[Sequence[Outcome]], Any] = {}
         self._stopping = False
         self._workers, self._counted = 0, -1.0
-        self._receiving = threading.Lock()
-        self.root.mkdir(parents=True, exist_ok=True)
         self.probe = self.root / f".probe-{self.token}"
-        self.probe.write_text(self.token)
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            self.probe.write_text(self.token)
+        except OSError as error:
+            raise not_written(self.root, error) from error
         client.subscribe_topic(self.token, self._hear)
 
     def submit(self, call: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Future[Any]:
@@ -138,7 +138,9 @@ class DaskEngine(Engine):
             claims.close()
             result.set_result([known[job.trial.name] for job in bundle])
             return result
-        task = self.client.submit(run_call, self._call(sent), key=f"trial-{secrets.token_hex(16)}", pure=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that a run which is sent along is large
+            task = self.client.submit(run_call, self._call(sent), key=f"trial-{secrets.token_hex(16)}", pure=False)
         self._tasks[result] = task
 
         def receive(task: Any) -> None:
