@@ -130,6 +130,10 @@ _CONVOLUTION = {
     "filters": Option(int, 8, "convolution filters", 1, 1024),
     "kernel": Option(int, 5, "kernel size of the convolution, positions; odd", 1, 1001, _check_odd),
 }
+_SHIFT = {
+    "reach": Option(int, 2, "longest distance moved in a step, positions", 1, 500),
+    "rereading": Option(bool, True, "the context ends with how often what is read now was read before"),
+}
 _INPUT_FEEDING = {"input_feeding": Option(bool, False, "the cell also reads the previous attentional vector, a_{t-1}")}
 
 SCORES = Registry("score", takes="query_width, key_width", group="seq2attn.scores", entries=[
@@ -211,7 +215,7 @@ HISTORIES = Registry("history", takes="feature_width", group="seq2attn.histories
           "the previous weights, moved around the source by a learned distance; content decides only where to begin",
           "after Graves et al. 2014, eq. 8 and 9",
           implementation="seq2attn.model.histories:Shift",
-          options={"reach": Option(int, 2, "longest distance moved in a step, positions", 1, 500)}),
+          options=_SHIFT),
 ])
 
 ARCHITECTURES = Registry("architecture", entries=[
