@@ -248,6 +248,21 @@ def asked(lengths=(3, 6), **others):
     return model.asked
 
 
+def test_long_strings_are_drawn_in_smaller_blocks(monkeypatch):
+    """Memory for drawing them does not grow with their length. A larger sample begins with a smaller one's strings."""
+    monkeypatch.setattr("seq2attn.inference.evaluation.CELLS", 20)
+    drawn = []
+    examples = TASKS.get("reverse").load().examples
+    monkeypatch.setattr(TASKS.get("reverse").load(), "examples", lambda *args: drawn.append(args[2]) or examples(*args))
+    few, many = FakeModel(reverse), FakeModel(reverse)
+    measure(few, (4,), 3)
+    measure(many, (4,), 12)
+    assert drawn == [5] * 4
+    assert many.asked[:3] == few.asked
+    assert len(many.asked) == 12
+    assert len(set(map(tuple, many.asked))) > 10
+
+
 def test_every_model_is_tested_on_the_same_strings():
     strings = asked()
     assert [len(ids) for ids in strings] == [3] * 20 + [6] * 20
