@@ -33,7 +33,9 @@ def group(values, score, level, *, published=None, seeds=(1, 2, 3)):
     for length in (3, 10):
         by_seed = {seed: level + 0.1 * seed for seed in seeds}
         rows.append(
-            LengthSummary("random", length, length < 9, by_seed, spread(list(by_seed.values())), None, published)
+            LengthSummary(
+                "exact_match", "random", length, length < 9, by_seed, spread(list(by_seed.values())), None, published
+            )
         )
     return GroupResult(
         label=", ".join(words.values()),

@@ -11,10 +11,11 @@ from rich.console import Console
 
 from seq2attn.cli import comparison_table
 from seq2attn.comparison.experiment import Experiment, Published
+from seq2attn.comparison.exporting import csv_rows, to_json
 from seq2attn.comparison.grid import parse_vary
 from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.ranking import rank
-from seq2attn.comparison.results import TrialResult, _summaries, csv_rows, gather, to_json
+from seq2attn.comparison.results import TrialResult, _summaries, gather
 from seq2attn.inference.intervals import Estimate
 from seq2attn.inference.results import LengthResult
 from seq2attn.runs.files import write_json

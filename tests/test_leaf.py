@@ -123,7 +123,6 @@ def test_it_is_called_in_every_arrangement_that_it_knows(calls):
         ({"cell": "lstm"}, []),
         ({"cell": "rnn"}, []),
         ({"layers": 2}, ["gru"]),  # the encoder's lower layer
-        ({"dropout": 0.5}, []),
     ],
 )
 def test_it_is_not_called_for_what_it_does_not_know(calls, options, taken):
@@ -372,7 +371,21 @@ def test_dropout_that_is_switched_on_by_itself(calls):
             module.train()
     calls.clear()
     assert not torch.equal(model.encoder(*BATCH[:2]).states, model.encoder(*BATCH[:2]).states)
-    assert calls == []
+    assert calls == ["gru", "gru"]
+
+
+@pytest.mark.parametrize("options", [{"bidirectional": True}, {"arrangement": "luong"}, {"score": "none"}])
+def test_dropout_drops_the_same_numbers_as_in_the_formulas(calls, options):
+    model = make_model(**{"score": "additive", "dropout": 0.5, **options})
+    torch.manual_seed(1)
+    loss, gradients = losses_and_gradients(model)
+    assert len(calls) == 2 + model.encoder.bidirectional
+    torch.manual_seed(1)
+    expected_loss, expected = by_the_formulas(model)
+    torch.testing.assert_close(loss, expected_loss, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(gradients, expected, rtol=1e-10, atol=1e-10)
+    torch.manual_seed(2)
+    assert losses_and_gradients(model)[0] != loss
 
 
 def test_a_module_in_dropouts_place(calls):

@@ -22,6 +22,7 @@ OPTIONAL = ("characters", "entropy", "alignment", "teacher-forced")  # dropped o
 
 def evaluate(
     run: options.RunArguments = None,
+    same: options.SameRuns = None,
     lengths: options.Lengths = None,
     samples: options.Samples = None,
     families: options.Families = None,
@@ -93,6 +94,7 @@ def evaluate(
     wanted = options.parsed("--lengths", parse_lengths, lengths)
     kinds = options.parsed("--families", parse_families, families)
     search = options.beam_search(beam, length_penalty)
+    run = [*(run or ()), *(same or ())]
     names = _check_runs(run, together=together)
     options.load_plugins(plugin)
     members = [find_run(runs_dir, name) for name in names]
@@ -153,9 +155,9 @@ def _refuse(option: str, value: object, why: str) -> None:
         raise Seq2AttnError(f"{option}: {why}", hint=f"Leave out {option}.")
 
 
-def _check_runs(names: list[str] | None, *, together: bool) -> list[str | None]:
+def _check_runs(names: list[str], *, together: bool) -> list[str | None]:
     """The runs to measure; None stands for the newest."""
-    if together and len(names or ()) < 2:
+    if together and len(names) < 2:
         raise Seq2AttnError("--ensemble needs at least two runs", hint="seq2attn eval RUN RUN --ensemble")
     return [*names] if names else [None]
 

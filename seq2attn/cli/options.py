@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ import typer
 from seq2attn.cli import completion
 from seq2attn.cli.output import note
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.run import DEFAULT_ROOT, Run
+from seq2attn.runs.run import DEFAULT_ROOT, Run, newest_first
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
@@ -48,9 +49,13 @@ RunsDir = Annotated[
         callback=_check_runs_dir,
     ),
 ]
-NEWEST = "A run's name. Default: the newest."
+NEWEST = "A run's name. Default: the newest that is not a trial of a comparison."
 RunArgument = Annotated[str | None, typer.Argument(metavar="RUN", help=NEWEST, autocompletion=completion.runs)]
-SEVERAL = "A run's name. Default: the newest. Several runs form an ensemble"
+SEVERAL = f"{NEWEST} Several runs form an ensemble"
+SameRuns = Annotated[
+    list[str] | None,
+    typer.Option("--run", "-r", metavar="RUN", help="The same as RUN.", autocompletion=completion.runs),
+]
 RunArguments = Annotated[
     list[str] | None,
     typer.Argument(metavar="RUN...", help=f"{SEVERAL} with --ensemble.", autocompletion=completion.runs),
@@ -164,7 +169,11 @@ def runs_dir_option(root: Path) -> str:
 def note_newest(run: Run, how: str) -> None:
     """Note which run was chosen by default, what was changed in its config, and `how` to choose another."""
     environment = run.environment()
-    trial = f", a trial of {environment.experiment.name[:80]}" if environment.experiment is not None else ""
+    if environment.experiment is not None:
+        trial = f", a trial of {environment.experiment.name[:80]}"
+    else:
+        newer = itertools.takewhile(lambda other: other.path != run.path, newest_first(run.path.parent))
+        trial = " but for trials of comparisons" if any(other.experiment() for other in newer) else ""
     changes = ", ".join(environment.changes)
     changed = f"; with {changes if len(changes) <= 200 else f'{changes[:197]}...'}" if changes else ""
     note(f"run: {run.path} (the newest{trial}{changed}; choose another with {how})")

@@ -133,6 +133,9 @@ def _unknown_option(error: Any, path: str) -> str:
     names = [name for one in _parameters(error) for name in one.opts if name.startswith("--")]
     name = error.option_name
     guess = did_you_mean(name, names) if name.startswith("--") else ""
+    commands = getattr(error.ctx.command, "commands", None) if error.ctx else None
+    if commands and not guess:
+        return f"{path}: unknown option {shown(name)}; a command comes first: {', '.join(commands)}"
     return f"{path}: unknown option {shown(name)}; {guess}allowed: {', '.join(names)}"
 
 

@@ -29,7 +29,10 @@ METRICS = {  # name -> how it is called in tables and figures
     "teacher_forced": "characters (teacher-forced)",
     "alignment": "alignment",
     "entropy": "attention entropy, nats",
+    "wer": "word error rate",
+    "ser": "symbol error rate",
 }
+ERROR_RATES = ("wer", "ser")  # of runs on pairs, on their whole dev file; lower is better
 CHECKPOINTS = ("best", "last")
 MEASUREMENT = (
     "baseline",
@@ -120,8 +123,9 @@ class ExperimentFile(_Section):
     """config keys and the values that each takes: a list, or a range such as 1-10"""
     baseline: dict[str, Any] = Field(default_factory=dict)
     """each group is compared with the one that differs from it in these values only"""
-    metric: Annotated[str, _validator(check_metric)] = "exact_match"
-    """what the table shows: exact_match, character_accuracy, teacher_forced, alignment, entropy"""
+    metric: Annotated[str | None, _validator(check_metric)] = None
+    """what the table shows: exact_match, character_accuracy, teacher_forced, alignment, entropy, or of runs on pairs of
+    strings wer or ser; null: exact_match, of pairs wer"""
     lengths: Annotated[tuple[int, ...] | None, _validator(_lengths)] = None
     """string lengths, as [3, 5, 7] or "1-12"; null: the config's"""
     families: Annotated[tuple[str, ...] | None, _validator(_families)] = None
@@ -148,7 +152,8 @@ class Experiment:
     """overrides as `train --set` takes them"""
     axes: tuple[Axis, ...] = ()
     baseline: Mapping[str, Any] = field(default_factory=dict)
-    metric: str = "exact_match"
+    metric: str | None = None
+    """None: that of `Plan.metric`"""
     lengths: tuple[int, ...] | None = None
     families: tuple[str, ...] | None = None
     samples: int | None = None
@@ -247,7 +252,7 @@ def compose_experiment(
         hint = f"For example: {shlex.join(['seq2attn', 'compare', *words, '--vary', 'seed=1-5'])}"
         raise Seq2AttnError("nothing to compare: one config, and no --vary", hint=hint)
     if metric is not None:
-        other = check_metric(metric) != experiment.metric
+        other = check_metric(metric) != (experiment.metric or "exact_match")
         experiment = replace(experiment, metric=metric, published=() if other else experiment.published)
     if checkpoint is not None:
         experiment = replace(experiment, checkpoint=check_checkpoint(checkpoint))

@@ -43,6 +43,11 @@ class LengthResult:
             del record["family"]
         return record
 
+    def __repr__(self) -> str:
+        return (
+            f"LengthResult(length {self.length}: exact match {self.exact_match.value:.3f} of {self.samples:,} strings)"
+        )
+
     def __post_init__(self) -> None:
         if not (1 <= self.length <= LONGEST and 1 <= self.samples <= MOST_SAMPLES):
             raise ValueError(f"{self.samples} samples of length {self.length} are not a measurement")

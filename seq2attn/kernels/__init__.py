@@ -43,7 +43,7 @@ def recurrence(
 
     The formulas take over for everything but the plain case: gradients wanted, CPU, one layer of GRU, and attention without
     window or history by a score that the C knows; no hooks, tracing, export, function transforms or other modes of torch, no
-    subclasses of a module or tensor, no dropout, one dtype for all of float32 and float64.
+    subclasses of a module or tensor, one dtype for all of float32 and float64.
     """
     if not is_plain_call() or not is_plain_module(cell, "gru") or not is_plain_reader(reader):
         return None
@@ -66,6 +66,11 @@ def recurrence(
     kernels = load(dtype)
     if not isinstance(kernels, Kernels):
         return None
+    if (
+        reader.dropout.training and reader.dropout.p
+    ):  # a token's embedding differs from place to place: a table of places
+        weights[0] = reader.dropout(reader.embedding(tokens)).flatten(0, 1)  # (B L, E)
+        tokens = torch.arange(rows * steps).view(rows, steps)
     until = None if keep_padding or not _is_descending(lengths, steps) else lengths
     if attends:
         return attentive_gru(kernels, tokens, until, weights, state[0], attention.score, memory)
@@ -107,6 +112,7 @@ def _is_known_attention(attention: Any, memory: Any, dtype: torch.dtype, rows: i
         fits = score.kernel == "product" and key_width == width
     return (
         fits
+        and memory.intervention is None
         and is_plain_tensor(keys, dtype, rows, count, key_width)
         and is_plain_tensor(values, dtype, rows, count, values.size(-1))
         and (memory.valid is None or is_plain_tensor(memory.valid, torch.bool, rows, 1, count))

@@ -49,14 +49,13 @@ def is_plain_module(module: nn.Module, kernel: str | None = None) -> bool:
 
 
 def is_plain_reader(reader: nn.Module) -> bool:
-    """Whether a cell reads rows of its embedding's table unchanged, in an encoder or decoder that the C knows."""
+    """Whether a cell reads rows of its embedding's table and dropout, in an encoder or decoder that the C knows."""
     embedding, dropout = reader.embedding, reader.dropout
     return (
         "kernel" in vars(type(reader))
         and not _METHODS & vars(reader).keys()
         and type(dropout) is nn.Dropout
         and is_plain_module(dropout)
-        and not (dropout.training and dropout.p)
         and type(embedding) is nn.Embedding
         and is_plain_module(embedding)
         and embedding.max_norm is None

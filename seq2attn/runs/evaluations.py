@@ -24,7 +24,7 @@ class Evaluation:
     """One file: the checkpoint and the strings that were measured, and the results by length, in ascending order."""
 
     checkpoint: str
-    """best or last, whichever was measured"""
+    """best, last or step-N, whichever was measured"""
     samples: int
     seed: int
     lengths: dict[int, LengthResult]
@@ -136,6 +136,12 @@ def newest_evaluation(run: Run) -> tuple[str, list[LengthResult]] | None:
     if isinstance(newest, Seq2AttnError):
         raise newest
     return name, list(newest.results.values())
+
+
+def newest_pairs(run: Run) -> Evaluation | None:
+    """The last readable evaluation on a file of pairs; None if there is none."""
+    found = [(time_measured(path, one), path.name, one) for path, one in readable_evaluations(run) if one.pairs]
+    return max(found, key=lambda one: one[:2])[2] if found else None
 
 
 def latest_by_length(run: Run) -> tuple[str, Sequence[LengthResult]] | None:
