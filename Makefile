@@ -8,10 +8,11 @@ TOOLS := $(VENV)/.tools
 CODE := seq2attn tests
 RECORD := $(BIN)/seq2attn compare -c configs/records
 SEEDS := --vary seed=1-5 --checkpoint last
-RECORD_LENGTHS := 8 10 20 40 80 200 800
+RECORD_LENGTHS := 8 20 80 200 800
+FAMILIES := --families all --samples 100
 CONTENT_LENGTHS := 8 10 12 14 16 20 30 40 80
-INGREDIENTS := model.attention.scalable_softmax=false training.word_dropout=0 training.weight_decay=0 \
-	model.attention.history=none model.bidirectional=false model.source_eos=false
+INGREDIENTS := model.attention.history.rereading=false training.decoder_reset=0 training.word_dropout=0 \
+	model.attention.scalable_softmax=false model.bidirectional=false training.weight_decay=0.3
 
 .PHONY: run test test-slow test-lowest torture records ablation bench check format lint types tensorboard clean help
 
@@ -55,22 +56,20 @@ format: $(TOOLS)  ## format the code and fix what the linter can fix
 	$(BIN)/ruff check --fix .
 
 records: $(READY)  ## train and evaluate every row of docs/length-generalisation.md; takes hours
-	for row in reverse copy duplicate reverse-prior; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) --lengths $(RECORD_LENGTHS) || exit; done
+	for row in reverse copy duplicate reverse-location; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) $(FAMILIES) \
+		--lengths $(RECORD_LENGTHS) || exit; done
+	for row in reverse copy duplicate; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) --families all --samples 10 --lengths 8000 || exit; done
+	$(RECORD)/reverse-prior.yaml --name reverse-prior $(SEEDS) --lengths 8 10 20 40 80 200
 	for task in reverse copy duplicate; do $(RECORD)/content.yaml --name content-$$task --set task.name=$$task $(SEEDS) \
 		--lengths $(CONTENT_LENGTHS) || exit; done
 	$(RECORD)/content.yaml --name content-no-resets --set training.encoder_reset=0 --set training.decoder_reset=0 $(SEEDS) \
 		--lengths $(CONTENT_LENGTHS)
 	$(RECORD)/reverse-digits.yaml --name reverse-digits $(SEEDS) --lengths 10 20 50 100
 	$(RECORD)/reverse-40.yaml --name reverse-40 $(SEEDS) --lengths 41-500 --samples 10 --metric character_accuracy
-	$(RECORD)/reverse.yaml --name reverse $(SEEDS) --lengths 8000 --samples 100
-	$(RECORD)/copy.yaml --name copy $(SEEDS) --lengths 8000 --samples 10
-	$(RECORD)/duplicate.yaml --name duplicate $(SEEDS) --lengths 8000 --samples 4
 
 ablation: $(READY)  ## train configs/records/reverse.yaml without one ingredient at a time
-	for without in $(INGREDIENTS); do $(RECORD)/reverse.yaml --name without-$${without%%=*} --set $$without $(SEEDS) \
-		--lengths 8 20 80 200 800 --samples 100 || exit; done
-	$(RECORD)/reverse.yaml --name without-dropout-and-decay --set training.word_dropout=0 --set training.weight_decay=0 $(SEEDS) \
-		--lengths 8 20 80 200 800 --samples 100
+	for without in $(INGREDIENTS); do $(RECORD)/reverse.yaml --name without-$${without%%=*} --set $$without $(SEEDS) $(FAMILIES) \
+		--lengths 8 20 80 200 || exit; done
 
 bench: $(READY)  ## measure speed against a plain loop (and JoeyNMT, if installed); about 10 minutes; writes benchmarks/results.json
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
