@@ -14,10 +14,10 @@ CONTENT_LENGTHS := 8 10 12 14 16 20 30 40 80
 INGREDIENTS := model.attention.history.rereading=false training.decoder_reset=0 training.word_dropout=0 \
 	model.attention.scalable_softmax=false model.bidirectional=false training.weight_decay=0.3
 
-.PHONY: run test test-slow test-lowest torture records ablation bench check format lint types tensorboard clean help
+.PHONY: run test test-slow test-lowest torture records ablation bench g2p check format lint types tensorboard clean help
 
 help:  ## show this list
-	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 run: $(READY)  ## train configs/scaled.yaml, evaluate it, reverse "hello"
 	@echo 'Training configs/scaled.yaml takes ten seconds, or a minute on a slow machine.'
@@ -73,6 +73,10 @@ ablation: $(READY)  ## train configs/records/reverse.yaml without one ingredient
 
 bench: $(READY)  ## measure speed against a plain loop (and JoeyNMT, if installed); about 10 minutes; writes benchmarks/results.json
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
+
+g2p: $(READY)  ## train on the pronunciations of SIGMORPHON 2021 in the folder DATA, and print a table of error rates; hours
+	@test -n "$(DATA)" || { echo 'Name the folder: make g2p DATA=FOLDER. docs/your-own-data.md says where to get it.'; exit 2; }
+	$(BIN)/python -m benchmarks.g2p $(DATA) --workers 2
 
 tensorboard: $(READY)  ## show all runs in the browser
 	$(BIN)/tensorboard --logdir runs
