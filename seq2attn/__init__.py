@@ -16,12 +16,14 @@ Importing this module does not import torch. A user's mistake raises `seq2attn.S
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from seq2attn.api.model import TrainedModel
     from seq2attn.api.results import Lengths
     from seq2attn.comparison.results import Comparison
@@ -145,6 +147,7 @@ def evaluate(
     lengths: Sequence[object] | None = None,
     *,
     samples: int | None = None,
+    families: Sequence[object] | None = None,
     seed: int = 0,
     data: str | Path | None = None,
     runs_dir: str | Path = "runs",
@@ -152,14 +155,15 @@ def evaluate(
     device: str = "cpu",
     progress: bool | None = None,
 ) -> Lengths | PairsResult:
-    """Measure a run by string length and save the results, as `seq2attn eval` does; the config has the defaults.
+    """Measure a run by family of strings and by length, and save the results, as `seq2attn eval` does; the config has the
+    defaults.
 
     data: of a run on pairs of strings, the file of pairs to measure it on; the result then has error rates instead.
     """
     from seq2attn.api.model import results_of
 
     model = load(run, runs_dir=runs_dir, checkpoint=checkpoint, device=device)
-    evaluation = model.measure(lengths, samples=samples, seed=seed, data=data, progress=progress)
+    evaluation = model.measure(lengths, samples=samples, families=families, seed=seed, data=data, progress=progress)
     evaluation.save(model.run)
     return results_of(evaluation)
 
@@ -173,13 +177,18 @@ def compare(
     runs_dir: str | Path = "runs",
     device: str = "auto",
     workers: int | None = None,
+    executor: str | Callable[[], Executor] | None = None,
+    stack: bool | None = None,
     plugins: Sequence[str | Path] = (),
     progress: bool | None = None,
     **options: Any,
 ) -> Comparison:
     """Train and measure every trial of an experiment file, or of base `configs` and what to `vary`, as `seq2attn compare`.
 
-    options: `name`, `baseline`, `metric`, `lengths`, `samples` and `checkpoint`, as on the command line.
+    executor: where trials run: `processes` of this machine (the default), `dask`, `dask:ADDRESS`, or a function that makes
+    any standard Executor whose workers are processes that see `runs_dir`.
+    stack: train the seeds of a config together in one program; by default on a GPU.
+    options: `name`, `baseline`, `metric`, `lengths`, `families`, `samples` and `checkpoint`, as on the command line.
     Trials run in their own processes, so a script must call this below `if __name__ == "__main__":`. The result's
     `failed` has the reasons of failed trials. The first Ctrl-C saves and raises `KeyboardInterrupt`.
     """
@@ -187,18 +196,25 @@ def compare(
     from seq2attn.comparison.experiment import compose_experiment
     from seq2attn.comparison.plan import make_plan
     from seq2attn.comparison.results import gather
-    from seq2attn.comparison.running import failures, pending_jobs, run_in_processes
+    from seq2attn.comparison.running import engine_maker, failures, pending_jobs, read_files, run_on, stacks_on
     from seq2attn.comparison.trial import STOP_REQUEST
     from seq2attn.config.plugins import load_plugins
+    from seq2attn.runs.machine import choose_device
 
     root, loaded = Path(runs_dir), load_plugins(plugins)
     file = None if experiment is None else Path(experiment)
     plan = make_plan(compose_experiment(file, list(map(Path, configs)), vary, overrides, **options), root)
     jobs = pending_jobs(plan, root, device, loaded)
-    with OneLine(progress) as line:
-        display = ComparisonLine(line, plan.experiment.name, len(plan.trials), len(jobs))
-        outcomes = run_in_processes(jobs, workers, loaded, display)
-    if STOP_REQUEST.signal is not None:
+    read_files(jobs)
+    outcomes = {}
+    if jobs:
+        if executor is None:
+            stack, workers = stacks_on(choose_device(device).type, stack, workers)
+        maker = engine_maker(executor, jobs, root, workers, loaded)
+        with OneLine(progress) as line:
+            display = ComparisonLine(line, plan.experiment.name, len(plan.trials), len(jobs))
+            outcomes = run_on(maker, jobs, workers, display, stack=bool(stack))
+    if jobs and STOP_REQUEST.signal is not None:
         raise KeyboardInterrupt("stopped; the same call continues")
     return replace(gather(plan, root), failed=failures(outcomes))
 

@@ -603,6 +603,7 @@ KINDS = [
     "initial-states",
     "architectures",
     "schedules",
+    "families",
 ]
 
 

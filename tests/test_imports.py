@@ -27,6 +27,7 @@ ROOMS = (  # the lowest first: a module imports from its own room and from those
     ("comparison",),
     ("reporting",),
     ("api",),
+    ("exporting",),
     ("cli",),
 )
 LOOSE = {"__init__", "__main__", "errors", "registry", "catalogue"}

@@ -16,7 +16,7 @@ from seq2attn.runs.lock import training_lock
 from seq2attn.runs.making import run_name
 from seq2attn.runs.run import Run, check_name
 
-ROW = ["grid-scaled-mask_padding_false-seed_1", "finished", "2500/2500", "reverse", "scaled", "1", "0.998"]
+ROW = ["grid-scaled-mask_padding_false-seed_1", "finished", "2500/2500", "reverse", "scaled", "1", "0.998", "0.125"]
 ROWS = [[*ROW, "2030-01-01T12:34:56+00:00"]]
 
 

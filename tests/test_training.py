@@ -28,7 +28,6 @@ from seq2attn.training import loop as trainer_module
 from seq2attn.training import session
 from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.objective import token_cross_entropy
-from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.signals import StopRequest, stop_on_signals
 from seq2attn.training.snapshots import snapshot_steps, watched_strings
@@ -136,11 +135,6 @@ def same_outcome(run, other):
     assert scalars(run) == scalars(other)
     assert image_steps(run) == image_steps(other)
     assert run.attention_file.read_bytes() == other.attention_file.read_bytes()
-
-
-@pytest.fixture
-def no_pictures(monkeypatch):
-    monkeypatch.setattr(Recorder, "attention", lambda *_, **__: None)  # they take most of the time
 
 
 @pytest.fixture(scope="module")
@@ -315,7 +309,7 @@ def test_lengths_that_a_task_does_not_have_are_not_watched(monkeypatch):
     assert [len(text) for text in watched_strings(config, task)] == [8]
 
 
-def test_log_every_counts_from_the_first_step(tmp_path, no_pictures):
+def test_log_every_counts_from_the_first_step(tmp_path):
     watcher = Watcher()
     run = trained(tmp_path, configured("training.log_every=3", "training.steps=10"), watcher).run
     assert watcher.steps == [3, 6, 9, 10]
@@ -338,7 +332,7 @@ def own_loss(logits, target):
 
 
 @pytest.mark.parametrize("clip", [None, 0.5])
-def test_training_is_adam_on_clipped_gradients(tmp_path, no_pictures, clip):
+def test_training_is_adam_on_clipped_gradients(tmp_path, clip):
     config = configured("training.steps=6", f"training.clip_norm={'null' if clip is None else clip}")
     run = trained(tmp_path, config).run
     model, data = build_model(config), build_training_data(config, CPU)
@@ -368,7 +362,7 @@ def test_training_is_adam_on_clipped_gradients(tmp_path, no_pictures, clip):
         torch.testing.assert_close(found[name], weight, rtol=1e-3, atol=1e-5)
 
 
-def test_a_model_learns(tmp_path, no_pictures):
+def test_a_model_learns(tmp_path):
     config = configured(
         "task.alphabet=ab",
         "task.max_length=2",
@@ -397,14 +391,14 @@ def test_training_is_deterministic(reference, tmp_path):
     same_outcome(trained(tmp_path, CONFIG, disturbing).run, reference)
 
 
-def test_training_leaves_the_global_generators_alone(tmp_path, no_pictures):
+def test_training_leaves_the_global_generators_alone(tmp_path):
     before = torch.get_rng_state(), random.getstate()
     trained(tmp_path, configured("training.steps=2"))
     assert torch.get_rng_state().equal(before[0])
     assert random.getstate() == before[1]
 
 
-def test_the_seed_changes_model_and_data(reference, tmp_path, no_pictures):
+def test_the_seed_changes_model_and_data(reference, tmp_path):
     config = configured("seed=2", "training.steps=2")
     other = trained(tmp_path, config).run
     assert bits(other)[0] != bits(reference)[0]
@@ -478,7 +472,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_stops_after_the_step_and_handlers_are_restored(tmp_path, no_pictures, number):
+def test_a_signal_stops_after_the_step_and_handlers_are_restored(tmp_path, number):
     before = [signal.getsignal(other) for other in SIGNALS]
     watcher = Watcher(("step", 5), send(number))
     trainer = start(tmp_path, CONFIG, watcher)
@@ -488,7 +482,7 @@ def test_a_signal_stops_after_the_step_and_handlers_are_restored(tmp_path, no_pi
     assert [signal.getsignal(other) for other in SIGNALS] == before
 
 
-def test_a_run_stopped_before_its_first_step_can_be_resumed(reference, tmp_path, monkeypatch, no_pictures):
+def test_a_run_stopped_before_its_first_step_can_be_resumed(reference, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(trainer_module, "stop_on_signals", lambda: nullcontext(StopRequest(signal.SIGINT)))
         trainer = start(tmp_path)
@@ -498,7 +492,7 @@ def test_a_run_stopped_before_its_first_step_can_be_resumed(reference, tmp_path,
     assert bits(trainer.run) == bits(reference)
 
 
-def test_a_second_signal_acts_immediately(tmp_path, no_pictures):
+def test_a_second_signal_acts_immediately(tmp_path):
     before = signal.getsignal(signal.SIGINT)
     watcher = Watcher(("step", 10), lambda: (send(signal.SIGINT)(), send(signal.SIGINT)()))
     trainer = start(tmp_path, CONFIG, watcher)
@@ -508,7 +502,7 @@ def test_a_second_signal_acts_immediately(tmp_path, no_pictures):
     assert step_of(trainer.run, "last") == 8
 
 
-def test_handlers_are_restored_without_a_signal(tmp_path, no_pictures):
+def test_handlers_are_restored_without_a_signal(tmp_path):
     before = [signal.getsignal(other) for other in SIGNALS]
     during = []
     watcher = Watcher("step", lambda: during.append([signal.getsignal(other) for other in SIGNALS]))
@@ -517,13 +511,13 @@ def test_handlers_are_restored_without_a_signal(tmp_path, no_pictures):
     assert all(ours is not theirs for ours, theirs in zip(during[0], before, strict=True))
 
 
-def test_a_signal_in_the_last_evaluation_finds_a_finished_run(tmp_path, no_pictures):
+def test_a_signal_in_the_last_evaluation_finds_a_finished_run(tmp_path):
     trainer = start(tmp_path, CONFIG, Watcher(("evaluation", STEPS), send(signal.SIGINT)))
     trainer.train()
     assert trainer.run.status().state == "finished"
 
 
-def test_training_works_in_another_thread(reference, tmp_path, no_pictures):
+def test_training_works_in_another_thread(reference, tmp_path):
     thread = threading.Thread(target=trained, args=(tmp_path,))
     thread.start()
     thread.join()
@@ -576,7 +570,7 @@ def test_divergence_keeps_the_last_good_checkpoint(reference, tmp_path, monkeypa
     same_outcome(run, reference)
 
 
-def test_divergence_by_a_huge_learning_rate_is_detected(tmp_path, no_pictures):
+def test_divergence_by_a_huge_learning_rate_is_detected(tmp_path):
     trainer = start(tmp_path, configured("training.learning_rate=1e38", "training.schedule=constant"))
     with pytest.raises(Diverged):
         trainer.train()
@@ -613,7 +607,7 @@ def scripted(monkeypatch, script):
         ([([0.5, 0.5, 0.5, 0.0], 0.5), ([0.4, 0.4, 0.4, 1.0], 0.5), ([0.1, 0.1, 0.1, 1.0], 0.5)], 8),  # 4 is untrained
     ],
 )
-def test_the_best_checkpoint_is_that_of_the_best_evaluation(tmp_path, monkeypatch, no_pictures, script, best):
+def test_the_best_checkpoint_is_that_of_the_best_evaluation(tmp_path, monkeypatch, script, best):
     scripted(monkeypatch, script)
     run = trained(tmp_path).run
     assert step_of(run, "best") == best
@@ -623,7 +617,7 @@ def test_the_best_checkpoint_is_that_of_the_best_evaluation(tmp_path, monkeypatc
     assert run.status().exact_match_mean == pytest.approx(sum(exact) / len(exact))
 
 
-def test_the_best_evaluation_is_restored_on_resume(tmp_path, monkeypatch, no_pictures):
+def test_the_best_evaluation_is_restored_on_resume(tmp_path, monkeypatch):
     scripted(monkeypatch, [([0.5], 0.5), ([0.4], 0.9), ([0.3], 0.9)])
     trainer = start(tmp_path, CONFIG, Watcher(("step", 10), send(signal.SIGINT)))
     trainer.train()
@@ -639,7 +633,7 @@ def test_the_best_evaluation_is_restored_on_resume(tmp_path, monkeypatch, no_pic
         ([1.0, 1.0, 1.0, 0.0], 16),  # length 4 does not occur in training
     ],
 )
-def test_training_stops_when_every_trained_length_is_at_the_target(tmp_path, monkeypatch, no_pictures, exact, stopped):
+def test_training_stops_when_every_trained_length_is_at_the_target(tmp_path, monkeypatch, exact, stopped):
     scripted(monkeypatch, [([0.0], 0.0), (exact, 0.0), ([0.0], 0.0)])
     run = trained(tmp_path, configured("training.target=0.9")).run
     assert step_of(run, "last") == run.status().step == stopped
@@ -649,7 +643,7 @@ def test_training_stops_when_every_trained_length_is_at_the_target(tmp_path, mon
     assert resumed.progress.step == stopped
 
 
-def test_without_a_target_training_continues(tmp_path, monkeypatch, no_pictures):
+def test_without_a_target_training_continues(tmp_path, monkeypatch):
     scripted(monkeypatch, 3 * [([1.0], 1.0)])
     assert step_of(trained(tmp_path).run, "last") == STEPS
 
@@ -681,7 +675,7 @@ def trace(run):
         return [event.get("name", "") for event in json.load(file)["traceEvents"]]
 
 
-def test_a_profile_covers_twenty_steps_and_changes_nothing(tmp_path, no_pictures):
+def test_a_profile_covers_twenty_steps_and_changes_nothing(tmp_path):
     config = configured("training.steps=40")
     plain, profiled = start(tmp_path, config), start(tmp_path, config)
     plain.train()
@@ -695,7 +689,7 @@ def test_a_profile_covers_twenty_steps_and_changes_nothing(tmp_path, no_pictures
     assert bits(profiled.run) == bits(plain.run)
 
 
-def test_a_short_training_leaves_no_profile(tmp_path, no_pictures):
+def test_a_short_training_leaves_no_profile(tmp_path):
     trainer = start(tmp_path, configured("training.steps=10"))
     trainer.train(profile=True)
     assert not trainer.run.profile_file.exists()

@@ -10,6 +10,7 @@ from seq2attn.api.answer import Answer, Answers, make_answer
 from seq2attn.api.progress import OneLine
 from seq2attn.api.results import Lengths
 from seq2attn.config import Config
+from seq2attn.config.families import parse_families
 from seq2attn.config.lengths import parse_lengths
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError
@@ -98,6 +99,7 @@ class TrainedModel:
         lengths: Sequence[object] | None = None,
         *,
         samples: int | None = None,
+        families: Sequence[object] | None = None,
         seed: int = 0,
         data: str | Path | None = None,
     ) -> Lengths | PairsResult:
@@ -106,13 +108,14 @@ class TrainedModel:
         data: of a model trained on pairs of strings, the file of pairs to measure it on. Nothing is saved:
         `seq2attn.evaluate` keeps its results with the run.
         """
-        return results_of(self.measure(lengths, samples=samples, seed=seed, data=data))
+        return results_of(self.measure(lengths, samples=samples, families=families, seed=seed, data=data))
 
     def measure(
         self,
         lengths: Sequence[object] | None = None,
         *,
         samples: int | None = None,
+        families: Sequence[object] | None = None,
         seed: int = 0,
         data: str | Path | None = None,
         progress: bool | None = None,
@@ -129,14 +132,22 @@ class TrainedModel:
                 raise Seq2AttnError(
                     f"data: run {self.run.name!r} is on task {self.config.task.name!r}, which draws its own strings"
                 )
-            for name, value in {"lengths": lengths, "samples": samples, "seed": seed or None}.items():
+            for name, value in {
+                "lengths": lengths,
+                "samples": samples,
+                "families": families,
+                "seed": seed or None,
+            }.items():
                 if value is not None:
                     raise Seq2AttnError(f"{name}: all pairs of a file are measured", hint=f"Leave out {name}.")
             return measure_on_file(self._trained, Path(data))
         numbers = None if lengths is None else parse_lengths(lengths)
+        kinds = None if families is None else parse_families(families)
         with OneLine(progress) as line:
             counted = line.counter(f"evaluating {self.run.name}", "lengths measured")
-            return measure(self.run, self._trained, numbers, samples=samples, seed=seed, progress=counted)
+            return measure(
+                self.run, self._trained, numbers, families=kinds, samples=samples, seed=seed, progress=counted
+            )
 
     def __repr__(self) -> str:
         parameters = sum(one.numel() for one in self.module.parameters())
@@ -149,4 +160,4 @@ class TrainedModel:
 
 def results_of(evaluation: Evaluation) -> Lengths | PairsResult:
     """What an evaluation found: by length, or on pairs."""
-    return Lengths(evaluation.lengths.values()) if evaluation.pairs is None else evaluation.pairs
+    return Lengths(evaluation.results.values()) if evaluation.pairs is None else evaluation.pairs

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from seq2attn.catalogue import RANDOM
 from seq2attn.inference.intervals import Estimate
 from seq2attn.inference.results import SHARES, LengthResult
 from seq2attn.plotting.html import html_table
 
 
 class Lengths(list[LengthResult]):
-    """The results of an evaluation by string length, ascending."""
+    """The results of an evaluation by family of strings and by length, ascending."""
 
     def _rows(self) -> list[list[str]]:
         """A header, and a row for each length; a column without any value is left out."""
         measured = [name for name in SHARES if any(getattr(one, name) is not None for one in self)]
         entropy = ["entropy"] if any(one.entropy is not None for one in self) else []
-        rows = [["length", *(name.replace("_", " ") for name in (*measured, *entropy))]]
+        families = any(one.family != RANDOM for one in self)
+        header = [*(["family"] if families else []), "length"]
+        rows = [[*header, *(name.replace("_", " ") for name in (*measured, *entropy))]]
         for one in self:
             numbers = ["-" if one.entropy is None else f"{one.entropy:.3f}"] if entropy else []
             untrained = "" if one.trained else "*"
-            rows.append([f"{one.length}{untrained}", *(_share(getattr(one, name)) for name in measured), *numbers])
+            place = [*([one.family] if families else []), f"{one.length}{untrained}"]
+            rows.append([*place, *(_share(getattr(one, name)) for name in measured), *numbers])
         return rows
 
     def __repr__(self) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from seq2attn.inference.beam import BeamSearch
     from seq2attn.runs.loading import Trained
+
+Parsed = TypeVar("Parsed")
 
 
 def _check_runs_dir(root: Path) -> Path:
@@ -81,6 +83,15 @@ Lengths = Annotated[
     typer.Option("--lengths", metavar="N...", help="Lengths: 3 5 7 10, or 3,5,7, or 3-10. Default: the config's."),
 ]
 Samples = Annotated[int | None, typer.Option(metavar="N", min=1, help="Strings per length. Default: the config's.")]
+Families = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--families",
+        metavar="NAME...",
+        help="Kinds of strings: all, or some of `seq2attn list families`. Default: the config's, random.",
+        autocompletion=completion.families,
+    ),
+]
 Device = Annotated[
     str,
     typer.Option(
@@ -126,6 +137,14 @@ def load_plugins(plugins: Sequence[Path] | None) -> list[str]:
     from seq2attn.config.plugins import load_plugins as load
 
     return load(plugins)
+
+
+def parsed(option: str, parse: Callable[[list[str]], Parsed], values: list[str] | None) -> Parsed | None:
+    """The values of an option such as `--lengths`; None if it is not given. Errors name the option."""
+    try:
+        return None if values is None else parse(values)
+    except Seq2AttnError as error:
+        raise Seq2AttnError(f"{option}: {error.message}") from None
 
 
 def beam_search(beam: int | None, length_penalty: float | None, n_best: int | None = None) -> BeamSearch | None:

@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from seq2attn import catalogue
+from seq2attn.config.families import parse_families
 from seq2attn.config.lengths import parse_lengths
 from seq2attn.errors import Problem, Seq2AttnError, did_you_mean, shown
 from seq2attn.registry import Choice, Entry, Registry
@@ -119,6 +120,14 @@ def _lengths(value: Any) -> Any:
         raise PydanticCustomError("lengths", "{m}", {"m": str(error)}) from error
 
 
+def _families(value: Any) -> Any:
+    """Accept `[random, unary]`, `unary` and `all`."""
+    try:
+        return parse_families(value if isinstance(value, list | tuple) else [value])
+    except Seq2AttnError as error:
+        raise PydanticCustomError("families", "{m}", {"m": str(error)}) from error
+
+
 def _texts(value: Any) -> Any:
     """Accept `hello` and `[hello, world]`; each in Unicode's normal form C, and once."""
     if value is None or not isinstance(value, str | list | tuple):
@@ -172,6 +181,8 @@ class RecurrentConfig(ModelConfig):
     """the kind of encoder and decoder: gru (recurrent) or transformer"""
     embedding: Size = 32
     """E, width of the character embeddings"""
+    padding_embedding: Literal["learned", "zero"] = "learned"
+    """the vector of <pad>, which encoders without a mask read: learned, or zero (fixed, as PyTorch's padding_idx)"""
     cell: Annotated[Choice, Part(catalogue.CELLS, "gru")] = catalogue.CELLS.choose("gru")
     """the recurrent cell of encoder and decoder: gru, lstm or rnn"""
     layers: Annotated[int, Field(ge=1, le=8)] = 1
@@ -275,7 +286,9 @@ class EvaluationConfig(_Section):
     lengths: Annotated[tuple[Annotated[int, Field(le=100_000)], ...] | None, BeforeValidator(_lengths)] = None
     """string lengths, as [3, 5, 7] or "1-12"; null: every trained length"""
     samples: Annotated[int, Field(ge=1, le=100_000_000)] = 1000
-    """strings per length"""
+    """strings per length, and per family"""
+    families: Annotated[tuple[str, ...], BeforeValidator(_families)] = (catalogue.RANDOM,)
+    """kinds of strings to measure: [random, unary], or all; `seq2attn list families` shows them"""
 
 
 class Config(_Section):

@@ -37,12 +37,14 @@ function digits(weight) {
   return weight < 0.005 ? "0" : weight >= 0.995 ? "1" : weight.toFixed(2).slice(1);
 }
 
-function drawMap(map, withIdeal, withNumbers) {
+// axes: what the columns and the rows are; describe: the title and rows of a cell's tip, by its row and column.
+function drawMap(map, withIdeal, withNumbers, {label = `attention for ${map.source}`, axes = ["source", "output"],
+    describe = (t, j) => describeWeight(map, t, j)} = {}) {
   const cell = CELL, columns = map.source_symbols.length, rows = map.output_symbols.length;
   const {left, upright, top, width, height} = mapBox(map);
-  const svg = element("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `attention for ${map.source}`});
-  svg.append(element("text", {class: "axis", x: left + columns * cell / 2, y: 14, "text-anchor": "middle"}, "source"));
-  svg.append(element("text", {class: "axis", transform: `translate(12, ${top + rows * cell / 2}) rotate(-90)`, "text-anchor": "middle"}, "output"));
+  const svg = element("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label});
+  svg.append(element("text", {class: "axis", x: left + columns * cell / 2, y: 14, "text-anchor": "middle"}, axes[0]));
+  svg.append(element("text", {class: "axis", transform: `translate(12, ${top + rows * cell / 2}) rotate(-90)`, "text-anchor": "middle"}, axes[1]));
   map.source_symbols.forEach((symbol, j) =>
     svg.append(element("text", upright
       ? {transform: `translate(${left + (j + 0.5) * cell + 4}, ${top - 8}) rotate(-90)`}
@@ -70,11 +72,15 @@ function drawMap(map, withIdeal, withNumbers) {
     here.setAttribute("x", left + j * cell);
     here.setAttribute("y", top + t * cell);
     here.setAttribute("visibility", "visible");
-    const rows_ = [["", "weight", map.weights[t][j].toFixed(3)]];
-    if (t < map.ideal.length) rows_.push(["", "ideal", `${sign(map.source_symbols[map.ideal[t]])} (${map.ideal[t] + 1}): ${map.weights[t][map.ideal[t]].toFixed(3)}`]);
-    tip.show(event, `output ${sign(map.output_symbols[t])} (${t + 1}), source ${sign(map.source_symbols[j])} (${j + 1})`, rows_);
+    tip.show(event, ...describe(t, j));
   });
   return svg;
+}
+
+function describeWeight(map, t, j) {
+  const rows = [["", "weight", map.weights[t][j].toFixed(3)]];
+  if (t < map.ideal.length) rows.push(["", "ideal", `${sign(map.source_symbols[map.ideal[t]])} (${map.ideal[t] + 1}): ${map.weights[t][map.ideal[t]].toFixed(3)}`]);
+  return [`output ${sign(map.output_symbols[t])} (${t + 1}), source ${sign(map.source_symbols[j])} (${j + 1})`, rows];
 }
 
 function ramp() {

@@ -10,6 +10,8 @@ const section = id => document.getElementById(id);
 
 const CURVES = [
   ["loss", "Training loss", {log: true, y: "nats per token, log scale"}],
+  ["wer", "Word error rate on the dev set", {share: true, y: "share of words"}],
+  ["ser", "Symbol error rate on the dev set", {y: "edits per symbol"}],
   ["exact_match_mean", "Exact match, mean over trained lengths", {share: true, y: "share of strings"}],
   ["exact_match_worst", "Exact match, worst trained length", {share: true, y: "share of strings"}],
   ["teacher_forced", "Teacher-forced accuracy", {share: true, y: "share of characters"}],
@@ -51,7 +53,7 @@ function drawSummary() {
   if (COMPARED) return drawComparison();
   const runs = visible();
   const names = Object.keys(RUNS[0].summary).filter(name => runs.some(run => run.summary[name] !== null));
-  const thousandths = ["exact match, worst", "mean", "entropy"]; // as in all other tables
+  const thousandths = ["WER", "SER", "exact match, worst", "mean", "entropy"]; // as in all other tables
   const cell = (run, name) => thousandths.includes(name) && run.summary[name] !== null ? fixed(run.summary[name]) : run.summary[name];
   const rows = runs.map(run => ({cells: [runName(run), ...names.map(name => cell(run, name))]}));
   const numeric = name => runs.some(run => typeof run.summary[name] === "number");
@@ -73,29 +75,59 @@ function drawCurves() {
     "Lines are the median over seeds for values logged during training, and the mean for evaluations; bands range from the lowest to the highest seed."));
 }
 
-let measure = COMPARED?.metric ?? "exact_match";
+let measure = COMPARED?.metric ?? "exact_match", family = "random";
+// A choice of the family of strings to draw, if there are several; `rows` are those that can be drawn.
+function chooseFamily(rows, draw) {
+  const names = [...new Set(rows.map(row => row.family))];
+  if (!names.includes(family)) family = names[0];
+  return names.length < 2 ? [] : [select("strings", Object.fromEntries(names.map(name => [name, name])), family, chosen => { family = chosen; draw(); })];
+}
+
 function drawLengths() {
   if (COMPARED) return drawComparedLengths();
   const runs = visible().filter(run => run.lengths);
   if (!runs.length) return fill("lengths", element("p", {class: "note"}, "No evaluation yet: seq2attn eval RUN"));
   const choices = Object.fromEntries(Object.entries(MEASURES).filter(([name]) => runs.some(run => run.lengths.rows.some(row => row[name]))));
   if (!(measure in choices)) measure = "exact_match";
+  const chooser = chooseFamily(runs.flatMap(run => run.lengths.rows), drawLengths);
+  const rowsOf = run => run.lengths.rows.filter(row => row.family === family);
+  const worst = runs.flatMap(run => run.lengths.rows.filter(row => row.worst).map(row =>
+    ` ${run.name}: the worst family is ${row.family}, exact match ${row.exact_match[0].toFixed(3)} at length ${row.length}.`));
   const series = runs.map(run => ({name: run.name, colour: run.colour, dash: run.dash,
-    points: run.lengths.rows.filter(row => row[measure]).map(row => [row.length, ...row[measure]])})).filter(one => one.points.length);
+    points: rowsOf(run).filter(row => row[measure]).map(row => [row.length, ...row[measure]])})).filter(one => one.points.length);
   const rows = new Map();
-  for (const run of runs) for (const row of run.lengths.rows) rows.set(row.length, (rows.get(row.length) ?? false) || !row.trained);
+  for (const run of runs) for (const row of rowsOf(run)) rows.set(row.length, (rows.get(row.length) ?? false) || !row.trained);
   const lengths = [...rows.keys()].sort((a, b) => a - b), shaded = lengths.filter(length => rows.get(length));
   const place = element("div", {});
-  const value = (run, length) => run.lengths.rows.find(row => row.length === length)?.[measure]?.[0] ?? null;
+  const value = (run, length) => rowsOf(run).find(row => row.length === length)?.[measure]?.[0] ?? null;
   const sources = runs.map(run => `${run.name}: ${run.lengths.source}, ${run.lengths.rows[0].samples.toLocaleString("en")} strings per length`);
   fill("lengths",
-    element("div", {class: "controls"}, select("measure", choices, measure, chosen => { measure = chosen; drawLengths(); })),
+    element("div", {class: "controls"}, select("measure", choices, measure, chosen => { measure = chosen; drawLengths(); }), ...chooser),
     place,
-    element("p", {class: "note"}, `Bars are 95 % intervals.${shaded.length ? " Grey: lengths that a run never saw in training." : ""} ${sources.join("; ")}.`),
+    element("p", {class: "note"}, `Bars are 95 % intervals.${shaded.length ? " Grey: lengths that a run never saw in training." : ""} ${sources.join("; ")}.${worst.join("")}`),
     element("details", {}, element("summary", {}, "as a table"),
       table(["length", ...runs.map(run => ({text: run.name, number: true}))],
         lengths.map(length => ({cells: [`${length}${rows.get(length) ? " *" : ""}`, ...runs.map(run => value(run, length))]})))));
   drawChart(place, series, {share: measure !== "entropy", tall: true, around: true, shaded, x: "string length", y: MEASURES[measure], label: `${MEASURES[measure]} by string length`});
+}
+
+// Of runs on pairs: what is written in place of each symbol, and the most frequent edits.
+function drawErrors() {
+  const runs = visible().filter(run => run.errors);
+  section("errors").hidden = !runs.length;
+  const left = symbol => symbol === "" ? "∅" : symbol;
+  fill("errors", element("div", {class: "maps"}, ...runs.map(run => {
+    const {rows, columns, shares} = run.errors.matrix;
+    const map = {source_symbols: columns.map(left), output_symbols: rows, weights: shares, ideal: []};
+    const describe = (i, j) => [`${rows[i]} → ${left(columns[j])}`, [["", "share", shares[i][j].toFixed(3)]]];
+    return element("div", {class: "map", style: mapWidth(map)}, element("h3", {}, runName(run)),
+      element("p", {class: "run"}, `${run.errors.file}, ${run.errors.words.toLocaleString("en")} words`),
+      ...(rows.length ? [drawMap(map, false, numbers, {label: "confusion of symbols", axes: ["written", "right"], describe})] : []));
+  })),
+  element("p", {class: "note"}, "Rows: symbols of the right answers, those that are most often wrong. Columns: what is written; ∅: nothing. Cells: share of the symbol's occurrences."),
+  ...runs.map(run => element("details", {}, element("summary", {}, `${run.name}: the most frequent edits`),
+    table(["right", "written", {text: "count", number: true}, {text: "of", number: true}, "words"],
+      run.errors.edits.map(([right, written, count, occurs, words]) => ({cells: [left(right), left(written), count, occurs, words.join(", ")]}))))));
 }
 
 const ALL = ""; // of one run, all strings are shown side by side
@@ -190,7 +222,7 @@ function drawEnvironment() {
 
 function drawAll() {
   document.querySelector("main").classList.toggle("few", visible().length <= 4);
-  for (const draw of [drawSummary, drawCurves, drawLengths, drawAttention, drawConfig, drawParameters, drawEnvironment]) draw();
+  for (const draw of [drawSummary, drawCurves, drawLengths, drawErrors, drawAttention, drawConfig, drawParameters, drawEnvironment]) draw();
 }
 
 for (const run of RUNS) {

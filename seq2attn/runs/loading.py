@@ -87,11 +87,13 @@ def measure(
     *,
     samples: int | None = None,
     seed: int = 0,
+    families: Sequence[str] | None = None,
     progress: Callable[[], None] | None = None,
 ) -> Evaluation:
     """Measure the `trained` model of `run`; nothing is saved yet.
 
-    By default at the config's lengths and on its number of samples. `progress` is called after each length.
+    By default at the config's lengths, on its families of strings and its number of samples. `progress` is called after
+    each length of a family.
     """
     config, predictor = run.config(), trained.predictor
     task = predictor.task
@@ -99,9 +101,9 @@ def measure(
     samples = samples or config.evaluation.samples
     longest = max(lengths)
     check_answer_memory((task.target_length(longest) + 1) * (longest + 1))
-    results = evaluate(predictor, lengths, samples=samples, seed=seed, progress=progress)
-    by_length = {result.length: result for result in results}
-    return Evaluation(trained.checkpoint, samples, seed, by_length, step=trained.step, created=_now())
+    families = families or config.evaluation.families
+    results = evaluate(predictor, lengths, samples=samples, seed=seed, families=families, progress=progress)
+    return Evaluation.of(results, trained.checkpoint, samples, seed, step=trained.step, created=_now())
 
 
 def measure_on_file(trained: Trained, path: Path) -> Evaluation:

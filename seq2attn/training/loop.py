@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -44,7 +44,7 @@ from seq2attn.training.schedule import learning_rate
 from seq2attn.training.signals import StopRequest, stop_on_broken_pipe, stop_on_signals
 from seq2attn.training.snapshots import Snapshots
 from seq2attn.training.span import training_span
-from seq2attn.training.step import TrainingStep
+from seq2attn.training.step import StepResult, TrainingStep
 from seq2attn.training.watching import Culprit, find_culprit
 
 VALIDATION_SEED = "validation"  # other strings than `eval` draws
@@ -147,60 +147,83 @@ class Trainer:
             if self.run.status().state != "finished":  # a crash came between the last checkpoint and this file
                 self._write_status("finished")
             return None
-        with stop_on_signals() if request is None else contextlib.nullcontext(request) as stop:
-            self.recorder = Recorder(self.run, self.config, self._positions)
-            try:
-                if self._positions is None and 0 in self.snapshots.steps:
-                    self.snapshots.take(0, self.recorder)
-                with profiled_steps(self.run.profile_file if profile else None) as stepped:
-                    self._loop(stop, stepped)
-                self._save("interrupted" if stop.signal and not self.finished else "finished")
-            except Exception as error:
-                if isinstance(error, Diverged) or plugin_error(error):
-                    self._write_status("failed")
-                raise
-            finally:
-                self.recorder.close()
+        with (
+            stop_on_signals() if request is None else contextlib.nullcontext(request) as stop,
+            self.recording(stop),
+            profiled_steps(self.run.profile_file if profile else None) as stepped,
+        ):
+            while self.goes_on(stop):
+                batch = self.next_batch()
+                result = self.step.gradients(batch, self.progress.step)
+                rate = self.checked_rate(batch, result)
+                self.step.update(rate)
+                stepped()
+                self.updated(batch, result, rate, stop)
         return None if self.finished else stop.signal
 
-    def _loop(self, request: StopRequest, stepped: Callable[[], None]) -> None:
+    # ---- the parts of the loop, which trainers of several seeds go through together (`stacking.py`) ----
+
+    @contextlib.contextmanager
+    def recording(self, request: StopRequest) -> Iterator[None]:
+        """In this context batches are drawn and steps recorded; at its end everything is saved."""
+        self.recorder = Recorder(self.run, self.config, self._positions)
+        self._batches = self.data.batches(self.progress.step)
+        self._tokens, self._since = torch.zeros((), dtype=torch.int64, device=self.device), time.perf_counter()
+        try:
+            if self._positions is None and 0 in self.snapshots.steps:
+                self.snapshots.take(0, self.recorder)
+            yield
+            self._save("interrupted" if request.signal and not self.finished else "finished")
+        except Exception as error:
+            if isinstance(error, Diverged) or plugin_error(error):
+                self._write_status("failed")
+            raise
+        finally:
+            self.recorder.close()
+
+    def goes_on(self, request: StopRequest) -> bool:
+        """Whether there is another step to do."""
+        return not self.finished and request.signal is None
+
+    def next_batch(self) -> Batch:
+        """The batch of the next step."""
+        return next(self._batches)
+
+    def checked_rate(self, batch: Batch, result: StepResult) -> float:
+        """The learning rate of the step with this result. Raises `Diverged` if that is not finite, on a CPU at once."""
+        if self.device.type == "cpu":  # on other devices this would synchronise at every step
+            self._check_finite(batch, self.progress.step + 1, float(result.total), float(result.norm))
+        return learning_rate(self.config.training, self.progress.step, self.span.steps)
+
+    def updated(self, batch: Batch, result: StepResult, rate: float, request: StopRequest) -> None:
+        """Count the step that changed the weights, and when it is time, record, evaluate and save."""
         training, steps = self.config.training, self.span.steps
-        tokens, since = torch.zeros((), dtype=torch.int64, device=self.device), time.perf_counter()
-        batches = self.data.batches(self.progress.step)
-        while not self.finished and request.signal is None:
-            batch = next(batches)
-            rate = learning_rate(training, self.progress.step, steps)
-            result = self.step.gradients(batch, self.progress.step)
-            if self.device.type == "cpu":  # on other devices this would synchronise at every step
-                self._check_finite(batch, self.progress.step + 1, float(result.total), float(result.norm))
-            self.step.update(rate)
-            stepped()
-            self.progress.step = step = self.progress.step + 1
-            tokens = tokens + batch.target_lengths.sum() + len(batch.target_lengths)
-            if step % training.log_every == 0 or step == steps:
-                now = time.perf_counter()
-                values = {
-                    **{name: float(loss) for name, loss in result.losses.items()},
-                    "accuracy": float(token_accuracy(result.decoded.logits, batch)),
-                    "gradient_norm": float(result.norm),
-                    "learning_rate": rate,
-                    "tokens_per_second": float(tokens) / (now - since),
-                }
-                tokens, since = torch.zeros_like(tokens), now
-                self._check_finite(batch, step, values["loss"], values["gradient_norm"])
-                self.recorder.step(step, values)
-                measured = {name: values[name] for name in ("loss", "accuracy", "tokens_per_second")}
-                with stop_on_broken_pipe(request):
-                    self.display.step(StepReport(step, steps, **measured, place=self.span.place_of_all(step)))
-            before = time.perf_counter()
-            results = self._evaluate() if step % self.span.evaluate_every == 0 or step == steps else None
-            if step in self.snapshots.steps or (self.finished and self.snapshots.steps):
-                self.snapshots.take(step, self.recorder)
-            if results is not None:
-                self._save("training")
-                with stop_on_broken_pipe(request):
-                    self.display.evaluation(step, results)
-            since += time.perf_counter() - before  # tokens/s counts neither evaluations nor snapshots
+        self.progress.step = step = self.progress.step + 1
+        self._tokens = self._tokens + batch.target_lengths.sum() + len(batch.target_lengths)
+        if step % training.log_every == 0 or step == steps:
+            now = time.perf_counter()
+            values = {
+                **{name: float(loss) for name, loss in result.losses.items()},
+                "accuracy": float(token_accuracy(result.decoded.logits, batch)),
+                "gradient_norm": float(result.norm),
+                "learning_rate": rate,
+                "tokens_per_second": float(self._tokens) / (now - self._since),
+            }
+            self._tokens, self._since = torch.zeros_like(self._tokens), now
+            self._check_finite(batch, step, values["loss"], values["gradient_norm"])
+            self.recorder.step(step, values)
+            measured = {name: values[name] for name in ("loss", "accuracy", "tokens_per_second")}
+            with stop_on_broken_pipe(request):
+                self.display.step(StepReport(step, steps, **measured, place=self.span.place_of_all(step)))
+        before = time.perf_counter()
+        results = self._evaluate() if step % self.span.evaluate_every == 0 or step == steps else None
+        if step in self.snapshots.steps or (self.finished and self.snapshots.steps):
+            self.snapshots.take(step, self.recorder)
+        if results is not None:
+            self._save("training")
+            with stop_on_broken_pipe(request):
+                self.display.evaluation(step, results)
+        self._since += time.perf_counter() - before  # tokens/s counts neither evaluations nor snapshots
 
     @property
     def finished(self) -> bool:
