@@ -492,7 +492,7 @@ async function share() {
 }
 
 function save() {
-  const view = views.find(one => one.map);
+  const view = active.map ? active : views.find(one => one.map);
   if (!view) return;
   const numbers = state.numbers, layout = mapLayout(view.map.columns, view.map.rows, 46 * view.map.columns.length, numbers);
   const pen = new SvgPen(layout.width + 16, layout.height + 16), paper = {text: "#171c21", held: "#c2410c"};
