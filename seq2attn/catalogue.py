@@ -186,8 +186,8 @@ HISTORIES = Registry("history", takes="feature_width", group="seq2attn.histories
     Entry("location_coverage", "U (F * [alpha_{t-1}; C_t])", "convolutional features of both",
           "after Shen et al. 2018, section 2.2",
           implementation="seq2attn.model.histories:LocationCoverage", options=_CONVOLUTION),
-    Entry("shift", "moved + (1 - sum moved) softmax(e_t), moved_j = sum_d p_d alpha_{t-1, j-d}",
-          "the previous weights, moved by a learned distance; content decides only where to begin, and at the ends",
+    Entry("shift", "moved^g / sum moved^g, moved_j = sum_d p_d alpha_{t-1, (j-d) mod n}; contexts end with alpha_t.C_t",
+          "the previous weights, moved around the source by a learned distance; content decides only where to begin",
           "after Graves et al. 2014, eq. 8 and 9",
           implementation="seq2attn.model.histories:Shift",
           options={"reach": Option(int, 2, "longest distance moved in a step, positions", 1, 500)}),
@@ -234,6 +234,18 @@ INITIAL_STATES = Registry("initial state", takes="encoder, cell", group="seq2att
           "Bahdanau et al. 2015, appendix A.2.2",
           implementation="seq2attn.model.initial_state:Bridge"),
 ])
+
+RANDOM = "random"
+FAMILIES = Registry("family", entries=[
+    Entry(RANDOM, "i.i.d. uniform characters", "vkqbd"),
+    Entry("unary", "one character repeated", "aaaaa"),
+    Entry("periodic", "a random word of 2 to 8 characters repeated", "abcab"),
+    Entry("two_letter", "i.i.d. characters of two", "abbab"),
+    Entry("palindrome", "the second half mirrors the first", "abcba"),
+    Entry("sorted", "random characters in the alphabet's order", "abbdz"),
+    Entry("runs", "runs of 1 to 10 equal characters", "aaabb"),
+])
+"""kinds of strings that models are measured on, each with an example"""
 
 SCHEDULES = Registry("schedule", entries=[
     Entry("cosine", "lr/2 * (1 + cos(pi * progress))", "from the learning rate down to 0"),

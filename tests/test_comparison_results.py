@@ -11,10 +11,11 @@ from rich.console import Console
 
 from seq2attn.cli import comparison_table
 from seq2attn.comparison.experiment import Experiment, Published
+from seq2attn.comparison.exporting import csv_rows, to_json
 from seq2attn.comparison.grid import parse_vary
 from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.ranking import rank
-from seq2attn.comparison.results import TrialResult, _summaries, csv_rows, gather, to_json
+from seq2attn.comparison.results import TrialResult, _summaries, gather
 from seq2attn.inference.intervals import Estimate
 from seq2attn.inference.results import LengthResult
 from seq2attn.runs.files import write_json
@@ -123,7 +124,7 @@ def test_the_interval_of_a_share_stays_between_0_and_1(comparison):
 def trials_with(values):
     """Trials with these values of every metric at length 3, by seed."""
     measured = [LengthResult(3, 10, True, *[Estimate(value, 0.0, 1.0)] * 4, entropy=3 * value) for value in values]
-    return [TrialResult("", seed, {3: one}, {}, (), (), None) for seed, one in enumerate(measured)]
+    return [TrialResult("", seed, {("random", 3): one}, {}, (), (), None) for seed, one in enumerate(measured)]
 
 
 def test_the_interval_of_a_difference_of_shares_stays_between_minus_1_and_1():

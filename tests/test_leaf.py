@@ -123,7 +123,6 @@ def test_it_is_called_in_every_arrangement_that_it_knows(calls):
         ({"cell": "lstm"}, []),
         ({"cell": "rnn"}, []),
         ({"layers": 2}, ["gru"]),  # the encoder's lower layer
-        ({"dropout": 0.5}, []),
     ],
 )
 def test_it_is_not_called_for_what_it_does_not_know(calls, options, taken):
@@ -339,7 +338,7 @@ def test_a_decoder_derived_from_luong_embeds_by_itself(calls):
 
 @pytest.mark.parametrize(
     "options",
-    [{"padding_idx": 3}, {"max_norm": 0.5}, {"scale_grad_by_freq": True}, {"sparse": True}],
+    [{"max_norm": 0.5}, {"scale_grad_by_freq": True}, {"sparse": True}],
 )
 def test_embeddings_with_settings_of_their_own(calls, options):
     model = make_model()
@@ -349,6 +348,17 @@ def test_embeddings_with_settings_of_their_own(calls, options):
         model(*BATCH)
         calls.clear()
     assert_steps_aside(calls, model, ["gru"])
+
+
+def test_a_padding_vector_has_no_gradient_in_the_compiled_recurrence_either(calls):
+    model = make_model("additive", mask_padding=False)
+    for embedding, row in ((model.encoder.embedding, 0), (model.decoder.embedding, 3)):
+        embedding.padding_idx = row
+    assert_steps_aside(calls, model, ALL)
+    _, gradients = losses_and_gradients(model)
+    for name, row in (("encoder.embedding.weight", 0), ("decoder.embedding.weight", 3)):
+        assert not gradients[name][row].any()
+        assert gradients[name].any()
 
 
 def test_dropout_that_is_switched_on_by_itself(calls):
@@ -361,7 +371,21 @@ def test_dropout_that_is_switched_on_by_itself(calls):
             module.train()
     calls.clear()
     assert not torch.equal(model.encoder(*BATCH[:2]).states, model.encoder(*BATCH[:2]).states)
-    assert calls == []
+    assert calls == ["gru", "gru"]
+
+
+@pytest.mark.parametrize("options", [{"bidirectional": True}, {"arrangement": "luong"}, {"score": "none"}])
+def test_dropout_drops_the_same_numbers_as_in_the_formulas(calls, options):
+    model = make_model(**{"score": "additive", "dropout": 0.5, **options})
+    torch.manual_seed(1)
+    loss, gradients = losses_and_gradients(model)
+    assert len(calls) == 2 + model.encoder.bidirectional
+    torch.manual_seed(1)
+    expected_loss, expected = by_the_formulas(model)
+    torch.testing.assert_close(loss, expected_loss, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(gradients, expected, rtol=1e-10, atol=1e-10)
+    torch.manual_seed(2)
+    assert losses_and_gradients(model)[0] != loss
 
 
 def test_a_module_in_dropouts_place(calls):

@@ -20,7 +20,7 @@ def result(wrong, words=10, length=4, order=1):
 
 
 def test_counts_and_differences_by_hand():
-    difference = paired_difference(result({0: 1, 1: 2, 2: 1}), result({1: 1, 3: 4}, order=-1))
+    difference = paired_difference([result({0: 1, 1: 2, 2: 1})], [result({1: 1, 3: 4}, order=-1)])
     assert (difference.words, difference.only_one, difference.only_other) == (10, 1, 2)
     assert difference.wer.value == pytest.approx(0.2 - 0.3)
     assert difference.ser.value == pytest.approx(5 / 40 - 4 / 40)
@@ -29,7 +29,7 @@ def test_counts_and_differences_by_hand():
 
 
 def test_equal_systems_do_not_differ():
-    difference = paired_difference(result({0: 1, 5: 3}), result({0: 1, 5: 3}))
+    difference = paired_difference([result({0: 1, 5: 3})], [result({0: 1, 5: 3})])
     assert (difference.wer.low, difference.wer.high, difference.ser.low, difference.ser.high) == (0, 0, 0, 0)
     assert difference.p_value == 1
 
@@ -37,7 +37,7 @@ def test_equal_systems_do_not_differ():
 def test_what_both_get_wrong_does_not_widen_the_interval():
     """Pairing: 40 shared errors and 4 of one system alone; of independent systems the interval would contain 0 by far."""
     shared = dict.fromkeys(range(40), 1)
-    difference = paired_difference(result(shared, 100), result({**shared, 90: 1, 91: 1, 92: 1, 93: 1}, 100))
+    difference = paired_difference([result(shared, 100)], [result({**shared, 90: 1, 91: 1, 92: 1, 93: 1}, 100)])
     half = 1.96 * (0.04 * 0.96 / 100) ** 0.5  # of 4 in 100
     assert difference.wer.value == pytest.approx(0.04)
     assert difference.wer.low == pytest.approx(0.04 - half, abs=0.012)
@@ -59,4 +59,4 @@ def test_mcnemar_of_many_words():
 
 def test_other_words_are_refused():
     with pytest.raises(ValueError, match="not on the same sources"):
-        paired_difference(result({}, 10), result({}, 11))
+        paired_difference([result({}, 10)], [result({}, 11)])

@@ -9,8 +9,9 @@ from test_comparison_results import finish
 from test_report import HOVER, one_map
 
 from seq2attn.comparison.experiment import read_experiment
+from seq2attn.comparison.exporting import to_json
 from seq2attn.comparison.plan import make_plan
-from seq2attn.comparison.results import gather, to_json
+from seq2attn.comparison.results import gather
 from seq2attn.comparison.saved import experiments, saved_plan
 from seq2attn.reporting.experiment import bands, collect_experiment, merged
 from seq2attn.runs.files import write_json

@@ -58,11 +58,13 @@ def compare(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="exact_match (default), character_accuracy, teacher_forced, alignment or entropy.",
+            help="exact_match (default), character_accuracy, teacher_forced, alignment, entropy; of pairs wer (default) or "
+            "ser.",
             autocompletion=completion.metrics,
         ),
     ] = None,
     lengths: options.Lengths = None,
+    families: options.Families = None,
     samples: options.Samples = None,
     checkpoint: Annotated[
         str | None,
@@ -80,6 +82,18 @@ def compare(
         int | None,
         typer.Option("--workers", "-w", metavar="N", min=1, help="Trials in parallel. Default: one per core."),
     ] = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHERE",
+            help="Where trials run: processes (default), dask (a cluster of this machine) or dask:tcp://HOST:8786.",
+            autocompletion=lambda: ["processes", "dask", "dask:tcp://"],
+        ),
+    ] = None,
+    stack: Annotated[
+        bool | None,
+        typer.Option(help="Train the seeds of a config together in one program. Default: on a GPU, yes."),
+    ] = None,
     max_trials: Annotated[int, typer.Option(metavar="N", min=1, help="Refuse larger grids.")] = 1000,
     as_json: options.AsJson = False,
     csv_file: Annotated[
@@ -95,6 +109,9 @@ def compare(
     Every combination of the values of --vary is a trial, and each trial is an ordinary run, so that `eval`, `predict` and
     `runs` work on it. Ctrl-C saves. The same command continues and trains nothing twice, even after kill -9.
     More seeds later: the same command with seed=1-20.
+
+    Runs on pairs of strings are measured on their dev file, by word and symbol error rates, and each group is also compared
+    with the baseline word by word.
 
     Trials with the same seed see the same batches, and all are measured on the same strings. Differences are therefore
     taken seed by seed ("paired"), so that chance effects that both sides share cancel.
@@ -114,8 +131,9 @@ def compare(
       seq2attn compare configs/experiments/chapter.yaml --vary seed=1-2 --baseline model.attention.mask_padding=false
     """
     from seq2attn.comparison.experiment import compose_experiment
+    from seq2attn.comparison.exporting import to_json
     from seq2attn.comparison.plan import make_plan
-    from seq2attn.comparison.results import gather, to_json
+    from seq2attn.comparison.results import gather
 
     _check_outputs(csv_file, plot)
     plugins = options.load_plugins(plugin)
@@ -128,11 +146,12 @@ def compare(
         baseline=baseline or (),
         metric=metric,
         lengths=lengths,
+        families=families,
         samples=samples,
         checkpoint=checkpoint,
     )
     plan = make_plan(chosen, runs_dir, max_trials)
-    failed = _run(plan, runs_dir, device, plugins, workers)
+    failed = _run(plan, runs_dir, device, plugins, workers, executor, stack)
     comparison = replace(gather(plan, runs_dir), failed=failed)
     if as_json:
         write_json(to_json(comparison))
@@ -162,10 +181,26 @@ def _check_outputs(csv_file: Path | None, plot: Path | None) -> None:
             raise Seq2AttnError(f"--plot {plot}: cannot create the directory: {error.strerror or error}") from None
 
 
-def _run(plan: Plan, root: Path, device: str, plugins: list[str], workers: int | None) -> dict[str, str]:
+def _run(
+    plan: Plan,
+    root: Path,
+    device: str,
+    plugins: list[str],
+    workers: int | None,
+    executor: str | None,
+    stack: bool | None,
+) -> dict[str, str]:
     """Run the pending trials. Returns why trials failed, by run."""
     from seq2attn.cli.comparison_display import make_display
-    from seq2attn.comparison.running import failures, pending_jobs, run_in_processes, workers_for
+    from seq2attn.comparison.running import (
+        engine_maker,
+        failures,
+        pending_jobs,
+        read_files,
+        run_on,
+        stacks_on,
+        workers_for,
+    )
     from seq2attn.comparison.trial import STOP_REQUEST
     from seq2attn.runs.machine import choose_device
 
@@ -174,16 +209,22 @@ def _run(plan: Plan, root: Path, device: str, plugins: list[str], workers: int |
     if not jobs:
         note(f"{plan.experiment.name}: all {done:,} trials are done")
         return {}
-    note_if_slow(choose_device(device))
+    for line in read_files(jobs):
+        note(line)
+    if executor is None:
+        chosen = choose_device(device)
+        note_if_slow(chosen)
+        stack, workers = stacks_on(chosen.type, stack, workers)
+    make_engine = engine_maker(executor, jobs, root, workers, plugins)
     if plan.experiment.description:
         note(plan.experiment.description)
     trials = "1 trial" if len(plan.trials) == 1 else f"{len(plan.trials):,} trials"
-    note(
-        f"{plan.experiment.name}: {trials}, {done:,} done, {len(jobs):,} to run, "
-        f"{workers_for(jobs, workers):,} at a time; runs in {root}"
-    )
+    where = f"{workers_for(jobs, workers):,} at a time" if executor is None else f"on {executor}"
+    note(f"{plan.experiment.name}: {trials}, {done:,} done, {len(jobs):,} to run, {where}; runs in {root}")
     with make_display(stderr(), jobs, done) as display:
-        outcomes = run_in_processes(jobs, workers, plugins, display)
+        outcomes = run_on(make_engine, jobs, workers, display, stack=bool(stack))
+    for reason in sorted({outcome.reason for outcome in outcomes.values() if outcome.state == "done"} - {""}):
+        note(reason)
     done += sum(outcome.state == "done" for outcome in outcomes.values())
     if STOP_REQUEST.signal is not None and done < len(plan.trials):
         name = signal.Signals(STOP_REQUEST.signal).name
@@ -195,7 +236,7 @@ def _run(plan: Plan, root: Path, device: str, plugins: list[str], workers: int |
 
 def _write_outputs(comparison: Comparison, csv_file: Path | None, plot: Path | None) -> None:
     if csv_file is not None:
-        from seq2attn.comparison.results import csv_rows
+        from seq2attn.comparison.exporting import csv_rows
 
         try:
             with csv_file.open("w", encoding="utf-8", newline="") as file:

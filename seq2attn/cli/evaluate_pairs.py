@@ -92,7 +92,7 @@ def measure_each(
         assert evaluation.pairs is not None
         first = first or evaluation.pairs
         try:
-            difference = None if evaluation.pairs is first else paired_difference(first, evaluation.pairs)
+            difference = None if evaluation.pairs is first else paired_difference([first], [evaluation.pairs])
         except ValueError:
             raise Seq2AttnError(
                 f"{runs[0].name} and {run.name} read different sources from {file}",

@@ -11,7 +11,7 @@ from seq2attn.cli.output import note, on_terminal, print_table, write_json, writ
 from seq2attn.runs.lock import state_of
 from seq2attn.runs.run import DEFAULT_ROOT, MAKE_ONE, Run, newest_first
 
-HEADER = ("run", "state", "step", "task", "score", "seed", "exact match, worst", "made")
+HEADER = ("run", "state", "step", "task", "score", "seed", "exact match, worst", "WER", "made")
 OPTIONAL = ("made (UTC)", "task", "seed", "score", "step")  # columns that a narrow terminal drops, in this order
 
 
@@ -22,7 +22,8 @@ def runs(
 ) -> None:
     """List runs, the newest first.
 
-    "exact match, worst" is the lowest exact match over the trained lengths in the run's last evaluation.
+    "exact match, worst" is the lowest exact match over the trained lengths in the run's last evaluation; of a run on pairs
+    of strings, WER is the word error rate on the dev set.
     A run is "training" while a process trains it, and "stopped" if that process has ended early.
 
     Examples:
@@ -50,14 +51,18 @@ def runs(
 def _show(rows: list[list[str]]) -> None:
     shown = dict(zip(HEADER, map(list, zip(*rows, strict=True)), strict=True))
     shown["exact\nmatch,\nworst"] = shown.pop("exact match, worst")
+    if set(wers := shown.pop("WER")) != {"-"}:
+        shown["WER"] = wers
     shown["made (UTC)"] = [made.replace("T", " ")[:16] for made in shown.pop("made")]
-    print_table(shown, right=("step", "seed", "exact\nmatch,\nworst"), optional=OPTIONAL, wrap=False)
+    print_table(shown, right=("step", "seed", "exact\nmatch,\nworst", "WER"), optional=OPTIONAL, wrap=False)
 
 
 def _record(run: Run) -> dict[str, Any]:
     status, environment = run.status(), run.environment()
     record: dict[str, Any] = {"run": run.name, "state": state_of(run, status)}
-    record |= {key: getattr(status, key) for key in ("step", "steps", "task", "score", "seed", "exact_match_worst")}
+    record |= {
+        key: getattr(status, key) for key in ("step", "steps", "task", "score", "seed", "exact_match_worst", "wer")
+    }
     problems = [problem for problem in (status.problem, environment.problem) if problem is not None]
     return record | {"made": environment.created, "problems": problems}
 
@@ -66,8 +71,7 @@ def _row(record: dict[str, Any]) -> list[str]:
     def text(value: Any) -> str:
         return "-" if value is None else str(value)
 
-    worst = record["exact_match_worst"]
     progress = "-" if record["step"] is None else f"{record['step']}/{text(record['steps'])}"
     names = [text(record[key]) for key in ("task", "score", "seed")]
-    shown_worst = "-" if worst is None else f"{worst:.3f}"
-    return [record["run"], text(record["state"]), progress, *names, shown_worst, text(record["made"])]
+    rates = ["-" if rate is None else f"{rate:.3f}" for rate in (record["exact_match_worst"], record["wer"])]
+    return [record["run"], text(record["state"]), progress, *names, *rates, text(record["made"])]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from seq2attn.comparison.experiment import Experiment, override, run_word
+from seq2attn.comparison.experiment import ERROR_RATES, Experiment, override, run_word
 from seq2attn.comparison.grid import CONFIG, SEED, combinations, count_trials, describe_count
 from seq2attn.comparison.trial import Trial, blocked_by
 from seq2attn.config import Config, load_config, value_at
@@ -28,6 +28,11 @@ class Plan:
 
     experiment: Experiment
     trials: tuple[Trial, ...]
+
+    @property
+    def metric(self) -> str:
+        """What tables and figures show."""
+        return self.experiment.metric or ("wer" if all(trial.on_files for trial in self.trials) else "exact_match")
 
     @property
     def groups(self) -> dict[str, list[Trial]]:
@@ -69,6 +74,7 @@ def make_plan(experiment: Experiment, root: Path, most: int = MOST_TRIALS) -> Pl
     if not problems:
         experiment, problems = _with_known_baseline(experiment, trials)
         problems += _published_problems(experiment, trials) + _same_config_problems(trials)
+        problems += _measurement_problems(experiment, trials)
     nothing_run = f"Nothing was run: {describe_count(axes)}."
     if problems:
         raise ConfigError(experiment.source, problems, hint=nothing_run)
@@ -95,6 +101,7 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any]) -> Trial:
         config=config,
         lengths=experiment.lengths or config.evaluation_lengths,
         samples=experiment.samples or config.evaluation.samples,
+        families=experiment.families or config.evaluation.families,
         checkpoint=experiment.checkpoint,
     )
 
@@ -200,6 +207,18 @@ def _resolved_alone(experiment: Experiment, key: str, value: Any) -> Any:
         return _resolved(config, key, value)
     except Seq2AttnError:
         return value
+
+
+def _measurement_problems(experiment: Experiment, trials: Sequence[Trial]) -> list[Problem]:
+    """What cannot be measured: error rates of strings that a task draws, and chosen lengths of a file of pairs."""
+    on_files = [trial.on_files for trial in trials]
+    problems = []
+    if experiment.metric in ERROR_RATES and not all(on_files):
+        problems.append(Problem("metric", f"{experiment.metric} is measured on files of pairs (task: pairs)"))
+    for name in ("lengths", "samples"):
+        if getattr(experiment, name) is not None and any(on_files):
+            problems.append(Problem(name, "runs on pairs are measured on all pairs of their dev file; leave this out"))
+    return problems
 
 
 def _published_problems(experiment: Experiment, trials: Sequence[Trial]) -> list[Problem]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from seq2attn.inference.intervals import Spread, spread
 
@@ -18,30 +18,24 @@ class Ranked:
     spread: Spread
     """over seeds"""
     difference: Spread | None
-    """from the best group, seed by seed, so at most 0 on average; None for the best itself, and without a common seed"""
-
-    @property
-    def may_be_best(self) -> bool:
-        """Whether these seeds leave open that the group is as good as the best: 0 is in the difference's interval."""
-        return self.rank == 1 or self.difference is None or self.difference.high is None or self.difference.high >= 0
+    """from the best group, seed by seed, so on average not better; None for the best itself, and without a common seed"""
+    may_be_best: bool
+    """whether these seeds leave open that the group is as good as the best: its difference's interval has 0 in it"""
 
 
-def rank(values: Mapping[str, Mapping[int, float]]) -> tuple[Ranked, ...]:
-    """Groups with their shares (0 to 1, larger is better) by seed -> the groups, the best first."""
-    means = {group: _within(spread(list(by_seed.values())), 0.0) for group, by_seed in values.items() if by_seed}
-    order = sorted(means, key=lambda group: -means[group].mean)
+def rank(
+    values: Mapping[str, Mapping[int, float]], *, lowest_first: bool = False, most: float = 1.0
+) -> tuple[Ranked, ...]:
+    """Groups with their numbers (0 to `most`) by seed -> the groups, the best first: the largest, or the smallest."""
+    sign = 1 if lowest_first else -1
+    means = {group: spread(list(by_seed.values()), 0.0, most) for group, by_seed in values.items() if by_seed}
+    order = sorted(means, key=lambda group: sign * means[group].mean)
     ranked = []
     for group in order:
-        place = 1 + sum(other.mean > means[group].mean for other in means.values())
+        place = 1 + sum(sign * other.mean < sign * means[group].mean for other in means.values())
         best = values[order[0]]
         differences = [value - best[seed] for seed, value in values[group].items() if seed in best]
-        difference = _within(spread(differences), -1.0) if differences and group != order[0] else None
-        ranked.append(Ranked(group, place, means[group], difference))
+        difference = spread(differences, -most, most) if differences and group != order[0] else None
+        end = None if difference is None else difference.low if lowest_first else difference.high
+        ranked.append(Ranked(group, place, means[group], difference, place == 1 or end is None or sign * end <= 0))
     return tuple(ranked)
-
-
-def _within(found: Spread, lowest: float) -> Spread:
-    """The interval cut to the values that are possible: `lowest` to 1."""
-    if found.low is None or found.high is None:
-        return found
-    return replace(found, low=max(lowest, found.low), high=min(1.0, found.high))

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from seq2attn.comparison.experiment import METRICS, Published
+from seq2attn.catalogue import RANDOM
+from seq2attn.comparison.experiment import ERROR_RATES, METRICS, Published
 from seq2attn.comparison.plan import Plan, name_values
 from seq2attn.comparison.ranking import Ranked, rank
 from seq2attn.comparison.trial import Trial, find_evaluation
 from seq2attn.inference.intervals import Estimate, Spread, spread
-from seq2attn.inference.results import LengthResult, summarise
+from seq2attn.inference.pair_results import PairsResult
+from seq2attn.inference.paired import PairedDifference, paired_difference
+from seq2attn.inference.results import LengthResult, Place, summarise
 from seq2attn.runs.records import read_metrics
 from seq2attn.runs.run import Run
 
@@ -28,8 +30,8 @@ class TrialResult:
 
     run: str
     seed: int
-    lengths: Mapping[int, LengthResult]
-    """the evaluation by length"""
+    results: Mapping[Place, LengthResult]
+    """the evaluation, by family of strings and length"""
     parameters: Mapping[str, int]
     """by part, and their total"""
     losses: Curve
@@ -38,18 +40,24 @@ class TrialResult:
     """mean attention entropy over the trained lengths, at each evaluation of training"""
     tokens_per_second: float | None
     """target tokens per second, the median over training"""
+    pairs: PairsResult | None = None
+    """of a run on pairs: the results on its dev file"""
 
-    def value(self, metric: str, length: int) -> float | None:
-        """A metric at a length; None if this model does not have it, such as attention entropy."""
-        value: Estimate | float | None = getattr(self.lengths[length], metric)
+    def value(self, metric: str, place: Place | None) -> float | None:
+        """A metric of a family at a length, an error rate on all words (place None); None if this run does not have it."""
+        measured = self.pairs if place is None else self.results[place]
+        value: Estimate | float | None = getattr(measured, metric, None)
         return value.value if isinstance(value, Estimate) else value
 
 
 @dataclass(frozen=True)
 class LengthSummary:
-    """One group at one length, over its seeds."""
+    """One group at one length of a family of strings, or by an error rate on all words of a file, over its seeds."""
 
-    length: int
+    metric: str
+    family: str
+    length: int | None
+    """None: all words of the dev file"""
     trained: bool
     values: Mapping[int, float]
     """the metric by seed"""
@@ -59,14 +67,21 @@ class LengthSummary:
     published: float | None
 
     @property
+    def key(self) -> str:
+        """The length, or the name of the error rate."""
+        return self.metric if self.length is None else str(self.length)
+
+    @property
     def worst_seed(self) -> int:
-        """The seed with the lowest value, the first on a tie."""
-        return min(self.values, key=lambda seed: (self.values[seed], seed))
+        """The seed with the lowest value, or the highest error rate; the first on a tie."""
+        sign = -1 if self.metric in ERROR_RATES else 1
+        return min(self.values, key=lambda seed: (sign * self.values[seed], seed))
 
     @property
     def best_seed(self) -> int:
-        """The seed with the highest value, the first on a tie."""
-        return min(self.values, key=lambda seed: (-self.values[seed], seed))
+        """The seed with the highest value, or the lowest error rate; the first on a tie."""
+        sign = 1 if self.metric in ERROR_RATES else -1
+        return min(self.values, key=lambda seed: (sign * self.values[seed], seed))
 
 
 @dataclass(frozen=True)
@@ -86,7 +101,10 @@ class GroupResult:
     """number of trials, some of which may not be done"""
     trials: tuple[TrialResult, ...]
     lengths: tuple[LengthSummary, ...]
+    """by the comparison's metric; by an error rate, one row for each rate, the comparison's first"""
     published_loss: float | None
+    word_by_word: PairedDifference | None = None
+    """of runs on pairs by an error rate: from the baseline on the same words, over the seeds that both have"""
 
     @property
     def parameters(self) -> int:
@@ -94,9 +112,22 @@ class GroupResult:
 
     @property
     def overall(self) -> dict[int, float]:
-        """The metric's mean over the lengths, by seed."""
-        seeds = [trial.seed for trial in self.trials if all(trial.seed in row.values for row in self.lengths)]
-        return {seed: statistics.fmean(row.values[seed] for row in self.lengths) for seed in seeds if self.lengths}
+        """The metric's mean over the lengths, or the error rate, by seed."""
+        rows = [row for row in self.lengths if row.metric == self.lengths[0].metric]
+        seeds = [trial.seed for trial in self.trials if all(trial.seed in row.values for row in rows)]
+        return {seed: statistics.fmean(row.values[seed] for row in rows) for seed in seeds if rows}
+
+    @property
+    def main(self) -> tuple[LengthSummary, ...]:
+        """The rows of random strings, or of the first family if those were not measured."""
+        families = [row.family for row in self.lengths]
+        main = RANDOM if RANDOM in families else next(iter(families), RANDOM)
+        return tuple(row for row in self.lengths if row.family == main)
+
+    @property
+    def least(self) -> dict[Place, float]:
+        """The metric of the worst seed, by family and length."""
+        return {(row.family, row.length): row.spread.least for row in self.lengths if row.length is not None}
 
     @property
     def loss(self) -> Spread | None:
@@ -122,17 +153,44 @@ class Comparison:
     failed: Mapping[str, str] = field(default_factory=dict)
     """the trials that failed: run -> reason"""
 
+    def __repr__(self) -> str:
+        trials = sum(len(group.trials) for group in self.groups)
+        best = f"; best: {self.ranking[0].group}" if self.ranking else ""
+        failed = f"; {len(self.failed)} trials failed" if self.failed else ""
+        return f"Comparison({self.name!r}: {len(self.groups)} groups, {trials} trials{best}{failed})"
+
+    def _repr_html_(self) -> str:
+        from seq2attn.plotting.html import html_table
+
+        rows = sorted((row for group in self.groups for row in group.lengths), key=lambda row: row.length or 0)
+        places = list(dict.fromkeys((row.family, row.key) for row in rows))
+        body = []
+        for group in self.groups:
+            found = {(row.family, row.key): row.spread for row in group.lengths}
+            deviations = {one: "" if s.deviation is None else f" ± {s.deviation:.3f}" for one, s in found.items()}
+            means = [f"{found[one].mean:.3f}{deviations[one]}" if one in found else "" for one in places]
+            body.append([group.label, f"{len(group.trials)} of {group.planned}", *means])
+        titles = [key if family == RANDOM else f"{family} {key}" for family, key in places]
+        table = html_table([f"{self.metric_label} at", "trials", *titles], body)
+        return f"{table}<p>Mean ± standard deviation over seeds.</p>"
+
     @property
     def metric_label(self) -> str:
         """The metric as tables and figures call it."""
         return METRICS[self.metric]
 
     @property
+    def has_families(self) -> bool:
+        """Whether other strings than random ones were measured."""
+        return any(row.family != RANDOM for group in self.groups for row in group.lengths)
+
+    @property
     def ranking(self) -> tuple[Ranked, ...]:
         """The groups, the best first; empty for a single group and for entropy, of which neither more nor less is better."""
         if len(self.groups) < 2 or self.metric == "entropy":
             return ()
-        return rank({group.label: group.overall for group in self.groups})
+        overall = {group.label: group.overall for group in self.groups}
+        return rank(overall, lowest_first=self.metric in ERROR_RATES, most=_most(self.metric))
 
 
 def gather(plan: Plan, root: Path) -> Comparison:
@@ -150,12 +208,13 @@ def read_trials(plan: Plan, root: Path) -> dict[str, list[TrialResult]]:
 
 def compare_groups(plan: Plan, done: Mapping[str, Sequence[TrialResult]]) -> Comparison:
     """The groups of `plan` by its metric, from the trials that are done."""
-    metric = plan.experiment.metric
+    metric = plan.metric
     groups = []
     for label, trials in plan.groups.items():
         if not done[label]:
             continue
         baseline = plan.baseline_of(label)
+        others = [] if baseline == label else done[baseline]
         figures = [
             item
             for item in plan.experiment.published
@@ -170,8 +229,9 @@ def compare_groups(plan: Plan, done: Mapping[str, Sequence[TrialResult]]) -> Com
                 baseline=None if baseline == label else baseline,
                 planned=len(trials),
                 trials=tuple(done[label]),
-                lengths=_summaries(metric, done[label], done[baseline] if baseline != label else [], figures),
+                lengths=_summaries(metric, done[label], others, figures),
                 published_loss=next((item.loss for item in figures if item.loss is not None), None),
+                word_by_word=_word_by_word(others, done[label]) if metric in ERROR_RATES else None,
             )
         )
     return Comparison(plan.experiment.name, metric, tuple(groups))
@@ -189,108 +249,63 @@ def read_trial(trial: Trial, root: Path) -> TrialResult | None:
     return TrialResult(
         run=trial.name,
         seed=trial.seed,
-        lengths={length: saved.lengths[length] for length in trial.lengths},
+        results=dict(saved.results) if trial.on_files else {place: saved.results[place] for place in trial.places},
         parameters=saved.parameters,
         losses=tuple(metrics.curve("loss")),
         entropies=tuple((step, summary.entropy) for step, summary in summaries if summary.entropy is not None),
         tokens_per_second=statistics.median(speeds) if speeds else None,
+        pairs=saved.pairs,
     )
 
 
 def _summaries(
     metric: str, trials: Sequence[TrialResult], baseline: Sequence[TrialResult], figures: Sequence[Published]
 ) -> tuple[LengthSummary, ...]:
+    results = trials[0].results
+    places: list[tuple[str, Place | None]] = [(metric, place) for place in results]
+    if metric in ERROR_RATES:
+        places = [(rate, None) for rate in sorted(ERROR_RATES, key=lambda rate: rate != metric)]
     summaries = []
-    for length, result in trials[0].lengths.items():
-        values = _by_seed(metric, length, trials)
+    for name, place in places:
+        family, length = place or (RANDOM, None)
+        values = _by_seed(name, place, trials)
         if not values:
             continue
-        others = _by_seed(metric, length, baseline)
+        others = _by_seed(name, place, baseline)
+        published = [item.values[length] for item in figures if length in item.values and family == RANDOM]
         differences = [value - others[seed] for seed, value in values.items() if seed in others]
-        most = math.inf if metric == "entropy" else 1.0  # the others are shares
+        most = _most(name)
         summaries.append(
             LengthSummary(
+                metric=name,
+                family=family,
                 length=length,
-                trained=result.trained,
+                trained=place is None or results[place].trained,
                 values=values,
                 spread=spread(list(values.values()), 0.0, most),
                 difference=spread(differences, -most, most) if differences else None,
-                published=next((item.values[length] for item in figures if length in item.values), None),
+                published=next(iter(published), None),
             )
         )
     return tuple(summaries)
 
 
-def _by_seed(metric: str, length: int, trials: Sequence[TrialResult]) -> dict[int, float]:
+def _most(metric: str) -> float:
+    """The largest possible value: most metrics are shares."""
+    return math.inf if metric in ("entropy", "ser") else 1.0
+
+
+def _by_seed(metric: str, place: Place | None, trials: Sequence[TrialResult]) -> dict[int, float]:
     """The values of the trials that have one."""
-    values = {trial.seed: trial.value(metric, length) for trial in trials if length in trial.lengths}
+    values = {trial.seed: trial.value(metric, place) for trial in trials if place is None or place in trial.results}
     return {seed: value for seed, value in values.items() if value is not None}
 
 
-def to_json(comparison: Comparison) -> dict[str, Any]:
-    """Everything as plain values."""
-    return {
-        "experiment": comparison.name,
-        "metric": comparison.metric,
-        "groups": [_group_json(group) for group in comparison.groups],
-        "ranking": [asdict(ranked) for ranked in comparison.ranking],
-        "trials": [
-            {
-                "run": trial.run,
-                "group": group.label,
-                "seed": trial.seed,
-                "parameters": dict(trial.parameters),
-                "tokens_per_second": trial.tokens_per_second,
-                "lengths": {str(length): result.to_json() for length, result in trial.lengths.items()},
-            }
-            for group in comparison.groups
-            for trial in group.trials
-        ],
-        "failed": dict(comparison.failed),
-    }
-
-
-def _group_json(group: GroupResult) -> dict[str, Any]:
-    return {
-        "group": group.label,
-        "values": dict(group.values),
-        "baseline": group.baseline,
-        "trials": len(group.trials),
-        "planned": group.planned,
-        "parameters": group.parameters,
-        "loss": asdict(group.loss) if group.loss else None,
-        "published_loss": group.published_loss,
-        "tokens_per_second": group.tokens_per_second,
-        "lengths": {
-            str(row.length): {
-                "trained": row.trained,
-                **asdict(row.spread),
-                "worst_seed": row.worst_seed,
-                "best_seed": row.best_seed,
-                "difference": asdict(row.difference) if row.difference else None,
-                "published": row.published,
-            }
-            for row in group.lengths
-        },
-    }
-
-
-def csv_rows(comparison: Comparison) -> Iterator[list[Any]]:
-    """A header, then one row per trial and length, with every metric."""
-    keys = list(comparison.groups[0].values) if comparison.groups else []
-    header = ["run", "group", *keys, "seed", "length", "trained", *METRICS, "rank"]
-    ranks = {ranked.group: ranked.rank for ranked in comparison.ranking}
-    yield [*header, "parameters", "last_loss", "tokens_per_second"]
-    for group in comparison.groups:
-        for trial in group.trials:
-            for length, result in trial.lengths.items():
-                metrics = [trial.value(metric, length) for metric in METRICS]
-                start = [trial.run, group.label, *(cell(group.values[key]) for key in keys), trial.seed, length]
-                end = [trial.parameters["total"], trial.losses[-1][1] if trial.losses else "", trial.tokens_per_second]
-                measured = ["" if value is None else value for value in metrics]
-                yield [*start, cell(result.trained), *measured, ranks.get(group.label, ""), *end]
-
-
-def cell(value: Any) -> str:
-    """A config value in a table: text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value)
+def _word_by_word(baseline: Sequence[TrialResult], trials: Sequence[TrialResult]) -> PairedDifference | None:
+    """The paired difference over the seeds that both have; None if there are none, or if they read other words."""
+    by_seed = [{trial.seed: trial.pairs for trial in side if trial.pairs is not None} for side in (baseline, trials)]
+    seeds = [seed for seed in by_seed[0] if seed in by_seed[1]]
+    try:
+        return paired_difference(*([side[seed] for seed in seeds] for side in by_seed)) if seeds else None
+    except ValueError:
+        return None

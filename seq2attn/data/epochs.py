@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 from seq2attn.data.batches import Batch, TrainingData, drop_words, generator, make_batch
+from seq2attn.data.padding import pad_rows
+from seq2attn.data.tasks import Examples
 
 POOL = 50  # batches whose pairs are sorted by length together
 
@@ -28,6 +30,8 @@ class EpochData(TrainingData):
 
     lengths: Tensor = field(init=False)
     """(N,) symbols of each source"""
+    encoded: dict[int, tuple[list[int], list[int]]] = field(init=False, default_factory=dict)
+    """the ids of source and target of the pairs that were needed so far, by row of the training set"""
 
     def __post_init__(self) -> None:
         assert self.task.training_set, "the task draws its examples"
@@ -59,14 +63,23 @@ class EpochData(TrainingData):
         return [batches[place] for place in torch.randperm(len(batches), generator=random).tolist()]
 
     def _make(self, rows: Tensor, index: int) -> Batch:
-        rows = self._longest_first(rows)
-        assert self.task.training_set is not None
-        examples = self.task.encode([self.task.training_set[row] for row in rows.tolist()], torch.device("cpu"))
-        batch = make_batch(examples, source_eos=self.source_eos)
+        pairs = [self._encode(row) for row in self._longest_first(rows).tolist()]
+        source, target = (pad_rows(side, torch.device("cpu")) for side in zip(*pairs, strict=True))
+        batch = make_batch(Examples(*source, *target), source_eos=self.source_eos)
         if self.word_dropout:
             random = generator(torch.device("cpu"), self.seed, "word dropout", index)
             batch = drop_words(batch, self.word_dropout, random)
         return batch.to(self.device)
+
+    def _encode(self, row: int) -> tuple[list[int], list[int]]:
+        if row not in self.encoded:
+            assert self.task.training_set is not None
+            source, target = self.task.training_set[row]
+            self.encoded[row] = (
+                self.task.source_vocabulary.encode(source),
+                self.task.target_vocabulary.encode(target),
+            )
+        return self.encoded[row]
 
     def _longest_first(self, rows: Tensor) -> Tensor:
         return rows[self.lengths[rows].argsort(stable=True, descending=True)]

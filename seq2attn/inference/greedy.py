@@ -15,7 +15,7 @@ from seq2attn.model.intervention import Intervention
 MAX_ROWS = 1024  # strings decoded together
 MAX_WEIGHTS = 2**24  # attention weights kept together: 64 MiB
 # Source tokens decoded together, except for a single string, so that a step's working set fits a processor's cache.
-MAX_TOKENS_ON_CPU, MAX_TOKENS = 2**13, 2**20
+MAX_TOKENS_ON_CPU, MAX_TOKENS = 2**16, 2**20
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,13 +13,16 @@ from seq2attn.inference.pair_results import PairAnswer, PairsResult
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """How `other` differs from `one` on the same words. The intervals are of words; they do not cover other seeds."""
+    """How `other` differs from `one` on the same words. The intervals are of words; they do not cover other seeds.
+
+    A system that was trained with several seeds has several results, which count together for each word.
+    """
 
     words: int
     only_one: int
-    """words that only `one` gets right"""
+    """words that `one` gets right with more of its seeds; with one seed each: words that only `one` gets right"""
     only_other: int
-    """words that only `other` gets right"""
+    """the same of `other`"""
     p_value: float
     """McNemar's exact test, two-sided: how probable a split of these words this uneven is if both are equally good"""
     wer: Estimate
@@ -32,23 +35,33 @@ class PairedDifference:
         return asdict(self)
 
 
-def paired_difference(one: PairsResult, other: PairsResult, *, seed: int = 0) -> PairedDifference:
-    """Compare two results on the same sources. Raises ValueError if the sources differ."""
-    rows = {answer.source: answer for answer in other.answers}
-    if rows.keys() != {answer.source for answer in one.answers}:
-        raise ValueError("the two results are not on the same sources")
-    pairs = [(answer, rows[answer.source]) for answer in one.answers]
-    only_one = sum(first.is_right and not second.is_right for first, second in pairs)
-    only_other = sum(second.is_right and not first.is_right for first, second in pairs)
-    wrong = [[not answer.is_right for answer in side] for side in zip(*pairs, strict=True)]
+def paired_difference(one: Sequence[PairsResult], other: Sequence[PairsResult], *, seed: int = 0) -> PairedDifference:
+    """Compare two systems on the same sources, each by its results with as many seeds as the other's.
+
+    Raises ValueError if the sources or the numbers of results differ.
+    """
+    by_source = [[{answer.source: answer for answer in result.answers} for result in side] for side in (one, other)]
+    words = list(by_source[0][0])
+    if len(one) != len(other) or any(rows.keys() != set(words) for side in by_source for rows in side):
+        raise ValueError("the results are not on the same sources")
+    answers = [[[rows[word] for rows in side] for word in words] for side in by_source]  # [system][word][seed]
+    right = [[sum(answer.is_right for answer in row) for row in side] for side in answers]
+    only_one, only_other = (sum(a > b for a, b in zip(*pair, strict=True)) for pair in (right, right[::-1]))
     return PairedDifference(
-        words=len(pairs),
+        words=len(words),
         only_one=only_one,
         only_other=only_other,
         p_value=mcnemar(only_one, only_other),
-        wer=_difference(wrong, [[1] * len(pairs)] * 2, seed),
-        ser=_difference(*_edits(pairs), seed),
+        wer=_difference([[len(one) - count for count in side] for side in right], [[len(one)] * len(words)] * 2, seed),
+        ser=_difference(
+            _sums(answers, lambda answer: len(answer.edits)), _sums(answers, lambda answer: answer.right_length), seed
+        ),
     )
+
+
+def _sums(answers: Sequence[Sequence[Sequence[PairAnswer]]], number: Callable[[PairAnswer], int]) -> list[list[int]]:
+    """[system][word]: the sum of a number of each answer over seeds."""
+    return [[sum(map(number, row)) for row in side] for side in answers]
 
 
 def mcnemar(only_one: int, only_other: int) -> float:
@@ -56,12 +69,6 @@ def mcnemar(only_one: int, only_other: int) -> float:
     count = only_one + only_other
     tail: int = sum(math.comb(count, k) for k in range(min(only_one, only_other) + 1))
     return min(1.0, tail / 2 ** (count - 1)) if count else 1.0
-
-
-def _edits(pairs: Sequence[tuple[PairAnswer, PairAnswer]]) -> tuple[list[list[int]], list[list[int]]]:
-    """Of either system: edits of each word, and symbols of its right answer."""
-    sides = list(zip(*pairs, strict=True))
-    return [[len(one.edits) for one in side] for side in sides], [[one.right_length for one in side] for side in sides]
 
 
 def _difference(numerators: Sequence[Sequence[float]], denominators: Sequence[Sequence[float]], seed: int) -> Estimate:

@@ -12,11 +12,12 @@ from torch import Tensor
 
 from seq2attn.kernels.binding import Kernels
 from seq2attn.kernels.function import attentive_gru, gru
+from seq2attn.kernels.inference import may_branch, sparse_context
 from seq2attn.kernels.library import SWITCH, load, why_slow
 from seq2attn.kernels.library import describe as describe_kernels
 from seq2attn.kernels.plain import is_plain_call, is_plain_module, is_plain_reader, is_plain_tensor
 
-__all__ = ["SWITCH", "describe_kernels", "recurrence", "why_slow"]
+__all__ = ["SWITCH", "describe_kernels", "may_branch", "recurrence", "sparse_context", "why_slow"]
 
 LARGE = 2**22  # B x D^2 from which on PyTorch's products on several threads are as fast as the C, which uses one
 
@@ -42,11 +43,11 @@ def recurrence(
 
     The formulas take over for everything but the plain case: gradients wanted, CPU, one layer of GRU, and attention without
     window or history by a score that the C knows; no hooks, tracing, export, function transforms or other modes of torch, no
-    subclasses of a module or tensor, no dropout, one dtype for all of float32 and float64.
+    subclasses of a module or tensor, one dtype for all of float32 and float64.
     """
     if not is_plain_call() or not is_plain_module(cell, "gru") or not is_plain_reader(reader):
         return None
-    table: Tensor = reader.embedding.weight
+    table = _without_gradient_of(reader.embedding.padding_idx, reader.embedding.weight)
     dtype, rows, steps, width = table.dtype, *tokens.shape, cell.width
     attends = attention is not None and not is_plain_module(attention, "none")
     read = table.size(1) + (memory.values.size(2) if attends else 0)
@@ -65,6 +66,11 @@ def recurrence(
     kernels = load(dtype)
     if not isinstance(kernels, Kernels):
         return None
+    if (
+        reader.dropout.training and reader.dropout.p
+    ):  # a token's embedding differs from place to place: a table of places
+        weights[0] = reader.dropout(reader.embedding(tokens)).flatten(0, 1)  # (B L, E)
+        tokens = torch.arange(rows * steps).view(rows, steps)
     until = None if keep_padding or not _is_descending(lengths, steps) else lengths
     if attends:
         return attentive_gru(kernels, tokens, until, weights, state[0], attention.score, memory)
@@ -74,6 +80,14 @@ def recurrence(
     if until is None and lengths is not None:
         last = outputs.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, width)).squeeze(1)
     return outputs, last
+
+
+def _without_gradient_of(row: int | None, table: Tensor) -> Tensor:
+    """An embedding's table (V, E), whose gradient leaves out a row: that of its `padding_idx`."""
+    if row is None:
+        return table
+    fixed = torch.arange(len(table), device=table.device) == row
+    return torch.where(fixed.unsqueeze(1), table.detach(), table)
 
 
 def _is_descending(lengths: Tensor | None, steps: int) -> bool:

@@ -9,10 +9,11 @@ from typing import Any
 
 from seq2attn.config import Config, flat_values
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.inference.results import SHARES, LengthResult, summarise
+from seq2attn.inference.results import SHARES, LengthResult, summarise, worst_place
 from seq2attn.model.build import build_model
 from seq2attn.model.parameters import parameter_ledger
 from seq2attn.plotting.style import looks
+from seq2attn.reporting.errors import errors
 from seq2attn.runs.evaluations import latest_by_length
 from seq2attn.runs.loading import load_task
 from seq2attn.runs.lock import state_of
@@ -22,6 +23,7 @@ from seq2attn.runs.run import Run
 MAX_POINTS = 400  # of one curve
 MAX_WEIGHTS_OF_RUN = 200_000  # attention weights of one run
 MAX_WEIGHTS_OF_PAGE = 2_000_000  # of all runs, about 12 MB of page
+ERROR_RATES = {"wer", "ser"}
 LOGGED = ("loss", "accuracy", "gradient_norm", "learning_rate", "tokens_per_second")
 
 
@@ -52,6 +54,8 @@ def _run(run: Run, config: Config, runs: int) -> dict[str, Any]:
             "seed": config.seed,
             "state": state_of(run, status),
             "steps": f"{status.step or 0:,} of {total:,}",
+            "WER": number(status.wer),
+            "SER": number(status.ser),
             "exact match, worst": number(status.exact_match_worst),
             "mean": number(status.exact_match_mean),
             "entropy": number(status.attention_entropy),
@@ -62,6 +66,7 @@ def _run(run: Run, config: Config, runs: int) -> dict[str, Any]:
         "config": flat(flat_values(config)),
         "curves": curves(metrics),
         "lengths": _lengths(run),
+        "errors": errors(run, config),
         "attention": attention(read_attention(run), runs),
         "parameters": ledger,
         "environment": flat(environment.shown()),
@@ -86,6 +91,9 @@ def curves(metrics: Metrics, *, thin: bool = True) -> dict[str, list[list[float 
         for name, value in values.items():
             if value is not None:
                 points_of.setdefault(name, []).append([step, number(value)])
+    for step, summary_of in metrics.summaries:
+        for name in ERROR_RATES & summary_of.keys():
+            points_of.setdefault(name, []).append([step, number(summary_of[name])])
     return {name: points for name, points in points_of.items() if points}
 
 
@@ -112,11 +120,20 @@ def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def _lengths(run: Run) -> dict[str, Any] | None:
     """Accuracy by length from the last `eval`, or else from the last evaluation of training."""
     latest = latest_by_length(run)
-    return None if latest is None else {"source": latest[0], "rows": list(map(_length, latest[1]))}
+    if latest is None:
+        return None
+    worst = worst_place({(one.family, one.length): one.exact_match.value for one in latest[1]})
+    rows = [{**_length(one), "worst": (one.family, one.length) == worst} for one in latest[1]]
+    return {"source": latest[0], "rows": rows}
 
 
 def _length(result: LengthResult) -> dict[str, Any]:
-    row: dict[str, Any] = {"length": result.length, "trained": result.trained, "samples": result.samples}
+    row: dict[str, Any] = {
+        "family": result.family,
+        "length": result.length,
+        "trained": result.trained,
+        "samples": result.samples,
+    }
     for name in SHARES:
         estimate = getattr(result, name)
         row[name] = None if estimate is None else [number(n) for n in (estimate.value, estimate.low, estimate.high)]

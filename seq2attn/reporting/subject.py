@@ -62,12 +62,12 @@ def report_of_comparison(plan: Plan, root: Path) -> tuple[str, dict[str, Any]]:
         raise Seq2AttnError(f"no trial of {experiment.name!r} in {root} is trained and measured", hint=hint)
     comparisons = {}
     for metric in METRICS:
-        published = experiment.published if metric == experiment.metric else ()
+        published = experiment.published if metric == plan.metric else ()
         one = replace(plan, experiment=replace(experiment, metric=metric, published=published))
         comparisons[metric] = compare_groups(one, done)
     measured = {trial.run for trials in done.values() for trial in trials}
     missing = [trial.name for trial in plan.trials if trial.name not in measured]
-    return experiment.name, collect_experiment(comparisons, experiment.metric, root, missing)
+    return experiment.name, collect_experiment(comparisons, plan.metric, root, missing)
 
 
 def _unknown(name: str, comparisons: list[str], root: Path) -> Seq2AttnError:

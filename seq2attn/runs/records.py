@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.maps import AttentionMap
@@ -26,6 +26,7 @@ class MetricsLine:
     learning_rate: float | None = None
     tokens_per_second: float | None = None
     evaluation: tuple[LengthResult, ...] | None = None
+    summary: dict[str, float] | None = None
 
     def __post_init__(self) -> None:
         check_count("step", self.step)
@@ -44,6 +45,8 @@ class Metrics:
     """the lines with the numbers of a step"""
     evaluations: list[tuple[int, list[LengthResult]]]
     """after which step, and the results by length"""
+    summaries: list[tuple[int, dict[str, float]]] = field(default_factory=list)
+    """after which step, and the summary of that evaluation, by the names of status.json"""
 
     def curve(self, name: str) -> list[tuple[int, float]]:
         """A logged number by step, where there is one."""
@@ -70,12 +73,14 @@ def read_metrics(run: Run) -> Metrics:
     """The run's metrics so far; an incomplete last line is ignored."""
     steps: list[MetricsLine] = []
     evaluations: list[tuple[int, list[LengthResult]]] = []
+    summaries: list[tuple[int, dict[str, float]]] = []
     for line in read_records(MetricsLine, run.metrics_file):
         if line.evaluation is None:
             steps.append(line)
         elif line.evaluation:
             evaluations.append((line.step, list(line.evaluation)))
-    return Metrics(steps, evaluations)
+            summaries.append((line.step, line.summary or {}))
+    return Metrics(steps, evaluations, summaries)
 
 
 def steps_done(run: Run) -> int:

@@ -199,7 +199,7 @@ def attack(work, trial, chosen, commands):
         try:
             for command in commands(is_accepted(Run(run_of(work)))):
                 check(command, name)
-        except BaseException as error:
+        except (Exception, SystemExit) as error:
             raise AssertionError(f"{name}, line {number}, {path} is {kind}") from error
 
 

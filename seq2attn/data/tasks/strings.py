@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from seq2attn.catalogue import FAMILIES, RANDOM
+from seq2attn.data.families import draw_family
 from seq2attn.data.padding import pad_rows, valid_mask
 from seq2attn.data.tasks.base import Answer, Examples, Task
 from seq2attn.data.vocabulary import PAD, SPECIAL, Vocabulary
@@ -46,6 +49,18 @@ class StringTask(Task):
         lengths = torch.randint(shortest, longest + 1, (count,), generator=random, device=device)
         ids = torch.randint(alphabet_size, (count, longest), generator=random, device=device) + len(SPECIAL)
         return self.solve(ids.masked_fill(~valid_mask(lengths, longest), PAD), lengths)
+
+    @property
+    def families(self) -> Sequence[str]:
+        """All; of a subclass that draws its own examples, those only."""
+        free = type(self).examples is StringTask.examples
+        return FAMILIES.names() if free else (RANDOM,)
+
+    def family(self, name: str, random: torch.Generator, count: int, length: int) -> Examples:
+        if name == RANDOM:
+            return self.examples(random, count, length)
+        source = draw_family(name, random, count, length, len(self.source_vocabulary.symbols))
+        return self.solve(source, torch.full((count,), length, device=source.device))
 
     def target_length(self, source_length: int) -> int:
         return self.expansion * source_length

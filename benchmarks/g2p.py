@@ -1,0 +1,162 @@
+"""Pronunciations of SIGMORPHON 2021, task 1: train every language with several seeds, and print error rates as a table.
+
+The folder has files such as low_ice_train.tsv, or low/ice_train.tsv as in github.com/sigmorphon/2021-task1, `data/`. Rates
+are those of the test file; languages without one are measured on the dev file, on which the weights were chosen. Trained
+runs are kept: the same command continues after Ctrl-C or a kill. The first seed of all languages is trained first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import statistics
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import seq2attn
+from benchmarks.__main__ import machine, table
+from seq2attn.inference.pair_results import PairsResult
+from seq2attn.runs.files import write_atomically
+from seq2attn.runs.loading import load_ensemble, measure_on_file
+from seq2attn.runs.run import Run
+
+CONFIGS = Path(__file__).parents[1] / "configs" / "pairs"
+RECIPES = {"low": (CONFIGS / "small.yaml", 5), "medium": (CONFIGS / "medium.yaml", 3)}  # config, seeds
+LANGUAGES = (["ady", "gre", "ice", "ita", "khm", "lav", "mlt_latn", "rum", "slv", "wel_sw"], ["dut", "hun", "kor"])
+BASELINE = {  # WER in % on dev and test, from that repository's README: an ensemble of neural transducers
+    **{"ady": (22, 22), "gre": (5, 21), "ice": (11, 12), "ita": (22, 19), "khm": (34, 34), "lav": (41, 55)},
+    **{"mlt_latn": (20, 19), "rum": (10, 10), "slv": (43, 49), "wel_sw": (16, 10)},
+    **{"dut": (10.8, 14.7), "hun": (1.5, 1.8), "kor": (18.4, 16.3)},
+}
+SECONDS = "seconds.tsv"  # in the runs directory: a run's name and how long it was trained, a line for each session
+
+
+@dataclass(frozen=True)
+class Job:
+    """One language with one seed."""
+
+    folder: Path
+    runs: Path
+    size: str
+    """low or medium"""
+    language: str
+    seed: int
+
+    @property
+    def run(self) -> Run:
+        return Run(self.runs / f"{self.language}-{self.seed}")
+
+    def file(self, split: str) -> Path:
+        """The file of a split; it may not exist."""
+        together = self.folder / f"{self.size}_{self.language}_{split}.tsv"
+        return together if together.exists() else self.folder / self.size / f"{self.language}_{split}.tsv"
+
+    def train(self) -> str:
+        """Train it to the end, unless that is done. Returns a line about it."""
+        if self.run.status().state == "finished":
+            return f"{self.run.name}: is trained"
+        started = time.perf_counter()
+        files = [f"task.{split}={self.file(split).resolve()}" for split in ("train", "dev")]
+        begun = self.run if self.run.checkpoint("last").exists() else None
+        options: dict[str, Any] = {"name": self.run.name} if begun is None else {}
+        try:
+            seq2attn.train(
+                RECIPES[self.size][0], [*files, f"seed={self.seed}"], runs_dir=self.runs, resume=begun, **options
+            )
+        finally:  # Ctrl-C, which saves the run, is also the end of a session
+            seconds = time.perf_counter() - started
+            with (self.runs / SECONDS).open("a") as log:
+                log.write(f"{self.run.name}\t{seconds:.1f}\n")
+        return f"{self.run.name}: dev WER {100 * (self.run.status().wer or 0):.1f} at the end, {seconds / 60:.1f} min"
+
+
+def measure(jobs: list[Job], split: str) -> dict[str, Any]:
+    """A language's row: error rates in % of its runs on a file, alone and as an ensemble that averages probabilities."""
+    file = jobs[0].file(split)
+    split = split if file.exists() else "dev"
+
+    def rates(members: list[Job]) -> PairsResult:
+        found = measure_on_file(load_ensemble([job.run for job in members]), jobs[0].file(split)).pairs
+        assert found is not None
+        return found
+
+    alone, together = [rates([job]) for job in jobs], rates(jobs)
+    logged = [line.split("\t") for line in (jobs[0].runs / SECONDS).read_text().splitlines()]
+    names = {job.run.name for job in jobs}
+    row: dict[str, Any] = {"language": jobs[0].language, "split": split, "seeds": len(jobs)}
+    for name, numbers, ensemble in (
+        ("WER", [one.wer.value for one in alone], together.wer.value),
+        ("SER", [one.ser for one in alone], together.ser),
+    ):
+        found = {"mean": statistics.fmean(numbers), "worst": max(numbers), "ensemble": ensemble}
+        row |= {f"{name} {what}": round(100 * value, 1) for what, value in found.items()}
+    known = BASELINE.get(jobs[0].language)
+    row["baseline WER"] = "" if known is None else known[split == "test"]
+    row["minutes"] = round(sum(float(seconds) for name, seconds in logged if name in names) / 60, 1)
+    return row
+
+
+def mean_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The mean over languages; minutes are added."""
+    mean = {key: round(statistics.fmean(row[key] for row in rows), 2) for key in rows[0] if key[:3] in ("WER", "SER")}
+    known = [row["baseline WER"] for row in rows if row["baseline WER"] != ""]
+    ends = {
+        "baseline WER": round(statistics.fmean(known), 2) if len(known) == len(rows) else "",
+        "minutes": round(sum(row["minutes"] for row in rows), 1),
+    }
+    return {"language": "mean", "split": "", "seeds": min(row["seeds"] for row in rows), **mean, **ends}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.g2p", description=__doc__)
+    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser.add_argument("--runs-dir", type=Path, default=Path("runs/g2p"), metavar="DIR")
+    parser.add_argument("--size", choices=RECIPES, action="append", help="default: both")
+    parser.add_argument("--language", action="append", metavar="NAME", help="default: the 13 of the table")
+    parser.add_argument("--split", choices=("dev", "test"), default="test", help="test: where there is such a file")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="trainings at the same time")
+    parser.add_argument("--no-training", action="store_true", help="measure the runs that are there")
+    options = parser.parse_args()
+    jobs = [
+        Job(options.folder, options.runs_dir, size, language, seed)
+        for (size, (_, seeds)), languages in zip(RECIPES.items(), LANGUAGES, strict=True)
+        for seed in range(1, seeds + 1)
+        for language in languages
+        if size in (options.size or RECIPES) and language in (options.language or languages)
+    ]
+    jobs = [job for job in jobs if job.file("train").exists() and job.file("dev").exists()]
+    if not jobs:
+        parser.error(f"{options.folder}: expected files such as low_ice_train.tsv and low_ice_dev.tsv")
+    options.runs_dir.mkdir(parents=True, exist_ok=True)
+    if not options.no_training:
+        train(jobs, options.workers)
+    by_language: dict[str, list[Job]] = {}
+    for job in jobs:
+        if job.run.status().state == "finished":
+            by_language.setdefault(job.language, []).append(job)
+    rows = [measure(members, options.split) for members in by_language.values()]
+    for languages in LANGUAGES:
+        group = [row for row in rows if row["language"] in languages]
+        rows += [mean_row(group)] if len(group) > 1 else []
+    text = json.dumps({"machine": machine(), "rows": rows}, indent=1)
+    write_atomically(options.runs_dir / "table.json", f"{text}\n".encode())
+    print(table(rows))
+
+
+def train(jobs: list[Job], workers: int) -> None:
+    """Train all of them, `workers` at a time."""
+    if workers == 1:
+        for job in jobs:
+            print(job.train(), flush=True)
+        return
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for line in pool.map(Job.train, jobs):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
