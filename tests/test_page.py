@@ -51,18 +51,18 @@ def open_page(browser, folder, models, fragment=""):
     return file
 
 
-def agreement(browser, tmp_path, name, texts, *, small=True):
+def agreement(browser, tmp_path, name, texts, longest=40):
     """The largest differences from PyTorch: logits and weights of the page, logits and weights of onnxruntime.
 
     Of `texts` random strings, and of the same with random changes. Raises AssertionError where an answer differs.
     """
-    predictor = make_predictor(*mechanisms()[name], small=small)
+    predictor = make_predictor(*mechanisms()[name])
     exported = export_graphs(predictor.model)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_module, "export_graphs", lambda model: exported)
         open_page(browser, tmp_path, [Shown(name, predictor, {}, ["a"])])
     described = manifest(predictor, exported)
-    requests = [(text, None) for text in random_texts(predictor, texts)]
+    requests = [(text, None) for text in random_texts(predictor, texts, longest=longest)]
     requests += [
         (text, random_changes(predictor, text, n, described["attends"])) for n, (text, _) in enumerate(requests)
     ]
@@ -81,7 +81,7 @@ def agreement(browser, tmp_path, name, texts, *, small=True):
 
 def test_page_onnxruntime_and_pytorch_agree(browser, tmp_path):
     for name in SAMPLE:
-        assert_close(agreement(browser, tmp_path, name, 3))
+        assert_close(agreement(browser, tmp_path, name, 3, longest=12))
 
 
 @pytest.mark.slow
