@@ -13,6 +13,7 @@ from collections import Counter
 from seq2attn.errors import character_name
 from seq2attn.registry import Entry, Option, Registry
 
+DIGITS = "0123456789"
 LONGEST = 100_000  # positions of a string
 WIDEST = 65_536  # of any layer
 MOST_COLUMNS = 1000  # of a file of pairs
@@ -83,6 +84,19 @@ _STRINGS = {
     "min_length": Option(int, 1, "shortest training string, characters", 1, LONGEST),
     "max_length": Option(int, 12, "longest training string, characters; lengths are uniform in between", 1, LONGEST),
 }
+_RECOPY = {
+    "reverse": Option(bool, False, "write the target from its end"),
+    "min_length": Option(int, 5, "shortest training string, digits", 1, LONGEST),
+    "max_length": Option(int, 10, "longest training string, digits", 1, LONGEST),
+}
+_DEDUPE = {
+    "min_length": Option(int, 5, "shortest training string, digits", 1, LONGEST),
+    "max_length": Option(int, 30, "longest training string, digits; runs of 1, 3 or 5 equal ones", 1, LONGEST),
+}
+_ADDITION = {
+    "min_digits": Option(int, 5, "fewest digits of each number in training", 1, LONGEST // 2 - 1),
+    "max_digits": Option(int, 10, "most digits of each number in training", 1, LONGEST // 2 - 1),
+}
 _DATES = {
     "first_year": Option(int, 1900, "first year of the dates", 1000, 9999),
     "last_year": Option(int, 2099, "last year of the dates", 1000, 9999),
@@ -115,6 +129,10 @@ _CENTRE = {
 _CONVOLUTION = {
     "filters": Option(int, 8, "convolution filters", 1, 1024),
     "kernel": Option(int, 5, "kernel size of the convolution, positions; odd", 1, 1001, _check_odd),
+}
+_SHIFT = {
+    "reach": Option(int, 2, "longest distance moved in a step, positions", 1, 500),
+    "rereading": Option(bool, True, "the context ends with how often what is read now was read before"),
 }
 _INPUT_FEEDING = {"input_feeding": Option(bool, False, "the cell also reads the previous attentional vector, a_{t-1}")}
 
@@ -158,6 +176,13 @@ TASKS = Registry("task", group="seq2attn.tasks", entries=[
           implementation="seq2attn.data.tasks.sort:Sort", options=_STRINGS),
     Entry("duplicate", "target[t] = source[t mod n], t < 2n", "hello -> hellohello",
           implementation="seq2attn.data.tasks.duplicate:Duplicate", options=_STRINGS),
+    Entry("recopy", "target = each digit d, 1 (d < 4), 3 (d < 7) or 5 times", "241 -> 24441; reverse: 241 -> 14442",
+          "Ray Chowdhury & Caragea 2023",
+          implementation="seq2attn.data.tasks.recopy:ReCopy", options=_RECOPY),
+    Entry("dedupe", "target = each run of equal digits once", "7772 -> 72", "Ray Chowdhury & Caragea 2023",
+          implementation="seq2attn.data.tasks.dedupe:DeDupe", options=_DEDUPE),
+    Entry("addition", "target = the sum, last digit first", "21+93 -> 15 (12 + 39 = 51)",
+          implementation="seq2attn.data.tasks.addition:Addition", options=_ADDITION),
     Entry("dates", "target = the date in ISO 8601", "May 3, 1998 -> 1998-05-03",
           implementation="seq2attn.data.tasks.dates:Dates", options=_DATES),
     Entry("pairs", "target = the second string of each pair", "your own pairs of strings, from tab-separated files",
@@ -190,7 +215,7 @@ HISTORIES = Registry("history", takes="feature_width", group="seq2attn.histories
           "the previous weights, moved around the source by a learned distance; content decides only where to begin",
           "after Graves et al. 2014, eq. 8 and 9",
           implementation="seq2attn.model.histories:Shift",
-          options={"reach": Option(int, 2, "longest distance moved in a step, positions", 1, 500)}),
+          options=_SHIFT),
 ])
 
 ARCHITECTURES = Registry("architecture", entries=[

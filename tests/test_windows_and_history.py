@@ -184,6 +184,8 @@ def test_a_shift_tells_how_often_it_has_read_what_it_reads():
         read.append(float(history.read(weights, past).detach()))
         past = history.update(past, weights.squeeze(1))
     assert read == pytest.approx([0, 0, 0, 1, 1, 1, 2])
+    widths = [make_attention("dot", history=Shift(1, rereading=kind)).context_width for kind in (True, False)]
+    assert widths == [D + 1, D]
 
 
 @torch.no_grad()

@@ -60,7 +60,7 @@ def _evaluate_length(predictor: Predictor, family: str, length: int, samples: in
 
 def _batches(predictor: Predictor, family: str, length: int, samples: int, seed: int | str) -> Iterator[Batch]:
     """`samples` examples of one family and length, in blocks; a larger sample begins with a smaller one's examples."""
-    rows = rows_at_once(predictor.device, length + 1, width=predictor.width)
+    rows = rows_at_once(predictor.model, predictor.device, length + 1, width=predictor.width)
     block = max(1, min(BLOCK, CELLS // length))
     for first in range(0, samples, block):
         key = (length, first) if family == RANDOM else (family, length, first)

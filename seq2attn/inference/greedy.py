@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from seq2attn.data.vocabulary import EOS, SOS
 from seq2attn.model.interface import Decoded, Model
@@ -14,8 +14,8 @@ from seq2attn.model.intervention import Intervention
 
 MAX_ROWS = 1024  # strings decoded together
 MAX_WEIGHTS = 2**24  # attention weights kept together: 64 MiB
-# Source tokens decoded together, except for a single string, so that a step's working set fits a processor's cache.
-MAX_TOKENS_ON_CPU, MAX_TOKENS = 2**16, 2**20
+# Source tokens decoded together, except for a single string; self-attention needs memory for the square of a length.
+MAX_TOKENS_ON_CPU, MAX_TOKENS_OF_SELF_ATTENTION, MAX_TOKENS = 2**17, 2**13, 2**20
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,16 @@ def greedy_decode(
     )
 
 
-def rows_at_once(device: torch.device, source_length: int, steps: int | None = None, *, width: int = 1) -> int:
+def rows_at_once(
+    model: nn.Module, device: torch.device, source_length: int, steps: int | None = None, *, width: int = 1
+) -> int:
     """How many strings of one length to decode together, to bound memory.
 
     steps: the longest output, if weights are kept; width: hypotheses of each string.
     """
-    tokens = MAX_TOKENS_ON_CPU if device.type == "cpu" else MAX_TOKENS
+    tokens = MAX_TOKENS
+    if device.type == "cpu":
+        attends_to_itself = any(isinstance(part, nn.TransformerEncoderLayer) for part in model.modules())
+        tokens = MAX_TOKENS_OF_SELF_ATTENTION if attends_to_itself else MAX_TOKENS_ON_CPU
     kept = MAX_ROWS if steps is None else MAX_WEIGHTS // (source_length * steps)
     return max(1, min(MAX_ROWS, tokens // source_length, kept) // width)

@@ -119,7 +119,7 @@ class Predictor:
         predictions: dict[int, Prediction] = {}
         for length, indices in by_length.items():
             steps = output_bound(self.task, length)
-            rows = rows_at_once(self.device, length + 1, steps if keep_weights else None, width=self.width)
+            rows = rows_at_once(self.model, self.device, length + 1, steps if keep_weights else None, width=self.width)
             for start in range(0, len(indices), rows):
                 chunk = indices[start : start + rows]
                 predicted = self._predict_equally_long([texts[index] for index in chunk], length, keep_weights, changes)

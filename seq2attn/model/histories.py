@@ -22,7 +22,7 @@ class History(nn.Module):
     registry: ClassVar = catalogue.HISTORIES
     channels = 1
     """C"""
-    read_width: ClassVar[int] = 0
+    read_width: int = 0
     """numbers that it adds to each context"""
 
     def __init__(self, feature_width: int) -> None:
@@ -109,17 +109,18 @@ class Shift(History):
     first step, where there is nothing to move, and where a window has cut off most of it, alpha_t is the softmax of the
     scores: content decides where to begin, and has no influence afterwards. Unlike in Graves et al., p and g do not depend
     on the query.
-    The context ends with sum_j alpha_tj C_tj, C_t the sum of all past weights: 0 in the first pass, 1 in the second.
+    rereading: the context ends with sum_j alpha_tj C_tj, C_t the sum of all past weights: 0 in the first pass, 1 in the
+        second.
     """
 
     channels = 2
-    read_width = 1
     speed = 8.0
     """p = softmax(speed * logits): they change this many times as fast as other parameters"""
 
-    def __init__(self, feature_width: int, *, reach: int = 2) -> None:
+    def __init__(self, feature_width: int, *, reach: int = 2, rereading: bool = True) -> None:
         super().__init__(feature_width)
         self.reach = reach
+        self.read_width = int(rereading)
         self.logits = nn.Parameter(torch.zeros(2 * reach + 1))  # of p, from d = -reach
         self.power = nn.Parameter(torch.zeros(()))
 

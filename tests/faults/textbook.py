@@ -145,7 +145,7 @@ class Textbook:
             weights = self._shifted(weights, step.past, allowed)
         values = [self._value(key) for key in source.keys]
         context = sum(weight * value for weight, value in zip(weights, values, strict=True))
-        if self.attention.history.name == "shift":
+        if self.attention.history.name == "shift" and self.attention.history.options["rereading"]:
             again = sum(weight * sum(one[j] for one in step.past) for j, weight in enumerate(weights))
             context = torch.cat([context, torch.tensor([again], dtype=torch.float64)])
         return context, weights
