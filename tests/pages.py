@@ -59,9 +59,9 @@ def mechanisms() -> dict[str, tuple[str, ...]]:
     return {Path(file).stem: (file,) for file in files} | EXTRA
 
 
-def make_predictor(file: str, *overrides: str, small: bool = True, seed: int = 1) -> Predictor:
+def make_predictor(file: str, *overrides: str, seed: int = 1) -> Predictor:
     """The model of a config as it is drawn, with larger weights and no liking for `<eos>`, so that its answers differ."""
-    config, _ = load_changed(CONFIGS / file, [*overrides, *(SMALL if small else ()), f"seed={seed}"])
+    config, _ = load_changed(CONFIGS / file, [*overrides, *SMALL, f"seed={seed}"])
     task = build_task(config)
     model = build_model(config, task)
     with torch.no_grad():

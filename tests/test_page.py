@@ -37,7 +37,7 @@ from seq2attn.exporting.manifest import manifest
 from seq2attn.exporting.page import Shown, operations, page_model, render
 
 LOGITS, WEIGHTS = 1e-4, 1e-5  # how closely page, onnxruntime and PyTorch agree
-AT_ONCE = 50  # strings of a call of the browser
+AT_ONCE = 20  # strings of a call of the browser
 SAMPLE = "one of each"
 NASTY = "</script><script>document.title='executed'</script><img src=x onerror=\"document.title='executed'\">'&{{data}}"
 STRANGE = ["</script>", "<b>", "&amp;", '"', "\\", "\x01", "\u202e", "שלום", "e\u0301\u0302", "{{data}}"]
@@ -51,18 +51,18 @@ def open_page(browser, folder, models, fragment=""):
     return file
 
 
-def agreement(browser, tmp_path, name, texts, *, small=True):
+def agreement(browser, tmp_path, name, texts, longest=40):
     """The largest differences from PyTorch: logits and weights of the page, logits and weights of onnxruntime.
 
     Of `texts` random strings, and of the same with random changes. Raises AssertionError where an answer differs.
     """
-    predictor = make_predictor(*mechanisms()[name], small=small)
+    predictor = make_predictor(*mechanisms()[name])
     exported = export_graphs(predictor.model)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_module, "export_graphs", lambda model: exported)
         open_page(browser, tmp_path, [Shown(name, predictor, {}, ["a"])])
     described = manifest(predictor, exported)
-    requests = [(text, None) for text in random_texts(predictor, texts)]
+    requests = [(text, None) for text in random_texts(predictor, texts, longest=longest)]
     requests += [
         (text, random_changes(predictor, text, n, described["attends"])) for n, (text, _) in enumerate(requests)
     ]
@@ -80,7 +80,7 @@ def agreement(browser, tmp_path, name, texts, *, small=True):
 
 
 def test_page_onnxruntime_and_pytorch_agree(browser, tmp_path):
-    assert_close(agreement(browser, tmp_path, SAMPLE, 3))
+    assert_close(agreement(browser, tmp_path, SAMPLE, 3, longest=12))
 
 
 @pytest.mark.slow
@@ -475,6 +475,26 @@ def test_the_command_writes_a_page(cli, browser, tmp_path):
     browser.open(tmp_path / "tiny.html")
     assert browser.run("return [document.title, by('text').value]") == ["tiny", "abc"]
     assert browser.console() == []
+
+
+def test_a_run_that_kept_its_weights_is_shown_through_training(cli, tmp_path):
+    from seq2attn.exporting.shown import shown_runs
+    from seq2attn.runs.run import find_run
+
+    config = tmp_path / "tiny.yaml"
+    config.write_text(
+        "model: {hidden: 8, embedding: 4}\ntask: {max_length: 3}\nevaluation: {samples: 2}\n"
+        "training: {steps: 8, warmup: 0, batch_size: 2, validation_samples: 2, snapshots: 8, snapshot_weights: true}"
+    )
+    assert cli("train", "--config", str(config), "--name", "kept").code == 0
+    run = find_run(tmp_path / "runs", "kept")
+    (all_of_them,) = shown_runs([run], "last", snapshots=100)
+    assert list(all_of_them.snapshots) == [f"after {step} steps" for step in (*run.kept_steps()[:-1], 8)]
+    (few,) = shown_runs([run], "last", snapshots=2)
+    assert list(few.snapshots) == ["after 0 steps", "after 7 steps", "after 8 steps"]
+    name, first = next(iter(few.predictor.model.named_parameters()))
+    assert torch.equal(few.snapshots["after 8 steps"][name], first)
+    assert not torch.equal(few.snapshots["after 0 steps"][name], first)
 
 
 @pytest.mark.usefixtures("runs_copy")

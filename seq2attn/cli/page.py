@@ -29,6 +29,12 @@ def page(
     text: Annotated[
         list[str] | None, typer.Option("--text", metavar="STRING", help="A string to begin with. May be repeated.")
     ] = None,
+    snapshots: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, max=100, help="Show the weights of N steps of training, where the run kept them."
+        ),
+    ] = 8,
     checkpoint: options.CheckpointName = "best",
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
@@ -37,7 +43,7 @@ def page(
 
     The page opens from disk and needs no network. Type a string and watch the answer and its attention; step through the
     decoding; set, ban or drag a weight, change what the model wrote, scale the scores, and see at once what becomes of the
-    answer. Two runs are shown side by side.
+    answer. Two runs are shown side by side. A run trained with training.snapshot_weights=true is shown through its training.
 
     The page runs the model's own functions, exported by PyTorch. That needs two packages: pip install "seq2attn[export]"
 
@@ -64,5 +70,5 @@ def page(
     runs = [find_run(runs_dir, name) for name in names or []] or [find_run(runs_dir, None)]
     if not names:
         options.note_newest(runs[0], "seq2attn page RUN")
-    write_atomically(to, render(shown_runs(runs, checkpoint, text or ())).encode())
+    write_atomically(to, render(shown_runs(runs, checkpoint, text or (), snapshots)).encode())
     write_line(str(to))
