@@ -316,6 +316,13 @@ def test_groups_are_ranked_by_their_mean_over_the_lengths(comparison):
     assert [one.may_be_best for one in (first, second, third)] == [True, True, False]
 
 
+def test_the_lowest_error_rate_is_the_best():
+    best, worst, other = rank({"a": {1: 0.5, 2: 0.6}, "b": {1: 0.1, 2: 0.2}, "c": {1: 0.9, 2: 0.1}}, lowest_first=True)
+    assert (best.group, best.rank, worst.group, worst.rank, other.rank) == ("b", 1, "c", 2, 3)
+    assert other.difference.mean == pytest.approx(0.4)  # by 0.4 with both seeds
+    assert (best.may_be_best, worst.may_be_best, other.may_be_best) == (True, True, False)
+
+
 def test_intervals_of_the_ranking_stay_within_what_is_possible():
     best, worst = rank({"a": {1: 1.0, 2: 0.7}, "b": {1: 0.0, 2: 0.4}})
     assert (best.spread.low, best.spread.high) == (0.0, 1.0)

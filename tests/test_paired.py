@@ -28,6 +28,16 @@ def test_counts_and_differences_by_hand():
     assert json.loads(json.dumps(difference.to_json()))["only_other"] == 2
 
 
+def test_several_seeds_of_a_system_count_together():
+    """Word 0: right with neither seed of the one and both of the other; word 1: with one seed of each."""
+    difference = paired_difference([result({0: 1, 1: 1}), result({0: 1})], [result({}), result({1: 2})])
+    assert (difference.only_one, difference.only_other) == (0, 1)
+    assert difference.wer.value == pytest.approx(1 / 20 - 3 / 20)
+    assert difference.ser.value == pytest.approx(2 / 80 - 3 / 80)
+    with pytest.raises(ValueError, match="not on the same sources"):
+        paired_difference([result({})], [result({}), result({})])
+
+
 def test_equal_systems_do_not_differ():
     difference = paired_difference([result({0: 1, 5: 3})], [result({0: 1, 5: 3})])
     assert (difference.wer.low, difference.wer.high, difference.ser.low, difference.ser.high) == (0, 0, 0, 0)

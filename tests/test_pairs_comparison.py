@@ -123,6 +123,16 @@ def test_what_the_dev_file_has_in_common_is_told(cli):
     assert done.code == 0 and "have the same contents" in done.err
 
 
+def test_a_dev_file_that_changed_before_the_measurement(cli):
+    arguments = ["--vary", "seed=1", "--name", "one", "--set", "training.epochs=1"]
+    assert compare(cli, *arguments).code == 0
+    for file in Path("runs/one-seed_1/evaluations").iterdir():
+        file.unlink()
+    write("dev.tsv", ["bb"])
+    done = compare(cli, *arguments)
+    assert done.code == 1 and "dev.tsv has changed since run 'one-seed_1' was started" in done.err
+
+
 def test_the_page_shows_error_rates_and_the_words(cli, browser, tmp_path):
     done = compare(cli, "--vary", "model.hidden=4,8", "--name", "widths", "--set", "training.epochs=1")
     assert done.code == 0, done.err
