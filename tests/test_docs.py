@@ -72,9 +72,9 @@ def test_the_citation_is_of_this_version():
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
-def test_examples_are_documented_and_can_be_imported(path):
+def test_examples_are_documented_and_are_python(path):
     assert f"examples/{path.name}" in "".join(page.read_text("utf-8") for page in PAGES)
-    assert callable(runpy.run_path(str(path), run_name="example")["main"])
+    compile(path.read_text("utf-8"), path.name, "exec")
 
 
 def test_the_example_that_finds_first_mistakes(tiny_run, capsys):
