@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TOOLS := $(VENV)/.tools
 CODE := seq2attn tests
 RECORD := $(BIN)/seq2attn compare -c configs/records
 SEEDS := --vary seed=1-5 --checkpoint last
@@ -13,10 +14,10 @@ CONTENT_LENGTHS := 8 10 12 14 16 20 30 40 80
 INGREDIENTS := model.attention.history.rereading=false training.decoder_reset=0 training.word_dropout=0 \
 	model.attention.scalable_softmax=false model.bidirectional=false training.weight_decay=0.3
 
-.PHONY: run test test-slow test-lowest torture records ablation bench check format lint types tensorboard clean help
+.PHONY: run test test-slow test-lowest torture records ablation bench g2p check format lint types tensorboard clean help
 
 help:  ## show this list
-	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 run: $(READY)  ## train configs/scaled.yaml, evaluate it, reverse "hello"
 	@echo 'Training configs/scaled.yaml takes ten seconds, or a minute on a slow machine.'
@@ -25,13 +26,13 @@ run: $(READY)  ## train configs/scaled.yaml, evaluate it, reverse "hello"
 	$(BIN)/seq2attn predict "hello"
 	@echo 'Next: . $(BIN)/activate    then: seq2attn --help'
 
-test: $(READY)  ## the default tests, on all cores; a few minutes
+test: $(TOOLS)  ## the default tests, on all cores; a few minutes
 	$(BIN)/pytest -n logical
 
-test-slow: $(READY)  ## the slow tests: train and evaluate every shipped recipe
+test-slow: $(TOOLS)  ## the slow tests: train and evaluate every shipped recipe
 	$(BIN)/pytest -m slow --ignore tests/faults
 
-torture: $(READY)  ## the fault tests at full length (kills, full disks, damaged files, fuzzing), then 10,000 random configs; hours
+torture: $(TOOLS)  ## the fault tests at full length (kills, full disks, damaged files, fuzzing), then 10,000 random configs; hours
 	$(BIN)/pytest -m "slow or not slow" tests/faults --ignore tests/faults/test_differential.py
 	$(BIN)/pytest -n logical -v -m slow tests/faults/test_differential.py
 
@@ -43,14 +44,14 @@ test-lowest:  ## the default tests with the lowest versions in pyproject.toml (o
 
 check: lint types test  ## everything CI runs: format, lint, types, tests
 
-lint: $(READY)  ## check format and lint without changing files
+lint: $(TOOLS)  ## check format and lint without changing files
 	$(BIN)/ruff format --no-cache --check .
 	$(BIN)/ruff check --no-cache .
 
-types: $(READY)  ## check static types
+types: $(TOOLS)  ## check static types
 	$(BIN)/mypy
 
-format: $(READY)  ## format the code and fix what the linter can fix
+format: $(TOOLS)  ## format the code and fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -73,12 +74,21 @@ ablation: $(READY)  ## train configs/records/reverse.yaml without one ingredient
 bench: $(READY)  ## measure speed against a plain loop (and JoeyNMT, if installed); about 10 minutes; writes benchmarks/results.json
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
 
+g2p: $(READY)  ## train on the pronunciations of SIGMORPHON 2021 in the folder DATA, and print a table of error rates; hours
+	@test -n "$(DATA)" || { echo 'Name the folder: make g2p DATA=FOLDER. docs/your-own-data.md says where to get it.'; exit 2; }
+	$(BIN)/python -m benchmarks.g2p $(DATA) --workers 2
+
 tensorboard: $(READY)  ## show all runs in the browser
 	$(BIN)/tensorboard --logdir runs
 
 clean:  ## remove the environment and tool caches; keep the runs
 	rm -rf $(VENV) .venv-lowest build *.egg-info seq2attn/kernels/recurrence.so seq2attn/kernels/recurrence.txt .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(TOOLS): $(READY)
+	@echo 'Setting up what the tests and tools need, once: another 100 MB.'
+	@$(BIN)/python install.py dev
+	@touch $(TOOLS)
 
 $(READY): pyproject.toml constraints.txt setup.py install.py $(wildcard seq2attn/kernels/*.c seq2attn/kernels/*.h)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "seq2attn needs Python 3.11 or newer; found " + sys.version.split()[0] + ". Name one: make run PYTHON=python3.12")'

@@ -1,7 +1,8 @@
-"""What it costs to run trials on Dask workers instead of the pool of processes: trials per second of both, side by side."""
+"""What it costs to run trials on Dask workers instead of the pool of processes."""
 
 from __future__ import annotations
 
+import resource
 import tempfile
 import time
 from collections.abc import Callable
@@ -37,28 +38,39 @@ def is_installed() -> bool:
 
 
 def measure(trials: int, *, repeats: int) -> list[dict[str, Any]]:
-    """Seconds of a trial on each engine, from the first trials that ended to the last, without start-up; A B A B."""
+    """Seconds of a trial on each engine, A B A B: from the first trials that ended to the last, without start-up; and of
+    processor time, all processes and start-up included, which a busy machine changes less.
+    """
     from seq2attn.comparison.dask_engine import open_dask
 
-    seconds: dict[str, list[float]] = {"processes": [], "dask": []}
-    for _ in range(repeats):
-        for name, found in seconds.items():
+    records = []
+    for number in range(repeats):
+        for name in ("processes", "dask"):
             with tempfile.TemporaryDirectory() as folder:
                 root = Path(folder)
                 make: Callable[[], Executor] = lambda root=root, name=name: (  # noqa: E731
                     TrialPool(WORKERS) if name == "processes" else open_dask(None, root, workers=WORKERS)
                 )
-                found.append(_seconds_per_trial(root, trials, make))
-    pairs = [dask / pool for dask, pool in zip(seconds["dask"], seconds["processes"], strict=True)]
-    return [
-        {
-            "trials": trials,
-            "workers": WORKERS,
-            "seconds a trial, processes": seconds["processes"],
-            "seconds a trial, dask": seconds["dask"],
-            "dask / processes": pairs,
-        }
-    ]
+                before = _processor_seconds()
+                seconds = _seconds_per_trial(root, trials, make)
+                used = _processor_seconds() - before
+            records.append(
+                {
+                    "round": number + 1,
+                    "engine": name,
+                    "trials": trials,
+                    "workers": WORKERS,
+                    "seconds a trial": seconds,
+                    "processor seconds in all": used,
+                }
+            )
+    return records
+
+
+def _processor_seconds() -> float:
+    """Of this process and of its children that have ended."""
+    uses = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(use.ru_utime + use.ru_stime for use in uses)
 
 
 def _seconds_per_trial(root: Path, trials: int, make: Callable[[], Executor]) -> float:

@@ -19,6 +19,8 @@ from typing import Any
 
 import seq2attn
 from benchmarks.__main__ import machine, table
+from seq2attn.config import Config, load_config
+from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.pair_results import PairsResult
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.loading import load_ensemble, measure_on_file
@@ -55,18 +57,26 @@ class Job:
         together = self.folder / f"{self.size}_{self.language}_{split}.tsv"
         return together if together.exists() else self.folder / self.size / f"{self.language}_{split}.tsv"
 
+    @property
+    def config(self) -> Config:
+        files = [f"task.{split}={self.file(split).resolve()}" for split in ("train", "dev")]
+        return load_config(RECIPES[self.size][0], [*files, f"seed={self.seed}"])
+
+    @property
+    def is_trained(self) -> bool:
+        """Raises `Seq2AttnError` for a run of another config."""
+        if self.run.config_file.exists() and self.run.config() != self.config:
+            raise Seq2AttnError(f"{self.run.path} has another config", hint="Name another --runs-dir.")
+        return self.run.status().state == "finished"
+
     def train(self) -> str:
         """Train it to the end, unless that is done. Returns a line about it."""
-        if self.run.status().state == "finished":
+        if self.is_trained:
             return f"{self.run.name}: is trained"
         started = time.perf_counter()
-        files = [f"task.{split}={self.file(split).resolve()}" for split in ("train", "dev")]
         begun = self.run if self.run.checkpoint("last").exists() else None
-        options: dict[str, Any] = {"name": self.run.name} if begun is None else {}
         try:
-            seq2attn.train(
-                RECIPES[self.size][0], [*files, f"seed={self.seed}"], runs_dir=self.runs, resume=begun, **options
-            )
+            seq2attn.train(self.config, runs_dir=self.runs, name=None if begun else self.run.name, resume=begun)
         finally:  # Ctrl-C, which saves the run, is also the end of a session
             seconds = time.perf_counter() - started
             with (self.runs / SECONDS).open("a") as log:
@@ -132,12 +142,15 @@ def main() -> None:
     if not jobs:
         parser.error(f"{options.folder}: expected files such as low_ice_train.tsv and low_ice_dev.tsv")
     options.runs_dir.mkdir(parents=True, exist_ok=True)
-    if not options.no_training:
-        train(jobs, options.workers)
     by_language: dict[str, list[Job]] = {}
-    for job in jobs:
-        if job.run.status().state == "finished":
-            by_language.setdefault(job.language, []).append(job)
+    try:
+        if not options.no_training:
+            train(jobs, options.workers)
+        for job in jobs:
+            if job.is_trained:
+                by_language.setdefault(job.language, []).append(job)
+    except Seq2AttnError as error:
+        parser.error(str(error))
     rows = [measure(members, options.split) for members in by_language.values()]
     for languages in LANGUAGES:
         group = [row for row in rows if row["language"] in languages]

@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import sys
 
-from dask_jobqueue import SLURMCluster
-
 from seq2attn.cli import main
 
 
@@ -33,6 +31,8 @@ def parse() -> argparse.Namespace:
 
 def run() -> None:
     """Start the workers' jobs, and run the comparison on them."""
+    from dask_jobqueue import SLURMCluster
+
     options = parse()
     hours, minutes, seconds = map(int, options.walltime.split(":"))
     lifetime = max(60, 3600 * hours + 60 * minutes + seconds - 300)  # workers save and leave before SLURM kills them

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -270,6 +271,7 @@ COMMANDS = re.findall(r"^ +(seq2attn compare .*)$|`(seq2attn compare [^`]*)`", f
 @pytest.mark.parametrize("command", sorted({first or second for first, second in COMMANDS}))
 def test_documented_commands_name_valid_experiments(cli, work, monkeypatch, command):
     (work / "configs").symlink_to(ROOT / "configs")
+    shutil.copy(work / "tiny.yaml", work / "my.yaml")
     monkeypatch.setattr("seq2attn.cli.compare._run", lambda *_: {})
     done = cli(*shlex.split(command)[1:])
     assert (done.code, done.out.count("\n")) == (0, 1), done.err

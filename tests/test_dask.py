@@ -136,6 +136,24 @@ def test_a_stop_request_saves_what_runs_and_starts_nothing_more(jobs, engine):
     assert not asked[1].run.path.exists()
 
 
+def test_a_stop_request_does_not_wait_for_workers_that_never_come(jobs, tmp_path):
+    request = StopRequest()
+
+    class Stopper:
+        def started(self, job): ...
+        def stopping(self, running): ...
+        def ended(self, job, outcome): ...
+
+        def progress(self, job, step):
+            request.signal = signal.SIGINT
+
+    options = {"n_workers": 0, "processes": False, "dashboard_address": ":0"}
+    with distributed.LocalCluster(**options) as empty:
+        asked = jobs("seed=1-2")
+        outcomes = run_jobs(asked, lambda: make_engine(empty, tmp_path / "runs"), 2, Stopper(), request)
+    assert list(outcomes.values()) == [Outcome("stopped")] * 2
+
+
 def test_a_trial_that_somebody_else_is_at_work_on_or_has_done_is_not_sent(jobs, engine):
     mine, other = jobs("seed=1-2")
     run_trial(other)

@@ -121,3 +121,20 @@ def test_error_rates_of_a_task_without_files(cli):
 def test_what_the_dev_file_has_in_common_is_told(cli):
     done = compare(cli, "--vary", "seed=1", "--set", "task.dev=train.tsv", "--set", "training.epochs=1")
     assert done.code == 0 and "have the same contents" in done.err
+
+
+def test_the_page_shows_error_rates_and_the_words(cli, browser, tmp_path):
+    done = compare(cli, "--vary", "model.hidden=4,8", "--name", "widths", "--set", "training.epochs=1")
+    assert done.code == 0, done.err
+    assert cli("report", "widths", "--to", "page.html").code == 0
+    browser.resize(1200, 900)
+    browser.open(tmp_path / "page.html")
+    firsts = browser.run(
+        "return [...document.querySelectorAll('#summary td.number:first-child')].map(one => one.textContent)"
+    )
+    assert firsts == ["word error rate", "symbol error rate"] * 2
+    assert "word by word: " in browser.run("return document.querySelector('#summary').textContent")
+    assert "all words together" in browser.run("return document.querySelector('#lengths').textContent")
+    browser.run("chooseMeasure(); measure = 'exact_match'; drawComparison(); drawComparedLengths()")
+    assert browser.run("return document.querySelectorAll('#lengths svg').length") == 1
+    assert browser.console() == []

@@ -137,14 +137,15 @@ def test_seeds_are_trained_as_alone_over_100_steps_in_float32(name):
     assert furthest([made(model_of(name), seed=seed) for seed in SEEDS], 100) < 1e-4
 
 
-def test_batches_of_different_sizes_and_lengths_are_each_seed_s_own(double, tmp_path):
+@pytest.mark.parametrize("masked", [True, False])
+def test_batches_of_different_sizes_and_lengths_are_each_seed_s_own(double, tmp_path, masked):
     (tmp_path / "train.tsv").write_text("".join(f"{'ab' * (1 + n % 4)}\t{'ba' * (1 + n % 3)}\n" for n in range(7)))
     task = {"name": "pairs", "train": str(tmp_path / "train.tsv"), "dev": str(tmp_path / "train.tsv")}
     configs = [
         check_config(
             {
                 "seed": seed,
-                "model": {"hidden": 8, "embedding": 4, "initial_state": "zeros"},
+                "model": {"hidden": 8, "embedding": 4, "initial_state": "zeros", "attention": {"mask_padding": masked}},
                 "task": task,
                 "training": {"epochs": 3, "steps": None, "batch_size": 3, "warmup": 0, "evaluate_every": 1},
             }

@@ -76,7 +76,7 @@ class Answer:
 
     def _repr_html_(self) -> str:
         if self.weights is None:
-            return html_table(["source", "output"], [[self.source, f"{self.output} {self._remark}"]])
+            return html_table(["source", "output"], [[self.source, f"{self.output}{self._remark}"]])
         return html_map(self.map, self._remark)
 
     @property

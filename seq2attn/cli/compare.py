@@ -118,7 +118,7 @@ def compare(
 
     The table shows, for each group and length: mean and standard deviation over seeds, the worst and the best seed, the
     95 % confidence interval of the mean (Student's), and the mean paired difference from the baseline with its interval.
-    docs/comparing.md explains these.
+    docs/comparing.md explains these. docs/clusters.md: --executor, for trials on other machines.
 
     Examples:
 

@@ -6,13 +6,15 @@ again by another, from the last checkpoint if it can reach that: in the runs dir
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
+import logging
 import pickle
 import secrets
-import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from seq2attn.comparison.dask_worker import Answer, Call, request_stop, run_call
 from seq2attn.comparison.engine import Bundle, Engine, EngineLost
 from seq2attn.comparison.trial import Job, Outcome, find_evaluation
 from seq2attn.errors import Seq2AttnError
+from seq2attn.runs.files import not_written
 from seq2attn.runs.lock import BeingTrained, is_training, remote_lock
 from seq2attn.runs.machine import available_cores
 from seq2attn.runs.packing import pack, unpack
@@ -59,16 +62,12 @@ def open_dask(address: str | None, root: Path, plugins: Sequence[str] = (), work
 
 def _import() -> Any:
     try:
-        import dask
         import distributed
     except ImportError as error:
         raise Seq2AttnError(
             f"--executor dask needs the package distributed ({error})", hint='Install it: pip install "seq2attn[dask]"'
         ) from None
-    dask.config.set({"distributed.worker.daemon": True})
     for name in ("distributed", "distributed.client", "distributed.nanny", "tornado.application"):
-        import logging
-
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is in our messages
     return distributed
 
@@ -108,12 +107,15 @@ class DaskEngine(Engine):
         self.token = secrets.token_hex(16)
         self.address = client.scheduler.address
         self._steps: dict[str, int] = {}
-        self._futures: set[Future[Sequence[Outcome]]] = set()
+        self._tasks: dict[Future[Sequence[Outcome]], Any] = {}
+        self._stopping = False
         self._workers, self._counted = 0, -1.0
-        self._receiving = threading.Lock()
-        self.root.mkdir(parents=True, exist_ok=True)
         self.probe = self.root / f".probe-{self.token}"
-        self.probe.write_text(self.token)
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            self.probe.write_text(self.token)
+        except OSError as error:
+            raise not_written(self.root, error) from error
         client.subscribe_topic(self.token, self._hear)
 
     def submit(self, call: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Future[Any]:
@@ -136,8 +138,10 @@ class DaskEngine(Engine):
             claims.close()
             result.set_result([known[job.trial.name] for job in bundle])
             return result
-        task = self.client.submit(run_call, self._call(sent), key=f"trial-{secrets.token_hex(16)}", pure=False)
-        self._futures.add(result)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that a run which is sent along is large
+            task = self.client.submit(run_call, self._call(sent), key=f"trial-{secrets.token_hex(16)}", pure=False)
+        self._tasks[result] = task
 
         def receive(task: Any) -> None:
             try:
@@ -147,7 +151,7 @@ class DaskEngine(Engine):
             except Exception as error:
                 claims.close()
                 result.set_exception(error)
-            self._futures.discard(result)
+            self._tasks.pop(result, None)
 
         task.add_done_callback(receive)
         return result
@@ -159,6 +163,8 @@ class DaskEngine(Engine):
     def _received(self, task: Any, jobs: Sequence[Job]) -> dict[str, Outcome]:
         """The outcomes of a task that ended, after its runs are in the runs directory."""
         if task.status == "cancelled":
+            if self._stopping:
+                return dict.fromkeys((job.trial.name for job in jobs), Outcome("stopped"))
             raise self._lost()
         if task.status == "error":
             error = task.exception()
@@ -208,10 +214,10 @@ class DaskEngine(Engine):
         )
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        if cancel_futures:
-            self._stop()
-        if wait:
-            _wait_for(self._futures, lambda: self.client.status == "running")
+        while wait and self._tasks and self.client.status == "running":
+            if cancel_futures:
+                self._stop()
+            concurrent.futures.wait(list(self._tasks), timeout=STOP_AGAIN)
         self.probe.unlink(missing_ok=True)
         with contextlib.suppress(Exception):
             self.client.close(timeout=2)
@@ -219,13 +225,9 @@ class DaskEngine(Engine):
             self.cluster.close()
 
     def _stop(self) -> None:
-        """Make the trials save and stop, and wait for what they send back."""
-        while self._futures and self.client.status == "running":
-            with contextlib.suppress(Exception):  # a worker that is just lost
-                self.client.run(request_stop, self.token, on_error="ignore")
-            wait(list(self._futures), timeout=STOP_AGAIN)
-
-
-def _wait_for(futures: set[Future[Sequence[Outcome]]], connected: Callable[[], bool]) -> None:
-    while futures and connected():
-        wait(list(futures), timeout=STOP_AGAIN)
+        """Make the trials save and stop; those that no worker has begun are forgotten."""
+        self._stopping = True
+        with contextlib.suppress(Exception):  # a worker that is just lost
+            self.client.run(request_stop, self.token, on_error="ignore")
+            begun = {key for keys in self.client.processing().values() for key in keys}
+            self.client.cancel([task for task in self._tasks.values() if task.key not in begun])

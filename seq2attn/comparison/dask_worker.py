@@ -98,9 +98,7 @@ def _run(call: Call, jobs: Sequence[Job], watched: list[Job]) -> Answer:
     if _holds(call.probe, call.token):
         watched += jobs
         return Answer(run_bundle(jobs), {})
-    root = (
-        Path(tempfile.gettempdir()) / f"seq2attn-{call.token}"
-    )  # of all workers of this machine: see `dask_engine.py`
+    root = Path(tempfile.gettempdir()) / f"seq2attn-{call.token}"  # shared by the workers of this machine
     root.mkdir(mode=0o700, exist_ok=True)
     jobs = [replace(job, root=root) for job in jobs]
     for job in jobs:

@@ -93,7 +93,7 @@ def _signatures(exported: Exported) -> dict[str, Any]:
 def _shape(value: Any) -> list[int | str]:
     """Sizes, or what a free one is called."""
     sizes = value.type.tensor_type.shape.dim
-    return [one.dim_value if one.HasField("dim_value") else one.dim_param.rpartition("_")[2] for one in sizes]
+    return [one.dim_value if one.HasField("dim_value") else one.dim_param for one in sizes]
 
 
 def _names(names: Iterable[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -52,7 +53,8 @@ def export_graphs(model: Model) -> Exported:
     try:
         with torch.no_grad(), _quiet():
             outputs = [list(part.call(part.inputs)) for part in parts]
-            program = torch.export.export(together, tuple(inputs), dynamic_shapes=(_free_axes(examples),), strict=False)
+            axes = _free_axes(examples)
+            program = torch.export.export(together, tuple(inputs), dynamic_shapes=(axes,), strict=False)
             exported = torch.onnx.export(
                 program,
                 dynamo=True,
@@ -63,6 +65,7 @@ def export_graphs(model: Model) -> Exported:
             assert exported is not None
             _optimise(exported)
             whole = exported.model_proto
+            _name_dimensions(whole.graph, axes)
     except Exception as error:
         reason = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
         raise Seq2AttnError(f"torch cannot export this model: {reason}", hint=_hint()) from error
@@ -123,6 +126,18 @@ def _free_axes(examples: Sequence[Sequence[Function]]) -> tuple[dict[int, Any], 
                 }
             )
     return tuple(axes)
+
+
+def _name_dimensions(graph: onnx.GraphProto, axes: Sequence[dict[int, Any]]) -> None:
+    """Call the free dimensions of inputs and outputs what they count, in place of the exporter's s1, s2, ..."""
+    sizes = [value.type.tensor_type.shape.dim for value in [*graph.input, *graph.output]]
+    names = {
+        size[axis].dim_param: dimension.__name__.rpartition("_")[2]
+        for size, free in zip(sizes, axes, strict=False)
+        for axis, dimension in free.items()
+    }
+    for one in (one for size in sizes for one in size if one.dim_param):
+        one.dim_param = re.sub(r"\w+", lambda found: names.get(found[0], found[0]), one.dim_param)
 
 
 def _optimise(exported: Any) -> None:

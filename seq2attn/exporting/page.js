@@ -80,6 +80,7 @@ class View {
     this.canvas.addEventListener("keydown", mapKey);
     this.find(".maps").hidden = this.find(".attending").hidden = !this.attends;
     this.columns = [];
+    this.rooms = new Map();
   }
 
   load(snapshot) {
@@ -129,6 +130,13 @@ class View {
     this.panel(look);
   }
 
+  // The width of an element. Reading it makes the browser lay out the page, so it is kept until something may change it.
+  room(name) {
+    const key = `${name} ${window.innerWidth} ${this.root.className} ${this.find(".vectors").children.length}`;
+    if (!this.rooms.has(key)) this.rooms.set(key, this.find(name).clientWidth);
+    return this.rooms.get(key);
+  }
+
   tiles(place, result, live) {
     const focused = live && place.contains(document.activeElement) ? [...place.children].indexOf(document.activeElement) : -1;
     const parts = result.steps.map((step, t) => make("button", {
@@ -162,7 +170,7 @@ class View {
     const [figure, beside] = this.root.querySelectorAll("figure");
     beside.hidden = !changed;
     figure.querySelector("figcaption span").textContent = changed ? "attention, with your changes" : "attention: a row per step, a column per source position";
-    const places = this.find(".maps").clientWidth, wide = changed && places > 560 && this.sources.length <= LONG;
+    const places = this.room(".maps"), wide = changed && places > 560 && this.sources.length <= LONG;
     this.find(".maps").classList.toggle("pair", wide);
     const room = wide ? (places - 28) / 2 : places;
     const rows = result => result.steps.map(step => this.symbol(step.written));
@@ -291,7 +299,7 @@ class View {
       heading.firstChild.textContent = name;
       heading.lastChild.textContent = `${values.length} numbers, length ${length.toFixed(2)}`;
       canvas.setAttribute("aria-label", `${name}: ${values.length} numbers`);
-      paintVector(canvas, Array.from(values), look, Math.max(100, place.children[k].clientWidth), state.numbers);
+      paintVector(canvas, Array.from(values), look, Math.max(100, this.room(".vectors > div")), state.numbers);
     });
   }
 
@@ -484,7 +492,7 @@ async function share() {
 }
 
 function save() {
-  const view = views.find(one => one.map);
+  const view = active.map ? active : views.find(one => one.map);
   if (!view) return;
   const numbers = state.numbers, layout = mapLayout(view.map.columns, view.map.rows, 46 * view.map.columns.length, numbers);
   const pen = new SvgPen(layout.width + 16, layout.height + 16), paper = {text: "#171c21", held: "#c2410c"};

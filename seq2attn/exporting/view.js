@@ -24,13 +24,15 @@ function shownSymbol(symbol) {
 
 class CanvasPen {
   constructor(canvas, width, height) {
-    const scale = window.devicePixelRatio || 1;
-    canvas.width = Math.ceil(width * scale);
-    canvas.height = Math.ceil(height * scale);
-    canvas.style.width = `${width}px`;
-    canvas.style.height = `${height}px`;
+    const scale = window.devicePixelRatio || 1, size = [Math.ceil(width * scale), Math.ceil(height * scale)];
     this.context = canvas.getContext("2d");
-    this.context.scale(scale, scale);
+    if (canvas.width !== size[0] || canvas.height !== size[1]) {
+      [canvas.width, canvas.height] = size;
+      canvas.style.width = `${width}px`;
+      canvas.style.height = `${height}px`;
+    }
+    this.context.setTransform(scale, 0, 0, scale, 0, 0);
+    this.context.clearRect(0, 0, width, height);
   }
 
   fill(x, y, width, height, colour) {

@@ -249,7 +249,8 @@ def draw_map(axes: Axes, one: AttentionMap, *, ideal: bool = False) -> None:
     box = axes.get_window_extent()
     columns, rows = len(one.source_symbols), len(one.output_symbols)
     cell = min(box.width / columns, box.height / rows) / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
-    _heat_map(axes, Panel(one, f"{_short(one.source)} → {_short(one.output)}"), cell, ideal=ideal)
+    _heat_map(axes, Panel(one, ""), cell, ideal=ideal)
+    axes.set_title(f"{_short(one.source)} → {_short(one.output)}", fontsize=_TITLE)
     axes.set_aspect("equal")
     axes.set_xlabel("source")
     axes.xaxis.set_label_position("bottom")

@@ -29,8 +29,11 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def html_map(one: AttentionMap, note: str = "") -> str:
-    """The source, the output and a `note`, and below them the heat map as inline SVG; each cell's weight is its tooltip."""
-    title = f"{escape(one.source)} → {escape(one.output)} {escape(note)}"
+    """The source and its output, with a `note` behind it, above the heat map as inline SVG.
+
+    A cell's tooltip is its weight.
+    """
+    title = f"{escape(one.source)} → {escape(one.output)}{escape(note)}"
     columns, rows = len(one.source_symbols), len(one.output_symbols)
     drawing = _svg(one) if columns * rows <= MOST_CELLS else f"<em>a map of {rows:,} x {columns:,} cells</em>"
     return (

@@ -221,7 +221,7 @@ function drawEnvironment() {
 }
 
 function drawAll() {
-  document.querySelector("main").classList.toggle("few", visible().length <= 2);
+  document.querySelector("main").classList.toggle("few", visible().length <= 4);
   for (const draw of [drawSummary, drawCurves, drawLengths, drawErrors, drawAttention, drawConfig, drawParameters, drawEnvironment]) draw();
 }
 

@@ -149,14 +149,16 @@ def _resets(given: Mapping[str, Tensor]) -> Resets | None:
 
 def _stack(given: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """The tensors (B,), (B, N) or (B, N, W) of each seed, padded to the longest N: (K, B, ...) each."""
-    stacked = {}
-    for name in given[0]:
-        parts = [one[name] for one in given]
-        if parts[0].dim() > 1:
-            width = max(part.size(1) for part in parts)
-            parts = [F.pad(part, (0, 0) * (part.dim() - 2) + (0, width - part.size(1))) for part in parts]
-        stacked[name] = torch.stack(parts)
-    return stacked
+    return {name: torch.stack(_padded([one[name] for one in given])) for name in given[0]}
+
+
+def _padded(parts: list[Tensor]) -> list[Tensor]:
+    """Tensors of one number of dimensions, the second padded with zeros to the longest."""
+    widths = {part.size(1) for part in parts if part.dim() > 1}
+    if len(widths) < 2:
+        return parts
+    behind = (0, 0) * (parts[0].dim() - 2)  # of the dimensions after it
+    return [F.pad(part, (*behind, 0, max(widths) - part.size(1))) for part in parts]
 
 
 def train_together(trainers: Sequence[Trainer], request: StopRequest) -> None:

@@ -57,13 +57,20 @@ class Cluster:
         self.workers.append(self.start(*command))
 
     def kill_worker(self, place):
-        self.workers.pop(place).kill()
+        _kill(self.workers.pop(place))
+
+    def kill_scheduler(self):
+        _kill(self.scheduler)
 
     def close(self):
         for process in (*self.workers, self.scheduler):
-            process.kill()
-            process.wait()
+            _kill(process)
         self.log.close()
+
+
+def _kill(process):
+    process.kill()
+    process.wait()
 
 
 @pytest.fixture(params=["shared", "not shared"])
@@ -125,7 +132,7 @@ def test_nothing_is_lost_when_workers_and_the_scheduler_are_killed(cluster):
             cluster.kill_worker(0)
             cluster.add_worker()
         wait_for(lambda: finished(folder) >= 25)
-        cluster.scheduler.kill()
+        cluster.kill_scheduler()
         _, err = first.communicate(timeout=PATIENCE)
     assert first.returncode == 1
     assert f"error: the connection to the Dask scheduler at {cluster.address} is lost; finished trials are kept" in err
