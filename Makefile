@@ -4,13 +4,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TOOLS := $(VENV)/.tools
 CODE := seq2attn tests
 RECORD := $(BIN)/seq2attn compare -c configs/records
 SEEDS := --vary seed=1-5 --checkpoint last
-RECORD_LENGTHS := 8 10 20 40 80 200 800
+RECORD_LENGTHS := 8 20 80 200 800
+FAMILIES := --families all --samples 100
 CONTENT_LENGTHS := 8 10 12 14 16 20 30 40 80
-INGREDIENTS := model.attention.scalable_softmax=false training.word_dropout=0 training.weight_decay=0 \
-	model.attention.history=none model.bidirectional=false model.source_eos=false
+INGREDIENTS := model.attention.history.rereading=false training.decoder_reset=0 training.word_dropout=0 \
+	model.attention.scalable_softmax=false model.bidirectional=false training.weight_decay=0.3
 
 .PHONY: run test test-slow test-lowest torture records ablation bench g2p check format lint types tensorboard clean help
 
@@ -24,13 +26,13 @@ run: $(READY)  ## train configs/scaled.yaml, evaluate it, reverse "hello"
 	$(BIN)/seq2attn predict "hello"
 	@echo 'Next: . $(BIN)/activate    then: seq2attn --help'
 
-test: $(READY)  ## the default tests, on all cores; a few minutes
+test: $(TOOLS)  ## the default tests, on all cores; a few minutes
 	$(BIN)/pytest -n logical
 
-test-slow: $(READY)  ## the slow tests: train and evaluate every shipped recipe
+test-slow: $(TOOLS)  ## the slow tests: train and evaluate every shipped recipe
 	$(BIN)/pytest -m slow --ignore tests/faults
 
-torture: $(READY)  ## the fault tests at full length (kills, full disks, damaged files, fuzzing), then 10,000 random configs; hours
+torture: $(TOOLS)  ## the fault tests at full length (kills, full disks, damaged files, fuzzing), then 10,000 random configs; hours
 	$(BIN)/pytest -m "slow or not slow" tests/faults --ignore tests/faults/test_differential.py
 	$(BIN)/pytest -n logical -v -m slow tests/faults/test_differential.py
 
@@ -42,34 +44,32 @@ test-lowest:  ## the default tests with the lowest versions in pyproject.toml (o
 
 check: lint types test  ## everything CI runs: format, lint, types, tests
 
-lint: $(READY)  ## check format and lint without changing files
+lint: $(TOOLS)  ## check format and lint without changing files
 	$(BIN)/ruff format --no-cache --check .
 	$(BIN)/ruff check --no-cache .
 
-types: $(READY)  ## check static types
+types: $(TOOLS)  ## check static types
 	$(BIN)/mypy
 
-format: $(READY)  ## format the code and fix what the linter can fix
+format: $(TOOLS)  ## format the code and fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 records: $(READY)  ## train and evaluate every row of docs/length-generalisation.md; takes hours
-	for row in reverse copy duplicate reverse-prior; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) --lengths $(RECORD_LENGTHS) || exit; done
+	for row in reverse copy duplicate reverse-location; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) $(FAMILIES) \
+		--lengths $(RECORD_LENGTHS) || exit; done
+	for row in reverse copy duplicate; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) --families all --samples 10 --lengths 8000 || exit; done
+	$(RECORD)/reverse-prior.yaml --name reverse-prior $(SEEDS) --lengths 8 10 20 40 80 200
 	for task in reverse copy duplicate; do $(RECORD)/content.yaml --name content-$$task --set task.name=$$task $(SEEDS) \
 		--lengths $(CONTENT_LENGTHS) || exit; done
 	$(RECORD)/content.yaml --name content-no-resets --set training.encoder_reset=0 --set training.decoder_reset=0 $(SEEDS) \
 		--lengths $(CONTENT_LENGTHS)
 	$(RECORD)/reverse-digits.yaml --name reverse-digits $(SEEDS) --lengths 10 20 50 100
 	$(RECORD)/reverse-40.yaml --name reverse-40 $(SEEDS) --lengths 41-500 --samples 10 --metric character_accuracy
-	$(RECORD)/reverse.yaml --name reverse $(SEEDS) --lengths 8000 --samples 100
-	$(RECORD)/copy.yaml --name copy $(SEEDS) --lengths 8000 --samples 10
-	$(RECORD)/duplicate.yaml --name duplicate $(SEEDS) --lengths 8000 --samples 4
 
 ablation: $(READY)  ## train configs/records/reverse.yaml without one ingredient at a time
-	for without in $(INGREDIENTS); do $(RECORD)/reverse.yaml --name without-$${without%%=*} --set $$without $(SEEDS) \
-		--lengths 8 20 80 200 800 --samples 100 || exit; done
-	$(RECORD)/reverse.yaml --name without-dropout-and-decay --set training.word_dropout=0 --set training.weight_decay=0 $(SEEDS) \
-		--lengths 8 20 80 200 800 --samples 100
+	for without in $(INGREDIENTS); do $(RECORD)/reverse.yaml --name without-$${without%%=*} --set $$without $(SEEDS) $(FAMILIES) \
+		--lengths 8 20 80 200 || exit; done
 
 bench: $(READY)  ## measure speed against a plain loop (and JoeyNMT, if installed); about 10 minutes; writes benchmarks/results.json
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
@@ -84,6 +84,11 @@ tensorboard: $(READY)  ## show all runs in the browser
 clean:  ## remove the environment and tool caches; keep the runs
 	rm -rf $(VENV) .venv-lowest build *.egg-info seq2attn/kernels/recurrence.so seq2attn/kernels/recurrence.txt .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(TOOLS): $(READY)
+	@echo 'Setting up what the tests and tools need, once: another 100 MB.'
+	@$(BIN)/python install.py dev
+	@touch $(TOOLS)
 
 $(READY): pyproject.toml constraints.txt setup.py install.py $(wildcard seq2attn/kernels/*.c seq2attn/kernels/*.h)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "seq2attn needs Python 3.11 or newer; found " + sys.version.split()[0] + ". Name one: make run PYTHON=python3.12")'

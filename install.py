@@ -1,4 +1,5 @@
-"""Installs seq2attn and its tools into the environment that runs this, with one line of progress in place of pip's output.
+"""Installs seq2attn, or with the argument `dev` what its tests and tools need as well, into the environment that runs this,
+with one line of progress in place of pip's output.
 
 For `make`; `pip install .` does not use it.
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 CONSTRAINTS = "constraints.txt"
+TOOLS = "# tests and tools"  # the line of it after which follow the packages that seq2attn itself does not need
 LARGE = 20  # MB; without a terminal, only downloads of this size are mentioned
 
 
@@ -73,11 +75,18 @@ def follow(pip: subprocess.Popen[str], progress: Progress, output: IO[str]) -> N
         progress.read(line)
 
 
+def count_packages(constraints: str, dev: bool) -> int:
+    """How many packages the constraints have for seq2attn itself, or for its tests and tools."""
+    own, _, tools = constraints.partition(TOOLS)
+    return sum("==" in line for line in (tools if dev else own).splitlines())
+
+
 def main() -> int:
     """Exit code of pip, whose output is shown if it failed."""
-    packages = sum("==" in line for line in Path(CONSTRAINTS).read_text("utf-8").splitlines())
+    dev = sys.argv[1:] == ["dev"]
+    packages = count_packages(Path(CONSTRAINTS).read_text("utf-8"), dev)
     command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
-    command += ["--constraint", CONSTRAINTS, "--editable", ".[dev]"]
+    command += ["--constraint", CONSTRAINTS, "--editable", ".[dev]" if dev else "."]
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+", encoding="utf-8") as output:
         environment = {**os.environ, "TMPDIR": folder, "PIP_QUIET": "0"}
         pip = subprocess.Popen(

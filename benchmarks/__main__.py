@@ -13,13 +13,18 @@ from typing import Any
 
 import torch
 
-from benchmarks import decoding, growth, peers, processes, training
+from benchmarks import decoding, engines, growth, peers, processes, stacking, training
 
 PARTS: dict[str, Callable[[bool], list[dict[str, Any]]]] = {
     "training": lambda quick: training.measure(training.QUICK if quick else training.UNITS, repeats=5 if quick else 11),
     "cuda": lambda quick: training.measure(
         training.QUICK if quick else training.UNITS, repeats=5 if quick else 11, device=torch.device("cuda")
     ),
+    "cuda-seeds": lambda quick: stacking.measure(
+        (1, 10) if quick else (1, 10, 100, 1000), repeats=5, device=torch.device("cuda")
+    ),
+    "seeds": lambda quick: stacking.measure((1, 10) if quick else (1, 10, 100), repeats=5),
+    "engines": lambda quick: engines.measure(20 if quick else 60, repeats=2 if quick else 3),
     "peers": lambda quick: peers.measure(peers.UNITS[:2] if quick else peers.UNITS, repeats=5 if quick else 11),
     "growth": lambda quick: growth.measure(quick=quick),
     "decoding": lambda quick: decoding.measure(repeats=3 if quick else 7),
@@ -74,11 +79,13 @@ def main() -> None:
         parser.error(f"unknown part {unknown[0]!r}; choose from {', '.join(PARTS)}")
     missing = {}
     if not torch.cuda.is_available():
-        missing["cuda"] = "a GPU, but none was found"
+        missing |= dict.fromkeys(("cuda", "cuda-seeds"), "a GPU, but none was found")
+    if not engines.is_installed():
+        missing["engines"] = 'Dask, which is not installed: pip install "seq2attn[dask]"'
     if not peers.is_installed():
         missing["peers"] = "JoeyNMT, which is not installed; see docs/performance.md"
     for name in missing.keys() & set(options.parts):
-        parser.error(f"part {name!r} needs {missing[name]}")
+        parser.exit(2, f"part {name!r} needs {missing[name]}\n")
     torch.set_num_threads(1)
     found: dict[str, Any] = {"machine": machine()}
     print("  ".join(f"{key} {value}" for key, value in found["machine"].items()))

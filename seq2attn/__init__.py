@@ -5,28 +5,33 @@ In Python:
     import seq2attn
 
     run = seq2attn.train("configs/scaled.yaml", ["training.steps=500"])
-    seq2attn.load(run).predict(["hello"])
+    model = seq2attn.load(run)
+    answer = model.predict("hello")
+    print(answer.output, answer.weights.shape)
     seq2attn.evaluate(run, lengths=[5, 10])
 
-Importing this module does not import torch. A user's mistake raises `seq2attn.errors.Seq2AttnError`.
+Importing this module does not import torch. A user's mistake raises `seq2attn.Seq2AttnError`. See docs/python.md.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from seq2attn.api.model import TrainedModel
+    from seq2attn.api.results import Lengths
     from seq2attn.comparison.results import Comparison
     from seq2attn.config import Config
     from seq2attn.data.tasks import Answer, StringTask, Task
     from seq2attn.data.vocabulary import Vocabulary
     from seq2attn.errors import Seq2AttnError
-    from seq2attn.inference.predictor import Predictor
-    from seq2attn.inference.results import LengthResult
+    from seq2attn.inference.pair_results import PairsResult
     from seq2attn.model.cells import Cell
     from seq2attn.model.decoder import Decoder
     from seq2attn.model.histories import History
@@ -74,14 +79,17 @@ def train(
     threads: int | None = None,
     plugins: Sequence[str | Path] = (),
     resume: Run | None = None,
+    progress: bool | None = None,
 ) -> Run:
     """Train a model, as `seq2attn train` does, and return its run.
 
     config: a YAML file, its keys and values, or a `Config`, with `overrides` (`KEY=VALUE`); or a run, to continue it.
     resume: a run on files to continue, with its config; a run alone never opens a file.
     name: of the run; by default derived from the config's file name. plugins: files with parts of your own.
+    progress: whether to show it, in one line; by default in a notebook and on a terminal.
     The first Ctrl-C saves and raises `KeyboardInterrupt`.
     """
+    from seq2attn.api.progress import OneLine, TrainingLine
     from seq2attn.config import Config, check_config, load_changed
     from seq2attn.config.plugins import load_plugins
     from seq2attn.errors import Seq2AttnError
@@ -113,7 +121,8 @@ def train(
             )
         else:
             settings, where = config_to_resume(resume, settings), resume
-    ended = session.train(settings, where, device=device, threads=threads)
+    with OneLine(progress) as line:
+        ended = session.train(settings, where, device=device, threads=threads, display=TrainingLine(line))
     if ended.stopped_by is not None:
         raise KeyboardInterrupt(f"stopped after step {ended.step:,}; everything is saved in {ended.run.path}")
     return ended.run
@@ -121,11 +130,16 @@ def train(
 
 def load(
     run: str | Run | None = None, *, runs_dir: str | Path = "runs", checkpoint: str = "best", device: str = "cpu"
-) -> Predictor:
-    """The trained model of a run, given by its name, by default the newest: `load().predict(["hello"])`."""
-    from seq2attn.runs.loading import load_predictor
+) -> TrainedModel:
+    """The trained model of a run, given by its name, by default the newest: `load().predict("hello")`.
 
-    return load_predictor(_find(run, runs_dir), checkpoint, device)
+    checkpoint: best, last, or `step-64`, one of those that `training.snapshot_weights` keeps.
+    """
+    from seq2attn.api.model import TrainedModel
+    from seq2attn.runs.loading import load_trained
+
+    found = _find(run, runs_dir)
+    return TrainedModel(found, load_trained(found, checkpoint, device))
 
 
 def evaluate(
@@ -133,21 +147,25 @@ def evaluate(
     lengths: Sequence[object] | None = None,
     *,
     samples: int | None = None,
+    families: Sequence[object] | None = None,
     seed: int = 0,
+    data: str | Path | None = None,
     runs_dir: str | Path = "runs",
     checkpoint: str = "best",
     device: str = "cpu",
-) -> list[LengthResult]:
-    """Measure a run by string length and save the results, as `seq2attn eval` does; the config has the defaults."""
-    from seq2attn.config.lengths import parse_lengths
-    from seq2attn.runs.loading import load_trained, measure
+    progress: bool | None = None,
+) -> Lengths | PairsResult:
+    """Measure a run by family of strings and by length, and save the results, as `seq2attn eval` does; the config has the
+    defaults.
 
-    chosen = _find(run, runs_dir)
-    trained = load_trained(chosen, checkpoint, device)
-    numbers = None if lengths is None else parse_lengths(lengths)
-    evaluation = measure(chosen, trained, numbers, samples=samples, seed=seed)
-    evaluation.save(chosen)
-    return list(evaluation.lengths.values())
+    data: of a run on pairs of strings, the file of pairs to measure it on; the result then has error rates instead.
+    """
+    from seq2attn.api.model import results_of
+
+    model = load(run, runs_dir=runs_dir, checkpoint=checkpoint, device=device)
+    evaluation = model.measure(lengths, samples=samples, families=families, seed=seed, data=data, progress=progress)
+    evaluation.save(model.run)
+    return results_of(evaluation)
 
 
 def compare(
@@ -159,29 +177,44 @@ def compare(
     runs_dir: str | Path = "runs",
     device: str = "auto",
     workers: int | None = None,
+    executor: str | Callable[[], Executor] | None = None,
+    stack: bool | None = None,
     plugins: Sequence[str | Path] = (),
+    progress: bool | None = None,
     **options: Any,
 ) -> Comparison:
     """Train and measure every trial of an experiment file, or of base `configs` and what to `vary`, as `seq2attn compare`.
 
-    options: `name`, `baseline`, `metric`, `lengths`, `samples` and `checkpoint`, as on the command line.
+    executor: where trials run: `processes` of this machine (the default), `dask`, `dask:ADDRESS`, or a function that makes
+    any standard Executor whose workers are processes that see `runs_dir`.
+    stack: train the seeds of a config together in one program; by default on a GPU.
+    options: `name`, `baseline`, `metric`, `lengths`, `families`, `samples` and `checkpoint`, as on the command line.
     Trials run in their own processes, so a script must call this below `if __name__ == "__main__":`. The result's
     `failed` has the reasons of failed trials. The first Ctrl-C saves and raises `KeyboardInterrupt`.
     """
+    from seq2attn.api.progress import ComparisonLine, OneLine
     from seq2attn.comparison.experiment import compose_experiment
     from seq2attn.comparison.plan import make_plan
     from seq2attn.comparison.results import gather
-    from seq2attn.comparison.running import failures, pending_jobs, read_files, run_in_processes
+    from seq2attn.comparison.running import engine_maker, failures, pending_jobs, read_files, run_on, stacks_on
     from seq2attn.comparison.trial import STOP_REQUEST
     from seq2attn.config.plugins import load_plugins
+    from seq2attn.runs.machine import choose_device
 
     root, loaded = Path(runs_dir), load_plugins(plugins)
     file = None if experiment is None else Path(experiment)
     plan = make_plan(compose_experiment(file, list(map(Path, configs)), vary, overrides, **options), root)
     jobs = pending_jobs(plan, root, device, loaded)
     read_files(jobs)
-    outcomes = run_in_processes(jobs, workers, loaded)
-    if STOP_REQUEST.signal is not None:
+    outcomes = {}
+    if jobs:
+        if executor is None:
+            stack, workers = stacks_on(choose_device(device).type, stack, workers)
+        maker = engine_maker(executor, jobs, root, workers, loaded)
+        with OneLine(progress) as line:
+            display = ComparisonLine(line, plan.experiment.name, len(plan.trials), len(jobs))
+            outcomes = run_on(maker, jobs, workers, display, stack=bool(stack))
+    if jobs and STOP_REQUEST.signal is not None:
         raise KeyboardInterrupt("stopped; the same call continues")
     return replace(gather(plan, root), failed=failures(outcomes))
 

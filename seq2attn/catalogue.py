@@ -13,6 +13,7 @@ from collections import Counter
 from seq2attn.errors import character_name
 from seq2attn.registry import Entry, Option, Registry
 
+DIGITS = "0123456789"
 LONGEST = 100_000  # positions of a string
 WIDEST = 65_536  # of any layer
 MOST_COLUMNS = 1000  # of a file of pairs
@@ -83,6 +84,19 @@ _STRINGS = {
     "min_length": Option(int, 1, "shortest training string, characters", 1, LONGEST),
     "max_length": Option(int, 12, "longest training string, characters; lengths are uniform in between", 1, LONGEST),
 }
+_RECOPY = {
+    "reverse": Option(bool, False, "write the target from its end"),
+    "min_length": Option(int, 5, "shortest training string, digits", 1, LONGEST),
+    "max_length": Option(int, 10, "longest training string, digits", 1, LONGEST),
+}
+_DEDUPE = {
+    "min_length": Option(int, 5, "shortest training string, digits", 1, LONGEST),
+    "max_length": Option(int, 30, "longest training string, digits; runs of 1, 3 or 5 equal ones", 1, LONGEST),
+}
+_ADDITION = {
+    "min_digits": Option(int, 5, "fewest digits of each number in training", 1, LONGEST // 2 - 1),
+    "max_digits": Option(int, 10, "most digits of each number in training", 1, LONGEST // 2 - 1),
+}
 _DATES = {
     "first_year": Option(int, 1900, "first year of the dates", 1000, 9999),
     "last_year": Option(int, 2099, "last year of the dates", 1000, 9999),
@@ -115,6 +129,10 @@ _CENTRE = {
 _CONVOLUTION = {
     "filters": Option(int, 8, "convolution filters", 1, 1024),
     "kernel": Option(int, 5, "kernel size of the convolution, positions; odd", 1, 1001, _check_odd),
+}
+_SHIFT = {
+    "reach": Option(int, 2, "longest distance moved in a step, positions", 1, 500),
+    "rereading": Option(bool, True, "the context ends with how often what is read now was read before"),
 }
 _INPUT_FEEDING = {"input_feeding": Option(bool, False, "the cell also reads the previous attentional vector, a_{t-1}")}
 
@@ -158,6 +176,13 @@ TASKS = Registry("task", group="seq2attn.tasks", entries=[
           implementation="seq2attn.data.tasks.sort:Sort", options=_STRINGS),
     Entry("duplicate", "target[t] = source[t mod n], t < 2n", "hello -> hellohello",
           implementation="seq2attn.data.tasks.duplicate:Duplicate", options=_STRINGS),
+    Entry("recopy", "target = each digit d, 1 (d < 4), 3 (d < 7) or 5 times", "241 -> 24441; reverse: 241 -> 14442",
+          "Ray Chowdhury & Caragea 2023",
+          implementation="seq2attn.data.tasks.recopy:ReCopy", options=_RECOPY),
+    Entry("dedupe", "target = each run of equal digits once", "7772 -> 72", "Ray Chowdhury & Caragea 2023",
+          implementation="seq2attn.data.tasks.dedupe:DeDupe", options=_DEDUPE),
+    Entry("addition", "target = the sum, last digit first", "21+93 -> 15 (12 + 39 = 51)",
+          implementation="seq2attn.data.tasks.addition:Addition", options=_ADDITION),
     Entry("dates", "target = the date in ISO 8601", "May 3, 1998 -> 1998-05-03",
           implementation="seq2attn.data.tasks.dates:Dates", options=_DATES),
     Entry("pairs", "target = the second string of each pair", "your own pairs of strings, from tab-separated files",
@@ -186,11 +211,11 @@ HISTORIES = Registry("history", takes="feature_width", group="seq2attn.histories
     Entry("location_coverage", "U (F * [alpha_{t-1}; C_t])", "convolutional features of both",
           "after Shen et al. 2018, section 2.2",
           implementation="seq2attn.model.histories:LocationCoverage", options=_CONVOLUTION),
-    Entry("shift", "moved + (1 - sum moved) softmax(e_t), moved_j = sum_d p_d alpha_{t-1, j-d}",
-          "the previous weights, moved by a learned distance; content decides only where to begin, and at the ends",
+    Entry("shift", "moved^g / sum moved^g, moved_j = sum_d p_d alpha_{t-1, (j-d) mod n}; contexts end with alpha_t.C_t",
+          "the previous weights, moved around the source by a learned distance; content decides only where to begin",
           "after Graves et al. 2014, eq. 8 and 9",
           implementation="seq2attn.model.histories:Shift",
-          options={"reach": Option(int, 2, "longest distance moved in a step, positions", 1, 500)}),
+          options=_SHIFT),
 ])
 
 ARCHITECTURES = Registry("architecture", entries=[
@@ -234,6 +259,18 @@ INITIAL_STATES = Registry("initial state", takes="encoder, cell", group="seq2att
           "Bahdanau et al. 2015, appendix A.2.2",
           implementation="seq2attn.model.initial_state:Bridge"),
 ])
+
+RANDOM = "random"
+FAMILIES = Registry("family", entries=[
+    Entry(RANDOM, "i.i.d. uniform characters", "vkqbd"),
+    Entry("unary", "one character repeated", "aaaaa"),
+    Entry("periodic", "a random word of 2 to 8 characters repeated", "abcab"),
+    Entry("two_letter", "i.i.d. characters of two", "abbab"),
+    Entry("palindrome", "the second half mirrors the first", "abcba"),
+    Entry("sorted", "random characters in the alphabet's order", "abbdz"),
+    Entry("runs", "runs of 1 to 10 equal characters", "aaabb"),
+])
+"""kinds of strings that models are measured on, each with an example"""
 
 SCHEDULES = Registry("schedule", entries=[
     Entry("cosine", "lr/2 * (1 + cos(pi * progress))", "from the learning rate down to 0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -35,7 +36,12 @@ class Browser:
     def __init__(self, port: int, profile: Path) -> None:
         self._base = f"http://127.0.0.1:{port}"
         options = {"binary": CHROMIUM, "args": [*FLAGS, f"--user-data-dir={profile}"]}
-        wanted = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        wanted = {
+            "browserName": "chrome",
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL"},
+            "timeouts": {"script": 600_000},
+        }
         self._session = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
@@ -46,13 +52,14 @@ class Browser:
             headers={"Content-Type": "application/json"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=660) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
             raise AssertionError(error.read().decode()) from None
 
-    def open(self, path: Path) -> None:
-        self._ask("POST", f"/session/{self._session}/url", {"url": path.as_uri()})
+    def open(self, path: Path, fragment: str = "") -> None:
+        self._ask("POST", f"/session/{self._session}/url", {"url": "about:blank"})  # a fragment alone would not load it
+        self._ask("POST", f"/session/{self._session}/url", {"url": path.as_uri() + (fragment and f"#{fragment}")})
 
     def run(self, script: str) -> Any:
         """Run the body of a JavaScript function and return its value."""
@@ -60,8 +67,20 @@ class Browser:
 
     def resize(self, width: int, height: int) -> None:
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
-        command = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
-        self._ask("POST", f"/session/{self._session}/goog/cdp/execute", command)
+        self._devtools("Emulation.setDeviceMetricsOverride", metrics)
+
+    def _devtools(self, command: str, parameters: dict[str, Any]) -> Any:
+        body = {"cmd": command, "params": parameters}
+        return self._ask("POST", f"/session/{self._session}/goog/cdp/execute", body)
+
+    def screenshot(self, path: Path, width: int, height: int, *, dark: bool = False) -> None:
+        """Save the whole page as seen in a window of this size."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._devtools("Emulation.setEmulatedMedia", {"features": [scheme]})
+        self.resize(width, height)
+        self.run("return new Promise(done => requestAnimationFrame(() => setTimeout(done, 50)))")
+        taken = self._devtools("Page.captureScreenshot", {"captureBeyondViewport": True, "format": "png"})
+        path.write_bytes(base64.b64decode(taken["data"]))
 
     def console(self) -> list[str]:
         """The errors logged since the last call, by the page or by its requests."""

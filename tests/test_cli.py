@@ -367,15 +367,6 @@ def test_predict_notes_that_it_chose_the_newest_run():
     assert "run: " not in done.out
 
 
-def test_the_note_on_the_newest_run_names_its_comparison(work):
-    environment = work / "runs" / "second" / "environment.json"
-    trial = {"name": "widths", "group": "wide", "values": {}}
-    environment.write_text(json.dumps({**json.loads(environment.read_text()), "experiment": trial}))
-    message = "run: runs/second (the newest, a trial of widths; with seed=2, training.steps=1; choose another with "
-    assert f"{message}--run RUN)" in seq2attn("predict", "ab").err
-    assert f"{message}seq2attn eval RUN)" in seq2attn("eval", "--samples", "1").err
-
-
 @pytest.mark.parametrize(
     ("arguments", "stdin", "message"),
     [
@@ -612,6 +603,7 @@ KINDS = [
     "initial-states",
     "architectures",
     "schedules",
+    "families",
 ]
 
 

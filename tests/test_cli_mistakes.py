@@ -110,7 +110,7 @@ def test_problems_of_file_and_overrides_are_reported_together(mistake):
         "  seed (--set 'seed=x'): expected a whole number, found 'x'",
         "  model.embedding (--set 'model.embedding=0'): must be at least 1, found 0",
         "  model.hiden (bad.yaml:1): unknown key; did you mean 'hidden'? allowed here: architecture, attention, "
-        "bidirectional, cell, decoder, dropout, embedding, hidden, initial_state, layers, source_eos",
+        "bidirectional, cell, decoder, dropout, embedding, hidden, initial_state, layers, padding_embedding, source_eos",
         "`seq2attn inspect CONFIG` shows every key with its value.",
     ]
 

@@ -189,7 +189,7 @@ def check_history(choices):
         decoded, state = model.step(tokens[:, position], state, memory)
         given.append(decoded.weights.squeeze(1))
         expected = {"location": [given[-1]], "coverage": [sum(given)], "location_coverage": [given[-1], sum(given)]}
-        expected["shift"] = [given[-1]]
+        expected["shift"] = expected["location_coverage"]
         close(state.past, torch.stack(expected[choices["history"]], dim=1))
 
 

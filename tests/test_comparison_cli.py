@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -91,6 +92,7 @@ def runs(folder="runs"):
         (["--vary", "seed=1", "-c", "tiny.yaml"], "two base configs have the same name"),
         (["--vary", "seed=1", "-c", "tinny.yaml"], "tinny.yaml: no such file"),
         (["--vary", "seed=1", "--device", "tpu"], "unknown device 'tpu'"),
+        (["--vary", "seed=1", "--executor", "desk"], "--executor: unknown executor 'desk'; did you mean 'dask'?"),
         (["experiment.yaml"], "expected an experiment file, or --config"),
     ],
 )
@@ -158,6 +160,17 @@ def test_two_invocations_with_the_same_seeds_give_identical_tables(cli):
     again = compare(cli, *ASKED, "--runs-dir", "one")
     assert again.out == compare(cli, *ASKED, "--runs-dir", "one").out
     assert "all 4 trials are done" in again.err
+
+
+def test_seeds_trained_together_give_the_same_table_up_to_rounding(cli):
+    alone, together = compare(cli, *ASKED), compare(cli, *ASKED, "--stack", "--workers", "1", "--runs-dir", "other")
+    assert "one by one" not in together.err
+    for one, other in zip(table(alone), table(together), strict=True):
+        assert float(one["loss"]) == pytest.approx(float(other["loss"]), rel=1e-4)
+    refused = compare(
+        cli, "--vary", "seed=1-2", "--set", "model.dropout=0.5", "--name", "d", "--stack", "--workers", "1"
+    )
+    assert refused.err.count("are trained one by one, not together: dropout draws") == 1
 
 
 def test_the_report_command_is_printed(cli):
@@ -258,19 +271,10 @@ COMMANDS = re.findall(r"^ +(seq2attn compare .*)$|`(seq2attn compare [^`]*)`", f
 @pytest.mark.parametrize("command", sorted({first or second for first, second in COMMANDS}))
 def test_documented_commands_name_valid_experiments(cli, work, monkeypatch, command):
     (work / "configs").symlink_to(ROOT / "configs")
+    shutil.copy(work / "tiny.yaml", work / "my.yaml")
     monkeypatch.setattr("seq2attn.cli.compare._run", lambda *_: {})
     done = cli(*shlex.split(command)[1:])
     assert (done.code, done.out.count("\n")) == (0, 1), done.err
-
-
-def test_documented_python_runs(cli):
-    Path("mine.yaml").write_text("configs: tiny.yaml\nvary: {seed: 1-2}\n")
-    (block,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    printed = []
-    code = compile(block.replace("configs/experiments/chapter.yaml", "mine.yaml"), "comparing.md", "exec")
-    exec(code, {"__name__": "__main__", "print": lambda *words: printed.append(words)})
-    ((label, means),) = printed
-    assert (label, len(means)) == ("tiny", 2)
 
 
 # ---- with processes ----

@@ -17,7 +17,7 @@ def trial(seed, level):
     return TrialResult(
         run=f"r-{seed}",
         seed=seed,
-        lengths={},
+        results={},
         parameters={"total": 1},
         losses=((10, level), (20, level / (1 + seed))),
         entropies=((10, level * seed), (20, 0.5)),
@@ -33,7 +33,9 @@ def group(values, score, level, *, published=None, seeds=(1, 2, 3)):
     for length in (3, 10):
         by_seed = {seed: level + 0.1 * seed for seed in seeds}
         rows.append(
-            LengthSummary("exact_match", length, length < 9, by_seed, spread(list(by_seed.values())), None, published)
+            LengthSummary(
+                "exact_match", "random", length, length < 9, by_seed, spread(list(by_seed.values())), None, published
+            )
         )
     return GroupResult(
         label=", ".join(words.values()),

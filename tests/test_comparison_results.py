@@ -124,7 +124,7 @@ def test_the_interval_of_a_share_stays_between_0_and_1(comparison):
 def trials_with(values):
     """Trials with these values of every metric at length 3, by seed."""
     measured = [LengthResult(3, 10, True, *[Estimate(value, 0.0, 1.0)] * 4, entropy=3 * value) for value in values]
-    return [TrialResult("", seed, {3: one}, {}, (), (), None) for seed, one in enumerate(measured)]
+    return [TrialResult("", seed, {("random", 3): one}, {}, (), (), None) for seed, one in enumerate(measured)]
 
 
 def test_the_interval_of_a_difference_of_shares_stays_between_minus_1_and_1():

@@ -1,8 +1,10 @@
 """Trials on any Executor: resumed, failing alone, stopped, and never run twice."""
 
+import contextlib
 import json
+import multiprocessing
 import signal
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +14,12 @@ import torch
 from seq2attn.comparison.experiment import Experiment
 from seq2attn.comparison.grid import parse_vary
 from seq2attn.comparison.plan import make_plan
-from seq2attn.comparison.running import DIED, run_jobs
+from seq2attn.comparison.running import DIED, run_jobs, stacks, stacks_on
 from seq2attn.comparison.trial import STOP_REQUEST, Job, Outcome, find_evaluation, run_trial
+from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.environment import TrialOf
 from seq2attn.runs.loading import load_predictor, load_trained
-from seq2attn.runs.lock import training_lock
+from seq2attn.runs.lock import is_training, remote_lock, training_lock
 from seq2attn.runs.making import create_run
 from seq2attn.runs.records import steps_done
 from seq2attn.runs.run import Run
@@ -57,18 +60,18 @@ class Deadly(Inline):
     def submit(self, call, /, *arguments, **keywords):
         if self.broken:
             raise BrokenExecutor
-        (job,) = arguments
+        ((job,),) = arguments
         self.seen.append(job.trial.seed)
         future = Future()
         self.pending.append((future, job))
         if len(self.pending) == 2:  # two run side by side
-            self.run(call)
+            self.run()
         return future
 
-    def run(self, call):
+    def run(self):
         self.broken = any(job.trial.seed == self.seed for _, job in self.pending)
         for future, job in self.pending:
-            future.set_exception(BrokenExecutor()) if self.broken else future.set_result(call(job))
+            future.set_exception(BrokenExecutor()) if self.broken else future.set_result([run_trial(job)])
         self.pending.clear()
 
 
@@ -94,6 +97,7 @@ class Diary:
 @pytest.fixture(autouse=True)
 def in_a_fresh_worker(monkeypatch):
     monkeypatch.setattr("seq2attn.comparison.running.POLL", 0.01)
+    monkeypatch.setattr("seq2attn.comparison.running.RETRY", 0.01)
     STOP_REQUEST.signal = None
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as a worker does
@@ -181,14 +185,50 @@ def test_an_evaluation_of_an_earlier_step_does_not_count(jobs, earlier):
     assert find_evaluation(job.trial, job.root).trained_steps == 6
 
 
-def test_a_trial_trained_by_another_process_fails_and_is_unchanged(jobs):
+@pytest.mark.parametrize("lock", [training_lock, remote_lock])
+def test_a_trial_that_another_process_is_at_work_on_is_unchanged(jobs, lock):
     (job,) = jobs("seed=3")
     create_run(job.root, job.trial.name, job.trial.config, {}, exact=True)
-    with training_lock(job.run):
+    with lock(job.run):
+        assert is_training(job.run)
         outcome = run_trial(job)
-    assert outcome.state == "failed"
-    assert "is being trained by another process" in outcome.reason
+    assert outcome.state == "busy"
+    assert "is being trained" in outcome.reason
+    assert list(job.root.glob(".*")) == []
+    assert not is_training(job.run)
     assert run_trial(job) == Outcome("done")
+
+
+def test_a_trial_that_another_process_just_created_is_unchanged(jobs, monkeypatch):
+    (job,) = jobs("seed=3")
+
+    def check(*arguments):  # the last thing before the run is created
+        create_run(job.root, job.trial.name, job.trial.config, {}, exact=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "check_plugins", check)
+        assert run_trial(job).state == "busy"
+    assert run_trial(job) == Outcome("done")
+
+
+def test_a_trial_that_another_process_is_at_work_on_is_waited_for(jobs):
+    asked = jobs("seed=1-3")
+    create_run(asked[0].root, asked[0].trial.name, asked[0].trial.config, {}, exact=True)
+
+    class Other(Diary):
+        """Holds the lock of the first trial until the others are done."""
+
+        def ended(self, job, outcome):
+            super().ended(job, outcome)
+            if self.outcomes.count((2, "done")) + self.outcomes.count((3, "done")) == 2:
+                lock.close()
+
+    diary = Other()
+    with contextlib.ExitStack() as lock:
+        lock.enter_context(training_lock(asked[0].run))
+        outcomes = run_jobs(asked, Inline, 1, diary)
+    assert set(outcomes.values()) == {Outcome("done")}
+    assert diary.outcomes == [(1, "busy"), (2, "done"), (3, "done"), (1, "done")]
 
 
 def test_a_run_with_another_config_created_meanwhile_is_unchanged(jobs):
@@ -274,7 +314,63 @@ def test_a_trial_whose_best_checkpoint_is_gone_is_not_measured_with_another(jobs
 # ---- many ----
 
 
-@pytest.mark.parametrize("executor", [Inline, lambda: ThreadPoolExecutor(1)], ids=["inline", "a thread"])
+def test_the_seeds_of_a_config_are_trained_together(jobs, monkeypatch):
+    sizes = []
+    together = session.train_together
+    monkeypatch.setattr(
+        session, "train_together", lambda trainers, request: sizes.append(len(trainers)) or together(trainers, request)
+    )
+    asked = jobs("model.hidden=4,8", "seed=1-3")
+    diary = Diary()
+    outcomes = run_jobs(asked, Inline, 1, diary, stack=True)
+    assert outcomes == {job.trial.name: Outcome("done") for job in asked}
+    assert sizes == [3, 3]
+    assert len(diary.started_seeds) == len(diary.outcomes) == 6
+    assert all(job.run.environment().experiment == TrialOf("e", job.trial.group, job.trial.values) for job in asked)
+    (alone,) = jobs("model.hidden=4", "seed=2", name="alone")
+    run_trial(alone)
+    assert metrics(asked[1].run, "loss") == pytest.approx(metrics(alone.run, "loss"), rel=1e-4)
+    assert [len(bundle) for bundle in stacks(asked, 2)] == [3, 3]
+    assert [len(bundle) for bundle in stacks(asked, 4)] == [2, 1, 2, 1]
+
+
+def test_seeds_that_cannot_be_trained_together_are_trained_one_by_one(jobs):
+    asked = jobs("model.dropout=0.1", "seed=1-2")
+    reason = "the seeds of dropout=0.1 are trained one by one, not together: dropout draws random numbers in every "
+    for outcome in run_jobs(asked, Inline, 1, stack=True).values():
+        assert outcome == Outcome("done", f"{reason}seed's own order")
+
+
+def test_a_seed_that_diverges_fails_alone_in_a_stack(jobs, monkeypatch):
+    whole = Trainer._check_finite
+
+    def check(self, batch, step, loss, norm):
+        whole(self, batch, step, float("nan") if self.config.seed == 2 and step == 3 else loss, norm)
+
+    monkeypatch.setattr(Trainer, "_check_finite", check)
+    outcomes = run_jobs(jobs("seed=1-3"), Inline, 1, stack=True)
+    assert [outcome.state for outcome in outcomes.values()] == ["done", "failed", "done"]
+    assert "training diverged at step 3" in outcomes["e-seed_2"].reason
+
+
+def test_seeds_are_trained_together_by_default_on_a_gpu_alone():
+    assert stacks_on("cpu") == (False, None)
+    assert stacks_on("cuda") == (True, 1)
+    assert stacks_on("cuda", None, 2) == (True, 2)
+    assert stacks_on("cuda", False) == (False, None)
+    assert stacks_on("cpu", True) == (True, None)
+
+
+def loky_executor():
+    loky = pytest.importorskip("loky", reason="loky is not installed")
+    return loky.ProcessPoolExecutor(1)
+
+
+def process_pool():
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+
+
+@pytest.mark.parametrize("executor", [Inline, process_pool, loky_executor])
 def test_any_standard_executor_works(jobs, executor):
     asked = jobs("seed=1-3")
     diary = Diary()
@@ -283,6 +379,39 @@ def test_any_standard_executor_works(jobs, executor):
     assert diary.started_seeds == [1, 2, 3]
     assert sorted(diary.outcomes) == [(1, "done"), (2, "done"), (3, "done")]
     assert all(find_evaluation(job.trial, job.root) for job in asked)
+
+
+def test_an_executor_of_threads_is_refused(jobs):
+    with pytest.raises(Seq2AttnError, match=r"threads of one process.* found ThreadPoolExecutor\nUse processes"):
+        run_jobs(jobs("seed=1"), lambda: ThreadPoolExecutor(1), 1)
+    assert not jobs("seed=1")[0].root.exists()
+
+
+def test_an_exception_of_the_executor_fails_the_trial_alone(jobs):
+    class Forgetful(Inline):
+        def submit(self, call, /, *arguments, **keywords):
+            future = super().submit(call, *arguments, **keywords)
+            if arguments[0][0].trial.seed == 2:
+                future = Future()
+                future.set_exception(OSError("the result is lost"))
+            return future
+
+    outcomes = run(jobs("seed=1-3"), Forgetful())
+    assert list(outcomes.values()) == [
+        Outcome("done"),
+        Outcome("failed", "OSError: the result is lost"),
+        Outcome("done"),
+    ]
+
+
+def test_an_executor_that_cannot_cancel_is_shut_down_without(jobs):
+    class Short(Inline):
+        def shutdown(self, wait=True):  # as those of loky and Dask
+            super().shutdown(wait)
+
+    executor = Short()
+    assert run(jobs("seed=1"), executor) == {jobs("seed=1")[0].trial.name: Outcome("done")}
+    assert executor.shut == [False]
 
 
 def test_at_most_so_many_trials_run_at_once(jobs):
@@ -326,7 +455,7 @@ def test_a_trial_that_kills_its_process_is_the_only_one_to_fail(jobs):
     class Closer(Diary):
         def progress(self, job, step):  # nobody runs beside it: finish it
             if made[-1].pending:
-                made[-1].run(run_trial)
+                made[-1].run()
 
     diary = Closer()
     outcomes = run_jobs(asked, make, 2, diary)
@@ -363,7 +492,7 @@ def test_a_stop_request_waits_for_running_trials(jobs):
 
         def shutdown(self, wait=True, *, cancel_futures=False):
             assert wait and cancel_futures
-            self.future.set_result(Outcome("stopped"))  # it has saved
+            self.future.set_result([Outcome("stopped")])  # it has saved
 
     request, executor, diary = StopRequest(), Patient(), Diary()
     asked = jobs("seed=1-2")

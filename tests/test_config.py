@@ -245,7 +245,7 @@ def test_a_choice_without_options_is_dumped_as_its_name():
         ("model.attention.mask_padding", True),
         ("model.cell", "gru"),
         ("evaluation.lengths", [1, 2]),
-        ("evaluation", {"lengths": [1, 2], "samples": 1000}),
+        ("evaluation", {"lengths": [1, 2], "samples": 1000, "families": ["random"]}),
     ],
 )
 def test_the_value_at_a_dotted_key(key, value):

@@ -1,6 +1,7 @@
 """The documentation's examples run, and the files it names exist."""
 
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -8,6 +9,9 @@ import pytest
 import yaml
 
 import seq2attn
+import seq2attn.catalogue
+from seq2attn.data.tasks import Answer
+from seq2attn.inference.predictor import Prediction
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -65,3 +69,28 @@ def test_the_citation_is_of_this_version():
     assert citation["version"] == seq2attn.__version__
     assert f"version = {{{seq2attn.__version__}}}" in (ROOT / "README.md").read_text("utf-8")
     assert [author["name"] for author in citation["authors"]] == ["seq2attn contributors"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_examples_are_documented_and_are_python(path):
+    assert f"examples/{path.name}" in "".join(page.read_text("utf-8") for page in PAGES)
+    compile(path.read_text("utf-8"), path.name, "exec")
+
+
+def test_the_example_that_finds_first_mistakes(tiny_run, capsys):
+    example = runpy.run_path(str(ROOT / "examples/where_it_breaks.py"), run_name="example")
+    example["main"](tiny_run.name, "3", str(tiny_run.runs))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == seq2attn.catalogue.FAMILIES.names()
+    answer, row = Answer("cba", (2, 1, 0)), {2: (0, 0, 1), 1: (0, 1, 0), 0: (1, 0, 0)}
+
+    def mistake(output, looked, finished=True):
+        return example["first_mistake"](
+            Prediction("abc", output, finished, weights=[row[one] for one in looked]), answer
+        )
+
+    assert mistake("cba", [2, 1, 0]) == ("right", None)
+    assert mistake("cba", [2, 2, 0]) == ("attention", (1, 1))
+    assert mistake("cca", [2, 1, 0]) == ("wrong letter", None)
+    assert mistake("cb", [2, 1, 0]) == ("early <eos>", None)
+    assert mistake("cba", [2, 1, 0], finished=False) == ("no <eos>", None)

@@ -12,6 +12,7 @@ from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import attention_entropy, evaluate
+from seq2attn.inference.greedy import rows_at_once
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import LengthResult
 from seq2attn.model.build import build_model, build_task
@@ -248,6 +249,21 @@ def asked(lengths=(3, 6), **others):
     return model.asked
 
 
+def test_long_strings_are_drawn_in_smaller_blocks(monkeypatch):
+    """Memory for drawing them does not grow with their length. A larger sample begins with a smaller one's strings."""
+    monkeypatch.setattr("seq2attn.inference.evaluation.CELLS", 20)
+    drawn = []
+    examples = TASKS.get("reverse").load().examples
+    monkeypatch.setattr(TASKS.get("reverse").load(), "examples", lambda *args: drawn.append(args[2]) or examples(*args))
+    few, many = FakeModel(reverse), FakeModel(reverse)
+    measure(few, (4,), 3)
+    measure(many, (4,), 12)
+    assert drawn == [5] * 4
+    assert many.asked[:3] == few.asked
+    assert len(many.asked) == 12
+    assert len(set(map(tuple, many.asked))) > 10
+
+
 def test_every_model_is_tested_on_the_same_strings():
     strings = asked()
     assert [len(ids) for ids in strings] == [3] * 20 + [6] * 20
@@ -396,3 +412,13 @@ def test_entropy():
     weights = torch.tensor([[0.25] * 4, [0.0, 1.0, 0.0, 0.0], [0.5, 0.0, 0.0, 0.5], [0.0] * 4])
     expected = torch.tensor([math.log(4), 0.0, math.log(2), 0.0])
     torch.testing.assert_close(attention_entropy(weights), expected)
+
+
+def test_how_many_strings_are_decoded_together():
+    recurrent = build_model(check_config({"model": {"hidden": 8}}))
+    transformer = build_model(check_config({"model": {"architecture": "transformer", "hidden": 8, "feedforward": 8}}))
+    lengths = (10, 800, 8000, 10**6)
+    assert [rows_at_once(recurrent, CPU, length) for length in lengths] == [1024, 163, 16, 1]
+    assert [rows_at_once(transformer, CPU, length) for length in lengths] == [819, 10, 1, 1]
+    assert rows_at_once(recurrent, CPU, 800, width=5) == 32
+    assert rows_at_once(recurrent, CPU, 800, 810) == 2**24 // (800 * 810)  # their attention maps are kept

@@ -26,6 +26,8 @@ ROOMS = (  # the lowest first: a module imports from its own room and from those
     ("training",),
     ("comparison",),
     ("reporting",),
+    ("api",),
+    ("exporting",),
     ("cli",),
 )
 LOOSE = {"__init__", "__main__", "errors", "registry", "catalogue"}
@@ -49,6 +51,7 @@ LIGHT = (  # these import nothing heavy when they are imported
     "runs.records",
     "runs.run",
     "plotting.heatmap",
+    "plotting.html",
 )
 
 

@@ -2,19 +2,27 @@
 
 import importlib.util
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 PATH = Path(__file__).parent.parent / "install.py"
 
 
 @pytest.fixture
-def progress(tmp_path):
+def install():
     spec = importlib.util.spec_from_file_location("install", PATH)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.Progress(54, tmp_path)
+    return module
+
+
+@pytest.fixture
+def progress(install, tmp_path):
+    return install.Progress(54, tmp_path)
 
 
 OUTPUT = """\
@@ -62,3 +70,29 @@ def test_pips_output_is_shown_if_it_fails(tmp_path, monkeypatch):
     assert done.returncode != 0
     assert done.stdout == ""
     assert "ERROR" in done.stderr
+
+
+def needed_by(name, extra=""):
+    """The installed packages that a package needs, and those that they need."""
+    needed, left = set(), [(name, extra)]
+    while left:
+        name, extra = left.pop()
+        for requirement in map(Requirement, metadata.requires(name) or []):
+            found = canonicalize_name(requirement.name)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+                left += [(found, one) for one in {"", *requirement.extras} if (found, one) not in needed]
+                needed |= {(found, one) for one in {"", *requirement.extras}}
+    return {found for found, _ in needed}
+
+
+def test_constraints_have_the_packages_of_seq2attn_first(install):
+    text = (PATH.parent / "constraints.txt").read_text()
+    own, tools = (
+        {canonicalize_name(line.partition("==")[0]) for line in part.splitlines() if "==" in line}
+        for part in text.split(install.TOOLS)
+    )
+    if f"\nrich=={metadata.version('rich')}\n" not in text:
+        pytest.skip("this environment was not installed with the constraints")
+    assert own == needed_by("seq2attn") - {"setuptools"}  # every environment has it
+    assert tools >= needed_by("seq2attn", "dev") - own - {"seq2attn", "setuptools"}
+    assert (install.count_packages(text, False), install.count_packages(text, True)) == (len(own), len(tools))

@@ -473,3 +473,21 @@ def test_what_a_compiler_does_not_know_is_left_out(tmp_path):
 
 def test_a_gpu_has_none():
     assert describe_kernels(torch.device("cuda")) == "none for cuda"
+
+
+# ---- inference ----
+
+
+def test_a_context_of_few_keys_is_the_product():
+    weights, values = torch.zeros(3, 1, 600), torch.randn(3, 600, 5, generator=torch.Generator().manual_seed(0))
+    weights[0, 0, 7], weights[2, 0, 598:] = 1.0, torch.tensor([0.25, 0.75])  # row 1 has none
+    with torch.no_grad():
+        found = kernels.sparse_context(weights, values)
+        assert found is not None
+        torch.testing.assert_close(found, weights @ values)
+        assert kernels.sparse_context(torch.rand(3, 1, 600), values) is None  # too many
+        assert kernels.sparse_context(weights[..., :100], values[:, :100]) is None  # too short
+        assert kernels.sparse_context(weights.expand(3, 2, 600), values) is None  # several queries
+        one_by_one = torch.vmap(lambda row, own: Attention._context(None, row.unsqueeze(0), own.unsqueeze(0)))
+        torch.testing.assert_close(one_by_one(weights, values).squeeze(1), weights @ values)  # by the formula
+    assert kernels.sparse_context(weights, values) is None  # a gradient may be wanted

@@ -338,7 +338,7 @@ def test_a_decoder_derived_from_luong_embeds_by_itself(calls):
 
 @pytest.mark.parametrize(
     "options",
-    [{"padding_idx": 3}, {"max_norm": 0.5}, {"scale_grad_by_freq": True}, {"sparse": True}],
+    [{"max_norm": 0.5}, {"scale_grad_by_freq": True}, {"sparse": True}],
 )
 def test_embeddings_with_settings_of_their_own(calls, options):
     model = make_model()
@@ -348,6 +348,17 @@ def test_embeddings_with_settings_of_their_own(calls, options):
         model(*BATCH)
         calls.clear()
     assert_steps_aside(calls, model, ["gru"])
+
+
+def test_a_padding_vector_has_no_gradient_in_the_compiled_recurrence_either(calls):
+    model = make_model("additive", mask_padding=False)
+    for embedding, row in ((model.encoder.embedding, 0), (model.decoder.embedding, 3)):
+        embedding.padding_idx = row
+    assert_steps_aside(calls, model, ALL)
+    _, gradients = losses_and_gradients(model)
+    for name, row in (("encoder.embedding.weight", 0), ("decoder.embedding.weight", 3)):
+        assert not gradients[name][row].any()
+        assert gradients[name].any()
 
 
 def test_dropout_that_is_switched_on_by_itself(calls):

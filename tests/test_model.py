@@ -1,12 +1,13 @@
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from seq2attn.catalogue import INITIAL_STATES, SCORES
-from seq2attn.config import check_config
+from seq2attn.config import check_config, load_config
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
 from seq2attn.model.build import build_model
 from seq2attn.model.scores import Score
@@ -422,3 +423,30 @@ def test_weights_come_from_the_seed_and_nothing_else(score, initial_state):
     for name, weight in one.items():
         assert torch.equal(weight, again[name])
         assert not torch.equal(weight, other[name])
+
+
+@pytest.mark.usefixtures("compiled_and_not")
+def test_a_zero_padding_vector_stays_zero_and_changes_no_other_weight():
+    settings = {"mask_padding": False, "score": "additive"}
+    models = [
+        build_model(check_config({"model": {"hidden": 8, "attention": settings, "padding_embedding": kind}}))
+        for kind in ("learned", "zero")
+    ]
+    for (name, learned), (_, zero) in zip(models[0].named_parameters(), models[1].named_parameters(), strict=True):
+        start = 1 if name.endswith("embedding.weight") else 0  # row 0 is <pad>
+        assert torch.equal(learned[start:], zero[start:])
+        assert not start or (learned[0].any() and not zero[0].any())
+    source, tokens = torch.tensor([[5, 6, 7, 8], [9, 0, 0, 0]]), torch.tensor([[1, 8], [1, 0]])
+    for model, moves in zip(models, (True, False), strict=True):
+        loss = model(source, torch.tensor([4, 1]), tokens).logits.square().sum()
+        loss.backward()
+        assert bool(model.encoder.embedding.weight.grad[0].any()) is moves
+        assert bool(model.decoder.embedding.weight.grad[0].any()) is moves
+        assert model.encoder.embedding.weight.grad[5].any()
+
+
+def test_configs_without_the_key_learn_the_padding_vector():
+    assert build_model(check_config({})).encoder.embedding.padding_idx is None
+    assert build_model(load_config(Path("configs/chapter/additive.yaml"))).encoder.embedding.padding_idx == 0
+    learned = load_config(Path("configs/chapter/additive.yaml"), ["model.padding_embedding=learned"])
+    assert build_model(learned).encoder.embedding.weight[0].any()

@@ -234,7 +234,9 @@ def notes(tmp_path, *files, **options):
 
 
 def test_notes_say_what_a_user_should_know(tmp_path):
-    assert notes(tmp_path) == ""
+    few = f"{tmp_path / 'train.tsv'}: 3 pairs are very few to learn from; expect wrong or empty answers"
+    assert notes(tmp_path) == few
+    assert notes(tmp_path, TRAIN + "".join(f"{count * chr(97)}\tx\n" for count in range(4, 101))) == ""
     assert "train.tsv: 1 line repeats an earlier one exactly" in notes(tmp_path, TRAIN + "b\ty\n")
     assert "1 source with more than one target" in notes(tmp_path, TRAIN + "b\tz\n")
     assert "have the same contents: dev figures will show memorisation" in notes(tmp_path, TRAIN, TRAIN)

@@ -46,7 +46,6 @@ def work(tmp_path, monkeypatch):
     (tmp_path / "data" / "dev.tsv").write_text(lines(["a", "eb", "dab", "cabd", "abcde"]))
     (tmp_path / "my.yaml").write_text(CONFIG)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(loop, "IMAGES", 1)  # drawing takes longest
     return tmp_path
 
 

@@ -190,27 +190,33 @@ def test_a_strip_has_a_line_a_string_and_a_column_a_step():
     assert len({round(panel.get_position().y1, 6) for panel in found[:3]}) == 1
 
 
+def moving(*weights):
+    """Snapshots 0, 1, ... of a map of one row, whose first of two weights is given."""
+    maps = [one_map("ab", "b", ((weight, 1 - weight),) * 2, ideal=(1,)) for weight in weights]
+    return [(step, [replace(one, source_symbols=("a", "b"))]) for step, one in enumerate(maps)]
+
+
 @pytest.mark.parametrize(
-    ("count", "largest", "chosen"),
+    ("weights", "largest", "chosen"),
     [
-        (3, 5, [0, 1, 2]),
-        (24, 5, [0, 1, 4, 10, 23]),  # 24^(0, 1/4, 1/2, 3/4, 1) = 1, 2.2, 4.9, 10.8, 24
-        (6, 5, [0, 1, 2, 3, 5]),  # 6^(1/4) = 1.6, 2.4, 3.8, 6
-        (100, 2, [0, 99]),
-        (100, 1, [99]),
-        (0, 3, []),
+        ((0.5, 0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.9, 0.9), 3, [0, 5, 8]),  # half of the change is at 0.7
+        ((0.5, 0.9, 0.9, 0.9, 0.9), 3, [0, 1, 4]),
+        ((0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7), 4, [0, 2, 4, 6]),
+        ((0.5, 0.5, 0.5, 0.5), 3, [0, 1, 3]),  # nothing changes
+        ((0.5, 0.6, 0.7), 5, [0, 1, 2]),
+        ((0.5, 0.6, 0.7), 1, [2]),
     ],
 )
-def test_steps_are_chosen_closer_together_at_first(count, largest, chosen):
-    assert spread(count, largest) == chosen
+def test_steps_are_chosen_by_how_much_attention_changes(weights, largest, chosen):
+    assert spread(moving(*weights), largest) == chosen
 
 
-@pytest.mark.parametrize("largest", range(2, 40))
+@pytest.mark.parametrize("largest", range(2, 12))
 def test_chosen_steps_are_different_and_end_at_the_last(largest):
-    chosen = spread(40, largest)
+    chosen = spread(moving(*(0.5 if step < 11 else 0.9 for step in range(12))), largest)
     assert len(set(chosen)) == largest
     assert chosen == sorted(chosen)
-    assert (chosen[0], chosen[-1]) == (0, 39)
+    assert (chosen[0], chosen[-1]) == (0, 11)
 
 
 def test_what_a_young_model_writes_too_much_is_left_out():

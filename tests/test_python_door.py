@@ -1,12 +1,22 @@
 """The Python interface: its functions do what the commands do, and the names for plug-ins can be imported."""
 
+import io
 import json
 import shutil
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 import torch
+from matplotlib import pyplot
+from matplotlib.figure import Figure
 
 import seq2attn
+import seq2attn.api.answer
+from seq2attn.api.progress import OneLine
 from seq2attn.config import check_config
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.checkpoint import load_checkpoint
@@ -53,12 +63,124 @@ def test_train_continues_a_run(tmp_path):
         seq2attn.train(run, ["training.steps=9"])
 
 
-def test_load_returns_a_predictor(runs):
-    predictor = seq2attn.load(runs_dir=runs)
-    assert [answer.source for answer in predictor.predict(["ab", "c"])] == ["ab", "c"]
-    assert seq2attn.load("tiny", runs_dir=runs, checkpoint="last").predict(["ab"])[0].source == "ab"
+@pytest.fixture
+def model(runs):
+    return seq2attn.load(runs_dir=runs)
+
+
+def test_one_string_has_one_answer_and_a_list_has_a_list(model):
+    answer = model.predict("ab")
+    assert isinstance(answer.output, str)
+    assert (answer.source, answer.expected, answer.ideal) == ("ab", "ba", (1, 0))
+    assert [one.source for one in model.predict(["ab", "c"])] == ["ab", "c"]
+    assert model.predict(iter(["ab"]))[0].output == answer.output == str(answer)
+    assert model.predict([]) == []
+    with pytest.raises(Seq2AttnError, match="'1'"):
+        model.predict("a1")
+
+
+def test_weights_are_an_array(model):
+    answer = model.predict("ab")
+    assert answer.weights.shape == (len(answer.output_symbols), len(answer.source_symbols))
+    assert answer.source_symbols == ("a", "b", "<eos>")
+    assert np.allclose(answer.weights.sum(axis=1), 1, atol=1e-6)
+    bare = model.predict("ab", weights=False)
+    assert (bare.weights, bare.output) == (None, answer.output)
+    with pytest.raises(Seq2AttnError, match="there is no attention to draw for 'ab'"):
+        bare.plot()
+    assert "<svg" not in bare._repr_html_()
+
+
+def test_an_answer_knows_whether_it_is_right(model):
+    answer = model.predict("ab")
+    right, wrong = replace(answer, output="ba", finished=True), replace(answer, output="b", finished=True)
+    assert (right.correct, wrong.correct, replace(right, finished=False).correct) == (True, False, False)
+    assert (repr(right), repr(wrong)) == ("Answer('ab' -> 'ba')", "Answer('ab' -> 'b', expected 'ba')")
+    assert repr(replace(right, finished=False)) == "Answer('ab' -> 'ba', cut off)"
+    assert replace(right, expected=None).correct is None
+
+
+def test_the_map_of_a_notebook_is_escaped_and_has_no_script(model):
+    nasty = "</svg><script>alert(1)</script>"
+    symbols = ("<b>", nasty, "<eos>")
+    weights = np.array([[0.25, 0.75, 0.0], [1.0, 0.0, 0.0]], dtype=np.float32)
+    answer = replace(
+        model.predict("ab"),
+        source=nasty,
+        output=nasty,
+        source_symbols=symbols,
+        output_symbols=symbols[1:],
+        weights=weights,
+    )
+    page = answer._repr_html_()
+    ElementTree.fromstring(page)
+    assert "<script" not in page
+    assert page.count("<rect") == 6
+    assert "&lt;b&gt; (0): 0.250" in page
+    assert page.count("<svg") == 1
+    assert seq2attn.api.answer.Answers([answer, answer])._repr_html_().count("<svg") == 2
+
+
+def test_an_answer_is_drawn_into_axes_of_one_s_own(model):
+    figure = Figure(figsize=(4, 3))
+    answer = model.predict("ab")
+    axes = answer.plot(figure.add_subplot(), ideal=True)
+    assert axes.figure is figure
+    assert np.allclose(np.array(axes.collections[0].get_array()), answer.weights)
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "b", "⏎"]
+    assert len(axes.patches) == min(2, len(answer.output_symbols))
+    new = answer.plot()
+    assert new.figure is not figure
+    pyplot.close(new.figure)
+
+
+def test_interventions(model):
+    plain = model.predict("ab")
+    forced = model.predict("ab", force={(0, 1): 1.0})
+    assert forced.weights[0].tolist() == [0.0, 1.0, 0.0]
+    half = model.predict("ab", force={(0, 1): 0.5})
+    rest = plain.weights[0][[0, 2]]
+    assert np.allclose(half.weights[0][[0, 2]], 0.5 * rest / rest.sum(), atol=1e-6)
+    assert not model.predict("ab", ban=[2]).weights[:, 2].any()
+    flat = model.predict("ab", temperature=1000.0)
+    assert np.allclose(flat.weights[0], 1 / 3, atol=0.01)
+    assert model.predict("ab", write={0: "b", 1: "<eos>"}).output == "b"
+    with pytest.raises(Seq2AttnError, match="unknown position 3; allowed: 0 to 2"):
+        model.predict("ab", force={(0, 3): 1.0})
+
+
+def test_beam_search(model):
+    answer = model.predict("ab", beam=3)
+    assert len(answer.hypotheses) == 3
+    assert answer.hypotheses[0].output == answer.output
+    assert model.predictor.search is None
+
+
+def test_load_takes_a_checkpoint(runs):
+    model = seq2attn.load("tiny", runs_dir=runs, checkpoint="last")
+    assert (model.checkpoint, model.step, model.run.name) == ("last", 2, "tiny")
+    assert repr(model) == (
+        f"TrainedModel('tiny': reverse, scaled attention, {sum(p.numel() for p in model.module.parameters()):,} "
+        "parameters, checkpoint last of step 2)"
+    )
+    assert repr(model.run) == f"Run({str(runs / 'tiny')!r})"
     with pytest.raises(Seq2AttnError, match="unknown checkpoint 'worst'; allowed: best, last"):
         seq2attn.load("tiny", runs_dir=runs, checkpoint="worst")
+
+
+def test_results_are_a_table(model):
+    results = model.evaluate(["1-2", 4], samples=3)
+    assert [result.length for result in results] == [1, 2, 4]
+    header, *rows, note = repr(results).splitlines()
+    assert header.split("  ")[0].strip() == "length"
+    assert [row.split()[0] for row in rows] == ["1", "2", "4*"]
+    assert note == "* never seen in training"
+    assert results._repr_html_().count("<tr>") == 4
+    assert not model.run.evaluations.exists()
+    share = results[0].exact_match.value
+    assert repr(results[0]) == f"LengthResult(length 1: exact match {share:.3f} of 3 strings)"
+    with pytest.raises(Seq2AttnError, match="data: run 'tiny' is on task 'reverse', which draws its own strings"):
+        model.evaluate(data="test.tsv")
 
 
 def test_evaluate_measures_and_records(runs):
@@ -76,9 +198,45 @@ def test_compare_trains_measures_and_summarises(tmp_path):
     comparison = seq2attn.compare(**arguments, metric="teacher_forced", name="c", device="cpu", workers=1)
     assert [trial.run for trial in comparison.groups[0].trials] == ["c-seed_1", "c-seed_2"]
     assert (comparison.metric, comparison.failed) == ("teacher_forced", {})
+    assert repr(comparison) == "Comparison('c': 1 groups, 2 trials)"
+    assert comparison._repr_html_().count("<td") == 4  # trials, and three lengths
     before = Run(tmp_path / "runs" / "c-seed_1").checkpoint("last").stat().st_mtime_ns
     assert seq2attn.compare(**arguments, metric="teacher_forced", name="c") == comparison  # uses the finished runs
     assert Run(tmp_path / "runs" / "c-seed_1").checkpoint("last").stat().st_mtime_ns == before
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_one_line_of_a_terminal(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    seq2attn.train(TINY, ["training.log_every=1"], runs_dir=tmp_path, device="cpu")
+    written = terminal.getvalue()
+    assert written.count("\n") == 1 and written.endswith("\n")
+    assert "step 2 of 2: loss" in written.split("\r")[-1]
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    seq2attn.train(TINY, runs_dir=tmp_path, device="cpu", progress=False)
+    assert terminal.getvalue() == ""
+
+
+def test_progress_is_one_output_of_a_notebook(monkeypatch, capsys):
+    shown = []
+
+    def display(data, *, raw, display_id):
+        shown.append(data["text/plain"])
+        return SimpleNamespace(update=lambda data, raw: shown.append(f"update {data['text/plain']}"))
+
+    notebook = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=1))
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
+    with OneLine() as line:
+        line.show("one")
+        line.show("two")  # too soon
+        line.show("three")
+    assert shown == ["one", "update three"]
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("name", sorted(seq2attn._MODULES))

@@ -72,7 +72,12 @@ def test_commands_exist_and_name_shipped_configs(command):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_figures_and_pages_linked_exist(page):
     linked = re.findall(r"\]\((?!https?:|#)(.*?)\)", page.read_text(encoding="utf-8"))
-    assert all((page.parent / target).is_file() for target in linked)
+    for target in linked:
+        name, _, anchor = target.partition("#")
+        text = (page.parent / name).read_text(encoding="utf-8") if anchor else ""
+        headings = [re.sub(r"[^\w -]", "", line).lower() for line in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+        assert (page.parent / name).is_file(), target
+        assert not anchor or anchor in [heading.replace(" ", "-") for heading in headings], target
 
 
 def test_figures_are_small():

@@ -158,6 +158,18 @@ def test_report_prints_the_path_of_the_page(cli, runs_copy):
     assert "<title>seq2attn: tiny</title>" in Path("page.html").read_text()
 
 
+def test_a_report_is_replaced_with_a_note_and_any_other_file_is_kept(cli, runs_copy):
+    assert cli("report", "tiny").err == ""
+    done = cli("report")
+    assert done.code == 0
+    assert "replaced report.html, a report of tiny\n" in done.err
+    Path("mine.html").write_text("<title>My page</title>")
+    done = cli("report", "tiny", "--to", "mine.html")
+    assert done.code == 2
+    assert done.err == "error: mine.html exists and is not a report\nName another file with --to FILE.\n"
+    assert Path("mine.html").read_text() == "<title>My page</title>"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -278,6 +290,38 @@ def test_the_slider_goes_back_in_training(page):
     assert page.run(fill) != last
 
 
+def test_axes_are_labelled_and_cells_have_numbers_on_request(page):
+    labels = "return [...document.querySelectorAll('%s svg:first-of-type .axis')].map(one => one.textContent)"
+    assert page.run(labels % "#curves .chart:first-child") == ["step", "nats per token, log scale"]
+    assert page.run(labels % "#lengths") == ["string length", "exact match"]
+    assert page.run(labels % "#attention .map:first-child") == ["source", "output"]
+    numbers = "return [...document.querySelectorAll('#attention .map:first-child .digits')].map(one => one.textContent)"
+    assert page.run(numbers) == []
+    page.run("document.querySelectorAll('#attention input[type=checkbox]')[1].click()")
+    # 0.5 + 20 / 100 on the diagonal and 0.3 elsewhere, in 3 rows of 2
+    assert page.run(numbers) == [".70", ".30", ".30", ".70", ".30", ".30"]
+    assert page.run("return [0, 0.004, 0.005, 0.994, 0.996, 1].map(digits)") == ["0", "0", ".01", ".99", "1", "1"]
+
+
+def test_one_run_shows_all_its_strings_in_cells_of_one_size(browser, two_runs, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(render(collect(two_runs[:1]), "one"), encoding="utf-8")
+    browser.resize(1400, 900)
+    browser.open(path)
+    titles = "return [...document.querySelectorAll('#attention .map p')].map(one => one.textContent)"
+    assert browser.run(titles) == ["ab → ba", "</o> → x"]
+    cells = "[...document.querySelectorAll('#attention .map')].map(one => one.querySelector('.cell'))"
+    sides = browser.run(f"return {cells}.map(one => one.getBoundingClientRect().width)")
+    assert max(sides) - min(sides) < 0.5
+    assert min(sides) > 40
+    page_width = browser.run("return document.querySelector('#summary').getBoundingClientRect().width")
+    assert page_width > 1300
+    browser.run(
+        "const box = document.querySelector('#attention select'); box.value = 1; box.dispatchEvent(new Event('change'))"
+    )
+    assert browser.run(titles) == ["</o> → x"]
+
+
 HOVER = """
 const target = document.querySelector('%s');
 const box = target.getBoundingClientRect();
@@ -288,8 +332,8 @@ return document.getElementById('tip').hidden ? '' : document.getElementById('tip
 
 
 def test_pointing_at_a_cell_shows_its_weight(page):
-    # 26 of margin and cells of 24: the middle of row 2, column 1, in a map of 2 columns and 3 rows
-    text = page.run(HOVER % ("#attention svg", (26 + 12) / 78, (26 + 36) / 102))
+    # 44 of margin and cells of 24: the middle of row 2, column 1, in a map of 2 columns and 3 rows
+    text = page.run(HOVER % ("#attention svg", (44 + 12) / 96, (44 + 36) / 120))
     assert "output a (2), source a (1)" in text
     assert "0.300" in text  # 1 - (0.5 + 20 / 100)
 

@@ -3,11 +3,13 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from seq2attn.cli.runs import HEADER, _show
+from seq2attn.inference.predictor import Predictor
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
 from seq2attn.runs.evaluations import newest_evaluation
 from seq2attn.runs.lock import training_lock
@@ -115,6 +117,71 @@ def test_copying_runs_does_not_change_their_order(cli, runs_copy):
     assert [line.split("\t")[0] for line in cli("runs").out.splitlines()[1:]] == ["tiny", "newer", "older"]
     (runs_copy / "tiny" / "environment.json").write_text("{}")  # from here on its file's time: 1970
     assert "run: runs/newer (the newest; " in cli("predict", "a").err
+
+
+def trial_of(run, name, year):
+    """Make a copy of `run` that is a trial of the comparison `name`."""
+    copy = Path(shutil.copytree(run, run.parent / f"{name}-{year}"))
+    trial = {"experiment": {"name": name, "group": "wide", "values": {}}, "created": f"{year}-01-01T00:00:00+00:00"}
+    environment = json.loads((copy / "environment.json").read_text())
+    (copy / "environment.json").write_text(json.dumps(environment | trial))
+
+
+def test_the_newest_run_is_not_a_trial_of_a_comparison(cli, runs_copy):
+    trial_of(runs_copy / "tiny", "widths", 2002)
+    assert "run: runs/tiny (the newest; choose" in cli("predict", "a").err
+    trial_of(runs_copy / "tiny", "widths", 2999)
+    assert "run: runs/tiny (the newest but for trials of comparisons; choose" in cli("predict", "a").err
+    shutil.rmtree(runs_copy / "tiny")
+    note = "run: runs/widths-2999 (the newest, a trial of widths; choose another with "
+    assert f"{note}--run RUN)" in cli("predict", "a").err
+    assert f"{note}seq2attn eval RUN)" in cli("eval", "--samples", "1").err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "eval {} --samples 1",
+        "report {}",
+        "plot loss {} --plot a.png",
+        "plot accuracy {} --plot a.png",
+        "plot attention {} --plot a.png",
+    ],
+)
+def test_a_run_is_named_by_its_name_or_by_the_option(cli, runs_copy, command):
+    shutil.copytree(runs_copy / "tiny", runs_copy / "other")
+    first, second = (cli(*command.format(f"{spelling}tiny").split()) for spelling in ("", "--run "))
+    assert first.code == second.code == 0
+    assert first.out == second.out
+    assert "the newest" not in first.err + second.err
+    assert "did you mean 'tiny'" in cli(*command.format("--run tinyy").split()).err
+
+
+def test_one_run_is_drawn_through_training(cli, runs_copy):
+    done = cli("plot", "attention", "tiny", "--run", "other", "--plot", "a.png")
+    assert done.code == 2
+    shutil.copytree(runs_copy / "tiny", runs_copy / "other")
+    assert "is drawn for one run" in cli("plot", "attention", "tiny", "--run", "other", "--plot", "a.png").err
+
+
+def test_a_string_that_is_the_name_of_a_run_gets_a_note(cli, runs_copy):
+    shutil.copytree(runs_copy / "tiny", runs_copy / "hello")
+    done = cli("predict", "hello")
+    assert done.code == 0
+    assert "'hello' is read as a string; for the run of this name: --run hello\n" in done.err
+    assert "read as a string" not in cli("predict", "hello", "--run", "tiny").err
+
+
+def test_empty_outputs_are_noted(cli, runs_copy, monkeypatch):
+    cut = Predictor.predict
+    monkeypatch.setattr(
+        Predictor,
+        "predict",
+        lambda *args, **kw: [replace(one, output=one.output if one.source == "a" else "") for one in cut(*args, **kw)],
+    )
+    assert "the output is empty: the model ended at once" in cli("predict", "b", "--run", "tiny").err
+    assert "2 of 3 outputs are empty" in cli("predict", "b", "a", "c", "--run", "tiny").err
+    assert "empty" not in cli("predict", "a", "--run", "tiny").err
 
 
 def test_the_newest_evaluation_is_the_last_measured(cli, runs_copy):

@@ -38,10 +38,7 @@ class Silent:
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_it_trains(path, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "seq2attn.training.recorder.Recorder.attention", lambda *_, **__: None
-    )  # drawing is tested elsewhere
+def test_it_trains(path, tmp_path):
     config = load_config(path, [*SHORT, *(on_files(tmp_path) if path.parent.name == "pairs" else [])])
     display = Silent()
     task, cpu = read_task(config), torch.device("cpu")

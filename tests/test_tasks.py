@@ -1,4 +1,5 @@
 import inspect
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -249,3 +250,70 @@ def test_sources_of_the_wrong_length_are_reported():
         Seq2AttnError, match=r"examples\(random, 8, 2\) has sources of 2 to 3 characters; expected 2 to 2"
     ):
         check_task(task)
+
+
+# ---- tasks of others ----
+
+
+def written(task, texts):
+    """Each target as text, worked out in plain Python."""
+    times = {digit: 1 if digit < "4" else 3 if digit < "7" else 5 for digit in "0123456789"}
+    if task == "dedupe":
+        return ["".join(one for one, before in zip(text, f" {text}", strict=False) if one != before) for text in texts]
+    copies = ["".join(times[one] * one for one in text) for text in texts]
+    return [text[::-1] for text in copies] if task == "backwards" else copies
+
+
+@pytest.mark.parametrize("name", ["recopy", "backwards", "dedupe"])
+def test_tasks_on_digits(name):
+    task = TASKS.get("recopy" if name == "backwards" else name).load()(
+        **({"reverse": True} if name == "backwards" else {})
+    )
+    drawn = task.examples(torch.Generator().manual_seed(0), 50)
+    texts = [task.source_vocabulary.decode(row).replace("<pad>", "") for row in drawn.source.tolist()]
+    found = [task.target_vocabulary.decode(row).replace("<pad>", "") for row in drawn.target.tolist()]
+    assert found == written(name, texts)
+    assert [task.answer(text).text for text in texts] == found
+    for text, target, alignment in zip(texts, found, drawn.alignment.tolist(), strict=True):
+        assert "".join(text[place] for place in alignment[: len(target)]) == target
+        assert set(alignment[len(target) :]) <= {-1}
+    assert {len(text) for text in texts} <= set(range(task.min_length, task.max_length + 1))
+
+
+def test_the_alignments_of_tasks_on_digits():
+    recopy, dedupe = TASKS.get("recopy").load(), TASKS.get("dedupe").load()
+    assert recopy().answer("240") == Answer("24440", (0, 1, 1, 1, 2))
+    assert recopy(reverse=True).answer("240") == Answer("04442", (2, 1, 1, 1, 0))
+    assert dedupe().answer("7772") == Answer("72", (0, 3))
+    assert dedupe().answer("44444") == Answer("4", (0,))
+
+
+def test_sources_of_dedupe_are_runs_of_1_3_or_5():
+    task = TASKS.get("dedupe").load()()
+    drawn = task.examples(torch.Generator().manual_seed(0), 300, 40)
+    groups = [[len(list(run)) for _, run in itertools.groupby(row)] for row in drawn.source.tolist()]
+    runs = [one for group in groups for one in group[:-1]]
+    assert set(runs) >= {1, 2, 3, 4, 5, 6}  # two runs of one digit are one
+    apart = 300 * 38 / 3 * 0.9  # 3 digits a run, and one run in ten goes on with its digit
+    assert len(runs) == pytest.approx(apart, rel=0.05)
+
+
+def test_sums_are_written_from_their_last_digit():
+    task = TASKS.get("addition").load()(min_digits=2, max_digits=4)
+    assert task.answer("21+93") == Answer("15")  # 12 + 39
+    assert task.answer("9+1") == Answer("01")
+    assert task.answer("1" * 5000 + "+" + "8" * 5000) == Answer("9" * 5000)
+    assert [task.answer(text) for text in ("12", "1+22", "+", "1+2+3")] == [None] * 4
+    drawn = task.examples(torch.Generator().manual_seed(0), 200)
+    sizes = set()
+    for source, target in zip(drawn.source.tolist(), drawn.target.tolist(), strict=True):
+        one, other = task.source_vocabulary.decode(source).replace("<pad>", "").split("+")
+        assert int(one[::-1]) + int(other[::-1]) == int(
+            task.target_vocabulary.decode(target).replace("<pad>", "")[::-1]
+        )
+        assert len(one) == len(other) == len(str(int(one[::-1])))
+        sizes.add(len(one))
+    assert sizes == {2, 3, 4}
+    assert [task.is_trained(length) for length in (3, 5, 6, 9, 11)] == [False, True, False, True, False]
+    with pytest.raises(Seq2AttnError, match="no source has 6 characters"):
+        task.examples(torch.Generator(), 1, 6)

@@ -11,7 +11,6 @@ from contextlib import nullcontext
 
 import pytest
 import torch
-from matplotlib.figure import Figure
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -19,16 +18,19 @@ from seq2attn.config import check_config
 from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.inference.intervals import share
 from seq2attn.inference.results import LengthResult
-from seq2attn.model.build import build_model, build_training_data
+from seq2attn.model.build import build_model, build_task, build_training_data
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights, save_checkpoint
+from seq2attn.runs.loading import load_trained
 from seq2attn.runs.making import create_run
+from seq2attn.runs.records import read_attention
 from seq2attn.runs.run import Run
 from seq2attn.training import loop as trainer_module
+from seq2attn.training import session
 from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.objective import token_cross_entropy
-from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.signals import StopRequest, stop_on_signals
+from seq2attn.training.snapshots import snapshot_steps, watched_strings
 from seq2attn.training.step import TrainingStep
 
 CPU = torch.device("cpu")
@@ -135,16 +137,6 @@ def same_outcome(run, other):
     assert run.attention_file.read_bytes() == other.attention_file.read_bytes()
 
 
-@pytest.fixture
-def no_pictures(monkeypatch):
-    monkeypatch.setattr(Recorder, "attention", lambda *_, **__: None)  # they take most of the time
-
-
-@pytest.fixture
-def small_pictures(monkeypatch):
-    monkeypatch.setattr("seq2attn.plotting.attention.attention_figure", lambda *_: Figure(figsize=(0.1, 0.1)))
-
-
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
     """A run that nothing disturbed."""
@@ -209,11 +201,11 @@ def test_tensorboard_and_metrics_have_the_same_numbers(reference):
 
 def test_attention_images_are_recorded(reference):
     pictures = events(reference).Images("attention/1")
-    assert [picture.step for picture in pictures] == [8, 16, 20]
+    assert [picture.step for picture in pictures] == [2, 5, 8, 11, 14, 17, 20]  # of 21 snapshots, at most 10
     for picture in pictures:
         image = Image.open(io.BytesIO(picture.encoded_image_string))
         assert image.format == "PNG"
-        assert min(image.size) > 100
+        assert min(image.size) > 60
         assert len(image.getcolors(2**24)) > 10
 
 
@@ -227,7 +219,7 @@ def test_hyperparameters_are_recorded(reference):
 
 def test_attention_maps_are_recorded(reference):
     lines = [json.loads(line) for line in reference.attention_file.read_text().splitlines()]
-    assert [line["step"] for line in lines] == [8, 16, 20]
+    assert [line["step"] for line in lines] == list(range(21))
     for line in lines:
         lengths = [len(one["source"]) for one in line["maps"]]
         assert lengths == [2, 3]  # the middle length and the longest
@@ -239,39 +231,85 @@ def test_attention_maps_are_recorded(reference):
 
 
 @pytest.mark.parametrize(
-    ("steps", "every", "most", "kept"),
+    ("steps", "count", "taken"),
     [
-        (100, 10, 200, range(10, 101, 10)),
-        (100, 10, 5, [10, 30, 50, 70, 90, 100]),
-        (95, 10, 5, [10, 30, 50, 70, 90, 95]),
-        (1000, 1, 20, [*range(1, 1000, 50), 1000]),
+        (1200, 20, [0, 1, 2, 4, 8, 16, 32, *range(60, 1201, 60)]),
+        (100, 10, [0, 1, 2, 4, 8, *range(10, 101, 10)]),
+        (95, 10, [0, 1, 2, 4, 8, *range(10, 91, 10), 95]),
+        (64, 4, [0, 1, 2, 4, 8, 16, 32, 48, 64]),
+        (3, 20, [0, 1, 2, 3]),
+        (1, 1, [0, 1]),
+        (1000, 1, [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000]),
+        (100, 0, []),
     ],
 )
-def test_attention_of_very_many_evaluations_is_thinned(tmp_path, steps, every, most, kept):
-    trainer = start(tmp_path, configured(f"training.steps={steps}", f"training.evaluate_every={every}"))
-    found = []
-    for step in sorted({*range(every, steps + 1, every), steps}):
-        trainer.progress.step = step
-        if trainer._is_one_of(most):
-            found.append(step)
-    assert found == list(kept)
+def test_snapshots_are_early_and_then_evenly_spaced(steps, count, taken):
+    assert sorted(snapshot_steps(steps, count)) == taken
 
 
-def test_lengths_that_a_task_does_not_have_are_not_watched(tmp_path, monkeypatch):
-    trainer = start(tmp_path, configured("task.min_length=6", "task.max_length=8"))
-    examples = trainer.data.task.examples
+def test_weights_are_kept_with_each_snapshot_on_request(tmp_path, reference):
+    run = trained(tmp_path, configured("training.snapshots=2", "training.snapshot_weights=true")).run
+    assert run.kept_steps() == [0, 1, 2, 4, 8, 10, 20]
+    (untrained, _), (first, state), (last, _) = (bits(run, f"step-{step}") for step in (0, 8, 20))
+    assert state == {"step": 8}
+    assert untrained != first != last
+    model = build_model(CONFIG, build_task(CONFIG))
+    assert untrained == {
+        f"model.{name}": (one.dtype, one.numpy().tobytes()) for name, one in model.state_dict().items()
+    }
+    assert last.items() <= bits(run)[0].items()
+    assert bits(run)[0] == bits(reference)[0]  # training does not notice
+    assert load_trained(run, "step-8").step == 8
+    with pytest.raises(Seq2AttnError, match="unknown checkpoint 'step-9'; allowed: best, last, step-0, step-1, step-2"):
+        load_trained(run, "step-9")
+    assert reference.kept_steps() == []
+    with pytest.raises(Seq2AttnError, match="allowed: best, last") as caught:
+        load_trained(reference, "step-8")
+    assert "training.snapshot_weights=true" in caught.value.hint
+
+
+def test_the_watched_strings_are_those_of_the_config(tmp_path):
+    run = trained(tmp_path, configured("training.watched=[ab, c, ab]", "training.snapshots=1")).run
+    assert [[one.source for one in maps] for _, maps in read_attention(run)] == 7 * [["ab", "c"]]
+
+
+@pytest.mark.parametrize(
+    ("watched", "message"),
+    [
+        ("[ab, x1]", "training.watched: .*'1'"),
+        ("''", "training.watched: "),
+        (95 * "a", "training.watched: 'aaa.* is too long: its output may have 200 symbols"),
+    ],
+)
+def test_strings_that_cannot_be_watched_are_refused_before_a_run_is_made(tmp_path, watched, message):
+    config = configured(f"training.watched={watched}")
+    with pytest.raises(Seq2AttnError, match=message):
+        session.train(config, session.NewRun(tmp_path / "runs", "tiny"), device="cpu")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_target_that_is_reached_early_is_recorded(tmp_path, monkeypatch):
+    scripted(monkeypatch, [([1.0], 1.0)])
+    run = trained(tmp_path, configured("training.target=1", "training.snapshots=1")).run
+    assert [step for step, _ in read_attention(run)] == [0, 1, 2, 4, 8]
+
+
+def test_lengths_that_a_task_does_not_have_are_not_watched(monkeypatch):
+    config = configured("task.min_length=6", "task.max_length=8")
+    task = build_task(config)
+    examples = task.examples
 
     def even(random, count, length=None):
         if length is not None and length % 2:
             raise Seq2AttnError(f"no source has {length} characters")
         return examples(random, count, length)
 
-    assert [len(text) for text in trainer._attention_strings()] == [7, 8]
-    monkeypatch.setattr(trainer.data.task, "examples", even)
-    assert [len(text) for text in trainer._attention_strings()] == [8]
+    assert [len(text) for text in watched_strings(config, task)] == [7, 8]
+    monkeypatch.setattr(task, "examples", even)
+    assert [len(text) for text in watched_strings(config, task)] == [8]
 
 
-def test_log_every_counts_from_the_first_step(tmp_path, no_pictures):
+def test_log_every_counts_from_the_first_step(tmp_path):
     watcher = Watcher()
     run = trained(tmp_path, configured("training.log_every=3", "training.steps=10"), watcher).run
     assert watcher.steps == [3, 6, 9, 10]
@@ -294,7 +332,7 @@ def own_loss(logits, target):
 
 
 @pytest.mark.parametrize("clip", [None, 0.5])
-def test_training_is_adam_on_clipped_gradients(tmp_path, no_pictures, clip):
+def test_training_is_adam_on_clipped_gradients(tmp_path, clip):
     config = configured("training.steps=6", f"training.clip_norm={'null' if clip is None else clip}")
     run = trained(tmp_path, config).run
     model, data = build_model(config), build_training_data(config, CPU)
@@ -324,7 +362,7 @@ def test_training_is_adam_on_clipped_gradients(tmp_path, no_pictures, clip):
         torch.testing.assert_close(found[name], weight, rtol=1e-3, atol=1e-5)
 
 
-def test_a_model_learns(tmp_path, no_pictures):
+def test_a_model_learns(tmp_path):
     config = configured(
         "task.alphabet=ab",
         "task.max_length=2",
@@ -345,7 +383,7 @@ def test_a_model_learns(tmp_path, no_pictures):
 # ---- determinism ----
 
 
-def test_training_is_deterministic(reference, tmp_path, small_pictures):
+def test_training_is_deterministic(reference, tmp_path):
     torch.manual_seed(99)
     random.seed(99)
     torch.rand(3)
@@ -353,14 +391,14 @@ def test_training_is_deterministic(reference, tmp_path, small_pictures):
     same_outcome(trained(tmp_path, CONFIG, disturbing).run, reference)
 
 
-def test_training_leaves_the_global_generators_alone(tmp_path, no_pictures):
+def test_training_leaves_the_global_generators_alone(tmp_path):
     before = torch.get_rng_state(), random.getstate()
     trained(tmp_path, configured("training.steps=2"))
     assert torch.get_rng_state().equal(before[0])
     assert random.getstate() == before[1]
 
 
-def test_the_seed_changes_model_and_data(reference, tmp_path, no_pictures):
+def test_the_seed_changes_model_and_data(reference, tmp_path):
     config = configured("seed=2", "training.steps=2")
     other = trained(tmp_path, config).run
     assert bits(other)[0] != bits(reference)[0]
@@ -372,7 +410,7 @@ def test_the_seed_changes_model_and_data(reference, tmp_path, no_pictures):
 
 
 @pytest.mark.parametrize("stop", [1, 7, 8, 13, 19])
-def test_a_resumed_run_is_bit_identical(reference, tmp_path, stop, small_pictures):
+def test_a_resumed_run_is_bit_identical(reference, tmp_path, stop):
     trainer = start(tmp_path, CONFIG, Watcher(("step", stop), send(signal.SIGINT)))
     assert trainer.train() == signal.SIGINT
     run = trainer.run
@@ -384,7 +422,7 @@ def test_a_resumed_run_is_bit_identical(reference, tmp_path, stop, small_picture
     same_outcome(run, reference)
 
 
-def test_a_run_resumed_many_times_is_bit_identical(reference, tmp_path, small_pictures):
+def test_a_run_resumed_many_times_is_bit_identical(reference, tmp_path):
     trainer = start(tmp_path, CONFIG, Watcher(("step", 3), send(signal.SIGTERM)))
     assert trainer.train() == signal.SIGTERM
     for stop in (4, 9, 15):
@@ -411,7 +449,7 @@ def crash(run, folder):
 @pytest.mark.parametrize(
     ("moment", "checkpoint"), [(("step", 3), 0), (("step", 11), 8), (("evaluation", 16), 16), (("step", 18), 16)]
 )
-def test_a_crashed_run_resumes_from_its_last_checkpoint(reference, tmp_path, moment, checkpoint, small_pictures):
+def test_a_crashed_run_resumes_from_its_last_checkpoint(reference, tmp_path, moment, checkpoint):
     copy = tmp_path / "crashed" / "tiny-001"
     trainer = start(tmp_path, CONFIG, Watcher(moment, lambda: (crash(trainer.run, copy), send(signal.SIGINT)())))
     trainer.train()
@@ -434,7 +472,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_stops_after_the_step_and_handlers_are_restored(tmp_path, no_pictures, number):
+def test_a_signal_stops_after_the_step_and_handlers_are_restored(tmp_path, number):
     before = [signal.getsignal(other) for other in SIGNALS]
     watcher = Watcher(("step", 5), send(number))
     trainer = start(tmp_path, CONFIG, watcher)
@@ -444,7 +482,7 @@ def test_a_signal_stops_after_the_step_and_handlers_are_restored(tmp_path, no_pi
     assert [signal.getsignal(other) for other in SIGNALS] == before
 
 
-def test_a_run_stopped_before_its_first_step_can_be_resumed(reference, tmp_path, monkeypatch, no_pictures):
+def test_a_run_stopped_before_its_first_step_can_be_resumed(reference, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(trainer_module, "stop_on_signals", lambda: nullcontext(StopRequest(signal.SIGINT)))
         trainer = start(tmp_path)
@@ -454,7 +492,7 @@ def test_a_run_stopped_before_its_first_step_can_be_resumed(reference, tmp_path,
     assert bits(trainer.run) == bits(reference)
 
 
-def test_a_second_signal_acts_immediately(tmp_path, no_pictures):
+def test_a_second_signal_acts_immediately(tmp_path):
     before = signal.getsignal(signal.SIGINT)
     watcher = Watcher(("step", 10), lambda: (send(signal.SIGINT)(), send(signal.SIGINT)()))
     trainer = start(tmp_path, CONFIG, watcher)
@@ -464,7 +502,7 @@ def test_a_second_signal_acts_immediately(tmp_path, no_pictures):
     assert step_of(trainer.run, "last") == 8
 
 
-def test_handlers_are_restored_without_a_signal(tmp_path, no_pictures):
+def test_handlers_are_restored_without_a_signal(tmp_path):
     before = [signal.getsignal(other) for other in SIGNALS]
     during = []
     watcher = Watcher("step", lambda: during.append([signal.getsignal(other) for other in SIGNALS]))
@@ -473,13 +511,13 @@ def test_handlers_are_restored_without_a_signal(tmp_path, no_pictures):
     assert all(ours is not theirs for ours, theirs in zip(during[0], before, strict=True))
 
 
-def test_a_signal_in_the_last_evaluation_finds_a_finished_run(tmp_path, no_pictures):
+def test_a_signal_in_the_last_evaluation_finds_a_finished_run(tmp_path):
     trainer = start(tmp_path, CONFIG, Watcher(("evaluation", STEPS), send(signal.SIGINT)))
     trainer.train()
     assert trainer.run.status().state == "finished"
 
 
-def test_training_works_in_another_thread(reference, tmp_path, no_pictures):
+def test_training_works_in_another_thread(reference, tmp_path):
     thread = threading.Thread(target=trained, args=(tmp_path,))
     thread.start()
     thread.join()
@@ -512,7 +550,7 @@ def test_a_damaged_checkpoint_is_not_overwritten(reference, tmp_path):
 # ---- divergence ----
 
 
-def test_divergence_keeps_the_last_good_checkpoint(reference, tmp_path, monkeypatch, small_pictures):
+def test_divergence_keeps_the_last_good_checkpoint(reference, tmp_path, monkeypatch):
     monkeypatch.setattr(
         trainer_module,
         "learning_rate",
@@ -532,7 +570,7 @@ def test_divergence_keeps_the_last_good_checkpoint(reference, tmp_path, monkeypa
     same_outcome(run, reference)
 
 
-def test_divergence_by_a_huge_learning_rate_is_detected(tmp_path, no_pictures):
+def test_divergence_by_a_huge_learning_rate_is_detected(tmp_path):
     trainer = start(tmp_path, configured("training.learning_rate=1e38", "training.schedule=constant"))
     with pytest.raises(Diverged):
         trainer.train()
@@ -569,7 +607,7 @@ def scripted(monkeypatch, script):
         ([([0.5, 0.5, 0.5, 0.0], 0.5), ([0.4, 0.4, 0.4, 1.0], 0.5), ([0.1, 0.1, 0.1, 1.0], 0.5)], 8),  # 4 is untrained
     ],
 )
-def test_the_best_checkpoint_is_that_of_the_best_evaluation(tmp_path, monkeypatch, no_pictures, script, best):
+def test_the_best_checkpoint_is_that_of_the_best_evaluation(tmp_path, monkeypatch, script, best):
     scripted(monkeypatch, script)
     run = trained(tmp_path).run
     assert step_of(run, "best") == best
@@ -579,7 +617,7 @@ def test_the_best_checkpoint_is_that_of_the_best_evaluation(tmp_path, monkeypatc
     assert run.status().exact_match_mean == pytest.approx(sum(exact) / len(exact))
 
 
-def test_the_best_evaluation_is_restored_on_resume(tmp_path, monkeypatch, no_pictures):
+def test_the_best_evaluation_is_restored_on_resume(tmp_path, monkeypatch):
     scripted(monkeypatch, [([0.5], 0.5), ([0.4], 0.9), ([0.3], 0.9)])
     trainer = start(tmp_path, CONFIG, Watcher(("step", 10), send(signal.SIGINT)))
     trainer.train()
@@ -595,7 +633,7 @@ def test_the_best_evaluation_is_restored_on_resume(tmp_path, monkeypatch, no_pic
         ([1.0, 1.0, 1.0, 0.0], 16),  # length 4 does not occur in training
     ],
 )
-def test_training_stops_when_every_trained_length_is_at_the_target(tmp_path, monkeypatch, no_pictures, exact, stopped):
+def test_training_stops_when_every_trained_length_is_at_the_target(tmp_path, monkeypatch, exact, stopped):
     scripted(monkeypatch, [([0.0], 0.0), (exact, 0.0), ([0.0], 0.0)])
     run = trained(tmp_path, configured("training.target=0.9")).run
     assert step_of(run, "last") == run.status().step == stopped
@@ -605,7 +643,7 @@ def test_training_stops_when_every_trained_length_is_at_the_target(tmp_path, mon
     assert resumed.progress.step == stopped
 
 
-def test_without_a_target_training_continues(tmp_path, monkeypatch, no_pictures):
+def test_without_a_target_training_continues(tmp_path, monkeypatch):
     scripted(monkeypatch, 3 * [([1.0], 1.0)])
     assert step_of(trained(tmp_path).run, "last") == STEPS
 
@@ -637,7 +675,7 @@ def trace(run):
         return [event.get("name", "") for event in json.load(file)["traceEvents"]]
 
 
-def test_a_profile_covers_twenty_steps_and_changes_nothing(tmp_path, no_pictures):
+def test_a_profile_covers_twenty_steps_and_changes_nothing(tmp_path):
     config = configured("training.steps=40")
     plain, profiled = start(tmp_path, config), start(tmp_path, config)
     plain.train()
@@ -651,7 +689,7 @@ def test_a_profile_covers_twenty_steps_and_changes_nothing(tmp_path, no_pictures
     assert bits(profiled.run) == bits(plain.run)
 
 
-def test_a_short_training_leaves_no_profile(tmp_path, no_pictures):
+def test_a_short_training_leaves_no_profile(tmp_path):
     trainer = start(tmp_path, configured("training.steps=10"))
     trainer.train(profile=True)
     assert not trainer.run.profile_file.exists()

@@ -59,7 +59,7 @@ def test_attention_is_pytorchs_own():
     query, states = torch.randn(2, 3, 4, D, dtype=torch.float64)
     keys, values = project(attention, states)
     valid = is_real(torch.tensor([4, 2, 1]), 4)
-    found, weights = attend(attention, query, (keys, values), valid[:, None, None])
+    found, weights, *_ = attend(attention, query, (keys, values), valid[:, None, None])
     expected, expected_weights = attention(
         query, states, states, key_padding_mask=~valid, need_weights=True, average_attn_weights=False
     )

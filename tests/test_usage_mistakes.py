@@ -8,7 +8,7 @@ MISTAKES = [
     (
         "evl",
         "seq2attn: unknown command 'evl'; did you mean 'eval'? allowed: train, eval, predict, compare, runs, inspect, "
-        "list, check, report, analyze, plot",
+        "list, check, report, page, export, analyze, plot",
         "seq2attn",
     ),
     (
@@ -23,10 +23,15 @@ MISTAKES = [
     ("analyze variance --query-sd -1", "--query-sd: must be at least 0, found '-1'", "seq2attn analyze variance"),
     (
         "eval --smaples 5",
-        "seq2attn eval: unknown option '--smaples'; did you mean '--samples'? allowed: --lengths, ",
+        "seq2attn eval: unknown option '--smaples'; did you mean '--samples'? allowed: --run, --lengths, ",
         "seq2attn eval",
     ),
     ("train -q", "seq2attn train: unknown option '-q'; allowed: --config, --set, ", "seq2attn train"),
+    (
+        "plot --run X",
+        "seq2attn plot: unknown option '--run'; a command comes first: loss, accuracy, attention",
+        "seq2attn plot",
+    ),
     ("--versio", "seq2attn: unknown option '--versio'; did you mean '--version'? allowed: --version, ", "seq2attn"),
     ("predict", "seq2attn predict: TEXT... is missing: input strings; - reads them from standard ", "seq2attn predict"),
     ("plot loss", "seq2attn plot loss: --plot FILE is missing: the figure: .png, .svg or .pdf", "seq2attn plot loss"),

@@ -132,29 +132,87 @@ def test_what_each_history_keeps():
         assert torch.equal(past, torch.stack(expected, dim=1))
 
 
-def test_a_shift_moves_the_weights_and_content_fills_in_what_is_lost():
-    history = Shift(1, reach=1).double()
+def shift(p, power=2.0):
+    """A `Shift` with these probabilities of moving from left to right, and this power."""
+    history = Shift(1, reach=len(p) // 2).double()
     with torch.no_grad():
-        history.logits.copy_(torch.tensor([0.8, 0.1, 0.1]).log() / history.speed)  # one place left, none, right
-        history.power.fill_(math.log(math.e - 1))  # to the power of 1 + ln e = 2
-    past = torch.tensor([[[1.0, 0.0, 0.0, 0.0]], [[0.0, 1.0, 0.0, 0.0]], [[0.0, 0.0, 0.0, 0.0]]]).double()
+        history.logits.copy_(torch.tensor(p).clamp(min=1e-30).log() / history.speed)
+        history.power.fill_(math.log(math.exp(power - 1) - 1))  # the power is 1 + ln(1 + exp(power))
+    return history
+
+
+def with_past(rows):
+    """Previous weights, read once each."""
+    weights = torch.tensor(rows).double().unsqueeze(1)
+    return torch.cat([weights, weights], dim=1)  # (B, 2, S)
+
+
+def test_a_shift_moves_the_weights_around_the_source():
+    history = shift([0.8, 0.1, 0.1])  # one place left, none, right
+    past = with_past([[1.0, 0, 0, 0], [0, 1.0, 0, 0], [0, 0, 0, 0]])
     content = torch.tensor([0.25, 0.25, 0.5, 0.0]).double().expand(3, 1, 4)
-    allowed = torch.tensor([True, True, True, False]).expand(3, 1, 4)
-    found = history.combine(content, past, allowed).squeeze(1)
-    # row 0 loses .8; .1 and .1 stay equal when squared. row 1: .8, .1, .1 squared are .64, .01, .01. row 2: only content
-    expected = [[0.1 + 0.2, 0.1 + 0.2, 0.4, 0.0], [64 / 66, 1 / 66, 1 / 66, 0.0], [0.25, 0.25, 0.5, 0.0]]
+    valid = torch.tensor([True, True, True, False]).expand(3, 1, 4)
+    found = history.combine(content, past, valid, valid).squeeze(1)
+    # row 0 has .1, .1 and at its other end .8; row 1 .8, .1, .1; both squared: .64, .01, .01. row 2: nothing to move
+    expected = [[1 / 66, 1 / 66, 64 / 66, 0.0], [64 / 66, 1 / 66, 1 / 66, 0.0], [0.25, 0.25, 0.5, 0.0]]
     torch.testing.assert_close(found, torch.tensor(expected).double())
 
 
+def test_a_shift_goes_around_a_source_shorter_than_its_reach():
+    history = shift([0.4, 0.3, 0.1, 0.15, 0.05], power=1.0001)  # -2 to 2
+    for length, expected in ((1, [1.0]), (2, [0.4 + 0.1 + 0.05, 0.3 + 0.15]), (3, [0.1, 0.4 + 0.15, 0.3 + 0.05])):
+        past = with_past([[1.0, *[0.0] * 4]])
+        valid = (torch.arange(5) < length).expand(1, 1, 5)
+        found = history.combine(torch.zeros(1, 1, 5).double(), past, valid, valid)[0, 0]
+        torch.testing.assert_close(found, torch.tensor([*expected, *[0.0] * (5 - length)]).double(), atol=1e-3, rtol=0)
+
+
+def test_in_a_window_that_the_weights_have_left_content_decides_again():
+    history = shift([0.0, 0.0, 1.0])
+    allowed = torch.tensor([True, True, False, False]).expand(1, 1, 4)
+    content = torch.tensor([[[0.75, 0.25, 0.0, 0.0]]]).double()
+    for place, expected in ((0, [0.0, 1.0, 0.0, 0.0]), (1, [0.75, 0.25, 0.0, 0.0])):
+        past = with_past([[float(place == j) for j in range(4)]])
+        torch.testing.assert_close(history.combine(content, past, None, allowed)[0, 0], torch.tensor(expected).double())
+
+
+def test_a_shift_tells_how_often_it_has_read_what_it_reads():
+    history, read = shift([0.0, 0.0, 1.0]), []
+    past, weights = torch.zeros(1, 2, 3).double(), torch.tensor([[[1.0, 0.0, 0.0]]]).double()
+    for _ in range(7):  # three letters, read more than twice
+        weights = history.combine(weights, past, None, None)
+        read.append(float(history.read(weights, past).detach()))
+        past = history.update(past, weights.squeeze(1))
+    assert read == pytest.approx([0, 0, 0, 1, 1, 1, 2])
+    widths = [make_attention("dot", history=Shift(1, rereading=kind)).context_width for kind in (True, False)]
+    assert widths == [D + 1, D]
+
+
+@torch.no_grad()
 def test_a_shift_stays_sharp_over_many_steps():
-    history = Shift(1)
+    history = shift([0.0, 0.9, 0.04, 0.03, 0.03], power=1.7)
+    past = torch.zeros(1, 2, 300).double()
+    past[0, :, 299] = 1.0
+    for step in range(1, 1000):
+        weights = history.combine(torch.full((1, 1, 300), 1 / 300).double(), past, None, None)
+        past = history.update(past, weights.squeeze(1))
+        assert int(weights.argmax()) == (299 - step) % 300
+    assert float(weights.max()) > 0.9
+
+
+def test_after_the_first_step_the_scores_are_not_computed_without_gradients():
+    """And are, with the same result, where a gradient or a window needs them."""
+    made = make_attention("additive", history=shift([0.1, 0.8, 0.1]))
+    query, past = randn(B, 1, D), with_past(torch.eye(S)[:B].tolist())
+    memory = made.prepare(randn(B, S, D, seed=3), torch.ones(B, S, dtype=torch.bool))
     with torch.no_grad():
-        history.logits.copy_(torch.tensor([0.0, 0.9, 0.04, 0.03, 0.03]).clamp(min=1e-9).log() / history.speed)
-        weights = torch.zeros(1, 1, 300)
-        weights[0, 0, 299] = 1.0
-        for _ in range(250):
-            weights = history.combine(torch.full((1, 1, 300), 1 / 300), weights, None)
-    assert int(weights.argmax()) == 49 and float(weights.max()) > 0.9
+        assert made(query, memory, torch.zeros_like(past)).scores is not None
+        skipped = made(query, memory, past)
+    computed = made(query, memory, past)
+    assert skipped.scores is None
+    assert computed.scores is not None
+    torch.testing.assert_close(skipped.context, computed.context.detach())
+    torch.testing.assert_close(skipped.past, computed.past.detach())
 
 
 def test_coverage_is_one_number_a_key():

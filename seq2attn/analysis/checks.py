@@ -156,10 +156,12 @@ def _probe_history(history: Any) -> Probe:
 
 
 def _effect(history: Any, past: Tensor, weights: Tensor) -> Tensor:
-    """Features (B, 1, S, feature_width) and weights (B, 1, S, 1) that the history makes of a past, side by side."""
+    """Features (B, 1, S, feature_width), weights (B, 1, S, 1) and what is added to the context, made of a past."""
     features = history(past)
     allowed = (torch.arange(weights.size(1)) < S).expand(len(weights), 1, -1)
-    combined: Tensor = history.combine(weights.unsqueeze(1), past, allowed).unsqueeze(3)
+    combined: Tensor = history.combine(weights.unsqueeze(1), past, allowed, allowed)
+    read = history.read(combined, past).unsqueeze(2).expand(-1, 1, combined.size(2), -1)  # (B, 1, S, read_width)
+    combined = torch.cat([combined.unsqueeze(3), read], dim=3)
     return combined if features is None else torch.cat([features, combined], dim=3)
 
 
@@ -319,7 +321,7 @@ def check_window_weights(part: Part) -> None:
 
 
 def check_history_shape(part: Part) -> None:
-    """`update` gives (B, C, S), `forward` (B, 1, S, feature_width) or None, `combine` (B, 1, S), from the first step on."""
+    """The shapes of what `update`, `forward`, `combine` and `read` return, from the first step on."""
     history = part.make()
     past = torch.zeros(B, history.channels, S, dtype=torch.float64)
     for step in range(2):
@@ -327,22 +329,24 @@ def check_history_shape(part: Part) -> None:
         if features is not None:
             expect_tensor(f"features at step {step}", features, B, 1, S, D)
         weights, allowed = _draw_weights().unsqueeze(1), VALID.unsqueeze(1)
-        combined = history.combine(weights * allowed, past, allowed)
+        combined = history.combine(weights * allowed, past, allowed, allowed)
         expect_tensor(f"weights at step {step}", combined, B, 1, S)
         expect((combined[~allowed] == 0).all(), f"weights at step {step} are not 0 where no key may be attended to")
+        expect_tensor(f"addition to the context at step {step}", history.read(combined, past), B, 1, history.read_width)
         past = history.update(past, _draw_weights())
         expect_tensor(f"past after step {step}", past, B, history.channels, S)
 
 
 def check_history_in_place(part: Part) -> None:
-    """`forward`, `update` and `combine` do not change their arguments."""
+    """`forward`, `update`, `combine` and `read` do not change their arguments."""
     history = part.make()
     weights = _draw_weights()
     past = history.update(torch.zeros(B, history.channels, S, dtype=torch.float64), _draw_weights()).clone()
     before = past.clone(), weights.clone()
     history(past)
     history.update(past, weights)
-    history.combine(weights.unsqueeze(1), past, None)
+    history.combine(weights.unsqueeze(1), past, None, None)
+    history.read(weights.unsqueeze(1), past)
     expect(torch.equal(past, before[0]) and torch.equal(weights, before[1]), "past or weights are changed in place")
 
 

@@ -13,9 +13,11 @@ from seq2attn.cli.check import check
 from seq2attn.cli.compare import compare
 from seq2attn.cli.completion import whole_words
 from seq2attn.cli.evaluate import evaluate
+from seq2attn.cli.export import export
 from seq2attn.cli.inspect import inspect
 from seq2attn.cli.list import list_names
 from seq2attn.cli.output import drop_closed_streams, prepare_streams, print_error, write_line
+from seq2attn.cli.page import page
 from seq2attn.cli.plot import plot
 from seq2attn.cli.predict import predict
 from seq2attn.cli.report import report
@@ -55,6 +57,8 @@ app.command(cls=Command)(inspect)
 app.command("list", cls=Command)(list_names)
 app.command(cls=Command)(check)
 app.command(cls=Command)(report)
+app.command(cls=Command)(page)
+app.command(cls=Command)(export)
 app.add_typer(analyze)
 app.add_typer(plot)
 

@@ -64,6 +64,7 @@ def compare(
         ),
     ] = None,
     lengths: options.Lengths = None,
+    families: options.Families = None,
     samples: options.Samples = None,
     checkpoint: Annotated[
         str | None,
@@ -80,6 +81,18 @@ def compare(
     workers: Annotated[
         int | None,
         typer.Option("--workers", "-w", metavar="N", min=1, help="Trials in parallel. Default: one per core."),
+    ] = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHERE",
+            help="Where trials run: processes (default), dask (a cluster of this machine) or dask:tcp://HOST:8786.",
+            autocompletion=lambda: ["processes", "dask", "dask:tcp://"],
+        ),
+    ] = None,
+    stack: Annotated[
+        bool | None,
+        typer.Option(help="Train the seeds of a config together in one program. Default: on a GPU, yes."),
     ] = None,
     max_trials: Annotated[int, typer.Option(metavar="N", min=1, help="Refuse larger grids.")] = 1000,
     as_json: options.AsJson = False,
@@ -105,7 +118,7 @@ def compare(
 
     The table shows, for each group and length: mean and standard deviation over seeds, the worst and the best seed, the
     95 % confidence interval of the mean (Student's), and the mean paired difference from the baseline with its interval.
-    docs/comparing.md explains these.
+    docs/comparing.md explains these. docs/clusters.md: --executor, for trials on other machines.
 
     Examples:
 
@@ -133,11 +146,12 @@ def compare(
         baseline=baseline or (),
         metric=metric,
         lengths=lengths,
+        families=families,
         samples=samples,
         checkpoint=checkpoint,
     )
     plan = make_plan(chosen, runs_dir, max_trials)
-    failed = _run(plan, runs_dir, device, plugins, workers)
+    failed = _run(plan, runs_dir, device, plugins, workers, executor, stack)
     comparison = replace(gather(plan, runs_dir), failed=failed)
     if as_json:
         write_json(to_json(comparison))
@@ -167,10 +181,26 @@ def _check_outputs(csv_file: Path | None, plot: Path | None) -> None:
             raise Seq2AttnError(f"--plot {plot}: cannot create the directory: {error.strerror or error}") from None
 
 
-def _run(plan: Plan, root: Path, device: str, plugins: list[str], workers: int | None) -> dict[str, str]:
+def _run(
+    plan: Plan,
+    root: Path,
+    device: str,
+    plugins: list[str],
+    workers: int | None,
+    executor: str | None,
+    stack: bool | None,
+) -> dict[str, str]:
     """Run the pending trials. Returns why trials failed, by run."""
     from seq2attn.cli.comparison_display import make_display
-    from seq2attn.comparison.running import failures, pending_jobs, read_files, run_in_processes, workers_for
+    from seq2attn.comparison.running import (
+        engine_maker,
+        failures,
+        pending_jobs,
+        read_files,
+        run_on,
+        stacks_on,
+        workers_for,
+    )
     from seq2attn.comparison.trial import STOP_REQUEST
     from seq2attn.runs.machine import choose_device
 
@@ -181,16 +211,20 @@ def _run(plan: Plan, root: Path, device: str, plugins: list[str], workers: int |
         return {}
     for line in read_files(jobs):
         note(line)
-    note_if_slow(choose_device(device))
+    if executor is None:
+        chosen = choose_device(device)
+        note_if_slow(chosen)
+        stack, workers = stacks_on(chosen.type, stack, workers)
+    make_engine = engine_maker(executor, jobs, root, workers, plugins)
     if plan.experiment.description:
         note(plan.experiment.description)
     trials = "1 trial" if len(plan.trials) == 1 else f"{len(plan.trials):,} trials"
-    note(
-        f"{plan.experiment.name}: {trials}, {done:,} done, {len(jobs):,} to run, "
-        f"{workers_for(jobs, workers):,} at a time; runs in {root}"
-    )
+    where = f"{workers_for(jobs, workers):,} at a time" if executor is None else f"on {executor}"
+    note(f"{plan.experiment.name}: {trials}, {done:,} done, {len(jobs):,} to run, {where}; runs in {root}")
     with make_display(stderr(), jobs, done) as display:
-        outcomes = run_in_processes(jobs, workers, plugins, display)
+        outcomes = run_on(make_engine, jobs, workers, display, stack=bool(stack))
+    for reason in sorted({outcome.reason for outcome in outcomes.values() if outcome.state == "done"} - {""}):
+        note(reason)
     done += sum(outcome.state == "done" for outcome in outcomes.values())
     if STOP_REQUEST.signal is not None and done < len(plan.trials):
         name = signal.Signals(STOP_REQUEST.signal).name

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 QUIET_SECONDS = 30.0  # between two plain lines
 ALL = "all trials"
+ENDED = ("done", "failed")  # states of an outcome
 
 
 def make_display(console: Console, jobs: Sequence[Job], done: int) -> TrialBars | TrialLines:
@@ -47,11 +48,18 @@ class _Totals:
         self.trials = done + len(jobs)
         self.steps = sum(map(_steps, jobs))
         self.step_of: dict[str, int] = {}
+        self._busy: set[str] = set()
 
     def ended(self, job: Job, outcome: Outcome) -> None:
-        if outcome.state != "stopped":
+        if outcome.state in ENDED:
             self.step_of[job.trial.name] = _steps(job)
             self.done += 1
+
+    def first_busy(self, job: Job, outcome: Outcome) -> bool:
+        """Whether another process is at work on the trial, and this is the first time that we hear of it."""
+        first = outcome.state == "busy" and job.trial.name not in self._busy
+        self._busy |= {job.trial.name} if first else set()
+        return first
 
 
 class TrialBars(Display, AbstractContextManager["TrialBars"]):
@@ -79,6 +87,8 @@ class TrialBars(Display, AbstractContextManager["TrialBars"]):
         self._update_total()
         if outcome.state == "failed":
             self._progress.console.print(f"failed: {job.trial.name}: {outcome.reason}", style="red", markup=False)
+        if self._totals.first_busy(job, outcome):
+            self._progress.console.print(_waiting(outcome), style="dim", markup=False)
 
     def stopping(self, running: int) -> None:
         self._progress.console.print(_stopping(running), style="dim")
@@ -115,8 +125,10 @@ class TrialLines(Display, AbstractContextManager["TrialLines"]):
     def ended(self, job: Job, outcome: Outcome) -> None:
         self._running.pop(job.trial.name)
         self._totals.ended(job, outcome)
-        if outcome.state != "stopped":
-            reason = f": {outcome.reason}" if outcome.reason else ""
+        if self._totals.first_busy(job, outcome):
+            self._lines.print(_waiting(outcome))
+        if outcome.state in ENDED:
+            reason = f": {outcome.reason}" if outcome.state == "failed" else ""
             self._lines.print(f"{self._totals.done} of {self._totals.trials}: {job.trial.name} {outcome.state}{reason}")
 
     def stopping(self, running: int) -> None:
@@ -124,6 +136,10 @@ class TrialLines(Display, AbstractContextManager["TrialLines"]):
 
     def __exit__(self, *_: object) -> None:
         pass
+
+
+def _waiting(outcome: Outcome) -> str:
+    return f"{outcome.reason}; waiting for that"
 
 
 def _stopping(running: int) -> str:

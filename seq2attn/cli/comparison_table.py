@@ -11,6 +11,7 @@ from rich.text import Text
 
 from seq2attn.cli.output import note, on_terminal, print_table, stdout, with_interval, write_rows
 from seq2attn.comparison.exporting import cell
+from seq2attn.inference.results import worst_place
 
 if TYPE_CHECKING:
     from seq2attn.comparison.ranking import Ranked
@@ -19,7 +20,16 @@ if TYPE_CHECKING:
 
 WORD_BY_WORD = ("over_words_low", "over_words_high", "words_better", "words_worse", "p")
 # of the columns, the same in every group
-WIDTHS = {"length": 6, "mean ± sd": 13, "published": 9, "worst": 5, "best": 5, "interval": 11, "difference": 23}
+WIDTHS = {
+    "family": 10,
+    "length": 6,
+    "mean ± sd": 13,
+    "published": 9,
+    "worst": 5,
+    "best": 5,
+    "interval": 11,
+    "difference": 23,
+}
 
 
 def show(comparison: Comparison) -> None:
@@ -33,6 +43,8 @@ def show(comparison: Comparison) -> None:
 def _show_to_people(comparison: Comparison, console: Console) -> None:
     rows = [row for group in comparison.groups for row in group.lengths]
     empty = {name for name in ("published", "difference") if all(getattr(row, name) is None for row in rows)}
+    if not comparison.has_families:
+        empty.add("family")
     if all(row.spread.count == 1 for row in rows):
         empty |= {"worst", "best", "interval"}
     columns = [name for name in WIDTHS if name not in empty]
@@ -55,6 +67,10 @@ def _show_to_people(comparison: Comparison, console: Console) -> None:
             cells = _cells(row)
             table.add_row(*(cells[name] for name in columns))
         console.print(table)
+        worst = None if comparison.metric == "entropy" else worst_place(group.least)
+        if worst is not None:
+            text = f"worst family: {worst[0]}, {group.least[worst]:.3f} at length {worst[1]} with its worst seed"
+            console.print(Text(text, style="bold"))
     _show_ranking(comparison, console)
     _show_words(comparison)
     if not all(row.trained for row in rows):
@@ -153,6 +169,7 @@ def _cells(row: LengthSummary) -> dict[str, str]:
     deviation = "" if spread.deviation is None else f" ± {spread.deviation:.3f}"
     interval = "" if spread.low is None else f"{spread.low:.3f}-{spread.high:.3f}"
     return {
+        "family": row.family,
         "length": f"{row.key.upper() if row.length is None else row.length}{'' if row.trained else '*'}",
         "mean ± sd": f"{spread.mean:.3f}{deviation}",
         "published": "" if row.published is None else f"{row.published:.3f}",
@@ -165,7 +182,8 @@ def _cells(row: LengthSummary) -> dict[str, str]:
 
 def _tsv(comparison: Comparison) -> tuple[list[str], Iterator[list[str]]]:
     keys = list(comparison.groups[0].values) if comparison.groups else []
-    header = ["group", *keys, "length", "trained", "seeds", "mean", "sd", "low", "high"]
+    family = ["family"] if comparison.has_families else []
+    header = ["group", *keys, *family, "length", "trained", "seeds", "mean", "sd", "low", "high"]
     header += ["worst", "worst_seed", "best", "best_seed"]
     header += ["baseline", "difference", "difference_low", "difference_high", "published"]
     header += [
@@ -182,7 +200,10 @@ def _tsv(comparison: Comparison) -> tuple[list[str], Iterator[list[str]]]:
     on_words = any(group.word_by_word is not None for group in comparison.groups)
     header += WORD_BY_WORD if on_words else ()
     return header, (
-        [*_tsv_row(group, keys, row, places.get(group.label)), *(_tsv_words(group, row) if on_words else ())]
+        [
+            *_tsv_row(group, [*keys, *family], row, places.get(group.label)),
+            *(_tsv_words(group, row) if on_words else ()),
+        ]
         for group in comparison.groups
         for row in group.lengths
     )
@@ -201,8 +222,9 @@ def _tsv_row(group: GroupResult, keys: list[str], row: LengthSummary, place: Ran
     spread, difference = row.spread, row.difference
     differences = [difference.mean, difference.low, difference.high] if difference else [None, None, None]
     loss = group.loss.mean if group.loss else None
+    values = {**group.values, "family": row.family}
     return [
-        *(group.label, *(cell(group.values[key]) for key in keys), row.key, "yes" if row.trained else "no"),
+        *(group.label, *(cell(values[key]) for key in keys), row.key, "yes" if row.trained else "no"),
         *(str(spread.count), *map(_number, (spread.mean, spread.deviation, spread.low, spread.high))),
         *(_number(row.values[row.worst_seed]), str(row.worst_seed)),
         *(_number(row.values[row.best_seed]), str(row.best_seed)),

@@ -51,6 +51,13 @@ def scores(incomplete: str) -> Offers:
     return _entries(catalogue.SCORES, incomplete)
 
 
+def families(incomplete: str) -> Offers:
+    """Families of strings, and `all`."""
+    return [
+        offer for offer in [*_entries(catalogue.FAMILIES, incomplete), ("all", "")] if offer[0].startswith(incomplete)
+    ]
+
+
 def parts(incomplete: str) -> Offers:
     """Parts of any kind that can be checked."""
     return [offer for registry in catalogue.EXTENSIBLE for offer in _entries(registry, incomplete)]

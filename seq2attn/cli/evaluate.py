@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from seq2attn.catalogue import RANDOM
 from seq2attn.cli import evaluate_pairs, options
+from seq2attn.cli.family_table import show_families
 from seq2attn.cli.output import interval, note, on_terminal, print_table, stdout, width, write_json, write_rows
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import SHARES, LengthResult
@@ -20,8 +22,10 @@ OPTIONAL = ("characters", "entropy", "alignment", "teacher-forced")  # dropped o
 
 def evaluate(
     run: options.RunArguments = None,
+    same: options.SameRuns = None,
     lengths: options.Lengths = None,
     samples: options.Samples = None,
+    families: options.Families = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the test strings.")] = 0,
     data: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Of a run on pairs of strings: the file to measure on.")
@@ -63,6 +67,9 @@ def evaluate(
     right), symbol error rate (SER: edits per symbol of the right answers), and exact match by source length. Of several
     right answers to one source, any counts. Several such runs are compared with the first, word by word.
 
+    --families measures other kinds of strings than random ones, such as one letter repeated, and prints exact match by
+    family and length.
+
     Brackets hold 95 % confidence intervals over the strings drawn; an asterisk marks lengths never seen in training.
 
     Examples:
@@ -73,20 +80,33 @@ def evaluate(
 
       seq2attn eval --lengths 3 5 --json
 
+      seq2attn eval --families all --lengths 8 20 80
+
       seq2attn eval icelandic --data test.tsv --beam 5 --errors errors.tsv
 
       seq2attn eval gru lstm --data test.tsv
 
       seq2attn eval seed-1 seed-2 seed-3 --ensemble --beam 5
     """
-    wanted = _parse(lengths) if lengths is not None else None
+    from seq2attn.config.families import parse_families
+    from seq2attn.config.lengths import parse_lengths
+
+    wanted = options.parsed("--lengths", parse_lengths, lengths)
+    kinds = options.parsed("--families", parse_families, families)
     search = options.beam_search(beam, length_penalty)
+    run = [*(run or ()), *(same or ())]
     names = _check_runs(run, together=together)
     options.load_plugins(plugin)
     members = [find_run(runs_dir, name) for name in names]
     file = evaluate_pairs.file_to_measure(members[0], data=data, config=config, split=split)
     if len(members) > 1 and not together:
-        unused = {"--lengths": lengths, "--samples": samples, "--plot": plot, "--errors": errors}
+        unused = {
+            "--lengths": lengths,
+            "--samples": samples,
+            "--families": families,
+            "--plot": plot,
+            "--errors": errors,
+        }
         _check_side_by_side(members, unused)
         assert file is not None
         evaluate_pairs.measure_each(members, file, checkpoint, device, search, as_json=as_json)
@@ -101,14 +121,19 @@ def evaluate(
     options.note_checkpoint(chosen, checkpoint, trained)
     if file is None:
         _refuse("--errors", errors, f"run {chosen.name!r} is not on pairs of strings")
-        evaluation = measure(chosen, trained, wanted, samples=samples, seed=seed)
+        evaluation = measure(chosen, trained, wanted, samples=samples, seed=seed, families=kinds)
     else:
-        for option, value in {"--lengths": lengths, "--samples": samples, "--seed": seed or None}.items():
+        for option, value in {
+            "--lengths": lengths,
+            "--samples": samples,
+            "--families": families,
+            "--seed": seed or None,
+        }.items():
             _refuse(option, value, f"run {chosen.name!r} is measured on all pairs of a file")
         evaluation = measure_on_file(trained, file)
         evaluate_pairs.note_training_file(trained.predictor, evaluation)
         evaluate_pairs.write_errors(evaluation, errors)
-    results = list(evaluation.lengths.values())
+    results = list(evaluation.results.values())
     try:
         if len(members) == 1 and search is None:
             evaluation.save(chosen)
@@ -130,9 +155,9 @@ def _refuse(option: str, value: object, why: str) -> None:
         raise Seq2AttnError(f"{option}: {why}", hint=f"Leave out {option}.")
 
 
-def _check_runs(names: list[str] | None, *, together: bool) -> list[str | None]:
+def _check_runs(names: list[str], *, together: bool) -> list[str | None]:
     """The runs to measure; None stands for the newest."""
-    if together and len(names or ()) < 2:
+    if together and len(names) < 2:
         raise Seq2AttnError("--ensemble needs at least two runs", hint="seq2attn eval RUN RUN --ensemble")
     return [*names] if names else [None]
 
@@ -147,19 +172,16 @@ def _check_side_by_side(runs: Sequence[Run], unused: Mapping[str, object]) -> No
         )
 
 
-def _parse(lengths: list[str]) -> tuple[int, ...]:
-    from seq2attn.config.lengths import parse_lengths
-
-    try:
-        return parse_lengths(lengths)
-    except Seq2AttnError as error:
-        raise Seq2AttnError(f"--lengths: {error.message}") from None
-
-
 def _show(results: Sequence[LengthResult]) -> None:
+    several = any(result.family != RANDOM for result in results)
     if not on_terminal():
         shares = [f"{field}{end}" for field in SHARES for end in ("", "_low", "_high")]
-        write_rows(["length", "trained", "samples", *shares, "entropy"], map(_tsv_row, results))
+        family = ["family"] if several else []
+        rows = ([*([one.family] if several else ()), *_tsv_row(one)] for one in results)
+        write_rows([*family, "length", "trained", "samples", *shares, "entropy"], rows)
+        return
+    if several:
+        show_families(results)
         return
     columns, left_out = _columns(results, intervals=True), []
     if width({name: cells for name, cells in columns.items() if name not in OPTIONAL}) > stdout().width:

@@ -23,6 +23,7 @@ KINDS: dict[str, tuple[str, Registry]] = {
     "initial-states": ("model.initial_state", catalogue.INITIAL_STATES),
     "architectures": ("model.architecture", catalogue.ARCHITECTURES),
     "schedules": ("training.schedule", catalogue.SCHEDULES),
+    "families": ("evaluation.families", catalogue.FAMILIES),
 }
 
 

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from seq2attn.cli import completion
 from seq2attn.cli.output import note
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.run import DEFAULT_ROOT, Run
+from seq2attn.runs.run import DEFAULT_ROOT, Run, newest_first
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
 
     from seq2attn.inference.beam import BeamSearch
     from seq2attn.runs.loading import Trained
+
+Parsed = TypeVar("Parsed")
 
 
 def _check_runs_dir(root: Path) -> Path:
@@ -46,9 +49,13 @@ RunsDir = Annotated[
         callback=_check_runs_dir,
     ),
 ]
-NEWEST = "A run's name. Default: the newest."
+NEWEST = "A run's name. Default: the newest that is not a trial of a comparison."
 RunArgument = Annotated[str | None, typer.Argument(metavar="RUN", help=NEWEST, autocompletion=completion.runs)]
-SEVERAL = "A run's name. Default: the newest. Several runs form an ensemble"
+SEVERAL = f"{NEWEST} Several runs form an ensemble"
+SameRuns = Annotated[
+    list[str] | None,
+    typer.Option("--run", "-r", metavar="RUN", help="The same as RUN.", autocompletion=completion.runs),
+]
 RunArguments = Annotated[
     list[str] | None,
     typer.Argument(metavar="RUN...", help=f"{SEVERAL} with --ensemble.", autocompletion=completion.runs),
@@ -76,6 +83,15 @@ Lengths = Annotated[
     typer.Option("--lengths", metavar="N...", help="Lengths: 3 5 7 10, or 3,5,7, or 3-10. Default: the config's."),
 ]
 Samples = Annotated[int | None, typer.Option(metavar="N", min=1, help="Strings per length. Default: the config's.")]
+Families = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--families",
+        metavar="NAME...",
+        help="Kinds of strings: all, or some of `seq2attn list families`. Default: the config's, random.",
+        autocompletion=completion.families,
+    ),
+]
 Device = Annotated[
     str,
     typer.Option(
@@ -123,6 +139,14 @@ def load_plugins(plugins: Sequence[Path] | None) -> list[str]:
     return load(plugins)
 
 
+def parsed(option: str, parse: Callable[[list[str]], Parsed], values: list[str] | None) -> Parsed | None:
+    """The values of an option such as `--lengths`; None if it is not given. Errors name the option."""
+    try:
+        return None if values is None else parse(values)
+    except Seq2AttnError as error:
+        raise Seq2AttnError(f"{option}: {error.message}") from None
+
+
 def beam_search(beam: int | None, length_penalty: float | None, n_best: int | None = None) -> BeamSearch | None:
     """The search that these options ask for; None for greedy decoding. `--n-best` alone implies a beam."""
     if beam is None and n_best is None:
@@ -145,7 +169,11 @@ def runs_dir_option(root: Path) -> str:
 def note_newest(run: Run, how: str) -> None:
     """Note which run was chosen by default, what was changed in its config, and `how` to choose another."""
     environment = run.environment()
-    trial = f", a trial of {environment.experiment.name[:80]}" if environment.experiment is not None else ""
+    if environment.experiment is not None:
+        trial = f", a trial of {environment.experiment.name[:80]}"
+    else:
+        newer = itertools.takewhile(lambda other: other.path != run.path, newest_first(run.path.parent))
+        trial = " but for trials of comparisons" if any(other.experiment() for other in newer) else ""
     changes = ", ".join(environment.changes)
     changed = f"; with {changes if len(changes) <= 200 else f'{changes[:197]}...'}" if changes else ""
     note(f"run: {run.path} (the newest{trial}{changed}; choose another with {how})")

@@ -36,12 +36,17 @@ FigureOrAnimation = Annotated[
 ]
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="RUN...", help="Names of runs. Default: the newest.", autocompletion=completion.runs),
+    typer.Argument(metavar="RUN...", help=f"{options.NEWEST} May be repeated.", autocompletion=completion.runs),
 ]
 
 
 @plot.command(cls=Command)
-def loss(file: options.Figure, runs: Names = None, runs_dir: options.RunsDir = DEFAULT_ROOT) -> None:
+def loss(
+    file: options.Figure,
+    runs: Names = None,
+    same: options.SameRuns = None,
+    runs_dir: options.RunsDir = DEFAULT_ROOT,
+) -> None:
     """Training loss of one or several runs, in one panel.
 
     Examples:
@@ -50,9 +55,9 @@ def loss(file: options.Figure, runs: Names = None, runs_dir: options.RunsDir = D
 
       seq2attn plot loss scaled-001 dot-001 --plot loss.svg
     """
-    found = _find(runs_dir, runs)
+    found = _find(runs_dir, runs, same)
     curves = {run.name: [point for point in read_metrics(run).curve("loss") if point[1] > 0] for run in found}
-    _refuse_empty(curves, "has logged no step yet")
+    _refuse_empty(curves, "has no loss in metrics.jsonl yet")
     from seq2attn.plotting.curves import loss_figure
 
     save_figure(loss_figure(curves, _scores(found)), file)
@@ -62,6 +67,7 @@ def loss(file: options.Figure, runs: Names = None, runs_dir: options.RunsDir = D
 def accuracy(
     file: options.Figure,
     runs: Names = None,
+    same: options.SameRuns = None,
     by_length: Annotated[
         bool, typer.Option("--by-length", help="One run's last evaluation by string length, with intervals.")
     ] = False,
@@ -75,7 +81,7 @@ def accuracy(
 
       seq2attn plot accuracy scaled-001 --by-length --plot lengths.png
     """
-    found = _find(runs_dir, runs)
+    found = _find(runs_dir, runs, same)
     if by_length:
         if len(found) > 1:
             raise Seq2AttnError("--by-length draws one run")
@@ -92,6 +98,7 @@ def accuracy(
 def attention(
     file: FigureOrAnimation,
     run: options.RunArgument = None,
+    same: options.SameRuns = None,
     strings: Annotated[
         list[str] | None, typer.Option("--string", metavar="TEXT", help="Only this recorded string. May be repeated.")
     ] = None,
@@ -109,7 +116,9 @@ def attention(
 
       seq2attn plot attention scaled-001 --string hello --ideal --plot strip.svg
     """
-    (found,) = _find(runs_dir, [run] if run else None)
+    found, *others = _find(runs_dir, [run] if run else None, same)
+    if others:
+        raise Seq2AttnError("attention through training is drawn for one run", hint="Name one run.")
     snapshots = _snapshots(found, strings)
     if file.suffix.lower() == ".gif":
         from seq2attn.plotting.animation import save_animation
@@ -155,9 +164,10 @@ def _by_length(run: Run, file: Path) -> None:
     save_figure(accuracy_figure(latest[1], f"{run.name}: {latest[0]}"), file)
 
 
-def _find(runs_dir: Path, names: Sequence[str] | None) -> list[Run]:
-    if names:
-        return [find_run(runs_dir, name) for name in dict.fromkeys(names)]
+def _find(runs_dir: Path, *names: Sequence[str] | None) -> list[Run]:
+    given = dict.fromkeys(name for some in names for name in some or ())
+    if given:
+        return [find_run(runs_dir, name) for name in given]
     run = find_run(runs_dir, None)
     options.note_newest(run, "its name")
     return [run]

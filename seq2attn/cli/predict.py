@@ -15,7 +15,7 @@ import typer
 from seq2attn.cli import options
 from seq2attn.cli.output import note, on_terminal, print_error, printable, stdout, write_json, write_line
 from seq2attn.errors import Seq2AttnError, first_of, shown
-from seq2attn.runs.run import DEFAULT_ROOT, find_run
+from seq2attn.runs.run import DEFAULT_ROOT, all_runs, find_run
 
 if TYPE_CHECKING:
     from seq2attn.data.tasks import Task
@@ -85,6 +85,9 @@ def predict(
     predictor.search = search
     if not run:
         options.note_newest(chosen[0], "--run RUN")
+        names = {one.name for one in all_runs(runs_dir)}
+        for text in filter(names.__contains__, texts):
+            note(f"{text!r} is read as a string; for the run of this name: --run {text}")
     options.note_checkpoint(chosen[0], checkpoint, trained)
     task = predictor.task
     tsv = tsv or (isinstance(task, Pairs) and not on_terminal())
@@ -156,12 +159,14 @@ def _show_predictions(
     """Print the prediction for each text, and return how many texts of each length, in symbols, there were."""
     lengths: Counter[int] = Counter()
     unseen: Counter[str] = Counter()
+    empty = 0
     vocabulary = predictor.task.source_vocabulary
     with_maps = on_terminal() and not as_json and not tsv
     for block in predictor.predict_blocks(texts, keep_weights=with_maps or as_json):
         for prediction in block:
             lengths[len(vocabulary.symbols_of(prediction.source))] += 1
             unseen.update(vocabulary.unseen(prediction.source))
+            empty += not prediction.output
             if with_maps:
                 _show_with_map(predictor.task, prediction)
                 for best in prediction.hypotheses[:n_best] if n_best else ():
@@ -177,6 +182,9 @@ def _show_predictions(
             if not prediction.finished and not as_json:
                 note(f"{shown(prediction.source)}: no <eos> within the longest output allowed; the output was cut off")
         sys.stdout.flush()
+    if empty:
+        which = "the output is" if lengths.total() == 1 else f"{empty:,} of {lengths.total():,} outputs are"
+        note(f"{which} empty: the model ended at once, as one trained on few examples or for few steps often does")
     if unseen:
         names = first_of([repr(symbol) for symbol, _ in unseen.most_common()])
         note(f"symbols that the training file lacks, read as <unk>: {names}")

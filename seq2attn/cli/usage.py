@@ -9,15 +9,18 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from seq2attn.catalogue import FAMILIES
 from seq2attn.cli.help import write_help
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 
 UsageError: Any = typer.BadParameter.__bases__[0]  # the module that defines it differs between versions of Typer
 
 _NUMBER = re.compile(r"-?[0-9][0-9,-]*,?")
+_FAMILY = re.compile(rf"({'|'.join(['all', *FAMILIES.names()])}|,)+")  # nothing else: a run's name may follow
 _WORD = re.compile(r"[^-].*|-[0-9.].*", re.DOTALL)
 VARIADIC = {  # options that take several values -> what a value looks like, example
     "--lengths": (_NUMBER, "3 5 7 10 or --lengths 3-10"),
+    "--families": (_FAMILY, "random unary or --families all"),
     "--scores": (_WORD, "dot scaled"),
     "--widths": (_WORD, "16 64 256"),
     "--keys": (_WORD, "16 64"),
@@ -97,7 +100,7 @@ def repeat_flag(args: list[str], flag: str = "--lengths") -> list[str]:
         while words and (value.fullmatch(words[0]) or not (values or words[0].startswith("-"))):
             values.append(words.popleft())
         if not values:
-            one = flag.removeprefix("--").removesuffix("s")
+            one = "family" if flag == "--families" else flag.removeprefix("--").removesuffix("s")
             raise Seq2AttnError(f"{flag} needs at least one {one}, such as {flag} {example}")
         result += [f"{flag}={found}" for found in values]
     return [*result, *words]
@@ -130,6 +133,9 @@ def _unknown_option(error: Any, path: str) -> str:
     names = [name for one in _parameters(error) for name in one.opts if name.startswith("--")]
     name = error.option_name
     guess = did_you_mean(name, names) if name.startswith("--") else ""
+    commands = getattr(error.ctx.command, "commands", None) if error.ctx else None
+    if commands and not guess:
+        return f"{path}: unknown option {shown(name)}; a command comes first: {', '.join(commands)}"
     return f"{path}: unknown option {shown(name)}; {guess}allowed: {', '.join(names)}"
 
 

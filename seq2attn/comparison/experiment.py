@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 from seq2attn.comparison.grid import CONFIG, SEED, Axis, make_axis, parse_vary
 from seq2attn.config import Config
 from seq2attn.config.describing import describe_errors
+from seq2attn.config.families import parse_families
 from seq2attn.config.lengths import parse_lengths
 from seq2attn.config.shipped import find_config
 from seq2attn.config.yaml_files import Document, read_file, read_text
@@ -33,7 +34,15 @@ METRICS = {  # name -> how it is called in tables and figures
 }
 ERROR_RATES = ("wer", "ser")  # of runs on pairs, on their whole dev file; lower is better
 CHECKPOINTS = ("best", "last")
-MEASUREMENT = ("baseline", "metric", "lengths", "samples", "checkpoint", "published")  # fields of file and experiment
+MEASUREMENT = (
+    "baseline",
+    "metric",
+    "lengths",
+    "families",
+    "samples",
+    "checkpoint",
+    "published",
+)  # fields of file and experiment
 HINT = "An experiment names base configs and what to vary; docs/comparing.md explains its keys."
 
 
@@ -67,6 +76,10 @@ def _validator(check: Any) -> BeforeValidator:
 
 def _lengths(value: Any) -> tuple[int, ...]:
     return parse_lengths(value if isinstance(value, list | tuple) else [value])
+
+
+def _families(value: Any) -> tuple[str, ...]:
+    return parse_families(value if isinstance(value, list | tuple) else [value])
 
 
 def _many(value: Any) -> Any:
@@ -115,6 +128,8 @@ class ExperimentFile(_Section):
     strings wer or ser; null: exact_match, of pairs wer"""
     lengths: Annotated[tuple[int, ...] | None, _validator(_lengths)] = None
     """string lengths, as [3, 5, 7] or "1-12"; null: the config's"""
+    families: Annotated[tuple[str, ...] | None, _validator(_families)] = None
+    """kinds of strings, as [random, unary], or all; null: the config's"""
     samples: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
     """strings per length; null: the config's"""
     checkpoint: Annotated[str, _validator(check_checkpoint)] = "best"
@@ -140,6 +155,7 @@ class Experiment:
     metric: str | None = None
     """None: that of `Plan.metric`"""
     lengths: tuple[int, ...] | None = None
+    families: tuple[str, ...] | None = None
     samples: int | None = None
     checkpoint: str = "best"
     published: tuple[Published, ...] = ()
@@ -207,6 +223,7 @@ def compose_experiment(
     baseline: Sequence[str] = (),
     metric: str | None = None,
     lengths: Sequence[object] | None = None,
+    families: Sequence[object] | None = None,
     samples: int | None = None,
     checkpoint: str | None = None,
 ) -> Experiment:
@@ -239,11 +256,13 @@ def compose_experiment(
         experiment = replace(experiment, metric=metric, published=() if other else experiment.published)
     if checkpoint is not None:
         experiment = replace(experiment, checkpoint=check_checkpoint(checkpoint))
-    if lengths is not None:
-        try:
-            experiment = replace(experiment, lengths=parse_lengths(lengths))
-        except Seq2AttnError as error:
-            raise Seq2AttnError(f"--lengths: {error.message}") from None
+    option = "lengths"
+    try:
+        experiment = experiment if lengths is None else replace(experiment, lengths=parse_lengths(lengths))
+        option = "families"
+        experiment = experiment if families is None else replace(experiment, families=parse_families(families))
+    except Seq2AttnError as error:
+        raise Seq2AttnError(f"--{option}: {error.message}") from None
     if baseline:
         experiment = replace(experiment, baseline=dict(map(_baseline_value, baseline)))
     return replace(experiment, samples=samples or experiment.samples)

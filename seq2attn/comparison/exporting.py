@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from seq2attn.catalogue import RANDOM
 from seq2attn.comparison.experiment import ERROR_RATES, METRICS
-from seq2attn.comparison.results import Comparison, GroupResult
+from seq2attn.comparison.results import Comparison, GroupResult, LengthSummary
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
                 "parameters": dict(trial.parameters),
                 "tokens_per_second": trial.tokens_per_second,
                 **({} if trial.pairs is None else {rate: trial.value(rate, None) for rate in ERROR_RATES}),
-                "lengths": {str(length): result.to_json() for length, result in trial.lengths.items()},
+                **_by_place({place: result.to_json() for place, result in trial.results.items()}),
             }
             for group in comparison.groups
             for trial in group.trials
@@ -46,39 +47,51 @@ def _group_json(group: GroupResult) -> dict[str, Any]:
         "loss": asdict(group.loss) if group.loss else None,
         "published_loss": group.published_loss,
         "tokens_per_second": group.tokens_per_second,
-        "lengths": {
-            row.key: {
-                "length": row.length,
-                "trained": row.trained,
-                **asdict(row.spread),
-                "worst": row.values[row.worst_seed],
-                "worst_seed": row.worst_seed,
-                "best": row.values[row.best_seed],
-                "best_seed": row.best_seed,
-                "difference": asdict(row.difference) if row.difference else None,
-                "published": row.published,
-            }
-            for row in group.lengths
-        },
+        **_by_place({(row.family, row.key): _row_json(row) for row in group.lengths}),
         **({} if group.word_by_word is None else {"word_by_word": group.word_by_word.to_json()}),
     }
 
 
+def _row_json(row: LengthSummary) -> dict[str, Any]:
+    return {
+        "length": row.length,
+        "trained": row.trained,
+        **asdict(row.spread),
+        "worst": row.values[row.worst_seed],
+        "worst_seed": row.worst_seed,
+        "best": row.values[row.best_seed],
+        "best_seed": row.best_seed,
+        "difference": asdict(row.difference) if row.difference else None,
+        "published": row.published,
+    }
+
+
+def _by_place(records: Mapping[tuple[str, int | str], Any]) -> dict[str, Any]:
+    """`lengths` has the records of random strings, by length; `families` those of the others, where there are any."""
+    found: dict[str, dict[str, Any]] = {RANDOM: {}}
+    for (family, length), record in records.items():
+        found.setdefault(family, {})[str(length)] = record
+    lengths = found.pop(RANDOM)
+    return {"lengths": lengths, **({"families": found} if found else {})}
+
+
 def csv_rows(comparison: Comparison) -> Iterator[list[Any]]:
-    """A header, then one row per trial and length, with every metric; error rates have a row of length `all`."""
+    """A header, then one row per trial and place, with every metric; error rates have a row of length `all`."""
     keys = list(comparison.groups[0].values) if comparison.groups else []
-    header = ["run", "group", *keys, "seed", "length", "trained", *METRICS, "rank"]
+    family = ["family"] if comparison.has_families else []
+    header = ["run", "group", *keys, "seed", *family, "length", "trained", *METRICS, "rank"]
     ranks = {ranked.group: ranked.rank for ranked in comparison.ranking}
     yield [*header, "parameters", "last_loss", "tokens_per_second"]
     for group in comparison.groups:
         for trial in group.trials:
-            for length in [None, *trial.lengths] if trial.pairs is not None else trial.lengths:
-                metrics = [trial.value(metric, length) for metric in METRICS]
-                at = "all" if length is None else length
-                start = [trial.run, group.label, *(cell(group.values[key]) for key in keys), trial.seed, at]
+            for place in [None, *trial.results] if trial.pairs is not None else trial.results:
+                metrics = [trial.value(metric, place) for metric in METRICS]
+                at = place or (RANDOM, "all")
+                start = [trial.run, group.label, *(cell(group.values[key]) for key in keys), trial.seed]
+                start += at if family else at[1:]
                 end = [trial.parameters["total"], trial.losses[-1][1] if trial.losses else "", trial.tokens_per_second]
                 measured = ["" if value is None else value for value in metrics]
-                trained = length is None or trial.lengths[length].trained
+                trained = place is None or trial.results[place].trained
                 yield [*start, cell(trained), *measured, ranks.get(group.label, ""), *end]
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.comparison.experiment import ERROR_RATES
+from seq2attn.plotting.families import draw_families
 from seq2attn.plotting.style import DASHES, Look, logarithmic, looks, save_figure
 
 if TYPE_CHECKING:
@@ -40,7 +41,13 @@ class Series:
 
 def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
     """Draw every figure that has data, as `NAME-loss.png` and so on. Returns the files."""
-    figures = {"loss": loss_figure, "lengths": length_figure, "bars": bar_figure, "entropy": entropy_figure}
+    figures = {
+        "loss": loss_figure,
+        "lengths": length_figure,
+        "bars": bar_figure,
+        "families": family_figure,
+        "entropy": entropy_figure,
+    }
     paths = []
     for name, draw in figures.items():
         figure = draw(comparison)
@@ -74,31 +81,55 @@ def length_figure(comparison: Comparison) -> Figure | None:
 
     def draw(panel: Axes, series: Sequence[Series]) -> None:
         for item in series:
-            look, rows = item.look, item.group.lengths
+            look, rows = item.look, item.group.main
             values = {row.length: list(row.values.values()) for row in rows if row.length is not None}
             _band(panel, item, values, statistics.fmean, marker=look.marker, ms=look.width + 3.5, lw=look.width)
             published = [(row.length, row.published) for row in rows if row.published is not None]
             if published:
                 panel.plot(*zip(*published, strict=True), "D", mfc="none", mec=look.colour, ms=8, mew=1.4)
-        lengths = sorted({row.length for item in series for row in item.group.lengths if row.length is not None})
+        lengths = sorted({row.length for item in series for row in item.group.main if row.length is not None})
         _finish(panel, comparison, series, {length: length for length in lengths})
         panel.set_xticks(lengths if len(lengths) <= 12 else lengths[:: math.ceil(len(lengths) / 12)])
 
     return _panels(comparison, draw, comparison.metric_label, "mean over seeds; band: worst to best seed")
 
 
+def family_figure(comparison: Comparison) -> Figure | None:
+    """The metric of the worst seed by family of strings and by length, one panel a group; None without families."""
+    if not comparison.has_families or comparison.metric == "entropy":
+        return None
+    from matplotlib.figure import Figure
+
+    groups = comparison.groups
+    columns = min(COLUMNS, len(groups))
+    rows = math.ceil(len(groups) / columns)
+    figure = Figure(figsize=(max(5.6, columns * PANEL[0]), rows * PANEL[1] + 1.0), layout="constrained")
+    panels = list(figure.subplots(rows, columns, squeeze=False, sharey=True).flat)
+    for panel, group in zip(panels, groups, strict=False):
+        draw_families(
+            panel, group.least, [row.length for row in group.main if row.length is not None and not row.trained]
+        )
+        panel.set_title(group.label, fontsize=11, loc="left")
+        panel.legend(frameon=False, fontsize=8)
+    for panel in panels[len(groups) :]:
+        panel.set_axis_off()
+    figure.supylabel(comparison.metric_label, fontsize=11)
+    figure.suptitle(f"{comparison.name}: worst seed", fontsize=10, x=0.01, ha="left", color="0.3")
+    return figure
+
+
 def bar_figure(comparison: Comparison) -> Figure | None:
     """The metric as bars by length, or both error rates: the mean over seeds, its 95 % interval, and each seed as a dot."""
 
     def draw(panel: Axes, series: Sequence[Series]) -> None:
-        rows = sorted((row for item in series for row in item.group.lengths), key=lambda row: row.length or 0)
+        rows = sorted((row for item in series for row in item.group.main), key=lambda row: row.length or 0)
         keys = list(dict.fromkeys(row.key for row in rows))
         width = 0.8 / len(series)
         for number, item in enumerate(series):
             shift = (number - (len(series) - 1) / 2) * width
-            for row in item.group.lengths:
+            for row in item.group.main:
                 at = keys.index(row.key) + shift
-                label = item.label if row is item.group.lengths[0] else None
+                label = item.label if row is item.group.main[0] else None
                 colour, hatch = item.look.colour, "" if item.look.dash == DASHES[0] else "//"
                 panel.bar(at, row.spread.mean, width * 0.9, color=colour, alpha=0.55, label=label, hatch=hatch)
                 if 1 < len(row.values) <= DOTS:  # side by side, so that equal values do not hide each other
@@ -166,7 +197,7 @@ def _panels(
     for panel in figure.axes:
         for handle, name in zip(*panel.get_legend_handles_labels(), strict=True):
             handles.setdefault(name, handle)
-    rows_by_length = [row for group in comparison.groups for row in group.lengths]
+    rows_by_length = [row for group in comparison.groups for row in group.main]
     by_length = label == comparison.metric_label
     if by_length and not all(row.trained for row in rows_by_length):
         explanation += "; grey: never seen in training"
@@ -220,7 +251,7 @@ def _band(
 
 def _finish(panel: Axes, comparison: Comparison, series: Sequence[Series], places: Mapping[int | None, float]) -> None:
     """Both axes, and a grey background behind lengths that no group was trained on."""
-    rows = [row for item in series for row in item.group.lengths]
+    rows = [row for item in series for row in item.group.main]
     for length in {row.length for row in rows} - {row.length for row in rows if row.trained}:
         panel.axvspan(places[length] - 0.5, places[length] + 0.5, color="0.93", lw=0, zorder=0)
     panel.set_xlabel("" if comparison.metric in ERROR_RATES else "string length")

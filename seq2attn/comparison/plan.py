@@ -101,6 +101,7 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any]) -> Trial:
         config=config,
         lengths=experiment.lengths or config.evaluation_lengths,
         samples=experiment.samples or config.evaluation.samples,
+        families=experiment.families or config.evaluation.families,
         checkpoint=experiment.checkpoint,
     )
 

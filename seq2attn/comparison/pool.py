@@ -11,10 +11,11 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
+from seq2attn.comparison.engine import Engine
 from seq2attn.comparison.trial import STOP_REQUEST
 
 
-class TrialPool(ProcessPoolExecutor):
+class TrialPool(Engine, ProcessPoolExecutor):
     """Worker processes with one torch thread each.
 
     Unlike other Executors, `shutdown(cancel_futures=True)` also makes running trials save and stop, and workers die with
@@ -27,6 +28,10 @@ class TrialPool(ProcessPoolExecutor):
             duplex=False
         )  # closing it requests a stop; dead workers cannot block that
         super().__init__(workers, mp_context=context, initializer=_prepare, initargs=(self._stop, tuple(plugins)))
+        self._workers = workers
+
+    def capacity(self) -> int:
+        return self._workers
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """As of every Executor; with `cancel_futures`, running trials save and stop."""

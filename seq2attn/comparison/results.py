@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from seq2attn.catalogue import RANDOM
 from seq2attn.comparison.experiment import ERROR_RATES, METRICS, Published
 from seq2attn.comparison.plan import Plan, name_values
 from seq2attn.comparison.ranking import Ranked, rank
@@ -16,7 +17,7 @@ from seq2attn.comparison.trial import Trial, find_evaluation
 from seq2attn.inference.intervals import Estimate, Spread, spread
 from seq2attn.inference.pair_results import PairsResult
 from seq2attn.inference.paired import PairedDifference, paired_difference
-from seq2attn.inference.results import LengthResult, summarise
+from seq2attn.inference.results import LengthResult, Place, summarise
 from seq2attn.runs.records import read_metrics
 from seq2attn.runs.run import Run
 
@@ -29,8 +30,8 @@ class TrialResult:
 
     run: str
     seed: int
-    lengths: Mapping[int, LengthResult]
-    """the evaluation by length"""
+    results: Mapping[Place, LengthResult]
+    """the evaluation, by family of strings and length"""
     parameters: Mapping[str, int]
     """by part, and their total"""
     losses: Curve
@@ -42,18 +43,19 @@ class TrialResult:
     pairs: PairsResult | None = None
     """of a run on pairs: the results on its dev file"""
 
-    def value(self, metric: str, length: int | None) -> float | None:
-        """A metric at a length, an error rate on all words (length None); None if this run does not have it."""
-        measured = self.pairs if length is None else self.lengths[length]
+    def value(self, metric: str, place: Place | None) -> float | None:
+        """A metric of a family at a length, an error rate on all words (place None); None if this run does not have it."""
+        measured = self.pairs if place is None else self.results[place]
         value: Estimate | float | None = getattr(measured, metric, None)
         return value.value if isinstance(value, Estimate) else value
 
 
 @dataclass(frozen=True)
 class LengthSummary:
-    """One group at one length, or by an error rate on all words of a file, over its seeds."""
+    """One group at one length of a family of strings, or by an error rate on all words of a file, over its seeds."""
 
     metric: str
+    family: str
     length: int | None
     """None: all words of the dev file"""
     trained: bool
@@ -116,6 +118,18 @@ class GroupResult:
         return {seed: statistics.fmean(row.values[seed] for row in rows) for seed in seeds if rows}
 
     @property
+    def main(self) -> tuple[LengthSummary, ...]:
+        """The rows of random strings, or of the first family if those were not measured."""
+        families = [row.family for row in self.lengths]
+        main = RANDOM if RANDOM in families else next(iter(families), RANDOM)
+        return tuple(row for row in self.lengths if row.family == main)
+
+    @property
+    def least(self) -> dict[Place, float]:
+        """The metric of the worst seed, by family and length."""
+        return {(row.family, row.length): row.spread.least for row in self.lengths if row.length is not None}
+
+    @property
     def loss(self) -> Spread | None:
         """The last recorded training loss, over seeds."""
         losses = [trial.losses[-1][1] for trial in self.trials if trial.losses]
@@ -139,10 +153,36 @@ class Comparison:
     failed: Mapping[str, str] = field(default_factory=dict)
     """the trials that failed: run -> reason"""
 
+    def __repr__(self) -> str:
+        trials = sum(len(group.trials) for group in self.groups)
+        best = f"; best: {self.ranking[0].group}" if self.ranking else ""
+        failed = f"; {len(self.failed)} trials failed" if self.failed else ""
+        return f"Comparison({self.name!r}: {len(self.groups)} groups, {trials} trials{best}{failed})"
+
+    def _repr_html_(self) -> str:
+        from seq2attn.plotting.html import html_table
+
+        rows = sorted((row for group in self.groups for row in group.lengths), key=lambda row: row.length or 0)
+        places = list(dict.fromkeys((row.family, row.key) for row in rows))
+        body = []
+        for group in self.groups:
+            found = {(row.family, row.key): row.spread for row in group.lengths}
+            deviations = {one: "" if s.deviation is None else f" ± {s.deviation:.3f}" for one, s in found.items()}
+            means = [f"{found[one].mean:.3f}{deviations[one]}" if one in found else "" for one in places]
+            body.append([group.label, f"{len(group.trials)} of {group.planned}", *means])
+        titles = [key if family == RANDOM else f"{family} {key}" for family, key in places]
+        table = html_table([f"{self.metric_label} at", "trials", *titles], body)
+        return f"{table}<p>Mean ± standard deviation over seeds.</p>"
+
     @property
     def metric_label(self) -> str:
         """The metric as tables and figures call it."""
         return METRICS[self.metric]
+
+    @property
+    def has_families(self) -> bool:
+        """Whether other strings than random ones were measured."""
+        return any(row.family != RANDOM for group in self.groups for row in group.lengths)
 
     @property
     def ranking(self) -> tuple[Ranked, ...]:
@@ -209,7 +249,7 @@ def read_trial(trial: Trial, root: Path) -> TrialResult | None:
     return TrialResult(
         run=trial.name,
         seed=trial.seed,
-        lengths=saved.lengths if trial.on_files else {length: saved.lengths[length] for length in trial.lengths},
+        results=dict(saved.results) if trial.on_files else {place: saved.results[place] for place in trial.places},
         parameters=saved.parameters,
         losses=tuple(metrics.curve("loss")),
         entropies=tuple((step, summary.entropy) for step, summary in summaries if summary.entropy is not None),
@@ -221,27 +261,30 @@ def read_trial(trial: Trial, root: Path) -> TrialResult | None:
 def _summaries(
     metric: str, trials: Sequence[TrialResult], baseline: Sequence[TrialResult], figures: Sequence[Published]
 ) -> tuple[LengthSummary, ...]:
-    lengths: Mapping[int, LengthResult] = trials[0].lengths
-    places: list[tuple[str, int | None]] = [(metric, length) for length in lengths]
+    results = trials[0].results
+    places: list[tuple[str, Place | None]] = [(metric, place) for place in results]
     if metric in ERROR_RATES:
         places = [(rate, None) for rate in sorted(ERROR_RATES, key=lambda rate: rate != metric)]
     summaries = []
-    for name, length in places:
-        values = _by_seed(name, length, trials)
+    for name, place in places:
+        family, length = place or (RANDOM, None)
+        values = _by_seed(name, place, trials)
         if not values:
             continue
-        others = _by_seed(name, length, baseline)
+        others = _by_seed(name, place, baseline)
+        published = [item.values[length] for item in figures if length in item.values and family == RANDOM]
         differences = [value - others[seed] for seed, value in values.items() if seed in others]
         most = _most(name)
         summaries.append(
             LengthSummary(
                 metric=name,
+                family=family,
                 length=length,
-                trained=length is None or lengths[length].trained,
+                trained=place is None or results[place].trained,
                 values=values,
                 spread=spread(list(values.values()), 0.0, most),
                 difference=spread(differences, -most, most) if differences else None,
-                published=next((item.values[length] for item in figures if length in item.values), None),
+                published=next(iter(published), None),
             )
         )
     return tuple(summaries)
@@ -252,9 +295,9 @@ def _most(metric: str) -> float:
     return math.inf if metric in ("entropy", "ser") else 1.0
 
 
-def _by_seed(metric: str, length: int | None, trials: Sequence[TrialResult]) -> dict[int, float]:
+def _by_seed(metric: str, place: Place | None, trials: Sequence[TrialResult]) -> dict[int, float]:
     """The values of the trials that have one."""
-    values = {trial.seed: trial.value(metric, length) for trial in trials if length is None or length in trial.lengths}
+    values = {trial.seed: trial.value(metric, place) for trial in trials if place is None or place in trial.results}
     return {seed: value for seed, value in values.items() if value is not None}
 
 

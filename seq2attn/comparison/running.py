@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import time
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from pathlib import Path
 
 from seq2attn.comparison import pool
+from seq2attn.comparison.engine import Bundle, Engine, EngineLost, engine_of
 from seq2attn.comparison.plan import Plan
-from seq2attn.comparison.trial import STOP_REQUEST, Job, Outcome, find_evaluation, run_trial
+from seq2attn.comparison.trial import STOP_REQUEST, Job, Outcome, find_evaluation, run_bundle
+from seq2attn.errors import Seq2AttnError, did_you_mean, shown
+from seq2attn.runs.lock import is_training
 from seq2attn.runs.machine import available_cores
-from seq2attn.runs.records import steps_done
 from seq2attn.training.signals import StopRequest, stop_on_signals
 
 POLL = 0.25  # seconds
+RETRY = 1.0  # seconds before a trial that others are at work on is tried again
+LARGEST_STACK = 1000  # seeds that are trained together
 DIED = "its process died: killed, or out of memory"
 
 
@@ -25,7 +32,8 @@ class Display:
 
     def progress(self, job: Job, step: int) -> None: ...
 
-    def ended(self, job: Job, outcome: Outcome) -> None: ...
+    def ended(self, job: Job, outcome: Outcome) -> None:
+        """The job ended, or its trial is run later: its outcome is then `stopped` or `busy`."""
 
     def stopping(self, running: int) -> None: ...
 
@@ -56,17 +64,58 @@ def workers_for(jobs: Sequence[Job], workers: int | None = None) -> int:
     return max(1, min(workers or available_cores(), len(jobs)))
 
 
-def run_in_processes(
-    jobs: Sequence[Job], workers: int | None = None, plugins: Sequence[str] = (), display: Display = SILENT
+def stacks_on(device: str, stack: bool | None = None, workers: int | None = None) -> tuple[bool, int | None]:
+    """Whether the seeds of a config are trained together on this kind of device, and how many workers there are then.
+
+    By default they are on a GPU, whose work is then that of one process.
+    """
+    on_gpu = device == "cuda"
+    stacked = on_gpu if stack is None else stack
+    return stacked, workers or (1 if stacked and on_gpu else None)
+
+
+def engine_maker(
+    executor: str | Callable[[], Executor] | None,
+    jobs: Sequence[Job],
+    root: Path,
+    workers: int | None = None,
+    plugins: Sequence[str] = (),
+) -> Callable[[], Executor]:
+    """What `run_on` makes its engine with: `processes` of this machine (the default), `dask`, `dask:ADDRESS`, or a function.
+
+    Raises `Seq2AttnError` for any other name, and if a Dask cluster cannot be reached or used.
+    """
+    if callable(executor):
+        return executor
+    kind, _, address = (executor or "processes").partition(":")
+    if kind == "dask":
+        from seq2attn.comparison.dask_engine import open_dask
+
+        engine = open_dask(address or None, root, plugins, None if address else workers_for(jobs, workers))
+        return lambda: engine
+    if executor not in (None, "processes"):
+        allowed = "processes, dask, dask:tcp://HOST:8786"
+        guess = did_you_mean(kind, ["processes", "dask"])
+        raise Seq2AttnError(f"--executor: unknown executor {shown(executor)}; {guess}allowed: {allowed}")
+    at_once = workers_for(jobs, workers)
+    return lambda: pool.TrialPool(at_once, plugins)
+
+
+def run_on(
+    make_executor: Callable[[], Executor],
+    jobs: Sequence[Job],
+    workers: int | None = None,
+    display: Display = SILENT,
+    *,
+    stack: bool = False,
 ) -> dict[str, Outcome]:
-    """Run every job in worker processes on this machine; after a first signal they save and stop.
+    """`run_jobs`; after a first signal, running trials save and stop.
 
     Returns the outcomes by the trial's name; `STOP_REQUEST` has the signal's number.
     """
-    at_once = workers_for(jobs, workers)
     STOP_REQUEST.signal = None
     with stop_on_signals(STOP_REQUEST):
-        return run_jobs(jobs, lambda: pool.TrialPool(at_once, plugins), at_once, display)
+        return run_jobs(jobs, make_executor, workers, display, stack=stack)
 
 
 def failures(outcomes: Mapping[str, Outcome]) -> dict[str, str]:
@@ -74,93 +123,131 @@ def failures(outcomes: Mapping[str, Outcome]) -> dict[str, str]:
     return {run: outcome.reason for run, outcome in outcomes.items() if outcome.state == "failed"}
 
 
-class _Jobs:
-    """Jobs that wait, jobs that run, and suspects: jobs that ran when a worker died."""
+class _Queue:
+    """Bundles of jobs that wait or run, suspects, which ran when a worker died, and those that others are at work on."""
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self.waiting = deque(jobs)
-        self.running: dict[Future[Outcome], Job] = {}
-        self.suspects: list[Job] = []
+    def __init__(self, bundles: Sequence[Bundle]) -> None:
+        self.waiting = deque(bundles)
+        self.running: dict[Future[Sequence[Outcome]], Bundle] = {}
+        self.suspects: list[Bundle] = []
+        self.busy: dict[str, tuple[Job, float]] = {}
+        """by the trial's name, and when to try again"""
 
-    def next(self, at_once: int) -> Job | None:
-        """The job to submit now, or None. Suspects go first, and each runs alone."""
+    def next(self, at_once: int) -> Bundle | None:
+        """The bundle to submit now, or None. Suspects go first, and each runs alone."""
         if self.suspects:
             return None if self.running else self.suspects[0]
         return self.waiting.popleft() if self.waiting and len(self.running) < at_once else None
 
+    def look_at_busy(self) -> None:
+        """Let those wait again that nobody is at work on any more."""
+        now = time.monotonic()
+        free = [job for job, retry in self.busy.values() if retry <= now and not is_training(job.run)]
+        for job in free:
+            del self.busy[job.trial.name]
+            self.waiting.append((job,))
+
     @property
     def left(self) -> bool:
-        return bool(self.waiting or self.running or self.suspects)
+        return bool(self.waiting or self.running or self.suspects or self.busy)
 
 
 def run_jobs(
     jobs: Sequence[Job],
     make_executor: Callable[[], Executor],
-    at_once: int,
+    at_once: int | None = None,
     display: Display = SILENT,
     request: StopRequest = STOP_REQUEST,
+    *,
+    stack: bool = False,
 ) -> dict[str, Outcome]:
-    """Run every job, `at_once` at a time -> outcome by the trial's name.
+    """Run every job, `at_once` at a time (by default as many as the engine can) -> outcome by the trial's name.
 
-    `make_executor` makes any standard Executor whose workers see the runs directory and run one trial at a time each
-    (processes, not threads: weights are drawn from the process's global generator). If a worker dies, a new executor is made
-    and the jobs that ran at that time are run again, one by one, so that only the one that kills its process fails. After a
-    stop `request`, running jobs are waited for (`shutdown(cancel_futures=True)`); jobs that did not run have no outcome.
+    `make_executor` makes an `Engine`, or any standard Executor whose workers are processes that see the runs directory. If
+    a worker dies and breaks it, a new one is made and the jobs that ran at that time are run again, one by one, so that only
+    the one that kills its process fails. A trial that another process is at work on is waited for. After a stop `request`,
+    running jobs are waited for (`shutdown(cancel_futures=True)`); jobs that did not run have no outcome.
+    stack: jobs whose configs differ only in their seed are trained together, in one call.
+    Raises `EngineLost` if the engine cannot be reached any more.
     """
-    queue = _Jobs(jobs)
     outcomes: dict[str, Outcome] = {}
-    executor = make_executor()
+    engine = engine_of(make_executor())
+    queue = _Queue(stacks(jobs, at_once or engine.capacity()) if stack else [(job,) for job in jobs])
     try:
         while queue.left and request.signal is None:
-            broken = _submit(queue, executor, at_once, display)
-            done, _ = wait(queue.running, timeout=POLL, return_when=FIRST_COMPLETED)
+            broken = _submit(queue, engine, at_once or engine.capacity(), display)
+            if queue.running:
+                done, _ = wait(queue.running, timeout=POLL, return_when=FIRST_COMPLETED)
+            else:  # others are at work on all that is left
+                time.sleep(POLL)
+                done = set()
             broken = _collect(queue, done, outcomes, display) or broken
             if broken:
                 _collect(queue, queue.running, outcomes, display)
-                executor.shutdown(wait=False)
-                executor = make_executor()
-            for job in queue.running.values():
-                display.progress(job, steps_done(job.run))
+                engine.shutdown(wait=False)
+                engine = engine_of(make_executor())
+            engine.check()
+            queue.look_at_busy()
+            for job in itertools.chain.from_iterable(queue.running.values()):
+                display.progress(job, engine.steps(job))
         if queue.running:
-            display.stopping(len(queue.running))
+            display.stopping(sum(map(len, queue.running.values())))
     finally:
-        executor.shutdown(wait=True, cancel_futures=bool(queue.left))
+        engine.shutdown(wait=True, cancel_futures=queue.left)
     _collect(queue, queue.running, outcomes, display)
     return outcomes
 
 
-def _submit(queue: _Jobs, executor: Executor, at_once: int, display: Display) -> bool:
-    """Submit the jobs that can run now. Returns whether the executor is broken."""
-    while (job := queue.next(at_once)) is not None:
+def stacks(jobs: Sequence[Job], at_once: int) -> list[Bundle]:
+    """The jobs in bundles whose configs differ only in their seed, small enough that `at_once` workers have work."""
+    groups: dict[str, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(job.trial.config.model_copy(update={"seed": 0}).model_dump_json(), []).append(job)
+    size = min(LARGEST_STACK, math.ceil(len(jobs) / at_once))
+    return [tuple(group[start : start + size]) for group in groups.values() for start in range(0, len(group), size)]
+
+
+def _submit(queue: _Queue, engine: Engine, at_once: int, display: Display) -> bool:
+    """Submit the bundles that can run now. Returns whether the executor is broken."""
+    while (bundle := queue.next(at_once)) is not None:
         try:
-            future = executor.submit(run_trial, job)
+            future = engine.submit(run_bundle, bundle)
         except BrokenExecutor:
-            if job not in queue.suspects:
-                queue.waiting.appendleft(job)
+            if bundle not in queue.suspects:
+                queue.waiting.appendleft(bundle)
             return True
-        display.started(job)
-        queue.running[future] = job
+        for job in bundle:
+            display.started(job)
+        queue.running[future] = bundle
     return False
 
 
-def _collect(queue: _Jobs, done: Container[Future[Outcome]], outcomes: dict[str, Outcome], display: Display) -> bool:
+def _collect(
+    queue: _Queue, done: Container[Future[Sequence[Outcome]]], outcomes: dict[str, Outcome], display: Display
+) -> bool:
     """Record the outcomes of `done`. Returns whether the executor is broken."""
     broken = False
     for future in [future for future in queue.running if future in done]:  # in the order in which they were submitted
-        job = queue.running.pop(future)
+        bundle = queue.running.pop(future)
+        suspect = bundle in queue.suspects
         try:
-            outcome = future.result()
+            found = future.result()
         except BrokenExecutor:
             broken = True
-            if job not in queue.suspects:
-                queue.suspects.append(job)
-                display.ended(job, Outcome("stopped"))
-                continue
-            outcome = Outcome("failed", DIED)
+            found = [Outcome("failed", DIED) if suspect else Outcome("stopped")] * len(bundle)
+            queue.suspects += [] if suspect else [(job,) for job in bundle]
         except CancelledError:
-            outcome = Outcome("stopped")
-        if job in queue.suspects:
-            queue.suspects.remove(job)
-        outcomes[job.trial.name] = outcome
-        display.ended(job, outcome)
+            found = [Outcome("stopped")] * len(bundle)
+        except EngineLost:
+            raise
+        except Exception as error:  # of the executor: `run_bundle` raises none
+            found = [Outcome("failed", f"{type(error).__name__}: {error}")] * len(bundle)
+        if suspect:
+            queue.suspects.remove(bundle)
+        for job, outcome in zip(bundle, found, strict=True):
+            if outcome.state == "busy":
+                queue.busy[job.trial.name] = (job, time.monotonic() + RETRY)
+            elif (job,) not in queue.suspects:
+                outcomes[job.trial.name] = outcome
+            display.ended(job, outcome)
     return broken

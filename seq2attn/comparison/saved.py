@@ -14,7 +14,7 @@ from seq2attn.comparison.trial import Trial
 from seq2attn.runs.evaluations import readable_evaluations, time_measured
 from seq2attn.runs.run import Run, check_plain, newest_first
 
-Settings = tuple[str, int, tuple[int, ...]]  # checkpoint, samples, lengths
+Settings = tuple[str, int, tuple[int, ...], tuple[str, ...]]  # checkpoint, samples, lengths, families
 
 
 def experiments(root: Path) -> dict[str, list[Run]]:
@@ -32,7 +32,7 @@ def saved_plan(name: str, runs: Sequence[Run]) -> Plan:
 
     The oldest group is the baseline. Raises `Seq2AttnError` if a run's config cannot be read.
     """
-    checkpoint, samples, lengths = _measured(runs)
+    checkpoint, samples, lengths, families = _measured(runs)
     trials = []
     for run in map(check_plain, runs):
         experiment, config = run.experiment(), run.config()
@@ -49,6 +49,7 @@ def saved_plan(name: str, runs: Sequence[Run]) -> Plan:
                 lengths=lengths or config.evaluation_lengths,
                 samples=samples or config.evaluation.samples,
                 checkpoint=checkpoint,
+                families=families or config.evaluation.families,
             )
         )
     return Plan(Experiment(name, source=name, bases={}, checkpoint=checkpoint), tuple(trials))
@@ -62,9 +63,11 @@ def _measured(runs: Sequence[Run]) -> Settings:
         of_run = set()
         for path, saved in readable_evaluations(run):
             if saved.parameters is not None:
-                settings = (saved.checkpoint, saved.samples, tuple(saved.lengths))
+                families = tuple(dict.fromkeys(family for family, _ in saved.results))
+                lengths = tuple(dict.fromkeys(length for _, length in saved.results))
+                settings = (saved.checkpoint, saved.samples, lengths, families)
                 of_run.add(settings)
                 time = time_measured(path, saved)
                 last[settings] = max(time, last.get(settings, time))
         counts.update(of_run)
-    return max(counts, key=lambda settings: (counts[settings], last[settings]), default=("best", 0, ()))
+    return max(counts, key=lambda settings: (counts[settings], last[settings]), default=("best", 0, (), ()))

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seq2attn.catalogue import RANDOM
 from seq2attn.comparison.grid import CONFIG
 from seq2attn.config import Config, value_at
 from seq2attn.config.plugin_errors import plugin_error
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.results import Place
 from seq2attn.runs.evaluations import Evaluation, readable_evaluations
 from seq2attn.runs.files import write_atomically
+from seq2attn.runs.lock import BeingTrained, is_remote, training_lock
+from seq2attn.runs.making import RunExists
 from seq2attn.runs.resuming import check_same_files
 from seq2attn.runs.run import Run, check_plain
 from seq2attn.training.signals import StopRequest
 
 if TYPE_CHECKING:
     from seq2attn.runs.loading import Trained
+    from seq2attn.training.session import NewRun
 
 EVALUATION_SEED = 0  # that of `eval`: the same strings
 FAILURE = "failure.txt"
 
 STOP_REQUEST = StopRequest()  # for the trials of this process
+_ALONE = threading.Lock()  # a process runs one trial at a time, in however many threads it is asked to
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,12 @@ class Trial:
     lengths: tuple[int, ...]
     samples: int
     checkpoint: str
+    families: tuple[str, ...] = (RANDOM,)
+
+    @property
+    def places(self) -> list[Place]:
+        """What it measures: families of strings and lengths."""
+        return [(family, length) for family in self.families for length in self.lengths]
 
     @property
     def on_files(self) -> bool:
@@ -77,6 +90,8 @@ class Job:
     root: Path
     device: str = "auto"
     plugins: tuple[str, ...] = ()
+    claimed: bool = False
+    """whether the caller holds the run's `remote_lock`"""
 
     @property
     def run(self) -> Run:
@@ -89,7 +104,7 @@ class Outcome:
     """How a job ended."""
 
     state: str
-    """done, stopped or failed"""
+    """done, stopped, failed, or busy: another process is at work on its run"""
     reason: str = ""
 
 
@@ -123,15 +138,57 @@ def find_evaluation(trial: Trial, root: Path) -> Evaluation | None:
         if trial.on_files:  # `compare` measures only on the dev file
             if saved.pairs is not None:
                 return saved
-        elif wanted == (saved.checkpoint, saved.samples, saved.seed) and set(trial.lengths) <= saved.lengths.keys():
+        elif wanted == (saved.checkpoint, saved.samples, saved.seed) and set(trial.places) <= saved.results.keys():
             return saved
     return None
+
+
+def run_bundle(jobs: Sequence[Job]) -> Sequence[Outcome]:
+    """Run each job, one after another. Several are trained together first, as far as that is possible."""
+    reason = _train_together(jobs) if len(jobs) > 1 else ""
+    return [replace(outcome, reason=outcome.reason or reason) for outcome in map(run_trial, jobs)]
+
+
+def _train_together(jobs: Sequence[Job]) -> str:
+    """Train the jobs in one program. What this leaves undone, `run_trial` does. Returns why it was not possible, or ""."""
+    from seq2attn.training.session import train_stacked
+
+    try:
+        with _ALONE:
+            free = [job for job in jobs if not blocked_by(job.trial, job.root) and _is_free(job)]
+            runs = [(job.trial.config, _where(job)) for job in free]
+            train_stacked(runs, device=jobs[0].device, request=STOP_REQUEST)
+    except Exception as error:
+        reason = error.message if isinstance(error, Seq2AttnError) else f"{type(error).__name__}: {error}"
+        return f"the seeds of {jobs[0].trial.group} are trained one by one, not together: {reason}"
+    return ""
+
+
+def _is_free(job: Job) -> bool:
+    return job.run.status().state != "finished" and (job.claimed or not is_remote(job.run))
+
+
+def _where(job: Job) -> Run | NewRun:
+    """The trial's run, or how to make it."""
+    from seq2attn.model.build import read_task
+    from seq2attn.training.session import NewRun
+
+    trial = job.trial
+    if trial.families != (RANDOM,):  # refused now, not after training
+        read_task(trial.config).check_families(trial.families)
+    experiment = {"name": trial.experiment, "group": trial.group, "values": dict(trial.values)}
+    new = NewRun(job.root, trial.name, plugins=job.plugins, experiment=experiment)
+    return job.run if job.run.config_file.is_file() else new
 
 
 def run_trial(job: Job) -> Outcome:
     """Train the trial's run, or continue it, to its end, and measure it. Never raises: an error becomes the outcome."""
     try:
-        return _run(job)
+        with _ALONE:
+            elsewhere = Outcome("busy", f"run {job.trial.name!r} is being trained on another machine")
+            return elsewhere if not job.claimed and is_remote(job.run) else _run(job)
+    except (BeingTrained, RunExists) as error:
+        return Outcome("busy", error.message)
     except Seq2AttnError as error:
         return Outcome("failed", str(error))
     except Exception as error:
@@ -146,7 +203,7 @@ def run_trial(job: Job) -> Outcome:
 
 
 def _run(job: Job) -> Outcome:
-    from seq2attn.training.session import NewRun, train
+    from seq2attn.training.session import train
 
     trial, run = job.trial, job.run
     if STOP_REQUEST.signal is not None:
@@ -155,12 +212,13 @@ def _run(job: Job) -> Outcome:
     if blocked:
         raise Seq2AttnError(blocked, exit_code=1)
     if run.status().state != "finished":
-        experiment = {"name": trial.experiment, "group": trial.group, "values": dict(trial.values)}
-        new = NewRun(job.root, trial.name, plugins=job.plugins, experiment=experiment)
-        where = run if run.config_file.is_file() else new
-        if not train(trial.config, where, device=job.device, threads=1, request=STOP_REQUEST).finished:
+        ended = train(trial.config, _where(job), device=job.device, threads=1, request=STOP_REQUEST)
+        if not ended.finished:
             return Outcome("stopped")
-    return Outcome("done") if find_evaluation(trial, job.root) is not None else _measure(job)
+    if find_evaluation(trial, job.root) is not None:
+        return Outcome("done")
+    with training_lock(run):  # so that two processes do not measure it
+        return Outcome("done") if find_evaluation(trial, job.root) is not None else _measure(job)
 
 
 def _measure(job: Job) -> Outcome:
@@ -192,7 +250,15 @@ def _evaluate(trial: Trial, run: Run, trained: Trained) -> Evaluation:
         if STOP_REQUEST.signal is not None:
             raise _Stopped
 
-    return measure(run, trained, trial.lengths, samples=trial.samples, seed=EVALUATION_SEED, progress=stop_if_asked)
+    return measure(
+        run,
+        trained,
+        trial.lengths,
+        families=trial.families,
+        samples=trial.samples,
+        seed=EVALUATION_SEED,
+        progress=stop_if_asked,
+    )
 
 
 class _Stopped(Exception):

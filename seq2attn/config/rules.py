@@ -66,6 +66,13 @@ def _training_checks(config: Config) -> Iterable[Check]:
     )
     yield "training.warmup", steps is not None and warmup > steps, message, ("training.steps",)
     evaluations = "steps" if training.epochs is None else "epochs"
+    message = "has no effect with training.snapshots 0; set that to 1 or more, or this to false"
+    yield (
+        "training.snapshot_weights",
+        training.snapshot_weights and not training.snapshots,
+        message,
+        ("training.snapshots",),
+    )
     for key, most, count in (("log_every", MOST_RECORDS, "steps"), ("evaluate_every", MOST_EVALUATIONS, evaluations)):
         every, length = getattr(training, key), getattr(training, count) or 0
         message = (

@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from seq2attn import catalogue
+from seq2attn.config.families import parse_families
 from seq2attn.config.lengths import parse_lengths
 from seq2attn.errors import Problem, Seq2AttnError, did_you_mean, shown
 from seq2attn.registry import Choice, Entry, Registry
@@ -94,6 +95,7 @@ def _write_choice(choice: Choice) -> Any:
     return {"name": choice.name, **choice.options} if choice.options else choice.name
 
 
+MOST_WATCHED = 20  # strings
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -116,6 +118,24 @@ def _lengths(value: Any) -> Any:
         return None if value is None else parse_lengths(value if isinstance(value, list | tuple) else [value])
     except Seq2AttnError as error:
         raise PydanticCustomError("lengths", "{m}", {"m": str(error)}) from error
+
+
+def _families(value: Any) -> Any:
+    """Accept `[random, unary]`, `unary` and `all`."""
+    try:
+        return parse_families(value if isinstance(value, list | tuple) else [value])
+    except Seq2AttnError as error:
+        raise PydanticCustomError("families", "{m}", {"m": str(error)}) from error
+
+
+def _texts(value: Any) -> Any:
+    """Accept `hello` and `[hello, world]`; each in Unicode's normal form C, and once."""
+    if value is None or not isinstance(value, str | list | tuple):
+        return value
+    texts = [_in_normal_form(one) for one in ([value] if isinstance(value, str) else value)]
+    if not 1 <= len(texts) <= MOST_WATCHED:
+        raise PydanticCustomError("texts", "{m}", {"m": f"expected 1 to {MOST_WATCHED} strings, found {len(texts)}"})
+    return tuple(one for place, one in enumerate(texts) if one not in texts[:place])
 
 
 class _Section(BaseModel):
@@ -161,6 +181,8 @@ class RecurrentConfig(ModelConfig):
     """the kind of encoder and decoder: gru (recurrent) or transformer"""
     embedding: Size = 32
     """E, width of the character embeddings"""
+    padding_embedding: Literal["learned", "zero"] = "learned"
+    """the vector of <pad>, which encoders without a mask read: learned, or zero (fixed, as PyTorch's padding_idx)"""
     cell: Annotated[Choice, Part(catalogue.CELLS, "gru")] = catalogue.CELLS.choose("gru")
     """the recurrent cell of encoder and decoder: gru, lstm or rnn"""
     layers: Annotated[int, Field(ge=1, le=8)] = 1
@@ -238,6 +260,12 @@ class TrainingConfig(_Section):
     """steps (with `epochs`, epochs; then 1 by default) between two evaluations; each also writes a checkpoint"""
     validation_samples: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     """strings per length in those evaluations"""
+    watched: Annotated[tuple[str, ...] | None, BeforeValidator(_texts)] = None
+    """strings whose attention is recorded, as [hello, world]; null: hello, and two of the task's own"""
+    snapshots: Annotated[int, Field(ge=0, le=10_000)] = 20
+    """about how many times: after 0, 1, 2, 4, ... steps and then this many times, evenly spaced; 0: never"""
+    snapshot_weights: bool = False
+    """keep the model's weights with each of them: checkpoints step-0, step-1, ..., for --checkpoint"""
     target: Annotated[float, Field(gt=0, le=1)] | None = None
     """stop early once greedy exact match at every trained length of `evaluation.lengths`, or on the dev set, reaches this"""
     patience: Annotated[int, Field(ge=1)] | None = None
@@ -258,7 +286,9 @@ class EvaluationConfig(_Section):
     lengths: Annotated[tuple[Annotated[int, Field(le=100_000)], ...] | None, BeforeValidator(_lengths)] = None
     """string lengths, as [3, 5, 7] or "1-12"; null: every trained length"""
     samples: Annotated[int, Field(ge=1, le=100_000_000)] = 1000
-    """strings per length"""
+    """strings per length, and per family"""
+    families: Annotated[tuple[str, ...], BeforeValidator(_families)] = (catalogue.RANDOM,)
+    """kinds of strings to measure: [random, unary], or all; `seq2attn list families` shows them"""
 
 
 class Config(_Section):

@@ -38,6 +38,7 @@ _WHY_NOT = {
     "model.attention.window": "a window needs a recurrent decoder, which attends step by step",
     "model.attention.history": "history needs a recurrent decoder, which attends step by step",
     "model.attention.scalable_softmax": "PyTorch's layers have a plain softmax",
+    "model.padding_embedding": "its layers always mask padding",
     "model.embedding": "its embeddings have the width model.hidden",
     "model.cell": "it has no recurrent cell",
     "model.decoder": "this is an arrangement of a recurrent decoder",

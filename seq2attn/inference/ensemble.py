@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.intervention import Intervention
 
 
 class Ensemble(Model):
@@ -36,6 +37,9 @@ class Ensemble(Model):
     def step(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
         stepped = [model.step(tokens, *parts) for model, *parts in zip(self._members(), state, memory, strict=True)]
         return average([decoded for decoded, _ in stepped]), tuple(after for _, after in stepped)
+
+    def intervene(self, memory: Any, intervention: Intervention) -> Any:
+        return tuple(model.intervene(part, intervention) for model, part in zip(self._members(), memory, strict=True))
 
     def select(self, state: Any, rows: Tensor) -> Any:
         return tuple(model.select(part, rows) for model, part in zip(self._members(), state, strict=True))

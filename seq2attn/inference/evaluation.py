@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
+from seq2attn.catalogue import RANDOM
 from seq2attn.data.batches import Batch, generator, make_batch
 from seq2attn.data.padding import valid_mask
 from seq2attn.inference.greedy import MAX_WEIGHTS, greedy_decode, rows_at_once
@@ -16,7 +17,8 @@ from seq2attn.inference.results import SHARES, LengthResult
 from seq2attn.model.interface import Decoded, Model
 
 TINY = 1e-30
-BLOCK = 1000  # examples drawn together
+BLOCK = 1000  # examples drawn together at most
+CELLS = 2**20  # characters of their sources at most, except for a single example
 
 
 @torch.no_grad()
@@ -26,39 +28,45 @@ def evaluate(
     *,
     samples: int,
     seed: int | str,
+    families: Sequence[str] = (RANDOM,),
     progress: Callable[[], None] | None = None,
 ) -> list[LengthResult]:
-    """Measure `samples` random strings of each length.
+    """Measure `samples` strings of each family and length.
 
-    The strings depend only on seed, task and length: every model is tested on the same ones. Memory does not grow with
-    `samples`. `progress` is called after each length.
+    The strings depend only on seed, task, family and length: every model is tested on the same ones. Memory does not grow
+    with `samples`. `progress` is called after each length of a family. Raises `Seq2AttnError` for a family that the task
+    does not have.
     """
+    predictor.task.check_families(families)
     results = []
-    for length in lengths:
-        results.append(_evaluate_length(predictor, length, samples, seed))
-        if progress is not None:
-            progress()
+    for family in families:
+        for length in lengths:
+            results.append(_evaluate_length(predictor, family, length, samples, seed))
+            if progress is not None:
+                progress()
     return results
 
 
-def _evaluate_length(predictor: Predictor, length: int, samples: int, seed: int | str) -> LengthResult:
+def _evaluate_length(predictor: Predictor, family: str, length: int, samples: int, seed: int | str) -> LengthResult:
     totals: dict[str, float] = {}
-    for batch in _batches(predictor, length, samples, seed):
+    for batch in _batches(predictor, family, length, samples, seed):
         for name, per_string in _measure(predictor, batch).items():
             totals[name] = totals.get(name, 0.0) + float(per_string.double().sum())
     means = {name: total / samples for name, total in totals.items()}
     shares = {name: share(min(1.0, means[name]), samples) if name in means else None for name in SHARES}
     trained = predictor.task.is_trained(length)
-    return LengthResult(length, samples, trained, **shares, entropy=means.get("entropy"))  # type: ignore[arg-type]
+    return LengthResult(length, samples, trained, **shares, entropy=means.get("entropy"), family=family)  # type: ignore[arg-type]
 
 
-def _batches(predictor: Predictor, length: int, samples: int, seed: int | str) -> Iterator[Batch]:
-    """`samples` random examples of one source length, in blocks; a larger sample begins with a smaller one's examples."""
-    rows = rows_at_once(predictor.device, length + 1, width=predictor.width)
-    for first in range(0, samples, BLOCK):
-        random = generator(torch.device("cpu"), seed, "evaluation", length, first)
-        drawn = make_batch(predictor.task.examples(random, BLOCK, length), source_eos=predictor.source_eos)
-        count = min(BLOCK, samples - first)
+def _batches(predictor: Predictor, family: str, length: int, samples: int, seed: int | str) -> Iterator[Batch]:
+    """`samples` examples of one family and length, in blocks; a larger sample begins with a smaller one's examples."""
+    rows = rows_at_once(predictor.model, predictor.device, length + 1, width=predictor.width)
+    block = max(1, min(BLOCK, CELLS // length))
+    for first in range(0, samples, block):
+        key = (length, first) if family == RANDOM else (family, length, first)
+        random = generator(torch.device("cpu"), seed, "evaluation", *key)
+        drawn = make_batch(predictor.task.family(family, random, block, length), source_eos=predictor.source_eos)
+        count = min(block, samples - first)
         for start in range(0, count, rows):
             yield drawn.rows(start, min(start + rows, count)).to(predictor.device)
 

@@ -83,7 +83,7 @@ def _summarised(length: int, trained: bool, rows: Sequence[_Measured]) -> Length
 
 def _measure(predictor: Predictor, length: int, pairs: Sequence[Pair]) -> list[_Measured]:
     """Each of `pairs`, whose sources have `length` symbols."""
-    rows = rows_at_once(predictor.device, length + 1, width=predictor.width)
+    rows = rows_at_once(predictor.model, predictor.device, length + 1, width=predictor.width)
     chunks = [pairs[start : start + rows] for start in range(0, len(pairs), rows)]
     return [one for chunk in chunks for one in _measure_chunk(predictor, chunk)]
 

@@ -50,6 +50,10 @@ class PairsResult:
     lengths: list[LengthResult]
     """by source length, ascending"""
 
+    def __repr__(self) -> str:
+        rates = f"word error rate {self.wer.value:.3f}, symbol error rate {self.ser:.3f}"
+        return f"PairsResult({len(self.answers):,} words: {rates})"
+
     @cached_property
     def wer(self) -> Estimate:
         """Word error rate: the share of words whose answer is not exactly right; Wilson's 95 % interval."""

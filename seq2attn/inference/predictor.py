@@ -8,13 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from seq2attn.data.batches import read_sources
 from seq2attn.data.padding import pad_rows
 from seq2attn.data.tasks import Task
-from seq2attn.data.vocabulary import Vocabulary
+from seq2attn.data.vocabulary import PAD, Vocabulary
+from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.beam import BeamDecoding, BeamSearch, beam_decode
+from seq2attn.inference.changes import Changes
 from seq2attn.inference.greedy import Decoding, greedy_decode, rows_at_once
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.model.interface import Model
@@ -101,8 +104,14 @@ class Predictor:
         self.device = device
         self.search = search
 
-    def predict(self, texts: Sequence[str], *, keep_weights: bool = False) -> list[Prediction]:
-        """Predictions for `texts`, in order. Raises first if one is empty or has characters outside the alphabet."""
+    def predict(
+        self, texts: Sequence[str], *, keep_weights: bool = False, changes: Changes | None = None
+    ) -> list[Prediction]:
+        """Predictions for `texts`, in order. Raises first if one is empty or has characters outside the alphabet.
+
+        changes: made while each of the texts is decoded, greedily; weights are then kept. Raises
+            `Seq2AttnError` if they do not fit the text.
+        """
         by_length: dict[int, list[int]] = defaultdict(list)
         texts = [self.task.source_vocabulary.check(text) for text in texts]
         for index, text in enumerate(texts):
@@ -110,10 +119,10 @@ class Predictor:
         predictions: dict[int, Prediction] = {}
         for length, indices in by_length.items():
             steps = output_bound(self.task, length)
-            rows = rows_at_once(self.device, length + 1, steps if keep_weights else None, width=self.width)
+            rows = rows_at_once(self.model, self.device, length + 1, steps if keep_weights else None, width=self.width)
             for start in range(0, len(indices), rows):
                 chunk = indices[start : start + rows]
-                predicted = self._predict_equally_long([texts[index] for index in chunk], length, keep_weights)
+                predicted = self._predict_equally_long([texts[index] for index in chunk], length, keep_weights, changes)
                 predictions.update(zip(chunk, predicted, strict=True))
         return [predictions[index] for index in range(len(texts))]
 
@@ -123,14 +132,40 @@ class Predictor:
         return 1 if self.search is None else self.search.width
 
     def decode(
-        self, source: Tensor, lengths: Tensor, *, max_steps: int, keep_weights: bool = False
+        self,
+        source: Tensor,
+        lengths: Tensor,
+        *,
+        max_steps: int,
+        keep_weights: bool = False,
+        changes: Changes | None = None,
     ) -> tuple[Decoding, BeamDecoding | None]:
         """The output for source (B, S), as the encoder reads it, lengths (B,); with a beam search also all that it found."""
+        if changes is not None:
+            if self.search is not None:
+                raise Seq2AttnError("changes need greedy decoding, not a beam search")
+            return self._decode_changed(source, lengths, changes, max_steps), None
         if self.search is None:
             found = greedy_decode(self.model, source, lengths, max_steps=max_steps, keep_weights=keep_weights)
             return found, None
         beam = beam_decode(self.model, source, lengths, self.search, max_steps=max_steps, keep_weights=keep_weights)
         return beam.best(), beam
+
+    def _decode_changed(self, source: Tensor, lengths: Tensor, changes: Changes, max_steps: int) -> Decoding:
+        vocabulary, width, dtype = self.task.target_vocabulary, source.size(1), next(self.model.parameters()).dtype
+        changes.check(width, vocabulary)
+        decoding = greedy_decode(
+            self.model,
+            source,
+            lengths,
+            max_steps=max_steps,
+            keep_weights=True,
+            intervene=lambda step: changes.at(step, lengths, width, dtype),
+            write=changes.written(vocabulary),
+        )
+        if decoding.weights is None and changes.need_attention:
+            raise Seq2AttnError("this model has no attention to change (its score is `none`)")
+        return decoding
 
     def predict_blocks(self, texts: Iterable[str], *, keep_weights: bool = False) -> Iterator[list[Prediction]]:
         """Predictions for a stream of texts, in order, a block at a time.
@@ -149,12 +184,21 @@ class Predictor:
             maps += [found] if found is not None else []
         return maps
 
-    def _predict_equally_long(self, texts: Sequence[str], length: int, keep_weights: bool) -> list[Prediction]:
+    def _predict_equally_long(
+        self, texts: Sequence[str], length: int, keep_weights: bool, changes: Changes | None
+    ) -> list[Prediction]:
         read, write = self.task.source_vocabulary, self.task.target_vocabulary
         ids, lengths = pad_rows([read.encode(text) for text in texts], self.device)
         source, source_lengths = read_sources(ids, lengths, source_eos=self.source_eos)
-        steps = output_bound(self.task, length)
-        decoding, beam = self.decode(source, source_lengths, max_steps=steps, keep_weights=keep_weights)
+        if changes is not None:
+            source = F.pad(source, (0, changes.padding), value=PAD)
+        decoding, beam = self.decode(
+            source,
+            source_lengths,
+            max_steps=output_bound(self.task, length),
+            keep_weights=keep_weights,
+            changes=changes,
+        )
         rows = zip(texts, decoding.tokens.tolist(), decoding.lengths.tolist(), decoding.finished.tolist(), strict=True)
         predictions = []
         for row, (text, tokens, count, finished) in enumerate(rows):

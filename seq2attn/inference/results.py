@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 
+from seq2attn.catalogue import FAMILIES, RANDOM
 from seq2attn.inference.intervals import Estimate
 
+Place = tuple[str, int]  # a family of strings and their length
 SHARES = ("exact_match", "character_accuracy", "teacher_forced", "alignment")
 LONGEST, MOST_SAMPLES, LARGEST_ENTROPY = 10**9, 10**12, 100.0  # beyond what can be measured; entropy in nats
 
 
 @dataclass(frozen=True)
 class LengthResult:
-    """Results on `samples` strings of one length. Accuracies have 95 % intervals over strings."""
+    """Results on `samples` strings of one length and family. Accuracies have 95 % intervals over strings."""
 
     length: int
     """characters of each source"""
@@ -31,20 +33,45 @@ class LengthResult:
     """share of characters whose largest weight lies on the ideal source position; None if model or task has none"""
     entropy: float | None
     """mean entropy of the attention weights at the target's characters, nats; None without attention"""
+    family: str = RANDOM
+    """of the strings"""
 
     def to_json(self) -> dict[str, object]:
-        """Plain values."""
-        return asdict(self)
+        """Plain values; without the family where the strings are random."""
+        record = asdict(self)
+        if self.family == RANDOM:
+            del record["family"]
+        return record
+
+    def __repr__(self) -> str:
+        return (
+            f"LengthResult(length {self.length}: exact match {self.exact_match.value:.3f} of {self.samples:,} strings)"
+        )
 
     def __post_init__(self) -> None:
         if not (1 <= self.length <= LONGEST and 1 <= self.samples <= MOST_SAMPLES):
             raise ValueError(f"{self.samples} samples of length {self.length} are not a measurement")
+        if self.family not in FAMILIES.names():
+            raise ValueError(f"unknown family {self.family!r}")
         if self.entropy is not None and not 0 <= self.entropy <= LARGEST_ENTROPY:
             raise ValueError(f"entropy must be a number from 0 to {LARGEST_ENTROPY}, found {self.entropy}")
         for name in SHARES:
             estimate = getattr(self, name)
             if estimate is not None and not estimate.is_share:
                 raise ValueError(f"{name}, {estimate.value} in [{estimate.low}, {estimate.high}], is not a share")
+
+
+def worst_place(values: Mapping[Place, float]) -> Place | None:
+    """Family and length of the worst family's lowest value, the first on a tie; None if no family is worse than another.
+
+    The worst family has the lowest value, and on a tie the lowest mean.
+    """
+    families = {family: [value for (one, _), value in values.items() if one == family] for family, _ in values}
+    ranks = {family: (min(found), fmean(found)) for family, found in families.items()}
+    if len(set(ranks.values())) < 2:
+        return None
+    worst = min(ranks, key=lambda family: ranks[family])
+    return min((place for place in values if place[0] == worst), key=lambda place: values[place])
 
 
 @dataclass(frozen=True)

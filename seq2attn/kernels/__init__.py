@@ -12,11 +12,12 @@ from torch import Tensor
 
 from seq2attn.kernels.binding import Kernels
 from seq2attn.kernels.function import attentive_gru, gru
+from seq2attn.kernels.inference import may_branch, sparse_context
 from seq2attn.kernels.library import SWITCH, load, why_slow
 from seq2attn.kernels.library import describe as describe_kernels
 from seq2attn.kernels.plain import is_plain_call, is_plain_module, is_plain_reader, is_plain_tensor
 
-__all__ = ["SWITCH", "describe_kernels", "recurrence", "why_slow"]
+__all__ = ["SWITCH", "describe_kernels", "may_branch", "recurrence", "sparse_context", "why_slow"]
 
 LARGE = 2**22  # B x D^2 from which on PyTorch's products on several threads are as fast as the C, which uses one
 
@@ -46,7 +47,7 @@ def recurrence(
     """
     if not is_plain_call() or not is_plain_module(cell, "gru") or not is_plain_reader(reader):
         return None
-    table: Tensor = reader.embedding.weight
+    table = _without_gradient_of(reader.embedding.padding_idx, reader.embedding.weight)
     dtype, rows, steps, width = table.dtype, *tokens.shape, cell.width
     attends = attention is not None and not is_plain_module(attention, "none")
     read = table.size(1) + (memory.values.size(2) if attends else 0)
@@ -81,6 +82,14 @@ def recurrence(
     return outputs, last
 
 
+def _without_gradient_of(row: int | None, table: Tensor) -> Tensor:
+    """An embedding's table (V, E), whose gradient leaves out a row: that of its `padding_idx`."""
+    if row is None:
+        return table
+    fixed = torch.arange(len(table), device=table.device) == row
+    return torch.where(fixed.unsqueeze(1), table.detach(), table)
+
+
 def _is_descending(lengths: Tensor | None, steps: int) -> bool:
     """Whether rows come longest first, each of 1 to `steps` tokens: then those that have ended take no part."""
     if lengths is None:
@@ -103,6 +112,7 @@ def _is_known_attention(attention: Any, memory: Any, dtype: torch.dtype, rows: i
         fits = score.kernel == "product" and key_width == width
     return (
         fits
+        and memory.intervention is None
         and is_plain_tensor(keys, dtype, rows, count, key_width)
         and is_plain_tensor(values, dtype, rows, count, values.size(-1))
         and (memory.valid is None or is_plain_tensor(memory.valid, torch.bool, rows, 1, count))

@@ -14,11 +14,13 @@ _KNOWN = (nn.Linear, nn.Embedding, nn.Dropout)
 _METHODS = {"forward", "step", "read", "recall", "scan", "output", "advance", "embed", "__call__"}
 
 
-def is_plain_call() -> bool:
-    """Whether gradients are recorded by autograd alone: no tracing, no function transform, no mode that looks on."""
+def is_plain_call(*, gradients: bool = True) -> bool:
+    """Whether gradients are recorded by autograd alone, or not at all: no tracing, no function transform, no mode that
+    looks on.
+    """
     return (
         not torch.compiler.is_compiling()  # first: the compiler cannot read the rest
-        and torch.is_grad_enabled()
+        and torch.is_grad_enabled() is gradients
         and not torch._C._is_tracing()
         and not torch.is_autocast_enabled("cpu")
         and not torch._C._are_functorch_transforms_active()
@@ -56,7 +58,6 @@ def is_plain_reader(reader: nn.Module) -> bool:
         and is_plain_module(dropout)
         and type(embedding) is nn.Embedding
         and is_plain_module(embedding)
-        and embedding.padding_idx is None
         and embedding.max_norm is None
         and not embedding.scale_grad_by_freq
         and not embedding.sparse

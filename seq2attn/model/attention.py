@@ -7,7 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from seq2attn import kernels
 from seq2attn.model.histories import History
+from seq2attn.model.intervention import Intervention
 from seq2attn.model.masks import masked_softmax
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
@@ -28,6 +30,8 @@ class Memory(NamedTuple):
     """(B,) real tokens of each source; None without a window"""
     scale: Tensor | None = None
     """(B, 1, 1) the factor of scores before the softmax; None: 1"""
+    intervention: Intervention | None = None
+    """what a person changes at the next position; None: nothing"""
 
 
 class Attended(NamedTuple):
@@ -39,9 +43,11 @@ class Attended(NamedTuple):
     """(B, L, S) non-negative; rows sum to 1, or to 0 if no key is allowed (`local_p`: to 1 at most); None
     without attention"""
     scores: Tensor | None
-    """(B, L, S) before window, mask and softmax; None without attention"""
+    """(B, L, S) before window, mask and softmax; None without attention, and where the history left them no influence"""
     past: Tensor | None = None
     """(B, C, S) input of the history in the next step; None without a history"""
+    softmax: Tensor | None = None
+    """(B, L, S) the weights before a window's factor, a history or an intervention changes them; None without attention"""
 
 
 class Attention(nn.Module):
@@ -72,7 +78,7 @@ class Attention(nn.Module):
         self.history = history
         self.scalable_softmax = scalable_softmax
         self.mask_padding = mask_padding
-        self.context_width = score.value_width
+        self.context_width = score.value_width + (0 if history is None else history.read_width)
 
     def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
         """states (B, S, key_width), valid (B, S), True = real token, source ids (B, S) -> what `forward` attends to."""
@@ -98,32 +104,55 @@ class Attention(nn.Module):
 
         With a history, L is 1 and `past` comes from `begin` or from the previous step.
         """
-        if self.history is None:
-            scores = self.score(query, memory.keys)  # (B, L, S)
+        history, change = self.history, memory.intervention
+        if history is not None and past is None:
+            raise ValueError("attention with a history needs the past weights: `begin` gives those of the first step")
+        softmax: Tensor | None = None
+        scores: Tensor | None = None
+        if self.window is None and change is None and past is not None and _is_settled(history, past):
+            weights, allowed = torch.zeros_like(past[:, :1]), memory.valid
         else:
-            if past is None:
-                raise ValueError(
-                    "attention with a history needs the past weights: `begin` gives those of the first step"
-                )
-            features = self.history(past)  # (B, 1, S, feature_width)
-            if features is None:
-                scores = self.score(query, memory.keys)  # (B, 1, S)
-            else:
-                scores = self.score.with_features(query, memory.keys, features)
-        allowed, scale, factor = memory.valid, memory.scale, None
+            features = None if history is None else history(past)
+            softmax, weights, scores, allowed = self._by_content(query, memory, features, first)
+        if history is not None and past is not None:
+            weights = history.combine(weights, past, memory.valid, allowed)
+        if change is not None:
+            weights = change.set_weights(weights)
+        context = self._context(weights, memory.values)
+        if history is not None and past is not None:
+            if history.read_width:
+                context = torch.cat([context, history.read(weights, past)], dim=2)
+            past = history.update(past, weights.squeeze(1))
+        return Attended(context, weights, scores, past, softmax)
+
+    def _by_content(
+        self, query: Tensor, memory: Memory, features: Tensor | None, first: Tensor | int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """The softmax of the scores (B, L, S), the same with the window's factor, the scores, and the keys allowed.
+
+        features: of a history, (B, 1, S, feature_width), if there is one.
+        """
+        keys, allowed, scale, factor, change = memory.keys, memory.valid, memory.scale, None, memory.intervention
+        scores = self.score(query, keys) if features is None else self.score.with_features(query, keys, features)
+        logits = scores
+        if change is not None:
+            allowed, logits = change.allowed(allowed), scores / change.temperature
         if self.window is not None:
             assert memory.lengths is not None
             view = self.window(query, memory.lengths, scores.size(2), first)
-            factor = view.factor
             allowed = view.allowed if allowed is None else view.allowed & allowed  # (B, L, S)
-            scale = None if scale is None else log_count(allowed, scores)
-        weights = masked_softmax(scores if scale is None else scores * scale, allowed)  # (B, L, S)
-        if factor is not None:
-            weights = weights * factor
-        if self.history is not None and past is not None:
-            weights = self.history.combine(weights, past, allowed)
-            past = self.history.update(past, weights.squeeze(1))
-        return Attended(torch.bmm(weights, memory.values), weights, scores, past)
+            factor = view.factor
+        if scale is not None:
+            if allowed is not memory.valid:
+                scale = log_count(allowed, scores)
+            logits = logits * scale
+        softmax = masked_softmax(logits, allowed)
+        return softmax, softmax if factor is None else softmax * factor, scores, allowed
+
+    def _context(self, weights: Tensor, values: Tensor) -> Tensor:
+        """The values (B, S, Dv), averaged with weights (B, L, S): (B, L, Dv)."""
+        fast = kernels.sparse_context(weights, values)
+        return torch.bmm(weights, values) if fast is None else fast
 
 
 class NoAttention(nn.Module):
@@ -141,6 +170,11 @@ class NoAttention(nn.Module):
 
     def forward(self, query: Tensor, memory: Memory, past: Tensor | None = None, first: Tensor | int = 0) -> Attended:
         return Attended(context=query[..., :0], weights=None, scores=None)
+
+
+def _is_settled(history: History | None, past: Tensor) -> bool:
+    """Whether the next weights do not depend on the scores, as far as that may be asked."""
+    return history is not None and kernels.may_branch(past) and history.is_settled(past)
 
 
 def log_count(allowed: Tensor | None, like: Tensor) -> Tensor:

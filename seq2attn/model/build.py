@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import nn
 
 from seq2attn import catalogue
 from seq2attn.config import Choice, Config, RecurrentConfig, TransformerConfig
@@ -13,7 +14,7 @@ from seq2attn.config.plugin_errors import part_of_class
 from seq2attn.data.batches import TrainingData
 from seq2attn.data.epochs import EpochData
 from seq2attn.data.tasks import Task, check_task
-from seq2attn.data.vocabulary import abridged
+from seq2attn.data.vocabulary import PAD, abridged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.cells import Cells
@@ -83,7 +84,17 @@ def _build_reverser(model: RecurrentConfig, source_size: int, target_size: int) 
     attention = build_attention(model, encoder.width)
     decoder = catalogue.DECODERS.make(model.decoder, target_size, model.embedding, attention, cells)
     initial_state = catalogue.INITIAL_STATES.make(model.initial_state, encoder, decoder.recurrent)
+    if model.padding_embedding == "zero":
+        fix_padding(encoder.embedding)
+        fix_padding(decoder.embedding)
     return Reverser(encoder, initial_state, decoder)
+
+
+def fix_padding(embedding: nn.Embedding) -> None:
+    """Set the vector of `<pad>` to zero; it then has no gradient."""
+    embedding.padding_idx = PAD
+    with torch.no_grad():
+        embedding.weight[PAD] = 0.0
 
 
 def build_attention(model: RecurrentConfig, key_width: int) -> Attention | NoAttention:

@@ -22,6 +22,8 @@ class History(nn.Module):
     registry: ClassVar = catalogue.HISTORIES
     channels = 1
     """C"""
+    read_width: int = 0
+    """numbers that it adds to each context"""
 
     def __init__(self, feature_width: int) -> None:
         super().__init__()
@@ -35,12 +37,20 @@ class History(nn.Module):
     def update(self, past: Tensor, weights: Tensor) -> Tensor:
         """The past (B, C, S) after a step with these weights (B, S)."""
 
-    def combine(self, weights: Tensor, past: Tensor, allowed: Tensor | None) -> Tensor:
-        """The weights to attend with (B, 1, S), from those of the softmax (B, 1, S); allowed (B, 1, S), None: all keys.
+    def combine(self, weights: Tensor, past: Tensor, valid: Tensor | None, allowed: Tensor | None) -> Tensor:
+        """The weights to attend with (B, 1, S), from those of the softmax (B, 1, S).
 
-        The default: those of the softmax.
+        valid (B, 1, S): the real tokens, None: all; allowed (B, 1, S): those in the window too. The default: the softmax's.
         """
         return weights
+
+    def is_settled(self, past: Tensor) -> bool:
+        """Whether the next weights do not depend on the scores, which are then not computed; False if that is not known."""
+        return False
+
+    def read(self, weights: Tensor, past: Tensor) -> Tensor:
+        """What a step with these weights (B, 1, S) adds to the context: (B, 1, read_width)."""
+        return weights[..., :0]
 
 
 class Location(History):
@@ -91,20 +101,26 @@ class LocationCoverage(Location):
 
 
 class Shift(History):
-    """`shift`: the previous weights, moved by a learned distance and sharpened (Graves et al. 2014, eq. 8 and 9).
+    """`shift`: the previous weights, moved around the source by a learned distance and sharpened (Graves et al. 2014,
+    eq. 8 and 9), and how often what is read now was read before.
 
-    moved_j = sum_d p_d alpha_{t-1, j-d}, d from -reach to reach, p a learned distribution. What falls off the ends of the
-    source is replaced by the softmax of the scores: alpha_t = sharpened moved + (1 - sum moved) softmax(e_t). So content
-    decides where to begin, and where to go on from an end; in between it has no influence. Sharpening raises moved to a
-    learned power >= 1 and keeps its sum. Unlike in Graves et al., p and the power do not depend on the query.
+    moved_j = sum_d p_d alpha_{t-1, (j-d) mod n}, d from -reach to reach, p a learned distribution, n the source's length:
+    what leaves the source at one end enters it at the other. alpha_t = moved^g / sum_j moved_j^g, g >= 1 learned. In the
+    first step, where there is nothing to move, and where a window has cut off most of it, alpha_t is the softmax of the
+    scores: content decides where to begin, and has no influence afterwards. Unlike in Graves et al., p and g do not depend
+    on the query.
+    rereading: the context ends with sum_j alpha_tj C_tj, C_t the sum of all past weights: 0 in the first pass, 1 in the
+        second.
     """
 
+    channels = 2
     speed = 8.0
     """p = softmax(speed * logits): they change this many times as fast as other parameters"""
 
-    def __init__(self, feature_width: int, *, reach: int = 2) -> None:
+    def __init__(self, feature_width: int, *, reach: int = 2, rereading: bool = True) -> None:
         super().__init__(feature_width)
         self.reach = reach
+        self.read_width = int(rereading)
         self.logits = nn.Parameter(torch.zeros(2 * reach + 1))  # of p, from d = -reach
         self.power = nn.Parameter(torch.zeros(()))
 
@@ -112,15 +128,29 @@ class Shift(History):
         return None
 
     def update(self, past: Tensor, weights: Tensor) -> Tensor:
-        return weights.unsqueeze(1)
+        return torch.stack([weights, past[:, 1] + weights], dim=1)
 
-    def combine(self, weights: Tensor, past: Tensor, allowed: Tensor | None) -> Tensor:
-        p = torch.softmax(self.speed * self.logits, dim=0).view(1, 1, -1)
-        moved = F.conv1d(past, p.flip(2), padding=self.reach)  # (B, 1, S)
+    def combine(self, weights: Tensor, past: Tensor, valid: Tensor | None, allowed: Tensor | None) -> Tensor:
+        p = torch.softmax(self.speed * self.logits, dim=0)  # (2 reach + 1,)
+        moved = self._around(past[:, :1], valid).unfold(2, len(p), 1) @ p.flip(0)  # (B, 1, S)
         if allowed is not None:
             moved = moved.masked_fill(~allowed, 0.0)
-        total = moved.sum(dim=2, keepdim=True).clamp(max=1)  # (B, 1, 1)
         sharp = moved ** (1 + F.softplus(self.power))
-        least = torch.finfo(moved.dtype).tiny
-        moved = sharp * (total / sharp.sum(dim=2, keepdim=True).clamp(min=least))
-        return moved + (1 - total) * weights
+        sharp = sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
+        return torch.where(moved.sum(dim=2, keepdim=True) > 0.5, sharp, weights)
+
+    def is_settled(self, past: Tensor) -> bool:
+        return bool((past[:, 0].sum(dim=1) > 0.5).all())
+
+    def read(self, weights: Tensor, past: Tensor) -> Tensor:
+        return (weights * past[:, 1:]).sum(dim=2, keepdim=True)
+
+    def _around(self, weights: Tensor, valid: Tensor | None) -> Tensor:
+        """weights (B, 1, S) -> (B, 1, reach + S + reach), each row's end before its start and its start after its end."""
+        width = weights.size(2)
+        lengths = weights.new_full((len(weights), 1, 1), width) if valid is None else valid.sum(dim=2, keepdim=True)
+        lengths = lengths.long().clamp(min=1)
+        ends = torch.arange(self.reach, device=weights.device).view(1, 1, -1)
+        before = weights.gather(2, (ends - self.reach) % lengths)
+        padded = torch.cat([before, weights, torch.zeros_like(before)], dim=2)
+        return padded.scatter(2, self.reach + lengths + ends, weights.gather(2, ends % lengths))

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
+from seq2attn.model.intervention import Intervention
+
 
 class Decoded(NamedTuple):
     """The model's output at L positions."""
@@ -39,6 +41,10 @@ class Model(nn.Module):
     @abstractmethod
     def step(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
         """One output position: the last tokens (B,) -> logits (B, 1, V), weights (B, 1, S), and the next state."""
+
+    def intervene(self, memory: Any, intervention: Intervention) -> Any:
+        """The memory with which the next `step` attends as changed by `intervention`. Without attention: no change."""
+        return memory._replace(intervention=intervention)
 
     def select(self, state: Any, rows: Tensor) -> Any:
         """Memory or state of these rows (b,), which may repeat, as in beam search."""

@@ -17,7 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2attn.data.padding import valid_mask
+from seq2attn.model.attention import Attended
 from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.intervention import Intervention
 from seq2attn.model.masks import masked_softmax
 
 Projected = tuple[Tensor, Tensor]
@@ -31,6 +33,8 @@ class TransformerMemory(NamedTuple):
     """keys and values of each decoder layer's cross-attention"""
     valid: Tensor
     """(B, 1, 1, S) True = real token"""
+    intervention: Intervention | None = None
+    """what a person changes at the next position; None: nothing"""
 
 
 class TransformerState(NamedTuple):
@@ -87,31 +91,36 @@ class Transformer(Model):
         self, source: Tensor, lengths: Tensor, decoder_input: Tensor, decoder_lengths: Tensor | None = None
     ) -> Decoded:
         memory, state = self.encode(source, lengths)
-        return self._decode(decoder_input, state, memory)[0]
+        return self.decode_attended(decoder_input, state, memory)[0]
 
     def step(
         self, tokens: Tensor, state: TransformerState, memory: TransformerMemory
     ) -> tuple[Decoded, TransformerState]:
-        return self._decode(tokens.unsqueeze(1), state, memory)
+        decoded, _, state = self.decode_attended(tokens.unsqueeze(1), state, memory)
+        return decoded, state
 
-    def _decode(
+    def decode_attended(
         self, tokens: Tensor, state: TransformerState, memory: TransformerMemory
-    ) -> tuple[Decoded, TransformerState]:
-        """tokens (B, L) that follow those of `state` -> logits (B, L, V), weights (B, L, S), and the state after them."""
+    ) -> tuple[Decoded, Attended, TransformerState]:
+        """tokens (B, L) that follow those of `state` -> logits (B, L, V), weights (B, L, S), and the state after them.
+
+        Between them the cross-attention of the last layer, whose weights and scores are (B, H, L, S).
+        """
         steps = tokens.size(1)
         positions = torch.arange(state.position + steps, device=tokens.device)
         earlier = positions <= positions[state.position :].unsqueeze(1)  # (L, so far + L) True = not in the future
         states = self._embed(self.target_embedding, tokens, state.position)  # (B, L, D)
         kept = []
-        weights = None
+        attended = None
         for index, layer in enumerate(self._decoder_layers()):
             past = state.layers[index] if state.layers else None
-            states, weights, projected = decode_layer(layer, states, past, earlier, memory.layers[index], memory.valid)
+            states, attended, projected = decode_layer(layer, states, past, earlier, memory, index)
             kept.append(projected)
-        assert weights is not None
+        assert attended is not None
+        assert attended.weights is not None
         logits = self.output(self.decoder_norm(states))  # (B, L, D) -> (B, L, V)
-        decoded = Decoded(logits, weights.mean(dim=1))  # of the last layer, averaged over its heads
-        return decoded, TransformerState(tuple(kept), state.position + steps)
+        decoded = Decoded(logits, attended.weights.mean(dim=1))  # of the last layer, averaged over its heads
+        return decoded, attended, TransformerState(tuple(kept), state.position + steps)
 
     def _decoder_layers(self) -> list[nn.TransformerDecoderLayer]:
         return cast(list[nn.TransformerDecoderLayer], list(self.decoder))
@@ -128,23 +137,25 @@ def decode_layer(
     states: Tensor,
     past: Projected | None,
     earlier: Tensor,
-    source: Projected,
-    valid: Tensor,
-) -> tuple[Tensor, Tensor, Projected]:
+    memory: TransformerMemory,
+    index: int,
+) -> tuple[Tensor, Attended, Projected]:
     """One decoder layer at L positions that follow those of `past`: as `layer` itself, with weights returned.
 
-    states (B, L, D); earlier (L, positions so far) and valid (B, 1, 1, S), True = may be attended to. Returns states
-    (B, L, D), cross-attention weights (B, H, L, S), and the self-attention's keys and values of all positions.
+    states (B, L, D); earlier (L, positions so far), True = may be attended to; index: the layer's. Returns states
+    (B, L, D), the cross-attention, and the self-attention's keys and values of all positions.
     """
     normed = layer.norm1(states)
     keys, values = project(layer.self_attn, normed)
     if past is not None:
         keys, values = torch.cat([past[0], keys], dim=2), torch.cat([past[1], values], dim=2)
-    states = states + layer.dropout1(attend(layer.self_attn, normed, (keys, values), earlier)[0])
-    attended, weights = attend(layer.multihead_attn, layer.norm2(states), source, valid)
-    states = states + layer.dropout2(attended)
+    states = states + layer.dropout1(attend(layer.self_attn, normed, (keys, values), earlier).context)
+    attended = attend(
+        layer.multihead_attn, layer.norm2(states), memory.layers[index], memory.valid, memory.intervention
+    )
+    states = states + layer.dropout2(attended.context)
     inner = layer.dropout(F.relu(layer.linear1(layer.norm3(states))))
-    return states + layer.dropout3(layer.linear2(inner)), weights, (keys, values)
+    return states + layer.dropout3(layer.linear2(inner)), attended, (keys, values)
 
 
 def sinusoids(first: int, count: int, width: int) -> Tensor:
@@ -164,20 +175,30 @@ def project(attention: nn.MultiheadAttention, states: Tensor) -> Projected:
 
 
 def attend(
-    attention: nn.MultiheadAttention, query: Tensor, projected: Projected, allowed: Tensor
-) -> tuple[Tensor, Tensor]:
+    attention: nn.MultiheadAttention,
+    query: Tensor,
+    projected: Projected,
+    allowed: Tensor,
+    change: Intervention | None = None,
+) -> Attended:
     """The same as `attention` itself, for keys and values that are already projected.
 
-    query (B, L, D); allowed broadcasts to (B, H, L, S). Returns (B, L, D) and weights (B, H, L, S).
+    query (B, L, D); allowed broadcasts to (B, H, L, S);
+    change: applied in every head. Returns contexts (B, L, D), and weights and scores of each head (B, H, L, S).
     """
     width = attention.embed_dim
     mapped = F.linear(query, attention.in_proj_weight[:width], attention.in_proj_bias[:width])
     queries = _split_heads(mapped, attention.num_heads)  # (B, H, L, d)
     keys, values = projected
-    weights = masked_softmax(queries @ keys.mT / math.sqrt(keys.size(3)), allowed)
+    logits = scores = queries @ keys.mT / math.sqrt(keys.size(3))  # (B, H, L, S)
+    if change is not None:
+        change = change.for_heads()
+        logits, allowed = scores / change.temperature, change.allowed(allowed)
+    softmax = weights = masked_softmax(logits, allowed)
+    if change is not None:
+        weights = change.set_weights(weights)
     mixed = (weights @ values).transpose(1, 2).flatten(2)  # (B, H, L, d) -> (B, L, D)
-    result: Tensor = attention.out_proj(mixed)
-    return result, weights
+    return Attended(attention.out_proj(mixed), weights, scores, softmax=softmax)
 
 
 def _split_heads(states: Tensor, heads: int) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import unicodedata
 from collections.abc import Sequence
@@ -14,13 +15,14 @@ from seq2attn.plotting.style import HEAT
 from seq2attn.plotting.symbols import MISSING, drawable, drawable_text
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from seq2attn.inference.predictor import Prediction
 
 LARGEST_SIDE = 200  # rows or columns of one heat map
 IDEAL = "#d55e00"
-_SYMBOLS = {"<eos>": "⏎", "<pad>": "∅", "<sos>": "⊢", " ": "␣"}
+SIGNS = {"<eos>": "⏎", "<pad>": "∅", "<sos>": "⊢", " ": "␣"}
 _MEANINGS = {
     "<eos>": "⏎  <eos>, the end of a string",
     "<pad>": "∅  <pad>, padding",
@@ -77,7 +79,7 @@ def evolution_figure(
     snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], *, ideal: bool = False, largest: int = 5
 ) -> Figure:
     """The maps of the same strings through training: one line per string, one column per step, at most `largest` columns."""
-    chosen = [snapshots[place] for place in spread(len(snapshots), largest)]
+    chosen = [snapshots[place] for place in spread(snapshots, largest)]
     lines = [
         [Panel(cropped(maps[line]), f"step {step:,}") for step, maps in chosen] for line in range(len(chosen[0][1]))
     ]
@@ -117,17 +119,27 @@ def _answer_rows(one: AttentionMap) -> int:
     return len(one.ideal) + 1 if one.ideal else len(one.source_symbols)
 
 
-def spread(count: int, largest: int) -> list[int]:
-    """At most `largest` of the indices 0..count-1, the first and the last among them, closer together at first: early in
-    training more happens.
+def spread(snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], largest: int) -> list[int]:
+    """The indices of at most `largest` snapshots, the first and the last among them, such that the attention changes by
+    about as much from each to the next.
     """
+    count = len(snapshots)
     if count <= largest or largest == 1:
         return list(range(count))[-largest:]
+    changes = (sum(map(_change, before, after)) for (_, before), (_, after) in itertools.pairwise(snapshots))
+    changed = list(itertools.accumulate(changes, initial=0.0))
     chosen = [0]
-    for place in range(1, largest):
-        wanted = round(count ** (place / (largest - 1))) - 1
-        chosen.append(max(chosen[-1] + 1, wanted))
-    return chosen
+    for place in range(1, largest - 1):
+        possible = range(chosen[-1] + 1, count - (largest - place) + 1)
+        wanted = changed[-1] * place / (largest - 1)
+        chosen.append(min(possible, key=lambda index: abs(changed[index] - wanted)))
+    return [*chosen, count - 1]
+
+
+def _change(before: AttentionMap, after: AttentionMap) -> float:
+    """How much of a row's weight is elsewhere, 0 to 1: the mean over the rows of the right answer that both have."""
+    rows = list(zip(before.weights, after.weights, strict=False))[: _answer_rows(after)]
+    return sum(abs(a - b) for row in rows for a, b in zip(*row, strict=True)) / (2 * len(rows))
 
 
 def cell_size(maps: Sequence[AttentionMap]) -> float:
@@ -232,6 +244,25 @@ def _heat_map(axes: Any, panel: Panel, cell: float, *, ideal: bool) -> Any:
     return image
 
 
+def draw_map(axes: Axes, one: AttentionMap, *, ideal: bool = False) -> None:
+    """Draw a map into axes of your own, in square cells."""
+    box = axes.get_window_extent()
+    columns, rows = len(one.source_symbols), len(one.output_symbols)
+    cell = min(box.width / columns, box.height / rows) / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
+    _heat_map(axes, Panel(one, ""), cell, ideal=ideal)
+    axes.set_title(f"{_short(one.source)} → {_short(one.output)}", fontsize=_TITLE)
+    axes.set_aspect("equal")
+    axes.set_xlabel("source")
+    axes.xaxis.set_label_position("bottom")
+    axes.set_ylabel("output")
+
+
+def map_inches(one: AttentionMap) -> tuple[float, float]:
+    """The size of a figure for one map."""
+    cell = 1.3 * cell_size([one])
+    return max(2.4, 1.2 + cell * len(one.source_symbols)), max(2.0, 1.2 + cell * len(one.output_symbols))
+
+
 def _width(panel: Panel, cell: float) -> float:
     from matplotlib.textpath import TextPath
 
@@ -248,7 +279,7 @@ def _label_size(cell: float) -> float:
 
 def _label_inches(symbols: Sequence[str], cell: float) -> float:
     """How much longer than two characters the longest label is; combining characters take no place."""
-    longest = max(sum(not unicodedata.combining(one) for one in _SYMBOLS.get(symbol, symbol)) for symbol in symbols)
+    longest = max(sum(not unicodedata.combining(one) for one in SIGNS.get(symbol, symbol)) for symbol in symbols)
     return max(0, longest - 2) * _label_size(cell) * 0.6 / 72
 
 
@@ -262,7 +293,7 @@ def _key(maps: Sequence[AttentionMap], ideal: bool, signs: Sequence[str]) -> str
 
 
 def _labels(symbols: Sequence[str]) -> list[str]:
-    return [_SYMBOLS.get(symbol, drawable(symbol)).replace("$", r"\$") for symbol in symbols]
+    return [SIGNS.get(symbol, drawable(symbol)).replace("$", r"\$") for symbol in symbols]
 
 
 def _short(text: str, limit: int = 24) -> str:

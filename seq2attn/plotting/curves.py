@@ -8,6 +8,7 @@ from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.inference.results import LengthResult, summarise
+from seq2attn.plotting.families import families_figure
 from seq2attn.plotting.style import clean, logarithmic, looks, new_panel
 
 if TYPE_CHECKING:
@@ -52,7 +53,14 @@ def accuracy_curves_figure(
 
 
 def accuracy_figure(results: Sequence[LengthResult], title: str) -> Figure:
-    """Accuracy by length with 95 % intervals; lengths outside training on a grey background."""
+    """Accuracy by length with 95 % intervals; lengths outside training on a grey background.
+
+    Of results on several families of strings: exact match of each family.
+    """
+    if len({result.family for result in results}) > 1:
+        exact_match = {(result.family, result.length): result.exact_match.value for result in results}
+        untrained_lengths = [result.length for result in results if not result.trained]
+        return families_figure(exact_match, untrained_lengths, "exact match (greedy)", title)
     figure, panel = new_panel()
     lengths = [result.length for result in results]
     for values, label, marker, colour, shift in (

@@ -85,15 +85,16 @@ def _cell(weight: float, width: int, console: Console) -> tuple[str, str]:
     """A weight as text of this many cells, and its style."""
     colours = _colours(console)
     if colours == "truecolor":
-        return " " * width, f"on rgb({','.join(map(str, _colour(weight)))})"
+        return " " * width, f"on rgb({','.join(map(str, colour(weight)))})"
     steps = _RAMP_OF_256 if colours else _SHADES
     step = steps[max(0, min(len(steps) - 1, int(weight * len(steps))))]
     return (" " * width, f"on color({step})") if colours else (width * str(step), "")
 
 
-def _colour(weight: float) -> tuple[int, ...]:
-    """The colour of a weight where all colours can be shown."""
+def colour(weight: float) -> tuple[int, int, int]:
+    """The colour of a weight, red, green and blue from 0 to 255."""
     place = max(0.0, min(1.0, weight)) * (len(_RAMP) - 1)
     low = min(int(place), len(_RAMP) - 2)
     share = place - low
-    return tuple(round(a + share * (b - a)) for a, b in zip(_RAMP[low], _RAMP[low + 1], strict=True))
+    red, green, blue = (round(a + share * (b - a)) for a, b in zip(_RAMP[low], _RAMP[low + 1], strict=True))
+    return red, green, blue

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
+import os
 import unicodedata
 from typing import Any
 
@@ -27,9 +29,17 @@ def drawable_text(text: str) -> str:
     return "".join(character if _has_glyph(character) else f"[U+{ord(character):04X}]" for character in text)
 
 
+def font_file() -> str:
+    """The file of DejaVu Sans, which comes with matplotlib; importing that takes as long as 20 steps of training."""
+    found = importlib.util.find_spec("matplotlib")
+    assert found is not None, "matplotlib is a dependency"
+    assert found.submodule_search_locations, "and a package"
+    return os.path.join(found.submodule_search_locations[0], "mpl-data", "fonts", "ttf", "DejaVuSans.ttf")
+
+
 @functools.cache
 def _has_glyph(character: str) -> bool:
-    return any(font.get_char_index(ord(character)) for font in _fonts())
+    return " " <= character <= "~" or any(font.get_char_index(ord(character)) for font in _fonts())
 
 
 @functools.cache

@@ -65,8 +65,8 @@ function drawChart(place, series, options) {
 }
 
 function chartParts(place, series, options) {
-  const width = Math.max(240, place.clientWidth || 320), height = Math.min(options.tall ? 300 : 200, width * 0.72);
-  const box = {left: 46, right: 10, top: 8, bottom: options.x ? 36 : 24};
+  const width = Math.max(240, place.clientWidth || 320), height = Math.min(options.tall ? 340 : 250, width * 0.72);
+  const box = {left: 62, right: 12, top: 8, bottom: 38};
   const usable = p => p[1] !== null && (!options.log || p[1] > 0);
   const all = series.flatMap(one => one.points.filter(usable));
   const aside = place => options.around ? (place - (series.length - 1) / 2) * Math.min(0.12, 0.5 / series.length) : 0;
@@ -95,7 +95,9 @@ function chartParts(place, series, options) {
     if (options.around && !Number.isInteger(tick)) continue;
     svg.append(element("text", {x: X(tick), y: height - box.bottom + 16, "text-anchor": "middle"}, shown(tick)));
   }
-  if (options.x) svg.append(element("text", {x: (box.left + width - box.right) / 2, y: height - 4, "text-anchor": "middle"}, options.x));
+  const across = (box.left + width - box.right) / 2, down = (box.top + height - box.bottom) / 2;
+  svg.append(element("text", {class: "axis", x: across, y: height - 4, "text-anchor": "middle"}, options.x));
+  svg.append(element("text", {class: "axis", transform: `translate(12, ${down}) rotate(-90)`, "text-anchor": "middle"}, options.y));
   const path = points => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
   const lowest = 10 ** y0;
   series.forEach((one, place) => {
@@ -134,7 +136,7 @@ function addCursor(svg, series, at) {
     const near = found.filter(([, p]) => Math.abs(at.X(p[0]) - at.X(x)) < 12);
     cursor.replaceChildren(element("line", {class: "cursor", x1: at.X(x), x2: at.X(x), y1: at.box.top, y2: at.height - at.box.bottom}),
       ...near.map(([one, p]) => element("circle", {cx: at.X(p[0]), cy: at.Y(p[1]), r: 4, fill: one.colour})));
-    tip.show(event, `${at.options.xName} ${shown(x)}`, near.map(([one, p]) =>
+    tip.show(event, `${at.options.x} ${shown(x)}`, near.map(([one, p]) =>
       [one.colour, one.name, p.length > 2 && p[2] !== p[3] ? `${shown(p[1])} [${shown(p[2])}, ${shown(p[3])}]` : shown(p[1])]));
   });
 }

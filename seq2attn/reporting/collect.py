@@ -9,7 +9,7 @@ from typing import Any
 
 from seq2attn.config import Config, flat_values
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.inference.results import SHARES, LengthResult, summarise
+from seq2attn.inference.results import SHARES, LengthResult, summarise, worst_place
 from seq2attn.model.build import build_model
 from seq2attn.model.parameters import parameter_ledger
 from seq2attn.plotting.style import looks
@@ -120,11 +120,20 @@ def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def _lengths(run: Run) -> dict[str, Any] | None:
     """Accuracy by length from the last `eval`, or else from the last evaluation of training."""
     latest = latest_by_length(run)
-    return None if latest is None else {"source": latest[0], "rows": list(map(_length, latest[1]))}
+    if latest is None:
+        return None
+    worst = worst_place({(one.family, one.length): one.exact_match.value for one in latest[1]})
+    rows = [{**_length(one), "worst": (one.family, one.length) == worst} for one in latest[1]]
+    return {"source": latest[0], "rows": rows}
 
 
 def _length(result: LengthResult) -> dict[str, Any]:
-    row: dict[str, Any] = {"length": result.length, "trained": result.trained, "samples": result.samples}
+    row: dict[str, Any] = {
+        "family": result.family,
+        "length": result.length,
+        "trained": result.trained,
+        "samples": result.samples,
+    }
     for name in SHARES:
         estimate = getattr(result, name)
         row[name] = None if estimate is None else [number(n) for n in (estimate.value, estimate.low, estimate.high)]

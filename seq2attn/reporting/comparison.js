@@ -11,34 +11,38 @@ function chooseMeasure() {
 
 function drawComparison() {
   const groups = visible();
-  const rows = groups.flatMap(group => Object.values(group.measures[measure]));
+  const rows = groups.flatMap(group => group.measures[measure]);
   const ends = measure === "entropy" ? ["least", "most"] : ["worst", "best"];
   const byLength = rows.every(row => row.length !== null);
   const columns = {
-    [byLength ? "length" : ""]: (key, row) => `${byLength ? key : COMPARED.measures[key]}${row.trained ? "" : " *"}`,
-    mean: (_, row) => fixed(row.mean),
-    sd: (_, row) => fixed(row.deviation),
-    "95 % interval": (_, row) => row.low === null ? "" : `${fixed(row.low)} – ${fixed(row.high)}`,
-    [`${ends[0]} (seed)`]: (_, row) => `${fixed(row.worst)} (${row.worst_seed})`,
-    [`${ends[1]} (seed)`]: (_, row) => `${fixed(row.best)} (${row.best_seed})`,
-    "difference, paired": (_, row) => row.difference ? `${signed(row.difference.mean)}${row.difference.low === null ? "" : ` [${signed(row.difference.low)}, ${signed(row.difference.high)}]`}` : "",
-    published: (_, row) => fixed(row.published),
+    family: row => row.family,
+    [byLength ? "length" : ""]: row => `${byLength ? row.length : COMPARED.measures[row.key]}${row.trained ? "" : " *"}`,
+    mean: row => fixed(row.mean),
+    sd: row => fixed(row.deviation),
+    "95 % interval": row => row.low === null ? "" : `${fixed(row.low)} – ${fixed(row.high)}`,
+    [`${ends[0]} (seed)`]: row => `${fixed(row.worst)} (${row.worst_seed})`,
+    [`${ends[1]} (seed)`]: row => `${fixed(row.best)} (${row.best_seed})`,
+    "difference, paired": row => row.difference ? `${signed(row.difference.mean)}${row.difference.low === null ? "" : ` [${signed(row.difference.low)}, ${signed(row.difference.high)}]`}` : "",
+    published: row => fixed(row.published),
   };
+  if (rows.every(row => row.family === "random")) delete columns.family;
   if (rows.every(row => row.published === null)) delete columns.published;
   if (rows.every(row => row.difference === null)) delete columns["difference, paired"];
   const head = element("tr", {}, ...Object.keys(columns).map(name => element("th", {class: "number"}, name)));
   const body = groups.flatMap(group => [
     element("tr", {class: "group"}, element("td", {colspan: Object.keys(columns).length},
       element("div", {}, element("strong", {}, runName(group)), element("span", {class: "about"}, aboutGroup(group))))),
-    ...Object.entries(group.measures[measure]).map(([length, row]) => element("tr", {class: isClear(row.difference) ? "clear" : ""},
-      ...Object.entries(columns).map(([name, cell]) => element("td", {class: `number ${name.split(",")[0]}`}, cell(length, row))))),
+    ...group.measures[measure].map(row => element("tr", {class: isClear(row.difference) ? "clear" : ""},
+      ...Object.entries(columns).map(([name, cell]) => element("td", {class: `number ${name.split(",")[0]}`}, cell(row))))),
   ]);
   const missing = COMPARED.missing.length ? ` Not measured yet and left out: ${COMPARED.missing.join(", ")}.` : "";
+  const worst = groups.flatMap(group => group.measures[measure].filter(row => row.worst_family).map(row =>
+    ` ${group.name}: the worst family is ${row.family}, ${fixed(row.least)} at length ${row.length} with seed ${row.worst_seed}.`));
   const untrained = rows.some(row => !row.trained) ? " * never seen in training." : "";
   fill("summary",
     element("div", {class: "controls"}, chooseMeasure()),
     element("div", {class: "scroll"}, element("table", {class: "compared"}, element("thead", {}, head), element("tbody", {}, ...body))),
-    element("p", {class: "note"}, `Mean over seeds, standard deviation, and Student's interval of the mean. Differences are taken seed by seed; those whose interval excludes 0 are bold.${untrained}${missing}`));
+    element("p", {class: "note"}, `Mean over seeds, standard deviation, and Student's interval of the mean. Differences are taken seed by seed; those whose interval excludes 0 are bold.${untrained}${missing}${worst.join("")}`));
 }
 
 function isClear(difference) {
@@ -58,18 +62,19 @@ function aboutGroup(group) {
 }
 
 function drawComparedLengths() {
-  const groups = visible().filter(group => Object.keys(group.measures[measure]).length);
-  if (groups.some(group => Object.values(group.measures[measure]).some(row => row.length === null)))
+  const groups = visible().filter(group => group.measures[measure].length);
+  if (groups.some(group => group.measures[measure].some(row => row.length === null)))
     return fill("lengths", element("div", {class: "controls"}, chooseMeasure()),
       element("p", {class: "note"}, "Error rates are of all words together; exact match is measured by length."));
-  const rows = groups.map(group => Object.entries(group.measures[measure]).map(([length, row]) => [Number(length), row]));
+  const chooser = chooseFamily(groups.flatMap(group => group.measures[measure]), drawComparedLengths);
+  const rows = groups.map(group => group.measures[measure].filter(row => row.family === family));
   const series = groups.map((group, i) => ({name: group.name, colour: group.colour, dash: group.dash,
-    points: rows[i].map(([length, row]) => [length, row.mean, row.least, row.most])}));
-  const trained = new Set(rows.flat().filter(([, row]) => row.trained).map(([length]) => length));
-  const shaded = [...new Set(rows.flat().map(([length]) => length))].filter(length => !trained.has(length));
+    points: rows[i].map(row => [row.length, row.mean, row.least, row.most])}));
+  const trained = new Set(rows.flat().filter(row => row.trained).map(row => row.length));
+  const shaded = [...new Set(rows.flat().map(row => row.length))].filter(length => !trained.has(length));
   const place = element("div", {});
-  fill("lengths", element("div", {class: "controls"}, chooseMeasure()), place,
+  fill("lengths", element("div", {class: "controls"}, chooseMeasure(), ...chooser), place,
     element("p", {class: "note"}, `Mean over seeds; the band reaches from the lowest to the highest seed.${shaded.length ? " Grey: lengths never seen in training." : ""}`));
-  drawChart(place, series, {share: measure !== "entropy", band: true, tall: true, around: true, shaded, x: "string length", xName: "length",
+  drawChart(place, series, {share: measure !== "entropy", band: true, tall: true, around: true, shaded, x: "string length", y: COMPARED.measures[measure],
     label: `${COMPARED.measures[measure]} by string length`});
 }

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from seq2attn.catalogue import RANDOM
 from seq2attn.comparison.exporting import to_json
 from seq2attn.comparison.results import Comparison, GroupResult
 from seq2attn.config import flat_values
+from seq2attn.inference.results import worst_place
 from seq2attn.plotting.style import looks
 from seq2attn.reporting.collect import LOGGED, attention, curves, flat, number, thinned
 from seq2attn.runs.records import read_attention, read_metrics
@@ -33,7 +35,7 @@ def collect_experiment(
     drawn = looks([group.score for group in main.groups])
     groups = []
     for place, (group, look) in enumerate(zip(main.groups, drawn, strict=True)):
-        measured = {name: table["groups"][place]["lengths"] for name, table in tables.items()}
+        measured = {name: _rows(table["groups"][place], name) for name, table in tables.items()}
         trials = sum(len(other.trials) for other in main.groups)
         groups.append({**_group(group, root, trials), "colour": look.colour, "dash": look.dash, "measures": measured})
     measured_by = {name: one for name, one in comparisons.items() if any(group.lengths for group in one.groups)}
@@ -69,6 +71,18 @@ def _group(group: GroupResult, root: Path, trials: int) -> dict[str, Any]:
         "parameters": dict(group.trials[0].parameters),
         "environment": merged(list(map(flat, environments))),
     }
+
+
+def _rows(group: Mapping[str, Any], metric: str) -> list[dict[str, Any]]:
+    """The rows of a group of `to_json`, each with its family of strings and key, and whether it is the worst family's."""
+    families = {RANDOM: group["lengths"], **group.get("families", {})}
+    rows = {(family, key): row for family, lengths in families.items() for key, row in lengths.items()}
+    least = {(family, row["length"]): row["least"] for (family, _), row in rows.items() if row["length"] is not None}
+    worst = None if metric == "entropy" else worst_place(least)
+    return [
+        {**row, "family": family, "key": key, "worst_family": (family, row["length"]) == worst}
+        for (family, key), row in rows.items()
+    ]
 
 
 def merged(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -18,13 +18,33 @@ function excess(symbols) {
   return 8 * Math.max(0, longest - 2);
 }
 
-// describe: the title and rows of a cell's tip, by its row and column.
-function drawMap(map, withIdeal, label = `attention for ${map.source}`, describe = (t, j) => describeWeight(map, t, j)) {
-  const cell = 24, columns = map.source_symbols.length, rows = map.output_symbols.length;
-  const left = 26 + excess(map.output_symbols), upright = excess(map.source_symbols), top = 26 + upright;
-  const width = left + columns * cell + 4, height = top + rows * cell + 4;
-  const svg = element("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label,
-    style: `max-width:${Math.min(460, width * 1.4)}px`});
+const CELL = 24, TITLE = 18, LARGEST = 2.2; // units of a cell and of an axis label; pixels of a unit at most
+
+// Where a map's cells are, in units.
+function mapBox(map) {
+  const left = TITLE + 26 + excess(map.output_symbols), upright = excess(map.source_symbols), top = TITLE + 26 + upright;
+  return {left, upright, top, width: left + map.source_symbols.length * CELL + 4, height: top + map.output_symbols.length * CELL + 4};
+}
+
+// In a row of maps all cells have one size: as large as the row, the window's height and LARGEST allow.
+function mapWidth(map) {
+  const {width, height} = mapBox(map);
+  return `flex: ${width} 1 ${width * 1.1}px; max-width: min(${width * LARGEST}px, max(280px, 85vh * ${(width / height).toFixed(3)}))`;
+}
+
+// A weight in two digits, as it fits a cell.
+function digits(weight) {
+  return weight < 0.005 ? "0" : weight >= 0.995 ? "1" : weight.toFixed(2).slice(1);
+}
+
+// axes: what the columns and the rows are; describe: the title and rows of a cell's tip, by its row and column.
+function drawMap(map, withIdeal, withNumbers, {label = `attention for ${map.source}`, axes = ["source", "output"],
+    describe = (t, j) => describeWeight(map, t, j)} = {}) {
+  const cell = CELL, columns = map.source_symbols.length, rows = map.output_symbols.length;
+  const {left, upright, top, width, height} = mapBox(map);
+  const svg = element("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label});
+  svg.append(element("text", {class: "axis", x: left + columns * cell / 2, y: 14, "text-anchor": "middle"}, axes[0]));
+  svg.append(element("text", {class: "axis", transform: `translate(12, ${top + rows * cell / 2}) rotate(-90)`, "text-anchor": "middle"}, axes[1]));
   map.source_symbols.forEach((symbol, j) =>
     svg.append(element("text", upright
       ? {transform: `translate(${left + (j + 0.5) * cell + 4}, ${top - 8}) rotate(-90)`}
@@ -33,6 +53,10 @@ function drawMap(map, withIdeal, label = `attention for ${map.source}`, describe
     svg.append(element("text", {x: left - 8, y: top + (t + 0.5) * cell + 4, "text-anchor": "end"}, sign(symbol))));
   map.weights.forEach((row, t) => row.forEach((weight, j) =>
     svg.append(element("rect", {x: left + j * cell, y: top + t * cell, width: cell + 0.4, height: cell + 0.4, fill: heat(weight), class: "cell"}))));
+  if (withNumbers) {
+    map.weights.forEach((row, t) => row.forEach((weight, j) => svg.append(element("text", {class: weight > 0.5 ? "digits bright" : "digits",
+      x: left + (j + 0.5) * cell, y: top + (t + 0.5) * cell + 3, "text-anchor": "middle"}, digits(weight)))));
+  }
   if (withIdeal) {
     map.ideal.slice(0, rows).forEach((j, t) =>
       svg.append(element("rect", {class: "ideal", x: left + j * cell + 1.5, y: top + t * cell + 1.5, width: cell - 3, height: cell - 3})));

@@ -9,17 +9,17 @@ const visible = () => RUNS.filter(run => !hidden.has(run.name));
 const section = id => document.getElementById(id);
 
 const CURVES = [
-  ["loss", "Training loss, nats per token", {log: true}],
-  ["wer", "Word error rate on the dev set", {share: true}],
-  ["ser", "Symbol error rate on the dev set", {}],
-  ["exact_match_mean", "Exact match, mean over trained lengths", {share: true}],
-  ["exact_match_worst", "Exact match, worst trained length", {share: true}],
-  ["teacher_forced", "Teacher-forced accuracy", {share: true}],
-  ["alignment", "Alignment accuracy", {share: true}],
-  ["entropy", "Attention entropy, nats", {}],
-  ["gradient_norm", "Gradient norm before clipping", {log: true}],
-  ["learning_rate", "Learning rate", {}],
-  ["tokens_per_second", "Target tokens per second", {}],
+  ["loss", "Training loss", {log: true, y: "nats per token, log scale"}],
+  ["wer", "Word error rate on the dev set", {share: true, y: "share of words"}],
+  ["ser", "Symbol error rate on the dev set", {y: "edits per symbol"}],
+  ["exact_match_mean", "Exact match, mean over trained lengths", {share: true, y: "share of strings"}],
+  ["exact_match_worst", "Exact match, worst trained length", {share: true, y: "share of strings"}],
+  ["teacher_forced", "Teacher-forced accuracy", {share: true, y: "share of characters"}],
+  ["alignment", "Alignment accuracy", {share: true, y: "share of characters"}],
+  ["entropy", "Attention entropy", {y: "nats"}],
+  ["gradient_norm", "Gradient norm before clipping", {log: true, y: "norm, log scale"}],
+  ["learning_rate", "Learning rate", {y: "learning rate"}],
+  ["tokens_per_second", "Speed", {y: "target tokens per second"}],
 ];
 const MEASURES = {
   exact_match: "exact match", character_accuracy: "characters", teacher_forced: "characters, teacher-forced",
@@ -68,36 +68,47 @@ function drawCurves() {
     if (!series.length) continue;
     const place = element("div", {});
     grid.append(element("div", {class: "chart"}, element("h3", {}, title), place));
-    drawChart(place, series, {...options, band: Boolean(COMPARED), fromZero: true, xName: "step", label: `${title} by step`});
+    drawChart(place, series, {...options, band: Boolean(COMPARED), fromZero: true, x: "step", label: `${title} by step`});
   }
   if (!grid.children.length) grid.append(element("p", {class: "note"}, "Nothing was logged yet."));
   if (COMPARED) section("curves").append(element("p", {class: "note"},
     "Lines are the median over seeds for values logged during training, and the mean for evaluations; bands range from the lowest to the highest seed."));
 }
 
-let measure = COMPARED?.metric ?? "exact_match";
+let measure = COMPARED?.metric ?? "exact_match", family = "random";
+// A choice of the family of strings to draw, if there are several; `rows` are those that can be drawn.
+function chooseFamily(rows, draw) {
+  const names = [...new Set(rows.map(row => row.family))];
+  if (!names.includes(family)) family = names[0];
+  return names.length < 2 ? [] : [select("strings", Object.fromEntries(names.map(name => [name, name])), family, chosen => { family = chosen; draw(); })];
+}
+
 function drawLengths() {
   if (COMPARED) return drawComparedLengths();
   const runs = visible().filter(run => run.lengths);
   if (!runs.length) return fill("lengths", element("p", {class: "note"}, "No evaluation yet: seq2attn eval RUN"));
   const choices = Object.fromEntries(Object.entries(MEASURES).filter(([name]) => runs.some(run => run.lengths.rows.some(row => row[name]))));
   if (!(measure in choices)) measure = "exact_match";
+  const chooser = chooseFamily(runs.flatMap(run => run.lengths.rows), drawLengths);
+  const rowsOf = run => run.lengths.rows.filter(row => row.family === family);
+  const worst = runs.flatMap(run => run.lengths.rows.filter(row => row.worst).map(row =>
+    ` ${run.name}: the worst family is ${row.family}, exact match ${row.exact_match[0].toFixed(3)} at length ${row.length}.`));
   const series = runs.map(run => ({name: run.name, colour: run.colour, dash: run.dash,
-    points: run.lengths.rows.filter(row => row[measure]).map(row => [row.length, ...row[measure]])})).filter(one => one.points.length);
+    points: rowsOf(run).filter(row => row[measure]).map(row => [row.length, ...row[measure]])})).filter(one => one.points.length);
   const rows = new Map();
-  for (const run of runs) for (const row of run.lengths.rows) rows.set(row.length, (rows.get(row.length) ?? false) || !row.trained);
+  for (const run of runs) for (const row of rowsOf(run)) rows.set(row.length, (rows.get(row.length) ?? false) || !row.trained);
   const lengths = [...rows.keys()].sort((a, b) => a - b), shaded = lengths.filter(length => rows.get(length));
   const place = element("div", {});
-  const value = (run, length) => run.lengths.rows.find(row => row.length === length)?.[measure]?.[0] ?? null;
+  const value = (run, length) => rowsOf(run).find(row => row.length === length)?.[measure]?.[0] ?? null;
   const sources = runs.map(run => `${run.name}: ${run.lengths.source}, ${run.lengths.rows[0].samples.toLocaleString("en")} strings per length`);
   fill("lengths",
-    element("div", {class: "controls"}, select("measure", choices, measure, chosen => { measure = chosen; drawLengths(); })),
+    element("div", {class: "controls"}, select("measure", choices, measure, chosen => { measure = chosen; drawLengths(); }), ...chooser),
     place,
-    element("p", {class: "note"}, `Bars are 95 % intervals.${shaded.length ? " Grey: lengths that a run never saw in training." : ""} ${sources.join("; ")}.`),
+    element("p", {class: "note"}, `Bars are 95 % intervals.${shaded.length ? " Grey: lengths that a run never saw in training." : ""} ${sources.join("; ")}.${worst.join("")}`),
     element("details", {}, element("summary", {}, "as a table"),
       table(["length", ...runs.map(run => ({text: run.name, number: true}))],
         lengths.map(length => ({cells: [`${length}${rows.get(length) ? " *" : ""}`, ...runs.map(run => value(run, length))]})))));
-  drawChart(place, series, {share: measure !== "entropy", tall: true, around: true, shaded, x: "string length", xName: "length", label: `${MEASURES[measure]} by string length`});
+  drawChart(place, series, {share: measure !== "entropy", tall: true, around: true, shaded, x: "string length", y: MEASURES[measure], label: `${MEASURES[measure]} by string length`});
 }
 
 // Of runs on pairs: what is written in place of each symbol, and the most frequent edits.
@@ -109,9 +120,9 @@ function drawErrors() {
     const {rows, columns, shares} = run.errors.matrix;
     const map = {source_symbols: columns.map(left), output_symbols: rows, weights: shares, ideal: []};
     const describe = (i, j) => [`${rows[i]} → ${left(columns[j])}`, [["", "share", shares[i][j].toFixed(3)]]];
-    return element("div", {class: "map"}, element("h3", {}, runName(run)),
+    return element("div", {class: "map", style: mapWidth(map)}, element("h3", {}, runName(run)),
       element("p", {class: "run"}, `${run.errors.file}, ${run.errors.words.toLocaleString("en")} words`),
-      ...(rows.length ? [drawMap(map, false, "confusion of symbols", describe)] : []));
+      ...(rows.length ? [drawMap(map, false, numbers, {label: "confusion of symbols", axes: ["written", "right"], describe})] : []));
   })),
   element("p", {class: "note"}, "Rows: symbols of the right answers, those that are most often wrong. Columns: what is written; ∅: nothing. Cells: share of the symbol's occurrences."),
   ...runs.map(run => element("details", {}, element("summary", {}, `${run.name}: the most frequent edits`),
@@ -119,7 +130,8 @@ function drawErrors() {
       run.errors.edits.map(([right, written, count, occurs, words]) => ({cells: [left(right), left(written), count, occurs, words.join(", ")]}))))));
 }
 
-let text = null, step = Infinity, ideal = false, seed = null;
+const ALL = ""; // of one run, all strings are shown side by side
+let text = RUNS.length === 1 ? ALL : null, step = Infinity, ideal = false, numbers = false, seed = null;
 function drawAttention() {
   const seeds = COMPARED ? [...new Set(RUNS.flatMap(run => run.trials.filter(one => one.attention.length).map(one => one.seed)))].sort((a, b) => a - b) : [];
   if (!seeds.includes(seed)) seed = seeds[0];
@@ -127,41 +139,47 @@ function drawAttention() {
   const runs = (COMPARED ? visible().map(ofSeed) : visible()).filter(run => run.attention.length);
   if (!runs.length) return fill("attention", element("p", {class: "note"}, "No attention was recorded: the score is none, or there is no evaluation yet."));
   const texts = [...new Set(runs.flatMap(run => run.attention.at(-1).maps.map(map => map.source)))];
-  if (!texts.includes(text)) text = texts[0];
+  if (!texts.includes(text) && !(text === ALL && runs.length === 1)) text = texts[0];
   const steps = [...new Set(runs.flatMap(run => run.attention.map(one => one.step)))].sort((a, b) => a - b);
   step = Math.min(step, steps.at(-1));
   const maps = element("div", {class: "maps"});
-  const drawMaps = () => maps.replaceChildren(...runs.map(run => mapOf(run)));
+  const drawMaps = () => maps.replaceChildren(...runs.flatMap(run => (text === ALL ? texts : [text]).map(one => mapOf(run, one))));
   const number = element("output", {}, "");
   const slider = element("input", {type: "range", min: 0, max: steps.length - 1, "aria-label": "training step"});
   slider.value = steps.findLastIndex(one => one <= step);
   const move = () => { step = steps[slider.value]; number.textContent = `step ${step.toLocaleString("en")}`; drawMaps(); };
   slider.addEventListener("input", move);
-  const box = element("input", {type: "checkbox"});
-  box.checked = ideal;
-  box.addEventListener("change", () => { ideal = box.checked; drawMaps(); });
-  const names = Object.fromEntries(texts.map((one, i) => [i, one.replaceAll(" ", "␣")]));
+  const choices = {...(runs.length === 1 && texts.length > 1 ? {all: "all"} : {}), ...texts.map(one => one.replaceAll(" ", "␣"))};
+  const chosen = text === ALL ? "all" : texts.indexOf(text);
   fill("attention",
     element("div", {class: "controls"},
       ...(COMPARED ? [select("seed", Object.fromEntries(seeds.map(one => [one, one])), seed, chosen => { seed = Number(chosen); drawAttention(); })] : []),
-      select("string", names, texts.indexOf(text), chosen => { text = texts[chosen]; drawMaps(); }),
+      select("string", choices, chosen, value => { text = texts[value] ?? ALL; drawMaps(); }),
       ...(steps.length > 1 ? [element("label", {}, "through training", slider, number)] : []),
-      element("label", {}, box, "ideal alignment"), ramp()),
+      tick("ideal alignment", ideal, value => { ideal = value; drawMaps(); }),
+      tick("numbers", numbers, value => { numbers = value; drawMaps(); }), ramp()),
     maps,
-    element("p", {class: "note"}, "Rows: output characters. Columns: source characters. ⏎ is the end of a string, <eos>. Point at a cell to see its weight."));
+    element("p", {class: "note"}, "Each row is a step of decoding, labelled with the symbol it wrote, and shows how much of its attention is on each source symbol. ⏎ is the end of a string, <eos>. Point at a cell to see its weight."));
   move();
 }
 
-function mapOf(run) {
+function tick(label, ticked, act) {
+  const box = element("input", {type: "checkbox"});
+  box.checked = ticked;
+  box.addEventListener("change", () => act(box.checked));
+  return element("label", {}, box, label);
+}
+
+function mapOf(run, source) {
   const snapshot = run.attention.findLast(one => one.step <= step) ?? run.attention[0];
-  const map = snapshot.maps.find(one => one.source === text);
-  const card = element("div", {class: "map"}, element("h3", {}, runName(run)));
+  const map = snapshot.maps.find(one => one.source === source);
+  const card = element("div", {class: "map", style: map ? mapWidth(map) : ""}, ...(RUNS.length > 1 ? [element("h3", {}, runName(run))] : []));
   if (run.run) card.append(element("p", {class: "run"}, run.run));
   if (!map) {
     card.append(element("p", {}, "no attention recorded for this string"));
     return card;
   }
-  card.append(element("p", {}, `${map.source.replaceAll(" ", "␣")} → ${map.output.replaceAll(" ", "␣")}`), drawMap(map, ideal));
+  card.append(element("p", {}, `${map.source.replaceAll(" ", "␣")} → ${map.output.replaceAll(" ", "␣")}`), drawMap(map, ideal, numbers));
   return card;
 }
 
@@ -178,10 +196,8 @@ function drawConfig() {
   const asText = value => value === null || value === undefined ? "–" : typeof value === "number" ? String(value) : `${value}`;
   const rows = [...different.map(key => [key, "differs"]), ...(everything || !different.length ? same.map(key => [key, ""]) : [])]
     .map(([key, kind]) => ({kind, cells: [key, ...runs.map(run => asText(run.config[key]))]}));
-  const box = element("input", {type: "checkbox"});
-  box.checked = everything || !different.length;
-  box.addEventListener("change", () => { everything = box.checked; drawConfig(); });
-  const controls = different.length ? [element("div", {class: "controls"}, element("label", {}, box, `also the ${same.length} keys that are the same`))] : [];
+  const also = tick(`also the ${same.length} keys that are the same`, everything, value => { everything = value; drawConfig(); });
+  const controls = different.length ? [element("div", {class: "controls"}, also)] : [];
   const note = runs.length > 1 && !different.length ? [element("p", {class: "note"}, "The configs are the same.")] : [];
   fill("config", ...note, ...controls, table(["key", ...runs.map(run => run.name)], rows));
 }
@@ -205,6 +221,7 @@ function drawEnvironment() {
 }
 
 function drawAll() {
+  document.querySelector("main").classList.toggle("few", visible().length <= 4);
   for (const draw of [drawSummary, drawCurves, drawLengths, drawErrors, drawAttention, drawConfig, drawParameters, drawEnvironment]) draw();
 }
 

@@ -159,8 +159,9 @@ def _damaged(path: Path, reason: str) -> CheckpointError:
 
 
 def _safetensors_reason(error: Exception) -> str:
-    """Our words for an error of safetensors."""
-    cut = any(word in str(error) for word in ("incomplete", "invalid header length", "too small"))
+    """Our words for an error of safetensors, whose own differ from version to version ("too small", "TooSmall")."""
+    found = str(error).lower().replace(" ", "")
+    cut = any(word in found for word in ("incomplete", "invalidheaderlength", "toosmall"))
     return "it is cut short, or longer than its header says" if cut else "its header cannot be read"
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from seq2attn.catalogue import RANDOM
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.pair_results import PairsResult
 from seq2attn.inference.results import LengthResult
@@ -23,10 +24,11 @@ class Evaluation:
     """One file: the checkpoint and the strings that were measured, and the results by length, in ascending order."""
 
     checkpoint: str
-    """best or last, whichever was measured"""
+    """best, last or step-N, whichever was measured"""
     samples: int
     seed: int
     lengths: dict[int, LengthResult]
+    """of random strings; empty if only other families were measured"""
     step: int | None = None
     """after which the checkpoint was written"""
     created: str | None = None
@@ -39,12 +41,28 @@ class Evaluation:
     """of a run on pairs: everything that was measured on a file of them; `samples` is then its number of words"""
     data: dict[str, Any] | None = None
     """the record of that file: name, bytes, pairs and sha256"""
+    families: dict[str, dict[int, LengthResult]] = field(default_factory=dict)
+    """of the other families of strings, by family and length"""
+
+    @classmethod
+    def of(cls, results: Sequence[LengthResult], checkpoint: str, samples: int, seed: int, **more: Any) -> Evaluation:
+        """The evaluation with these results."""
+        found: dict[str, dict[int, LengthResult]] = {RANDOM: {}}
+        for result in results:
+            found.setdefault(result.family, {})[result.length] = result
+        return cls(checkpoint, samples, seed, found.pop(RANDOM), families=found, **more)
+
+    @property
+    def results(self) -> dict[tuple[str, int], LengthResult]:
+        """All of them, by family and length."""
+        by_family = {RANDOM: self.lengths, **self.families}
+        return {(family, length): one for family, lengths in by_family.items() for length, one in lengths.items()}
 
     def __post_init__(self) -> None:
         check_count("samples", self.samples, 1)
         for name in ("seed", "step", "trained_steps"):
             check_count(name, getattr(self, name))
-        if not self.lengths or any(result.length != length for length, result in self.lengths.items()):
+        if not self.results or any((one.family, one.length) != key for key, one in self.results.items()):
             raise ValueError("its results are not those of its lengths")
         for part, count in (self.parameters or {}).items():
             check_count(f"parameters of {part}", count)
@@ -65,7 +83,8 @@ class Evaluation:
             "created": self.created,
             **({} if self.parameters is None else extra),
             **({} if self.pairs is None else {"data": dict(self.data or {}), "pairs": self.pairs.to_json()}),
-            "lengths": {str(length): result.to_json() for length, result in self.lengths.items()},
+            "lengths": _by_length(self.lengths),
+            **({"families": {name: _by_length(one) for name, one in self.families.items()}} if self.families else {}),
         }
 
     def save(self, run: Run) -> Path:
@@ -73,10 +92,15 @@ class Evaluation:
         return run.save_evaluation(self.checkpoint, self.to_json(run.name))
 
 
+def _by_length(results: Mapping[int, LengthResult]) -> dict[str, Any]:
+    return {str(length): result.to_json() for length, result in results.items()}
+
+
 def read_evaluation(path: Path) -> Evaluation:
     """Read one file; `Seq2AttnError` if it is damaged."""
     saved = read_record(Evaluation, path)
-    return replace(saved, lengths=dict(sorted(saved.lengths.items())))
+    families = {name: dict(sorted(lengths.items())) for name, lengths in saved.families.items()}
+    return replace(saved, lengths=dict(sorted(saved.lengths.items())), families=families)
 
 
 def readable_evaluations(run: Run, checkpoint: str = "*") -> Iterator[tuple[Path, Evaluation]]:
@@ -111,7 +135,7 @@ def newest_evaluation(run: Run) -> tuple[str, list[LengthResult]] | None:
     _, name, newest = max(found, key=lambda one: one[:2])
     if isinstance(newest, Seq2AttnError):
         raise newest
-    return name, list(newest.lengths.values())
+    return name, list(newest.results.values())
 
 
 def newest_pairs(run: Run) -> Evaluation | None:

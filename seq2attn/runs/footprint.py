@@ -29,12 +29,20 @@ if TYPE_CHECKING:
     from seq2attn.data.tasks import Task
 
 FLOAT = 4  # bytes
+MANY = 1000  # models, where the free memory is unknown
 GATES = {"gru": 3, "lstm": 4}  # matrices D x D that a cell has; one in any other
 
 
 def check_training_memory(config: Config, task: Task, parameters: int, device: torch.device) -> None:
     """Raise `Seq2AttnError` if training a model of `config` with so many parameters exceeds the free memory."""
     _check(f"training on {device.type}", training_bytes(config, task, parameters), config, available_bytes(device))
+
+
+def seeds_that_fit(config: Config, task: Task, parameters: int, device: torch.device) -> int:
+    """How many such models can be trained at a time, at least 1; half of the free memory is left for what this omits."""
+    free = available_bytes(device)
+    need = sum(training_bytes(config, task, parameters).values())
+    return MANY if free is None else max(1, free // 2 // need)
 
 
 def check_model_memory(config: Config, task: Task) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from seq2attn.config import Config
 from seq2attn.data.tasks import Task
 from seq2attn.data.tasks.pairs import Pairs
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.inference.ensemble import ensemble
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.pair_evaluation import measure_pairs
@@ -29,7 +29,7 @@ class Trained:
 
     predictor: Predictor
     checkpoint: str
-    """best or last: whichever was loaded"""
+    """best, last or step-N: whichever was loaded"""
     step: int
     """after which it was written"""
 
@@ -40,12 +40,15 @@ def load_predictor(run: Run, which: str = "best", device_name: str = "auto") -> 
 
 
 def load_trained(run: Run, which: str = "best", device_name: str = "auto") -> Trained:
-    """The model of `run` with the weights of its checkpoint `best` or `last` (`last` if there is no `best`).
+    """The model of `run` with the weights of its checkpoint `best`, `last` or `step-N` (`last` if there is no `best`).
 
     Raises `Seq2AttnError` for a run without a checkpoint, or one that is damaged or does not fit the config.
     """
-    if which not in ("best", "last"):
-        raise Seq2AttnError(f"unknown checkpoint {which!r}; allowed: best, last")
+    names = ["best", "last", *(f"step-{step}" for step in run.kept_steps())]
+    if which not in names:
+        kept = "To keep weights through training: --set training.snapshot_weights=true"
+        hint = kept if which.startswith("step-") and len(names) == 2 else None
+        raise Seq2AttnError(f"unknown checkpoint {shown(which)}; allowed: {', '.join(names)}", hint=hint)
     config = need_checkpoint(run).config()
     device = choose_device(device_name)
     if which == "best" and not run.checkpoint("best").exists():
@@ -84,11 +87,13 @@ def measure(
     *,
     samples: int | None = None,
     seed: int = 0,
+    families: Sequence[str] | None = None,
     progress: Callable[[], None] | None = None,
 ) -> Evaluation:
     """Measure the `trained` model of `run`; nothing is saved yet.
 
-    By default at the config's lengths and on its number of samples. `progress` is called after each length.
+    By default at the config's lengths, on its families of strings and its number of samples. `progress` is called after
+    each length of a family.
     """
     config, predictor = run.config(), trained.predictor
     task = predictor.task
@@ -96,9 +101,9 @@ def measure(
     samples = samples or config.evaluation.samples
     longest = max(lengths)
     check_answer_memory((task.target_length(longest) + 1) * (longest + 1))
-    results = evaluate(predictor, lengths, samples=samples, seed=seed, progress=progress)
-    by_length = {result.length: result for result in results}
-    return Evaluation(trained.checkpoint, samples, seed, by_length, step=trained.step, created=_now())
+    families = families or config.evaluation.families
+    results = evaluate(predictor, lengths, samples=samples, seed=seed, families=families, progress=progress)
+    return Evaluation.of(results, trained.checkpoint, samples, seed, step=trained.step, created=_now())
 
 
 def measure_on_file(trained: Trained, path: Path) -> Evaluation:

@@ -25,16 +25,29 @@ _PLACE = 1 << 20  # the byte that is locked on Windows: past the text, so that o
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 
 
-@contextlib.contextmanager
-def training_lock(run: Run) -> Iterator[bool]:
+class BeingTrained(Seq2AttnError):
+    """Another process trains the run."""
+
+
+def training_lock(run: Run) -> contextlib.AbstractContextManager[bool]:
     """Keep other processes from training `run`. Yields False if the file system has no locks.
 
-    Raises `Seq2AttnError` if another process holds the lock. A process that was killed holds nothing, even if its file
+    Raises `BeingTrained` if another process holds the lock. A process that was killed holds nothing, even if its file
     remains.
     """
-    path = run.lock_file
+    return _held(run.lock_file, run)
+
+
+def remote_lock(run: Run) -> contextlib.AbstractContextManager[bool]:
+    """The same for a run that is trained on another machine, which sees no lock of this one; the run need not exist."""
+    run.path.parent.mkdir(parents=True, exist_ok=True)
+    return _held(_remote_file(run), run)
+
+
+@contextlib.contextmanager
+def _held(path: Path, run: Run) -> Iterator[bool]:
     try:
-        descriptor, locked = _open_locked(path)
+        descriptor, locked = _open_locked(path, run)
     except OSError as error:
         raise not_written(path, error) from error
     try:
@@ -54,9 +67,22 @@ def training_lock(run: Run) -> Iterator[bool]:
 
 
 def is_training(run: Run) -> bool:
-    """Whether a live process trains `run`."""
+    """Whether a live process trains `run`, or has it trained on another machine."""
+    return _is_locked(run.lock_file) or is_remote(run)
+
+
+def is_remote(run: Run) -> bool:
+    """Whether a live process of this machine has `run` trained on another one."""
+    return _is_locked(_remote_file(run))
+
+
+def _remote_file(run: Run) -> Path:
+    return run.path.with_name(f".{run.name}.remote")
+
+
+def _is_locked(path: Path) -> bool:
     try:
-        descriptor = os.open(run.lock_file, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
         return False
     try:
@@ -76,7 +102,7 @@ def state_of(run: Run, status: Status) -> str:
     return "stopped" if run.has_checkpoint else "no checkpoint"
 
 
-def _open_locked(path: Path) -> tuple[int, bool]:
+def _open_locked(path: Path, run: Run) -> tuple[int, bool]:
     """The lock file, and whether it could be locked."""
     for _ in range(_TRIES):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
@@ -88,8 +114,8 @@ def _open_locked(path: Path) -> tuple[int, bool]:
         os.close(descriptor)
         if not locked:
             time.sleep(_PAUSE)
-    raise Seq2AttnError(
-        f"run {path.parent.name!r} is being trained by another process{_holder(path)}",
+    raise BeingTrained(
+        f"run {run.name!r} is being trained by another process{_holder(path)}",
         hint="Wait for it, or stop it; then resume.",
     )
 

@@ -23,6 +23,10 @@ _TICK = datetime.timedelta(microseconds=1)  # between two runs if the clock was 
 LONGEST_NAME = 80  # characters of a default name, without its number
 
 
+class RunExists(Seq2AttnError):
+    """There is a run of this name already."""
+
+
 def run_name(config: Path, changes: Sequence[str] = ()) -> str:
     """`configs/chapter/dot.yaml` -> `chapter-dot`; elsewhere the file's own name; then the `changes`, as `KEY=VALUE`.
 
@@ -60,7 +64,7 @@ def create_run(
 
     learned: what the run's task learned from its files.
 
-    Nothing is overwritten: `Seq2AttnError` if the exact name exists. The directory is made under a temporary name and
+    Nothing is overwritten: `RunExists` if the exact name exists. The directory is made under a temporary name and
     renamed once it is complete, so that no run lacks its config.
     """
     check_name(name)
@@ -81,7 +85,7 @@ def create_run(
         hint = (
             f"Choose another --name, or continue it: seq2attn train --resume {name}{resume_options(Run(root / name))}"
         )
-        raise Seq2AttnError(f"run {name!r} already exists in {root}", hint=hint) from None
+        raise RunExists(f"run {name!r} already exists in {root}", hint=hint) from None
     except (OSError, Seq2AttnError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__
         reason = getattr(cause, "strerror", None) or error

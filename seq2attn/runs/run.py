@@ -54,7 +54,7 @@ class Run:
     status_file = _Inside("status.json")  # the state of training and its last evaluation
     metrics_file = _Inside("metrics.jsonl")  # one JSON object a line: losses and evaluations
     attention_file = _Inside("attention.jsonl")  # attention on a few strings, one JSON object an evaluation
-    checkpoints = _Inside("checkpoints")  # last.safetensors (to resume), best.safetensors (to use)
+    checkpoints = _Inside("checkpoints")  # last.safetensors (to resume), best.safetensors (to use), step-N
     evaluations = _Inside("evaluations")  # what `eval` and `compare` measured
     profile_file = _Inside("profile.pt.trace.json.gz")  # a trace of some steps, from `train --profile`
     lock_file = _Inside("training.lock")  # present while the run is trained
@@ -63,9 +63,17 @@ class Run:
     def name(self) -> str:
         return self.path.name
 
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
     def checkpoint(self, which: str) -> Path:
-        """The file of checkpoint `last` or `best`."""
+        """The file of checkpoint `last`, `best`, or `step-64`, one of those that `training.snapshot_weights` keeps."""
         return self.checkpoints / f"{which}.safetensors"
+
+    def kept_steps(self) -> list[int]:
+        """The steps N, ascending, whose weights are kept as checkpoint `step-N`."""
+        found = (re.fullmatch(r"step-(0|[1-9]\d*)", file.stem) for file in self.checkpoints.glob("step-*.safetensors"))
+        return sorted(int(match[1]) for match in found if match)
 
     @property
     def has_checkpoint(self) -> bool:
@@ -157,7 +165,9 @@ def check_name(name: str) -> None:
 
 
 def find_run(root: Path, name: str | None) -> Run:
-    """The run called `name` (or `ROOT/name`); if `name` is None, the newest run that has a checkpoint."""
+    """The run called `name` (or `ROOT/name`); if `name` is None, the newest run that has a checkpoint and is not
+    a trial of a comparison, or the newest trial where there are only trials.
+    """
     if name is None:
         return _newest(root)
     folder, slash, last = name.rstrip("/\\").replace(os.sep, "/").rpartition("/")
@@ -253,9 +263,10 @@ def newest_first(root: Path) -> list[Run]:
 
 def _newest(root: Path) -> Run:
     runs = newest_first(root)
-    for run in runs:
-        if run.has_checkpoint:
-            return check_plain(run)
+    usable = (run for run in runs if run.has_checkpoint)
+    found = next((run for run in runs if run.has_checkpoint and run.experiment() is None), None) or next(usable, None)
+    if found is not None:
+        return check_plain(found)
     if runs:
         return need_checkpoint(runs[0])
     raise Seq2AttnError(f"no run in {root} yet", hint=MAKE_ONE)

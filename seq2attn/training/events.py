@@ -16,12 +16,12 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from seq2attn.runs.files import AppendFile
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from PIL.Image import Image
 
 FILES = "events.out.tfevents.*"
 MOST_HELD = 1 << 16  # bytes in memory
 LONGEST_HELD = 5.0  # seconds, as long as events follow
-RGBA = 4  # in the colour spaces of `Summary.Image`
+RGB = 3  # in the colour spaces of `Summary.Image`
 
 
 class EventFile:
@@ -43,13 +43,13 @@ class EventFile:
         """Add one point of a curve."""
         self.add(Summary(value=[Summary.Value(tag=tag, simple_value=value)]), step)
 
-    def figure(self, tag: str, figure: Figure, step: int) -> None:
-        """Add a figure as an image."""
+    def image(self, tag: str, image: Image, step: int) -> None:
+        """Add an image."""
         png = io.BytesIO()
-        figure.savefig(png, format="png")
-        width, height = figure.canvas.get_width_height()
-        image = Summary.Image(height=height, width=width, colorspace=RGBA, encoded_image_string=png.getvalue())
-        self.add(Summary(value=[Summary.Value(tag=tag, image=image)]), step)
+        image.save(png, format="PNG")
+        width, height = image.size
+        drawn = Summary.Image(height=height, width=width, colorspace=RGB, encoded_image_string=png.getvalue())
+        self.add(Summary(value=[Summary.Value(tag=tag, image=drawn)]), step)
 
     def add(self, summary: Summary, step: int = 0) -> None:
         """Add any summary."""

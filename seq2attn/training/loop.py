@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -19,11 +19,10 @@ from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.pair_evaluation import measure_pairs
 from seq2attn.inference.pair_results import PairsResult
-from seq2attn.inference.predictor import Predictor, output_bound
+from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import LengthResult, summarise
 from seq2attn.model.build import build_training_data
 from seq2attn.model.interface import Model
-from seq2attn.plotting.attention import LARGEST_SIDE
 from seq2attn.runs.checkpoint import (
     MODEL,
     OPTIMISER,
@@ -39,16 +38,15 @@ from seq2attn.runs.files import remove_leftovers, write_json
 from seq2attn.runs.run import Run
 from seq2attn.runs.status import Status, is_summary
 from seq2attn.training.objective import token_accuracy
-from seq2attn.training.preflight import watched_examples
 from seq2attn.training.profile import profiled_steps
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.signals import StopRequest, stop_on_broken_pipe, stop_on_signals
+from seq2attn.training.snapshots import Snapshots
 from seq2attn.training.span import training_span
-from seq2attn.training.step import TrainingStep
+from seq2attn.training.step import StepResult, TrainingStep
 from seq2attn.training.watching import Culprit, find_culprit
 
-MAPS, IMAGES = 200, 20  # about how many evaluations record their attention, and draw it for TensorBoard
 VALIDATION_SEED = "validation"  # other strings than `eval` draws
 
 Results = list[LengthResult] | PairsResult
@@ -129,6 +127,7 @@ class Trainer:
         self.data = data or build_training_data(config, device)
         self.span = training_span(config.training, self.data)
         self.predictor = Predictor(self.model, self.data.task, source_eos=config.model.source_eos, device=device)
+        self.snapshots = Snapshots(run, config, self.predictor, self.span.steps)
         self.step = TrainingStep(self.model, config, device)
         self.progress = Progress()
         run.checkpoints.mkdir(exist_ok=True)  # a copy of a run may lack it
@@ -148,56 +147,83 @@ class Trainer:
             if self.run.status().state != "finished":  # a crash came between the last checkpoint and this file
                 self._write_status("finished")
             return None
-        with stop_on_signals() if request is None else contextlib.nullcontext(request) as stop:
-            self.recorder = Recorder(self.run, self.config, self._positions)
-            try:
-                with profiled_steps(self.run.profile_file if profile else None) as stepped:
-                    self._loop(stop, stepped)
-                self._save("interrupted" if stop.signal and not self.finished else "finished")
-            except Exception as error:
-                if isinstance(error, Diverged) or plugin_error(error):
-                    self._write_status("failed")
-                raise
-            finally:
-                self.recorder.close()
+        with (
+            stop_on_signals() if request is None else contextlib.nullcontext(request) as stop,
+            self.recording(stop),
+            profiled_steps(self.run.profile_file if profile else None) as stepped,
+        ):
+            while self.goes_on(stop):
+                batch = self.next_batch()
+                result = self.step.gradients(batch, self.progress.step)
+                rate = self.checked_rate(batch, result)
+                self.step.update(rate)
+                stepped()
+                self.updated(batch, result, rate, stop)
         return None if self.finished else stop.signal
 
-    def _loop(self, request: StopRequest, stepped: Callable[[], None]) -> None:
+    # ---- the parts of the loop, which trainers of several seeds go through together (`stacking.py`) ----
+
+    @contextlib.contextmanager
+    def recording(self, request: StopRequest) -> Iterator[None]:
+        """In this context batches are drawn and steps recorded; at its end everything is saved."""
+        self.recorder = Recorder(self.run, self.config, self._positions)
+        self._batches = self.data.batches(self.progress.step)
+        self._tokens, self._since = torch.zeros((), dtype=torch.int64, device=self.device), time.perf_counter()
+        try:
+            if self._positions is None and 0 in self.snapshots.steps:
+                self.snapshots.take(0, self.recorder)
+            yield
+            self._save("interrupted" if request.signal and not self.finished else "finished")
+        except Exception as error:
+            if isinstance(error, Diverged) or plugin_error(error):
+                self._write_status("failed")
+            raise
+        finally:
+            self.recorder.close()
+
+    def goes_on(self, request: StopRequest) -> bool:
+        """Whether there is another step to do."""
+        return not self.finished and request.signal is None
+
+    def next_batch(self) -> Batch:
+        """The batch of the next step."""
+        return next(self._batches)
+
+    def checked_rate(self, batch: Batch, result: StepResult) -> float:
+        """The learning rate of the step with this result. Raises `Diverged` if that is not finite, on a CPU at once."""
+        if self.device.type == "cpu":  # on other devices this would synchronise at every step
+            self._check_finite(batch, self.progress.step + 1, float(result.total), float(result.norm))
+        return learning_rate(self.config.training, self.progress.step, self.span.steps)
+
+    def updated(self, batch: Batch, result: StepResult, rate: float, request: StopRequest) -> None:
+        """Count the step that changed the weights, and when it is time, record, evaluate and save."""
         training, steps = self.config.training, self.span.steps
-        tokens, since = torch.zeros((), dtype=torch.int64, device=self.device), time.perf_counter()
-        batches = self.data.batches(self.progress.step)
-        while not self.finished and request.signal is None:
-            batch = next(batches)
-            rate = learning_rate(training, self.progress.step, steps)
-            result = self.step.gradients(batch, self.progress.step)
-            if self.device.type == "cpu":  # on other devices this would synchronise at every step
-                self._check_finite(batch, self.progress.step + 1, float(result.total), float(result.norm))
-            self.step.update(rate)
-            stepped()
-            self.progress.step = step = self.progress.step + 1
-            tokens = tokens + batch.target_lengths.sum() + len(batch.target_lengths)
-            if step % training.log_every == 0 or step == steps:
-                now = time.perf_counter()
-                values = {
-                    **{name: float(loss) for name, loss in result.losses.items()},
-                    "accuracy": float(token_accuracy(result.decoded.logits, batch)),
-                    "gradient_norm": float(result.norm),
-                    "learning_rate": rate,
-                    "tokens_per_second": float(tokens) / (now - since),
-                }
-                tokens, since = torch.zeros_like(tokens), now
-                self._check_finite(batch, step, values["loss"], values["gradient_norm"])
-                self.recorder.step(step, values)
-                measured = {name: values[name] for name in ("loss", "accuracy", "tokens_per_second")}
-                with stop_on_broken_pipe(request):
-                    self.display.step(StepReport(step, steps, **measured, place=self.span.place_of_all(step)))
-            if step % self.span.evaluate_every == 0 or step == steps:
-                before = time.perf_counter()
-                results = self._evaluate()
-                self._save("training")
-                with stop_on_broken_pipe(request):
-                    self.display.evaluation(step, results)
-                since += time.perf_counter() - before  # tokens/s does not count evaluation
+        self.progress.step = step = self.progress.step + 1
+        self._tokens = self._tokens + batch.target_lengths.sum() + len(batch.target_lengths)
+        if step % training.log_every == 0 or step == steps:
+            now = time.perf_counter()
+            values = {
+                **{name: float(loss) for name, loss in result.losses.items()},
+                "accuracy": float(token_accuracy(result.decoded.logits, batch)),
+                "gradient_norm": float(result.norm),
+                "learning_rate": rate,
+                "tokens_per_second": float(self._tokens) / (now - self._since),
+            }
+            self._tokens, self._since = torch.zeros_like(self._tokens), now
+            self._check_finite(batch, step, values["loss"], values["gradient_norm"])
+            self.recorder.step(step, values)
+            measured = {name: values[name] for name in ("loss", "accuracy", "tokens_per_second")}
+            with stop_on_broken_pipe(request):
+                self.display.step(StepReport(step, steps, **measured, place=self.span.place_of_all(step)))
+        before = time.perf_counter()
+        results = self._evaluate() if step % self.span.evaluate_every == 0 or step == steps else None
+        if step in self.snapshots.steps or (self.finished and self.snapshots.steps):
+            self.snapshots.take(step, self.recorder)
+        if results is not None:
+            self._save("training")
+            with stop_on_broken_pipe(request):
+                self.display.evaluation(step, results)
+        self._since += time.perf_counter() - before  # tokens/s counts neither evaluations nor snapshots
 
     @property
     def finished(self) -> bool:
@@ -227,10 +253,6 @@ class Trainer:
         by_length = results.lengths if isinstance(results, PairsResult) else results
         self.recorder.evaluation(progress.step, by_length, progress.summary)
         progress.stale = 0 if rank > progress.best else progress.stale + 1
-        if self._is_one_of(MAPS):
-            maps = self.predictor.attention_maps(self._attention_strings())
-            if maps:
-                self.recorder.attention(progress.step, maps, draw=self._is_one_of(IMAGES))
         if rank >= progress.best:  # on a tie the later one, which has trained for longer
             progress.best = rank
             self._write_checkpoint("best")
@@ -249,23 +271,6 @@ class Trainer:
         progress.summary = summary.to_json()
         worst = summary.worst.exact_match.value
         return results, [worst, summary.exact_match, summary.teacher_forced], worst
-
-    def _is_one_of(self, most: int) -> bool:
-        """Whether this evaluation is one of about `most` evenly spaced ones, the first and the last included."""
-        stride = math.ceil(math.ceil(self.span.steps / self.span.evaluate_every) / most)
-        return (self.progress.step // self.span.evaluate_every - 1) % stride == 0 or self.finished
-
-    def _attention_strings(self) -> list[str]:
-        """The strings whose attention is recorded: the same in every run of a task."""
-        task = self.data.task
-        vocabulary = task.source_vocabulary
-        if task.dev_set:
-            sources = sorted({source for source, _ in task.dev_set}, key=lambda one: (len(vocabulary.encode(one)), one))
-            texts = list(dict.fromkeys([sources[len(sources) // 2], sources[-1]]))
-        else:
-            texts = ["hello"] if task.is_trained(5) and set("hello") <= set(vocabulary.symbols) else []
-            texts += [vocabulary.decode(examples.source[0].tolist()) for examples in watched_examples(task)]
-        return [text for text in texts if output_bound(task, len(vocabulary.symbols_of(text))) < LARGEST_SIDE]
 
     # ---- saving and resuming ----
 

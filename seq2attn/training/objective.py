@@ -6,8 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from seq2attn.config import TrainingConfig
 from seq2attn.data.batches import Batch
 from seq2attn.data.vocabulary import PAD
+from seq2attn.model.interface import Decoded
 
 
 def token_cross_entropy(logits: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
@@ -28,7 +30,20 @@ def coverage_loss(weights: Tensor, batch: Batch) -> Tensor:
     covered = weights.cumsum(dim=1) - weights  # (B, L, S)
     repeated = torch.minimum(weights, covered).sum(dim=2)  # (B, L)
     real = batch.decoder_output != PAD
-    return repeated.masked_select(real).sum() / real.sum()
+    return repeated.where(real, 0).sum() / real.sum()
+
+
+def training_losses(decoded: Decoded, batch: Batch, training: TrainingConfig) -> tuple[dict[str, Tensor], Tensor]:
+    """The losses by name, `loss` and where there is one `coverage_loss`; and their weighted sum, which is differentiated.
+
+    All are scalars, in nats per token.
+    """
+    losses = {"loss": token_cross_entropy(decoded.logits, batch, training.label_smoothing)}
+    total = losses["loss"]
+    if training.coverage_weight and decoded.weights is not None:
+        losses["coverage_loss"] = coverage_loss(decoded.weights, batch)
+        total = total + training.coverage_weight * losses["coverage_loss"]
+    return losses, total
 
 
 def token_accuracy(logits: Tensor, batch: Batch) -> Tensor:

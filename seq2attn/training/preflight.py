@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import torch
 from torch import Tensor
 
 from seq2attn.config import Config
 from seq2attn.config.plugin_errors import check_hint, chosen_parts, is_own, plugin_error, suspects_error
-from seq2attn.data.batches import Batch, append_eos, generator
+from seq2attn.data.batches import Batch, append_eos
 from seq2attn.data.padding import valid_mask
-from seq2attn.data.tasks import Examples, Task, check_task
+from seq2attn.data.tasks import Task, check_task
 from seq2attn.data.vocabulary import SOS, SPECIAL
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.greedy import greedy_decode
 from seq2attn.model.build import build_model
 from seq2attn.model.interface import Model
+from seq2attn.training.snapshots import watched_examples
 from seq2attn.training.step import TrainingStep
 from seq2attn.training.watching import Watch
 
@@ -45,15 +44,6 @@ def check_plugins(config: Config, task: Task, device: torch.device) -> None:
         if explained is None:
             raise
         raise Seq2AttnError(explained.message, hint=explained.hint) from error
-
-
-def watched_examples(task: Task) -> list[Examples]:
-    """The strings whose attention training records, one each: of the middle and of the largest training length."""
-    found = []
-    for length in sorted({(task.min_length + task.max_length + 1) // 2, task.max_length}):
-        with contextlib.suppress(Seq2AttnError):  # the task has no source of this length
-            found.append(task.examples(generator(torch.device("cpu"), "watched", length), 1, length))
-    return found
 
 
 def _try_model(config: Config, task: Task, device: torch.device) -> None:

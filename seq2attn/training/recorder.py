@@ -13,6 +13,7 @@ from torch.utils.tensorboard.summary import hparams
 from seq2attn.config import Config, flat_values
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.results import LengthResult
+from seq2attn.plotting.raster import map_image
 from seq2attn.runs.files import AppendFile, not_written
 from seq2attn.runs.run import Run
 from seq2attn.training.events import FILES as EVENT_FILES
@@ -61,11 +62,8 @@ class Recorder:
     def attention(self, step: int, maps: Sequence[AttentionMap], *, draw: bool) -> None:
         """The attention maps of a few strings: a line of attention.jsonl, and if `draw` an image each."""
         self._line({"step": step, "maps": [one.to_json() for one in maps]}, self._attention)
-        if draw:
-            from seq2attn.plotting.attention import attention_figure
-
-            for place, one in enumerate(maps, start=1):
-                self._events.figure(f"attention/{place}", attention_figure([one]), step)
+        for place, one in enumerate(maps if draw else (), start=1):
+            self._events.image(f"attention/{place}", map_image(one), step)
 
     def positions(self) -> dict[str, int]:
         """Flush everything; the length of each file in bytes."""

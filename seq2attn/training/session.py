@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,18 +12,22 @@ import torch
 
 from seq2attn.config import Config
 from seq2attn.config.plugin_errors import plugin_error, suspects_error
+from seq2attn.data.batches import TrainingData
 from seq2attn.model.build import build_model, build_training_data, read_task
+from seq2attn.model.interface import Model
 from seq2attn.runs.environment import describe_environment
-from seq2attn.runs.footprint import check_training_memory, least_parameters
-from seq2attn.runs.lock import training_lock
+from seq2attn.runs.footprint import check_training_memory, least_parameters, seeds_that_fit
+from seq2attn.runs.lock import BeingTrained, training_lock
 from seq2attn.runs.machine import MOST_THREADS, choose_device, keep_freed_memory
-from seq2attn.runs.making import create_run
+from seq2attn.runs.making import RunExists, create_run
 from seq2attn.runs.resuming import check_same_files
 from seq2attn.runs.run import Run
 from seq2attn.training.loop import Display, SilentDisplay, Trainer
 from seq2attn.training.preflight import check_plugins
 from seq2attn.training.signals import StopRequest
+from seq2attn.training.snapshots import watched_strings
 from seq2attn.training.span import training_span
+from seq2attn.training.stacking import train_together
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,55 @@ def train(
         raise explained from error
 
 
+def train_stacked(runs: Sequence[tuple[Config, Run | NewRun]], *, device: str = "auto", request: StopRequest) -> None:
+    """Train several seeds of one config in one program, each in its own run, as `train` would one after another.
+
+    Seeds that another process trains are left out; those that fail are left at their last checkpoint. Where the device's
+    memory holds fewer, they are trained in several parts. Raises `CannotStack` with the reason where that is impossible.
+    """
+    with contextlib.ExitStack() as locks:
+        trainers = []
+        for config, where in runs:
+            prepared = _prepare(config, where, device, None)
+            with contextlib.suppress(BeingTrained, RunExists):
+                run = prepared.run()
+                locks.enter_context(training_lock(run))
+                trainers.append(prepared.trainer(run, SilentDisplay()))
+        by_steps: dict[int, list[Trainer]] = {}
+        for trainer in trainers:
+            if not trainer.finished:
+                by_steps.setdefault(trainer.progress.step, []).append(trainer)
+        for together in by_steps.values():
+            one = together[0]
+            size = seeds_that_fit(one.config, one.data.task, one.step.groups[0].vector.numel(), one.device)
+            for start in range(0, len(together), size):
+                if request.signal is None:
+                    train_together(together[start : start + size], request)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """All that a training needs, checked, before its run is created."""
+
+    config: Config
+    where: Run | NewRun
+    device: torch.device
+    threads: int
+    model: Model
+    data: TrainingData
+
+    def run(self) -> Run:
+        """The run, which is created if it is a new one."""
+        if isinstance(self.where, Run):
+            return self.where
+        learned = self.data.task.learned() if self.config.data_files else None
+        return _create_run(self.config, self.where, self.device, self.threads, learned)
+
+    def trainer(self, run: Run, display: Display) -> Trainer:
+        """To be made and used while holding the run's lock."""
+        return Trainer(run, self.config, self.model.to(self.device), self.device, display, self.data)
+
+
 def _train(
     config: Config,
     where: Run | NewRun,
@@ -90,6 +144,18 @@ def _train(
     request: StopRequest | None,
     profile: bool,
 ) -> Training:
+    prepared = _prepare(config, where, device, threads)
+    run = prepared.run()
+    with training_lock(run) as locked:
+        trainer = prepared.trainer(run, display)
+        trainer.display.begin(trainer, locked=locked)
+        stopped_by = trainer.train(request, profile=profile)
+    progress = trainer.progress
+    return Training(run, progress.step, trainer.finished, progress.reached_target, trainer.stalled, stopped_by)
+
+
+def _prepare(config: Config, where: Run | NewRun, device: str, threads: int | None) -> _Prepared:
+    """Build and check everything."""
     keep_freed_memory()
     threads = threads or (_recorded_threads(where) if isinstance(where, Run) else None) or 1
     torch.set_num_threads(threads)
@@ -101,16 +167,10 @@ def _train(
     model = build_model(config, task)
     check_training_memory(config, task, sum(one.numel() for one in model.parameters()), chosen_device)
     data = build_training_data(config, chosen_device, task)
-    training_span(config.training, data)  # raises before a run is created
+    training_span(config.training, data)  # raises before a run is created, as the next two do
     check_plugins(config, task, chosen_device)
-    learned = task.learned() if config.data_files else None
-    run = where if isinstance(where, Run) else _create_run(config, where, chosen_device, threads, learned)
-    with training_lock(run) as locked:
-        trainer = Trainer(run, config, model.to(chosen_device), chosen_device, display, data)
-        trainer.display.begin(trainer, locked=locked)
-        stopped_by = trainer.train(request, profile=profile)
-    progress = trainer.progress
-    return Training(run, progress.step, trainer.finished, progress.reached_target, trainer.stalled, stopped_by)
+    watched_strings(config, task)
+    return _Prepared(config, where, chosen_device, threads, model, data)
 
 
 def _create_run(

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from seq2attn.config import Config
 from seq2attn.data.batches import Batch, generator
 from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.resets import Resets
 from seq2attn.model.reverser import Reverser
-from seq2attn.training.objective import coverage_loss, token_cross_entropy
+from seq2attn.training.objective import training_losses
 
 STEPS = "step"  # of AdamW's state: updates done
 BETAS, EPSILON = (0.9, 0.999), 1e-8  # AdamW's, as torch has them
@@ -50,11 +51,21 @@ class TrainingStep:
         trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
         self._parameters = list(trained.values())
         self._groups = [
-            _Group({name: one for name, one in trained.items() if one.dtype == dtype})
+            ParameterGroup({name: one for name, one in trained.items() if one.dtype == dtype})
             for dtype in dict.fromkeys(one.dtype for one in self._parameters)
         ]
         self._state: list[dict[str, Tensor]] = []  # of AdamW, for each group; see `_zero_state`
         self._draws = any(map(_may_draw, model.modules()))
+
+    @property
+    def groups(self) -> Sequence[ParameterGroup]:
+        """The trained parameters, by dtype."""
+        return self._groups
+
+    def optimiser_state(self) -> list[dict[str, Tensor]]:
+        """AdamW's number of updates and averages of each group: the tensors themselves."""
+        self._state = self._state or self._zero_state()
+        return self._state
 
     def gradients(self, batch: Batch, step: int) -> StepResult:
         """The clipped gradients of step number `step` (from 0), on the model's parameters."""
@@ -62,20 +73,9 @@ class TrainingStep:
             self.model.train()
         if self._draws:  # drawn from torch's default generator: a function of seed and step
             torch.manual_seed(generator(torch.device("cpu"), self.config.seed, "dropout", step).initial_seed())
-        inputs = (batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
-        training = self.config.training
-        shares = {"encoder": training.encoder_reset, "decoder": training.decoder_reset}
-        if any(shares.values()):
-            assert isinstance(self.model, Reverser), "rules.py refuses resets for other models"
-            random = generator(batch.source.device, self.config.seed, "resets", step)
-            decoded = self.model(*inputs, self.model.draw_resets(random, batch.source, batch.decoder_input, **shares))
-        else:
-            decoded = self.model(*inputs)
-        losses = {"loss": token_cross_entropy(decoded.logits, batch, training.label_smoothing)}
-        total, coverage_weight = losses["loss"], self.config.training.coverage_weight
-        if coverage_weight and decoded.weights is not None:
-            losses["coverage_loss"] = coverage_loss(decoded.weights, batch)
-            total = total + coverage_weight * losses["coverage_loss"]
+        resets = self.draw_resets(batch, step)
+        decoded = self.model(*batch.inputs) if resets is None else self.model(*batch.inputs, resets)
+        losses, total = training_losses(decoded, batch, self.config.training)
         gradients = torch.autograd.grad(total, self._parameters, allow_unused=True, materialize_grads=True)
         for group in self._groups:
             own = (
@@ -87,6 +87,16 @@ class TrainingStep:
         norm = self._clip()
         detached = {name: loss.detach() for name, loss in losses.items()}
         return StepResult(decoded, detached, total.detach(), norm)
+
+    def draw_resets(self, batch: Batch, step: int) -> Resets | None:
+        """The resets of step number `step`; None if the config has none."""
+        training = self.config.training
+        shares = {"encoder": training.encoder_reset, "decoder": training.decoder_reset}
+        if not any(shares.values()):
+            return None
+        assert isinstance(self.model, Reverser), "rules.py refuses resets for other models"
+        random = generator(batch.source.device, self.config.seed, "resets", step)
+        return self.model.draw_resets(random, batch.source, batch.decoder_input, **shares)
 
     def _clip(self) -> Tensor:
         """Scale the gradient to `clip_norm` if its norm is larger. Returns the norm before."""
@@ -106,25 +116,8 @@ class TrainingStep:
 
     def update(self, rate: float) -> None:
         """Change the weights by the gradients, with this learning rate."""
-        if not self._state:
-            self._state = self._zero_state()
-        for group, values in zip(self._groups, self._state, strict=True):
-            values[STEPS] += 1
-            torch._fused_adamw_(
-                [group.vector],
-                [group.gradient],
-                [values["exp_avg"]],
-                [values["exp_avg_sq"]],
-                [],
-                [values[STEPS]],
-                amsgrad=False,
-                beta1=BETAS[0],
-                beta2=BETAS[1],
-                lr=rate,
-                weight_decay=self.config.training.weight_decay,
-                eps=EPSILON,
-                maximize=False,
-            )
+        for group, values in zip(self._groups, self.optimiser_state(), strict=True):
+            adamw(group.vector, group.gradient, values, rate, self.config.training.weight_decay)
 
     def state(self) -> dict[str, Tensor]:
         """The optimiser's state by parameter, `exp_avg.encoder.embedding.weight` and so on; empty before an update."""
@@ -163,16 +156,45 @@ class TrainingStep:
         }
 
 
-class _Group:
+def adamw(vector: Tensor, gradient: Tensor, state: Mapping[str, Tensor], rate: float, weight_decay: float) -> None:
+    """Change the weights `vector` by their `gradient`, and AdamW's `state` with them."""
+    state[STEPS].add_(1)
+    torch._fused_adamw_(
+        [vector],
+        [gradient],
+        [state["exp_avg"]],
+        [state["exp_avg_sq"]],
+        [],
+        [state[STEPS]],
+        amsgrad=False,
+        beta1=BETAS[0],
+        beta2=BETAS[1],
+        lr=rate,
+        weight_decay=weight_decay,
+        eps=EPSILON,
+        maximize=False,
+    )
+
+
+class ParameterGroup:
     """Parameters of one dtype, which become views of `vector`, and their gradients, which become views of `gradient`."""
 
     def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
+        self._parameters = dict(parameters)
         self.shapes = {name: parameter.shape for name, parameter in parameters.items()}
         self.vector = nn.utils.parameters_to_vector(parameters.values()).detach()
         self.dtype = self.vector.dtype
         self.gradient = torch.zeros_like(self.vector)
+        self._bind()
+
+    def move(self, vector: Tensor, gradient: Tensor) -> None:
+        """Keep the parameters and their gradients in these, (numbers,) each, from now on."""
+        self.vector, self.gradient = vector.copy_(self.vector), gradient.copy_(self.gradient)
+        self._bind()
+
+    def _bind(self) -> None:
         views, gradients = self.by_name(self.vector), self.by_name(self.gradient)
-        for name, parameter in parameters.items():
+        for name, parameter in self._parameters.items():
             parameter.data, parameter.grad = views[name], gradients[name]
 
     def by_name(self, vector: Tensor) -> dict[str, Tensor]:

@@ -100,9 +100,16 @@ def test_the_installed_wheel_finds_its_configs(wheel, work):
     done = run(work, sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place), str(wheel))
     assert done.returncode == 0, done.stderr
     settings = ("training.steps=1", "training.warmup=0", "training.validation_samples=1")
-    words = ("train", "--config", "configs/scaled.yaml", *(f"--set={setting}" for setting in settings))
+    words = (
+        "train",
+        "--config",
+        "configs/scaled.yaml",
+        "--name",
+        "mine",
+        *(f"--set={setting}" for setting in settings),
+    )
     done = run(work, sys.executable, "-m", "seq2attn", *words, PYTHONPATH=str(place))
-    assert (done.returncode, done.stdout) == (0, "runs/scaled-001\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "runs/mine\n"), done.stderr
     done = run(work, sys.executable, "-m", "seq2attn", "inspect", "configs/chapter/dot.yaml", PYTHONPATH=str(place))
     assert done.returncode == 0
     done = run(work, sys.executable, "-m", "seq2attn", "inspect", "configs/scald.yaml", PYTHONPATH=str(place))

@@ -144,7 +144,11 @@ class Textbook:
         if self.attention.history.name == "shift":
             weights = self._shifted(weights, step.past, allowed)
         values = [self._value(key) for key in source.keys]
-        return sum(weight * value for weight, value in zip(weights, values, strict=True)), weights
+        context = sum(weight * value for weight, value in zip(weights, values, strict=True))
+        if self.attention.history.name == "shift" and self.attention.history.options["rereading"]:
+            again = sum(weight * sum(one[j] for one in step.past) for j, weight in enumerate(weights))
+            context = torch.cat([context, torch.tensor([again], dtype=torch.float64)])
+        return context, weights
 
     def _score(self, s: Tensor, h: Tensor, features: Tensor | None) -> float:
         name, own = self.attention.score.name, self._own("decoder.attention.score.")
@@ -205,7 +209,7 @@ class Textbook:
         return found
 
     def _shifted(self, weights: list[float], past: list[list[float]], allowed: list[bool]) -> list[float]:
-        """The previous weights, moved and sharpened, and for what is lost those of the softmax."""
+        """The previous weights, moved around the source and sharpened; at first those of the softmax."""
         if not past:
             return weights
         own, size = self._own("decoder.attention.history."), len(weights)
@@ -214,12 +218,11 @@ class Textbook:
         moved = [0.0] * size
         for j in range(size):
             for d in range(-radius, radius + 1):
-                if 0 <= j - d < size and allowed[j]:
-                    moved[j] += powers[d + radius] / sum(powers) * past[-1][j - d]
+                if allowed[j]:
+                    moved[j] += powers[d + radius] / sum(powers) * past[-1][(j - d) % size]
         gamma = 1 + math.log(1 + math.exp(float(own["power"])))
         sharp = [one**gamma for one in moved]
-        total, divisor = sum(moved), sum(sharp) or 1.0
-        return [total * one / divisor + (1 - total) * weight for one, weight in zip(sharp, weights, strict=True)]
+        return [one / sum(sharp) for one in sharp] if sum(moved) > 0.5 else weights
 
     def _own(self, prefix: str) -> dict[str, Tensor]:
         return {name.removeprefix(prefix): one for name, one in self.tensors.items() if name.startswith(prefix)}

@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 from seq2attn import catalogue
+from seq2attn.catalogue import RANDOM
 from seq2attn.data.padding import pad_rows
 from seq2attn.data.pairs import Pair
 from seq2attn.data.vocabulary import Vocabulary
+from seq2attn.errors import Seq2AttnError
 from seq2attn.registry import Registry
 
 
@@ -70,6 +72,26 @@ class Task(ABC):
     @abstractmethod
     def target_length(self, source_length: int) -> int:
         """The length of the longest target of sources of this length."""
+
+    @property
+    def families(self) -> Sequence[str]:
+        """The families of strings that the task can be measured on; `catalogue.FAMILIES` describes them."""
+        return (RANDOM,)
+
+    def family(self, name: str, random: torch.Generator, count: int, length: int) -> Examples:
+        """`count` examples with sources of `length` of one of `families`; `random` is what `examples` draws."""
+        assert name == RANDOM, "check_families refuses others"
+        return self.examples(random, count, length)
+
+    def check_families(self, names: Sequence[str]) -> None:
+        """Raise `Seq2AttnError` unless the task can be measured on these families."""
+        missing = [name for name in names if name not in self.families]
+        if missing:
+            task = type(self).__name__
+            raise Seq2AttnError(
+                f"task {task} cannot be measured on {', '.join(missing)}; its families: {', '.join(self.families)}",
+                hint="Families of strings need a task on free strings over one alphabet, such as reverse or copy.",
+            )
 
     def answer(self, text: str) -> Answer | None:
         """The right answer to `text`; None if the task does not know it."""

@@ -14,6 +14,7 @@ from seq2attn.data.tasks.base import Examples, Task
 from seq2attn.data.vocabulary import FEATURE, FEATURES, Vocabulary
 from seq2attn.errors import Seq2AttnError, first_of
 
+FEW = 100  # pairs of a training file
 MANY = 0.9  # share of targets with a space, above which it probably separates symbols
 
 
@@ -158,6 +159,10 @@ class Pairs(Task):
 def _notes_on_files(files: Mapping[str, PairFile]) -> list[str]:
     train, dev = files["train"], files["dev"]
     notes = [note for file in (train, dev) if (note := file.repetitions())]
+    if len(train.pairs) < FEW:
+        notes.append(
+            f"{train.path}: {len(train.pairs):,} pairs are very few to learn from; expect wrong or empty answers"
+        )
     if train.record.sha256 == dev.record.sha256:
         notes.append(f"warning: {train.path} and {dev.path} have the same contents: dev figures will show memorisation")
     else:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from seq2attn.catalogue import FAMILIES, RANDOM
+from seq2attn.data.families import draw_family
 from seq2attn.data.padding import pad_rows, valid_mask
 from seq2attn.data.tasks.base import Answer, Examples, Task
 from seq2attn.data.vocabulary import PAD, SPECIAL, Vocabulary
@@ -17,11 +20,12 @@ from seq2attn.errors import Seq2AttnError
 class StringTask(Task):
     """Each target position copies a source position; characters are i.i.d. uniform, lengths uniform.
 
-    A subclass gives `alignment`, and `expansion` if its targets are a multiple of the source's length.
+    A subclass gives `alignment`, and `expansion` if its targets are longer than the source; `target_lengths` if they are
+    not that multiple of it.
     """
 
     expansion: ClassVar[int] = 1
-    """length of the target / length of the source"""
+    """length of the longest target / length of its source"""
 
     def __init__(
         self, *, alphabet: str = "abcdefghijklmnopqrstuvwxyz", min_length: int = 1, max_length: int = 12
@@ -47,18 +51,36 @@ class StringTask(Task):
         ids = torch.randint(alphabet_size, (count, longest), generator=random, device=device) + len(SPECIAL)
         return self.solve(ids.masked_fill(~valid_mask(lengths, longest), PAD), lengths)
 
+    @property
+    def families(self) -> Sequence[str]:
+        """All; of a subclass that draws its own examples, those only."""
+        free = type(self).examples is StringTask.examples
+        return FAMILIES.names() if free else (RANDOM,)
+
+    def family(self, name: str, random: torch.Generator, count: int, length: int) -> Examples:
+        if name == RANDOM:
+            return self.examples(random, count, length)
+        source = draw_family(name, random, count, length, len(self.source_vocabulary.symbols))
+        return self.solve(source, torch.full((count,), length, device=source.device))
+
     def target_length(self, source_length: int) -> int:
         return self.expansion * source_length
+
+    def target_lengths(self, source: Tensor, lengths: Tensor) -> Tensor:
+        """The length of each target (B,), at most `target_length`; source and lengths as for `alignment`."""
+        return self.expansion * lengths
 
     def answer(self, text: str) -> Answer:
         """The target of `text`, which may only use the alphabet."""
         solved = self.solve(*pad_rows([self.source_vocabulary.encode(text)], torch.device("cpu")))
         assert solved.alignment is not None
-        return Answer(self.target_vocabulary.decode(solved.target[0].tolist()), tuple(solved.alignment[0].tolist()))
+        length = int(solved.target_lengths)
+        target, alignment = solved.target[0, :length].tolist(), solved.alignment[0, :length].tolist()
+        return Answer(self.target_vocabulary.decode(target), tuple(alignment))
 
     def solve(self, source: Tensor, lengths: Tensor) -> Examples:
         """The examples with these sources (N, S), right-padded, of these lengths (N,)."""
-        target_lengths = self.expansion * lengths
+        target_lengths = self.target_lengths(source, lengths)
         positions = torch.arange(self.expansion * source.size(1), device=source.device)
         valid = valid_mask(target_lengths, len(positions))  # (N, T)
         alignment = self.alignment(source, lengths, positions).masked_fill(~valid, -1)

@@ -1,0 +1,91 @@
+"""The page of a model in a browser: time from keystroke to redrawn map, size, requests, errors; and pictures of it.
+
+python -m benchmarks.page scaled.html
+python -m benchmarks.page scaled.html --images docs/images --show "text=attention&step=3&set=2,4,0.8"
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from browser import Browser, opened_browser
+from PIL import Image
+
+WINDOWS = {
+    "wide": (1400, 900, False),
+    "wide-dark": (1400, 900, True),
+    "phone": (390, 844, False),
+    "phone-dark": (390, 844, True),
+}
+COLOURS = 128
+WARM_UP, KEYSTROKES = 30, 100
+MEASURE = """
+  const [length, warmUp, count] = ARGUMENTS, symbols = data.models[0].source.symbols, input = by("text");
+  const separator = data.models[0].source.separator, times = [], computing = [];
+  const text = Array.from({length}, (_, k) => symbols[(k * 7 + 3) % symbols.length]);
+  return (async () => {
+    for (let k = 0; k < warmUp + count; k++) {
+      input.value = [...text.slice(0, -1), symbols[k % symbols.length]].join(separator);
+      const start = performance.now();
+      input.dispatchEvent(new Event("input"));
+      const computed = performance.now();
+      await new Promise(done => requestAnimationFrame(() => {  // a message after the frame: it has been painted
+        const channel = new MessageChannel();
+        channel.port1.onmessage = done;
+        channel.port2.postMessage(0);
+      }));
+      if (k >= warmUp) { times.push(performance.now() - start); computing.push(computed - start); }
+    }
+    const at = (values, share) => values.toSorted((a, b) => a - b)[Math.floor(share * values.length)];
+    const summary = values => ({median: at(values, 0.5), "95 %": at(values, 0.95), least: at(values, 0)});
+    const {length: steps} = views[0].now.steps;
+    return {"keystroke to frame, ms": summary(times), "of it JavaScript, ms": summary(computing), steps};
+  })();
+"""
+
+
+def measure(browser: Browser, page: Path, length: int) -> dict[str, Any]:
+    """Milliseconds from a keystroke at the end of a string of this length until the frame with the new map is painted."""
+    browser.console()
+    browser.resize(1400, 900)
+    browser.open(page)
+    found: dict[str, Any] = browser.run(MEASURE.replace("ARGUMENTS", json.dumps([length, WARM_UP, KEYSTROKES])))
+    requests = browser.run("return performance.getEntriesByType('resource').length")
+    return {"bytes": page.stat().st_size, **found, "requests": requests, "errors": browser.console()}
+
+
+def save_images(browser: Browser, page: Path, folder: Path, fragment: str) -> None:
+    """The page at two widths, light and dark, with few colours, as the other pictures of the documentation."""
+    browser.open(page, fragment)
+    for name, (width, height, dark) in WINDOWS.items():
+        path = folder / f"page-{name}.png"
+        browser.screenshot(path, width, height, dark=dark)
+        Image.open(path).convert("RGB").quantize(COLOURS).save(path, optimize=True)
+
+
+def main() -> None:
+    """Measure the page, or save pictures of it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("page", type=Path, help="a file made by seq2attn page")
+    parser.add_argument("--length", type=int, default=40, help="symbols of the string")
+    parser.add_argument("--images", type=Path, metavar="FOLDER", help="save pictures instead of measuring")
+    parser.add_argument(
+        "--show", default="", metavar="FRAGMENT", help="what the pictures show: the page's address after the #"
+    )
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, opened_browser(Path(folder)) as browser:
+        if options.images:
+            save_images(browser, options.page.resolve(), options.images, options.show)
+        else:
+            print(json.dumps(measure(browser, options.page.resolve(), options.length), indent=2))
+
+
+if __name__ == "__main__":
+    main()

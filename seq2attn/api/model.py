@@ -1,0 +1,163 @@
+"""A trained model in Python: what `seq2attn.load` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+from seq2attn.api.answer import Answer, Answers, make_answer
+from seq2attn.api.progress import OneLine
+from seq2attn.api.results import Lengths
+from seq2attn.config import Config
+from seq2attn.config.families import parse_families
+from seq2attn.config.lengths import parse_lengths
+from seq2attn.data.tasks import Task
+from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.beam import BeamSearch
+from seq2attn.inference.changes import Changes
+from seq2attn.inference.pair_results import PairsResult
+from seq2attn.inference.predictor import Predictor
+from seq2attn.model.interface import Model
+from seq2attn.runs.evaluations import Evaluation
+from seq2attn.runs.loading import Trained, measure, measure_on_file
+from seq2attn.runs.run import Run
+
+
+class TrainedModel:
+    """A run's model with the weights of one of its checkpoints: strings in, answers with their attention out."""
+
+    def __init__(self, run: Run, trained: Trained) -> None:
+        self.run = run
+        self.config: Config = run.config()
+        self.checkpoint = trained.checkpoint
+        """best, last or step-N"""
+        self.step = trained.step
+        """optimiser steps that its weights were trained for"""
+        self.predictor: Predictor = trained.predictor
+        self._trained = trained
+
+    @property
+    def module(self) -> Model:
+        """The PyTorch module."""
+        return self.predictor.model
+
+    @property
+    def task(self) -> Task:
+        """The task, with its vocabularies."""
+        return self.predictor.task
+
+    @overload
+    def predict(self, text: str, **options: Any) -> Answer: ...
+
+    @overload
+    def predict(self, text: Iterable[str], **options: Any) -> Answers: ...
+
+    def predict(  # type: ignore[misc]  # the overloads leave out the options
+        self,
+        text: str | Iterable[str],
+        *,
+        weights: bool = True,
+        beam: int | None = None,
+        length_penalty: float = 0.0,
+        force: Mapping[tuple[int, int], float] | None = None,
+        ban: Collection[int | tuple[int, int]] = (),
+        temperature: float = 1.0,
+        write: Mapping[int, str] | None = None,
+    ) -> Answer | Answers:
+        """The answer to one string, or the answers to several, in order.
+
+        weights: whether to keep the attention weights. beam: search with so many hypotheses instead of greedily;
+        length_penalty: the exponent of its length normalisation, 0 for none.
+
+        The others intervene while a string is decoded; steps of the output and positions of the source count from 0:
+
+        force: (step, position) -> the attention weight there, 0 to 1; the others of the step are scaled to sum to the rest.
+        ban: positions, or (step, position), that get no attention. temperature: the scores are divided by it.
+        write: step -> the symbol that the output gets there, and the next step reads, instead of the model's own.
+
+        Raises `Seq2AttnError` for an empty string, symbols outside the vocabulary, and interventions that do not fit.
+        """
+        changes = Changes(force=force or {}, ban=ban, temperature=temperature, write=write or {})
+        predictor = self.predictor
+        if beam is not None:
+            search = BeamSearch(beam, length_penalty)
+            predictor = Predictor(
+                self.module, self.task, source_eos=predictor.source_eos, device=predictor.device, search=search
+            )
+        texts = [text] if isinstance(text, str) else list(text)
+        if changes == Changes():
+            blocks = predictor.predict_blocks(texts, keep_weights=weights)
+            found = [prediction for block in blocks for prediction in block]
+        else:
+            found = predictor.predict(texts, changes=changes)
+        answers = Answers(make_answer(prediction, self.task) for prediction in found)
+        return answers[0] if isinstance(text, str) else answers
+
+    def evaluate(
+        self,
+        lengths: Sequence[object] | None = None,
+        *,
+        samples: int | None = None,
+        families: Sequence[object] | None = None,
+        seed: int = 0,
+        data: str | Path | None = None,
+    ) -> Lengths | PairsResult:
+        """Accuracy on new strings of each length, such as `[3, 5]` or `["1-12"]`; the config has the defaults.
+
+        data: of a model trained on pairs of strings, the file of pairs to measure it on. Nothing is saved:
+        `seq2attn.evaluate` keeps its results with the run.
+        """
+        return results_of(self.measure(lengths, samples=samples, families=families, seed=seed, data=data))
+
+    def measure(
+        self,
+        lengths: Sequence[object] | None = None,
+        *,
+        samples: int | None = None,
+        families: Sequence[object] | None = None,
+        seed: int = 0,
+        data: str | Path | None = None,
+        progress: bool | None = None,
+    ) -> Evaluation:
+        """The same as a record that can be saved with the run."""
+        on_pairs = self.config.task.name == "pairs"
+        if on_pairs and data is None:
+            raise Seq2AttnError(
+                f"run {self.run.name!r} is on pairs of strings: name the file to measure on",
+                hint='seq2attn.evaluate(run, data="test.tsv")',
+            )
+        if data is not None:
+            if not on_pairs:
+                raise Seq2AttnError(
+                    f"data: run {self.run.name!r} is on task {self.config.task.name!r}, which draws its own strings"
+                )
+            for name, value in {
+                "lengths": lengths,
+                "samples": samples,
+                "families": families,
+                "seed": seed or None,
+            }.items():
+                if value is not None:
+                    raise Seq2AttnError(f"{name}: all pairs of a file are measured", hint=f"Leave out {name}.")
+            return measure_on_file(self._trained, Path(data))
+        numbers = None if lengths is None else parse_lengths(lengths)
+        kinds = None if families is None else parse_families(families)
+        with OneLine(progress) as line:
+            counted = line.counter(f"evaluating {self.run.name}", "lengths measured")
+            return measure(
+                self.run, self._trained, numbers, families=kinds, samples=samples, seed=seed, progress=counted
+            )
+
+    def __repr__(self) -> str:
+        parameters = sum(one.numel() for one in self.module.parameters())
+        attention = "no attention" if self.config.score_name == "none" else f"{self.config.score_name} attention"
+        return (
+            f"TrainedModel({self.run.name!r}: {self.config.task.name}, {attention}, {parameters:,} parameters, "
+            f"checkpoint {self.checkpoint} of step {self.step:,})"
+        )
+
+
+def results_of(evaluation: Evaluation) -> Lengths | PairsResult:
+    """What an evaluation found: by length, or on pairs."""
+    return Lengths(evaluation.results.values()) if evaluation.pairs is None else evaluation.pairs

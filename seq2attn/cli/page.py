@@ -1,0 +1,74 @@
+"""`seq2attn page`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seq2attn.cli import completion, options
+from seq2attn.cli.output import write_line
+from seq2attn.errors import Seq2AttnError
+from seq2attn.runs.files import write_atomically
+from seq2attn.runs.run import DEFAULT_ROOT, find_run
+
+MOST = 2  # models side by side
+
+
+def page(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="RUN [RUN]",
+            help="One run, or two side by side. Default: the newest.",
+            autocompletion=completion.runs,
+        ),
+    ] = None,
+    to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The page to write.")] = Path("page.html"),
+    text: Annotated[
+        list[str] | None, typer.Option("--text", metavar="STRING", help="A string to begin with. May be repeated.")
+    ] = None,
+    snapshots: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, max=100, help="Show the weights of N steps of training, where the run kept them."
+        ),
+    ] = 8,
+    checkpoint: options.CheckpointName = "best",
+    plugin: options.Plugins = None,
+    runs_dir: options.RunsDir = DEFAULT_ROOT,
+) -> None:
+    """Write a trained model as one HTML page that runs it, and print its path.
+
+    The page opens from disk and needs no network. Type a string and watch the answer and its attention; step through the
+    decoding; set, ban or drag a weight, change what the model wrote, scale the scores, and see at once what becomes of the
+    answer. Two runs are shown side by side. A run trained with training.snapshot_weights=true is shown through its training.
+
+    The page runs the model's own functions, exported by PyTorch. That needs two packages: pip install "seq2attn[export]"
+
+    Examples:
+
+      seq2attn page
+
+      seq2attn page scaled-001 --to scaled.html --text hello
+
+      seq2attn page scaled-001 dot-001 --to scores.html
+    """
+    if to.suffix.lower() not in (".html", ".htm"):
+        raise Seq2AttnError(f"{to}: a page's file name ends with .html")
+    if not to.parent.is_dir():
+        raise Seq2AttnError(f"{to}: there is no directory {to.parent}")
+    if len(names or ()) > MOST:
+        raise Seq2AttnError(f"{len(names or ())} runs are too many for one page; at most {MOST} are allowed")
+    options.load_plugins(plugin)
+    from seq2attn.exporting.graphs import need_exporter
+    from seq2attn.exporting.page import render
+    from seq2attn.exporting.shown import shown_runs
+
+    need_exporter()
+    runs = [find_run(runs_dir, name) for name in names or []] or [find_run(runs_dir, None)]
+    if not names:
+        options.note_newest(runs[0], "seq2attn page RUN")
+    write_atomically(to, render(shown_runs(runs, checkpoint, text or (), snapshots)).encode())
+    write_line(str(to))

@@ -1,0 +1,173 @@
+"""The model's own functions, one call each, with their inputs and outputs by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seq2attn.data.padding import valid_mask
+from seq2attn.data.vocabulary import SOS
+from seq2attn.model.attention import Attended, NoAttention
+from seq2attn.model.cells import Cell, State
+from seq2attn.model.encoder import Encoded
+from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.intervention import Intervention
+from seq2attn.model.reverser import Reverser
+from seq2attn.model.transformer import Transformer
+
+Tensors = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of named tensors. `state.*` returned are the next call's, `memory.*` every step's."""
+
+    name: str
+    call: Callable[[Tensors], Tensors]
+    inputs: Tensors
+    """examples"""
+    first: Tensors = field(default_factory=dict)
+    """the first values of inputs `state.*` that `prepare` does not return"""
+
+
+def functions(model: Model, source: Tensor, steps: int) -> list[Function]:
+    """The functions of a model, with examples from decoding `steps` positions of source (1, S)."""
+    with torch.no_grad():
+        found = _encoder_functions(model, source) if isinstance(model, Reverser) else [_encode_whole(model, source)]
+        return [*found, _step(model, source, steps)]
+
+
+def named(prefix: str, value: Any) -> Tensors:
+    """The tensors of a nested tuple: `memory.keys`, `state.cell.0`."""
+    if isinstance(value, Tensor):
+        return {prefix: value}
+    if not isinstance(value, tuple):
+        return {}
+    names = getattr(value, "_fields", range(len(value)))
+    parts = (named(f"{prefix}.{name}", part) for name, part in zip(names, value, strict=True))
+    return {name: tensor for part in parts for name, tensor in part.items()}
+
+
+def rebuilt(prefix: str, like: Any, tensors: Tensors) -> Any:
+    """The nested tuple that `like` is, with the tensors that have its names."""
+    if isinstance(like, Tensor):
+        return tensors[prefix]
+    if not isinstance(like, tuple):
+        return like
+    names = getattr(like, "_fields", range(len(like)))
+    parts = [rebuilt(f"{prefix}.{name}", part, tensors) for name, part in zip(names, like, strict=True)]
+    return type(like)(*parts) if hasattr(like, "_fields") else tuple(parts)
+
+
+def _encoder_functions(model: Reverser, source: Tensor) -> Iterator[Function]:
+    """One token into each cell of the encoder, and the preparation of what the decoder attends to."""
+    encoder = model.encoder
+    inputs = source[:, 0]  # (1,)
+    final: State = ()
+    for number, layer in enumerate([encoder, *encoder.above]):
+        for direction in ("forward", "backward"):
+            cell = layer._modules[("backward_" if direction == "backward" else "") + layer.cell_name]
+            if cell is not None:
+                first = cell.initial(1)
+                last = first
+                yield Function(
+                    f"encoder_{number}_{direction}",
+                    _reading(model, cell, first, embeds=number == 0),
+                    {"input": inputs, **named("state", first)},
+                    named("state", first),
+                )
+        final += last
+        inputs = torch.zeros(1, encoder.width)
+    states = torch.zeros(1, source.size(1), encoder.width)
+    valid = torch.ones_like(source, dtype=torch.bool)
+
+    def prepare(tensors: Tensors) -> Tensors:
+        memory = model.decoder.attention.prepare(tensors["states"], tensors["valid"], tensors["source"])
+        encoded = Encoded(tensors["states"], rebuilt("final", final, tensors))
+        state = model.decoder.begin(model.initial_state(encoded), memory)
+        return named("memory", memory._replace(valid=None)) | named("state", state)
+
+    yield Function("prepare", prepare, {"source": source, "states": states, "valid": valid, **named("final", final)})
+
+
+def _reading(model: Reverser, cell: Cell, like: State, *, embeds: bool) -> Callable[[Tensors], Tensors]:
+    encoder = model.encoder
+
+    def read(tensors: Tensors) -> Tensors:
+        inputs = encoder.embedding(tensors["input"]) if embeds else tensors["input"]
+        output, state = cell(encoder.dropout(inputs), rebuilt("state", like, tensors))
+        return {"output": output, **named("state", state)}
+
+    return read
+
+
+def _encode_whole(model: Model, source: Tensor) -> Function:
+    """A Transformer's encoder."""
+
+    def encode(tensors: Tensors) -> Tensors:
+        memory, _ = model.encode(tensors["source"], tensors["valid"].sum(dim=1))
+        return named("memory", memory._replace(valid=None))
+
+    return Function("prepare", encode, {"source": source, "valid": torch.ones_like(source, dtype=torch.bool)})
+
+
+def _step(model: Model, source: Tensor, steps: int) -> Function:
+    """One output position."""
+    lengths = torch.tensor([source.size(1)])
+    memory, state = model.encode(source, lengths)
+    token = torch.tensor([SOS])
+    for _ in range(steps):
+        _, state = model.step(token, state, memory)
+    memory = memory._replace(valid=None)
+    width = source.size(1)
+    change = Intervention(
+        banned=torch.zeros(1, 1, width, dtype=torch.bool),
+        forced=torch.zeros(1, 1, width, dtype=torch.bool),
+        weights=torch.zeros(1, 1, width),
+        temperature=torch.ones(1, 1, 1),
+        valid=valid_mask(lengths, width).unsqueeze(1),
+    )
+    attends = not (isinstance(model, Reverser) and isinstance(model.decoder.attention, NoAttention))
+    inputs = {"token": token, **named("state", state), **named("memory", memory)}
+    if attends:
+        inputs |= named("change", change)
+
+    def step(tensors: Tensors) -> Tensors:
+        kept = rebuilt("memory", memory, tensors)
+        if attends:
+            kept = model.intervene(kept, rebuilt("change", change, tensors))
+        decode = _step_of_transformer if isinstance(model, Transformer) else _step_of_reverser
+        return decode(model, tensors["token"], rebuilt("state", state, tensors), kept)
+
+    caches = named("state", state) if isinstance(model, Transformer) else {}
+    return Function("step", step, inputs, {name: cache[:, :, :0] for name, cache in caches.items()})
+
+
+def _step_of_reverser(model: Any, token: Tensor, state: Any, memory: Any) -> Tensors:
+    calls: list[tuple[Tensor, Attended]] = []
+    attention = model.decoder.attention
+    hook = attention.register_forward_hook(lambda _, inputs, result: calls.append((inputs[0], result)))
+    try:
+        decoded, state = model.step(token, state, memory)
+    finally:
+        hook.remove()
+    query, attended = calls[-1]
+    return _outputs(decoded, attended, state) | ({} if decoded.weights is None else {"query": query})
+
+
+def _step_of_transformer(model: Any, token: Tensor, state: Any, memory: Any) -> Tensors:
+    state = state._replace(position=state.layers[0][0].size(2))
+    decoded, attended, state = model.decode_attended(token.unsqueeze(1), state, memory)
+    return _outputs(decoded, attended, state)
+
+
+def _outputs(decoded: Decoded, attended: Attended, state: Any) -> Tensors:
+    outputs = {"logits": decoded.logits, **named("state", state)}
+    if decoded.weights is not None:
+        shown = {"scores": attended.scores, "softmax": attended.softmax, "weights": decoded.weights}
+        outputs |= {"context": attended.context, **{name: part for name, part in shown.items() if part is not None}}
+    return outputs

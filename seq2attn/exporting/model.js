@@ -1,0 +1,210 @@
+"use strict";
+// A model: its graphs, and the loops around them that the manifest describes. It knows no mechanism.
+
+class Graph {
+  // spec: {inputs: [name], outputs: [name], weights: [name], nodes: [[operation, inputs, outputs, attributes]], constants}
+  constructor(spec, weights) {
+    const places = new Map();
+    const place = name => {  // of a tensor in `values`
+      if (!places.has(name)) places.set(name, places.size);
+      return places.get(name);
+    };
+    this.values = [undefined];  // of the name "", an input that is left out
+    place("");
+    for (const [name, value] of Object.entries(spec.constants)) this.values[place(name)] = constant(value);
+    for (const name of spec.weights) this.values[place(name)] = weights.get(name);
+    this.inputs = spec.inputs.map(name => [name, place(name)]);
+    this.known = new Set(this.values.keys());
+    this.nodes = spec.nodes.map(([operation, inputs, outputs, attributes]) =>
+      ({compute: OPERATIONS[operation], inputs: inputs.map(place), outputs: outputs.map(place), attributes: read(attributes)}));
+    this.outputs = spec.outputs.map(name => [name, place(name)]);
+    Object.assign(this, this.bind({}));
+  }
+
+  apply({compute, inputs, outputs, attributes}, values) {
+    const made = compute(inputs.map(place => values[place]), attributes);
+    if (Array.isArray(made)) made.forEach((one, k) => { values[outputs[k]] = one; });
+    else values[outputs[0]] = made;
+  }
+
+  // This graph with some inputs given: what depends on them alone is computed here, once for many calls of `run`.
+  bind(inputs) {
+    const bound = Object.create(this), given = this.inputs.filter(([name]) => name in inputs), known = new Set(this.known);
+    bound.values = this.values.slice();
+    for (const [name, place] of given) {
+      bound.values[place] = inputs[name];
+      known.add(place);
+    }
+    bound.inputs = this.inputs.filter(([name]) => !(name in inputs));
+    bound.nodes = this.nodes.filter(node => {
+      if (!node.inputs.every(place => known.has(place))) return true;
+      this.apply(node, bound.values);
+      node.outputs.forEach(place => known.add(place));
+      return false;
+    });
+    bound.known = known;
+    return bound;
+  }
+
+  run(inputs) {
+    const values = this.values.slice();
+    for (const [name, place] of this.inputs) values[place] = inputs[name];
+    for (const node of this.nodes) this.apply(node, values);
+    return Object.fromEntries(this.outputs.map(([name, place]) => [name, values[place]]));
+  }
+}
+
+function constant({type, shape, data}) {
+  return tensor(type, shape, ARRAYS[type].from(data, Number));
+}
+
+// Attributes that are tensors become tensors.
+function read(attributes) {
+  return Object.fromEntries(Object.entries(attributes).map(([name, value]) =>
+    [name, value && value.data ? constant(value) : value]));
+}
+
+function decodeBase64(text) {
+  const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+  return new Float32Array(bytes.buffer);
+}
+
+class Model {
+  constructor(spec, snapshot = spec.snapshots.length - 1) {
+    this.spec = spec;
+    const numbers = decodeBase64(spec.snapshots[snapshot].weights), weights = new Map();
+    let start = 0;
+    for (const [name, shape] of spec.weights) {
+      weights.set(name, tensor("float", shape, numbers.subarray(start, start += product(shape))));
+    }
+    this.graphs = Object.fromEntries(Object.entries(spec.graphs).map(([name, graph]) => [name, new Graph(graph, weights)]));
+    this.first = Object.fromEntries(Object.entries(spec.first).map(([name, tensors]) => [name, read(tensors)]));
+  }
+}
+
+// Decodes with a model, and keeps what the next call may need again.
+class Session {
+  constructor(model) {
+    this.model = model;
+    this.spec = model.spec;
+    this.read = {};
+    this.steps = [];
+    this.encoded = null;
+  }
+
+  // Everything that a source of these ids, padded, gives to each step: {memory, state}. The same source again costs nothing.
+  encode(ids, padding) {
+    const key = `${ids.join()}+${padding}`;
+    if (this.encoded && this.encoded.key === key) return this.encoded;
+    const tokens = [...ids, ...new Array(padding).fill(this.spec.pad)], width = tokens.length;
+    const inputs = {
+      source: tensor("int", [1, width], Float64Array.from(tokens)),
+      valid: tensor("bool", [1, width], Uint8Array.from(tokens, (_, j) => Number(j < ids.length))),
+    };
+    if (this.spec.layers.length) this.readSource(tokens, ids.length, inputs);
+    const prepared = this.model.graphs.prepare.run(inputs), memory = {}, first = {...this.model.first.step};
+    for (const [name, value] of Object.entries(prepared)) (name.startsWith("memory.") ? memory : first)[name] = value;
+    this.encoded = {key, width, length: ids.length, first, graph: this.model.graphs.step.bind(memory)};
+    this.steps = [];
+    this.graphs = new Map();
+    return this.encoded;
+  }
+
+  // Recurrent layers, token by token: adds `states` and `final.*` to the inputs of `prepare`.
+  readSource(tokens, length, inputs) {
+    const finals = [];
+    let below = tokens, last = null;
+    for (const directions of this.spec.layers) {
+      const outputs = [];
+      for (const name of directions) {
+        const positions = [...tokens.keys()];
+        if (name.endsWith("backward")) positions.splice(0, length, ...positions.slice(0, length).reverse());
+        const steps = this.readLine(name, positions.map(j => below[j]));
+        outputs.push(Object.fromEntries(positions.map((j, k) => [j, steps[k].output])));
+        last = steps[length - 1].state;
+      }
+      finals.push(...Object.values(last));
+      below = tokens.map((_, j) => outputs.length === 1 ? outputs[0][j] : concat(outputs.map(one => one[j]), {axis: 1}));
+    }
+    const states = concat(below, {axis: 0});
+    inputs.states = tensor("float", [1, ...states.shape], states.data);
+    finals.forEach((state, k) => { inputs[`final.${k}`] = state; });
+  }
+
+  // A cell along its inputs, token ids or tensors. What it has read before is not read again, as far as it is the same.
+  readLine(name, inputs) {
+    const graph = this.model.graphs[name], before = this.read[name] || [], steps = [];
+    let state = this.model.first[name];
+    inputs.forEach((input, k) => {
+      const same = before[k] && before[k].input === input && (k === 0 || before[k - 1] === steps[k - 1]);
+      if (same) steps.push(before[k]);
+      else {
+        const token = typeof input === "number" ? tensor("int", [1], Float64Array.of(input)) : input;
+        const result = graph.run({input: token, ...state});
+        steps.push({input, output: result.output, state: next(state, result)});
+      }
+      ({state} = steps[k]);
+    });
+    this.read[name] = steps;
+    return steps;
+  }
+
+  // The output for source ids, changed: {force: Map "t,j" -> weight, ban: Set "t,j" or "j", write: Map t -> id, temperature,
+  // padding, mask}. A step is {token, logits, weights, ...}; steps that are as in the last call are not computed again.
+  decode(ids, changes, bound) {
+    const encoded = this.encode(ids, changes.padding), before = this.steps, steps = [];
+    let token = this.spec.sos, state = encoded.first, fresh = false;
+    for (let t = 0; t < bound; t++) {
+      const change = this.changeKey(t, encoded.width, changes);
+      fresh = fresh || !before[t] || before[t].token !== token || before[t].change !== change;
+      const step = fresh ? this.step(t, token, state, change, changes) : before[t];
+      step.written = changes.write.has(t) ? changes.write.get(t) : step.likeliest;
+      steps.push(step);
+      ({written: token, state} = step);
+      if (token === this.spec.eos) break;
+    }
+    this.steps = steps;
+    return {steps, width: encoded.width, finished: token === this.spec.eos};
+  }
+
+  // What is changed at step t, as text: steps with the same changes share a graph.
+  changeKey(t, width, {temperature, mask, ban, force}) {
+    const cells = [];
+    if (ban.size || force.size) {
+      for (let j = 0; j < width; j++) {
+        cells.push((ban.has(`${j}`) || ban.has(`${t},${j}`) ? "banned " : "") + (force.has(`${t},${j}`) ? force.get(`${t},${j}`) : ""));
+      }
+    }
+    return [temperature, mask, cells].join(";");
+  }
+
+  changedGraph(t, changes) {
+    const {width, length, graph} = this.encoded, row = (type, value) => {
+      const one = tensor(type, [1, 1, width]);
+      for (let j = 0; j < width; j++) one.data[j] = value(j);
+      return one;
+    };
+    const masked = changes.mask === null ? this.spec.mask_padding : changes.mask;
+    return graph.bind({
+      "change.banned": row("bool", j => changes.ban.has(`${j}`) || changes.ban.has(`${t},${j}`)),
+      "change.forced": row("bool", j => changes.force.has(`${t},${j}`)),
+      "change.weights": row("float", j => changes.force.get(`${t},${j}`) || 0),
+      "change.temperature": tensor("float", [1, 1, 1], Float32Array.of(changes.temperature)),
+      "change.valid": row("bool", j => !masked || j < length),
+    });
+  }
+
+  step(t, token, state, change, changes) {
+    if (!this.graphs.has(change)) this.graphs.set(change, this.changedGraph(t, changes));
+    const result = this.graphs.get(change).run({...state, token: tensor("int", [1], Float64Array.of(token))});
+    const {logits: {data}} = result;
+    let likeliest = 0;
+    for (let id = 1; id < data.length; id++) if (data[id] > data[likeliest]) likeliest = id;
+    return {...result, token, change, likeliest, state: next(state, result)};
+  }
+}
+
+// The state after a call: for each `state.*` its `state.*.next`.
+function next(state, result) {
+  return Object.fromEntries(Object.keys(state).filter(name => name.startsWith("state.")).map(name => [name, result[`${name}.next`] || state[name]]));
+}

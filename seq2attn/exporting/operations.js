@@ -1,0 +1,465 @@
+"use strict";
+// The ONNX operations that exported models consist of (https://onnx.ai/onnx/operators), on plain typed arrays.
+// A tensor is {type, shape, data}: type "float", "double", "int" or "bool"; int64 is kept in doubles, exact to 2^53.
+
+const ARRAYS = {float: Float32Array, double: Float64Array, int: Float64Array, bool: Uint8Array};
+const TYPES = {1: "float", 6: "int", 7: "int", 9: "bool", 10: "float", 11: "double"};  // ONNX's numbers of types
+
+const product = shape => shape.reduce((total, size) => total * size, 1);
+const tensor = (type, shape, data) => ({type, shape, data: data || new ARRAYS[type](product(shape))});
+const axisOf = (axis, rank) => axis < 0 ? axis + rank : axis;
+const list = value => Array.from(value.data);
+
+// Steps in an array of this shape for each dimension of a result of this rank; 0 where it is repeated.
+function strides(shape, rank) {
+  const steps = new Array(rank).fill(0);
+  for (let axis = shape.length - 1, step = 1; axis >= 0; step *= shape[axis--]) {
+    if (shape[axis] !== 1) steps[axis + rank - shape.length] = step;
+  }
+  return steps;
+}
+
+// Steps in an array of this shape that is not repeated.
+function full(shape) {
+  const steps = new Array(shape.length);
+  for (let axis = shape.length - 1, step = 1; axis >= 0; step *= shape[axis--]) steps[axis] = step;
+  return steps;
+}
+
+function broadcast(...shapes) {
+  const rank = Math.max(...shapes.map(shape => shape.length));
+  return Array.from({length: rank}, (_, axis) => shapes.reduce((size, shape) => {
+    const own = shape[axis - rank + shape.length];
+    return own === undefined || own === 1 ? size : own;
+  }, 1));
+}
+
+// Calls visit(place in the result, place in each of up to three arrays) for every element of `shape`.
+function walk(shape, steps, visit, starts = []) {
+  const rank = shape.length, width = rank ? shape[rank - 1] : 1, total = product(shape), index = new Array(rank).fill(0);
+  const at = [0, 1, 2].map(k => starts[k] || 0), jumps = at.map((_, k) => steps[k] || full(shape));
+  const [first, second, third] = jumps.map(jump => rank ? jump[rank - 1] : 0);
+  for (let place = 0; place < total;) {
+    let [a, b, c] = at;
+    for (let k = 0; k < width; k++, a += first, b += second, c += third) visit(place++, a, b, c);
+    for (let axis = rank - 2; axis >= 0; axis--) {
+      for (let k = 0; k < 3; k++) at[k] += jumps[k][axis];
+      if (++index[axis] < shape[axis]) break;
+      for (let k = 0; k < 3; k++) at[k] -= jumps[k][axis] * shape[axis];
+      index[axis] = 0;
+    }
+  }
+}
+
+const unary = compute => ([a]) => {
+  const result = tensor(a.type, a.shape), {data} = a, out = result.data;
+  for (let i = 0; i < out.length; i++) out[i] = compute(data[i]);
+  return result;
+};
+
+const same = (a, b) => a.shape.length === b.shape.length && a.shape.every((size, axis) => size === b.shape[axis]);
+
+function combine(a, b, type, compute) {
+  const x = a.data, y = b.data;
+  if (same(a, b)) {
+    const result = tensor(type, a.shape), out = result.data;
+    for (let i = 0; i < out.length; i++) out[i] = compute(x[i], y[i]);
+    return result;
+  }
+  const shape = broadcast(a.shape, b.shape), result = tensor(type, shape), out = result.data;
+  if (y.length === 1) for (let i = 0, other = y[0]; i < out.length; i++) out[i] = compute(x[i], other);
+  else if (x.length === 1) for (let i = 0, other = x[0]; i < out.length; i++) out[i] = compute(other, y[i]);
+  else walk(shape, [strides(a.shape, shape.length), strides(b.shape, shape.length)], (i, j, k) => { out[i] = compute(x[j], y[k]); });
+  return result;
+}
+
+const arithmetic = compute => ([a, b]) => combine(a, b, a.type, compute);
+const comparison = compute => ([a, b]) => combine(a, b, "bool", compute);
+const several = compute => inputs => inputs.reduce((a, b) => combine(a, b, a.type, compute));
+
+// Reduces over the axes: `start`, then `add(total, value)` for each, then `end(total, count)`.
+const reduction = (start, add, end = total => total) => ([a, axes], attributes) => {
+  const rank = a.shape.length, given = axes ? list(axes) : attributes.axes || [];
+  if (!given.length && attributes.noop_with_empty_axes) return a;
+  const gone = new Set(given.length ? given.map(axis => axisOf(axis, rank)) : a.shape.keys());
+  const kept = a.shape.map((size, axis) => gone.has(axis) ? 1 : size);
+  const totals = new Float64Array(product(kept)).fill(start), {data} = a;
+  walk(a.shape, [strides(kept, rank)], (i, j) => { totals[j] = add(totals[j], data[i]); });
+  const shape = attributes.keepdims === 0 ? a.shape.filter((_, axis) => !gone.has(axis)) : kept;
+  const result = tensor(a.type, shape), count = data.length / totals.length;
+  for (let i = 0; i < totals.length; i++) result.data[i] = end(totals[i], count);
+  return result;
+};
+
+// rows x inner times inner x columns, added to out; the second as it is, or transposed.
+function multiply(x, xAt, y, yAt, out, outAt, rows, inner, columns, transposed) {
+  if (transposed) {
+    for (let i = 0; i < rows; i++) {
+      const p = xAt + i * inner, end = p + inner, to = outAt + i * columns;
+      let j = 0;
+      for (; j + 3 < columns; j += 4) {  // four results at once, so that x is read once for all
+        let q = yAt + j * inner, a = 0, b = 0, c = 0, d = 0;
+        for (let k = p; k < end; k++, q++) {
+          const value = x[k];
+          a += value * y[q];
+          b += value * y[q + inner];
+          c += value * y[q + 2 * inner];
+          d += value * y[q + 3 * inner];
+        }
+        out[to + j] = a;
+        out[to + j + 1] = b;
+        out[to + j + 2] = c;
+        out[to + j + 3] = d;
+      }
+      for (; j < columns; j++) {
+        let a = 0;
+        for (let k = p, q = yAt + j * inner; k < end; k++, q++) a += x[k] * y[q];
+        out[to + j] = a;
+      }
+    }
+    return;
+  }
+  const totals = new Float64Array(columns);
+  for (let i = 0; i < rows; i++) {
+    totals.fill(0);
+    for (let k = 0; k < inner; k++) {
+      const value = x[xAt + i * inner + k];
+      if (value !== 0) for (let j = 0, q = yAt + k * columns; j < columns; j++) totals[j] += value * y[q + j];
+    }
+    for (let j = 0; j < columns; j++) out[outAt + i * columns + j] = totals[j];
+  }
+}
+
+function matmul(a, b) {
+  const first = a.shape.length === 1 ? [1, ...a.shape] : a.shape, second = b.shape.length === 1 ? [...b.shape, 1] : b.shape;
+  const [rows, inner] = first.slice(-2), columns = second[second.length - 1];
+  const outer = broadcast(first.slice(0, -2), second.slice(0, -2));
+  const result = tensor(a.type, [...outer, rows, columns]);
+  walk(outer, [strides(first.slice(0, -2), outer.length), strides(second.slice(0, -2), outer.length)], (i, j, k) =>
+    multiply(a.data, j * rows * inner, b.data, k * inner * columns, result.data, i * rows * columns, rows, inner, columns, false));
+  result.shape = [...outer, ...(a.shape.length === 1 ? [] : [rows]), ...(b.shape.length === 1 ? [] : [columns])];
+  return result;
+}
+
+function gemm([a, b, c], {alpha = 1, beta = 1, transA = 0, transB = 0}) {
+  const x = transA ? transpose(a, [1, 0]) : a, [rows, inner] = x.shape, columns = transB ? b.shape[0] : b.shape[1];
+  const result = tensor(a.type, [rows, columns]), out = result.data;
+  multiply(x.data, 0, b.data, 0, out, 0, rows, inner, columns, Boolean(transB));
+  if (c || alpha !== 1) {
+    const add = c ? strides(c.shape, 2) : [0, 0];
+    walk(result.shape, [add], (i, j) => { out[i] = alpha * out[i] + (c ? beta * c.data[j] : 0); });
+  }
+  return result;
+}
+
+// Elements of `a` at steps along each axis.
+function strided(a, shape, steps, start = 0) {
+  const result = tensor(a.type, shape), out = result.data, {data} = a;
+  walk(shape, [steps], (i, j) => { out[i] = data[j]; }, [start]);
+  return result;
+}
+
+function transpose(a, perm = a.shape.map((_, axis) => a.shape.length - 1 - axis)) {
+  const steps = full(a.shape), shape = perm.map(axis => a.shape[axis]);
+  const moved = perm.filter(axis => a.shape[axis] !== 1);  // moving dimensions of size 1 moves no element
+  if (moved.every((axis, k) => !k || axis > moved[k - 1])) return tensor(a.type, shape, a.data);
+  return strided(a, shape, perm.map(axis => steps[axis]));
+}
+
+function concat(inputs, {axis}) {
+  const [first] = inputs, at = axisOf(axis, first.shape.length), shape = first.shape.slice();
+  shape[at] = inputs.reduce((total, one) => total + one.shape[at], 0);
+  const result = tensor(first.type, shape), outer = product(shape.slice(0, at)), inner = product(shape.slice(at));
+  let start = 0;
+  for (const one of inputs) {
+    const size = product(one.shape.slice(at));
+    for (let i = 0; i < outer; i++) result.data.set(one.data.subarray(i * size, (i + 1) * size), i * inner + start);
+    start += size;
+  }
+  return result;
+}
+
+function split([a, sizes], {axis = 0, num_outputs}) {
+  const at = axisOf(axis, a.shape.length), size = a.shape[at], each = Math.ceil(size / num_outputs);
+  const counts = sizes ? list(sizes) : Array.from({length: num_outputs}, (_, i) => Math.min(each, size - i * each));
+  let start = 0;
+  return counts.map(count => {
+    const part = slice(a, [at], [start], [start + count], [1]);
+    start += count;
+    return part;
+  });
+}
+
+function slice(a, axes, starts, ends, steps) {
+  const shape = a.shape.slice(), jumps = full(a.shape);
+  let first = 0;
+  axes.forEach((given, k) => {
+    const axis = axisOf(given, shape.length), size = a.shape[axis], step = steps[k];
+    const clamp = (value, low, high) => Math.max(low, Math.min(high, value < 0 ? value + size : value));
+    const start = step > 0 ? clamp(starts[k], 0, size) : clamp(starts[k], 0, size - 1);
+    const end = step > 0 ? clamp(ends[k], 0, size) : clamp(ends[k], -1, size - 1);
+    shape[axis] = Math.max(0, Math.ceil((end - start) / step));
+    first += start * jumps[axis];
+    jumps[axis] *= step;
+  });
+  if (first + product(shape) <= a.data.length && shape.every((size, axis) => axis === 0 || size === a.shape[axis] || shape.slice(0, axis).every(one => one === 1)) && steps.every(step => step === 1)) {
+    return tensor(a.type, shape, a.data.subarray(first, first + product(shape)));
+  }
+  return strided(a, shape, jumps, first);
+}
+
+function gather([a, indices], {axis = 0}) {
+  const at = axisOf(axis, a.shape.length), outer = product(a.shape.slice(0, at)), inner = product(a.shape.slice(at + 1));
+  const result = tensor(a.type, [...a.shape.slice(0, at), ...indices.shape, ...a.shape.slice(at + 1)]), size = a.shape[at];
+  let place = 0;
+  for (let i = 0; i < outer; i++) {
+    for (const index of indices.data) {
+      const start = (i * size + axisOf(index, size)) * inner;
+      result.data.set(a.data.subarray(start, start + inner), place);
+      place += inner;
+    }
+  }
+  return result;
+}
+
+function gatherElements([a, indices], {axis = 0}) {
+  const at = axisOf(axis, a.shape.length), steps = full(a.shape), result = tensor(a.type, indices.shape);
+  const others = steps.map((step, k) => k === at ? 0 : step), size = a.shape[at];
+  walk(indices.shape, [others], (i, j) => { result.data[i] = a.data[j + axisOf(indices.data[i], size) * steps[at]]; });
+  return result;
+}
+
+function reshape([a, wanted], {allowzero = 0}) {
+  const shape = list(wanted).map((size, axis) => size === 0 && !allowzero ? a.shape[axis] : size);
+  const open = shape.indexOf(-1);
+  if (open >= 0) shape[open] = a.data.length / product(shape.filter(size => size !== -1)) || 0;
+  return tensor(a.type, shape, a.data);
+}
+
+function squeeze([a, axes]) {
+  const gone = axes ? new Set(list(axes).map(axis => axisOf(axis, a.shape.length))) : null;
+  return tensor(a.type, a.shape.filter((size, axis) => gone ? !gone.has(axis) : size !== 1), a.data);
+}
+
+function unsqueeze([a, axes]) {
+  const rank = a.shape.length + axes.data.length, fresh = new Set(list(axes).map(axis => axisOf(axis, rank)));
+  const sizes = a.shape.values();
+  return tensor(a.type, Array.from({length: rank}, (_, axis) => fresh.has(axis) ? 1 : sizes.next().value), a.data);
+}
+
+function cast(a, type) {
+  if (a.type === type) return a;
+  const result = tensor(type, a.shape);
+  for (let i = 0; i < result.data.length; i++) {
+    result.data[i] = type === "bool" ? Number(a.data[i] !== 0) : type === "int" ? Math.trunc(a.data[i]) : a.data[i];
+  }
+  return result;
+}
+
+// Applies compute(values in, first, step, count, values out) to each line along the axis.
+function lines(a, axis, compute, type = a.type) {
+  const at = axisOf(axis, a.shape.length), count = a.shape[at], step = product(a.shape.slice(at + 1));
+  const result = tensor(type, a.shape);
+  for (let outer = 0, outers = product(a.shape.slice(0, at)); outer < outers; outer++) {
+    for (let inner = 0; inner < step; inner++) compute(a.data, outer * count * step + inner, step, count, result.data);
+  }
+  return result;
+}
+
+const softmax = logarithmic => ([a], {axis = -1}) => lines(a, axis, (data, first, step, count, out) => {
+  let most = -Infinity, total = 0;
+  for (let k = 0; k < count; k++) most = Math.max(most, data[first + k * step]);
+  for (let k = 0; k < count; k++) total += Math.exp(data[first + k * step] - most);
+  for (let k = 0; k < count; k++) {
+    const moved = data[first + k * step] - most;
+    out[first + k * step] = logarithmic ? moved - Math.log(total) : Math.exp(moved) / total;
+  }
+});
+
+function layerNormalization([a, scale, bias], {axis = -1, epsilon = 1e-5}) {
+  const at = axisOf(axis, a.shape.length), count = product(a.shape.slice(at)), result = tensor(a.type, a.shape);
+  for (let first = 0; first < a.data.length; first += count) {
+    let mean = 0, variance = 0;
+    for (let k = 0; k < count; k++) mean += a.data[first + k] / count;
+    for (let k = 0; k < count; k++) variance += (a.data[first + k] - mean) ** 2 / count;
+    const factor = 1 / Math.sqrt(variance + epsilon);
+    for (let k = 0; k < count; k++) {
+      result.data[first + k] = (a.data[first + k] - mean) * factor * scale.data[k] + (bias ? bias.data[k] : 0);
+    }
+  }
+  return result;
+}
+
+function conv([a, filters, bias], {pads = [0, 0], strides: [step] = [1], dilations: [spread] = [1], group = 1}) {
+  if (a.shape.length !== 3) throw new Error("a convolution in more than one dimension is not supported");
+  const [rows, channels, width] = a.shape, [made, each, kernel] = filters.shape;
+  const length = Math.floor((width + pads[0] + pads[1] - spread * (kernel - 1) - 1) / step) + 1;
+  const result = tensor(a.type, [rows, made, length]);
+  for (let row = 0; row < rows; row++) {
+    for (let to = 0; to < made; to++) {
+      const from = Math.floor(to / (made / group)) * each;
+      for (let at = 0; at < length; at++) {
+        let total = bias ? bias.data[to] : 0;
+        for (let c = 0; c < each; c++) {
+          for (let k = 0; k < kernel; k++) {
+            const place = at * step + k * spread - pads[0];
+            if (place >= 0 && place < width) total += a.data[(row * channels + from + c) * width + place] * filters.data[(to * each + c) * kernel + k];
+          }
+        }
+        result.data[(row * made + to) * length + at] = total;
+      }
+    }
+  }
+  return result;
+}
+
+function pad([a, pads, value, axes], {mode = "constant"}) {
+  if (mode !== "constant") throw new Error(`padding by ${mode} is not supported`);
+  const rank = a.shape.length, given = axes ? list(axes).map(axis => axisOf(axis, rank)) : [...a.shape.keys()];
+  const before = new Array(rank).fill(0), shape = a.shape.slice();
+  given.forEach((axis, k) => {
+    before[axis] = pads.data[k];
+    shape[axis] += pads.data[k] + pads.data[k + given.length];
+  });
+  const result = tensor(a.type, shape), steps = full(shape);
+  if (value) result.data.fill(value.data[0]);
+  walk(a.shape, [steps], (i, j) => { result.data[j] = a.data[i]; }, [before.reduce((sum, count, axis) => sum + count * steps[axis], 0)]);
+  return result;
+}
+
+// 2/sqrt(pi) exp(-z^2) (z + 2z^3/3 + 4z^5/15 + ...): all terms are positive, so nothing cancels.
+function erf(x) {
+  const z = Math.abs(x);
+  if (z > 6) return Math.sign(x);
+  let term = z, total = z;
+  for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(total); n++) total += (term *= 2 * z * z / (2 * n + 1));
+  return Math.sign(x) * 2 / Math.sqrt(Math.PI) * Math.exp(-z * z) * total;
+}
+
+function cumulative([a, axis], {exclusive = 0, reverse = 0}) {
+  return lines(a, axis.data[0], (data, first, step, count, out) => {
+    let total = 0;
+    for (let k = 0; k < count; k++) {
+      const place = first + (reverse ? count - 1 - k : k) * step;
+      out[place] = exclusive ? total : total + data[place];
+      total += data[place];
+    }
+  });
+}
+
+const extreme = better => ([a], {axis = 0, keepdims = 1, select_last_index = 0}) => {
+  const at = axisOf(axis, a.shape.length);
+  const places = lines(a, axis, (data, first, step, count, out) => {
+    let best = 0;
+    for (let k = 1; k < count; k++) {
+      const one = data[first + k * step], old = data[first + best * step];
+      if (better(one, old) || (select_last_index && one === old)) best = k;
+    }
+    out[first] = best;
+  }, "int");
+  const found = slice(places, [at], [0], [1], [1]);
+  return keepdims ? found : tensor("int", found.shape.filter((_, k) => k !== at), found.data);
+};
+
+const integer = ({type}) => type === "int";
+
+const OPERATIONS = {
+  Abs: unary(Math.abs), Neg: unary(x => -x), Sqrt: unary(Math.sqrt), Exp: unary(Math.exp), Log: unary(Math.log),
+  Sin: unary(Math.sin), Cos: unary(Math.cos), Tan: unary(Math.tan), Atan: unary(Math.atan), Tanh: unary(Math.tanh),
+  Sigmoid: unary(x => x < 0 ? Math.exp(x) / (1 + Math.exp(x)) : 1 / (1 + Math.exp(-x))),
+  Relu: unary(x => x > 0 ? x : 0), Softplus: unary(x => x > 30 ? x : Math.log1p(Math.exp(x))),
+  Softsign: unary(x => x / (1 + Math.abs(x))), Sign: unary(Math.sign), Floor: unary(Math.floor), Ceil: unary(Math.ceil),
+  Reciprocal: unary(x => 1 / x), Erf: unary(erf), Not: unary(x => 1 - x),
+  Round: unary(x => { const up = Math.round(x); return up - x === 0.5 && up % 2 ? up - 1 : up; }),
+  LeakyRelu: ([a], {alpha = 0.01}) => unary(x => x < 0 ? alpha * x : x)([a]),
+  Elu: ([a], {alpha = 1}) => unary(x => x < 0 ? alpha * Math.expm1(x) : x)([a]),
+  Selu: ([a], {alpha = 1.6732632, gamma = 1.050701}) => unary(x => gamma * (x > 0 ? x : alpha * Math.expm1(x)))([a]),
+  HardSigmoid: ([a], {alpha = 0.2, beta = 0.5}) => unary(x => Math.max(0, Math.min(1, alpha * x + beta)))([a]),
+  Gelu: ([a], {approximate = "none"}) => unary(approximate === "tanh"
+    ? x => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)))
+    : x => 0.5 * x * (1 + erf(x / Math.SQRT2)))([a]),
+  IsNaN: ([a]) => tensor("bool", a.shape, Uint8Array.from(a.data, Number.isNaN)),
+  IsInf: ([a]) => tensor("bool", a.shape, Uint8Array.from(a.data, x => x === Infinity || x === -Infinity)),
+  Add: arithmetic((x, y) => x + y), Sub: arithmetic((x, y) => x - y), Mul: arithmetic((x, y) => x * y),
+  Div: inputs => arithmetic(integer(inputs[0]) ? (x, y) => Math.trunc(x / y) : (x, y) => x / y)(inputs),
+  Mod: (inputs, {fmod = 0}) => arithmetic(fmod ? (x, y) => x % y : (x, y) => x - y * Math.floor(x / y))(inputs),
+  Pow: arithmetic((x, y) => y === 2 ? x * x : x ** y),
+  Max: several((x, y) => x > y || x !== x ? x : y), Min: several((x, y) => x < y || x !== x ? x : y),
+  Sum: several((x, y) => x + y),
+  Less: comparison((x, y) => x < y), LessOrEqual: comparison((x, y) => x <= y), Equal: comparison((x, y) => x === y),
+  Greater: comparison((x, y) => x > y), GreaterOrEqual: comparison((x, y) => x >= y),
+  And: comparison((x, y) => x && y), Or: comparison((x, y) => x || y), Xor: comparison((x, y) => x !== y),
+  Where([chosen, a, b]) {
+    const shape = broadcast(chosen.shape, a.shape, b.shape), result = tensor(a.type, shape), rank = shape.length;
+    const total = result.data.length, flat = ({data}) => data.length === total || data.length === 1;
+    if (flat(chosen) && flat(a) && flat(b)) {
+      const [one, two, three] = [chosen, a, b].map(({data}) => Number(data.length === total));
+      for (let i = 0; i < total; i++) result.data[i] = chosen.data[i * one] ? a.data[i * two] : b.data[i * three];
+      return result;
+    }
+    walk(shape, [chosen, a, b].map(one => strides(one.shape, rank)), (i, j, k, l) => {
+      result.data[i] = chosen.data[j] ? a.data[k] : b.data[l];
+    });
+    return result;
+  },
+  Clip([a, least, most]) {
+    const low = least ? least.data[0] : -Infinity, high = most ? most.data[0] : Infinity;
+    return unary(x => x < low ? low : x > high ? high : x)([a]);
+  },
+  Cast: ([a], {to}) => cast(a, TYPES[to]),
+  CastLike: ([a, b]) => cast(a, b.type),
+  Identity: ([a]) => a,
+  Dropout: ([a]) => a,
+  Shape: ([a], {start = 0, end}) => {
+    const sizes = a.shape.slice(start, end);
+    return tensor("int", [sizes.length], Float64Array.from(sizes));
+  },
+  Size: ([a]) => tensor("int", [], Float64Array.of(a.data.length)),
+  ConstantOfShape: ([shape], {value}) => {
+    const result = tensor(value ? value.type : "float", list(shape));
+    if (value) result.data.fill(value.data[0]);
+    return result;
+  },
+  Range: ([start, limit, step]) => {
+    const count = Math.max(0, Math.ceil((limit.data[0] - start.data[0]) / step.data[0]));
+    return tensor(start.type, [count], ARRAYS[start.type].from({length: count}, (_, k) => start.data[0] + k * step.data[0]));
+  },
+  Expand: ([a, wanted]) => {
+    const shape = broadcast(a.shape, list(wanted));
+    return strided(a, shape, strides(a.shape, shape.length));
+  },
+  Tile: ([a, repeats]) => list(repeats).reduce((tiled, count, axis) => concat(new Array(count).fill(tiled), {axis}), a),
+  Trilu: ([a, diagonal], {upper = 1}) => {
+    const [rows, columns] = a.shape.slice(-2), shift = diagonal ? diagonal.data[0] : 0, result = tensor(a.type, a.shape);
+    a.data.forEach((x, i) => {
+      const off = i % columns - Math.floor(i / columns) % rows;
+      if (upper ? off >= shift : off <= shift) result.data[i] = x;
+    });
+    return result;
+  },
+  Reshape: reshape, Squeeze: squeeze, Unsqueeze: unsqueeze, Concat: concat, Split: split, Gather: gather,
+  Flatten: ([a], {axis = 1}) => {
+    const outer = product(a.shape.slice(0, axisOf(axis, a.shape.length)));
+    return tensor(a.type, [outer, a.data.length / outer], a.data);
+  },
+  Transpose: ([a], {perm}) => transpose(a, perm),
+  Slice: ([a, starts, ends, axes, steps]) => {
+    const count = starts.data.length;
+    return slice(a, axes ? list(axes) : [...Array(count).keys()], list(starts), list(ends), steps ? list(steps) : Array(count).fill(1));
+  },
+  GatherElements: gatherElements,
+  Pad: pad, MatMul: ([a, b]) => matmul(a, b), Gemm: gemm, Conv: conv,
+  Softmax: softmax(false), LogSoftmax: softmax(true), LayerNormalization: layerNormalization,
+  CumSum: cumulative, ArgMax: extreme((x, y) => x > y), ArgMin: extreme((x, y) => x < y),
+  ReduceSum: reduction(0, (a, x) => a + x), ReduceProd: reduction(1, (a, x) => a * x),
+  ReduceMean: reduction(0, (a, x) => a + x, (a, n) => a / n),
+  ReduceMax: reduction(-Infinity, Math.max), ReduceMin: reduction(Infinity, Math.min),
+  ReduceL1: reduction(0, (a, x) => a + Math.abs(x)), ReduceL2: reduction(0, (a, x) => a + x * x, Math.sqrt),
+  ReduceSumSquare: reduction(0, (a, x) => a + x * x), ReduceLogSum: reduction(0, (a, x) => a + x, Math.log),
+  ReduceLogSumExp: ([a, axes], attributes) => {  // the largest value is taken out, as exp would overflow
+    const most = OPERATIONS.ReduceMax([a, axes], {...attributes, keepdims: 1});
+    const moved = OPERATIONS.Exp([OPERATIONS.Sub([a, most])]);
+    const total = OPERATIONS.Log([OPERATIONS.ReduceSum([moved, axes], attributes)]);
+    return OPERATIONS.Add([total, tensor(a.type, total.shape, OPERATIONS.ReduceMax([a, axes], attributes).data)]);
+  },
+};

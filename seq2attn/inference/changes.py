@@ -1,0 +1,109 @@
+"""What a person changes while one string is decoded: weights, keys that may not be attended to, temperature, symbols."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from seq2attn.data.padding import valid_mask
+from seq2attn.data.vocabulary import Vocabulary
+from seq2attn.errors import Seq2AttnError
+from seq2attn.model.intervention import Intervention
+
+MOST_PADDING = 1000
+TEMPERATURES = 0.001, 1000.0
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The changes of one decoding. Steps of the output and positions of the source, as the model reads it, count from 0.
+
+    A change at a step that is not reached has no effect. `seq2attn.model.intervention` defines what each does to weights.
+    """
+
+    force: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    """(step, position) -> the weight, from 0 to 1; the others of the step are scaled, so that its weights sum to 1"""
+    ban: Collection[int | tuple[int, int]] = ()
+    """positions that no step may attend to, and (step, position) for a single step"""
+    temperature: float = 1.0
+    """the scores are divided by it"""
+    write: Mapping[int, str] = field(default_factory=dict)
+    """step -> the symbol that the output gets there, and the next step reads, in place of the model's own"""
+    padding: int = 0
+    """how many `<pad>` follow the source"""
+    mask_padding: bool | None = None
+    """whether padding is masked in attention; None: as the model does"""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.padding <= MOST_PADDING:
+            raise Seq2AttnError(f"padding must be from 0 to {MOST_PADDING}, found {self.padding}")
+        low, high = TEMPERATURES
+        if not low <= self.temperature <= high:
+            raise Seq2AttnError(f"the temperature must be from {low:g} to {high:g}, found {self.temperature}")
+
+    @property
+    def need_attention(self) -> bool:
+        """Whether they change more than symbols."""
+        return bool(self.force or self.ban or self.temperature != 1)
+
+    def check(self, positions: int, vocabulary: Vocabulary) -> None:
+        """Raise `Seq2AttnError` unless they fit a source of this many tokens, with its padding, and the vocabulary."""
+        for step, position in [*self.force, *(cell for cell in self.ban if isinstance(cell, tuple))]:
+            _check_place("step", step)
+            _check_place("position", position, positions)
+        for banned in self.ban:
+            if not isinstance(banned, tuple):
+                _check_place("position", banned, positions)
+        sums: dict[int, float] = {}
+        for (step, position), weight in self.force.items():
+            if not 0 <= weight <= 1:
+                raise Seq2AttnError(
+                    f"the weight of step {step}, position {position} must be from 0 to 1, found {weight}"
+                )
+            sums[step] = sums.get(step, 0.0) + weight
+            if sums[step] > 1 + 1e-6:
+                raise Seq2AttnError(f"the weights set at step {step} sum to {sums[step]:g}; at most 1 is allowed")
+        for step in self.write:
+            _check_place("step", step)
+        self.written(vocabulary)
+
+    def written(self, vocabulary: Vocabulary) -> dict[int, int]:
+        """step -> the id that is written there. `<eos>` ends the output."""
+        ids = {vocabulary.symbol(index): index for index in range(len(vocabulary))}
+        for step, symbol in self.write.items():
+            if symbol not in ids:
+                raise Seq2AttnError(
+                    f"step {step} cannot write {symbol!r}, which is not a symbol of the model's outputs",
+                    hint="`<eos>` ends the output.",
+                )
+        return {step: ids[symbol] for step, symbol in self.write.items()}
+
+    def at(self, step: int, lengths: Tensor, width: int, dtype: torch.dtype) -> Intervention:
+        """The intervention at one step, for rows of lengths (B,) in a source of `width` tokens, padding included."""
+        rows, device = len(lengths), lengths.device
+        banned = torch.zeros(rows, 1, width, dtype=torch.bool, device=device)
+        forced = torch.zeros_like(banned)
+        weights = torch.zeros(rows, 1, width, dtype=dtype, device=device)
+        for place in self.ban:
+            at, position = place if isinstance(place, tuple) else (step, place)
+            if at == step:
+                banned[:, :, position] = True
+        for (at, position), weight in self.force.items():
+            if at == step:
+                forced[:, :, position] = True
+                weights[:, :, position] = weight
+        valid = None
+        if self.mask_padding is not None:
+            valid = (valid_mask(lengths, width) if self.mask_padding else torch.ones_like(banned[:, 0])).unsqueeze(1)
+        temperature = weights.new_full((rows, 1, 1), self.temperature)
+        return Intervention(banned, forced, weights, temperature, valid)
+
+
+def _check_place(kind: str, number: int, count: float = math.inf) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < count:
+        allowed = "0 or more" if count == math.inf else f"0 to {count - 1}"
+        raise Seq2AttnError(f"unknown {kind} {number!r}; allowed: {allowed}", hint=f"The first {kind} is 0.")

@@ -1,0 +1,253 @@
+"""What the tests of exported models share: models of every mechanism, and what PyTorch computes with them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from seq2attn.config import load_changed
+from seq2attn.data.batches import read_sources
+from seq2attn.data.padding import pad_rows
+from seq2attn.data.vocabulary import PAD
+from seq2attn.inference.changes import Changes
+from seq2attn.inference.greedy import greedy_decode
+from seq2attn.inference.predictor import Predictor, output_bound
+from seq2attn.model.build import build_model, build_task
+
+CONFIGS = Path(__file__).parent.parent / "configs"
+SMALL = ("model.hidden=12", "task.alphabet=abcdefghij")
+EXTRA = {  # what no shipped config has, or not alone
+    "two layers": ("scaled.yaml", "model.layers=2"),
+    "lstm, both ways, two layers": (
+        "mechanisms/bahdanau-2015.yaml",
+        "model.cell=lstm",
+        "model.layers=2",
+        "model.attention.window=local_p",
+        "model.attention.history=location_coverage",
+    ),
+    "rnn": ("mechanisms/cosine.yaml", "model.cell=rnn", "model.attention.score.learned_strength=false"),
+    "shift": ("mechanisms/luong-input-feeding.yaml", "model.attention.history=shift"),
+    "local_m": ("mechanisms/scalable-softmax.yaml", "model.attention.window=local_m"),
+    "unmasked": ("chapter/additive.yaml", "model.attention.scalable_softmax=true"),
+    "one of each": (
+        "mechanisms/bahdanau-2015.yaml",
+        "model.cell=lstm",
+        "model.decoder=luong",
+        "model.decoder.input_feeding=true",
+        "model.attention.window=local_p",
+        "model.attention.history=location_coverage",
+        "model.attention.scalable_softmax=true",
+    ),
+    "small transformer": ("mechanisms/transformer.yaml", "model.layers=1"),
+    "zeros": ("scaled.yaml", "model.initial_state=zeros", "model.source_eos=true"),
+}
+
+
+def mechanisms() -> dict[str, tuple[str, ...]]:
+    """Name -> config file and overrides."""
+    shipped = ["dot", "scaled", "general", "additive", "none"]
+    files = [f"{name}.yaml" for name in shipped] + [
+        f"mechanisms/{path.name}" for path in sorted((CONFIGS / "mechanisms").glob("*.yaml"))
+    ]
+    return {Path(file).stem: (file,) for file in files} | EXTRA
+
+
+def make_predictor(file: str, *overrides: str, seed: int = 1) -> Predictor:
+    """The model of a config as it is drawn, with larger weights and no liking for `<eos>`, so that its answers differ."""
+    config, _ = load_changed(CONFIGS / file, [*overrides, *SMALL, f"seed={seed}"])
+    task = build_task(config)
+    model = build_model(config, task)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" not in name:
+                parameter *= 1.5
+    return Predictor(model, task, source_eos=config.model.source_eos, device=torch.device("cpu"))
+
+
+def random_texts(predictor: Predictor, count: int, seed: int = 0, longest: int = 40) -> list[str]:
+    drawn = random.Random(seed)
+    symbols = predictor.task.source_vocabulary.symbols
+    return ["".join(drawn.choices(symbols, k=drawn.randint(1, longest))) for _ in range(count)]
+
+
+def in_pytorch(predictor: Predictor, text: str, changes: Changes | None = None) -> dict[str, Any]:
+    """tokens, logits (T, V) and weights (T, S), None without attention, as `greedy_decode` finds them."""
+    changes = changes or Changes()
+    ids = predictor.task.source_vocabulary.encode(text)
+    source, lengths = read_sources(*pad_rows([ids], torch.device("cpu")), source_eos=predictor.source_eos)
+    changes.check(source.size(1) + changes.padding, predictor.task.target_vocabulary)
+    source = F.pad(source, (0, changes.padding), value=PAD)
+    logits: list[np.ndarray] = []
+    decoding = greedy_decode(
+        predictor.model,
+        source,
+        lengths,
+        max_steps=output_bound(predictor.task, len(ids)),
+        keep_weights=True,
+        watch=lambda _, decoded: logits.append(decoded.logits[0, 0].numpy()),
+        intervene=lambda step: changes.at(step, lengths, source.size(1), torch.float32),
+        write=changes.written(predictor.task.target_vocabulary),
+    )
+    return {
+        "tokens": decoding.tokens[0, : len(logits)].tolist(),
+        "logits": np.array(logits),
+        "weights": None if decoding.weights is None else decoding.weights[0].numpy(),
+    }
+
+
+def random_changes(predictor: Predictor, text: str, seed: int, attends: bool = True) -> Changes:
+    """Some changes of each kind, at steps and positions that the decoding of `text` is likely to have."""
+    drawn = random.Random(seed)
+    padding = drawn.choice([0, 0, 3])
+    width = len(predictor.task.source_vocabulary.encode(text)) + predictor.source_eos + padding
+    tokens = predictor.task.target_vocabulary
+
+    def cell() -> tuple[int, int]:
+        return drawn.randrange(min(width, 12) + 1), drawn.randrange(width)
+
+    write = {
+        drawn.randrange(10): tokens.symbol(drawn.randrange(2, len(tokens))) for _ in range(drawn.choice([0, 0, 1, 2]))
+    }
+    if not attends:
+        return Changes(write=write, padding=padding)
+    force: dict[tuple[int, int], float] = {}
+    for _ in range(drawn.choice([0, 1, 1, 3])):
+        step, position = cell()
+        left = 1 - sum(weight for (at, _), weight in force.items() if at == step)
+        force[step, position] = drawn.choice([0.0, left, left * drawn.random()])
+    return Changes(
+        force=force,
+        ban=[drawn.choice([cell(), drawn.randrange(width)]) for _ in range(drawn.choice([0, 0, 1, 3]))],
+        temperature=drawn.choice([1.0, 1.0, 0.5, 0.7, 2.0, 10.0]),
+        write=write,
+        padding=padding,
+        mask_padding=drawn.choice([None, True, False]),
+    )
+
+
+def for_page(predictor: Predictor, text: str, changes: Changes | None = None) -> dict[str, Any]:
+    """The same request as the page's `Model.decode` takes it, in JSON."""
+    changes = changes or Changes()
+    vocabulary = predictor.task.target_vocabulary
+    ids = predictor.task.source_vocabulary.encode(text)
+    return {
+        "ids": [*ids, 2] if predictor.source_eos else ids,
+        "bound": output_bound(predictor.task, len(ids)),
+        "force": [[f"{step},{position}", weight] for (step, position), weight in changes.force.items()],
+        "ban": [",".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in changes.ban],
+        "write": list(changes.written(vocabulary).items()),
+        "temperature": changes.temperature,
+        "padding": changes.padding,
+        "mask": changes.mask_padding,
+    }
+
+
+class OnnxLoop:
+    """The graphs of a folder made by `seq2attn export`, run by onnxruntime as its README says."""
+
+    def __init__(self, folder: Path) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self.manifest = json.loads((folder / "manifest.json").read_text())
+        self.graphs = {
+            name: onnxruntime.InferenceSession(folder / graph["file"], options, ["CPUExecutionProvider"])
+            for name, graph in self.manifest["graphs"].items()
+        }
+
+    def call(self, name: str, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        graph = self.manifest["graphs"][name]
+        given = {one: inputs[one] for one in graph["inputs"]}
+        return dict(zip(graph["outputs"], self.graphs[name].run(None, given), strict=True))
+
+    def first(self, name: str) -> dict[str, np.ndarray]:
+        first = self.manifest["first"][name].items()
+        return {key: np.array(one["data"], np.float32).reshape(one["shape"]) for key, one in first}
+
+    def read(self, name: str, inputs: Sequence[np.ndarray], length: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Outputs by position, and the state after the real tokens."""
+        order = list(range(len(inputs)))
+        if name.endswith("backward"):
+            order = order[:length][::-1] + order[length:]
+        state, outputs, last = self.first(name), {}, []
+        for count, position in enumerate(order, start=1):
+            result = self.call(name, {"input": inputs[position], **state})
+            outputs[position] = result["output"]
+            state = {key: result[f"{key}.next"] for key in state}
+            last = list(state.values()) if count == length else last
+        return [outputs[position] for position in range(len(inputs))], last
+
+    def decode(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """tokens, logits and weights of a request as `for_page` makes it."""
+        manifest, force, write = self.manifest, dict(request["force"]), dict(request["write"])
+        tokens = [*request["ids"], *[manifest["pad"]] * request["padding"]]
+        real = np.array([[position < len(request["ids"]) for position in range(len(tokens))]])
+        inputs: dict[str, Any] = {"source": np.array([tokens]), "valid": real}
+        below, final = [np.array([token]) for token in tokens], []
+        for names in manifest["layers"]:
+            read = [self.read(name, below, len(request["ids"])) for name in names]
+            below = [np.concatenate(parts, axis=1) for parts in zip(*(outputs for outputs, _ in read), strict=True)]
+            final += read[-1][1]
+        if manifest["layers"]:
+            inputs |= {"states": np.stack(below, axis=1), **{f"final.{k}": one for k, one in enumerate(final)}}
+        kept = self.first("step") | self.call("prepare", inputs)
+        masked = manifest["mask_padding"] if request["mask"] is None else request["mask"]
+        token, emitted, logits, weights = manifest["sos"], [], [], []
+        for step in range(request["bound"]):
+            cells = [f"{step},{position}" for position in range(len(tokens))]
+            banned = [str(k) in request["ban"] or cell in request["ban"] for k, cell in enumerate(cells)]
+            change = {
+                "change.banned": np.array([[banned]]),
+                "change.forced": np.array([[[cell in force for cell in cells]]]),
+                "change.weights": np.array([[[force.get(cell, 0.0) for cell in cells]]], np.float32),
+                "change.temperature": np.full((1, 1, 1), request["temperature"], np.float32),
+                "change.valid": np.array([real if masked else np.ones_like(real)]),
+            }
+            result = self.call("step", {"token": np.array([token]), **kept, **change})
+            kept |= {key.removesuffix(".next"): one for key, one in result.items() if key.endswith(".next")}
+            logits.append(result["logits"][0, 0])
+            if manifest["attends"]:
+                weights.append(result["weights"][0, 0])
+            token = write.get(step, int(logits[-1].argmax()))
+            emitted.append(token)
+            if token == manifest["eos"]:
+                break
+        return {"tokens": emitted, "logits": logits, "weights": weights or None}
+
+
+DECODE = """
+function decodeAll(model, requests) {
+  const session = new Session(model);
+  return requests.map(one => {
+    const changes = {...one, force: new Map(one.force), ban: new Set(one.ban), write: new Map(one.write)};
+    const {steps} = session.decode(one.ids, changes, one.bound);
+    return {
+      tokens: steps.map(step => step.written),
+      logits: steps.map(step => Array.from(step.logits.data)),
+      weights: steps[0].weights ? steps.map(step => Array.from(step.weights.data)) : null,
+    };
+  });
+}
+"""
+
+
+def largest_differences(
+    found: Sequence[Mapping[str, Any]], expected: Sequence[Mapping[str, Any]]
+) -> tuple[float, float]:
+    """The largest absolute difference of logits and of weights. Raises AssertionError where the outputs differ."""
+    logits = weights = 0.0
+    for one, other in zip(found, expected, strict=True):
+        assert one["tokens"] == other["tokens"]
+        logits = max(logits, float(np.abs(np.array(one["logits"]) - other["logits"]).max()))
+        assert (one["weights"] is None) == (other["weights"] is None)
+        if one["weights"] is not None:
+            weights = max(weights, float(np.abs(np.array(one["weights"]) - other["weights"]).max()))
+    return logits, weights

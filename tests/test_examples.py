@@ -1,0 +1,36 @@
+"""The notebooks in examples/ run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+NOTEBOOKS = sorted((Path(__file__).parent.parent / "examples").glob("*.ipynb"))
+
+
+def cells(notebook):
+    found = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return [cell for cell in found if cell["cell_type"] == "code"]
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_are_small_and_their_code_compiles(notebook):
+    assert notebook.stat().st_size < 150_000
+    for cell in cells(notebook):
+        compile("".join(cell["source"]), notebook.name, "exec")
+        assert not [output for output in cell["outputs"] if output["output_type"] == "error"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_run(notebook, tmp_path):
+    nbclient = pytest.importorskip("nbclient")
+    nbformat = pytest.importorskip("nbformat")
+    opened = nbformat.read(notebook, as_version=4)
+    metadata = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(opened, timeout=1200, kernel_name="python3", resources=metadata).execute()
+    texts = "".join(
+        str(output.get("data", {}).get("text/plain", "")) for cell in opened.cells for output in cell.get("outputs", ())
+    )
+    assert "Answer('hello' -> 'olleh')" in texts

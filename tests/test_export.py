@@ -1,0 +1,104 @@
+"""The folder that `seq2attn export` writes. `tests/test_page.py` runs its graphs."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from models import make_model
+from safetensors.torch import load_file
+from torch import nn
+
+from seq2attn.errors import Seq2AttnError
+from seq2attn.model.scores import Score
+from seq2attn.runs.checkpoint import MODEL, load_checkpoint
+
+pytest.importorskip("onnxscript", reason='needs the extra "export": pip install "seq2attn[export]"')
+
+import onnx
+
+from seq2attn.exporting.functions import functions, named, rebuilt
+from seq2attn.exporting.graphs import export_graphs
+
+
+@pytest.mark.usefixtures("runs_copy")
+def test_the_folder_of_a_run(cli, tmp_path):
+    done = cli("export", "tiny", "--to", "out/model")
+    assert (done.code, done.out) == (0, "out/model\n")
+    folder = tmp_path / "out" / "model"
+    graphs = ["encoder_0_forward", "prepare", "step"]
+    files = {"README.md", "config.json", "manifest.json", "model.safetensors", *(f"{name}.onnx" for name in graphs)}
+    assert {path.name for path in folder.iterdir()} == files
+    for name in graphs:
+        onnx.checker.check_model(onnx.load(folder / f"{name}.onnx"), full_check=True)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["graphs"]["step"]["inputs"]["change.banned"] == [1, 1, "source"]
+    assert manifest["graphs"]["step"]["outputs"]["logits"] == [1, 1, 29]
+    assert manifest["source"]["tokens"][:5] == ["<pad>", "<sos>", "<eos>", "a", "b"]
+    assert manifest["layers"] == [["encoder_0_forward"]]
+    assert manifest["most_steps"][:2] == [12, 14]  # twice the target, plus 10
+    assert json.loads((folder / "config.json").read_text())["model"]["hidden"] == 8
+    expected = load_checkpoint(tmp_path / "runs" / "tiny" / "checkpoints" / "best.safetensors").part(MODEL)
+    found = load_file(folder / "model.safetensors")
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
+    card = (folder / "README.md").read_text()
+    assert "- `step.onnx`: `token`, " in card
+    assert "{" not in card
+    again = cli("export", "tiny", "--to", "out/model")
+    assert (again.code, again.out) == (2, "")
+    assert "out/model is not empty" in again.err
+
+
+def test_names_lead_back_to_the_tensors():
+    value = (torch.zeros(1), None, (torch.ones(2), 3))
+    tensors = named("state", value)
+    assert list(tensors) == ["state.0", "state.2.0"]
+    changed = rebuilt("state", value, {name: one + 1 for name, one in tensors.items()})
+    assert (changed[0].item(), changed[1], changed[2][0].tolist(), changed[2][1]) == (1, None, [2, 2], 3)
+
+
+def test_what_is_exported_is_the_models_own_step():
+    model = make_model("dot", dtype=torch.float32, initial_state="last").eval()
+    source = torch.tensor([[3, 4, 5]])
+    step = functions(model, source, 2)[-1]
+    memory, state = model.encode(source, torch.tensor([3]))
+    for _ in range(2):
+        _, state = model.step(torch.tensor([1]), state, memory)
+    expected = model.step(step.inputs["token"], state, memory)[0]
+    found = step.call(step.inputs)
+    torch.testing.assert_close(found["logits"], expected.logits)
+    torch.testing.assert_close(found["weights"], expected.weights)
+    torch.testing.assert_close(found["context"], found["weights"] @ memory.values)
+    torch.testing.assert_close(found["scores"], found["query"] @ memory.keys.mT)
+    assert not model.decoder.attention._forward_hooks
+
+
+class Branching(Score):
+    """What it computes depends on a value, so that it cannot be traced."""
+
+    def __init__(self, query_width, key_width):
+        super().__init__(query_width, key_width)
+        self.map = nn.Linear(query_width, key_width)
+
+    def forward(self, query, keys):
+        scores = self.map(query) @ keys.mT
+        return scores if scores.sum() > 0 else -scores
+
+
+def test_a_model_that_cannot_be_traced_is_refused():
+    with pytest.raises(Seq2AttnError, match="torch cannot export this model: "):
+        export_graphs(make_model(Branching, dtype=torch.float32))
+
+
+@pytest.mark.slow
+def test_a_score_of_a_plug_in_is_exported(cli, tmp_path):
+    readme = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
+    code = readme.split("```python\n# distance.py\n")[1].split("```")[0]
+    (tmp_path / "distance.py").write_text(code)
+    config = tmp_path / "tiny.yaml"
+    config.write_text(
+        "model: {hidden: 8, attention: {score: distance}}\ntraining: {steps: 2, warmup: 0, batch_size: 2}"
+    )
+    assert cli("train", "--config", str(config), "--plugin", "distance.py", "--name", "far").code == 0
+    assert cli("page", "far", "--plugin", "distance.py").code == 0

@@ -1,0 +1,260 @@
+"""Families of strings: what they are, and measuring models on them."""
+
+import json
+
+import pytest
+import torch
+from test_comparison_cli import TINY as TINY_COMPARISON
+from test_comparison_cli import Inline
+from test_evaluation import FakeModel, measure, other, reverse
+
+import seq2attn.comparison.pool
+from seq2attn import catalogue
+from seq2attn.config import check_config
+from seq2attn.config.families import parse_families
+from seq2attn.data.families import draw_family
+from seq2attn.data.tasks import StringTask
+from seq2attn.data.vocabulary import SPECIAL
+from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.results import worst_place
+from seq2attn.model.build import build_task
+from seq2attn.plotting.families import families_figure
+
+ALL = ("random", "unary", "periodic", "two_letter", "palindrome", "sorted", "runs")
+
+
+def draw(family, length=40, symbols=26, count=200, seed=0):
+    """Strings as lists of numbers from 0."""
+    ids = draw_family(family, torch.Generator().manual_seed(seed), count, length, symbols)
+    assert ids.shape == (count, length)
+    assert ids.dtype == torch.int64
+    return (ids - len(SPECIAL)).tolist()
+
+
+def runs_of(string):
+    """The lengths of its runs of equal characters."""
+    starts = [place for place, one in enumerate(string) if place == 0 or one != string[place - 1]]
+    return [end - start for start, end in zip(starts, [*starts[1:], len(string)], strict=True)]
+
+
+def period_of(string):
+    return next(p for p in range(1, len(string) + 1) if all(a == b for a, b in zip(string, string[p:], strict=False)))
+
+
+def test_the_strings_of_each_family():
+    assert all(len(set(string)) == 1 for string in draw("unary"))
+    assert {period_of(string) for string in draw("periodic")} >= set(range(2, 9))
+    assert max(period_of(string) for string in draw("periodic")) == 8
+    assert {len(set(string)) for string in draw("two_letter")} == {2}
+    for length in (39, 40):
+        assert all(string == string[::-1] for string in draw("palindrome", length))
+    assert all(string == sorted(string) for string in draw("sorted"))
+    lengths = [one for string in draw("runs", 1000, symbols=5000) for one in runs_of(string)[:-1]]
+    assert set(lengths) >= set(range(1, 11))
+    assert sum(lengths) / len(lengths) == pytest.approx(5.5, abs=0.1)  # uniform from 1 to 10
+
+
+@pytest.mark.parametrize("family", ALL[1:])
+def test_a_family_uses_the_whole_alphabet_and_any_alphabet(family):
+    strings = draw(family, count=2000, length=9)
+    assert {one for string in strings for one in string} == set(range(26))
+    for symbols, length in ((1, 5), (2, 1), (2, 9)):
+        assert {one for string in draw(family, length, symbols) for one in string} == set(range(symbols))
+
+
+@pytest.mark.parametrize("family", ALL[1:])
+def test_strings_depend_on_the_generator_alone(family):
+    assert draw(family) == draw(family)
+    assert draw(family) != draw(family, seed=1)
+
+
+def test_every_family_of_the_catalogue_can_be_drawn():
+    assert tuple(catalogue.FAMILIES.names()) == ALL
+    task = build_task(check_config({}))
+    for name in ALL:
+        examples = task.family(name, torch.Generator().manual_seed(0), 3, 6)
+        for source, target in zip(examples.source.tolist(), examples.target.tolist(), strict=True):
+            assert target == source[::-1]
+
+
+def test_names_of_families():
+    assert parse_families(["runs,unary", "random"]) == ("random", "unary", "runs")
+    assert parse_families(["unary", "all"]) == ALL
+    with pytest.raises(Seq2AttnError, match="did you mean 'unary'"):
+        parse_families(["unray"])
+    for nothing in ([], [3], [""]):
+        with pytest.raises(Seq2AttnError):
+            parse_families(nothing)
+    assert check_config({"evaluation": {"families": "all"}}).evaluation.families == ALL
+    assert check_config({}).evaluation.families == ("random",)
+
+
+def test_a_task_that_draws_its_own_strings_has_no_families():
+    class Mine(StringTask):
+        def alignment(self, source, lengths, positions):
+            return positions.expand(len(source), -1)
+
+        def examples(self, random, count, length=None):
+            return super().examples(random, count, length)
+
+    assert Mine().families == ("random",)
+    with pytest.raises(Seq2AttnError, match="cannot be measured on unary, runs; its families: random"):
+        Mine().check_families(["random", "unary", "runs"])
+
+
+# ---- measuring ----
+
+
+def doubts_repetition(ids):
+    """A model that answers everything right except a string of one letter."""
+    right = reverse(ids)
+    return [other(right[0]), *right[1:]] if len(set(ids)) == 1 else right
+
+
+def test_results_by_family_and_length_by_hand():
+    results = measure(FakeModel(doubts_repetition), (2, 5), families=("palindrome", "unary", "sorted"), samples=30)
+    found = {(one.family, one.length): one.exact_match.value for one in results}
+    assert list(found) == [(name, length) for name in ("palindrome", "unary", "sorted") for length in (2, 5)]
+    assert [found["unary", 2], found["unary", 5], found["palindrome", 2]] == [0, 0, 0]  # a palindrome of 2 is aa
+    assert found["palindrome", 5] > 0.5 < found["sorted", 5]
+
+
+def test_every_model_is_measured_on_the_same_strings_of_a_family():
+    first, second = FakeModel(reverse), FakeModel(doubts_repetition)
+    for model, samples in ((first, 1005), (second, 3)):  # a larger sample begins with a smaller one's strings
+        measure(model, (4,), samples, families=("runs", "unary"))
+    assert first.asked[:3] == second.asked[:3]
+    assert first.asked[1005:1008] == second.asked[3:6]
+    assert first.asked[:3] != first.asked[1000:1003]
+
+
+def test_random_strings_are_those_without_families():
+    alone, among = FakeModel(reverse), FakeModel(reverse)
+    measure(alone, (4,), 10)
+    measure(among, (4,), 10, families=("random", "unary"))
+    assert among.asked[:10] == alone.asked
+
+
+def test_the_worst_family_by_hand():
+    values = {("random", 8): 1.0, ("random", 20): 0.9, ("unary", 8): 0.9, ("unary", 20): 0.95, ("runs", 8): 1.0}
+    assert worst_place(values) == ("unary", 8)  # random has the same lowest value and a higher mean
+    assert worst_place({**values, ("runs", 8): 0.5}) == ("runs", 8)
+    assert worst_place({("random", 8): 0.2, ("random", 20): 0.1}) is None  # one family
+    assert worst_place({("random", 8): 1.0, ("unary", 8): 1.0}) is None
+
+
+def test_the_figure_draws_the_worst_family_boldly():
+    lengths, families = (2, 5, 40), ("random", "unary", "runs")
+    values = {(family, length): 0.5 if family == "unary" else 1.0 for family in families for length in lengths}
+    (panel,) = families_figure(values, [40], "exact match", "title").axes
+    lines = {line.get_label(): line for line in panel.get_lines()}
+    assert list(lines) == ["random", "unary (worst)", "runs"]
+    assert list(lines["unary (worst)"].get_ydata()) == [0.5] * 3
+    assert lines["unary (worst)"].get_linewidth() > lines["runs"].get_linewidth()
+    assert [label.get_text() for label in panel.get_xticklabels()] == ["2", "5", "40"]
+
+
+# ---- from the command line ----
+
+
+def test_eval_prints_a_table_by_family_and_length(cli, runs_copy, monkeypatch):
+    monkeypatch.setattr("seq2attn.cli.evaluate.on_terminal", lambda: True)
+    made = {"unary": 0.25}
+
+    def exact(one):
+        return made.get(one.family, 1.0)
+
+    def measured(*args, **kwargs):
+        from dataclasses import replace
+
+        from seq2attn.inference.evaluation import evaluate
+        from seq2attn.inference.intervals import share
+
+        return [replace(one, exact_match=share(exact(one), 4)) for one in evaluate(*args, **kwargs)]
+
+    monkeypatch.setattr("seq2attn.runs.loading.evaluate", measured)
+    done = cli("eval", "--families", "all", "--lengths", "2", "5", "--samples", "4", "--plot", "f.svg")
+    assert done.code == 0, done.err
+    rows = {line.split()[0]: line.split()[1:] for line in done.out.splitlines() if line.split()}
+    assert rows["exact"] == ["match", "2", "5*"]
+    assert rows["unary"] == ["(worst)", "0.250", "0.250"]
+    assert [rows[name] for name in ALL if name != "unary"] == [["1.000", "1.000"]] * 6
+    assert "worst: unary at length 2, 0.250" in done.err
+    (path,) = (runs_copy / "tiny" / "evaluations").glob("*.json")
+    record = json.loads(path.read_text())
+    assert list(record["lengths"]) == ["2", "5"]
+    assert list(record["families"]) == list(ALL[1:])
+    assert record["families"]["unary"]["5"]["family"] == "unary"
+    assert record["families"]["unary"]["5"]["exact_match"]["value"] == 0.25
+    assert (runs_copy.parent / "f.svg").stat().st_size > 0
+
+
+def test_eval_in_a_pipe_has_a_column_for_the_family(cli, runs_copy):
+    done = cli("eval", "--families", "unary", "sorted", "--lengths", "2", "tiny")
+    lines = [line.split("\t")[:2] for line in done.out.splitlines()]
+    assert lines == [["family", "length"], ["unary", "2"], ["sorted", "2"]]
+    assert cli("eval", "--lengths", "2").out.startswith("length\t")
+
+
+def test_a_config_names_its_families(cli, runs_copy):
+    config = runs_copy / "tiny" / "config.yaml"
+    assert "families:" in config.read_text()
+    config.write_text(config.read_text().replace("- random", "- unary"))
+    assert cli("eval", "--lengths", "2").out.splitlines()[1].startswith("unary\t2")
+
+
+def test_mistakes_with_families(cli, runs_copy):
+    done = cli("eval", "--families", "unray")
+    assert done.code == 2
+    assert "error: --families: unknown family 'unray'; did you mean 'unary'?" in done.err
+    done = cli("eval", "--families")
+    assert "--families needs at least one family, such as --families random unary" in done.err
+    done = cli("train", "--config", "dates", "--set", "evaluation.families=[unray]")
+    assert "evaluation.families" in done.err
+    assert "did you mean 'unary'" in done.err
+
+
+@pytest.fixture
+def trials(cli, tmp_path, monkeypatch):
+    (tmp_path / "tiny.yaml").write_text(TINY_COMPARISON)
+    monkeypatch.setattr(seq2attn.comparison.pool, "TrialPool", lambda *_: Inline())
+    monkeypatch.setattr("seq2attn.comparison.running.POLL", 0.01)
+    arguments = ("-c", "tiny.yaml", "--name", "t", "--vary", "seed=1-2", "--device", "cpu")
+    return lambda *more: cli("compare", *arguments, *more)
+
+
+def test_compare_measures_families(cli, trials, tmp_path):
+    done = trials("--families", "random", "runs", "--lengths", "2-3", "--json", "--csv", "t.csv", "--plot", "figures")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    (group,) = found["groups"]
+    assert list(group["lengths"]) == ["2", "3"]
+    assert list(group["families"]) == ["runs"]
+    assert group["families"]["runs"]["3"]["count"] == 2
+    assert found["trials"][0]["families"]["runs"]["3"]["family"] == "runs"
+    header, *rows = [line.split(",") for line in (tmp_path / "t.csv").read_text().splitlines()]
+    column = header.index("family")
+    assert [row[column : column + 2] for row in rows] == [
+        ["random", "2"],
+        ["random", "3"],
+        ["runs", "2"],
+        ["runs", "3"],
+    ] * 2
+    assert (tmp_path / "figures" / "t-families.png").stat().st_size > 0
+    again = trials("--families", "runs", "--lengths", "3")  # measured already
+    assert "all 2 trials are done" in again.err
+    header, row = [line.split("\t") for line in again.out.splitlines()]
+    assert row[header.index("family")] == "runs"
+    page = cli("report", "t")
+    assert page.code == 0, page.err
+
+
+def test_compare_refuses_families_that_the_task_does_not_have_before_training(trials):
+    done = trials("--families", "unary", "--set", "task={name: dates}", "--lengths", "11")
+    assert done.code == 1
+    assert "task Dates cannot be measured on unary; its families: random" in done.err
+    assert "metrics" not in done.err
+
+
+def test_list_shows_the_families(cli):
+    assert [line.split("\t")[1] for line in cli("list", "families").out.splitlines()[1:]] == list(ALL)

@@ -1,0 +1,272 @@
+"""Interventions: weights that are set, banned keys, temperature and padding, in every arrangement, window and history."""
+
+import math
+
+import pytest
+import torch
+from models import ARRANGEMENTS, HISTORIES, WINDOWS, make_batch, make_model
+
+from seq2attn.catalogue import TASKS
+from seq2attn.data.vocabulary import EOS
+from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.beam import BeamSearch
+from seq2attn.inference.changes import Changes
+from seq2attn.inference.ensemble import Ensemble
+from seq2attn.inference.predictor import Predictor
+from seq2attn.model.intervention import Intervention
+from seq2attn.model.transformer import Transformer
+
+SOURCE, LENGTHS, TOKENS = make_batch((4, 4), steps=3)
+EVERY = [("bahdanau", window, "none") for window in WINDOWS]
+EVERY += [("luong", "global", history) for history in HISTORIES if history != "none"]
+EVERY += [("feeding", "reversed", "shift"), ("bahdanau", "local_p", "coverage")]
+
+
+def intervention(width=4, rows=2, *, banned=(), forced=None, temperature=1.0, valid=None, dtype=torch.float64):
+    """The same for all rows; forced: position -> weight."""
+    forced = forced or {}
+    return Intervention(
+        torch.tensor([[[j in banned for j in range(width)]]] * rows),
+        torch.tensor([[[j in forced for j in range(width)]]] * rows),
+        torch.tensor([[[forced.get(j, 9.0) for j in range(width)]]] * rows, dtype=dtype),
+        torch.full((rows, 1, 1), temperature, dtype=dtype),
+        valid,
+    )
+
+
+def make(kind):
+    if kind == "transformer":
+        torch.manual_seed(2)
+        return Transformer(8, 8, 8, layers=2, heads=2, feedforward=16).double().eval()
+    arrangement, window, history = kind
+    return make_model("dot", arrangement=arrangement, window=window, history=history, initial_state="last").eval()
+
+
+def outputs(model, change=None, source=SOURCE, lengths=LENGTHS, edit=None):
+    """Logits (B, L, V) and weights (B, L, S) under teacher forcing, step by step."""
+    with torch.no_grad():
+        memory, state = model.encode(source, lengths)
+        if edit is not None:
+            memory = edit(memory)
+        logits, weights = [], []
+        for tokens in TOKENS.unbind(1):
+            if change is not None:
+                memory = model.intervene(memory, change)
+            decoded, state = model.step(tokens, state, memory)
+            logits.append(decoded.logits)
+            weights.append(decoded.weights)
+        return torch.cat(logits, dim=1), torch.cat(weights, dim=1)
+
+
+# rows that were worked out by hand: others' weights, set weights, result
+@pytest.mark.parametrize(
+    ("weights", "forced", "expected"),
+    [
+        ([0.5, 0.3, 0.2], {}, [0.5, 0.3, 0.2]),
+        ([0.5, 0.1, 0.1], {}, [0.5, 0.1, 0.1]),  # local_p: unchanged, though it sums to 0.7
+        ([0.5, 0.3, 0.2], {0: 0.0}, [0.0, 0.6, 0.4]),
+        ([0.5, 0.3, 0.2], {2: 0.6}, [0.25, 0.15, 0.6]),
+        ([0.5, 0.1, 0.1], {0: 0.5}, [0.5, 0.25, 0.25]),  # the others sum to what is left of 1
+        ([0.5, 0.3, 0.2], {0: 0.25, 1: 0.25}, [0.25, 0.25, 0.5]),
+        ([1.0, 0.0, 0.0], {0: 0.25}, [0.25, 0.0, 0.0]),  # nothing to scale
+        ([0.5, 0.3, 0.2], {0: 1.0}, [1.0, 0.0, 0.0]),
+        ([0.5, 0.3, 0.2], {0: 0.8, 1: 0.8}, [0.8, 0.8, 0.0]),  # nothing is left
+    ],
+)
+def test_set_weights(weights, forced, expected):
+    found = intervention(3, 1, forced=forced).set_weights(torch.tensor([[weights]], dtype=torch.float64))
+    torch.testing.assert_close(found, torch.tensor([[expected]], dtype=torch.float64), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [*EVERY, "transformer"], ids=str)
+def test_an_intervention_that_changes_nothing_changes_no_bit(kind):
+    model = make(kind)
+    for found, expected in zip(outputs(model, intervention()), outputs(model), strict=True):
+        assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("kind", [*(kind for kind in EVERY if kind[2] != "shift"), "transformer"], ids=str)
+def test_a_banned_key_is_masked_as_padding_is(kind):
+    model, kept = make(kind), torch.tensor([True, False, True, True])
+
+    def without(memory):
+        return memory._replace(valid=memory.valid & kept)
+
+    banned, masked = outputs(model, intervention(banned=[1])), outputs(model, edit=without)
+    assert banned[1][..., 1].count_nonzero() == 0
+    assert outputs(model)[1][..., 1].count_nonzero() > 0 or kind[1] == "reversed"
+    for found, expected in zip(banned, masked, strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", [*EVERY, "transformer"], ids=str)
+def test_a_set_weight_is_attended_with(kind):
+    model = make(kind)
+    weights = outputs(model, intervention(forced={2: 0.75}, banned=[2]))[1]
+    torch.testing.assert_close(weights[..., 2], torch.full_like(weights[..., 2], 0.75))
+    others = weights[..., [0, 1, 3]].sum(dim=2)
+    assert torch.all((others - 0.25).abs().lt(1e-12) | others.eq(0))  # all others may lie outside the window
+    assert not torch.allclose(outputs(model, intervention(forced={2: 0.75}))[0], outputs(model)[0])
+
+
+@pytest.mark.parametrize("arrangement", ARRANGEMENTS)
+def test_context_and_history_follow_from_set_weights(arrangement):
+    model = make_model("dot", arrangement=arrangement, history="coverage").eval()
+    seen = []
+    model.decoder.attention.register_forward_hook(lambda module, inputs, output: seen.append((inputs[1], output)))
+    outputs(model, intervention(forced={0: 0.5, 3: 0.5}))
+    for memory, attended in seen:
+        halves = (memory.values[:, 0] + memory.values[:, 3]) / 2
+        torch.testing.assert_close(attended.context.squeeze(1), halves)
+    expected = torch.tensor([[[1.5, 0.0, 0.0, 1.5]]] * 2, dtype=torch.float64)  # three steps
+    torch.testing.assert_close(seen[-1][1].past, expected)
+
+
+def test_the_temperature_divides_the_scores():
+    model = make_model("scaled", scalable_softmax=True).eval()
+    seen = []
+    model.decoder.attention.register_forward_hook(lambda module, inputs, output: seen.append(output))
+    outputs(model, intervention(temperature=0.5, banned=[0]))
+    for attended in seen:
+        kept = attended.scores[..., 1:]
+        expected = torch.softmax(kept / 0.5 * math.log(3), dim=2)  # three keys may be attended to
+        torch.testing.assert_close(attended.weights[..., 1:], expected)
+        torch.testing.assert_close(attended.softmax, attended.weights)
+
+
+def test_softmax_is_what_a_window_then_multiplies():
+    model = make_model("dot", window="local_p").eval()
+    seen = []
+    model.decoder.attention.register_forward_hook(lambda module, inputs, output: seen.append(output))
+    outputs(model)
+    for attended in seen:
+        torch.testing.assert_close(attended.softmax.sum(dim=2), torch.ones(2, 1, dtype=torch.float64))
+        assert torch.all(attended.weights <= attended.softmax)
+        assert attended.weights.sum() < attended.softmax.sum()
+
+
+@pytest.mark.parametrize("scalable", [False, True])
+def test_a_mask_that_is_switched_off_or_on_is_that_of_the_config(scalable):
+    source = torch.nn.functional.pad(SOURCE, (0, 2))
+    masked, unmasked = (
+        make_model("general", scalable_softmax=scalable, mask_padding=mask).eval() for mask in (True, False)
+    )
+    every = torch.ones(2, 1, 6, dtype=torch.bool)
+    real = torch.tensor([[[True] * 4 + [False] * 2]] * 2)
+    off = outputs(masked, intervention(6, valid=every), source)
+    on = outputs(unmasked, intervention(6, valid=real), source)
+    for found, expected in zip(
+        [*off, *on], [*outputs(unmasked, None, source), *outputs(masked, None, source)], strict=True
+    ):
+        torch.testing.assert_close(found, expected)
+    assert not torch.allclose(off[0], on[0])
+
+
+def test_the_compiled_recurrence_steps_aside(monkeypatch):
+    monkeypatch.setenv("SEQ2ATTN_KERNELS", "on")
+    model = make_model("dot")
+    memory, state = model.encode(SOURCE, LENGTHS)
+    change = intervention(forced={1: 1.0})
+    decoded = model.decoder(TOKENS, None, state, model.intervene(memory, change))
+    torch.testing.assert_close(decoded.logits, outputs(model.eval(), change)[0])
+
+
+def test_an_ensemble_intervenes_in_each_of_its_models():
+    models = [make(EVERY[0]), make("transformer")]
+    weights = outputs(Ensemble(models), intervention(forced={1: 0.5}))[1]
+    expected = (
+        outputs(models[0], intervention(forced={1: 0.5}))[1] + outputs(models[1], intervention(forced={1: 0.5}))[1]
+    ) / 2
+    torch.testing.assert_close(weights, expected)
+
+
+# ---- Changes: what a person asks for ----
+
+
+def make_predictor(score="dot", **options):
+    model = make_model(score, initial_state="last", seed=5, dtype=torch.float32, vocabulary=8, **options)
+    with torch.no_grad():
+        model.decoder.output.bias[: EOS + 1] = -10  # it never ends its output
+    return Predictor(model, TASKS.get("reverse").load()(alphabet="abcde"), source_eos=False, device=torch.device("cpu"))
+
+
+def changed(predictor, text="abc", **changes):
+    return predictor.predict([text], changes=Changes(**changes))[0]
+
+
+def test_no_changes_give_the_prediction():
+    predictor = make_predictor()
+    assert changed(predictor) == predictor.predict(["abc"], keep_weights=True)[0]
+
+
+def test_a_weight_is_set_at_its_step_only():
+    predictor = make_predictor()
+    before, after = changed(predictor), changed(predictor, force={(1, 2): 1.0})
+    assert after.weights[0] == before.weights[0]
+    assert after.weights[1] == (0.0, 0.0, 1.0)
+    assert after.weights[2][2] < 1
+
+
+def test_a_position_is_banned_at_every_step_or_at_one():
+    predictor = make_predictor()
+    assert {row[1] for row in changed(predictor, ban=[1]).weights} == {0.0}
+    weights = changed(predictor, ban=[(2, 1)]).weights
+    assert [t for t, row in enumerate(weights) if row[1] == 0] == [2]
+
+
+def test_what_is_written_is_read_by_the_next_step():
+    predictor = make_predictor()
+    free = changed(predictor)
+    assert not free.output.startswith("d")
+    written = changed(predictor, write={0: "d", 3: "<eos>"})
+    assert (len(written.output), written.output[0], written.finished) == (3, "d", True)
+    assert written.weights[:2] == free.weights[:2]  # step 1 attends before it reads what step 0 wrote
+    assert written.weights[2] != free.weights[2]
+
+
+def test_padding_changes_the_answer_only_where_it_is_not_masked():
+    predictor = make_predictor()
+    plain, padded = changed(predictor), changed(predictor, padding=3)
+    assert padded.source_symbols == (*"abc", "<pad>", "<pad>", "<pad>")
+    assert padded.output == plain.output
+    torch.testing.assert_close(torch.tensor(padded.weights)[:, :3], torch.tensor(plain.weights))
+    attended = changed(predictor, padding=3, mask_padding=False).weights
+    assert all(min(row) > 0 for row in attended)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"force": {(0, 3): 0.5}}, "unknown position 3; allowed: 0 to 2"),
+        ({"force": {(-1, 0): 0.5}}, "unknown step -1; allowed: 0 or more"),
+        ({"force": {(0, 0): 1.5}}, "the weight of step 0, position 0 must be from 0 to 1, found 1.5"),
+        ({"force": {(0, 0): 0.7, (0, 1): 0.7}}, "the weights set at step 0 sum to 1.4; at most 1 is allowed"),
+        ({"ban": [5]}, "unknown position 5"),
+        ({"ban": [(0, 5)]}, "unknown position 5"),
+        ({"write": {0: "x"}}, "step 0 cannot write 'x', which is not a symbol of the model's outputs"),
+        ({"temperature": 0.0}, "the temperature must be from 0.001 to 1000, found 0.0"),
+        ({"padding": -1}, "padding must be from 0 to 1000, found -1"),
+    ],
+)
+def test_changes_that_do_not_fit_are_refused(changes, message):
+    with pytest.raises(Seq2AttnError) as error:
+        changed(make_predictor(), **changes)
+    assert message in str(error.value)
+
+
+def test_a_model_without_attention_has_no_weights_to_set():
+    predictor = make_predictor("none")
+    assert changed(predictor, write={0: "<eos>"}).output_symbols == ("<eos>",)
+    with pytest.raises(Seq2AttnError, match="no attention to change"):
+        changed(predictor, temperature=2.0)
+
+
+def test_changes_need_greedy_decoding():
+    predictor = make_predictor()
+    predictor.search = BeamSearch(2)
+    with pytest.raises(Seq2AttnError, match="greedy decoding"):
+        changed(predictor, force={(0, 0): 1.0})
+
+
+def test_eos_is_a_symbol_that_can_be_written():
+    assert Changes(write={1: "<eos>"}).written(make_predictor().task.target_vocabulary) == {1: EOS}

@@ -1,0 +1,528 @@
+"""The page of a model: it computes what PyTorch computes, shows it, and runs nothing else."""
+
+import importlib.util
+import json
+import os
+import re
+import sys
+
+import numpy as np
+import pytest
+import torch
+from models import make_model
+from pages import (
+    DECODE,
+    OnnxLoop,
+    for_page,
+    in_pytorch,
+    largest_differences,
+    make_predictor,
+    mechanisms,
+    random_changes,
+    random_texts,
+)
+
+from seq2attn.catalogue import TASKS
+from seq2attn.data.vocabulary import Vocabulary
+from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.changes import Changes
+from seq2attn.inference.predictor import Predictor
+
+pytest.importorskip("onnxscript", reason='needs the extra "export": pip install "seq2attn[export]"')
+
+from seq2attn.exporting import page as page_module
+from seq2attn.exporting.folder import write_graphs
+from seq2attn.exporting.graphs import export_graphs
+from seq2attn.exporting.manifest import manifest
+from seq2attn.exporting.page import Shown, operations, page_model, render
+
+LOGITS, WEIGHTS = 1e-4, 1e-5  # how closely page, onnxruntime and PyTorch agree
+AT_ONCE = 20  # strings of a call of the browser
+SAMPLE = "one of each"
+NASTY = "</script><script>document.title='executed'</script><img src=x onerror=\"document.title='executed'\">'&{{data}}"
+STRANGE = ["</script>", "<b>", "&amp;", '"', "\\", "\x01", "\u202e", "שלום", "e\u0301\u0302", "{{data}}"]
+
+
+def open_page(browser, folder, models, fragment=""):
+    file = folder / "page.html"
+    file.write_text(render(models), "utf-8")
+    browser.console()
+    browser.open(file, fragment)
+    return file
+
+
+def agreement(browser, tmp_path, name, texts, longest=40):
+    """The largest differences from PyTorch: logits and weights of the page, logits and weights of onnxruntime.
+
+    Of `texts` random strings, and of the same with random changes. Raises AssertionError where an answer differs.
+    """
+    predictor = make_predictor(*mechanisms()[name])
+    exported = export_graphs(predictor.model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page_module, "export_graphs", lambda model: exported)
+        open_page(browser, tmp_path, [Shown(name, predictor, {}, ["a"])])
+    described = manifest(predictor, exported)
+    requests = [(text, None) for text in random_texts(predictor, texts, longest=longest)]
+    requests += [
+        (text, random_changes(predictor, text, n, described["attends"])) for n, (text, _) in enumerate(requests)
+    ]
+    asked, expected = [for_page(predictor, *one) for one in requests], [in_pytorch(predictor, *one) for one in requests]
+    answers = []
+    for start in range(0, len(asked), AT_ONCE):
+        some = json.dumps(asked[start : start + AT_ONCE])
+        answers += browser.run(f"{DECODE} return decodeAll(new Model(data.models[0]), {some})")
+    differences = [largest_differences(answers, expected)]
+    if importlib.util.find_spec("onnxruntime"):
+        write_graphs(tmp_path, exported, described)
+        loop = OnnxLoop(tmp_path)
+        differences.append(largest_differences([loop.decode(one) for one in asked], expected))
+    return differences
+
+
+def test_page_onnxruntime_and_pytorch_agree(browser, tmp_path):
+    assert_close(agreement(browser, tmp_path, SAMPLE, 3, longest=12))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", mechanisms())
+def test_page_onnxruntime_and_pytorch_agree_with_every_mechanism(browser, tmp_path, name):
+    found = agreement(browser, tmp_path, name, int(os.environ.get("SEQ2ATTN_STRINGS", "1000")))
+    print(name, *(f"logits {logits:.1e} weights {weights:.1e}" for logits, weights in found), sep="  ")
+    assert_close(found)
+
+
+def assert_close(found):
+    assert all(logits < LOGITS and weights < WEIGHTS for logits, weights in found), found
+
+
+def test_every_operation_follows_the_definition_of_onnx(browser, tmp_path):
+    from onnx import helper
+    from onnx.reference import ReferenceEvaluator
+
+    blank = tmp_path / "blank.html"
+    blank.write_text("<!doctype html><title>operations</title>")
+    browser.open(blank)
+    script, requests, expected = page_module._read("exporting/operations.js"), [], []
+    for operation, inputs, attributes in CASES:
+        arrays = [np.array(one) for one in inputs]
+        arrays = [one.astype(np.float32) if one.dtype == np.float64 else one for one in arrays]
+        names = [f"x{k}" for k in range(len(arrays))]
+        outputs = ["a", "b"] if operation == "Split" else ["a"]
+        node = helper.make_node(operation, names, outputs, **attributes)
+        types = [
+            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(one.dtype), one.shape)
+            for n, one in zip(names, arrays, strict=True)
+        ]
+        ends = [helper.make_tensor_value_info(name, 0, None) for name in outputs]
+        graph = helper.make_graph([node], "case", types, ends)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+        expected.append(ReferenceEvaluator(model).run(None, dict(zip(names, arrays, strict=True))))
+        kinds = {"f": "float", "i": "int", "b": "bool"}
+        requests.append(
+            [
+                operation,
+                [{"type": kinds[one.dtype.kind], "shape": one.shape, "data": one.flatten().tolist()} for one in arrays],
+                attributes,
+            ]
+        )
+    answers = browser.run(
+        f"{script}; return {json.dumps(requests)}.map(([operation, inputs, attributes]) => {{"
+        "const tensors = inputs.map(one => tensor(one.type, one.shape, ARRAYS[one.type].from(one.data, Number)));"
+        "const made = OPERATIONS[operation](tensors, attributes);"
+        "return [made].flat().map(one => [one.shape, Array.from(one.data)]); })"
+    )
+    for (operation, *_), found, wanted in zip(CASES, answers, expected, strict=True):
+        for (shape, values), array in zip(found, wanted, strict=True):
+            assert tuple(shape) == np.shape(array), operation
+            np.testing.assert_allclose(values, np.ravel(array).astype(float), rtol=2e-6, atol=1e-6, err_msg=operation)
+    untested = operations() - {case[0] for case in CASES} - {"CastLike", "Dropout", "Size", "Identity", "Gelu", "Sum"}
+    assert untested == set()
+
+
+A = [[1.5, -2.0, 0.25], [0.0, 3.0, -0.75]]
+B = [[0.5, 2.0, -1.0], [1.0, -3.0, 4.0]]
+CUBE = np.arange(24.0).reshape(2, 3, 4) / 7 - 1
+UNARY = [
+    "Abs",
+    "Neg",
+    "Exp",
+    "Sin",
+    "Cos",
+    "Tan",
+    "Atan",
+    "Tanh",
+    "Sigmoid",
+    "Relu",
+    "Softplus",
+    "Softsign",
+    "Sign",
+    "Floor",
+    "Ceil",
+]
+UNARY += ["Erf", "LeakyRelu", "Elu", "Selu", "HardSigmoid"]
+CASES = [
+    *((name, [A], {}) for name in UNARY),
+    *((name, [[[0.5, 2.0, 9.0]]], {}) for name in ("Sqrt", "Log", "Reciprocal")),
+    ("Round", [[0.5, 1.5, -0.5, -1.5, 2.4]], {}),
+    ("IsNaN", [[1.0, float("nan")]], {}),
+    ("IsInf", [[1.0, float("inf"), -float("inf")]], {}),
+    *((name, [A, B], {}) for name in ["Greater", "GreaterOrEqual"]),
+    *((name, [A, B], {}) for name in ["Add", "Sub", "Mul", "Div", "Max", "Min", "Less", "LessOrEqual", "Equal"]),
+    ("Add", [CUBE, [[1.0], [2.0], [3.0]]], {}),
+    ("Add", [[[1.0], [2.0]], [10.0, 20.0, 30.0]], {}),
+    ("Sub", [5.0, A], {}),
+    ("Div", [[-7, 7], [2, 2]], {}),
+    ("Mod", [[-7, 7], [3, -3]], {}),
+    ("Pow", [[2.0, 3.0], [3.0, 2.0]], {}),
+    ("Not", [[True, False]], {}),
+    *((name, [[True, True, False], [True, False, False]], {}) for name in ("And", "Or", "Xor")),
+    ("Where", [[[True], [False]], A, 7.0], {}),
+    ("Where", [[[True, False, True], [False, False, True]], A, B], {}),
+    ("Clip", [A, -0.5, 1.0], {}),
+    ("Cast", [[1.7, -1.7, 0.0]], {"to": 7}),
+    ("Cast", [[1.7, -1.7, 0.0]], {"to": 9}),
+    ("Shape", [CUBE], {"start": 1}),
+    ("ConstantOfShape", [[2, 3]], {}),
+    ("Range", [2, 11, 3], {}),
+    ("Expand", [[[1.0], [2.0]], [2, 2, 3]], {}),
+    ("Tile", [A, [2, 2]], {}),
+    ("Trilu", [CUBE], {"upper": 0}),
+    ("Trilu", [CUBE, 1], {"upper": 1}),
+    ("Reshape", [CUBE, [0, -1]], {}),
+    ("Squeeze", [[[[1.0, 2.0]]], [0]], {}),
+    ("Unsqueeze", [A, [0, 3]], {}),
+    ("Flatten", [CUBE], {"axis": 2}),
+    ("Concat", [A, B], {"axis": 1}),
+    ("Split", [CUBE, [1, 3]], {"axis": 2}),
+    ("Split", [A], {"axis": 1, "num_outputs": 2}),
+    ("Gather", [CUBE, [[2, 0], [-1, 1]]], {"axis": 1}),
+    ("GatherElements", [A, [[0, -1], [1, 1]]], {"axis": 1}),
+    ("Transpose", [CUBE], {"perm": [2, 0, 1]}),
+    ("Transpose", [CUBE], {}),
+    ("Slice", [CUBE, [0, -1], [9, -9], [1, 2], [2, -1]], {}),
+    ("Slice", [CUBE, [1], [2], [0]], {}),
+    ("Pad", [A, [1, 0, 0, 2], 9.0], {}),
+    ("MatMul", [CUBE, np.arange(20.0).reshape(4, 5)], {}),
+    ("MatMul", [CUBE, np.arange(24.0).reshape(2, 4, 3)], {}),
+    ("MatMul", [[1.0, 2.0], A], {}),
+    ("MatMul", [A, [1.0, 2.0, 3.0]], {}),
+    ("Gemm", [A, [[1.0, 2.0, 3.0]] * 5, [1.0, 2.0, 3.0, 4.0, 5.0]], {"transB": 1, "alpha": 0.5, "beta": 2.0}),
+    ("Gemm", [A, B], {"transA": 1}),
+    ("Conv", [CUBE, np.arange(12.0).reshape(2, 3, 2), [1.0, 2.0]], {"pads": [1, 0], "strides": [2]}),
+    ("Conv", [np.arange(16.0).reshape(1, 4, 4), np.arange(12.0).reshape(4, 1, 3)], {"group": 4, "pads": [1, 1]}),
+    ("Softmax", [CUBE], {"axis": 1}),
+    ("LogSoftmax", [A], {}),
+    ("LayerNormalization", [CUBE, [1.0, 2.0, 3.0, 4.0], [0.5, 0.0, 0.0, 1.0]], {"axis": -1}),
+    ("CumSum", [A, 1], {"reverse": 1, "exclusive": 1}),
+    ("CumSum", [A, 0], {}),
+    ("ArgMax", [[[1.0, 3.0, 3.0], [2.0, 0.0, 1.0]]], {"axis": 1}),
+    ("ArgMin", [A], {"axis": 0, "keepdims": 0}),
+    *((name, [CUBE, [1]], {"keepdims": 0}) for name in ["ReduceSum", "ReduceProd", "ReduceMean", "ReduceMax", "ReduceMin"]),
+    *((name, [CUBE, [1]], {"keepdims": 0}) for name in ["ReduceL1", "ReduceL2"]),
+    ("ReduceSum", [CUBE, [0, -1]], {}),
+    *((name, [np.abs(CUBE) + 1, [1]], {}) for name in ("ReduceSumSquare", "ReduceLogSum")),
+    ("ReduceLogSumExp", [np.array(A) * 1000, [1]], {"keepdims": 0}),
+]  # fmt: skip
+
+
+# ---- what a person sees and does ----
+
+
+@pytest.fixture(scope="module")
+def predictor():
+    return make_predictor("scaled.yaml", "model.hidden=8", "model.embedding=4")
+
+
+@pytest.fixture(scope="module")
+def exported(predictor):
+    return export_graphs(predictor.model)
+
+
+@pytest.fixture(scope="module")
+def rendered(predictor, exported):
+    """A page of two models; their weights differ, and their graphs are the same."""
+    other = make_predictor("scaled.yaml", "model.hidden=8", "model.embedding=4", seed=2)
+    snapshots = {"step 0": other.model.state_dict(), "step 9": predictor.model.state_dict()}
+    models = [
+        Shown("first", predictor, {"score": "scaled"}, ["abc", "cab"], snapshots),
+        Shown("second", other, {"score": "scaled"}, ["abc"]),
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page_module, "export_graphs", lambda model: exported)
+        return render(models)
+
+
+@pytest.fixture
+def shown(browser, tmp_path, rendered):
+    file = tmp_path / "page.html"
+    file.write_text(rendered)
+    browser.console()
+    browser.resize(1400, 900)
+    browser.open(file)
+    yield browser
+    assert browser.console() == []
+    assert browser.run("return performance.getEntriesByType('resource').length") == 0
+
+
+TYPE = "const type_ = text => { by('text').value = text; by('text').dispatchEvent(new Event('input')); };"
+KEY = (
+    "const key = (name, place = views[0].canvas) => place.dispatchEvent("
+    "new KeyboardEvent('keydown', {key: name, bubbles: true, cancelable: true}));"
+)
+ANSWER = (
+    "[...views[0].find('.answer .tiles').children].filter(one => one.tagName === 'BUTTON').map(one => one.textContent)"
+)
+
+
+def answer_of(predictor, text, **changes):
+    return [
+        "⏎" if one == "<eos>" else one
+        for one in predictor.predict([text], changes=Changes(**changes))[0].output_symbols
+    ]
+
+
+def test_the_answer_follows_each_keystroke(shown, predictor):
+    for text in ("c", "ca", "cab", "ab"):
+        assert shown.run(f"{TYPE} type_({text!r}); return {ANSWER}") == answer_of(predictor, text)
+
+
+def test_a_symbol_that_the_model_does_not_know_is_named(shown):
+    assert "does not know Q" in shown.run(f"{TYPE} type_('abQ'); return by('message').textContent")
+    assert shown.run(f"{TYPE} type_('ab'); return by('message').textContent") == ""
+
+
+@pytest.mark.parametrize(
+    ("keys", "changes"),
+    [
+        (["ArrowDown", "ArrowLeft", "ArrowLeft", "ArrowLeft", "Enter"], {"force": {(1, 0): 1.0}}),
+        (["ArrowLeft", "ArrowLeft", "ArrowLeft", "ArrowRight", "3"], {"force": {(0, 1): 0.3}}),
+        (["ArrowLeft", "ArrowLeft", "ArrowLeft", "B"], {"ban": [0]}),
+        (["ArrowLeft", "ArrowLeft", "ArrowLeft", "b", "ArrowDown", "0"], {"ban": [(0, 0)], "force": {(1, 0): 0.0}}),
+        (["Enter", "Delete"], {}),
+        (["Enter", "b", "B", "Escape"], {}),
+    ],
+)
+def test_keys_take_hold_of_a_weight(shown, predictor, keys, changes):
+    presses = "".join(f"key({one!r});" for one in keys)
+    weights = "views[0].now.steps.map(step => Array.from(step.weights.data))"
+    found = shown.run(f"{TYPE} {KEY} type_('cabd'); {presses} return [{ANSWER}, {weights}, by('reset').hidden]")
+    expected = predictor.predict(["cabd"], changes=Changes(**changes))[0]
+    assert found[0] == answer_of(predictor, "cabd", **changes)
+    np.testing.assert_allclose(found[1], expected.weights, atol=WEIGHTS)
+    assert found[2] == (not changes)
+
+
+def test_the_untouched_answer_stays_beside_the_changed_one(shown, predictor):
+    beside = ANSWER.replace(".answer .tiles", ".answer.untouched .tiles")
+    hidden = "views[0].find('.answer.untouched').hidden"
+    assert shown.run(f"{TYPE} type_('cab'); return {hidden}")
+    changed = f"state.write.set(0, 7); update(); return [{hidden}, {beside}, {ANSWER}]"
+    assert shown.run(changed) == [False, answer_of(predictor, "cab"), answer_of(predictor, "cab", write={0: "e"})]
+
+
+def test_a_weight_is_dragged(shown):
+    drag = """
+      const bar = views[0].columns[1].weight, box = bar.getBoundingClientRect(), clientY = box.top + box.height / 4;
+      bar.setPointerCapture = () => {};
+      bar.dispatchEvent(new PointerEvent('pointerdown', {clientX: box.left + 2, clientY, bubbles: true}));
+      return [...state.force];
+    """
+    assert shown.run(f"{TYPE} type_('cab'); {drag}") == [["0,1", 0.75]]
+
+
+def test_what_the_model_wrote_is_edited(shown, predictor):
+    edit = f"{TYPE} {KEY} type_('cab'); key('e', views[0].find('.answer .tiles').children[0]); return {ANSWER}"
+    assert shown.run(edit) == answer_of(predictor, "cab", write={0: "e"})
+
+
+def test_temperature_padding_and_mask(shown, predictor):
+    turn = """
+      by('temperature').value = -0.3; by('temperature').dispatchEvent(new Event('input'));
+      by('padding').value = 2; by('padding').dispatchEvent(new Event('change'));
+      by('mask').click();
+      return [state.temperature, views[0].now.steps.map(step => Array.from(step.weights.data))];
+    """
+    temperature, weights = shown.run(f"{TYPE} type_('cab'); {turn}")
+    changes = Changes(temperature=temperature, padding=2, mask_padding=False)
+    np.testing.assert_allclose(weights, predictor.predict(["cab"], changes=changes)[0].weights, atol=WEIGHTS)
+
+
+def test_a_link_restores_everything(shown):
+    what = "Object.entries(state).map(([name, value]) => [name, value instanceof Object ? [...value] : value])"
+    change = """
+      Object.assign(state, {step: 1, position: 2, temperature: 0.5, padding: 1, mask: false, numbers: true,
+        snapshots: [0, 0], force: new Map([["0,1", 0.25], ["1,2", 1]]), ban: new Set(["2", "0,0"]),
+        write: new Map([[1, 4]])});
+      update();
+    """
+    before, after = shown.run(
+        f"{TYPE} type_('cab'); {change} const before = {what}; restore(fragment()); return [before, {what}]"
+    )
+    assert before == after
+    assert dict(after)["text"] == "cab"
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    [
+        "set=0,0,NaN;x;1,1,2&ban=<b>;1,2,3&write=0,999999;-1,3&temperature=-1&padding=1e9&snapshots=7,x&step=x",
+        "%",
+        "text=%F0%9F%98%80",
+    ],
+)
+def test_a_damaged_link_is_harmless(shown, fragment):
+    shown.run(f"restore({fragment!r}); update();")
+    assert shown.run(
+        "return [state.force.size, state.ban.size, state.write.size, state.temperature, state.padding, state.step]"
+    ) == [0, 0, 0, 1, 0, 0]
+
+
+def test_through_training_and_side_by_side(shown, predictor):
+    assert shown.run("return views.map(view => view.find('h2').textContent)") == ["first", "second"]
+    slide = (
+        "const slider = views[0].find('.snapshot input'); slider.value = 0; slider.dispatchEvent(new Event('input'));"
+    )
+    both = "views.map(view => Array.from(view.now.steps[0].logits.data))"
+    before = shown.run(f"{TYPE} type_('cab'); return {both}")
+    after = shown.run(f"{slide} return {both}")
+    assert after[0] == after[1] == before[1] != before[0]
+
+
+def test_the_saved_map_is_an_svg(shown):
+    save = """
+      let text = null;
+      const make_ = URL.createObjectURL, click = HTMLAnchorElement.prototype.click;
+      URL.createObjectURL = blob => { text = blob.text(); return 'data:,'; };
+      HTMLAnchorElement.prototype.click = () => {};
+      save();
+      URL.createObjectURL = make_; HTMLAnchorElement.prototype.click = click;
+      return text;
+    """
+    svg = shown.run(f"{TYPE} type_('cab'); {save}")
+    assert svg.startswith("<svg xmlns=")
+    assert re.findall(r"<text[^>]*>([^<])</text>", svg)[:3] == ["c", "a", "b"]
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_nothing_is_wider_than_the_window(shown, width):
+    shown.resize(width, 844)
+    shown.run(f"{TYPE} type_('abcdefghij'); state.force.set('0,0', 1); state.numbers = true; update();")
+    assert shown.run("return document.documentElement.scrollWidth") == width
+
+
+# ---- what it refuses ----
+
+
+class Odd:
+    """A task on symbols that are markup, invisible or written from right to left."""
+
+    def __init__(self):
+        self.task = TASKS.get("reverse").load()(alphabet="abcde")
+        self.task.source_vocabulary = self.task.target_vocabulary = Vocabulary(STRANGE, separator=" ")
+
+
+def test_nothing_in_names_and_symbols_is_executed(browser, tmp_path):
+    model = make_model("dot", dtype=torch.float32, vocabulary=len(STRANGE) + 3, initial_state="last")
+    strange = Predictor(model, Odd().task, source_eos=False, device=torch.device("cpu"))
+    text = " ".join(STRANGE)
+    open_page(browser, tmp_path, [Shown(NASTY, strange, {"score": NASTY}, [text])])
+    browser.run("state.force.set('0,0', 1); state.numbers = true; update(); save(); return 1")
+    assert browser.run("return [document.title, document.querySelector('h1').textContent]") == [NASTY, NASTY]
+    assert browser.run(
+        "return [document.scripts.length, document.images.length, document.querySelectorAll('b b').length]"
+    ) == [2, 0, 0]
+    assert browser.run("return by('text').value") == text
+    assert browser.run("return views[0].sources")[:6] == ["</script>", "<b>", "&amp;", '"', "\\", "␁"]
+    assert browser.run("return views[0].sources")[6] == "202E"
+    assert browser.console() == []
+
+
+def test_no_script_but_the_pages_own_runs(browser, tmp_path, rendered):
+    file = tmp_path / "page.html"
+    file.write_text(rendered.replace("</header>", "</header><script>document.title = 'executed'</script>"))
+    browser.console()
+    browser.open(file)
+    assert browser.run("return document.title") == "first and second"
+    assert any("Content Security Policy" in line for line in browser.console())
+
+
+def test_an_operation_that_the_page_lacks_is_named(predictor, exported, monkeypatch):
+    monkeypatch.setattr(page_module, "export_graphs", lambda model: exported)
+    monkeypatch.setattr(page_module, "operations", lambda: operations() - {"Softmax"})
+    with pytest.raises(Seq2AttnError, match="cannot run odd: it lacks the ONNX operation Softmax"):
+        page_model(Shown("odd", predictor, {}, []))
+
+
+def test_two_models_of_other_symbols_do_not_fit_on_one_page(cli, runs_copy):
+    from seq2attn.exporting.shown import shown_runs
+    from seq2attn.runs.run import find_run
+
+    config = runs_copy.parent / "b.yaml"
+    config.write_text(
+        "task: {alphabet: xyz}\nmodel: {hidden: 8, embedding: 4}\ntraining: {steps: 1, warmup: 0, batch_size: 2}"
+    )
+    assert cli("train", "--config", str(config), "--name", "other").code == 0
+    runs = [find_run(runs_copy, name) for name in ("tiny", "other")]
+    with pytest.raises(Seq2AttnError, match="tiny and other do not fit on one page: their source vocabularies differ"):
+        shown_runs(runs)
+
+
+@pytest.mark.usefixtures("runs_copy")
+def test_the_command_writes_a_page(cli, browser, tmp_path):
+    done = cli("page", "tiny", "--to", "tiny.html", "--text", "abc")
+    assert (done.code, done.out) == (0, "tiny.html\n")
+    browser.console()
+    browser.open(tmp_path / "tiny.html")
+    assert browser.run("return [document.title, by('text').value]") == ["tiny", "abc"]
+    assert browser.console() == []
+
+
+def test_a_run_that_kept_its_weights_is_shown_through_training(cli, tmp_path):
+    from seq2attn.exporting.shown import shown_runs
+    from seq2attn.runs.run import find_run
+
+    config = tmp_path / "tiny.yaml"
+    config.write_text(
+        "model: {hidden: 8, embedding: 4}\ntask: {max_length: 3}\nevaluation: {samples: 2}\n"
+        "training: {steps: 8, warmup: 0, batch_size: 2, validation_samples: 2, snapshots: 8, snapshot_weights: true}"
+    )
+    assert cli("train", "--config", str(config), "--name", "kept").code == 0
+    run = find_run(tmp_path / "runs", "kept")
+    (all_of_them,) = shown_runs([run], "last", snapshots=100)
+    assert list(all_of_them.snapshots) == [f"after {step} steps" for step in (*run.kept_steps()[:-1], 8)]
+    (few,) = shown_runs([run], "last", snapshots=2)
+    assert list(few.snapshots) == ["after 0 steps", "after 7 steps", "after 8 steps"]
+    name, first = next(iter(few.predictor.model.named_parameters()))
+    assert torch.equal(few.snapshots["after 8 steps"][name], first)
+    assert not torch.equal(few.snapshots["after 0 steps"][name], first)
+
+
+@pytest.mark.usefixtures("runs_copy")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tiny", "--to", "tiny.txt"], "a page's file name ends with .html"),
+        (["tiny", "--to", "nowhere/tiny.html"], "there is no directory nowhere"),
+        (["tiny", "tiny", "tiny"], "3 runs are too many for one page; at most 2 are allowed"),
+        (["tiny", "--text", "ABC"], "'ABC' has characters the model never saw"),
+    ],
+)
+def test_mistakes_are_explained(cli, arguments, message):
+    done = cli("page", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+
+
+@pytest.mark.usefixtures("runs_copy")
+@pytest.mark.parametrize("command", ["page", "export"])
+def test_without_its_packages_a_command_says_how_to_get_them(cli, monkeypatch, command):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    done = cli(command, "tiny")
+    assert done.code == 2
+    assert "exporting a model needs the package onnxscript" in done.err
+    assert 'pip install "seq2attn[export]"' in done.err
+
+
+def test_weights_keep_their_names(predictor, exported):
+    names = {one.name for graph in exported.graphs for one in graph.graph.initializer}
+    assert dict(predictor.model.named_parameters()).keys() <= names
