@@ -160,12 +160,10 @@ def evaluate(
 
     data: of a run on pairs of strings, the file of pairs to measure it on; the result then has error rates instead.
     """
-    from seq2attn.api.model import results_of
-
     model = load(run, runs_dir=runs_dir, checkpoint=checkpoint, device=device)
-    evaluation = model.measure(lengths, samples=samples, families=families, seed=seed, data=data, progress=progress)
-    evaluation.save(model.run)
-    return results_of(evaluation)
+    return model.evaluate(
+        lengths, samples=samples, families=families, seed=seed, data=data, save=True, progress=progress
+    )
 
 
 def compare(

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import pytest
 from browser import Browser, opened_browser
+from inline import Inline
 
 from seq2attn import catalogue
 from seq2attn.cli import main
@@ -117,6 +118,23 @@ def own_scores() -> Iterator[None]:
     for name in set(sys.modules) - modules:
         if name.startswith(("seq2attn_plugin_", "installed_score")):
             del sys.modules[name]
+
+
+@pytest.fixture
+def trials_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The trials of a comparison run in this process, with one thread as in a worker."""
+    import torch
+
+    import seq2attn.comparison.pool
+    from seq2attn.comparison.trial import STOP_REQUEST
+
+    monkeypatch.setattr(seq2attn.comparison.pool, "TrialPool", lambda *_: Inline())
+    monkeypatch.setattr("seq2attn.comparison.running.POLL", 0.01)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+    STOP_REQUEST.signal = None
 
 
 @pytest.fixture(autouse=True)

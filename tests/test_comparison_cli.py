@@ -14,13 +14,11 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
-from test_comparison_running import Inline
+from inline import Inline
 
 import seq2attn.comparison.pool
 from seq2attn.cli.compare import compare as compare_command
 from seq2attn.comparison.pool import TrialPool
-from seq2attn.comparison.trial import STOP_REQUEST
 
 TINY = """\
 model: {hidden: 8, embedding: 4, initial_state: last, attention: {score: none}}
@@ -40,16 +38,10 @@ class Mine(Score):
 
 
 @pytest.fixture(autouse=True)
-def work(cli, tmp_path, monkeypatch):
+def work(cli, tmp_path, trials_here):
     """tiny.yaml in the working directory, and a pool that is this process."""
     (tmp_path / "tiny.yaml").write_text(TINY)
-    monkeypatch.setattr(seq2attn.comparison.pool, "TrialPool", lambda *_: Inline())
-    monkeypatch.setattr("seq2attn.comparison.running.POLL", 0.01)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as a worker does
-    yield tmp_path
-    torch.set_num_threads(threads)
-    STOP_REQUEST.signal = None
+    return tmp_path
 
 
 def compare(cli, *arguments):

@@ -4,12 +4,13 @@ import contextlib
 import json
 import multiprocessing
 import signal
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from inline import Inline
 
 from seq2attn.comparison.experiment import Experiment
 from seq2attn.comparison.grid import parse_vary
@@ -33,21 +34,6 @@ task: {alphabet: ab, max_length: 2}
 training: {steps: 6, batch_size: 4, log_every: 1, evaluate_every: 6, validation_samples: 2}
 evaluation: {samples: 4}
 """
-
-
-class Inline(Executor):
-    """Runs each call immediately in this process; the part of the Executor interface that is needed."""
-
-    def __init__(self):
-        self.shut = []
-
-    def submit(self, call, /, *arguments, **keywords):
-        future = Future()
-        future.set_result(call(*arguments, **keywords))
-        return future
-
-    def shutdown(self, wait=True, *, cancel_futures=False):
-        self.shut.append(cancel_futures)
 
 
 class Deadly(Inline):

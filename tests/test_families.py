@@ -5,10 +5,8 @@ import json
 import pytest
 import torch
 from test_comparison_cli import TINY as TINY_COMPARISON
-from test_comparison_cli import Inline
 from test_evaluation import FakeModel, measure, other, reverse
 
-import seq2attn.comparison.pool
 from seq2attn import catalogue
 from seq2attn.config import check_config
 from seq2attn.config.families import parse_families
@@ -215,10 +213,8 @@ def test_mistakes_with_families(cli, runs_copy):
 
 
 @pytest.fixture
-def trials(cli, tmp_path, monkeypatch):
+def trials(cli, tmp_path, trials_here):
     (tmp_path / "tiny.yaml").write_text(TINY_COMPARISON)
-    monkeypatch.setattr(seq2attn.comparison.pool, "TrialPool", lambda *_: Inline())
-    monkeypatch.setattr("seq2attn.comparison.running.POLL", 0.01)
     arguments = ("-c", "tiny.yaml", "--name", "t", "--vary", "seed=1-2", "--device", "cpu")
     return lambda *more: cli("compare", *arguments, *more)
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import seq2attn
+
 CONFIG = """\
 task: {name: pairs, train: train.tsv, dev: dev.tsv, test: test.tsv, target_separator: " "}
 model: {hidden: 8, embedding: 4}
@@ -212,3 +214,13 @@ def test_features_are_asked_for_after_a_tab(cli, tmp_path, monkeypatch):
     one = predict_lines(cli, monkeypatch, "go\tV;PST\n").out
     assert one.startswith("go\tV;PST\t") and predict_lines(cli, monkeypatch, "go\twent\tV;PST\n").out == one
     assert table(cli("eval", "words", "--data", "forms.tsv").out)["wer", ""][0] == 3
+
+
+def test_python_measures_a_file_as_eval_does(cli, run):
+    record = json.loads(cli("eval", "words", "--data", "test.tsv", "--json").out)
+    before = len(list((run / "evaluations").iterdir()))
+    found = seq2attn.evaluate("words", data="test.tsv", runs_dir=run.parent)
+    assert found.wer.value == record["pairs"]["wer"]["value"]
+    assert len(list((run / "evaluations").iterdir())) == before + 1
+    assert seq2attn.load("words", runs_dir=run.parent).evaluate(data="test.tsv").wer == found.wer
+    assert len(list((run / "evaluations").iterdir())) == before + 1

@@ -5,29 +5,18 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
-from test_comparison_running import Inline
 from test_pairs_cli import CONFIG, WORDS, write
-
-import seq2attn.comparison.pool
-from seq2attn.comparison.trial import STOP_REQUEST
 
 LAYERS = ["--vary", "model.hidden=8,16", "--vary", "seed=1-2", "--name", "widths"]
 
 
 @pytest.fixture(autouse=True)
-def work(cli, tmp_path, monkeypatch):
+def work(cli, tmp_path, trials_here):
     """Files of pairs and their config in the working directory, and a pool that is this process."""
     write("train.tsv", WORDS)
     write("dev.tsv", ["bb", "aa", "ab", "bba", "aabb"])
     Path("pairs.yaml").write_text(CONFIG.replace("epochs: 2", "epochs: 8"))
-    monkeypatch.setattr(seq2attn.comparison.pool, "TrialPool", lambda *_: Inline())
-    monkeypatch.setattr("seq2attn.comparison.running.POLL", 0.01)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as a worker does
-    yield tmp_path
-    torch.set_num_threads(threads)
-    STOP_REQUEST.signal = None
+    return tmp_path
 
 
 def compare(cli, *arguments):

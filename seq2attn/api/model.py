@@ -19,7 +19,6 @@ from seq2attn.inference.changes import Changes
 from seq2attn.inference.pair_results import PairsResult
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.interface import Model
-from seq2attn.runs.evaluations import Evaluation
 from seq2attn.runs.loading import Trained, measure, measure_on_file
 from seq2attn.runs.run import Run
 
@@ -102,25 +101,14 @@ class TrainedModel:
         families: Sequence[object] | None = None,
         seed: int = 0,
         data: str | Path | None = None,
+        save: bool = False,
+        progress: bool | None = None,
     ) -> Lengths | PairsResult:
         """Accuracy on new strings of each length, such as `[3, 5]` or `["1-12"]`; the config has the defaults.
 
-        data: of a model trained on pairs of strings, the file of pairs to measure it on. Nothing is saved:
-        `seq2attn.evaluate` keeps its results with the run.
+        data: of a model trained on pairs of strings, the file of pairs to measure it on. save: keep the results with the
+        run, as `seq2attn eval` does. progress: whether to show a line of it; by default in a terminal or a notebook.
         """
-        return results_of(self.measure(lengths, samples=samples, families=families, seed=seed, data=data))
-
-    def measure(
-        self,
-        lengths: Sequence[object] | None = None,
-        *,
-        samples: int | None = None,
-        families: Sequence[object] | None = None,
-        seed: int = 0,
-        data: str | Path | None = None,
-        progress: bool | None = None,
-    ) -> Evaluation:
-        """The same as a record that can be saved with the run."""
         on_pairs = self.config.task.name == "pairs"
         if on_pairs and data is None:
             raise Seq2AttnError(
@@ -140,14 +128,18 @@ class TrainedModel:
             }.items():
                 if value is not None:
                     raise Seq2AttnError(f"{name}: all pairs of a file are measured", hint=f"Leave out {name}.")
-            return measure_on_file(self._trained, Path(data))
-        numbers = None if lengths is None else parse_lengths(lengths)
-        kinds = None if families is None else parse_families(families)
-        with OneLine(progress) as line:
-            counted = line.counter(f"evaluating {self.run.name}", "lengths measured")
-            return measure(
-                self.run, self._trained, numbers, families=kinds, samples=samples, seed=seed, progress=counted
-            )
+            evaluation = measure_on_file(self._trained, Path(data))
+        else:
+            numbers = None if lengths is None else parse_lengths(lengths)
+            kinds = None if families is None else parse_families(families)
+            with OneLine(progress) as line:
+                counted = line.counter(f"evaluating {self.run.name}", "lengths measured")
+                evaluation = measure(
+                    self.run, self._trained, numbers, families=kinds, samples=samples, seed=seed, progress=counted
+                )
+        if save:
+            evaluation.save(self.run)
+        return Lengths(evaluation.results.values()) if evaluation.pairs is None else evaluation.pairs
 
     def __repr__(self) -> str:
         parameters = sum(one.numel() for one in self.module.parameters())
@@ -156,8 +148,3 @@ class TrainedModel:
             f"TrainedModel({self.run.name!r}: {self.config.task.name}, {attention}, {parameters:,} parameters, "
             f"checkpoint {self.checkpoint} of step {self.step:,})"
         )
-
-
-def results_of(evaluation: Evaluation) -> Lengths | PairsResult:
-    """What an evaluation found: by length, or on pairs."""
-    return Lengths(evaluation.results.values()) if evaluation.pairs is None else evaluation.pairs

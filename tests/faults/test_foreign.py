@@ -6,11 +6,11 @@ import io
 import json
 import random
 import shutil
-from concurrent.futures import Executor, Future
 from pathlib import Path
 from unittest import mock
 
 import pytest
+from inline import Inline
 
 from seq2attn.cli import main
 from seq2attn.errors import Seq2AttnError
@@ -66,15 +66,6 @@ COMMANDS = [
     "compare -c tiny.yaml --vary seed=1 --name e --json",
     "train --resume RUN",
 ]
-
-
-class Inline(Executor):
-    """Runs each job at once, in this process."""
-
-    def submit(self, call, /, *arguments, **keywords):
-        future = Future()
-        future.set_result(call(*arguments, **keywords))
-        return future
 
 
 def call_main(words):
