@@ -26,7 +26,7 @@ def loss_figure(curves: Mapping[str, Sequence[tuple[float, float]]], scores: Seq
         panel.plot(*zip(*positive, strict=True), color=look.colour, lw=0.5, alpha=0.3)
         panel.plot(*zip(*averaged(positive), strict=True), color=look.colour, lw=1.6, ls=look.dash, label=name)
     logarithmic(panel)
-    panel.set_ylabel("training loss, nats a token")
+    panel.set_ylabel("training loss, nats per token")
     _finish(panel, len(curves))
     return figure
 
