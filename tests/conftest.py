@@ -8,6 +8,7 @@ os.environ.setdefault(
     "OMP_NUM_THREADS", "1"
 )  # before torch: workers with a thread a core each would wait for one another
 
+import functools
 import re
 import shutil
 import signal
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import typer
 from browser import Browser, opened_browser
 from inline import Inline
 
@@ -53,6 +55,14 @@ def call_main(arguments: tuple[str, ...]) -> int:
         except SystemExit as stop:
             return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     return 0
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_command_tree() -> Iterator[None]:
+    """The tree of commands, which every call of `main` builds anew, is built once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture(params=["on", "off"])

@@ -284,6 +284,7 @@ PATIENCE = 300  # seconds
 LONG = TINY.replace("steps: 6", "steps: 300").replace("log_every: 1", "log_every: 5").replace("every: 6", "every: 20")
 
 
+@pytest.mark.slow
 def test_a_killed_comparison_resumes_without_repeating_trials(cli, work):
     """kill -9 in the second trial, then Ctrl-C in it, then the same command to the end."""
     Path("long.yaml").write_text(LONG)

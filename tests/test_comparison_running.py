@@ -356,7 +356,7 @@ def process_pool():
     return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
 
 
-@pytest.mark.parametrize("executor", [Inline, process_pool, loky_executor])
+@pytest.mark.parametrize("executor", [Inline, process_pool, pytest.param(loky_executor, marks=pytest.mark.slow)])
 def test_any_standard_executor_works(jobs, executor):
     asked = jobs("seed=1-3")
     diary = Diary()

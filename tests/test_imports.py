@@ -189,20 +189,14 @@ def loaded_by(code, modules):
     return set(result.stdout.splitlines()[-1].split())
 
 
-def test_training_does_not_load_torchs_compiler(tmp_path):
+def test_training_and_counting_parameters_do_not_load_torchs_compiler(tmp_path):
     code = f"""
 import seq2attn
-overrides = ["training.steps=3", "training.warmup=0", "model.hidden=8", "evaluation.samples=2"]
-seq2attn.train("configs/scaled.yaml", overrides, runs_dir={str(tmp_path)!r})
-"""
-    assert loaded_by(code, {"torch", "torch._dynamo"}) == {"torch"}
-
-
-def test_counting_parameters_does_not_load_torchs_compiler():
-    code = """
 from seq2attn.model.build import build_model
 from seq2attn.model.parameters import parameter_ledger
 from seq2attn.config import check_config
-parameter_ledger(build_model(check_config({"model": {"attention": {"score": "additive"}}})))
+parameter_ledger(build_model(check_config({{"model": {{"attention": {{"score": "additive"}}}}}})))
+overrides = ["training.steps=3", "training.warmup=0", "model.hidden=8", "evaluation.samples=2"]
+seq2attn.train("configs/scaled.yaml", overrides, runs_dir={str(tmp_path)!r})
 """
     assert loaded_by(code, {"torch", "torch._dynamo"}) == {"torch"}

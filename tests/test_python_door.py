@@ -192,6 +192,7 @@ def test_evaluate_measures_and_records(runs):
     assert len(seq2attn.evaluate(Run(runs / "tiny"))) == 3  # the config's lengths
 
 
+@pytest.mark.usefixtures("trials_here")
 def test_compare_trains_measures_and_summarises(tmp_path):
     (tmp_path / "tiny.yaml").write_text(json.dumps(TINY))
     arguments = {"configs": [tmp_path / "tiny.yaml"], "vary": ["seed=1-2"], "runs_dir": tmp_path / "runs"}

@@ -132,7 +132,7 @@ def test_what_is_drawn_or_added_in_training_is_each_seed_s_own(double, name):
     assert furthest([made(model, TRAININGS[name], seed=seed) for seed in SEEDS], 6) < 1e-10
 
 
-@pytest.mark.parametrize("name", ["scaled", "location"])
+@pytest.mark.parametrize("name", ["scaled", pytest.param("location", marks=pytest.mark.slow)])
 def test_seeds_are_trained_as_alone_over_100_steps_in_float32(name):
     assert furthest([made(model_of(name), seed=seed) for seed in SEEDS], 100) < 1e-4
 

@@ -676,7 +676,7 @@ def trace(run):
 
 
 def test_a_profile_covers_twenty_steps_and_changes_nothing(tmp_path):
-    config = configured("training.steps=40")
+    config = configured("training.steps=31")
     plain, profiled = start(tmp_path, config), start(tmp_path, config)
     plain.train()
     profiled.train(profile=True)

@@ -230,4 +230,5 @@ class DaskEngine(Engine):
         with contextlib.suppress(Exception):  # a worker that is just lost
             self.client.run(request_stop, self.token, on_error="ignore")
             begun = {key for keys in self.client.processing().values() for key in keys}
+            begun |= {key for key, holders in self.client.who_has().items() if holders}  # ended meanwhile
             self.client.cancel([task for task in self._tasks.values() if task.key not in begun])

@@ -111,6 +111,7 @@ def _draw_values(draw: random.Random, seed: int) -> dict:
             "log_every": some([1, 2]),
             "evaluate_every": some([2, 3]),
             "validation_samples": 1,
+            "snapshots": some([0, 0, 0, 2]),
         },
         "evaluation": {"lengths": sorted(draw.sample(range(1, 7), 2)), "samples": 2},
     }

@@ -201,7 +201,7 @@ def every_kind(trial, *names):
 def test_some_values_in_some_fields(work, trial):
     choose = random.Random(18)
     chosen = choose.sample(every_kind(trial, *RECORDS), 150)
-    attack(work, trial, chosen[:20], lambda accepted: choose.sample(COMMANDS, 4 if accepted else 1))
+    attack(work, trial, chosen[:20], lambda accepted: choose.sample(COMMANDS, 2 if accepted else 1))
     attack(work, trial, chosen[20:], lambda accepted: ())
 
 
