@@ -27,7 +27,7 @@ run: $(READY)  ## train configs/scaled.yaml, evaluate it, reverse "hello"
 	@echo 'Next: . $(BIN)/activate    then: seq2attn --help'
 
 test: $(TOOLS)  ## the default tests, on all cores; a few minutes
-	$(BIN)/pytest -n logical --dist loadgroup
+	$(BIN)/pytest -n logical --dist loadfile
 
 test-slow: $(TOOLS)  ## the slow tests: train and evaluate every shipped recipe
 	$(BIN)/pytest -m slow --ignore tests/faults

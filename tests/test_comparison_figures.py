@@ -171,7 +171,7 @@ def test_only_figures_with_data_are_written(tmp_path):
     assert [path.name for path in drawing.save_figures(comparison(bare), tmp_path)] == ["e-lengths.png", "e-bars.png"]
 
 
-@pytest.mark.parametrize("scores", [2, 7])
+@pytest.mark.parametrize("scores", [pytest.param(2, marks=pytest.mark.slow), 7])
 def test_no_texts_overlap(scores):
     names = ["dot", "scaled", "general", "additive", "cosine", "key_value", "scaled_general"][:scores]
     groups = [group({SCORE: name, HIDDEN: hidden}, name, 0.3) for hidden in (64, 96, 256, 512) for name in names]

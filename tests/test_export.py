@@ -20,8 +20,6 @@ import onnx
 from seq2attn.exporting.functions import functions, named, rebuilt
 from seq2attn.exporting.graphs import export_graphs
 
-pytestmark = pytest.mark.xdist_group("onnx")  # in one process, which loads the exporter once
-
 
 @pytest.mark.usefixtures("runs_copy")
 def test_the_folder_of_a_run(cli, tmp_path):

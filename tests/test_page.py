@@ -36,8 +36,6 @@ from seq2attn.exporting.graphs import export_graphs
 from seq2attn.exporting.manifest import manifest
 from seq2attn.exporting.page import Shown, operations, page_model, render
 
-pytestmark = pytest.mark.xdist_group("onnx")  # in one process, which loads the exporter once
-
 LOGITS, WEIGHTS = 1e-4, 1e-5  # how closely page, onnxruntime and PyTorch agree
 AT_ONCE = 20  # strings of a call of the browser
 SAMPLE = "one of each"

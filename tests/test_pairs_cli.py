@@ -10,7 +10,7 @@ import seq2attn
 CONFIG = """\
 task: {name: pairs, train: train.tsv, dev: dev.tsv, test: test.tsv, target_separator: " "}
 model: {hidden: 8, embedding: 4}
-training: {epochs: 2, batch_size: 4}
+training: {epochs: 2, batch_size: 4, snapshots: 1}
 """
 WORDS = ["ab", "ba", "aab", "abb", "b", "a", "bab", "aba"]
 

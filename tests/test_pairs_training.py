@@ -28,7 +28,7 @@ from seq2attn.training.signals import StopRequest
 CONFIG = """\
 task: {name: pairs, train: data/train.tsv, dev: data/dev.tsv, target_separator: " "}
 model: {hidden: 8, embedding: 4, cell: lstm, bidirectional: true, dropout: 0.3, attention: {score: additive}}
-training: {epochs: 3, batch_size: 4, label_smoothing: 0.1, word_dropout: 0.1, log_every: 2}
+training: {epochs: 3, batch_size: 4, label_smoothing: 0.1, word_dropout: 0.1, log_every: 2, snapshots: 1}
 """
 LETTERS, PRIME = "abcde", "'"  # each symbol of a target is a letter and a prime
 

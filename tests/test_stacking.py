@@ -99,6 +99,7 @@ MECHANISMS = {
     "rnn, <eos> in the source": {"cell": "rnn", "source_eos": True},
     "transformer": {"architecture": "transformer", "layers": 1, "heads": 2, "feedforward": 8, "dropout": 0.0},
 }
+QUICK = ("scaled", "additive", "local_p", "location", "shift", "luong, input feeding", "lstm", "transformer")
 TRAININGS = {
     "resets": {"encoder_reset": 0.3, "decoder_reset": 0.2},
     "word dropout": {"word_dropout": 0.3},
@@ -121,7 +122,9 @@ def model_of(name):
     return model if "architecture" in model else {"initial_state": "zeros", **model}
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MECHANISMS]
+)
 def test_seeds_are_trained_as_alone_in_float64(double, name):
     assert furthest([made(model_of(name), seed=seed) for seed in SEEDS], 6) < 1e-10
 

@@ -35,6 +35,7 @@ def load_plugin(path: Path) -> list[tuple[str, str]]:
         raise Seq2AttnError(f"plugin {path}: not a Python file (its name must end with .py)")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # no __pycache__ among the user's files
     try:
         alias_old_modules()
         spec.loader.exec_module(module)
@@ -47,6 +48,8 @@ def load_plugin(path: Path) -> list[tuple[str, str]]:
     except (Exception, SystemExit) as error:
         line = _line(error, spec.origin)
         raise Seq2AttnError(f"plugin {path}{line}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.dont_write_bytecode = writes
     added = [part for part in _registered() if part not in before]
     if not added:
         raise Seq2AttnError(

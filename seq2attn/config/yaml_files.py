@@ -6,6 +6,8 @@ are refused. A file cannot execute code.
 
 from __future__ import annotations
 
+import copy
+import functools
 import math
 import re
 from dataclasses import dataclass, field
@@ -73,6 +75,12 @@ def read_file(path: Path) -> Document:
 
 def read_text(text: str, source: str) -> Document:
     """Read a YAML text; `source` names it in messages."""
+    return copy.deepcopy(_parse(text, source))
+
+
+@functools.lru_cache(maxsize=64)
+def _parse(text: str, source: str) -> Document:
+    """`read_text`; a grid of trials reads the same text for each."""
     try:
         loader = yaml.SafeLoader(text)
         try:

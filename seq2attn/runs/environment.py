@@ -6,6 +6,7 @@ Imports no torch at the top.
 from __future__ import annotations
 
 import datetime
+import functools
 import os
 import platform
 import subprocess
@@ -111,6 +112,7 @@ def _text(word: str) -> str:
     return os.fsencode(word).decode(errors="backslashreplace")
 
 
+@functools.cache
 def _version(package: str) -> str | None:
     try:
         return metadata.version(package)

@@ -35,7 +35,7 @@ from seq2attn.training.step import TrainingStep
 CPU = torch.device("cpu")
 TASKS = ("reverse", "copy", "sort", "duplicate")  # over one alphabet
 FIRST = int(os.environ.get("SEQ2ATTN_SEED", "0"))
-SAMPLE = int(os.environ.get("SEQ2ATTN_DIFFERENTIAL", "4"))
+SAMPLE = int(os.environ.get("SEQ2ATTN_DIFFERENTIAL", "3"))
 ALL, CHUNK = 10_000, 100
 STEPS = 50  # with the C and without
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}  # in float64
