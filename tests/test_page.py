@@ -55,7 +55,8 @@ def open_page(browser, folder, models, fragment=""):
 def agreement(browser, tmp_path, name, texts, changed, longest=40):
     """The largest differences from PyTorch: logits and weights of the page, logits and weights of onnxruntime.
 
-    Of `texts` random strings, and of the first `changed` again with random changes. Raises AssertionError where an answer differs.
+    Of `texts` random strings, and of the first `changed` again with random changes. Raises AssertionError where an answer
+    differs.
     """
     predictor = make_predictor(*mechanisms()[name])
     exported = export_graphs(predictor.model)
