@@ -25,7 +25,7 @@ PARTS: dict[str, Callable[[bool], list[dict[str, Any]]]] = {
     ),
     "seeds": lambda quick: stacking.measure((1, 10) if quick else (1, 10, 100), repeats=5),
     "engines": lambda quick: engines.measure(20 if quick else 60, repeats=2 if quick else 3),
-    "peers": lambda quick: peers.measure(peers.UNITS[:2] if quick else peers.UNITS, repeats=5 if quick else 11),
+    "peers": lambda quick: peers.measure(quick=quick),
     "growth": lambda quick: growth.measure(quick=quick),
     "decoding": lambda quick: decoding.measure(repeats=3 if quick else 7),
     "start-up": lambda quick: processes.start_up(repeats=3 if quick else 9),
@@ -82,8 +82,8 @@ def main() -> None:
         missing |= dict.fromkeys(("cuda", "cuda-seeds"), "a GPU, but none was found")
     if not engines.is_installed():
         missing["engines"] = 'Dask, which is not installed: pip install "seq2attn[dask]"'
-    if not peers.is_installed():
-        missing["peers"] = "JoeyNMT, which is not installed; see docs/performance.md"
+    if not peers.installed():
+        missing["peers"] = "JoeyNMT or yoyodyne, and neither is installed; see docs/performance.md"
     for name in missing.keys() & set(options.parts):
         parser.exit(2, f"part {name!r} needs {missing[name]}\n")
     torch.set_num_threads(1)

@@ -1,9 +1,10 @@
-"""The same training steps in JoeyNMT (Kreutzer et al. 2019), if it is installed.
+"""The same training steps in JoeyNMT (Kreutzer et al. 2019) and yoyodyne (Wiemerslage et al. 2024), if they are installed.
 
-Its recurrent decoder corresponds to our `luong`: it steps, then attends. Its attention "luong" is our score `general`, its
-"bahdanau" our `additive`. Its encoder must be bidirectional (it fails with one direction) and its sources end with <eos>, so
-our model is configured like that here. Width, batches, optimiser and clipping are the same. Each takes a step as its own
-training loop does.
+JoeyNMT's recurrent decoder corresponds to our `luong`: it steps, then attends. Its attention "luong" is our score
+`general`, its "bahdanau" our `additive`. Its encoder must be bidirectional (it fails with one direction), its sources end
+with <eos>, and our models are configured like that here. yoyodyne's soft-attention GRU corresponds to our `bahdanau` with
+`additive`; it projects encoder states and query together, at every step. Width, batches, optimiser and clipping are the
+same. Each takes a step as its own training loop does; yoyodyne's without its logging.
 """
 
 from __future__ import annotations
@@ -21,35 +22,40 @@ from seq2attn.data.batches import Batch
 from seq2attn.model.build import build_training_data
 
 ATTENTION = {"general": "luong", "additive": "bahdanau"}  # ours -> JoeyNMT's
-UNITS = tuple(
-    Unit(score, decoder="luong", input_feeding=feeding, batch=batch, source_eos=True, bidirectional=True)
-    for batch in (64, 512)
-    for score in ATTENTION
-    for feeding in (False, True)
-)
+BOTH_WAYS: dict[str, Any] = {"source_eos": True, "bidirectional": True}
+UNITS = {
+    "joeynmt": tuple(
+        Unit(score, decoder="luong", input_feeding=feeding, batch=batch, **BOTH_WAYS)
+        for batch in (64, 512)
+        for score in ATTENTION
+        for feeding in (False, True)
+    ),
+    "yoyodyne": tuple(Unit("additive", batch=batch, **BOTH_WAYS) for batch in (64, 512)),
+}
 
 
-def is_installed() -> bool:
-    return find_spec("joeynmt") is not None
+def installed() -> list[str]:
+    return [peer for peer in UNITS if find_spec(peer) is not None]
 
 
-def measure(units: tuple[Unit, ...], *, repeats: int) -> list[dict[str, Any]]:
-    """One record per unit: milliseconds per step of both, and their ratio."""
+def measure(*, quick: bool) -> list[dict[str, Any]]:
+    """One record per unit of each installed peer: milliseconds per step of both, and their ratio."""
     torch.set_num_threads(1)
     records = []
-    for unit in units:
-        data = build_training_data(unit.config(), CPU)
-        found = interleaved(
-            {"ours": our_step(unit, data.batches()), "joeynmt": joey_step(unit, data.batches())}, repeats=repeats
-        )
-        records.append(
-            {
-                "unit": unit.describe(),
-                "ms": 1e3 * median(found["ours"]),
-                "joeynmt_ms": 1e3 * median(found["joeynmt"]),
-                "times_joeynmt": ratio(found["joeynmt"], found["ours"]),
-            }
-        )
+    for peer in installed():
+        for unit in UNITS[peer][:2] if quick else UNITS[peer]:
+            data = build_training_data(unit.config(), CPU)
+            steps = {"ours": our_step(unit, data.batches()), "peer": STEPS[peer](unit, data.batches())}
+            found = interleaved(steps, repeats=5 if quick else 11)
+            records.append(
+                {
+                    "unit": unit.describe(),
+                    "ms": 1e3 * median(found["ours"]),
+                    "peer": peer,
+                    "peer_ms": 1e3 * median(found["peer"]),
+                    "times_peer": ratio(found["peer"], found["ours"]),
+                }
+            )
     return records
 
 
@@ -117,3 +123,38 @@ def _specials() -> SimpleNamespace:
         sep_id=None,
         lang_tags=[],
     )
+
+
+def yoyo_step(unit: Unit, batches: Iterator[Batch]) -> Callable[[], object]:
+    """`BaseModel.training_step` without its logging, and what Lightning does after it."""
+    from yoyodyne import models  # type: ignore[import-not-found]
+    from yoyodyne.data import batches as yoyo  # type: ignore[import-not-found]
+    from yoyodyne.models.modules import GRUEncoder  # type: ignore[import-not-found]
+
+    sizes = {"dropout": 0.0, "embedding_size": 32, "hidden_size": unit.hidden}
+    model = models.SoftAttentionGRUModel(
+        source_encoder=GRUEncoder(bidirectional=True, **sizes),
+        decoder_dropout=0.0,
+        embedding_size=32,
+        decoder_hidden_size=unit.hidden,
+        compute_accuracy=False,
+        target_vocab_size=32,
+        vocab_size=32,
+    ).train()
+    optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
+
+    def step() -> None:
+        ours = next(batches)
+        source, target = (yoyo.PaddedTensor.from_tensor(ids) for ids in (ours.source, ours.decoder_output))
+        batch = yoyo.Batch(source, target=target)
+        loss = model.loss_func(*model._align(model(batch), batch.target.tensor))
+        optimiser.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        loss.item()
+
+    return step
+
+
+STEPS = {"joeynmt": joey_step, "yoyodyne": yoyo_step}
