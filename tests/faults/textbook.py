@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 SOS, EOS = 1, 2
+TIE = 1e-9  # weights closer than this are equal but for rounding
 PARTS = {"gru": 1, "lstm": 2, "rnn": 1}  # vectors in a cell's state
 
 
@@ -263,7 +264,8 @@ class Textbook:
         attended = [one for one in weights if one is not None]
         if attended:
             measured["entropy"] = sum(-p * math.log(p) for one in attended for p in one if p > 0) / size
-            if ideal is not None:
+            clear = all(a - b > TIE for a, b, *_ in (sorted(one, reverse=True) for one in attended if len(one) > 1))
+            if ideal is not None and clear:  # of two equal weights, rounding decides which is the larger
                 pairs = zip(attended, ideal, strict=True)
                 measured["alignment"] = sum(one.index(max(one)) == place for one, place in pairs) / size
         return measured
