@@ -200,6 +200,8 @@ CASES = [
     ("Split", [A], {"axis": 1, "num_outputs": 2}),
     ("Gather", [CUBE, [[2, 0], [-1, 1]]], {"axis": 1}),
     ("GatherElements", [A, [[0, -1], [1, 1]]], {"axis": 1}),
+    ("ScatterElements", [A, [[0, -1], [1, 1]], [[7.0, 8.0], [9.0, 6.0]]], {"axis": 1}),
+    ("ScatterElements", [A, [[0, -1], [1, 1]], [[7.0, 8.0], [9.0, 6.0]]], {"axis": 1, "reduction": "add"}),
     ("Transpose", [CUBE], {"perm": [2, 0, 1]}),
     ("Transpose", [CUBE], {}),
     ("Slice", [CUBE, [0, -1], [9, -9], [1, 2], [2, -1]], {}),

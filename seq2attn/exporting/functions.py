@@ -89,9 +89,15 @@ def _encoder_functions(model: Reverser, source: Tensor) -> Iterator[Function]:
         memory = model.decoder.attention.prepare(tensors["states"], tensors["valid"], tensors["source"])
         encoded = Encoded(tensors["states"], rebuilt("final", final, tensors))
         state = model.decoder.begin(model.initial_state(encoded), memory)
-        return named("memory", memory._replace(valid=None)) | named("state", state)
+        return named("memory", _for_steps(model, memory)) | named("state", state)
 
     yield Function("prepare", prepare, {"source": source, "states": states, "valid": valid, **named("final", final)})
+
+
+def _for_steps(model: Model, memory: Any) -> Any:
+    """The memory without its padding mask, which comes with the changes of each step; a history counts the real keys by it."""
+    history = isinstance(model, Reverser) and getattr(model.decoder.attention, "history", None) is not None
+    return memory if history else memory._replace(valid=None)
 
 
 def _reading(model: Reverser, cell: Cell, like: State, *, embeds: bool) -> Callable[[Tensors], Tensors]:
@@ -110,7 +116,7 @@ def _encode_whole(model: Model, source: Tensor) -> Function:
 
     def encode(tensors: Tensors) -> Tensors:
         memory, _ = model.encode(tensors["source"], tensors["valid"].sum(dim=1))
-        return named("memory", memory._replace(valid=None))
+        return named("memory", _for_steps(model, memory))
 
     return Function("prepare", encode, {"source": source, "valid": torch.ones_like(source, dtype=torch.bool)})
 
@@ -122,7 +128,7 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
     token = torch.tensor([SOS])
     for _ in range(steps):
         _, state = model.step(token, state, memory)
-    memory = memory._replace(valid=None)
+    memory = _for_steps(model, memory)
     width = source.size(1)
     change = Intervention(
         banned=torch.zeros(1, 1, width, dtype=torch.bool),

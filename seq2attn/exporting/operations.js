@@ -229,6 +229,18 @@ function gatherElements([a, indices], {axis = 0}) {
   return result;
 }
 
+const JOINED = {none: (x, y) => y, add: (x, y) => x + y, mul: (x, y) => x * y, max: Math.max, min: Math.min};
+
+function scatterElements([a, indices, updates], {axis = 0, reduction = "none"}) {
+  const at = axisOf(axis, a.shape.length), steps = full(a.shape), result = tensor(a.type, a.shape, a.data.slice());
+  const others = steps.map((step, k) => k === at ? 0 : step), size = a.shape[at];
+  walk(indices.shape, [others], (i, j) => {
+    const place = j + axisOf(indices.data[i], size) * steps[at];
+    result.data[place] = JOINED[reduction](result.data[place], updates.data[i]);
+  });
+  return result;
+}
+
 function reshape([a, wanted], {allowzero = 0}) {
   const shape = list(wanted).map((size, axis) => size === 0 && !allowzero ? a.shape[axis] : size);
   const open = shape.indexOf(-1);
@@ -447,7 +459,7 @@ const OPERATIONS = {
     const count = starts.data.length;
     return slice(a, axes ? list(axes) : [...Array(count).keys()], list(starts), list(ends), steps ? list(steps) : Array(count).fill(1));
   },
-  GatherElements: gatherElements,
+  GatherElements: gatherElements, ScatterElements: scatterElements,
   Pad: pad, MatMul: ([a, b]) => matmul(a, b), Gemm: gemm, Conv: conv,
   Softmax: softmax(false), LogSoftmax: softmax(true), LayerNormalization: layerNormalization,
   CumSum: cumulative, ArgMax: extreme((x, y) => x > y), ArgMin: extreme((x, y) => x < y),
