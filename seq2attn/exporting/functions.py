@@ -95,7 +95,7 @@ def _encoder_functions(model: Reverser, source: Tensor) -> Iterator[Function]:
 
 
 def _for_steps(model: Model, memory: Any) -> Any:
-    """The memory without its padding mask, which comes with the changes of each step; a history counts the real keys by it."""
+    """The memory without its padding mask, which comes with the changes of each step; a history needs it to count keys."""
     history = isinstance(model, Reverser) and getattr(model.decoder.attention, "history", None) is not None
     return memory if history else memory._replace(valid=None)
 
