@@ -8,15 +8,20 @@ from typing import Any
 
 import torch
 
-# The fields of `Recurrence` in recurrence.c, where each is described, in its order: eight sizes,
-#   steps rows width vocabulary embedding_width key_count key_width context_width
-# and pointers to the inputs, results and gradients, then to the workspace, then four that the C sets itself:
-#   tokens lengths embedding weight_ih weight_hh bias_ih bias_hh initial keys values valid scale query_weight v
-#   gates states weights queries
-#   grad_states grad_weights grad_embedding grad_weight_ih grad_weight_hh grad_bias_ih grad_bias_hh grad_initial
-#   grad_keys grad_values grad_query_weight grad_v
-_WORKSPACE = 8 + 14 + 4 + 12
-_Recurrence = ctypes.c_int64 * (_WORKSPACE + 1 + 4)  # each field has 8 bytes
+# The fields of `Recurrence` in recurrence.c, where each is described, in its order: sizes,
+#   steps rows width vocabulary embedding_width fed_width key_count key_width value_width context_width channels taps
+SIZES = 12
+# pointers to the inputs, of which the first have no gradients,
+FIXED = ("tokens", "lengths", "kept", "noise", "valid", "scale")
+LEARNED = (
+    *("embedding", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "initial", "keys", "values", "query_weight", "v"),
+    *("past_weight", "power", "combine"),
+)
+# to the results, and to the gradients of three of these and of what is learned,
+RESULTS = ("gates", "before", "states", "vectors", "weights", "queries", "pasts")
+_POINTERS = len(FIXED) + len(LEARNED) + len(RESULTS) + 3 + len(LEARNED)
+# to the workspace, and four that the C sets itself.
+_Recurrence = ctypes.c_int64 * (SIZES + _POINTERS + 1 + 4)  # each field has 8 bytes
 _TYPES = {torch.float32: "float", torch.float64: "double"}
 Tensors = Sequence[Any]  # each a Tensor or None
 
@@ -50,14 +55,16 @@ class Kernels:
         self._call(self._backward, inputs, results, gradients)
 
     def _call(self, function: Any, inputs: Tensors, results: Tensors, gradients: Tensors = ()) -> int:
-        tokens, embedding, weight_hh, keys, values = (inputs[place] for place in (0, 2, 4, 8, 9))
-        (rows, steps), attention = tokens.shape, (0, 0, 0)
-        if keys is not None:
-            attention = (keys.size(1), keys.size(2), values.size(2))
-        sizes = (steps, rows, weight_hh.size(1), *embedding.shape, *attention)
+        of = dict(zip((*FIXED, *LEARNED, *RESULTS), (*inputs, *results), strict=True))
+        (rows, steps), width, past = of["tokens"].shape, of["weight_hh"].size(1), of["past_weight"]
+        vocabulary, embedded = of["embedding"].shape
+        attention = (0, 0, 0) if of["keys"] is None else (*of["keys"].shape[1:], of["values"].size(2))
+        convolution = (0, 0) if past is None else past.shape[:2]
+        read = of["weight_ih"].size(1) - embedded
+        sizes = (steps, rows, width, vocabulary, embedded, read, *attention, of["states"].size(2) - width, *convolution)
         pointers = [0 if one is None else one.data_ptr() for one in (*inputs, *results, *gradients)]
         recurrence = _Recurrence(*sizes, *pointers)
-        workspace = weight_hh.new_empty(self._workspace_size(recurrence))
-        recurrence[_WORKSPACE] = workspace.data_ptr()
+        workspace = of["states"].new_empty(self._workspace_size(recurrence))
+        recurrence[SIZES + _POINTERS] = workspace.data_ptr()
         result: int = function(recurrence)
         return result

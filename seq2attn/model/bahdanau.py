@@ -9,7 +9,7 @@ from seq2attn import kernels
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.cells import Cell, Cells
 from seq2attn.model.decoder import Decoder, DecoderState
-from seq2attn.model.interface import Decoded
+from seq2attn.model.resets import Reset
 
 
 class BahdanauDecoder(Decoder):
@@ -29,11 +29,13 @@ class BahdanauDecoder(Decoder):
     def recurrent(self) -> Cell:
         return self.cell
 
-    def forward(self, tokens: Tensor, lengths: Tensor | None, state: DecoderState, memory: Memory) -> Decoded:
-        fast = kernels.recurrence(self, tokens, lengths, self.cell, state.cell, self.attention, memory)
-        if fast is not None:
-            return self.decode(*fast, memory)
-        return self.forward_by_steps(tokens, state, memory)
+    def compiled(
+        self, tokens: Tensor, lengths: Tensor | None, state: DecoderState, memory: Memory, reset: Reset | None
+    ) -> tuple[Tensor, Tensor | None] | None:
+        attention, past = self.attention, state.past
+        return kernels.recurrence(
+            self, tokens, lengths, self.cell, state.cell, attention, memory, past=past, reset=reset
+        )
 
     def advance(
         self, embedded: Tensor, state: DecoderState, memory: Memory

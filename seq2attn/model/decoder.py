@@ -77,12 +77,26 @@ class Decoder(nn.Module):
 
         Past a row's end the result is undefined.
         """
-        return self.forward_by_steps(tokens, state, memory)
+        return self.forward_by_steps(tokens, state, memory, lengths=lengths)
+
+    def compiled(
+        self, tokens: Tensor, lengths: Tensor | None, state: DecoderState, memory: Memory, reset: Reset | None
+    ) -> tuple[Tensor, Tensor | None] | None:
+        """Features (B, L, output_width) and weights (B, L, S) at once, if `kernels.recurrence` can; else None."""
+        return None
 
     def forward_by_steps(
-        self, tokens: Tensor, state: DecoderState, memory: Memory, reset: Reset | None = None
+        self,
+        tokens: Tensor,
+        state: DecoderState,
+        memory: Memory,
+        reset: Reset | None = None,
+        lengths: Tensor | None = None,
     ) -> Decoded:
         """Teacher forcing, one position after another."""
+        compiled = self.compiled(tokens, lengths, state, memory, reset)
+        if compiled is not None:
+            return self.decode(*compiled, memory)
         features: list[Tensor] = []
         weights: list[Tensor] = []
         for position, embedded in enumerate(self.embed(tokens).unbind(1)):  # (B, E) each

@@ -60,6 +60,8 @@ class Location(History):
     filters: number of filters; kernel: their width, odd.
     """
 
+    kernel = "location"
+
     def __init__(self, feature_width: int, *, filters: int = 8, kernel: int = 5) -> None:
         super().__init__(feature_width)
         self.convolution = nn.Conv1d(self.channels, filters, kernel, padding=kernel // 2, bias=False)
@@ -76,6 +78,8 @@ class Location(History):
 
 class Coverage(History):
     """`coverage`: w C_t, C_t the sum of all past weights (See et al. 2017, eq. 10 and 11)."""
+
+    kernel = "coverage"
 
     def __init__(self, feature_width: int) -> None:
         super().__init__(feature_width)
@@ -94,6 +98,7 @@ class LocationCoverage(Location):
     synthesis models (the sum alone: Shen et al. 2018, section 2.2).
     """
 
+    kernel = "location_coverage"
     channels = 2
 
     def update(self, past: Tensor, weights: Tensor) -> Tensor:
@@ -113,6 +118,7 @@ class Shift(History):
         second.
     """
 
+    kernel = "shift"
     channels = 2
     speed = 8.0
     """p = softmax(speed * logits): they change this many times as fast as other parameters"""
