@@ -103,7 +103,7 @@ def test_it_is_called_in_the_plain_case(calls, score, dtype):
 
 def test_it_is_called_in_every_arrangement_that_it_knows(calls):
     for options, taken in [
-        ({"arrangement": "luong"}, ["gru", "gru"]),
+        ({"arrangement": "luong"}, ALL),
         ({"score": "none", "initial_state": "last"}, ["gru", "gru"]),
         ({"bidirectional": True}, ["gru", "gru", "attentive_gru"]),
         ({"scalable_softmax": True}, ALL),
@@ -115,10 +115,11 @@ def test_it_is_called_in_every_arrangement_that_it_knows(calls):
 @pytest.mark.parametrize(
     ("options", "taken"),
     [
-        ({"arrangement": "feeding"}, ["gru"]),
         ({"window": "local_m"}, ["gru"]),
         ({"window": "local_p"}, ["gru"]),
-        ({"history": "coverage"}, ["gru"]),
+        ({"window": "local_p", "history": "coverage", "arrangement": "feeding"}, ["gru"]),
+        ({"arrangement": "luong", "window": "local_m"}, ["gru", "gru"]),
+        ({"arrangement": "feeding", "score": "none", "initial_state": "last"}, ["gru"]),
         ({"score": "cosine"}, ["gru"]),
         ({"cell": "lstm"}, []),
         ({"cell": "rnn"}, []),

@@ -12,19 +12,8 @@ from torch.nn.modules.module import _has_any_global_hook
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _KNOWN = (nn.Linear, nn.Embedding, nn.Dropout, nn.Conv1d)
 _METHODS = {
-    "forward",
-    "step",
-    "read",
-    "recall",
-    "scan",
-    "output",
-    "advance",
-    "embed",
-    "update",
-    "combine",
-    "_around",
-    "_combine",
-    "__call__",
+    *("forward", "forward_by_steps", "step", "read", "recall", "scan", "output", "advance", "embed", "_combine"),
+    *("update", "combine", "_around", "__call__"),
 }
 
 

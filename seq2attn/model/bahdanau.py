@@ -5,11 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from seq2attn import kernels
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.cells import Cell, Cells
 from seq2attn.model.decoder import Decoder, DecoderState
-from seq2attn.model.resets import Reset
 
 
 class BahdanauDecoder(Decoder):
@@ -28,14 +26,6 @@ class BahdanauDecoder(Decoder):
     @property
     def recurrent(self) -> Cell:
         return self.cell
-
-    def compiled(
-        self, tokens: Tensor, lengths: Tensor | None, state: DecoderState, memory: Memory, reset: Reset | None
-    ) -> tuple[Tensor, Tensor | None] | None:
-        attention, past = self.attention, state.past
-        return kernels.recurrence(
-            self, tokens, lengths, self.cell, state.cell, attention, memory, past=past, reset=reset
-        )
 
     def advance(
         self, embedded: Tensor, state: DecoderState, memory: Memory

@@ -10,7 +10,6 @@ from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.cells import GRU, Cell, Cells, State
 from seq2attn.model.decoder import Decoder, DecoderState
 from seq2attn.model.interface import Decoded
-from seq2attn.model.resets import Reset
 
 
 class LuongDecoder(Decoder):
@@ -46,6 +45,10 @@ class LuongDecoder(Decoder):
         cell: Cell = getattr(self, self.cell_name)
         return cell
 
+    @property
+    def _combination(self) -> nn.Linear:
+        return self.combine
+
     def begin(self, first: State, memory: Memory) -> DecoderState:
         state = super().begin(first, memory)
         fed = torch.zeros_like(self.recurrent.output(first)) if self.input_feeding else None
@@ -53,10 +56,10 @@ class LuongDecoder(Decoder):
 
     def forward(self, tokens: Tensor, lengths: Tensor | None, state: DecoderState, memory: Memory) -> Decoded:
         if self.input_feeding:
-            return self.forward_by_steps(tokens, state, memory, lengths=lengths)
-        compiled = self.compiled(tokens, lengths, state, memory, None)
+            return self.forward_in_order(tokens, lengths, state, memory)
+        compiled = self._compiled(tokens, lengths, state, memory)
         if compiled is not None:
-            return self.decode(*compiled, memory)
+            return compiled
         states = self._states(tokens, lengths, state.cell)  # (B, L, D)
         if state.past is None:
             attended = self.attention(states, memory, None, state.position)
@@ -69,23 +72,6 @@ class LuongDecoder(Decoder):
             weights.append(attended.weights)
         features = self._combine(torch.cat(contexts, dim=1), states)
         return self.decode(features, torch.cat(weights, dim=1), memory)
-
-    def compiled(
-        self, tokens: Tensor, lengths: Tensor | None, state: DecoderState, memory: Memory, reset: Reset | None
-    ) -> tuple[Tensor, Tensor | None] | None:
-        return kernels.recurrence(
-            self,
-            tokens,
-            lengths,
-            self.recurrent,
-            state.cell,
-            self.attention,
-            memory,
-            past=state.past,
-            combine=self.combine,
-            fed=state.attentional,
-            reset=reset,
-        )
 
     def _states(self, tokens: Tensor, lengths: Tensor | None, first: State) -> Tensor:
         """The cell's outputs over all positions: tokens (B, L) -> (B, L, D)."""
