@@ -25,9 +25,7 @@ static void softmax(size keys, real *weights, real scale, const unsigned char *v
 /* In place: the gradients of the weights (keys) -> those of the scores before scaling. */
 static void softmax_backward(size keys, const real *weights, real scale, real *grads)
 {
-    real mean = 0;
-    for (size k = 0; k < keys; k++)
-        mean += weights[k] * grads[k];
+    real mean = product(keys, weights, grads);
     for (size k = 0; k < keys; k++)
         grads[k] = scale * weights[k] * (grads[k] - mean);
 }
@@ -70,45 +68,36 @@ static void additive_backward(size width, real grad, const real *query, const re
 
 #define SMALLEST (sizeof(real) == sizeof(float) ? (real)FLT_MIN : (real)DBL_MIN) /* that is not subnormal */
 
-static real raise(real base, real power)
-{
-    return sizeof(real) == sizeof(float) ? (real)powf((float)base, (float)power) : (real)pow((double)base, (double)power);
-}
-
 /* In place: weights (keys) -> their powers, divided by the sum. */
 static void sharpen(size keys, real power, real *weights)
 {
     real sum = 0;
     for (size k = 0; k < keys; k++)
-        sum += weights[k] = raise(weights[k], power);
+        sum += weights[k] = (real)pow(weights[k], power);
     for (size k = 0; k < keys; k++)
         weights[k] /= sum < SMALLEST ? SMALLEST : sum;
 }
 
 /* In place: the gradients of sharpened weights (keys) -> those of the weights before, `blunt`. Adds to grad_power. */
-static void sharpen_backward(size keys, real power, const real *blunt, const real *weights, real *grads,
-                             real *grad_power)
+static void sharpen_backward(size keys, real power, const real *blunt, const real *weights, real *grads, real *grad_power)
 {
-    real sum = 0, mean = 0;
+    real sum = 0, mean = product(keys, weights, grads);
+    for (size k = 0; k < keys; k++)
+        sum += (real)pow(blunt[k], power);
     for (size k = 0; k < keys; k++) {
-        sum += raise(blunt[k], power);
-        mean += weights[k] * grads[k];
-    }
-    for (size k = 0; k < keys; k++) {
-        real grad = sum < SMALLEST ? grads[k] / SMALLEST : (grads[k] - mean) / sum, slope = raise(blunt[k], power - 1);
+        real grad = sum < SMALLEST ? grads[k] / SMALLEST : (grads[k] - mean) / sum;
+        real slope = (real)pow(blunt[k], power - 1);
         if (blunt[k] > 0)
-            *grad_power += grad * slope * blunt[k] * (real)log((double)blunt[k]);
+            *grad_power += grad * slope * blunt[k] * (real)log(blunt[k]);
         grads[k] = grad * power * slope;
     }
 }
-
-static size modulo(size a, size count) { return (a % count + count) % count; }
 
 /* weights (reach + keys + reach), of which `count` keys are real: the row's end before its start and its start after its end. */
 static void wrap(size count, size reach, real *weights)
 {
     for (size e = 0; e < reach; e++) {
-        weights[e] = weights[reach + modulo(e - reach, count)];
+        weights[reach - 1 - e] = weights[reach + count - 1 - e % count];
         weights[reach + count + e] = weights[reach + e % count];
     }
 }
@@ -117,8 +106,8 @@ static void wrap_backward(size count, size reach, real *grads)
 {
     for (size e = 0; e < reach; e++) {
         real grad = grads[reach + count + e];
-        grads[reach + count + e] = 0;
+        grads[reach + count + e] = 0; /* no gradient of what was there before */
         grads[reach + e % count] += grad;
-        grads[reach + modulo(e - reach, count)] += grads[e];
+        grads[reach + count - 1 - e % count] += grads[reach - 1 - e];
     }
 }

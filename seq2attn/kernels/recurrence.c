@@ -104,6 +104,17 @@ static real *take_zeros(real **workspace, size numbers)
     return taken;
 }
 
+/* weight (outputs, inputs), for products from inputs to outputs or, backward, from outputs to inputs. */
+static const real *panels_of(int backward, size outputs, size inputs, const real *weight, size stride, real **workspace)
+{
+    real *panels = take(workspace, backward ? packed_size(outputs, inputs) : packed_size(inputs, outputs));
+    if (weight && backward)
+        pack(outputs, inputs, weight, stride, NULL, panels);
+    else if (weight)
+        pack_transposed(inputs, outputs, weight, stride, panels);
+    return panels;
+}
+
 /* Which positions are read, step after step: sizes, offsets, symbols and places. Returns whether all tokens are symbols. */
 static int index_positions(Recurrence *r)
 {
@@ -133,11 +144,8 @@ static int index_positions(Recurrence *r)
 /* ---- What a token adds to the gates: a table with one row a symbol, or one row a position if those are fewer --------------- */
 
 static int has_symbols(const Recurrence *r) { return r->vocabulary < positions(r); }
-
 static size table_rows(const Recurrence *r) { return has_symbols(r) ? r->vocabulary : positions(r); }
-
 static size table_row(const Recurrence *r, size position) { return has_symbols(r) ? r->symbols[position] : position; }
-
 static size table_symbol(const Recurrence *r, size row) { return has_symbols(r) ? row : r->symbols[row]; }
 
 /* weight_ih in the order n, r, z */
@@ -155,7 +163,7 @@ static const real *token_table(const Recurrence *r, const real *weight, real *wo
 {
     size width = r->width, embedded = r->embedding_width, rows = table_rows(r);
     real *table = take(&workspace, rows * 4 * width), *embeddings = take(&workspace, rows * embedded);
-    real *panels = take(&workspace, packed_size(embedded, 3 * width));
+    const real *panels = panels_of(0, 3 * width, embedded, weight, embedded + r->fed_width, &workspace);
     for (size i = 0; i < rows; i++) {
         real *n = table + i * 4 * width, *rz = n + width, *h = rz + 2 * width;
         copy(embedded, r->embedding + table_symbol(r, i) * embedded, embeddings + i * embedded);
@@ -164,7 +172,6 @@ static const real *token_table(const Recurrence *r, const real *weight, real *wo
         for (size j = 0; j < 2 * width; j++)
             rz[j] = r->bias_ih[j] + r->bias_hh[j];
     }
-    pack_transposed(embedded, 3 * width, weight, embedded + r->fed_width, panels);
     multiply(rows, embedded, 3 * width, embeddings, embedded, panels, table, 4 * width);
     return table;
 }
@@ -174,10 +181,9 @@ static void token_table_backward(const Recurrence *r, const real *weight, const 
     size width = r->width, embedded = r->embedding_width, stride = embedded + r->fed_width, rows = table_rows(r);
     real *grad_table = take_zeros(&workspace, rows * 4 * width), *grad_bias = take_zeros(&workspace, 4 * width);
     real *embeddings = take(&workspace, rows * embedded), *grad_embeddings = take_zeros(&workspace, rows * embedded);
-    real *panels = take(&workspace, packed_size(3 * width, embedded));
+    const real *panels = panels_of(1, 3 * width, embedded, weight, stride, &workspace);
     for (size position = 0; position < positions(r); position++)
         add_product(4 * width, 1, grad_gates + position * 4 * width, grad_table + table_row(r, position) * 4 * width);
-    pack(3 * width, embedded, weight, stride, NULL, panels);
     multiply(rows, 3 * width, embedded, grad_table, 4 * width, panels, grad_embeddings, embedded);
     for (size i = 0; i < rows; i++) {
         add_product(4 * width, 1, grad_table + i * 4 * width, grad_bias);
@@ -196,8 +202,8 @@ static void token_table_backward(const Recurrence *r, const real *weight, const 
 /* ---- Weights in panels, and memory that all steps share --------------------------------------------------------------------- */
 
 typedef struct {
-    const real *state, *fed, *query, *combine, *past, *past_backward;
-    real *located, *slopes, *blunt;   /* (S, feature_width), (S, key_width), (S) */
+    const real *state, *fed, *query, *combine, *past[2], *past_backward[2]; /* of each channel */
+    real *located, *slopes;           /* (S, feature_width), (S, key_width) */
     real *grad_past, *grad_before;    /* (B, 2, T - 1 + S), (B, D) */
     real *grad_scores, *grad_queries; /* (B, L, S), (N, Da) */
     real *grad_combined;              /* (N, D) before the tanh */
@@ -209,17 +215,6 @@ static int is_located(const Recurrence *r) { return r->taps && r->query_weight &
 static size feature_width(const Recurrence *r) { return is_located(r) ? r->key_width : 1; }
 static size past_width(const Recurrence *r) { return r->taps ? r->taps - 1 + r->key_count : 0; }
 
-/* weight (outputs, inputs), for products from inputs to outputs or, backward, from outputs to inputs. */
-static const real *panels_of(int backward, size outputs, size inputs, const real *weight, size stride, real **workspace)
-{
-    real *panels = take(workspace, backward ? packed_size(outputs, inputs) : packed_size(inputs, outputs));
-    if (weight && backward)
-        pack(outputs, inputs, weight, stride, NULL, panels);
-    else if (weight)
-        pack_transposed(inputs, outputs, weight, stride, panels);
-    return panels;
-}
-
 static Shared share(const Recurrence *r, int backward, const real *weight_ih, real *workspace)
 {
     size width = r->width, fed = r->fed_width, key = r->query_weight ? r->key_width : 0, unit = step_stride(r);
@@ -229,18 +224,14 @@ static Shared share(const Recurrence *r, int backward, const real *weight_ih, re
     s.fed = panels_of(backward, 3 * width, fed, weight_ih + r->embedding_width, r->embedding_width + fed, &workspace);
     s.query = panels_of(backward, key, width, r->query_weight, width, &workspace);
     s.combine = panels_of(backward, r->combine ? width : 0, unit, r->combine, unit, &workspace);
-    real *past = take(&workspace, r->channels * packed_size(r->taps, features));
-    real *past_backward = take(&workspace, r->channels * packed_size(features, r->taps));
     for (size c = 0; c < r->channels; c++) {
         const real *weight = r->past_weight + c * r->taps * features;
-        pack(r->taps, features, weight, features, NULL, past + c * packed_size(r->taps, features));
-        pack_transposed(features, r->taps, weight, features, past_backward + c * packed_size(features, r->taps));
+        s.past[c] = panels_of(1, r->taps, features, weight, features, &workspace);
+        s.past_backward[c] = panels_of(0, r->taps, features, weight, features, &workspace);
     }
-    s.past = past, s.past_backward = past_backward;
     s.located = take(&workspace, r->key_count * features);
     if (backward) {
         s.slopes = take(&workspace, r->key_count * r->key_width);
-        s.blunt = take(&workspace, r->key_count);
         s.grad_past = take_zeros(&workspace, r->rows * 2 * past_width(r));
         s.grad_before = take(&workspace, r->rows * width);
         s.grad_scores = take(&workspace, count * r->key_count);
@@ -264,8 +255,7 @@ static void locate(const Recurrence *r, const Shared *s, size row, const real *p
     else
         fill_with_zeros(r->key_count, s->located);
     for (size c = 0; c < r->channels; c++) /* rows of the left-hand side overlap: the convolution */
-        multiply(r->key_count, r->taps, features, past + c * past_width(r), 1, s->past + c * packed_size(r->taps, features), s->located,
-                 features);
+        multiply(r->key_count, r->taps, features, past + c * past_width(r), 1, s->past[c], s->located, features);
 }
 
 static void locate_backward(const Recurrence *r, const Shared *s, const real *past, const real *slopes, real *grad_past)
@@ -274,36 +264,28 @@ static void locate_backward(const Recurrence *r, const Shared *s, const real *pa
     for (size c = 0; c < r->channels; c++) {
         multiply_transposed(r->taps, r->key_count, features, past + c * past_width(r), 1, slopes, features, NULL,
                             r->grad_past_weight + c * r->taps * features, features, s->rest);
-        multiply(r->key_count, features, r->taps, slopes, features, s->past_backward + c * packed_size(features, r->taps),
-                 grad_past + c * past_width(r), 1);
+        multiply(r->key_count, features, r->taps, slopes, features, s->past_backward[c], grad_past + c * past_width(r), 1);
     }
 }
 
-/* Whether most of what the history `shift` has moved may be attended to; the rest becomes 0. */
-static int is_settled(size keys, const unsigned char *valid, real *moved)
-{
-    real sum = 0;
-    for (size k = 0; k < keys; k++)
-        sum += moved[k] = !valid || valid[k] ? moved[k] : 0;
-    return sum > (real)0.5;
-}
+static int is_valid(const Recurrence *r, size row, size k) { return !r->valid || r->valid[row * r->key_count + k]; }
 
 /* Weights (S), before the history `shift` sharpens them. Returns whether they are moved ones, so that there are no scores. */
 static int weigh(const Recurrence *r, const Shared *s, size row, const real *query, const real *past, real *weights)
 {
-    const unsigned char *valid = r->valid ? r->valid + row * r->key_count : NULL;
+    real left = 0;
     if (past)
         locate(r, s, row, past);
-    if (r->power && is_settled(r->key_count, valid, s->located)) {
-        copy(r->key_count, s->located, weights);
+    for (size k = 0; k < r->key_count && r->power; k++)
+        left += weights[k] = is_valid(r, row, k) ? s->located[k] : 0;
+    if (left > (real)0.5)
         return 1;
-    }
     for (size k = 0; k < r->key_count; k++) {
         const real *key = is_located(r) ? s->located + k * r->key_width : key_of(r, row, k);
         weights[k] = r->query_weight ? additive_score(r->key_width, query, key, r->v)
                                      : product(r->key_width, query, key) + (past && !r->power ? s->located[k] : 0);
     }
-    softmax(r->key_count, weights, r->scale ? r->scale[row] : 1, valid);
+    softmax(r->key_count, weights, r->scale ? r->scale[row] : 1, r->valid ? r->valid + row * r->key_count : NULL);
     return 0;
 }
 
@@ -311,7 +293,7 @@ static size count_valid(const Recurrence *r, size row)
 {
     size count = 0;
     for (size k = 0; k < r->key_count; k++)
-        count += !r->valid || r->valid[row * r->key_count + k];
+        count += is_valid(r, row, k);
     return larger(count, 1);
 }
 
@@ -365,12 +347,12 @@ static void attend_row_backward(const Recurrence *r, const Shared *s, size step,
         }
     }
     if (r->power) {
-        int moved = weigh(r, s, row, query, past, s->blunt);
-        sharpen_backward(keys, *r->power, s->blunt, weights, grads, r->grad_power);
-        weights = s->blunt;
+        int moved = weigh(r, s, row, query, past, s->slopes);
+        sharpen_backward(keys, *r->power, s->slopes, weights, grads, r->grad_power);
+        weights = s->slopes;
         if (moved) {
             for (size k = 0; k < keys; k++)
-                s->slopes[k] = !r->valid || r->valid[row * keys + k] ? grads[k] : 0;
+                s->slopes[k] = is_valid(r, row, k) ? grads[k] : 0;
             fill_with_zeros(keys, grads);
             locate_backward(r, s, past, s->slopes, grad_past);
             wrap_backward(count_valid(r, row), reach, grad_past);
@@ -393,6 +375,13 @@ static void attend_row_backward(const Recurrence *r, const Shared *s, size step,
 }
 
 /* ---- Attention of all rows -------------------------------------------------------------------------------------------------- */
+
+/* Row i is row index[i], or row i where index is NULL. */
+typedef struct {
+    const real *first;
+    size stride;
+    const size *index;
+} Rows;
 
 /* What attends: the state before each position, or with `combine` the state after it. */
 static Rows asking(const Recurrence *r)
@@ -485,19 +474,12 @@ int EXPORTED(forward)(Recurrence *r)
             fed = r->vectors + (step - 1) * width;
             fed_stride = r->steps * width;
         }
-        int reads_state = step > 0 || !zeros;
-        /* The token's rows: those gates that the first product below does not add to are copied. */
-        Rows tokens = {table + (has_symbols(r) ? 0 : first * four), four, has_symbols(r) ? r->symbols + first : NULL};
-        size copied = fed ? 3 * width : 0, count = fed || reads_state ? width : four;
         for (size i = 0; i < rows; i++)
-            copy(count, table + table_row(r, first + i) * four + copied, gates + i * four + copied);
+            copy(four, table + table_row(r, first + i) * four, gates + i * four);
         if (fed)
-            multiply_onto(rows, r->fed_width, 3 * width, fed, fed_stride, s.fed, tokens, gates, four);
-        if (reads_state) {
-            tokens.first += width;
-            Rows base = fed ? (Rows){gates + width, four, NULL} : tokens;
-            multiply_onto(rows, width, 3 * width, before, width, s.state, base, gates + width, four);
-        }
+            multiply(rows, r->fed_width, 3 * width, fed, fed_stride, s.fed, gates, four);
+        if (step > 0 || !zeros)
+            multiply(rows, width, 3 * width, before, width, s.state, gates + width, four);
         for (size i = 0; i < rows; i++)
             activate(width, gates + i * four, before + i * width, states + i * row_stride(r));
         for (size i = rows; i < r->rows; i++) /* has ended: keeps its last */
