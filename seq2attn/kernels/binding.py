@@ -36,6 +36,7 @@ class Kernels:
     def __init__(self, library: ctypes.CDLL, dtype: torch.dtype, variant: str) -> None:
         """OSError: the library's `Recurrence` has other fields."""
         self.variant = variant
+        self._dtype = dtype
         suffix = f"_{_TYPES[dtype]}_{variant}"
         self._forward, self._backward, self._workspace_size, size = (
             getattr(library, name + suffix) for name in ("forward", "backward", "workspace_size", "recurrence_size")
@@ -45,26 +46,19 @@ class Kernels:
         if size() != ctypes.sizeof(_Recurrence):
             raise OSError(f"its structure has {size()} bytes, binding.py's {ctypes.sizeof(_Recurrence)}")
 
-    def forward(self, inputs: Tensors, results: Tensors) -> None:
+    def forward(self, sizes: Sequence[int], inputs: Tensors, results: Tensors) -> None:
         """All steps, first to last. IndexError: a token is not in the vocabulary."""
-        if not self._call(self._forward, inputs, results):
+        if not self._call(self._forward, sizes, (*inputs, *results)):
             raise IndexError("a token is not in the vocabulary")
 
-    def backward(self, inputs: Tensors, results: Tensors, gradients: Tensors) -> None:
+    def backward(self, sizes: Sequence[int], inputs: Tensors, results: Tensors, gradients: Tensors) -> None:
         """All steps' gradients, last to first, and the weights'."""
-        self._call(self._backward, inputs, results, gradients)
+        self._call(self._backward, sizes, (*inputs, *results, *gradients))
 
-    def _call(self, function: Any, inputs: Tensors, results: Tensors, gradients: Tensors = ()) -> int:
-        of = dict(zip((*FIXED, *LEARNED, *RESULTS), (*inputs, *results), strict=True))
-        (rows, steps), width, past = of["tokens"].shape, of["weight_hh"].size(1), of["past_weight"]
-        vocabulary, embedded = of["embedding"].shape
-        attention = (0, 0, 0) if of["keys"] is None else (*of["keys"].shape[1:], of["values"].size(2))
-        convolution = (0, 0) if past is None else past.shape[:2]
-        read = of["weight_ih"].size(1) - embedded
-        sizes = (steps, rows, width, vocabulary, embedded, read, *attention, of["states"].size(2) - width, *convolution)
-        pointers = [0 if one is None else one.data_ptr() for one in (*inputs, *results, *gradients)]
+    def _call(self, function: Any, sizes: Sequence[int], tensors: Tensors) -> int:
+        pointers = [0 if one is None else one.data_ptr() for one in tensors]
         recurrence = _Recurrence(*sizes, *pointers)
-        workspace = of["states"].new_empty(self._workspace_size(recurrence))
+        workspace = torch.empty(self._workspace_size(recurrence), dtype=self._dtype)
         recurrence[SIZES + _POINTERS] = workspace.data_ptr()
         result: int = function(recurrence)
         return result

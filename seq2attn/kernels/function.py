@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2attn.kernels.binding import FIXED, LEARNED, RESULTS, Kernels
+from seq2attn.kernels.binding import FIXED, LEARNED, Kernels
 
 
 def gru(kernels: Kernels, inputs: Mapping[str, Tensor | None]) -> tuple[Tensor, Tensor]:
@@ -36,30 +36,30 @@ class Recurrence(torch.autograd.Function):
     def forward(ctx: Any, kernels: Kernels, *inputs: Any) -> tuple[Tensor, Tensor]:
         inputs = tuple(one if one is None else one.contiguous() for one in inputs)
         of = dict(zip((*FIXED, *LEARNED), inputs, strict=True))
-        like, embedding, keys = of["weight_hh"], of["embedding"], of["keys"]
-        (rows, steps), (_, width) = of["tokens"].shape, like.shape
-        context = 0
-        results = dict.fromkeys(RESULTS)
+        like, keys, v, past, combine = (of[name] for name in ("weight_hh", "keys", "v", "past_weight", "combine"))
+        (rows, steps), (vocabulary, embedded), width = of["tokens"].shape, of["embedding"].shape, like.size(1)
+        fed = context = of["weight_ih"].size(1) - embedded
+        attention, taps, vectors, weights, queries, pasts = (0, 0, 0), (0, 0), None, None, None, None
+        if combine is not None:
+            context = combine.size(1) - width
+            vectors = like.new_zeros(rows, steps, width)
         if keys is not None:
-            context = (
-                of["weight_ih"].size(1) - embedding.size(1) if of["combine"] is None else of["combine"].size(1) - width
-            )
-            results["weights"] = like.new_zeros(rows, steps, keys.size(1))
-        if of["combine"] is not None:
-            results["vectors"] = like.new_zeros(rows, steps, width)
-        if of["v"] is not None:
-            results["queries"] = like.new_empty(rows * steps, of["v"].numel())
-        if of["past_weight"] is not None:
-            results["pasts"] = like.new_zeros(rows * steps, 2, of["past_weight"].size(1) - 1 + keys.size(1))
-        results["gates"] = like.new_empty(rows * steps, 4 * width)
-        results["before"] = like.new_empty(rows * steps, width)
-        states = results["states"] = like.new_empty(rows, steps, width + context)
-        kernels.forward(inputs, tuple(results.values()))
-        ctx.kernels = kernels
-        ctx.save_for_backward(*inputs, *results.values())
+            attention = (*keys.shape[1:], of["values"].size(2))
+            weights = like.new_zeros(rows, steps, keys.size(1))
+        if v is not None:
+            queries = like.new_empty(rows * steps, v.numel())
+        if past is not None:
+            taps = past.shape[:2]
+            pasts = like.new_zeros(rows * steps, 2, past.size(1) - 1 + keys.size(1))
+        states = like.new_empty(rows, steps, width + context)
+        gates, before = like.new_empty(rows * steps, 4 * width), like.new_empty(rows * steps, width)
+        results = (gates, before, states, vectors, weights, queries, pasts)
+        sizes = (steps, rows, width, vocabulary, embedded, fed, *attention, context, *taps)
+        kernels.forward(sizes, inputs, results)
+        ctx.kernels, ctx.sizes = kernels, sizes
+        ctx.save_for_backward(*inputs, *results)
         ctx.set_materialize_grads(False)
-        features = states if results["vectors"] is None else results["vectors"]
-        return features, states[:, -1].clone() if results["weights"] is None else results["weights"]
+        return states if vectors is None else vectors, states[:, -1].clone() if weights is None else weights
 
     @staticmethod
     def backward(ctx: Any, grad_features: Tensor | None, grad_other: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -70,8 +70,9 @@ class Recurrence(torch.autograd.Function):
         count = len(FIXED) + len(LEARNED)
         saved = ctx.saved_tensors
         inputs, results = saved[:count], saved[count:]
-        of = dict(zip((*FIXED, *LEARNED, *RESULTS), saved, strict=True))
-        states, vectors, keys, values = (of[name] for name in ("states", "vectors", "keys", "values"))
+        of = dict(zip(LEARNED, inputs[len(FIXED) :], strict=True))
+        _, _, states, vectors, *_ = results
+        keys, values = of["keys"], of["values"]
         features = states if vectors is None else vectors
         grads = (
             torch.zeros_like(features)
@@ -97,5 +98,5 @@ class Recurrence(torch.autograd.Function):
         gradients: dict[str, Tensor] = dict(zip(wanted, parts, strict=True))
         written = [gradients.get("keys" if name == "values" and shared else name) for name in LEARNED]
         own = (grads, None) if vectors is None else (torch.zeros_like(states), grads)
-        ctx.kernels.backward(inputs, results, (*own, grad_weights, *written))
+        ctx.kernels.backward(ctx.sizes, inputs, results, (*own, grad_weights, *written))
         return None, *[None] * len(FIXED), *map(gradients.get, LEARNED)

@@ -514,8 +514,8 @@ void EXPORTED(backward)(Recurrence *r)
         const real *gates = r->gates + first * four, *before = r->before + first * width;
         real *grads = r->grad_states + step * unit, *into = grad_gates + first * four;
         real *grad_previous = step > 0 ? grads - unit : r->grad_initial;
-        real *grad_before = grad_previous ? s.grad_before : NULL;
-        size previous_stride = step > 0 ? row_stride(r) : width;
+        real *grad_before = grad_previous && r->kept ? s.grad_before : grad_previous;
+        size previous_stride = step > 0 ? row_stride(r) : width, before_stride = r->kept ? width : previous_stride;
         if (r->combine) {
             real *combined = s.grad_combined + first * width;
             for (size i = 0; i < rows; i++) {
@@ -529,18 +529,19 @@ void EXPORTED(backward)(Recurrence *r)
         }
         for (size i = rows; i < r->rows; i++) /* has ended: keeps its last */
             add_product(unit, 1, grads + i * row_stride(r), grad_previous + i * previous_stride);
-        fill_with_zeros(grad_before ? rows * width : 0, grad_before);
+        if (r->kept)
+            fill_with_zeros(rows * width, s.grad_before);
         for (size i = 0; i < rows; i++)
             activate_backward(width, gates + i * four, before + i * width, grads + i * row_stride(r), into + i * four,
-                              grad_before ? grad_before + i * width : NULL);
+                              grad_before ? grad_before + i * before_stride : NULL);
         if (grad_before)
-            multiply(rows, 3 * width, width, into + width, four, s.state, grad_before, width);
+            multiply(rows, 3 * width, width, into + width, four, s.state, grad_before, before_stride);
         if (r->keys && !r->combine) {
             multiply(rows, 3 * width, fed, into, four, s.fed, grads + width, row_stride(r));
-            attend_rows_backward(r, &s, step, before, width, grad_before, width);
+            attend_rows_backward(r, &s, step, before, width, grad_before, before_stride);
         } else if (reads_vectors(r) && step > 0)
             multiply(rows, 3 * width, fed, into, four, s.fed, r->grad_vectors + (step - 1) * width, r->steps * width);
-        for (size i = 0; i < rows && grad_before; i++)
+        for (size i = 0; i < rows && grad_before && r->kept; i++)
             if (is_kept(r, i, step))
                 add_product(width, 1, grad_before + i * width, grad_previous + i * previous_stride);
     }
