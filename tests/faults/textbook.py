@@ -221,7 +221,7 @@ class Textbook:
         moved = moved if sum(moved) > 0.5 else weights
         gamma = 1 + math.log(1 + math.exp(float(own["power"])))
         sharp = [one**gamma for one in moved]
-        return [one / sum(sharp) for one in sharp]
+        return [one / sum(sharp) for one in sharp] if sum(sharp) else sharp
 
     def _own(self, prefix: str) -> dict[str, Tensor]:
         return {name.removeprefix(prefix): one for name, one in self.tensors.items() if name.startswith(prefix)}
