@@ -34,6 +34,11 @@ class Unit:
     threads: int = 1
     source_eos: bool = False
     bidirectional: bool = False
+    history: str = "none"
+    score_width: int | None = None
+    """of the hidden layer of `additive`; None: the hidden width"""
+    decoder_reset: float = 0.0
+    """of ours alone; the plain loop has none"""
 
     def config(self) -> Config:
         model: dict[str, Any] = {
@@ -43,23 +48,34 @@ class Unit:
             "source_eos": self.source_eos,
             "bidirectional": self.bidirectional,
             "decoder": self.decoder,
-            "attention": {"score": self.score},
+            "attention": {"score": self.score, "history": self.history},
         }
+        if self.score_width is not None:
+            model["attention"]["score"] = {"name": self.score, "width": self.score_width}
         if self.input_feeding:
             model["input_feeding"] = True
         return check_config(
             {
                 "task": {"min_length": self.shortest, "max_length": self.longest},
                 "model": model,
-                "training": {"batch_size": self.batch, "weight_decay": 0.0, "warmup": 0, "steps": 2500},
+                "training": {
+                    "batch_size": self.batch,
+                    "weight_decay": 0.0,
+                    "warmup": 0,
+                    "steps": 2500,
+                    "decoder_reset": self.decoder_reset,
+                },
             }
         )
 
     def describe(self) -> str:
         feeding = " + input feeding" if self.input_feeding else ""
         lengths = f"{self.shortest}-{self.longest}" if self.shortest < self.longest else str(self.longest)
+        further = f" + {self.history}" * (self.history != "none") + ", both directions" * self.bidirectional
+        further += f", width {self.score_width}" * (self.score_width is not None)
+        further += f", resets {self.decoder_reset}" * (self.decoder_reset > 0)
         return (
-            f"{self.score}, {self.decoder}{feeding}, batch {self.batch}, hidden {self.hidden}, "
+            f"{self.score}, {self.decoder}{feeding}{further}, batch {self.batch}, hidden {self.hidden}, "
             f"lengths {lengths}, {self.threads} thread{'s' * (self.threads > 1)}"
         )
 
@@ -69,6 +85,11 @@ UNITS = (
     Unit(decoder="luong"),
     Unit(decoder="luong", input_feeding=True),
     Unit("additive", decoder="luong"),
+    Unit("additive", decoder="luong", input_feeding=True),
+    Unit("additive", history="location"),
+    # the models of configs/records/reverse.yaml and reverse-location.yaml
+    Unit("additive", history="shift", score_width=8, bidirectional=True, decoder_reset=0.5),
+    Unit("additive", history="location", score_width=8, bidirectional=True, source_eos=True),
     Unit(threads=2),
     Unit("additive", threads=2),
     Unit(batch=512),
@@ -98,7 +119,17 @@ def our_step(unit: Unit, batches: Iterator[Batch], device: torch.device = CPU) -
 
 
 def plain_step(unit: Unit, batches: Iterator[Batch], device: torch.device = CPU) -> Callable[[], object]:
-    model = PlainReverser(29, 32, unit.hidden, unit.score, unit.decoder, unit.input_feeding)
+    model = PlainReverser(
+        29,
+        32,
+        unit.hidden,
+        unit.score,
+        unit.decoder,
+        unit.input_feeding,
+        bidirectional=unit.bidirectional,
+        history=unit.history,
+        score_width=unit.score_width,
+    )
     training = PlainTraining(model.to(device))
 
     def step() -> None:
@@ -116,18 +147,20 @@ def operations(unit: Unit) -> float:
     """
     length, width = (unit.shortest + unit.longest) / 2, unit.hidden
     sources, targets = unit.batch * length, unit.batch * (length + 1)
-    products = [sources * width * 3 * width, targets * width * 3 * width]  # W_h s of encoder and decoder
-    products += [2 * targets * length * width]  # scores and contexts
-    if unit.decoder == "bahdanau" or unit.input_feeding:
-        products.append(targets * width * 3 * width)  # W_i c, or W_i of the attentional vector
+    directions = 1 + unit.bidirectional
+    values, keys = width * directions, unit.score_width or width
+    products = [directions * sources * width * 3 * width, targets * width * 3 * width]  # W_h s of encoder and decoder
+    products += [targets * length * (keys + values)]  # scores and contexts
     if unit.decoder == "bahdanau":
-        products.append(targets * 2 * width * 29)  # W_o [s; c]
+        products += [targets * values * 3 * width, targets * (width + values) * 29]  # W_i c, W_o [s; c]
     else:
-        products += [targets * 2 * width * width, targets * width * 29]  # W_c [c; s], W_o a
+        products += [targets * (values + width) * width, targets * width * 29]  # W_c [c; s], W_o a
+    if unit.input_feeding:
+        products.append(targets * width * 3 * width)  # W_i of the attentional vector
     if "general" in unit.score:
-        products.append(sources * width * width)
+        products.append(sources * values * width)
     if unit.score == "additive":
-        products += [sources * width * width, targets * width * width]
+        products += [sources * values * keys, targets * width * keys]
     return 3.0 * 2.0 * sum(products)
 
 

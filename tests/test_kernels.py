@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from models import ARRANGEMENTS, HISTORIES
 from torch import nn
 
 from seq2attn import kernels
@@ -19,7 +20,8 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.kernels import describe_kernels, library, recurrence, why_slow
 from seq2attn.kernels.binding import Kernels
 from seq2attn.model.attention import Attention, Memory
-from seq2attn.model.cells import GRU
+from seq2attn.model.cells import GRU, Cells
+from seq2attn.model.resets import Reset
 from seq2attn.model.scores.additive import Additive
 from seq2attn.model.scores.cosine import Cosine
 from seq2attn.model.scores.dot import Dot
@@ -90,16 +92,44 @@ class Reader(nn.Module):
         self.embedding, self.dropout = embedding, nn.Dropout(0.0)
 
 
-def attend_by_formulas(embedding, tokens, cell, state, attention, memory):
-    """Outputs beside contexts (B, L, D + Dv) and weights (B, L, S), step by step."""
-    features, weights = [], []
-    for embedded in embedding(tokens).unbind(1):
-        attended = attention(state.unsqueeze(1), memory)
-        context = attended.context.squeeze(1)
-        state, _ = cell(torch.cat([embedded, context], dim=1), (state,))
-        features.append(torch.cat([state, context], dim=1))
-        weights.append(attended.weights.squeeze(1))
-    return torch.stack(features, dim=1), torch.stack(weights, dim=1)
+def decoder_of(
+    shape, arrangement, kind, history, *, hidden=5, value_width=4, keys=3, masked=False, scaled=False, reset=False
+):
+    """What computes a decoder with drawn weights, `compiled` or by the formulas: its real logits and weights, and their
+    gradients along drawn numbers.
+    """
+    lengths, dtype, width = torch.tensor(shape["lengths"]), shape["dtype"], shape["width"]
+    rows, steps, draw = len(lengths), max(shape["lengths"]), Drawn(dtype)
+    score = General(width, value_width) if kind == "product" else Additive(width, value_width, width=hidden)
+    make_history = HISTORIES[history]
+    attention = Attention(score, history=make_history and make_history(score.feature_width))
+    cells = Cells(lambda read: GRU(read, width), width)
+    decoder = ARRANGEMENTS[arrangement](shape["vocabulary"], shape["embedding"], attention, cells).to(dtype)
+    for parameter in decoder.parameters():
+        parameter.data = draw(
+            *parameter.shape, scale=parameter.size(-1) ** -0.5 if parameter.dim() > 1 else 0.2
+        ).detach()
+    projected = draw(rows, keys, width if kind == "product" else hidden, scale=0.5)
+    values, first = draw(rows, keys, value_width), draw(rows, width, scale=0.0 if shape["zeros"] else 1.0)
+    valid = (torch.arange(keys) < 1 + draw.tokens(keys, rows, 1)).unsqueeze(1)  # (B, 1, S), the first always
+    scale = draw(rows, 1, 1).detach() if scaled else None
+    memory = Memory(projected, values, source=None, valid=valid if masked else None, scale=scale)
+    drawn = Reset(draw(rows, steps) > -0.5, draw(rows, steps, width).detach()) if reset else None
+    tokens, state = draw.tokens(shape["vocabulary"], rows, steps), decoder.begin((first,), memory)
+    wanted = draw(rows, steps, shape["vocabulary"]), draw(rows, steps, keys)
+    real = (torch.arange(steps) < lengths.unsqueeze(1)).unsqueeze(2)  # (B, L, 1)
+    inputs = [*decoder.parameters(), first, projected, values]
+
+    def numbers(compiled):
+        if compiled:
+            logits, attended = decoder._compiled(tokens, lengths, state, memory, drawn)
+        else:
+            logits, attended = decoder.forward_by_steps(tokens, state, memory, drawn)
+        loss = (logits * real * wanted[0]).sum() + (attended * real * wanted[1]).sum()
+        gradients = torch.autograd.grad(loss, inputs, allow_unused=True, materialize_grads=True)
+        return [(logits * real).detach(), (attended * real).detach(), *gradients]
+
+    return numbers
 
 
 @needs_the_library
@@ -127,45 +157,30 @@ def test_a_gru_of_any_shape(shape):
 
 
 @needs_the_library
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     shape=SHAPES,
+    arrangement=st.sampled_from(sorted(ARRANGEMENTS)),
     kind=st.sampled_from(["product", "additive"]),
+    history=st.sampled_from(sorted(HISTORIES)),
     hidden=st.integers(1, 50),
     value_width=st.integers(1, 60),
     keys=st.integers(1, 12),
     masked=st.booleans(),
     scaled=st.booleans(),
+    reset=st.booleans(),
 )
-@example(shape=LONG, kind="product", hidden=1, value_width=4, keys=5, masked=True, scaled=False)
-@example(shape=LONG, kind="additive", hidden=6, value_width=4, keys=5, masked=True, scaled=False)
-def test_a_gru_that_attends_of_any_shape(shape, kind, hidden, value_width, keys, masked, scaled):
-    lengths, dtype, width = torch.tensor(shape["lengths"]), shape["dtype"], shape["width"]
-    rows, steps, draw = len(lengths), max(shape["lengths"]), Drawn(dtype)
-    embedding, cell, state = gru(
-        draw, width, shape["embedding"], shape["vocabulary"], value_width, rows, shape["zeros"]
-    )
-    tokens = draw.tokens(shape["vocabulary"], rows, steps)
-    torch.manual_seed(0)
-    score = (Dot(width, width) if kind == "product" else Additive(width, width, width=hidden)).to(dtype)
-    attention = Attention(score)
-    projected = draw(rows, keys, width if kind == "product" else hidden, scale=0.5)
-    values = draw(rows, keys, value_width)
-    valid = (torch.arange(keys) < 1 + draw.tokens(keys, rows, 1)).unsqueeze(1)  # (B, 1, S), the first always
-    scale = draw(rows, 1, 1).detach() if scaled else None
-    memory = Memory(projected, values, source=None, valid=valid if masked else None, scale=scale)
-    wanted = draw(rows, steps, width + value_width), draw(rows, steps, keys)
-    real = (torch.arange(steps) < lengths.unsqueeze(1)).unsqueeze(2)  # (B, L, 1)
-    inputs = [*embedding.parameters(), *cell.parameters(), state, projected, values, *score.parameters()]
+def test_a_decoder_of_any_shape(shape, arrangement, kind, history, **sizes):
+    numbers = decoder_of(shape, arrangement, kind, history, **sizes)
+    assert_close(numbers(compiled=True), numbers(compiled=False), TOLERANCE[shape["dtype"]])
 
-    def numbers(features, attended):
-        loss = (features * real * wanted[0]).sum() + (attended * real * wanted[1]).sum()
-        gradients = torch.autograd.grad(loss, inputs, allow_unused=True, materialize_grads=True)
-        return [(features * real).detach(), (attended * real).detach(), *gradients]
 
-    compiled = recurrence(Reader(embedding), tokens, lengths, cell, (state,), attention, memory)
-    expected = attend_by_formulas(embedding, tokens, cell, state, attention, memory)
-    assert_close(numbers(*compiled), numbers(*expected), TOLERANCE[dtype])
+@needs_the_library
+@pytest.mark.parametrize("kind", ["product", "additive"])
+@pytest.mark.parametrize("history", HISTORIES)
+def test_a_decoder_of_hundreds_of_positions(history, kind):
+    numbers = decoder_of(LONG, "bahdanau", kind, history, hidden=6, keys=5, masked=True)
+    assert_close(numbers(compiled=True), numbers(compiled=False), TOLERANCE[torch.float64])
 
 
 def one_state(weight_hh, first=0.0):
@@ -344,25 +359,21 @@ def test_every_variant_that_this_processor_runs_computes_the_same(monkeypatch):
     variants = ["baseline", "avx2", "avx512"]
     variants = variants[: variants.index(best.variant) + 1]
     opened = ctypes.CDLL(str(library.LIBRARY))
-    draw = Drawn(torch.float32)
-    embedding, cell, state = gru(draw, 33, 7, 5, 33, 9, zeros=False)
-    tokens, lengths = draw.tokens(5, 9, 4), torch.tensor([4] * 6 + [2] * 3)
-    torch.manual_seed(0)
-    score, keys = Additive(33, 33), draw(9, 6, 33)
-    attention, memory = Attention(score), Memory(keys, keys, source=None, valid=None)
-    real = (torch.arange(4) < lengths.unsqueeze(1)).unsqueeze(2)
-
-    def numbers(features, attended):
-        loss = (features * real).sum() + (attended * real).square().sum()
-        gradients = torch.autograd.grad(loss, [*cell.parameters(), state, keys, *score.parameters()], allow_unused=True)
-        return [(features * real).detach(), *(gradient for gradient in gradients if gradient is not None)]
-
-    expected = numbers(*attend_by_formulas(embedding, tokens, cell, state, attention, memory))
-    for variant in variants:
-        chosen = Kernels(opened, torch.float32, variant)
-        monkeypatch.setattr(kernels, "load", lambda _, chosen=chosen: chosen)
-        compiled = recurrence(Reader(embedding), tokens, lengths, cell, (state,), attention, memory)
-        assert_close(numbers(*compiled), expected, TOLERANCE[torch.float32])
+    shape = {
+        "width": 33,
+        "embedding": 7,
+        "vocabulary": 5,
+        "lengths": [4] * 6 + [2] * 3,
+        "dtype": torch.float32,
+        "zeros": False,
+    }
+    for arrangement, history in (("bahdanau", "none"), ("feeding", "location_coverage"), ("luong", "shift")):
+        numbers = decoder_of(shape, arrangement, "additive", history, hidden=33, value_width=33, keys=6, reset=True)
+        expected = numbers(compiled=False)
+        for variant in variants:
+            chosen = Kernels(opened, torch.float32, variant)
+            monkeypatch.setattr(kernels, "load", lambda _, chosen=chosen: chosen)
+            assert_close(numbers(compiled=True), expected, TOLERANCE[torch.float32])
 
 
 @pytest.fixture

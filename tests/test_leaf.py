@@ -11,7 +11,7 @@ import sys
 
 import pytest
 import torch
-from models import make_batch, make_model
+from models import ARRANGEMENTS, HISTORIES, make_batch, make_model
 from torch import nn
 from torch.autograd import forward_ad
 from torch.nn.modules import module as global_hooks
@@ -26,6 +26,7 @@ from seq2attn.model.attention import Attention
 from seq2attn.model.bahdanau import BahdanauDecoder
 from seq2attn.model.cells import GRU
 from seq2attn.model.encoder import Encoder
+from seq2attn.model.histories import Coverage, Location, LocationCoverage, Shift
 from seq2attn.model.luong import LuongDecoder
 from seq2attn.model.scores.additive import Additive
 from seq2attn.model.scores.dot import Dot
@@ -103,11 +104,12 @@ def test_it_is_called_in_the_plain_case(calls, score, dtype):
 
 def test_it_is_called_in_every_arrangement_that_it_knows(calls):
     for options, taken in [
-        ({"arrangement": "luong"}, ["gru", "gru"]),
+        ({"arrangement": "luong"}, ALL),
         ({"score": "none", "initial_state": "last"}, ["gru", "gru"]),
         ({"bidirectional": True}, ["gru", "gru", "attentive_gru"]),
         ({"scalable_softmax": True}, ALL),
         ({"mask_padding": False}, ALL),
+        *(({"arrangement": one, "history": history}, ALL) for one in ARRANGEMENTS for history in HISTORIES),
     ]:
         assert_steps_aside(calls, make_model(**{"score": "general", **options}), taken)
 
@@ -115,10 +117,11 @@ def test_it_is_called_in_every_arrangement_that_it_knows(calls):
 @pytest.mark.parametrize(
     ("options", "taken"),
     [
-        ({"arrangement": "feeding"}, ["gru"]),
         ({"window": "local_m"}, ["gru"]),
         ({"window": "local_p"}, ["gru"]),
-        ({"history": "coverage"}, ["gru"]),
+        ({"window": "local_p", "history": "coverage", "arrangement": "feeding"}, ["gru"]),
+        ({"arrangement": "luong", "window": "local_m"}, ["gru", "gru"]),
+        ({"arrangement": "feeding", "score": "none", "initial_state": "last"}, ["gru"]),
         ({"score": "cosine"}, ["gru"]),
         ({"cell": "lstm"}, []),
         ({"cell": "rnn"}, []),
@@ -161,12 +164,20 @@ PARTS = {
         "decoder.attention.score.v",
     ],
     "luong": ["encoder.gru", "decoder.embedding", "decoder.gru", "decoder.attention", "decoder.attention.score"],
+    "feeding": [
+        "decoder.gru",
+        "decoder.combine",
+        "decoder.attention.history",
+        "decoder.attention.history.convolution",
+        "decoder.attention.history.map",
+    ],
 }
 HOOKED = [(arrangement, part) for arrangement, parts in PARTS.items() for part in parts]
 
 
 def hooked(arrangement):
-    return make_model("additive", arrangement=arrangement, bidirectional=True, initial_state="bridge")
+    history = "location" if arrangement == "feeding" else "none"
+    return make_model("additive", arrangement=arrangement, history=history, bidirectional=True, initial_state="bridge")
 
 
 @pytest.mark.parametrize("register", FORWARD)
@@ -284,8 +295,12 @@ def test_methods_replaced_on_one_object(calls):
         ("decoder", "advance", ["gru"]),
         ("decoder", "embed", ["gru"]),
         ("decoder.attention.score.query_map", "forward", ["gru"]),
+        ("decoder.attention.history", "forward", ["gru"]),
+        ("decoder.attention.history", "update", ["gru"]),
+        ("decoder.attention.history", "combine", ["gru"]),
+        ("decoder.attention.history.map", "forward", ["gru"]),
     ]:
-        model, asked = make_model("additive"), []
+        model, asked = make_model("additive", history="location"), []
         owner = model.get_submodule(part)
         own = getattr(owner, method)
         setattr(owner, method, lambda *inputs, own=own, asked=asked: asked.append(inputs) or own(*inputs))
@@ -294,15 +309,15 @@ def test_methods_replaced_on_one_object(calls):
 
 
 def derived(base, method):
-    """A subclass whose `method` halves each tensor that it returns."""
+    """A subclass whose `method` returns three quarters of each tensor."""
 
-    def halved(found):
+    def reduced(found):
         if isinstance(found, tuple):
-            parts = map(halved, found)
+            parts = map(reduced, found)
             return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)
-        return found * 0.5 if isinstance(found, torch.Tensor) and found.is_floating_point() else found
+        return found * 0.75 if isinstance(found, torch.Tensor) and found.is_floating_point() else found
 
-    return type("Own", (base,), {method: lambda self, *inputs: halved(getattr(base, method)(self, *inputs))})
+    return type("Own", (base,), {method: lambda self, *inputs: reduced(getattr(base, method)(self, *inputs))})
 
 
 @pytest.mark.parametrize(
@@ -330,10 +345,62 @@ def test_classes_derived_from_ours_do_what_they_say(calls, part, base, method, t
     assert losses_and_gradients(model)[0] != pytest.approx(float(plain), abs=1e-9)
 
 
-def test_a_decoder_derived_from_luong_embeds_by_itself(calls):
-    model = make_model("dot", arrangement="luong")
-    model.decoder.__class__ = derived(LuongDecoder, "embed")
+@pytest.mark.parametrize("arrangement", ["luong", "feeding"])
+@pytest.mark.parametrize("method", ["embed", "_combine"])
+def test_a_decoder_derived_from_luong_does_what_it_says(calls, arrangement, method):
+    model = make_model("dot", arrangement=arrangement)
+    plain, _ = by_the_formulas(model)
+    model.decoder.__class__ = derived(LuongDecoder, method)
     assert_steps_aside(calls, model, ["gru"])
+    assert losses_and_gradients(model)[0] != pytest.approx(float(plain), abs=1e-9)
+
+
+@pytest.mark.parametrize("arrangement", ARRANGEMENTS)
+@pytest.mark.parametrize(
+    ("history", "base", "method"),
+    [
+        ("location", Location, "forward"),
+        ("coverage", Coverage, "update"),
+        ("location_coverage", LocationCoverage, "forward"),
+        ("shift", Shift, "combine"),
+        ("shift", Shift, "read"),
+    ],
+)
+def test_a_history_derived_from_ours_does_what_it_says(calls, arrangement, history, base, method):
+    model = make_model("dot", arrangement=arrangement, history=history)
+    plain, _ = by_the_formulas(model)
+    model.decoder.attention.history.__class__ = derived(base, method)
+    # `luong` without input feeding has its states computed before it attends
+    assert_steps_aside(calls, model, ["gru", "gru"] if arrangement == "luong" else ["gru"])
+    assert losses_and_gradients(model)[0] != pytest.approx(float(plain), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"dilation": 2, "padding": 4}, {"padding_mode": "circular"}, {"bias": True}, {"kernel_size": 1, "padding": 0}],
+)
+def test_another_convolution_in_a_history(calls, options):
+    model = make_model("additive", history="location")
+    torch.manual_seed(0)
+    settings = {"kernel_size": 5, "padding": 2, "bias": False, **options}
+    model.decoder.attention.history.convolution = nn.Conv1d(1, 8, dtype=torch.float64, **settings)
+    known = options.get("kernel_size") == 1
+    assert_steps_aside(calls, model, ALL if known else ["gru"])
+
+
+@pytest.mark.parametrize("options", [{"history": "shift"}, {"arrangement": "feeding"}])
+def test_teacher_forcing_that_goes_on_from_a_later_position(calls, options):
+    model = make_model("additive", **options)
+    source, lengths, tokens = BATCH
+    memory, state = model.encode(source, lengths)
+    whole = model.decoder(tokens, None, state, memory)
+    with torch.no_grad():
+        _, state = model.decoder.step(tokens[:, 0], state, memory)
+    calls.clear()
+    rest = model.decoder(tokens[:, 1:], None, state, memory)
+    assert calls == []
+    torch.testing.assert_close(rest.logits, whole.logits[:, 1:])
+    torch.testing.assert_close(rest.weights, whole.weights[:, 1:])
 
 
 @pytest.mark.parametrize(
@@ -374,7 +441,16 @@ def test_dropout_that_is_switched_on_by_itself(calls):
     assert calls == ["gru", "gru"]
 
 
-@pytest.mark.parametrize("options", [{"bidirectional": True}, {"arrangement": "luong"}, {"score": "none"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bidirectional": True},
+        {"arrangement": "luong"},
+        {"arrangement": "feeding", "history": "shift"},
+        {"history": "location"},
+        {"score": "none"},
+    ],
+)
 def test_dropout_drops_the_same_numbers_as_in_the_formulas(calls, options):
     model = make_model(**{"score": "additive", "dropout": 0.5, **options})
     torch.manual_seed(1)
@@ -414,10 +490,13 @@ class Doubled(nn.Module):
         ("decoder.embedding", "weight", ["gru"]),
         ("decoder.attention.score.query_map", "weight", ["gru"]),
         ("decoder.attention.score.key_map", "weight", ["gru"]),
+        ("decoder.attention.history.convolution", "weight", ["gru"]),
+        ("decoder.attention.history.map", "weight", ["gru"]),
+        ("decoder.combine", "weight", ["gru"]),
     ],
 )
 def test_parametrized_weights(calls, part, name, taken):
-    model = make_model()
+    model = make_model(arrangement="feeding" if "combine" in part else "bahdanau", history="location")
     plain, _ = by_the_formulas(model)
     parametrize.register_parametrization(model.get_submodule(part), name, Doubled())
     assert_steps_aside(calls, model, taken)
@@ -541,8 +620,19 @@ def test_lengths_that_do_not_fit_the_source_are_an_error_as_by_the_formulas(leng
 
 
 @pytest.mark.parametrize("lengths", [(3, 2, 0), (0, 0, 0), (4, 3, 1)])
-def test_rows_without_output_positions(lengths):
-    assert_equal_to_the_formulas(make_model(), (*BATCH, torch.tensor(lengths)))
+@pytest.mark.parametrize("arrangement", ARRANGEMENTS)
+def test_rows_without_output_positions(arrangement, lengths):
+    assert_equal_to_the_formulas(make_model(arrangement=arrangement), (*BATCH, torch.tensor(lengths)))
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+@pytest.mark.parametrize("arrangement", ARRANGEMENTS)
+def test_states_are_reset_as_in_the_formulas(calls, arrangement, history):
+    model = make_model(arrangement=arrangement, history=history, bidirectional=True)
+    random, (source, _, tokens) = torch.Generator().manual_seed(0), BATCH
+    resets = model.draw_resets(random, source, tokens, encoder=0.4, decoder=0.4)
+    assert not resets.decoder.kept[:, 1:].all()
+    assert_steps_aside(calls, model, ["gru", *ALL], (*BATCH, None, resets))
 
 
 def test_a_row_with_nothing_to_attend_to_has_weights_of_zero():

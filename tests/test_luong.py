@@ -61,6 +61,7 @@ def test_the_arrangement_by_hand(input_feeding):
             torch.testing.assert_close(found.weights[row, t, :length], weights)
 
 
+@pytest.mark.usefixtures("compiled_and_not")
 @pytest.mark.parametrize(
     "attention", [{}, {"history": "location"}, {"window": "local_p"}, {"window": "local_m", "history": "coverage"}]
 )
@@ -82,6 +83,7 @@ def test_all_positions_at_once_are_the_positions_one_by_one(attention):
 
 
 def test_without_input_feeding_attention_is_asked_once_for_all_positions(monkeypatch):
+    monkeypatch.setenv("SEQ2ATTN_KERNELS", "off")
     model, asked = make(), []
     forward = type(model.decoder.attention).forward
     monkeypatch.setattr(

@@ -6,7 +6,7 @@ from models import ATTENDING
 
 from seq2attn.catalogue import SCORES
 from seq2attn.config import check_config
-from seq2attn.kernels.binding import Kernels
+from seq2attn.kernels.binding import LEARNED, Kernels
 from seq2attn.kernels.function import gru
 from seq2attn.kernels.library import load
 from seq2attn.model.build import build_model, build_training_data
@@ -160,6 +160,11 @@ def kernels():
     return found
 
 
+def run(kernels, tokens, lengths, weights, first):
+    """All steps of a GRU without attention."""
+    return gru(kernels, {"tokens": tokens, "lengths": lengths, **dict(zip(LEARNED, [*weights, first], strict=False))})
+
+
 def gru_inputs():
     """Weights with an embedding, tokens (2, 5), and what the tokens are embedded as."""
     random = torch.Generator().manual_seed(0)
@@ -172,7 +177,7 @@ def gru_inputs():
 @pytest.mark.parametrize("first", [torch.zeros(2, 4), torch.tensor([[0.3, -0.2, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]])])
 def test_a_gru_equals_torchs_own(kernels, first):
     weights, tokens, inputs = gru_inputs()
-    found = gru(kernels, tokens, None, weights, first.double())
+    found = run(kernels, tokens, None, weights, first.double())
     for one, other in zip(found, torchs_gru(inputs, weights[1:], first.double()), strict=True):
         torch.testing.assert_close(one, other)
 
@@ -180,7 +185,7 @@ def test_a_gru_equals_torchs_own(kernels, first):
 def test_past_a_rows_end_its_last_output_is_repeated(kernels):
     weights, tokens, inputs = gru_inputs()
     first = torch.zeros(2, 4, dtype=torch.float64)
-    states, last = gru(kernels, tokens, torch.tensor([5, 2]), weights, first)
+    states, last = run(kernels, tokens, torch.tensor([5, 2]), weights, first)
     expected, _ = torchs_gru(inputs, weights[1:], first)
     torch.testing.assert_close(states[0], expected[0])
     torch.testing.assert_close(states[1], expected[1, [0, 1, 1, 1, 1]])
@@ -195,7 +200,6 @@ def test_gradients_of_a_gru_against_finite_differences(kernels, vocabulary):
     inputs = [torch.randn(shape, generator=random, dtype=torch.float64).requires_grad_() for shape in shapes]
 
     def real_states_and_last(*tensors):
-        states, last = gru(kernels, tokens, lengths, tensors[:5], tensors[5])
-        return states, last
+        return run(kernels, tokens, lengths, tensors[:5], tensors[5])
 
     assert torch.autograd.gradcheck(real_states_and_last, inputs)

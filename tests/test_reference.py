@@ -16,22 +16,38 @@ ARRANGEMENTS = [("bahdanau", False), ("luong", False), ("luong", True)]
 pytestmark = pytest.mark.usefixtures("compiled_and_not")
 
 
-def both(score, decoder, feeding, dtype):
+def both(score, decoder, feeding, dtype, **options):
     """Our model and the plain one with the same weights, and a batch of mixed lengths."""
-    config = Unit(score, decoder=decoder, input_feeding=feeding, batch=6, hidden=7, shortest=2, longest=5).config()
-    ours = build_model(config).to(dtype)
-    plain = PlainReverser(29, 32, 7, score, decoder, feeding).to(dtype)
-    plain.load_state_dict(ours.state_dict())
-    batch = build_training_data(config, CPU).batch(0)
+    unit = Unit(score, decoder=decoder, input_feeding=feeding, batch=6, hidden=7, shortest=2, longest=5, **options)
+    ours = build_model(unit.config()).to(dtype)
+    plain = PlainReverser(29, 32, 7, score, decoder, feeding, **options).to(dtype)
+    plain.load_state_dict({torchs_name(name): tensor for name, tensor in ours.state_dict().items()})
+    batch = build_training_data(unit.config(), CPU).batch(0)
     assert len(batch.source_lengths.unique()) > 1
     return ours, plain, batch
+
+
+def torchs_name(name):
+    """Of a parameter of our backward cell in torch's bidirectional GRU."""
+    return name.replace("backward_gru", "gru") + "_reverse" * ("backward_gru" in name)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 @pytest.mark.parametrize(("decoder", "feeding"), ARRANGEMENTS)
 @pytest.mark.parametrize("score", SCORES)
 def test_losses_and_gradients_are_those_of_the_plain_loop(score, decoder, feeding, dtype, tolerance):
-    ours, plain, batch = both(score, decoder, feeding, dtype)
+    assert_the_same(*both(score, decoder, feeding, dtype), tolerance)
+
+
+@pytest.mark.parametrize(("decoder", "feeding"), ARRANGEMENTS)
+@pytest.mark.parametrize("history", ["location", "shift"])
+@pytest.mark.parametrize("options", [{}, {"bidirectional": True, "score_width": 3}])
+def test_with_a_history_too(history, options, decoder, feeding):
+    score = "additive" if options else "general"
+    assert_the_same(*both(score, decoder, feeding, torch.float64, history=history, **options), 1e-10)
+
+
+def assert_the_same(ours, plain, batch, tolerance):
     decoded = ours(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
     loss = token_cross_entropy(decoded.logits, batch)
     loss.backward()
@@ -44,7 +60,7 @@ def test_losses_and_gradients_are_those_of_the_plain_loop(score, decoder, feedin
     wanted = {name: parameter.grad for name, parameter in plain.named_parameters()}
     largest = max(gradient.norm() for gradient in wanted.values())
     for name, parameter in ours.named_parameters():
-        assert (parameter.grad - wanted[name]).norm() <= tolerance * largest, name
+        assert (parameter.grad - wanted[torchs_name(name)]).norm() <= tolerance * largest, name
 
 
 def test_the_operations_of_a_step_by_hand():

@@ -153,8 +153,9 @@ def test_a_shift_moves_the_weights_around_the_source():
     content = torch.tensor([0.25, 0.25, 0.5, 0.0]).double().expand(3, 1, 4)
     valid = torch.tensor([True, True, True, False]).expand(3, 1, 4)
     found = history.combine(content, past, valid, valid).squeeze(1)
-    # row 0 has .1, .1 and at its other end .8; row 1 .8, .1, .1; both squared: .64, .01, .01. row 2: nothing to move
-    expected = [[1 / 66, 1 / 66, 64 / 66, 0.0], [64 / 66, 1 / 66, 1 / 66, 0.0], [0.25, 0.25, 0.5, 0.0]]
+    # row 0 has .1, .1 and at its other end .8; row 1 .8, .1, .1; both squared: .64, .01, .01.
+    # row 2 has nothing to move: content, squared: 1/16, 1/16, 4/16
+    expected = [[1 / 66, 1 / 66, 64 / 66, 0.0], [64 / 66, 1 / 66, 1 / 66, 0.0], [1 / 6, 1 / 6, 4 / 6, 0.0]]
     torch.testing.assert_close(found, torch.tensor(expected).double())
 
 
@@ -171,7 +172,7 @@ def test_in_a_window_that_the_weights_have_left_content_decides_again():
     history = shift([0.0, 0.0, 1.0])
     allowed = torch.tensor([True, True, False, False]).expand(1, 1, 4)
     content = torch.tensor([[[0.75, 0.25, 0.0, 0.0]]]).double()
-    for place, expected in ((0, [0.0, 1.0, 0.0, 0.0]), (1, [0.75, 0.25, 0.0, 0.0])):
+    for place, expected in ((0, [0.0, 1.0, 0.0, 0.0]), (1, [0.9, 0.1, 0.0, 0.0])):  # .75 and .25, squared: 9 to 1
         past = with_past([[float(place == j) for j in range(4)]])
         torch.testing.assert_close(history.combine(content, past, None, allowed)[0, 0], torch.tensor(expected).double())
 

@@ -1,9 +1,9 @@
 /* The attention of one query over the keys of its row. Include after gates.h. */
 
-/* In place: scores (keys) -> weights (keys) = softmax(scale scores) over the keys that are valid, 0 for all others; valid (keys)
- * may be NULL. context (width) = the sum of the values (keys, width), each times its weight. */
-static void attend(size keys, size width, real *weights, real scale, const unsigned char *valid, const real *values,
-                   real *context)
+#include <float.h>
+
+/* In place: scores (keys) -> softmax(scale scores) over the keys that are valid, 0 for all others; valid (keys) may be NULL. */
+static void softmax(size keys, real *weights, real scale, const unsigned char *valid)
 {
     real highest = -INFINITY, sum = 0;
     size count = 0;
@@ -18,28 +18,26 @@ static void attend(size keys, size width, real *weights, real scale, const unsig
         weights[k] = exponential(weights[k] - highest);
     for (size k = 0; k < keys; k++)
         sum += weights[k];
-    for (size j = 0; j < width; j++)
-        context[j] = 0;
-    for (size k = 0; k < keys; k++) {
+    for (size k = 0; k < keys; k++)
         weights[k] = count ? weights[k] / sum : 0;
-        if (weights[k] != 0)
-            add_product(width, weights[k], values + k * width, context);
-    }
 }
 
-/* The gradients of context (width) and weights (keys; may be NULL) -> those of the scores (keys) before scaling. */
-static void attend_backward(size keys, size width, const real *weights, real scale, const real *values,
-                            const real *grad_context, const real *grad_weights, real *grad_scores)
+/* In place: the gradients of the weights (keys) -> those of the scores before scaling. */
+static void softmax_backward(size keys, const real *weights, real scale, real *grads)
 {
-    real mean = 0;
-    for (size k = 0; k < keys; k++) {
-        grad_scores[k] = grad_weights ? grad_weights[k] : 0;
-        if (weights[k] != 0)
-            grad_scores[k] += product(width, grad_context, values + k * width);
-        mean += weights[k] * grad_scores[k];
-    }
+    real mean = product(keys, weights, grads);
     for (size k = 0; k < keys; k++)
-        grad_scores[k] = scale * weights[k] * (grad_scores[k] - mean);
+        grads[k] = scale * weights[k] * (grads[k] - mean);
+}
+
+/* context (width) = the sum of the values (keys, width), each times its weight. */
+static void average(size keys, size width, const real *weights, const real *values, real *context)
+{
+    for (size j = 0; j < width; j++)
+        context[j] = 0;
+    for (size k = 0; k < keys; k++)
+        if (weights[k] != 0)
+            add_product(width, weights[k], values + k * width, context);
 }
 
 /* v.tanh(query + key) */
@@ -52,15 +50,64 @@ static real additive_score(size width, const real *query, const real *key, const
     return score;
 }
 
-/* Adds to the gradients of query, key and v what the gradient of their score contributes. */
+/* Adds to the gradients of query, key and v what the gradient of their score contributes; the key's alone is `slopes`. */
 static void additive_backward(size width, real grad, const real *query, const real *key, const real *v, real *grad_query,
-                              real *grad_key, real *grad_v)
+                              real *grad_key, real *grad_v, real *slopes)
 {
     SIMD
     for (size j = 0; j < width; j++) {
         real hidden = hyperbolic_tangent(query[j] + key[j]), slope = grad * v[j] * (1 - hidden * hidden);
+        slopes[j] = slope;
         grad_query[j] += slope;
         grad_key[j] += slope;
         grad_v[j] += grad * hidden;
+    }
+}
+
+/* ---- The history `shift` ---------------------------------------------------------------------------------------------------- */
+
+#define SMALLEST (sizeof(real) == sizeof(float) ? (real)FLT_MIN : (real)DBL_MIN) /* that is not subnormal */
+
+/* In place: weights (keys) -> their powers, divided by the sum. */
+static void sharpen(size keys, real power, real *weights)
+{
+    real sum = 0;
+    for (size k = 0; k < keys; k++)
+        sum += weights[k] = (real)pow(weights[k], power);
+    for (size k = 0; k < keys; k++)
+        weights[k] /= sum < SMALLEST ? SMALLEST : sum;
+}
+
+/* In place: the gradients of sharpened weights (keys) -> those of the weights before, `blunt`. Adds to grad_power. */
+static void sharpen_backward(size keys, real power, const real *blunt, const real *weights, real *grads, real *grad_power)
+{
+    real sum = 0, mean = product(keys, weights, grads);
+    for (size k = 0; k < keys; k++)
+        sum += (real)pow(blunt[k], power);
+    for (size k = 0; k < keys; k++) {
+        real grad = sum < SMALLEST ? grads[k] / SMALLEST : (grads[k] - mean) / sum;
+        real slope = (real)pow(blunt[k], power - 1);
+        if (blunt[k] > 0)
+            *grad_power += grad * slope * blunt[k] * (real)log(blunt[k]);
+        grads[k] = grad * power * slope;
+    }
+}
+
+/* weights (reach + keys + reach), of which `count` keys are real: the row's end before its start and its start after its end. */
+static void wrap(size count, size reach, real *weights)
+{
+    for (size e = 0; e < reach; e++) {
+        weights[reach - 1 - e] = weights[reach + count - 1 - e % count];
+        weights[reach + count + e] = weights[reach + e % count];
+    }
+}
+
+static void wrap_backward(size count, size reach, real *grads)
+{
+    for (size e = 0; e < reach; e++) {
+        real grad = grads[reach + count + e];
+        grads[reach + count + e] = 0; /* no gradient of what was there before */
+        grads[reach + e % count] += grad;
+        grads[reach + count - 1 - e % count] += grads[reach - 1 - e];
     }
 }

@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from seq2attn.kernels.binding import Kernels, Tensors
+from seq2attn.kernels.binding import FIXED, LEARNED, Kernels
 
 
-def gru(
-    kernels: Kernels, tokens: Tensor, lengths: Tensor | None, weights: Tensors, state: Tensor
-) -> tuple[Tensor, Tensor]:
+def gru(kernels: Kernels, inputs: Mapping[str, Tensor | None]) -> tuple[Tensor, Tensor]:
     """Outputs (B, L, D) and each row's last one (B, D), which a row that has ended keeps.
 
-    tokens (B, L); lengths (B,) from 1 to L, the longest first, None: all L; weights: embedding (V, E), weight_ih (3D, E),
-    weight_hh (3D, D), bias_ih and bias_hh (3D,); state (B, D).
+    inputs: by the names in binding.py, with the shapes in recurrence.c; those that are not needed may be missing.
     """
-    return Recurrence.apply(kernels, tokens, lengths, *weights, state, *[None] * 6)  # type: ignore[no-any-return,no-untyped-call]
+    found: tuple[Tensor, Tensor] = Recurrence.apply(kernels, *map(inputs.get, (*FIXED, *LEARNED)))  # type: ignore[no-untyped-call]
+    return found
 
 
-def attentive_gru(
-    kernels: Kernels, tokens: Tensor, lengths: Tensor | None, weights: Tensors, state: Tensor, score: Any, memory: Any
-) -> tuple[Tensor, Tensor]:
-    """Outputs beside contexts (B, L, D + Dv), and attention weights (B, L, S); weight_ih is (3D, E + Dv)."""
-    additive = (score.query_map.weight, score.v.weight.squeeze(0)) if score.kernel == "additive" else (None, None)
-    attended = (memory.keys, memory.values, memory.valid, memory.scale, *additive)
-    return Recurrence.apply(kernels, tokens, lengths, *weights, state, *attended)  # type: ignore[no-any-return,no-untyped-call]
-
-
-# Of the inputs that have gradients: embedding weight_ih weight_hh bias_ih bias_hh initial keys values query_weight v
-_PLACES = (2, 3, 4, 5, 6, 7, 8, 9, 12, 13)
+def attentive_gru(kernels: Kernels, inputs: Mapping[str, Tensor | None]) -> tuple[Tensor, Tensor]:
+    """Outputs beside contexts (B, L, D + Dc), with `combine` attentional vectors (B, L, D); attention weights (B, L, S)."""
+    return gru(kernels, inputs)
 
 
 class Recurrence(torch.autograd.Function):
-    """Inputs in the order of binding.py -> outputs beside contexts (B, L, D + Dv), and attention weights (B, L, S).
+    """Inputs in the order of binding.py -> what `attentive_gru` returns.
 
     Without attention, in the place of the weights: the output at each row's end (B, D). A row that has ended keeps its last
     output and context, so that this is the one in the last column.
@@ -44,56 +35,68 @@ class Recurrence(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, kernels: Kernels, *inputs: Any) -> tuple[Tensor, Tensor]:
         inputs = tuple(one if one is None else one.contiguous() for one in inputs)
-        tokens, _, _, _, weight_hh, _, _, _, keys, values, _, _, _, v = inputs
-        (rows, steps), (_, width) = tokens.shape, weight_hh.shape
-        gates = weight_hh.new_empty(rows * steps, 4 * width)
-        weights = queries = None
-        if keys is None:
-            states = weight_hh.new_empty(rows, steps, width)
-        else:
-            states = weight_hh.new_empty(rows, steps, width + values.size(2))
-            weights = weight_hh.new_zeros(rows, steps, keys.size(1))
-            queries = None if v is None else weight_hh.new_empty(rows * steps, v.numel())
-        results = (gates, states, weights, queries)
-        kernels.forward(inputs, results)
-        ctx.kernels = kernels
+        of = dict(zip((*FIXED, *LEARNED), inputs, strict=True))
+        like, keys, v, past, combine = (of[name] for name in ("weight_hh", "keys", "v", "past_weight", "combine"))
+        (rows, steps), (vocabulary, embedded), width = of["tokens"].shape, of["embedding"].shape, like.size(1)
+        fed = context = of["weight_ih"].size(1) - embedded
+        attention, taps, vectors, weights, queries, pasts = (0, 0, 0), (0, 0), None, None, None, None
+        if combine is not None:
+            context = combine.size(1) - width
+            vectors = like.new_zeros(rows, steps, width)
+        if keys is not None:
+            attention = (*keys.shape[1:], of["values"].size(2))
+            weights = like.new_zeros(rows, steps, keys.size(1))
+        if v is not None:
+            queries = like.new_empty(rows * steps, v.numel())
+        if past is not None:
+            taps = past.shape[:2]
+            pasts = like.new_zeros(rows * steps, 2, past.size(1) - 1 + keys.size(1))
+        states = like.new_empty(rows, steps, width + context)
+        gates, before = like.new_empty(rows * steps, 4 * width), like.new_empty(rows * steps, width)
+        results = (gates, before, states, vectors, weights, queries, pasts)
+        sizes = (steps, rows, width, vocabulary, embedded, fed, *attention, context, *taps)
+        kernels.forward(sizes, inputs, results)
+        ctx.kernels, ctx.sizes = kernels, sizes
         ctx.save_for_backward(*inputs, *results)
         ctx.set_materialize_grads(False)
-        return states, states[:, -1].clone() if weights is None else weights
+        return states if vectors is None else vectors, states[:, -1].clone() if weights is None else weights
 
     @staticmethod
-    def backward(ctx: Any, grad_states: Tensor | None, grad_other: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad_features: Tensor | None, grad_other: Tensor | None) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():  # create_graph=True; unlike once_differentiable this cannot be missed
             raise RuntimeError(
                 "gradients of the compiled recurrence have no gradients; set SEQ2ATTN_KERNELS=off for them"
             )
+        count = len(FIXED) + len(LEARNED)
         saved = ctx.saved_tensors
-        inputs, results = saved[:14], saved[14:]
-        states, weights = results[1], results[2]
+        inputs, results = saved[:count], saved[count:]
+        of = dict(zip(LEARNED, inputs[len(FIXED) :], strict=True))
+        _, _, states, vectors, *_ = results
+        keys, values = of["keys"], of["values"]
+        features = states if vectors is None else vectors
         grads = (
-            torch.zeros_like(states)
-            if grad_states is None
-            else grad_states.clone(memory_format=torch.contiguous_format)
+            torch.zeros_like(features)
+            if grad_features is None
+            else grad_features.clone(memory_format=torch.contiguous_format)
         )
         grad_weights = None
-        if weights is None and grad_other is not None:
-            grads[:, -1] += grad_other
-        elif grad_other is not None:
+        if keys is not None and grad_other is not None:
             grad_weights = grad_other.contiguous()
-        keys, values = inputs[8:10]
+        elif grad_other is not None:
+            grads[:, -1] += grad_other
         shared = (
             keys is not None and keys.shape == values.shape and keys.data_ptr() == values.data_ptr()
         )  # one gradient
         wanted = [
-            place
-            for place in _PLACES
-            if inputs[place] is not None and (place != 7 or ctx.needs_input_grad[8]) and not (place == 9 and shared)
+            name
+            for name, needed in zip(LEARNED, ctx.needs_input_grad[1 + len(FIXED) :], strict=True)
+            if of[name] is not None and (name != "initial" or needed) and not (name == "values" and shared)
         ]
-        likes = [inputs[place] for place in wanted]
+        likes = [of[name] for name in wanted]
         buffer = states.new_zeros(sum(like.numel() for like in likes))  # one: an allocation each would cost more
-        gradients: list[Tensor | None] = [None] * 14
-        for place, part in zip(wanted, torch._C._nn.unflatten_dense_tensors(buffer, likes), strict=True):
-            gradients[place] = part
-        written = [gradients[8 if place == 9 and shared else place] for place in _PLACES]
-        ctx.kernels.backward(inputs, results, (grads, grad_weights, *written))
-        return None, *gradients
+        parts = torch._C._nn.unflatten_dense_tensors(buffer, likes)
+        gradients: dict[str, Tensor] = dict(zip(wanted, parts, strict=True))
+        written = [gradients.get("keys" if name == "values" and shared else name) for name in LEARNED]
+        own = (grads, None) if vectors is None else (torch.zeros_like(states), grads)
+        ctx.kernels.backward(ctx.sizes, inputs, results, (*own, grad_weights, *written))
+        return None, *[None] * len(FIXED), *map(gradients.get, LEARNED)

@@ -58,17 +58,10 @@ static void pack_transposed(size depth, size columns, const real *b, size stride
     pack_strided(depth, columns, b, 1, stride, NULL, panels);
 }
 
-/* Rows to which a product is added: row i is row index[i], or row i where index is NULL. */
-typedef struct {
-    const real *first;
-    size stride;
-    const size *index;
-} Rows;
-
-/* c (rows, columns) = base + a times one panel; a is (rows, depth), or (depth, rows) where `transposed`; rows <= tile,
- * columns <= PANEL. `base` may be c itself. `tile` and `transposed` are constants where this is called. */
+/* c (rows, columns) += a times one panel; a is (rows, depth), or (depth, rows) where `transposed`; rows <= tile,
+ * columns <= PANEL. `tile` and `transposed` are constants where this is called. Rows of a, and of c, may overlap. */
 INLINE void multiply_tile(int tile, int transposed, size rows, size depth, size columns, const real *a, size a_stride,
-                          const real *panel, const real *const *base, real *c, size c_stride)
+                          const real *panel, real *c, size c_stride)
 {
     vector sums[TILE][VECTORS] = {{{0}}};
     const real *at[TILE];
@@ -86,42 +79,32 @@ INLINE void multiply_tile(int tile, int transposed, size rows, size depth, size 
         const real *sum = (const real *)sums[i];
         SIMD
         for (size j = 0; j < columns; j++)
-            c[i * c_stride + j] = base[i][j] + sum[j];
+            c[i * c_stride + j] += sum[j];
     }
 }
 
 INLINE void multiply_panels(int transposed, size rows, size depth, size columns, const real *a, size a_stride,
-                            const real *panels, Rows base, real *c, size c_stride)
+                            const real *panels, real *c, size c_stride)
 {
     for (size first = 0; first < columns; first += PANEL, panels += depth * PANEL) {
         size width = columns - first < PANEL ? columns - first : PANEL;
         for (size i = 0; i < rows; i += TILE) {
             size count = rows - i < TILE ? rows - i : TILE;
-            const real *tile = a + i * (transposed ? 1 : a_stride), *from[TILE];
-            for (size j = 0; j < count; j++)
-                from[j] = base.first + (base.index ? base.index[i + j] : i + j) * base.stride + first;
+            const real *tile = a + i * (transposed ? 1 : a_stride);
+            real *to = c + i * c_stride + first;
             if (count > TILE / 2)
-                multiply_tile(TILE, transposed, count, depth, width, tile, a_stride, panels, from, c + i * c_stride + first,
-                              c_stride);
+                multiply_tile(TILE, transposed, count, depth, width, tile, a_stride, panels, to, c_stride);
             else
-                multiply_tile(TILE / 2, transposed, count, depth, width, tile, a_stride, panels, from,
-                              c + i * c_stride + first, c_stride);
+                multiply_tile(TILE / 2, transposed, count, depth, width, tile, a_stride, panels, to, c_stride);
         }
     }
-}
-
-/* c (rows, columns) = base + a (rows, depth) b; b is in panels */
-static void multiply_onto(size rows, size depth, size columns, const real *a, size a_stride, const real *panels, Rows base,
-                          real *c, size c_stride)
-{
-    multiply_panels(0, rows, depth, columns, a, a_stride, panels, base, c, c_stride);
 }
 
 /* c (rows, columns) += a (rows, depth) b; b is in panels */
 static void multiply(size rows, size depth, size columns, const real *a, size a_stride, const real *panels, real *c,
                      size c_stride)
 {
-    multiply_onto(rows, depth, columns, a, a_stride, panels, (Rows){c, c_stride, NULL}, c, c_stride);
+    multiply_panels(0, rows, depth, columns, a, a_stride, panels, c, c_stride);
 }
 
 /* c (rows, columns) += the transpose of a (depth, rows), times b (depth, columns). Row k of b is row index[k], or row k where
@@ -132,8 +115,7 @@ static void multiply_transposed(size rows, size depth, size columns, const real 
     for (size first = 0; first < depth; first += DEPTH) {
         size part = depth - first < DEPTH ? depth - first : DEPTH;
         pack(part, columns, index ? b : b + first * b_stride, b_stride, index ? index + first : NULL, workspace);
-        multiply_panels(1, rows, part, columns, a + first * a_stride, a_stride, workspace, (Rows){c, c_stride, NULL}, c,
-                        c_stride);
+        multiply_panels(1, rows, part, columns, a + first * a_stride, a_stride, workspace, c, c_stride);
     }
 }
 

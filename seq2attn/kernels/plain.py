@@ -10,8 +10,11 @@ from torch.autograd import forward_ad
 from torch.nn.modules.module import _has_any_global_hook
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-_KNOWN = (nn.Linear, nn.Embedding, nn.Dropout)
-_METHODS = {"forward", "step", "read", "recall", "scan", "output", "advance", "embed", "__call__"}
+_KNOWN = (nn.Linear, nn.Embedding, nn.Dropout, nn.Conv1d)
+_METHODS = {
+    *("forward", "forward_by_steps", "step", "read", "recall", "scan", "output", "advance", "embed", "_combine"),
+    *("update", "combine", "_around", "__call__"),
+}
 
 
 def is_plain_call(*, gradients: bool = True) -> bool:

@@ -16,35 +16,45 @@
 
 /* The fields of `binding.py`, in its order. What is not needed is NULL or 0. */
 typedef struct {
-    size steps, rows, width, vocabulary, embedding_width; /* L, B, D, V, E */
-    size key_count, key_width, context_width;             /* S, D or Da, Dv, where it attends */
+    size steps, rows, width, vocabulary, embedding_width, fed_width; /* L, B, D, V, E, F: what the cell reads beside these */
+    size key_count, key_width, value_width, context_width; /* S, D or Da, Dv, Dc = Dv or, with a history's reading, Dv + 1 */
+    size channels, taps;                                   /* C, T of past_weight: with a history */
 
-    const size *tokens;       /* (B, L) */
-    const size *lengths;      /* (B) how many tokens of each row are read, the longest row first; NULL: all */
-    const real *embedding;    /* (V, E) */
-    const real *weight_ih;    /* (3D, E + Dv) r, z, n, as the next three */
-    const real *weight_hh;    /* (3D, D) */
-    const real *bias_ih;      /* (3D) */
-    const real *bias_hh;      /* (3D) */
-    const real *initial;      /* (B, D) the state before the first step */
-    const real *keys;         /* (B, S, key_width), projected */
-    const real *values;       /* (B, S, Dv) */
+    const size *tokens;         /* (B, L) */
+    const size *lengths;        /* (B) how many tokens of each row are read, the longest row first; NULL: all */
+    const unsigned char *kept;  /* (B, L) 0 = the state is replaced by noise before this step; NULL: none is */
+    const real *noise;          /* (B, L, D) */
     const unsigned char *valid; /* (B, S) 1 = may be attended to; NULL: all */
-    const real *scale;        /* (B) multiplies the scores; NULL: 1 */
-    const real *query_weight; /* (Da, D) for the additive score, as the next */
-    const real *v;            /* (Da) */
+    const real *scale;          /* (B) multiplies the scores; NULL: 1 */
+    const real *embedding;      /* (V, E) */
+    const real *weight_ih;      /* (3D, E + F) r, z, n, as the next three */
+    const real *weight_hh;      /* (3D, D) */
+    const real *bias_ih;        /* (3D) */
+    const real *bias_hh;        /* (3D) */
+    const real *initial;        /* (B, D) the state before the first step */
+    const real *keys;           /* (B, S, key_width), projected */
+    const real *values;         /* (B, S, Dv) */
+    const real *query_weight;   /* (Da, D) for the additive score, as the next */
+    const real *v;              /* (Da) */
+    const real *past_weight;    /* (C, T, Da or 1): of the convolution over the previous weights and, if C is 2, their sum */
+    const real *power;          /* (1) of the history `shift`: the convolution is what is attended with, to this power */
+    const real *combine;        /* (D, D + Dc) of the arrangement `luong`: step, then attend */
 
     real *gates;   /* (N, 4D), N the positions that are read */
-    real *states;  /* (B, L, D + Dv) the state after each step, and its context; a row that has ended keeps its last */
-    real *weights; /* (B, L, S), not written where a row has ended */
+    real *before;  /* (N, D) the state before each */
+    real *states;  /* (B, L, D + Dc) the state after each step, and its context; a row that has ended keeps its last */
+    real *vectors; /* (B, L, D) tanh of `combine` times these, as the next two not written where a row has ended */
+    real *weights; /* (B, L, S) */
     real *queries; /* (N, Da) for the additive score */
+    real *pasts;   /* (N, 2, T - 1 + S) with a history: weights of the step before, and the sum of all; 0 before the call */
 
-    /* Gradients; all but the first two must be 0 before the call. */
-    real *grad_states;        /* (B, L, D + Dv); overwritten: gradients from later steps are added */
+    /* Gradients; all but the first three must be 0 before the call. */
+    real *grad_states;        /* (B, L, D + Dc); overwritten, as the next: gradients from later steps are added */
+    real *grad_vectors;       /* (B, L, D) */
     const real *grad_weights; /* (B, L, S) or NULL */
     real *grad_embedding, *grad_weight_ih, *grad_weight_hh, *grad_bias_ih, *grad_bias_hh;
     real *grad_initial; /* (B, D) or NULL */
-    real *grad_keys, *grad_values, *grad_query_weight, *grad_v;
+    real *grad_keys, *grad_values, *grad_query_weight, *grad_v, *grad_past_weight, *grad_power, *grad_combine;
 
     real *workspace; /* `workspace_size` numbers, of which `index_positions` takes the next four */
     size *sizes;     /* (L) how many rows take part in each step: the first ones */
@@ -61,12 +71,7 @@ static size positions(const Recurrence *r) { return r->offsets[r->steps]; }
 static size step_stride(const Recurrence *r) { return r->width + r->context_width; }
 static size row_stride(const Recurrence *r) { return r->steps * step_stride(r); }
 
-/* The states before a step, and their stride from row to row. */
-static const real *previous_states(const Recurrence *r, size step, size *stride)
-{
-    *stride = step > 0 ? row_stride(r) : r->width;
-    return step > 0 ? r->states + (step - 1) * step_stride(r) : r->initial;
-}
+static int is_kept(const Recurrence *r, size row, size step) { return !r->kept || r->kept[row * r->steps + step]; }
 
 /* A zero state adds nothing to the gates, and nothing to the gradient of W_hh. */
 static int starts_at_zero(const Recurrence *r)
@@ -74,7 +79,7 @@ static int starts_at_zero(const Recurrence *r)
     for (size j = 0; j < r->rows * r->width; j++)
         if (r->initial[j] != 0)
             return 0;
-    return 1;
+    return !r->kept;
 }
 
 /* Takes aligned memory from the workspace. */
@@ -97,6 +102,17 @@ static real *take_zeros(real **workspace, size numbers)
     real *taken = take(workspace, numbers);
     fill_with_zeros(numbers, taken);
     return taken;
+}
+
+/* weight (outputs, inputs), for products from inputs to outputs or, backward, from outputs to inputs. */
+static const real *panels_of(int backward, size outputs, size inputs, const real *weight, size stride, real **workspace)
+{
+    real *panels = take(workspace, backward ? packed_size(outputs, inputs) : packed_size(inputs, outputs));
+    if (weight && backward)
+        pack(outputs, inputs, weight, stride, NULL, panels);
+    else if (weight)
+        pack_transposed(inputs, outputs, weight, stride, panels);
+    return panels;
 }
 
 /* Which positions are read, step after step: sizes, offsets, symbols and places. Returns whether all tokens are symbols. */
@@ -128,17 +144,14 @@ static int index_positions(Recurrence *r)
 /* ---- What a token adds to the gates: a table with one row a symbol, or one row a position if those are fewer --------------- */
 
 static int has_symbols(const Recurrence *r) { return r->vocabulary < positions(r); }
-
 static size table_rows(const Recurrence *r) { return has_symbols(r) ? r->vocabulary : positions(r); }
-
 static size table_row(const Recurrence *r, size position) { return has_symbols(r) ? r->symbols[position] : position; }
-
 static size table_symbol(const Recurrence *r, size row) { return has_symbols(r) ? row : r->symbols[row]; }
 
 /* weight_ih in the order n, r, z */
 static const real *input_weight(const Recurrence *r, real **workspace)
 {
-    size width = r->width, stride = r->embedding_width + r->context_width;
+    size width = r->width, stride = r->embedding_width + r->fed_width;
     real *weight = take(workspace, 3 * width * stride);
     copy(width * stride, r->weight_ih + 2 * width * stride, weight);
     copy(2 * width * stride, r->weight_ih, weight + width * stride);
@@ -150,7 +163,7 @@ static const real *token_table(const Recurrence *r, const real *weight, real *wo
 {
     size width = r->width, embedded = r->embedding_width, rows = table_rows(r);
     real *table = take(&workspace, rows * 4 * width), *embeddings = take(&workspace, rows * embedded);
-    real *panels = take(&workspace, packed_size(embedded, 3 * width));
+    const real *panels = panels_of(0, 3 * width, embedded, weight, embedded + r->fed_width, &workspace);
     for (size i = 0; i < rows; i++) {
         real *n = table + i * 4 * width, *rz = n + width, *h = rz + 2 * width;
         copy(embedded, r->embedding + table_symbol(r, i) * embedded, embeddings + i * embedded);
@@ -159,20 +172,18 @@ static const real *token_table(const Recurrence *r, const real *weight, real *wo
         for (size j = 0; j < 2 * width; j++)
             rz[j] = r->bias_ih[j] + r->bias_hh[j];
     }
-    pack_transposed(embedded, 3 * width, weight, embedded + r->context_width, panels);
     multiply(rows, embedded, 3 * width, embeddings, embedded, panels, table, 4 * width);
     return table;
 }
 
 static void token_table_backward(const Recurrence *r, const real *weight, const real *grad_gates, real *workspace)
 {
-    size width = r->width, embedded = r->embedding_width, stride = embedded + r->context_width, rows = table_rows(r);
+    size width = r->width, embedded = r->embedding_width, stride = embedded + r->fed_width, rows = table_rows(r);
     real *grad_table = take_zeros(&workspace, rows * 4 * width), *grad_bias = take_zeros(&workspace, 4 * width);
     real *embeddings = take(&workspace, rows * embedded), *grad_embeddings = take_zeros(&workspace, rows * embedded);
-    real *panels = take(&workspace, packed_size(3 * width, embedded));
+    const real *panels = panels_of(1, 3 * width, embedded, weight, stride, &workspace);
     for (size position = 0; position < positions(r); position++)
         add_product(4 * width, 1, grad_gates + position * 4 * width, grad_table + table_row(r, position) * 4 * width);
-    pack(3 * width, embedded, weight, stride, NULL, panels);
     multiply(rows, 3 * width, embedded, grad_table, 4 * width, panels, grad_embeddings, embedded);
     for (size i = 0; i < rows; i++) {
         add_product(4 * width, 1, grad_table + i * 4 * width, grad_bias);
@@ -188,202 +199,388 @@ static void token_table_backward(const Recurrence *r, const real *weight, const 
                         stride, workspace);
 }
 
-/* ---- One step's attention --------------------------------------------------------------------------------------------------- */
+/* ---- Weights in panels, and memory that all steps share --------------------------------------------------------------------- */
+
+typedef struct {
+    const real *state, *fed, *query, *combine, *past[2], *past_backward[2]; /* of each channel */
+    real *located, *slopes;           /* (S, feature_width), (S, key_width) */
+    real *grad_past, *grad_before;    /* (B, 2, T - 1 + S), (B, D) */
+    real *grad_scores, *grad_queries; /* (B, L, S), (N, Da) */
+    real *grad_combined;              /* (N, D) before the tanh */
+    real *rest;                       /* for `multiply_transposed` */
+} Shared;
+
+/* What a history adds to each key: to its hidden layer for the additive score, else to its score. */
+static int is_located(const Recurrence *r) { return r->taps && r->query_weight && !r->power; }
+static size feature_width(const Recurrence *r) { return is_located(r) ? r->key_width : 1; }
+static size past_width(const Recurrence *r) { return r->taps ? r->taps - 1 + r->key_count : 0; }
+
+static Shared share(const Recurrence *r, int backward, const real *weight_ih, real *workspace)
+{
+    size width = r->width, fed = r->fed_width, key = r->query_weight ? r->key_width : 0, unit = step_stride(r);
+    size features = feature_width(r), count = r->rows * r->steps;
+    Shared s;
+    s.state = panels_of(backward, 3 * width, width, r->weight_hh, width, &workspace);
+    s.fed = panels_of(backward, 3 * width, fed, weight_ih + r->embedding_width, r->embedding_width + fed, &workspace);
+    s.query = panels_of(backward, key, width, r->query_weight, width, &workspace);
+    s.combine = panels_of(backward, r->combine ? width : 0, unit, r->combine, unit, &workspace);
+    for (size c = 0; c < r->channels; c++) {
+        const real *weight = r->past_weight + c * r->taps * features;
+        s.past[c] = panels_of(1, r->taps, features, weight, features, &workspace);
+        s.past_backward[c] = panels_of(0, r->taps, features, weight, features, &workspace);
+    }
+    s.located = take(&workspace, r->key_count * features);
+    if (backward) {
+        s.slopes = take(&workspace, r->key_count * r->key_width);
+        s.grad_past = take_zeros(&workspace, r->rows * 2 * past_width(r));
+        s.grad_before = take(&workspace, r->rows * width);
+        s.grad_scores = take(&workspace, count * r->key_count);
+        s.grad_queries = take(&workspace, count * key);
+        s.grad_combined = take(&workspace, r->combine ? count * width : 0);
+    }
+    s.rest = workspace;
+    return s;
+}
+
+/* ---- One row's attention in one step ---------------------------------------------------------------------------------------- */
 
 static const real *key_of(const Recurrence *r, size row, size k) { return r->keys + (row * r->key_count + k) * r->key_width; }
 
-static void attend_rows(const Recurrence *r, size step, const real *query_panels)
+/* s->located (S, feature_width): what the past makes of the keys; for the additive score, the keys with it. */
+static void locate(const Recurrence *r, const Shared *s, size row, const real *past)
 {
-    size rows = r->sizes[step], previous_stride;
-    const real *previous = previous_states(r, step, &previous_stride), *queries = previous;
-    real *states = r->states + step * step_stride(r);
-    size query_stride = previous_stride;
+    size features = feature_width(r);
+    if (is_located(r))
+        copy(r->key_count * features, key_of(r, row, 0), s->located);
+    else
+        fill_with_zeros(r->key_count, s->located);
+    for (size c = 0; c < r->channels; c++) /* rows of the left-hand side overlap: the convolution */
+        multiply(r->key_count, r->taps, features, past + c * past_width(r), 1, s->past[c], s->located, features);
+}
+
+static void locate_backward(const Recurrence *r, const Shared *s, const real *past, const real *slopes, real *grad_past)
+{
+    size features = feature_width(r);
+    for (size c = 0; c < r->channels; c++) {
+        multiply_transposed(r->taps, r->key_count, features, past + c * past_width(r), 1, slopes, features, NULL,
+                            r->grad_past_weight + c * r->taps * features, features, s->rest);
+        multiply(r->key_count, features, r->taps, slopes, features, s->past_backward[c], grad_past + c * past_width(r), 1);
+    }
+}
+
+static int is_valid(const Recurrence *r, size row, size k) { return !r->valid || r->valid[row * r->key_count + k]; }
+
+/* Weights (S), before the history `shift` sharpens them. Returns whether they are moved ones, so that there are no scores. */
+static int weigh(const Recurrence *r, const Shared *s, size row, const real *query, const real *past, real *weights)
+{
+    real left = 0;
+    if (past)
+        locate(r, s, row, past);
+    for (size k = 0; k < r->key_count && r->power; k++)
+        left += weights[k] = is_valid(r, row, k) ? s->located[k] : 0;
+    if (left > (real)0.5)
+        return 1;
+    for (size k = 0; k < r->key_count; k++) {
+        const real *key = is_located(r) ? s->located + k * r->key_width : key_of(r, row, k);
+        weights[k] = r->query_weight ? additive_score(r->key_width, query, key, r->v)
+                                     : product(r->key_width, query, key) + (past && !r->power ? s->located[k] : 0);
+    }
+    softmax(r->key_count, weights, r->scale ? r->scale[row] : 1, r->valid ? r->valid + row * r->key_count : NULL);
+    return 0;
+}
+
+static size count_valid(const Recurrence *r, size row)
+{
+    size count = 0;
+    for (size k = 0; k < r->key_count; k++)
+        count += is_valid(r, row, k);
+    return larger(count, 1);
+}
+
+static real *past_of(const Recurrence *r, size step, size row)
+{
+    return r->taps ? r->pasts + (r->offsets[step] + row) * 2 * past_width(r) : NULL;
+}
+
+/* Writes weights, context and what the next step knows of the past. */
+static void attend_row(const Recurrence *r, const Shared *s, size step, size row, const real *query)
+{
+    size keys = r->key_count, reach = r->taps / 2;
+    real *weights = r->weights + (row * r->steps + step) * keys, *past = past_of(r, step, row);
+    real *context = r->states + row * row_stride(r) + step * step_stride(r) + r->width;
+    weigh(r, s, row, query, past, weights);
+    if (r->power)
+        sharpen(keys, *r->power, weights);
+    average(keys, r->value_width, weights, r->values + row * keys * r->value_width, context);
+    if (r->context_width > r->value_width)
+        context[r->value_width] = product(keys, weights, past + past_width(r) + reach);
+    if (past && step + 1 < r->steps && row < r->sizes[step + 1]) {
+        real *next = past_of(r, step + 1, row);
+        copy(keys, weights, next + reach);
+        if (r->power)
+            wrap(count_valid(r, row), reach, next);
+        copy(keys, past + past_width(r) + reach, next + past_width(r) + reach);
+        add_product(keys, 1, weights, next + past_width(r) + reach);
+    }
+}
+
+/* The gradients of the scores are written; that of the query is added to grad_query, unless that is NULL. */
+static void attend_row_backward(const Recurrence *r, const Shared *s, size step, size row, const real *query, real *grad_query)
+{
+    size keys = r->key_count, width = r->key_width, reach = r->taps / 2, place = (row * r->steps + step) * keys;
+    const real *weights = r->weights + place, *past = past_of(r, step, row), *values = r->values + row * keys * r->value_width;
+    const real *grad_context = r->grad_states + row * row_stride(r) + step * step_stride(r) + r->width;
+    real *grads = s->grad_scores + place, *grad_past = s->grad_past + row * 2 * past_width(r);
+    for (size k = 0; k < keys; k++) { /* all of what follows multiplies the gradient of a weight by it */
+        grads[k] = r->grad_weights ? r->grad_weights[place + k] : 0;
+        if (weights[k] != 0)
+            grads[k] += product(r->value_width, grad_context, values + k * r->value_width);
+    }
+    if (past) {
+        real *grad_sum = grad_past + past_width(r) + reach;
+        add_product(keys, 1, grad_past + reach, grads);
+        add_product(keys, 1, grad_sum, grads);
+        fill_with_zeros(past_width(r), grad_past);
+        if (r->context_width > r->value_width) {
+            add_product(keys, grad_context[r->value_width], past + past_width(r) + reach, grads);
+            add_product(keys, grad_context[r->value_width], weights, grad_sum);
+        }
+    }
+    if (r->power) {
+        int moved = weigh(r, s, row, query, past, s->slopes);
+        sharpen_backward(keys, *r->power, s->slopes, weights, grads, r->grad_power);
+        weights = s->slopes;
+        if (moved) {
+            for (size k = 0; k < keys; k++)
+                s->slopes[k] = is_valid(r, row, k) ? grads[k] : 0;
+            fill_with_zeros(keys, grads);
+            locate_backward(r, s, past, s->slopes, grad_past);
+            wrap_backward(count_valid(r, row), reach, grad_past);
+            return;
+        }
+    } else if (past)
+        locate(r, s, row, past);
+    softmax_backward(keys, weights, r->scale ? r->scale[row] : 1, grads);
+    for (size k = 0; k < keys; k++) {
+        if (r->query_weight && grads[k] != 0)
+            additive_backward(width, grads[k], query, is_located(r) ? s->located + k * width : key_of(r, row, k), r->v,
+                              grad_query, r->grad_keys + (row * keys + k) * width, r->grad_v, s->slopes + k * width);
+        else if (r->query_weight)
+            fill_with_zeros(width, s->slopes + k * width);
+        else if (grad_query && grads[k] != 0)
+            add_product(width, grads[k], key_of(r, row, k), grad_query);
+    }
+    if (past && !r->power)
+        locate_backward(r, s, past, is_located(r) ? s->slopes : grads, grad_past);
+}
+
+/* ---- Attention of all rows -------------------------------------------------------------------------------------------------- */
+
+/* Row i is row index[i], or row i where index is NULL. */
+typedef struct {
+    const real *first;
+    size stride;
+    const size *index;
+} Rows;
+
+/* What attends: the state before each position, or with `combine` the state after it. */
+static Rows asking(const Recurrence *r)
+{
+    return r->combine ? (Rows){r->states, step_stride(r), r->places} : (Rows){r->before, r->width, NULL};
+}
+
+static void attend_rows(const Recurrence *r, const Shared *s, size step, const real *asking, size stride)
+{
+    size rows = r->sizes[step];
     if (r->query_weight) {
         real *projected = r->queries + r->offsets[step] * r->key_width;
         fill_with_zeros(rows * r->key_width, projected);
-        multiply(rows, r->width, r->key_width, previous, previous_stride, query_panels, projected, r->key_width);
-        queries = projected, query_stride = r->key_width;
+        multiply(rows, r->width, r->key_width, asking, stride, s->query, projected, r->key_width);
+        asking = projected, stride = r->key_width;
     }
-    for (size i = 0; i < rows; i++) {
-        real *weights = r->weights + (i * r->steps + step) * r->key_count;
-        const real *query = queries + i * query_stride;
-        for (size k = 0; k < r->key_count; k++)
-            weights[k] = r->query_weight ? additive_score(r->key_width, query, key_of(r, i, k), r->v)
-                                         : product(r->key_width, query, key_of(r, i, k));
-        attend(r->key_count, r->context_width, weights, r->scale ? r->scale[i] : 1,
-               r->valid ? r->valid + i * r->key_count : NULL, r->values + i * r->key_count * r->context_width,
-               states + i * row_stride(r) + r->width);
-    }
+    for (size i = 0; i < rows; i++)
+        attend_row(r, s, step, i, asking + i * stride);
 }
 
-/* The gradients of the scores (B, L, S) and of the additive score's queries (N, Da) are written; those of the previous states
- * are added to grad_previous, unless that is NULL. */
-static void attend_rows_backward(const Recurrence *r, size step, const real *query_panels, real *grad_scores,
-                                 real *grad_queries, real *grad_previous, size previous_stride)
+/* The gradients of what attends are added to grad_asking (rows), unless that is NULL. */
+static void attend_rows_backward(const Recurrence *r, const Shared *s, size step, const real *asking, size stride,
+                                 real *grad_asking, size grad_stride)
 {
     size rows = r->sizes[step], first = r->offsets[step] * r->key_width;
-    const real *grads = r->grad_states + step * step_stride(r);
-    for (size i = 0; i < rows; i++) {
-        size place = (i * r->steps + step) * r->key_count;
-        real *scores = grad_scores + place, *query = grad_queries + first + i * r->key_width;
-        attend_backward(r->key_count, r->context_width, r->weights + place, r->scale ? r->scale[i] : 1,
-                        r->values + i * r->key_count * r->context_width, grads + i * row_stride(r) + r->width,
-                        r->grad_weights ? r->grad_weights + place : NULL, scores);
-        if (r->query_weight)
-            fill_with_zeros(r->key_width, query);
-        for (size k = 0; k < r->key_count; k++) {
-            if (scores[k] == 0)
-                continue;
-            if (r->query_weight)
-                additive_backward(r->key_width, scores[k], r->queries + first + i * r->key_width, key_of(r, i, k), r->v, query,
-                                  r->grad_keys + (i * r->key_count + k) * r->key_width, r->grad_v);
-            else if (grad_previous)
-                add_product(r->key_width, scores[k], key_of(r, i, k), grad_previous + i * previous_stride);
-        }
+    if (!r->query_weight)
+        for (size i = 0; i < rows; i++)
+            attend_row_backward(r, s, step, i, asking + i * stride, grad_asking ? grad_asking + i * grad_stride : NULL);
+    else {
+        fill_with_zeros(rows * r->key_width, s->grad_queries + first);
+        for (size i = 0; i < rows; i++)
+            attend_row_backward(r, s, step, i, r->queries + first + i * r->key_width,
+                                s->grad_queries + first + i * r->key_width);
+        if (grad_asking)
+            multiply(rows, r->key_width, r->width, s->grad_queries + first, r->key_width, s->query, grad_asking, grad_stride);
     }
-    if (r->query_weight && grad_previous)
-        multiply(rows, r->key_width, r->width, grad_queries + first, r->key_width, query_panels, grad_previous,
-                 previous_stride);
 }
 
 /* The gradients of values and, for scores that are products, of keys: one matrix product a row. */
-static void memory_backward(const Recurrence *r, int zeros, const real *grad_scores, real *workspace)
+static void memory_backward(const Recurrence *r, const Shared *s)
 {
     size keys = r->key_count, stride = step_stride(r);
     for (size i = 0, steps = r->steps; i < r->rows; i++) {
         while (steps > 0 && r->sizes[steps - 1] <= i)
             steps--; /* the steps that this row takes part in: no more than the row before */
-        const real *weights = r->weights + i * keys * r->steps, *scores = grad_scores + i * keys * r->steps;
-        real *grad_keys = r->grad_keys + i * keys * r->key_width;
-        multiply_transposed(keys, steps, r->context_width, weights, keys, r->grad_states + i * row_stride(r) + r->width, stride,
-                            NULL, r->grad_values + i * keys * r->context_width, r->context_width, workspace);
-        if (r->query_weight || steps == 0)
+        const real *weights = r->weights + i * keys * r->steps, *scores = s->grad_scores + i * keys * r->steps;
+        multiply_transposed(keys, steps, r->value_width, weights, keys, r->grad_states + i * row_stride(r) + r->width, stride,
+                            NULL, r->grad_values + i * keys * r->value_width, r->value_width, s->rest);
+        if (r->query_weight)
             continue;
-        for (size k = 0; k < keys && !zeros; k++)
-            add_product(r->width, scores[k], r->initial + i * r->width, grad_keys + k * r->key_width);
-        multiply_transposed(keys, steps - 1, r->key_width, scores + keys, keys, r->states + i * row_stride(r), stride, NULL,
-                            grad_keys, r->key_width, workspace);
+        Rows own = r->combine ? (Rows){r->states + i * row_stride(r), stride, NULL}
+                              : (Rows){r->before + i * r->width, r->width, r->offsets};
+        multiply_transposed(keys, steps, r->width, scores, keys, own.first, own.stride, own.index,
+                            r->grad_keys + i * keys * r->key_width, r->key_width, s->rest);
     }
+    if (r->query_weight)
+        multiply_transposed(r->key_width, positions(r), r->width, s->grad_queries, r->key_width, asking(r).first,
+                            asking(r).stride, asking(r).index, r->grad_query_weight, r->width, s->rest);
 }
 
 /* ---- All steps -------------------------------------------------------------------------------------------------------------- */
 
-/* Gates, states, and with attention contexts, weights and queries. Returns whether all tokens are in the vocabulary. */
+/* What the cell reads beside tokens: contexts of the same step, or vectors of the step before, which the first has none of. */
+static int reads_vectors(const Recurrence *r) { return r->combine && r->fed_width; }
+
+/* All results. Returns whether all tokens are in the vocabulary. */
 int EXPORTED(forward)(Recurrence *r)
 {
     if (!index_positions(r))
         return 0;
-    size width = r->width, contexts = r->context_width, four = 4 * width, previous_stride;
+    size width = r->width, four = 4 * width, unit = step_stride(r);
     int zeros = starts_at_zero(r);
     real *workspace = r->workspace;
     const real *weight_ih = input_weight(r, &workspace);
-    real *state_panels = take(&workspace, packed_size(width, 3 * width));
-    real *context_panels = take(&workspace, packed_size(contexts, 3 * width));
-    real *query_panels = take(&workspace, packed_size(width, r->key_width));
-    pack_transposed(width, 3 * width, r->weight_hh, width, state_panels);
-    pack_transposed(contexts, 3 * width, weight_ih + r->embedding_width, r->embedding_width + contexts, context_panels);
-    if (r->query_weight)
-        pack_transposed(width, r->key_width, r->query_weight, width, query_panels);
-    const real *table = token_table(r, weight_ih, workspace);
+    Shared s = share(r, 0, weight_ih, workspace);
+    const real *table = token_table(r, weight_ih, s.rest);
     for (size step = 0; step < r->steps; step++) {
         size rows = r->sizes[step], first = r->offsets[step];
-        real *gates = r->gates + first * four, *states = r->states + step * step_stride(r);
-        const real *previous = previous_states(r, step, &previous_stride);
-        int reads_state = step > 0 || !zeros;
-        /* The token's rows: those gates that the first product below does not add to are copied. */
-        Rows tokens = {table + (has_symbols(r) ? 0 : first * four), four, has_symbols(r) ? r->symbols + first : NULL};
-        size copied = r->key_count ? 3 * width : 0, count = r->key_count || reads_state ? width : four;
-        for (size i = 0; i < rows; i++)
-            copy(count, table + table_row(r, first + i) * four + copied, gates + i * four + copied);
-        if (r->key_count) {
-            attend_rows(r, step, query_panels);
-            multiply_onto(rows, contexts, 3 * width, states + width, row_stride(r), context_panels, tokens, gates, four);
+        real *gates = r->gates + first * four, *states = r->states + step * unit, *before = r->before + first * width;
+        for (size i = 0; i < rows; i++) {
+            const real *previous = step > 0 ? states + i * row_stride(r) - unit : r->initial + i * width;
+            copy(width, is_kept(r, i, step) ? previous : r->noise + (i * r->steps + step) * width, before + i * width);
         }
-        if (reads_state) {
-            tokens.first += width;
-            Rows base = r->key_count ? (Rows){gates + width, four, NULL} : tokens;
-            multiply_onto(rows, width, 3 * width, previous, previous_stride, state_panels, base, gates + width, four);
+        const real *fed = NULL;
+        size fed_stride = row_stride(r);
+        if (r->keys && !r->combine) {
+            attend_rows(r, &s, step, before, width);
+            fed = states + width;
+        } else if (reads_vectors(r) && step > 0) {
+            fed = r->vectors + (step - 1) * width;
+            fed_stride = r->steps * width;
         }
         for (size i = 0; i < rows; i++)
-            activate(width, gates + i * four, previous + i * previous_stride, states + i * row_stride(r));
+            copy(four, table + table_row(r, first + i) * four, gates + i * four);
+        if (fed)
+            multiply(rows, r->fed_width, 3 * width, fed, fed_stride, s.fed, gates, four);
+        if (step > 0 || !zeros)
+            multiply(rows, width, 3 * width, before, width, s.state, gates + width, four);
+        for (size i = 0; i < rows; i++)
+            activate(width, gates + i * four, before + i * width, states + i * row_stride(r));
         for (size i = rows; i < r->rows; i++) /* has ended: keeps its last */
-            copy(step_stride(r), states + i * row_stride(r) - step_stride(r), states + i * row_stride(r));
+            copy(unit, states + i * row_stride(r) - unit, states + i * row_stride(r));
+        if (r->combine) {
+            real *vectors = r->vectors + step * width;
+            attend_rows(r, &s, step, states, row_stride(r));
+            multiply(rows, unit, width, states, row_stride(r), s.combine, vectors, r->steps * width); /* they were 0 */
+            for (size i = 0; i < rows; i++) {
+                SIMD
+                for (size j = 0; j < width; j++)
+                    vectors[i * r->steps * width + j] = hyperbolic_tangent(vectors[i * r->steps * width + j]);
+            }
+        }
     }
     return 1;
-}
-
-/* grad (columns, D) += the transpose of a (N, columns), times the state before each position. */
-static void previous_states_backward(const Recurrence *r, int zeros, size columns, const real *a, size a_stride, real *grad,
-                                     real *workspace)
-{
-    size start = r->sizes[0], unit = step_stride(r);
-    if (!zeros)
-        multiply_transposed(columns, start, r->width, a, a_stride, r->initial, r->width, NULL, grad, r->width, workspace);
-    multiply_transposed(columns, positions(r) - start, r->width, a + start * a_stride, a_stride, r->states - unit, unit,
-                        r->places + start, grad, r->width, workspace);
 }
 
 /* All gradients. */
 void EXPORTED(backward)(Recurrence *r)
 {
     index_positions(r);
-    size width = r->width, embedded = r->embedding_width, contexts = r->context_width, stride = embedded + contexts;
-    size four = 4 * width, count = positions(r), previous_stride;
+    size width = r->width, embedded = r->embedding_width, fed = r->fed_width, stride = embedded + fed;
+    size four = 4 * width, count = positions(r), unit = step_stride(r), start = r->sizes[0];
     int zeros = starts_at_zero(r);
     real *workspace = r->workspace;
     const real *weight_ih = input_weight(r, &workspace);
     real *grad_gates = take(&workspace, count * four);
-    real *grad_queries = take(&workspace, r->query_weight ? count * r->key_width : 0);
-    real *grad_scores = take(&workspace, r->rows * r->steps * r->key_count);
-    real *state_panels = take(&workspace, packed_size(3 * width, width));
-    real *context_panels = take(&workspace, packed_size(3 * width, contexts));
-    real *query_panels = take(&workspace, packed_size(r->key_width, width));
-    pack(3 * width, width, r->weight_hh, width, NULL, state_panels);
-    pack(3 * width, contexts, weight_ih + embedded, stride, NULL, context_panels);
-    if (r->query_weight)
-        pack(r->key_width, width, r->query_weight, width, NULL, query_panels);
+    Shared s = share(r, 1, weight_ih, workspace);
     for (size step = r->steps; step-- > 0;) {
         size rows = r->sizes[step], first = r->offsets[step];
-        const real *gates = r->gates + first * four, *previous = previous_states(r, step, &previous_stride);
-        real *grads = r->grad_states + step * step_stride(r), *into = grad_gates + first * four;
-        real *grad_previous = step > 0 ? grads - step_stride(r) : r->grad_initial;
-        for (size i = rows; i < r->rows; i++) /* has ended: keeps its last */
-            add_product(step_stride(r), 1, grads + i * row_stride(r), grad_previous + i * previous_stride);
-        for (size i = 0; i < rows; i++)
-            activate_backward(width, gates + i * four, previous + i * previous_stride, grads + i * row_stride(r),
-                              into + i * four, grad_previous ? grad_previous + i * previous_stride : NULL);
-        if (grad_previous)
-            multiply(rows, 3 * width, width, into + width, four, state_panels, grad_previous, previous_stride);
-        if (r->key_count) {
-            multiply(rows, 3 * width, contexts, into, four, context_panels, grads + width, row_stride(r));
-            attend_rows_backward(r, step, query_panels, grad_scores, grad_queries, grad_previous, previous_stride);
+        const real *gates = r->gates + first * four, *before = r->before + first * width;
+        real *grads = r->grad_states + step * unit, *into = grad_gates + first * four;
+        real *grad_previous = step > 0 ? grads - unit : r->grad_initial;
+        real *grad_before = grad_previous && r->kept ? s.grad_before : grad_previous;
+        size previous_stride = step > 0 ? row_stride(r) : width, before_stride = r->kept ? width : previous_stride;
+        if (r->combine) {
+            real *combined = s.grad_combined + first * width;
+            for (size i = 0; i < rows; i++) {
+                size place = (i * r->steps + step) * width;
+                SIMD
+                for (size j = 0; j < width; j++)
+                    combined[i * width + j] = r->grad_vectors[place + j] * (1 - r->vectors[place + j] * r->vectors[place + j]);
+            }
+            multiply(rows, width, unit, combined, width, s.combine, grads, row_stride(r));
+            attend_rows_backward(r, &s, step, r->states + step * unit, row_stride(r), grads, row_stride(r));
         }
+        for (size i = rows; i < r->rows; i++) /* has ended: keeps its last */
+            add_product(unit, 1, grads + i * row_stride(r), grad_previous + i * previous_stride);
+        if (r->kept)
+            fill_with_zeros(rows * width, s.grad_before);
+        for (size i = 0; i < rows; i++)
+            activate_backward(width, gates + i * four, before + i * width, grads + i * row_stride(r), into + i * four,
+                              grad_before ? grad_before + i * before_stride : NULL);
+        if (grad_before)
+            multiply(rows, 3 * width, width, into + width, four, s.state, grad_before, before_stride);
+        if (r->keys && !r->combine) {
+            multiply(rows, 3 * width, fed, into, four, s.fed, grads + width, row_stride(r));
+            attend_rows_backward(r, &s, step, before, width, grad_before, before_stride);
+        } else if (reads_vectors(r) && step > 0)
+            multiply(rows, 3 * width, fed, into, four, s.fed, r->grad_vectors + (step - 1) * width, r->steps * width);
+        for (size i = 0; i < rows && grad_before && r->kept; i++)
+            if (is_kept(r, i, step))
+                add_product(width, 1, grad_before + i * width, grad_previous + i * previous_stride);
     }
-    previous_states_backward(r, zeros, 3 * width, grad_gates + width, four, r->grad_weight_hh, workspace);
-    if (r->key_count) {
-        multiply_transposed(width, count, contexts, grad_gates, four, r->states + width, step_stride(r), r->places,
-                            r->grad_weight_ih + 2 * width * stride + embedded, stride, workspace);
-        multiply_transposed(2 * width, count, contexts, grad_gates + width, four, r->states + width, step_stride(r), r->places,
-                            r->grad_weight_ih + embedded, stride, workspace);
-        memory_backward(r, zeros, grad_scores, workspace);
-        if (r->query_weight)
-            previous_states_backward(r, zeros, r->key_width, grad_queries, r->key_width, r->grad_query_weight, workspace);
+    size skipped = zeros ? start : 0;
+    multiply_transposed(3 * width, count - skipped, width, grad_gates + skipped * four + width, four, r->before + skipped * width,
+                        width, NULL, r->grad_weight_hh, width, s.rest);
+    if (fed) {
+        Rows read = {r->states + width, unit, r->places};
+        skipped = 0;
+        if (reads_vectors(r))
+            read = (Rows){r->vectors - width, width, r->places + start}, skipped = start;
+        const real *grads = grad_gates + skipped * four;
+        multiply_transposed(width, count - skipped, fed, grads, four, read.first, read.stride, read.index,
+                            r->grad_weight_ih + 2 * width * stride + embedded, stride, s.rest);
+        multiply_transposed(2 * width, count - skipped, fed, grads + width, four, read.first, read.stride, read.index,
+                            r->grad_weight_ih + embedded, stride, s.rest);
     }
-    token_table_backward(r, weight_ih, grad_gates, workspace);
+    if (r->combine)
+        multiply_transposed(width, count, unit, s.grad_combined, width, r->states, unit, r->places, r->grad_combine, unit,
+                            s.rest);
+    if (r->keys)
+        memory_backward(r, &s);
+    token_table_backward(r, weight_ih, grad_gates, s.rest);
 }
+
+/* How many numbers a product's panels take, at most, whichever of the two is its depth. */
+static size either(size a, size b) { return larger(packed_size(a, b), packed_size(b, a)); }
 
 /* How many numbers the workspace must hold, for either of the two. */
 size EXPORTED(workspace_size)(const Recurrence *r)
 {
-    size width = r->width, keys = r->key_width, contexts = r->context_width, embedded = r->embedding_width;
-    size widest = larger(larger(width, contexts), larger(keys, embedded)), count = r->rows * r->steps;
+    size width = r->width, keys = r->key_width, embedded = r->embedding_width, fed = r->fed_width, unit = step_stride(r);
+    size widest = larger(larger(unit, fed), larger(keys, embedded)), count = r->rows * r->steps, features = feature_width(r);
     size table = count < r->vocabulary ? count : r->vocabulary, per_index = sizeof(size) / sizeof(real);
-    size forwards = packed_size(width, 3 * width) + packed_size(contexts, 3 * width) + packed_size(width, keys) +
-                    packed_size(embedded, 3 * width);
-    size backwards = packed_size(3 * width, width) + packed_size(3 * width, contexts) + packed_size(keys, width) +
-                     packed_size(3 * width, embedded) + packed_size(DEPTH, widest) + count * (4 * width + keys + r->key_count);
-    return per_index * 2 * (count + r->steps + 1) + 3 * width * (embedded + contexts) + larger(forwards, backwards) +
-           table * (4 * width + 2 * embedded) + 4 * width + 16 * 64;
+    size panels = either(3 * width, width) + either(3 * width, fed) + either(keys, width) + either(width, unit) +
+                  either(3 * width, embedded) + 2 * r->channels * either(features, r->taps) + packed_size(DEPTH, widest);
+    size backwards = count * (5 * width + keys + r->key_count) + r->rows * (2 * past_width(r) + width);
+    return per_index * 2 * (count + r->steps + 1) + 3 * width * (embedded + fed) + panels + backwards +
+           r->key_count * (features + keys + 1) + table * (4 * width + 2 * embedded) + 4 * width + 32 * 64;
 }
 
 /* `binding.py` compares this with its own, so that neither reads beyond the other's fields. */

@@ -5,11 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from seq2attn import kernels
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.cells import Cell, Cells
 from seq2attn.model.decoder import Decoder, DecoderState
-from seq2attn.model.interface import Decoded
 
 
 class BahdanauDecoder(Decoder):
@@ -28,12 +26,6 @@ class BahdanauDecoder(Decoder):
     @property
     def recurrent(self) -> Cell:
         return self.cell
-
-    def forward(self, tokens: Tensor, lengths: Tensor | None, state: DecoderState, memory: Memory) -> Decoded:
-        fast = kernels.recurrence(self, tokens, lengths, self.cell, state.cell, self.attention, memory)
-        if fast is not None:
-            return self.decode(*fast, memory)
-        return self.forward_by_steps(tokens, state, memory)
 
     def advance(
         self, embedded: Tensor, state: DecoderState, memory: Memory

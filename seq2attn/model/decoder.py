@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2attn import catalogue
+from seq2attn import catalogue, kernels
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.cells import Cell, Cells, State
 from seq2attn.model.interface import Decoded
@@ -61,6 +61,11 @@ class Decoder(nn.Module):
     def recurrent(self) -> Cell:
         """The recurrent layers."""
 
+    @property
+    def _combination(self) -> nn.Linear | None:
+        """W_c of decoders that step, then attend, as `luong` does."""
+        return None
+
     @abstractmethod
     def advance(
         self, embedded: Tensor, state: DecoderState, memory: Memory
@@ -77,12 +82,37 @@ class Decoder(nn.Module):
 
         Past a row's end the result is undefined.
         """
-        return self.forward_by_steps(tokens, state, memory)
+        return self.forward_in_order(tokens, lengths, state, memory)
+
+    def forward_in_order(
+        self, tokens: Tensor, lengths: Tensor | None, state: DecoderState, memory: Memory, reset: Reset | None = None
+    ) -> Decoded:
+        """Teacher forcing, in order of positions: by `kernels.recurrence` or, where it cannot, by `advance`."""
+        compiled = self._compiled(tokens, lengths, state, memory, reset)
+        return self.forward_by_steps(tokens, state, memory, reset) if compiled is None else compiled
+
+    def _compiled(
+        self, tokens: Tensor, lengths: Tensor | None, state: DecoderState, memory: Memory, reset: Reset | None = None
+    ) -> Decoded | None:
+        fast = kernels.recurrence(
+            self,
+            tokens,
+            lengths,
+            self.recurrent,
+            state.cell,
+            self.attention,
+            memory,
+            past=state.past,
+            combine=self._combination,
+            fed=state.attentional,
+            reset=reset,
+        )
+        return None if fast is None else self.decode(*fast, memory)
 
     def forward_by_steps(
         self, tokens: Tensor, state: DecoderState, memory: Memory, reset: Reset | None = None
     ) -> Decoded:
-        """Teacher forcing, one position after another."""
+        """Teacher forcing, one position after another, by `advance`."""
         features: list[Tensor] = []
         weights: list[Tensor] = []
         for position, embedded in enumerate(self.embed(tokens).unbind(1)):  # (B, E) each

@@ -108,11 +108,10 @@ class Encoder(Layer):
         return Encoded(below.states, final)
 
     def _read_tokens(self, cell: Cell, tokens: Tensor, lengths: Tensor, reset: Reset | None) -> tuple[Tensor, State]:
-        if reset is None:
-            first = cell.initial(tokens.size(0))
-            fast = kernels.recurrence(self, tokens, lengths, cell, first, keep_padding=self.reads_padding)
-            if fast is not None:
-                return fast[0], (fast[1],)
+        first, padding = cell.initial(tokens.size(0)), self.reads_padding
+        fast = kernels.recurrence(self, tokens, lengths, cell, first, reset=reset, keep_padding=padding)
+        if fast is not None:
+            return fast[0], (fast[1],)
         return self._read(cell, self.embedding(tokens), lengths, reset)
 
     def _read(self, cell: Cell, inputs: Tensor, lengths: Tensor, reset: Reset | None) -> tuple[Tensor, State]:

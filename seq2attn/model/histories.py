@@ -60,6 +60,8 @@ class Location(History):
     filters: number of filters; kernel: their width, odd.
     """
 
+    kernel = "location"
+
     def __init__(self, feature_width: int, *, filters: int = 8, kernel: int = 5) -> None:
         super().__init__(feature_width)
         self.convolution = nn.Conv1d(self.channels, filters, kernel, padding=kernel // 2, bias=False)
@@ -76,6 +78,8 @@ class Location(History):
 
 class Coverage(History):
     """`coverage`: w C_t, C_t the sum of all past weights (See et al. 2017, eq. 10 and 11)."""
+
+    kernel = "coverage"
 
     def __init__(self, feature_width: int) -> None:
         super().__init__(feature_width)
@@ -94,6 +98,7 @@ class LocationCoverage(Location):
     synthesis models (the sum alone: Shen et al. 2018, section 2.2).
     """
 
+    kernel = "location_coverage"
     channels = 2
 
     def update(self, past: Tensor, weights: Tensor) -> Tensor:
@@ -105,14 +110,15 @@ class Shift(History):
     eq. 8 and 9), and how often what is read now was read before.
 
     moved_j = sum_d p_d alpha_{t-1, (j-d) mod n}, d from -reach to reach, p a learned distribution, n the source's length:
-    what leaves the source at one end enters it at the other. alpha_t = moved^g / sum_j moved_j^g, g >= 1 learned. In the
-    first step, where there is nothing to move, and where a window has cut off most of it, alpha_t is the softmax of the
-    scores: content decides where to begin, and has no influence afterwards. Unlike in Graves et al., p and g do not depend
-    on the query.
+    what leaves the source at one end enters it at the other. In the first step, where there is nothing to move, and where
+    a window has cut off most of it, moved is the softmax of the scores: content decides where to begin, and has no
+    influence afterwards. alpha_t = moved^g / sum_j moved_j^g, g >= 1 learned. Unlike in Graves et al., p and g do not
+    depend on the query.
     rereading: the context ends with sum_j alpha_tj C_tj, C_t the sum of all past weights: 0 in the first pass, 1 in the
         second.
     """
 
+    kernel = "shift"
     channels = 2
     speed = 8.0
     """p = softmax(speed * logits): they change this many times as fast as other parameters"""
@@ -135,9 +141,9 @@ class Shift(History):
         moved = self._around(past[:, :1], valid).unfold(2, len(p), 1) @ p.flip(0)  # (B, 1, S)
         if allowed is not None:
             moved = moved.masked_fill(~allowed, 0.0)
+        moved = torch.where(moved.sum(dim=2, keepdim=True) > 0.5, moved, weights)
         sharp = moved ** (1 + F.softplus(self.power))
-        sharp = sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
-        return torch.where(moved.sum(dim=2, keepdim=True) > 0.5, sharp, weights)
+        return sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
 
     def is_settled(self, past: Tensor) -> bool:
         return bool((past[:, 0].sum(dim=1) > 0.5).all())

@@ -45,6 +45,10 @@ class LuongDecoder(Decoder):
         cell: Cell = getattr(self, self.cell_name)
         return cell
 
+    @property
+    def _combination(self) -> nn.Linear:
+        return self.combine
+
     def begin(self, first: State, memory: Memory) -> DecoderState:
         state = super().begin(first, memory)
         fed = torch.zeros_like(self.recurrent.output(first)) if self.input_feeding else None
@@ -52,7 +56,10 @@ class LuongDecoder(Decoder):
 
     def forward(self, tokens: Tensor, lengths: Tensor | None, state: DecoderState, memory: Memory) -> Decoded:
         if self.input_feeding:
-            return self.forward_by_steps(tokens, state, memory)
+            return self.forward_in_order(tokens, lengths, state, memory)
+        compiled = self._compiled(tokens, lengths, state, memory)
+        if compiled is not None:
+            return compiled
         states = self._states(tokens, lengths, state.cell)  # (B, L, D)
         if state.past is None:
             attended = self.attention(states, memory, None, state.position)

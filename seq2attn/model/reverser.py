@@ -39,7 +39,7 @@ class Reverser(Model):
     ) -> Decoded:
         memory, state = self.encode(source, lengths, resets)
         if resets is not None and resets.decoder is not None:
-            return self.decoder.forward_by_steps(decoder_input, state, memory, resets.decoder)
+            return self.decoder.forward_in_order(decoder_input, decoder_lengths, state, memory, resets.decoder)
         decoded: Decoded = self.decoder(decoder_input, decoder_lengths, state, memory)
         return decoded
 

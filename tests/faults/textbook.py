@@ -210,20 +210,19 @@ class Textbook:
         return found
 
     def _shifted(self, weights: list[float], past: list[list[float]], allowed: list[bool]) -> list[float]:
-        """The previous weights, moved around the source and sharpened; at first those of the softmax."""
-        if not past:
-            return weights
+        """The previous weights, moved around the source, or at first those of the softmax; sharpened."""
         own, size = self._own("decoder.attention.history."), len(weights)
         powers = [math.exp(8 * float(logit)) for logit in own["logits"]]
         radius = len(powers) // 2
         moved = [0.0] * size
-        for j in range(size):
+        for j in range(size if past else 0):
             for d in range(-radius, radius + 1):
                 if allowed[j]:
                     moved[j] += powers[d + radius] / sum(powers) * past[-1][(j - d) % size]
+        moved = moved if sum(moved) > 0.5 else weights
         gamma = 1 + math.log(1 + math.exp(float(own["power"])))
         sharp = [one**gamma for one in moved]
-        return [one / sum(sharp) for one in sharp] if sum(moved) > 0.5 else weights
+        return [one / sum(sharp) for one in sharp] if sum(sharp) else sharp
 
     def _own(self, prefix: str) -> dict[str, Tensor]:
         return {name.removeprefix(prefix): one for name, one in self.tensors.items() if name.startswith(prefix)}
