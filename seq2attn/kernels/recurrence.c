@@ -331,9 +331,9 @@ static void attend_row_backward(const Recurrence *r, const Shared *s, size step,
     const real *weights = r->weights + place, *past = past_of(r, step, row), *values = r->values + row * keys * r->value_width;
     const real *grad_context = r->grad_states + row * row_stride(r) + step * step_stride(r) + r->width;
     real *grads = s->grad_scores + place, *grad_past = s->grad_past + row * 2 * past_width(r);
-    for (size k = 0; k < keys; k++) { /* all of what follows multiplies the gradient of a weight by it */
+    for (size k = 0; k < keys; k++) { /* without `power`, all that follows multiplies the gradient of a weight by it */
         grads[k] = r->grad_weights ? r->grad_weights[place + k] : 0;
-        if (weights[k] != 0)
+        if (weights[k] != 0 || r->power)
             grads[k] += product(r->value_width, grad_context, values + k * r->value_width);
     }
     if (past) {
