@@ -248,7 +248,7 @@ def draw_map(axes: Axes, one: AttentionMap, *, ideal: bool = False) -> None:
     """Draw a map into axes of your own, in square cells."""
     box = axes.get_window_extent()
     columns, rows = len(one.source_symbols), len(one.output_symbols)
-    cell = min(box.width / columns, box.height / rows) / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
+    cell = min(box.width / columns, box.height / rows) / axes.figure.dpi
     _heat_map(axes, Panel(one, ""), cell, ideal=ideal)
     axes.set_title(f"{_short(one.source)} → {_short(one.output)}", fontsize=_TITLE)
     axes.set_aspect("equal")
