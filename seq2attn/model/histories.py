@@ -132,7 +132,10 @@ class Shift(History):
 
     def combine(self, weights: Tensor, past: Tensor, valid: Tensor | None, allowed: Tensor | None) -> Tensor:
         p = torch.softmax(self.speed * self.logits, dim=0)  # (2 reach + 1,)
-        moved = self._around(past[:, :1], valid).unfold(2, len(p), 1) @ p.flip(0)  # (B, 1, S)
+        around, width = self._around(past[:, :1], valid), past.size(2)
+        moved = torch.zeros_like(weights)  # (B, 1, S)
+        for start, chance in enumerate(p.flip(0)):
+            moved = torch.addcmul(moved, chance, around[..., start : start + width])
         if allowed is not None:
             moved = moved.masked_fill(~allowed, 0.0)
         moved = torch.where(moved.sum(dim=2, keepdim=True) > 0.5, moved, weights)
