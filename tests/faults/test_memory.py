@@ -52,7 +52,9 @@ def test_only_self_attention_needs_memory_for_the_square_of_a_length(monkeypatch
     monkeypatch.setattr(memory, "available_bytes", lambda device=None: 2**30)
     recurrent, transformer = (check_config({"model": {"architecture": name}}).model for name in ("gru", "transformer"))
     memory.check_answer_memory(recurrent, 8_000, 16_000)
-    with pytest.raises(Seq2AttnError, match=r"need about 1\.9 GiB"):  # 4 numbers of 4 bytes for each of 128 million pairs
+    with pytest.raises(
+        Seq2AttnError, match=r"need about 1\.9 GiB"
+    ):  # 4 numbers of 4 bytes for each of 128 million pairs
         memory.check_answer_memory(transformer, 8_000, 16_000)
 
 
