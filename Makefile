@@ -59,6 +59,9 @@ records: $(READY)  ## train and evaluate every row of docs/length-generalisation
 	for row in reverse copy duplicate reverse-location; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) $(FAMILIES) \
 		--lengths $(RECORD_LENGTHS) || exit; done
 	for row in reverse copy duplicate; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) --families all --samples 10 --lengths 8000 || exit; done
+	for task in recopy recopy-reverse dedupe; do $(BIN)/seq2attn compare -c configs/tasks/$$task.yaml --name $$task $(SEEDS) \
+		--samples 100 --lengths 10 15 30 100 || exit; done
+	$(BIN)/seq2attn compare -c configs/tasks/addition.yaml --name addition $(SEEDS) --samples 100 --lengths 21 31 61 201
 	$(RECORD)/reverse-prior.yaml --name reverse-prior $(SEEDS) --lengths 8 10 20 40 80 200
 	for task in reverse copy duplicate; do $(RECORD)/content.yaml --name content-$$task --set task.name=$$task $(SEEDS) \
 		--lengths $(CONTENT_LENGTHS) || exit; done

@@ -502,3 +502,16 @@ def test_a_context_of_few_keys_is_the_product():
         one_by_one = torch.vmap(lambda row, own: Attention._context(None, row.unsqueeze(0), own.unsqueeze(0)))
         torch.testing.assert_close(one_by_one(weights, values).squeeze(1), weights @ values)  # by the formula
     assert kernels.sparse_context(weights, values) is None  # a gradient may be wanted
+
+
+@torch.no_grad()
+def test_the_span_of_what_is_not_zero_and_a_margin():
+    values = torch.zeros(2, 600)
+    assert kernels.nonzero_span(values, margin=4) is None  # there is nothing
+    values[0, 100], values[1, 110] = 0.5, -0.5
+    assert kernels.nonzero_span(values, margin=4) == slice(96, 115)
+    assert kernels.nonzero_span(values, margin=14) is None  # 39 columns of 600 are more than a sixteenth
+    values[1, 2] = 1.0
+    assert kernels.nonzero_span(values, margin=0) is None  # from 2 to 110
+    assert kernels.nonzero_span(values[:, :20], margin=0) is None  # too short
+    assert kernels.nonzero_span(values * (torch.arange(600) < 50), margin=4) is None  # 2 is nearer to the end than 4

@@ -201,6 +201,24 @@ def test_a_shift_stays_sharp_over_many_steps():
     assert float(weights.max()) > 0.9
 
 
+def test_without_gradients_a_shift_is_computed_only_where_the_weights_are(monkeypatch):
+    """With the same result, around the ends too, and in rows that end earlier."""
+    left, widths = shift([0.1, 0.7, 0.1, 0.06, 0.04]), []
+    monkeypatch.setattr(left, "_around", lambda *given: widths.append(1) or Shift._around(left, *given))
+    width = 600
+    valid = torch.stack([torch.arange(width) < length for length in (width, 570)]).unsqueeze(1)
+    past = torch.zeros(2, 2, width).double()
+    past[:, :, 12] = 1.0
+    for _ in range(40):
+        content = torch.zeros(2, 1, width).double()
+        expected = left.combine(content, past, valid, valid).detach()
+        with torch.no_grad():
+            torch.testing.assert_close(left.combine(content, past, valid, valid), expected, rtol=1e-12, atol=1e-15)
+        past = left.update(past, expected.squeeze(1))
+    assert past[:, 0].argmax(dim=1).tolist() == [572, 542]  # 40 places left of 12, around the source
+    assert 40 < len(widths) < 80  # once a step by the formula, and without gradients only near the ends
+
+
 def test_after_the_first_step_the_scores_are_not_computed_without_gradients():
     """And are, with the same result, where a gradient or a window needs them."""
     made = make_attention("additive", history=shift([0.1, 0.8, 0.1]))

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from seq2attn.kernels.binding import Kernels
 from seq2attn.kernels.function import attentive_gru, gru
-from seq2attn.kernels.inference import may_branch, sparse_context
+from seq2attn.kernels.inference import may_branch, nonzero_span, sparse_context
 from seq2attn.kernels.library import SWITCH, load, why_slow
 from seq2attn.kernels.library import describe as describe_kernels
 from seq2attn.kernels.past import convolution
 from seq2attn.kernels.plain import is_plain_call, is_plain_module, is_plain_reader, is_plain_tensor
 
-__all__ = ["SWITCH", "describe_kernels", "may_branch", "recurrence", "sparse_context", "why_slow"]
+__all__ = ["SWITCH", "describe_kernels", "may_branch", "nonzero_span", "recurrence", "sparse_context", "why_slow"]
 
 LARGE = 2**25  # B x D^2 from which on PyTorch's products on several threads are faster than the C, which uses one
 _TYPES = {"tokens": torch.int64, "lengths": torch.int64, "valid": torch.bool}  # of inputs that are not numbers

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from seq2attn.kernels.plain import is_plain_call, is_plain_tensor
 
 SHORTEST = 512  # keys from which on looking for zeros pays
-DENSEST = 1 / 16  # share of the weights that may differ from 0
+DENSEST = 1 / 16  # share of the columns that may differ from 0
 
 
 def may_branch(values: Tensor) -> bool:
@@ -16,11 +17,30 @@ def may_branch(values: Tensor) -> bool:
 
 
 def sparse_context(weights: Tensor, values: Tensor) -> Tensor | None:
-    """weights (B, 1, S) times values (B, S, Dv) from the weights that are not 0: (B, 1, Dv). None: go by the formula."""
-    if not may_branch(weights) or not may_branch(values) or weights.size(1) != 1 or weights.size(2) < SHORTEST:
+    """weights (B, 1, S) times values (B, S, Dv) from the columns with a weight that is not 0: (B, 1, Dv). None: go by the
+    formula.
+    """
+    if not may_branch(values) or weights.size(1) != 1:
         return None
-    rows, _, places = weights.nonzero(as_tuple=True)  # (K,)
-    if len(rows) > weights.numel() * DENSEST:
+    places = _nonzero_columns(weights.squeeze(1))
+    return None if places is None else torch.bmm(weights[:, :, places], values[:, places])
+
+
+def nonzero_span(values: Tensor, *, margin: int) -> slice | None:
+    """The columns of values (B, S) that are not 0 in every row, and `margin` more on each side. None: go by the formula;
+    there may be none, or too many, or one nearer to an end than the margin.
+    """
+    places = _nonzero_columns(values)
+    if places is None or not len(places):
         return None
-    terms = weights[rows, 0, places].unsqueeze(1) * values[rows, places]  # (K, Dv)
-    return values.new_zeros(len(values), values.size(2)).index_add_(0, rows, terms).unsqueeze(1)
+    first, last = int(places[0]) - margin, int(places[-1]) + 1 + margin
+    inside = first >= 0 and last <= values.size(1)
+    return slice(first, last) if inside and last - first <= values.size(1) * DENSEST else None
+
+
+def _nonzero_columns(values: Tensor) -> Tensor | None:
+    """The columns (K,) of values (B, S) that are not 0 in every row; None where looking for them does not pay."""
+    if not may_branch(values) or values.size(1) < SHORTEST:
+        return None
+    places = values.abs().sum(dim=0).nonzero().squeeze(1)
+    return places if len(places) <= values.size(1) * DENSEST else None

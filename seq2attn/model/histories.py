@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2attn import catalogue
+from seq2attn import catalogue, kernels
 
 
 class History(nn.Module):
@@ -138,18 +138,35 @@ class Shift(History):
 
     def combine(self, weights: Tensor, past: Tensor, valid: Tensor | None, allowed: Tensor | None) -> Tensor:
         p = torch.softmax(self.speed * self.logits, dim=0)  # (2 reach + 1,)
-        moved = self._around(past[:, :1], valid).unfold(2, len(p), 1) @ p.flip(0)  # (B, 1, S)
+        near = None if allowed is not valid else self._near(past, valid)
+        around = self._around(past[:, :1], valid) if near is None else past[:, :1, near]
+        inner = slice(0, past.size(2)) if near is None else slice(near.start + self.reach, near.stop - self.reach)
+        weights, allowed = weights[..., inner], None if allowed is None else allowed[..., inner]
+        moved = torch.zeros_like(weights)  # (B, 1, S), or only the part of S where it is not 0
+        for start, chance in enumerate(p.flip(0)):
+            moved = torch.addcmul(moved, chance, around[..., start : start + moved.size(2)])
         if allowed is not None:
             moved = moved.masked_fill(~allowed, 0.0)
         moved = torch.where(moved.sum(dim=2, keepdim=True) > 0.5, moved, weights)
         sharp = moved ** (1 + F.softplus(self.power))
-        return sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
+        sharp = sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
+        return F.pad(sharp, (inner.start, past.size(2) - inner.stop))
 
     def is_settled(self, past: Tensor) -> bool:
         return bool((past[:, 0].sum(dim=1) > 0.5).all())
 
     def read(self, weights: Tensor, past: Tensor) -> Tensor:
         return (weights * past[:, 1:]).sum(dim=2, keepdim=True)
+
+    def _near(self, past: Tensor, valid: Tensor | None) -> slice | None:
+        """The positions from which the weights move, and those that they can reach, twice as far as they move.
+
+        None: all. Others are left out only where no gradient is wanted, and nothing goes around or comes from the scores.
+        """
+        near = kernels.nonzero_span(past[:, 0], margin=2 * self.reach)
+        if near is None or not (valid is None or valid[..., near.stop - 1].all()) or not self.is_settled(past):
+            return None
+        return near
 
     def _around(self, weights: Tensor, valid: Tensor | None) -> Tensor:
         """weights (B, 1, S) -> (B, 1, reach + S + reach), each row's end before its start and its start after its end."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seq2attn.config import Config, TransformerConfig
+from seq2attn.config import Config, ModelConfig, RecurrentConfig, TransformerConfig
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.machine import available_bytes, shown_bytes
 
@@ -50,9 +50,16 @@ def check_model_memory(config: Config, task: Task) -> None:
     _check("the model", {"parameters": FLOAT * least_parameters(config, task)}, config, available_bytes())
 
 
-def check_answer_memory(cells: int) -> None:
-    """Raise `Seq2AttnError` if a few times `cells` attention weights exceed the free memory."""
-    need, free = 4 * FLOAT * cells, available_bytes()
+def check_answer_memory(model: ModelConfig, source: int, target: int) -> None:
+    """Raise `Seq2AttnError` if decoding one string, of `source` tokens into `target`, exceeds the free memory.
+
+    A Transformer needs a few weights for each pair of tokens. A recurrent model needs the encoder's states and gates;
+    of its attention weights, only those of one step.
+    """
+    numbers = 4 * target * source
+    if isinstance(model, RecurrentConfig):
+        numbers = source * model.hidden * (2 * (1 + model.bidirectional) + GATES.get(model.cell.name, 1))
+    need, free = FLOAT * numbers, available_bytes()
     if free is not None and need > free:
         message = f"strings this long need about {shown_bytes(need)} of memory, and {shown_bytes(free)} are free"
         raise Seq2AttnError(message, hint="Use shorter strings.")

@@ -100,7 +100,7 @@ def measure(
     lengths = lengths or config.evaluation_lengths or range(task.min_length, task.max_length + 1)
     samples = samples or config.evaluation.samples
     longest = max(lengths)
-    check_answer_memory((task.target_length(longest) + 1) * (longest + 1))
+    check_answer_memory(config.model, longest + 1, task.target_length(longest) + 1)
     families = families or config.evaluation.families
     results = evaluate(predictor, lengths, samples=samples, seed=seed, families=families, progress=progress)
     return Evaluation.of(results, trained.checkpoint, samples, seed, step=trained.step, created=_now())

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from seq2attn.config import check_config, load_config
+from seq2attn.errors import Seq2AttnError
 from seq2attn.model.build import build_model, build_task
 from seq2attn.runs import footprint as memory
 from seq2attn.runs.footprint import least_parameters, training_bytes
@@ -41,16 +42,26 @@ def test_a_model_that_cannot_fit_is_refused_in_other_commands(run_copy, cli, mon
 
 
 def test_lengths_that_cannot_fit_are_refused(run_copy, cli, monkeypatch):
-    monkeypatch.setattr(memory, "available_bytes", lambda device=None: 2**30)
+    monkeypatch.setattr(memory, "available_bytes", lambda device=None: 2**20)
     done = cli("eval", "--lengths", "100000")
-    assert done.code == 2
-    assert "error: strings this long need about 149.0 GiB of memory, and 1.0 GiB are free" in done.err
+    assert done.code == 2  # 100,001 tokens x 8 wide x (2 + 3 gates) x 4 bytes
+    assert "error: strings this long need about 15 MiB of memory, and 1 MiB are free" in done.err
+
+
+def test_only_self_attention_needs_memory_for_the_square_of_a_length(monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda device=None: 2**30)
+    recurrent, transformer = (check_config({"model": {"architecture": name}}).model for name in ("gru", "transformer"))
+    memory.check_answer_memory(recurrent, 8_000, 16_000)
+    with pytest.raises(
+        Seq2AttnError, match=r"need about 1\.9 GiB"
+    ):  # 4 numbers of 4 bytes for each of 128 million pairs
+        memory.check_answer_memory(transformer, 8_000, 16_000)
 
 
 def test_unknown_free_memory_skips_the_check(monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda device=None: None)
     memory._check("it", {"all": 10**30}, check_config({}), None)
-    memory.check_answer_memory(10**30)
+    memory.check_answer_memory(check_config({}).model, 10**15, 10**15)
 
 
 def test_the_built_model_is_checked_again_before_a_run_is_created(work, cli, monkeypatch):
