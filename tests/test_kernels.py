@@ -338,8 +338,8 @@ def test_when_the_c_is_used(monkeypatch):
         assert not is_used()
     for threads, used in [(1, True), (2, False)]:
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
-        assert is_used(width=256) is used  # 64 x 256 x 256 = 4 million
-        assert is_used()
+        assert is_used(width=1024) is used  # 64 x 1,024 x 1,024 = 64 x 2^20
+        assert is_used(width=512)  # 16 x 2^20
     monkeypatch.setenv(kernels.SWITCH, "off")
     assert not is_used()
     assert describe_kernels(CPU) == "SEQ2ATTN_KERNELS is off"
