@@ -130,9 +130,10 @@ class View {
     this.panel(look);
   }
 
-  // The width of an element. Reading it makes the browser lay out the page, so it is kept until something may change it.
+  // The width of an element. Reading it, or that of the window, makes the browser lay out the page: it is kept until something
+  // may change it.
   room(name) {
-    const key = `${name} ${window.innerWidth} ${this.root.className} ${this.find(".vectors").children.length}`;
+    const key = `${name} ${this.root.className} ${this.find(".vectors").children.length}`;
     if (!this.rooms.has(key)) this.rooms.set(key, this.find(name).clientWidth);
     return this.rooms.get(key);
   }
@@ -568,7 +569,10 @@ function listen() {
     else mapKey(event);
   });
   by("models").addEventListener("keydown", event => { if (event.key === "n" && event.target.tagName !== "BUTTON") toggleNumbers(); });
-  window.addEventListener("resize", draw);
+  window.addEventListener("resize", () => {
+    for (const view of views) view.rooms.clear();
+    draw();
+  });
   window.addEventListener("hashchange", () => {
     restore(location.hash.slice(1));
     by("text").value = state.text;
