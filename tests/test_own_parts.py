@@ -209,6 +209,16 @@ def test_a_broken_part_of_any_kind_is_refused_before_a_run_is_made(tmp_path, mon
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_history_may_have_no_features(tmp_path, monkeypatch, cli):
+    monkeypatch.chdir(tmp_path)
+    body = "    def forward(self, past): return None\n    def update(self, past, weights): return weights.unsqueeze(1)"
+    body += "\n    def combine(self, weights, past, valid, allowed): return (weights + past) / (1 + past.sum(2, True))"
+    (tmp_path / "odd.py").write_text(PARTS.format(base="History", body=body))
+    assert cli("check", "--plugin", "odd.py").code == 0
+    run = trained(tmp_path / "runs", configured(f"{HISTORY}=odd", score="scaled"))
+    assert run.status().state == "finished"
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -45,8 +45,8 @@ class Watch:
         with contextlib.ExitStack() as stack:
             for name, module in self.model.named_modules():
                 part = part_of_class(type(module))
-                for method in _interface(type(module)) if part else ():
-                    module.__dict__[method] = self._watched(part, method, getattr(module, method))
+                for method, defined in _interface(type(module)).items() if part else ():
+                    module.__dict__[method] = self._watched(part, method, getattr(module, method), defined)
                     stack.callback(module.__dict__.pop, method)
                 if part is None:
                     hook = module.register_forward_hook(self._hook(name))
@@ -69,14 +69,19 @@ class Watch:
 
         return look
 
-    def _watched(self, part: OwnPart | None, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def _watched(
+        self, part: OwnPart | None, name: str, method: Callable[..., Any], defined: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """defined: the method of the base class, whose annotation says whether it may return None."""
+        may_be_none = str(inspect.signature(defined).return_annotation).endswith("None")
+
         def call(*arguments: Any, **keywords: Any) -> Any:
             given = [(one, one._version) for one in _tensors((arguments, keywords))]
             result = method(*arguments, **keywords)
             problem = ""
             if any(one._version != version for one, version in given):
                 problem = f"{name} changes a tensor that it was given, in place; work on a copy"
-            elif result is None:
+            elif result is None and not may_be_none:
                 problem = f"{name} returns nothing; does it end without `return`?"
             elif name not in ANY_TYPE:
                 other = next((one.dtype for one in _numbers(result) if one.dtype != self.dtype), None)
@@ -109,10 +114,10 @@ def _part_around(model: nn.Module, name: str) -> OwnPart | None:
     return found
 
 
-def _interface(cls: type) -> list[str]:
+def _interface(cls: type) -> dict[str, Callable[..., Any]]:
     """The methods by which a model uses a part: those of the base class of its kind."""
     (base,) = [one for one in cls.__mro__ if "registry" in vars(one)]
-    return [name for name, one in vars(base).items() if inspect.isfunction(one) and not name.startswith("_")]
+    return {name: one for name, one in vars(base).items() if inspect.isfunction(one) and not name.startswith("_")}
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
