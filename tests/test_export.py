@@ -44,10 +44,15 @@ def test_the_folder_of_a_run(cli, tmp_path):
     assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
     card = (folder / "README.md").read_text()
     assert "- `step.onnx`: `token`, " in card
+    types = json.loads((folder / "manifest.json").read_text())["graphs"]["step"]["types"]
+    assert {types[name] for name in ("token", "state.position")} == {"int64"}
+    assert {types[name] for name in ("change.valid", "change.banned", "change.forced")} == {"bool"}
+    assert {types[name] for name in ("logits", "weights", "change.temperature")} == {"float32"}
     assert "{" not in card
     again = cli("export", "tiny", "--to", "out/model")
     assert (again.code, again.out) == (2, "")
     assert "out/model is not empty" in again.err
+    assert "out/model/README.md is a file, not a folder" in cli("export", "tiny", "--to", "out/model/README.md").err
 
 
 def test_names_lead_back_to_the_tensors():

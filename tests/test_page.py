@@ -294,6 +294,7 @@ def test_the_answer_follows_each_keystroke(shown, predictor):
 def test_a_symbol_that_the_model_does_not_know_is_named(shown):
     assert "does not know Q" in shown.run(f"{TYPE} type_('abQ'); return by('message').textContent")
     assert shown.run(f"{TYPE} type_('ab'); return by('message').textContent") == ""
+    assert shown.run(f"{TYPE} type_(''); return by('message').textContent") == "Type a string."
 
 
 @pytest.mark.parametrize(
@@ -329,10 +330,48 @@ def test_a_weight_is_dragged(shown):
     drag = """
       const bar = views[0].columns[1].weight, box = bar.getBoundingClientRect(), clientY = box.top + box.height / 4;
       bar.setPointerCapture = () => {};
-      bar.dispatchEvent(new PointerEvent('pointerdown', {clientX: box.left + 2, clientY, bubbles: true}));
-      return [...state.force];
+      bar.hasPointerCapture = () => true;
+      const move = (name, y) => {
+        bar.dispatchEvent(new PointerEvent(name, {clientX: box.left + 2, clientY: y, bubbles: true}));
+        return [...state.force];
+      };
+      const taken = move('pointerdown', clientY), moved = bar.getBoundingClientRect().top - box.top;
+      return [taken, moved, move('pointermove', clientY + box.height / 4)];
     """
-    assert shown.run(f"{TYPE} type_('cab'); {drag}") == [["0,1", 0.75]]
+    taken, moved, dragged = shown.run(f"{TYPE} type_('cab'); {drag}")
+    assert taken == [["0,1", 0.75]]
+    assert moved != 0  # the untouched answer has appeared above
+    assert dragged == [["0,1", 0.5]]
+
+
+def test_keys_work_after_a_button_was_clicked(shown):
+    press = "const press = (button, name) => { button.click(); button.focus(); key(name, button); };"
+    steps = shown.run(
+        f"{TYPE} {KEY} {press} type_('cab'); press(views[0].find('.next'), 'ArrowDown'); return state.step"
+    )
+    assert steps == 2
+    assert not shown.run(f"{KEY} {press} press(by('numbers'), 'n'); return state.numbers")
+    forced = shown.run(
+        f"{TYPE} {KEY} {press} type_('cab'); press(views[0].columns[1].symbol, '5'); return [...state.force]"
+    )
+    assert forced == [["2,1", 0.5]]
+    assert shown.run(f"{KEY} {press} press(by('numbers'), 'Enter'); return [...state.force]") == forced
+
+
+def test_backspace_undoes_a_chosen_symbol(shown):
+    choose = "views[0].find('.likeliest').querySelectorAll('button')[1].click();"
+    assert shown.run(f"{TYPE} type_('cab'); {choose} return state.write.size") == 1
+    assert shown.run(f"{KEY} key('Backspace', document.body); return state.write.size") == 0
+
+
+def test_the_weights_set_by_a_link_sum_to_one_at_most(shown):
+    assert shown.run("restore('set=0,1,0.8;0,2,0.7'); return [...state.force]") == [["0,1", 0.8], ["0,2", 0.2]]
+
+
+def test_maps_with_numbers_are_not_cut_off(shown):
+    shown.run(f"{TYPE} type_('abcdefghi'); state.ban.add('0'); state.numbers = true; update();")
+    widths = "[...document.querySelectorAll('.maps .scroll')].map(one => [one.scrollWidth, one.clientWidth])"
+    assert all(inside <= room for inside, room in shown.run(f"return {widths}"))
 
 
 def test_what_the_model_wrote_is_edited(shown, predictor):
@@ -480,6 +519,14 @@ def test_the_command_writes_a_page(cli, browser, tmp_path):
     browser.open(tmp_path / "tiny.html")
     assert browser.run("return [document.title, by('text').value]") == ["tiny", "abc"]
     assert browser.console() == []
+    again = cli("page", "tiny", "--to", "tiny.html", "--snapshots", "5")
+    assert again.code == 0
+    assert "replaced tiny.html, a page of tiny" in again.err
+    assert "tiny: no weights of earlier steps were kept" in again.err
+    (tmp_path / "mine.html").write_text("<title>mine</title>")
+    refused = cli("page", "tiny", "--to", "mine.html")
+    assert (refused.code, (tmp_path / "mine.html").read_text()) == (2, "<title>mine</title>")
+    assert "mine.html exists and is not a page" in refused.err
 
 
 def test_a_run_that_kept_its_weights_is_shown_through_training(cli, tmp_path):
@@ -494,7 +541,8 @@ def test_a_run_that_kept_its_weights_is_shown_through_training(cli, tmp_path):
     assert cli("train", "--config", str(config), "--name", "kept").code == 0
     run = find_run(tmp_path / "runs", "kept")
     (all_of_them,) = shown_runs([run], "last", snapshots=100)
-    assert list(all_of_them.snapshots) == [f"after {step} steps" for step in (*run.kept_steps()[:-1], 8)]
+    assert list(all_of_them.snapshots)[:3] == ["after 0 steps", "after 1 step", "after 2 steps"]
+    assert len(all_of_them.snapshots) == len(run.kept_steps())
     (few,) = shown_runs([run], "last", snapshots=2)
     assert list(few.snapshots) == ["after 0 steps", "after 7 steps", "after 8 steps"]
     name, first = next(iter(few.predictor.model.named_parameters()))

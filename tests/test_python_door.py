@@ -147,6 +147,34 @@ def test_interventions(model):
     assert model.predict("ab", write={0: "b", 1: "<eos>"}).output == "b"
     with pytest.raises(Seq2AttnError, match="unknown position 3; allowed: 0 to 2"):
         model.predict("ab", force={(0, 3): 1.0})
+    padded = model.predict("ab", padding=2, mask_padding=False)
+    assert padded.weights.shape[1] == 5
+    assert padded.weights[:, 3:].all()
+    assert not model.predict("ab", padding=2, mask_padding=True).weights[:, 3:].any()
+    numpy = {(np.int64(0), plain.weights.argmax(axis=1)[0]): np.float32(1)}
+    assert model.predict("ab", force=numpy).weights[0].max() == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"force": [(0, 1)]}, r"force must be \(step, position\) -> weight; found \[\(0, 1\)\]"),
+        ({"force": {0: 1.0}}, "force must be"),
+        ({"force": {"a": 1}}, "force must be"),
+        ({"force": {(0, 1): "x"}}, "the weight of step 0, position 1 must be from 0 to 1, found 'x'"),
+        ({"ban": 2}, r"ban must be positions, or \(step, position\); found 2"),
+        ({"ban": "2"}, "ban must be"),
+        ({"write": ["x"]}, "write must be step -> symbol"),
+        ({"temperature": "hot"}, "the temperature must be from 0.001 to 1000, found 'hot'"),
+        ({"padding": 0.5}, "padding must be from 0 to 1000, found 0.5"),
+        ({"beam": 0}, "a beam keeps 1 or more hypotheses, found 0"),
+        ({"text": 5}, "predict takes a string, or several; found 5"),
+        ({"text": ["a", None]}, "predict takes a string, or several; found None"),
+    ],
+)
+def test_mistakes_in_predict(model, arguments, message):
+    with pytest.raises(Seq2AttnError, match=message):
+        model.predict(**{"text": "ab", **arguments})
 
 
 def test_beam_search(model):
@@ -169,6 +197,7 @@ def test_load_takes_a_checkpoint(runs):
 
 
 def test_results_are_a_table(model):
+    assert [one.length for one in model.evaluate(2, samples=1)] == [2]
     results = model.evaluate(["1-2", 4], samples=3)
     assert [result.length for result in results] == [1, 2, 4]
     header, *rows, note = repr(results).splitlines()

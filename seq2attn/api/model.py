@@ -13,7 +13,7 @@ from seq2attn.config import Config
 from seq2attn.config.families import parse_families
 from seq2attn.config.lengths import parse_lengths
 from seq2attn.data.tasks import Task
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.inference.beam import BeamSearch
 from seq2attn.inference.changes import Changes
 from seq2attn.inference.pair_results import PairsResult
@@ -63,6 +63,8 @@ class TrainedModel:
         ban: Collection[int | tuple[int, int]] = (),
         temperature: float = 1.0,
         write: Mapping[int, str] | None = None,
+        padding: int = 0,
+        mask_padding: bool | None = None,
     ) -> Answer | Answers:
         """The answer to one string, or the answers to several, in order.
 
@@ -74,17 +76,29 @@ class TrainedModel:
         force: (step, position) -> the attention weight there, 0 to 1; the others of the step are scaled to sum to the rest.
         ban: positions, or (step, position), that get no attention. temperature: the scores are divided by it.
         write: step -> the symbol that the output gets there, and the next step reads, instead of the model's own.
+        padding: so many empty positions after the source; mask_padding: whether attention is kept from them, by default as
+        in training.
 
         Raises `Seq2AttnError` for an empty string, symbols outside the vocabulary, and interventions that do not fit.
         """
-        changes = Changes(force=force or {}, ban=ban, temperature=temperature, write=write or {})
+        changes = Changes(
+            force={} if force is None else force,
+            ban=ban,
+            temperature=temperature,
+            write={} if write is None else write,
+            padding=padding,
+            mask_padding=mask_padding,
+        )
+        texts = [text] if isinstance(text, str) else list(text) if isinstance(text, Iterable) else [text]
+        for one in texts:
+            if not isinstance(one, str):
+                raise Seq2AttnError(f"predict takes a string, or several; found {shown(one)}")
         predictor = self.predictor
         if beam is not None:
             search = BeamSearch(beam, length_penalty)
             predictor = Predictor(
                 self.module, self.task, source_eos=predictor.source_eos, device=predictor.device, search=search
             )
-        texts = [text] if isinstance(text, str) else list(text)
         if changes == Changes():
             blocks = predictor.predict_blocks(texts, keep_weights=weights)
             found = [prediction for block in blocks for prediction in block]

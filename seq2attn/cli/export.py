@@ -46,6 +46,7 @@ def export(
         options.note_newest(found, "seq2attn export RUN")
     folder = to or Path(f"{found.name}-export")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Seq2AttnError(f"{folder} is not empty", hint="Name a new folder: --to FOLDER")
+        state = "is not empty" if folder.is_dir() else "is a file, not a folder"
+        raise Seq2AttnError(f"{folder} {state}", hint="Name a new folder: --to FOLDER")
     write_folder(folder, found, checkpoint)
     write_line(str(folder))

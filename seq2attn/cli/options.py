@@ -105,8 +105,8 @@ CheckpointName = Annotated[
     str,
     typer.Option(
         "--checkpoint",
-        help="best (by validation) or last.",
-        metavar="best|last",
+        help="best (by validation), last, or step-N where training kept the weights.",
+        metavar="best|last|step-N",
         autocompletion=lambda: ["best", "last"],
     ),
 ]

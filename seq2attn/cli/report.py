@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import html
-import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from seq2attn.cli import completion, options
-from seq2attn.cli.output import note, write_line
-from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.files import write_atomically
+from seq2attn.cli.html_file import HtmlFile
+from seq2attn.cli.output import note
 from seq2attn.runs.run import DEFAULT_ROOT
 
 TITLE = "seq2attn: "  # how the title of every report begins
@@ -51,12 +48,8 @@ def report(
 
       seq2attn report configs/experiments/chapter.yaml
     """
-    if to.suffix.lower() not in (".html", ".htm"):
-        raise Seq2AttnError(f"{to}: a report's file name ends with .html")
-    if not to.parent.is_dir():
-        raise Seq2AttnError(f"{to}: there is no directory {to.parent}")
+    file = HtmlFile(to, "report", f"<title>{TITLE}(.*?)</title>")
     names = [*(names or ()), *(same or ())]
-    replaced = _title_of(to)
     options.load_plugins(plugin)
     from seq2attn.comparison.plan import Plan
     from seq2attn.reporting.page import render
@@ -72,19 +65,4 @@ def report(
         if not names:
             options.note_newest(subject[0], "seq2attn report RUN")
         title, data = report_of_runs(subject)
-    write_atomically(to, render(data, f"{TITLE}{title}").encode(errors="backslashreplace"))
-    if replaced is not None:
-        note(f"replaced {to}, a report of {replaced}")
-    write_line(str(to))
-
-
-def _title_of(page: Path) -> str | None:
-    """What the report that is about to be replaced is of; None if there is no such file. Refuses any other file."""
-    try:
-        with page.open(encoding="utf-8", errors="replace") as file:
-            found = re.search(f"<title>{TITLE}(.*)</title>", file.read(4096))
-    except FileNotFoundError:
-        return None
-    if found is None:
-        raise Seq2AttnError(f"{page} exists and is not a report", hint="Name another file with --to FILE.")
-    return html.unescape(found[1])
+    file.write(render(data, f"{TITLE}{title}"))

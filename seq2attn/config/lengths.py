@@ -11,13 +11,13 @@ LONGEST = 100_000
 _ALLOWED = f"allowed: whole numbers from 1 to {LONGEST:,} and ranges of them such as 3-10"
 
 
-def parse_lengths(parts: Iterable[object]) -> tuple[int, ...]:
-    """`[3, "5-7", "10,12"]` -> `(3, 5, 6, 7, 10, 12)`: sorted, without duplicates.
+def parse_lengths(parts: Iterable[object] | int | str) -> tuple[int, ...]:
+    """`[3, "5-7", "10,12"]` -> `(3, 5, 6, 7, 10, 12)`: sorted, without duplicates. A single one needs no list.
 
     Raises `Seq2AttnError` for anything except whole numbers from 1 and ranges of them, and if there is none.
     """
     lengths: set[int] = set()
-    for part in parts:
+    for part in parts if isinstance(parts, Iterable) and not isinstance(parts, str) else [parts]:
         if isinstance(part, bool) or not isinstance(part, int | str):
             raise Seq2AttnError(f"{shown(part)} is not a length; {_ALLOWED}")
         for piece in str(part).removesuffix(",").split(","):

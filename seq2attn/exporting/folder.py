@@ -29,8 +29,9 @@ seq2attn itself loads the run, not this folder, which is for programs without it
 
 ## Graphs
 
-ONNX, opset {opset}, float32, one string at a time, of any length. Loops are not part of the graphs. Each input
-`state.*` takes what the last call returned as `state.*.next`; each input `memory.*` takes what `prepare` returned.
+ONNX, opset {opset}, one string at a time, of any length; `manifest.json` has the type and shape of each input and output.
+Loops are not part of the graphs. Each input `state.*` takes what the last call returned as `state.*.next`; each input
+`memory.*` takes what `prepare` returned.
 
 {graphs}
 
@@ -85,6 +86,7 @@ def _signatures(exported: Exported) -> dict[str, Any]:
             "file": f"{graph.graph.name}.onnx",
             "inputs": {value.name: _shape(value) for value in graph.graph.input},
             "outputs": {value.name: _shape(value) for value in graph.graph.output},
+            "types": {value.name: _type(value) for value in (*graph.graph.input, *graph.graph.output)},
         }
         for graph in exported.graphs
     }
@@ -94,6 +96,13 @@ def _shape(value: Any) -> list[int | str]:
     """Sizes, or what a free one is called."""
     sizes = value.type.tensor_type.shape.dim
     return [one.dim_value if one.HasField("dim_value") else one.dim_param for one in sizes]
+
+
+def _type(value: Any) -> str:
+    """As NumPy calls it, such as float32 or int64."""
+    import onnx
+
+    return str(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
 
 
 def _names(names: Iterable[str]) -> str:

@@ -31,7 +31,7 @@ const isChanged = () => state.temperature !== 1 || state.padding > 0 || state.ma
 // The ids of a text, or what is wrong with it.
 function tokenise(spec, text, features) {
   const {source} = spec, normal = part => source.normalise ? part.normalize("NFC") : part;
-  if (!text) return {problem: ""};
+  if (!text) return {problem: "Type a string."};
   const symbols = source.separator ? normal(text).split(source.separator).filter(part => part) : Array.from(normal(text));
   const special = source.tokens.length - source.symbols.length - (source.features || []).length;
   const ids = symbols.map(symbol => source.symbols.indexOf(symbol)).map(at => at < 0 ? -1 : at + special);
@@ -77,7 +77,6 @@ class View {
       this.canvas.focus();
     });
     this.root.addEventListener("focusin", () => { active = this; });
-    this.canvas.addEventListener("keydown", mapKey);
     this.find(".maps").hidden = this.find(".attending").hidden = !this.attends;
     this.columns = [];
     this.rooms = new Map();
@@ -162,8 +161,10 @@ class View {
       event.preventDefault();
     } else if (Array.from(event.key).length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey) {
       const id = this.spec.target.tokens.indexOf(event.key);
-      if (id >= 0) { hold("write", t, id); event.preventDefault(); event.stopPropagation(); }
+      if (id >= 0) hold("write", t, id);
+      else if (event.key === " ") return;
       else toast(`The model does not write ${shownSymbol(event.key)}.`);
+      event.preventDefault();
     }
   }
 
@@ -171,10 +172,11 @@ class View {
     const [figure, beside] = this.root.querySelectorAll("figure");
     beside.hidden = !changed;
     figure.querySelector("figcaption span").textContent = changed ? "attention, with your changes" : "attention: a row per step, a column per source position";
-    const places = this.room(".maps"), wide = changed && places > 560 && this.sources.length <= LONG;
-    this.find(".maps").classList.toggle("pair", wide);
-    const room = wide ? (places - 28) / 2 : places;
     const rows = result => result.steps.map(step => this.symbol(step.written));
+    const places = this.room(".maps"), half = (places - 28) / 2;
+    const wide = changed && places > 560 && this.sources.length <= LONG && mapLayout(this.sources, rows(this.now), half, state.numbers).width <= half;
+    this.find(".maps").classList.toggle("pair", wide);
+    const room = wide ? half : places;
     const weights = result => result.steps.map(step => step.weights.data);
     this.map = {
       columns: this.sources, rows: rows(this.now), weights: weights(this.now), chosen: [state.step, this.position()], held: new Set(state.force.keys()),
@@ -207,7 +209,7 @@ class View {
       button("all attention here", () => hold("force", cell, 1), state.force.get(cell) === 1),
       button("ban here", () => ban(cell), state.ban.has(cell)),
       button("ban at every step", () => ban(`${j}`), state.ban.has(`${j}`)),
-      ...(state.force.has(cell) ? [button("let go", () => letGo(cell))] : []),
+      ...(state.force.has(cell) ? [button("let go", () => letGo(t, j))] : []),
     );
   }
 
@@ -268,24 +270,22 @@ class View {
       const slider = column.weight;
       for (const [key, value] of Object.entries({role: "slider", tabindex: 0, "aria-valuemin": 0, "aria-valuemax": 1})) slider.setAttribute(key, value);
       slider.title = "drag to set the weight";
-      const drag = event => {
-        const {top, height} = slider.getBoundingClientRect();
-        setWeight(state.step, j, 1 - (event.clientY - top) / height);
-      };
+      let held = null;  // where the bar was when it was taken hold of: the first change makes room above for the answer without it
+      const drag = event => setWeight(state.step, j, (held.bottom - event.clientY) / held.height);
       slider.addEventListener("pointerdown", event => {
+        held = slider.getBoundingClientRect();
         slider.setPointerCapture(event.pointerId);
         state.position = j;
         drag(event);
       });
       slider.addEventListener("pointermove", event => { if (slider.hasPointerCapture(event.pointerId)) drag(event); });
-      slider.addEventListener("dblclick", () => letGo(`${state.step},${j}`));
+      slider.addEventListener("dblclick", () => letGo(state.step, j));
       slider.addEventListener("keydown", event => {
         const change = {ArrowUp: 0.05, ArrowDown: -0.05, PageUp: 0.25, PageDown: -0.25}[event.key];
-        if (!change) return mapKey(event);
+        if (!change) return;
         state.position = j;
         setWeight(state.step, j, Number(slider.getAttribute("aria-valuenow")) + change);
         event.preventDefault();
-        event.stopPropagation();
       });
       return column;
     });
@@ -350,11 +350,15 @@ function hold(kind, key, value) {
   update();
 }
 
-// The weight of a cell, within what the other weights that are set in its row leave.
 function setWeight(t, j, weight) {
+  hold("force", `${t},${j}`, possible(t, j, weight));
+}
+
+// The weight of a cell, within what the other weights that are set in its row leave.
+function possible(t, j, weight) {
   let left = 1;
   for (const [cell, other] of state.force) if (cell.startsWith(`${t},`) && cell !== `${t},${j}`) left -= other;
-  hold("force", `${t},${j}`, Math.round(1000 * Math.max(0, Math.min(left, weight))) / 1000);
+  return Math.round(1000 * Math.max(0, Math.min(left, weight))) / 1000;
 }
 
 function ban(place) {
@@ -365,29 +369,28 @@ function ban(place) {
   update();
 }
 
-function letGo(cell) {
-  state.force.delete(cell);
-  state.ban.delete(cell);
+// Undo what was changed in a cell; if nothing was, what was written at its step.
+function letGo(t, j) {
+  const forced = state.force.delete(`${t},${j}`), banned = state.ban.delete(`${t},${j}`);
+  if (!forced && !banned) state.write.delete(t);
   update();
 }
 
 function undoAll() {
-  Object.assign(state, {temperature: 1, padding: 0, mask: null, force: new Map(), ban: new Set(), write: new Map()});
+  Object.assign(state, {position: null, temperature: 1, padding: 0, mask: null, force: new Map(), ban: new Set(), write: new Map()});
   update();
 }
 
 function mapKey(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
   const t = state.step, j = active.position(), moves = {ArrowUp: [t - 1, j], ArrowDown: [t + 1, j], ArrowLeft: [t, j - 1], ArrowRight: [t, j + 1]};
   if (moves[event.key]) choose(moves[event.key][0], moves[event.key][1] === j ? state.position : moves[event.key][1]);
   else if (event.key === "Enter") setWeight(t, j, 1);
   else if (/^[0-9]$/.test(event.key)) setWeight(t, j, Number(event.key) / 10);
   else if (event.key === "b") ban(`${t},${j}`);
   else if (event.key === "B") ban(`${j}`);
-  else if (event.key === "Delete" || event.key === "Backspace") letGo(`${t},${j}`);
+  else if (event.key === "Delete" || event.key === "Backspace") letGo(t, j);
   else return;
   event.preventDefault();
-  event.stopPropagation();
 }
 
 // ---- the whole page ----
@@ -460,7 +463,10 @@ function restore(text) {
   state.padding = Math.floor(number("padding", 0, MOST_PADDING, 0));
   state.mask = fields.has("mask") ? fields.get("mask") === "1" : null;
   state.numbers = fields.get("numbers") === "1";
-  state.force = new Map(rows("set").filter(([t, j, weight]) => whole.test(t) && whole.test(j) && Number(weight) >= 0 && Number(weight) <= 1).map(([t, j, weight]) => [`${Number(t)},${Number(j)}`, Number(weight)]));
+  state.force = new Map();
+  for (const [t, j, weight] of rows("set")) {
+    if (whole.test(t) && whole.test(j) && Number(weight) >= 0 && Number(weight) <= 1) state.force.set(`${Number(t)},${Number(j)}`, possible(Number(t), Number(j), Number(weight)));
+  }
   state.ban = new Set(rows("ban").filter(row => row.length <= 2 && row.every(part => whole.test(part))).map(row => row.map(Number).join()));
   const symbols = Math.min(...data.models.map(model => model.target.tokens.length));
   state.write = new Map(rows("write").filter(([t, id]) => whole.test(t) && whole.test(id) && Number(id) < symbols).map(([t, id]) => [Number(t), Number(id)]));
@@ -563,12 +569,11 @@ function listen() {
   by("numbers").addEventListener("click", toggleNumbers);
   document.addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (event.key === "Escape") { undoAll(); return; }
-    if (event.target.closest("input, select, button, [role=slider], canvas")) return;
-    if (event.key === "n") toggleNumbers();
-    else mapKey(event);
+    if (event.key === "Escape") undoAll();
+    else if (event.target.closest("select, input:not([type=checkbox])")) return;
+    else if (event.key === "n") toggleNumbers();
+    else if (event.key !== "Enter" || !event.target.closest("button, summary")) mapKey(event);
   });
-  by("models").addEventListener("keydown", event => { if (event.key === "n" && event.target.tagName !== "BUTTON") toggleNumbers(); });
   window.addEventListener("resize", () => {
     for (const view of views) view.rooms.clear();
     draw();

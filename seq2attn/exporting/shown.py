@@ -61,9 +61,13 @@ def _through_training(run: Run, trained: Trained, count: int) -> dict[str, dict[
     steps = [step for step in run.kept_steps() if step < trained.step]
     if len(steps) > count:
         steps = [steps[round(index * (len(steps) - 1) / max(1, count - 1))] for index in range(count)]
-    found = {f"after {step:,} steps": load_trained(run, f"step-{step}", "cpu").predictor for step in steps}
-    found[f"after {trained.step:,} steps"] = trained.predictor
+    found = {_after(step): load_trained(run, f"step-{step}", "cpu").predictor for step in steps}
+    found[_after(trained.step)] = trained.predictor
     return {label: predictor.model.state_dict() for label, predictor in found.items()}
+
+
+def _after(step: int) -> str:
+    return f"after {step:,} step{'s' * (step != 1)}"
 
 
 def _about(config: Config, step: int) -> dict[str, str]:

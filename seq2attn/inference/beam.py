@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2attn.data.vocabulary import EOS, SOS
+from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.greedy import Decoding
 from seq2attn.model.interface import Model
 
@@ -23,6 +24,10 @@ class BeamSearch:
     """K, hypotheses kept per source; 1 is greedy decoding"""
     length_penalty: float = 0.0
     """alpha: 0 ranks by probability, which favours short outputs; 0.6 to 1 is usual in translation"""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.width, bool) or not isinstance(self.width, int) or self.width < 1:
+            raise Seq2AttnError(f"a beam keeps 1 or more hypotheses, found {self.width!r}")
 
     def score(self, log_probability: Tensor, count: Tensor) -> Tensor:
         """log P(Y|X) / lp(Y); log_probability and `count`, the tokens of Y, have equal shapes."""

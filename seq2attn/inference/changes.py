@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from seq2attn.data.padding import valid_mask
 from seq2attn.data.vocabulary import Vocabulary
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.model.intervention import Intervention
 
 MOST_PADDING = 1000
@@ -39,11 +41,17 @@ class Changes:
     """whether padding is masked in attention; None: as the model does"""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.padding <= MOST_PADDING:
-            raise Seq2AttnError(f"padding must be from 0 to {MOST_PADDING}, found {self.padding}")
+        if not isinstance(self.force, Mapping) or not all(map(_is_cell, self.force)):
+            raise _misshapen("force", "(step, position) -> weight", self.force, "force={(0, 1): 1.0}")
+        if not isinstance(self.ban, Collection) or not all(_is_cell(place) or _is_index(place) for place in self.ban):
+            raise _misshapen("ban", "positions, or (step, position)", self.ban, "ban=[2, (0, 4)]")
+        if not isinstance(self.write, Mapping) or not all(map(_is_index, self.write)):
+            raise _misshapen("write", "step -> symbol", self.write, 'write={0: "x"}')
+        if not _is_index(self.padding) or not 0 <= self.padding <= MOST_PADDING:
+            raise Seq2AttnError(f"padding must be from 0 to {MOST_PADDING}, found {self.padding!r}")
         low, high = TEMPERATURES
-        if not low <= self.temperature <= high:
-            raise Seq2AttnError(f"the temperature must be from {low:g} to {high:g}, found {self.temperature}")
+        if not _is_number(self.temperature) or not low <= self.temperature <= high:
+            raise Seq2AttnError(f"the temperature must be from {low:g} to {high:g}, found {self.temperature!r}")
 
     @property
     def need_attention(self) -> bool:
@@ -60,9 +68,9 @@ class Changes:
                 _check_place("position", banned, positions)
         sums: dict[int, float] = {}
         for (step, position), weight in self.force.items():
-            if not 0 <= weight <= 1:
+            if not _is_number(weight) or not 0 <= weight <= 1:
                 raise Seq2AttnError(
-                    f"the weight of step {step}, position {position} must be from 0 to 1, found {weight}"
+                    f"the weight of step {step}, position {position} must be from 0 to 1, found {weight!r}"
                 )
             sums[step] = sums.get(step, 0.0) + weight
             if sums[step] > 1 + 1e-6:
@@ -95,7 +103,7 @@ class Changes:
         for (at, position), weight in self.force.items():
             if at == step:
                 forced[:, :, position] = True
-                weights[:, :, position] = weight
+                weights[:, :, position] = float(weight)
         valid = None
         if self.mask_padding is not None:
             valid = (valid_mask(lengths, width) if self.mask_padding else torch.ones_like(banned[:, 0])).unsqueeze(1)
@@ -103,7 +111,24 @@ class Changes:
         return Intervention(banned, forced, weights, temperature, valid)
 
 
+def _is_index(value: object) -> bool:
+    """Whether it is a whole number, NumPy's too."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_cell(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(map(_is_index, value))
+
+
+def _misshapen(name: str, wanted: str, found: Any, example: str) -> Seq2AttnError:
+    return Seq2AttnError(f"{name} must be {wanted}; found {shown(found)}", hint=f"For example {example}.")
+
+
 def _check_place(kind: str, number: int, count: float = math.inf) -> None:
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < count:
+    if not 0 <= number < count:
         allowed = "0 or more" if count == math.inf else f"0 to {count - 1}"
         raise Seq2AttnError(f"unknown {kind} {number!r}; allowed: {allowed}", hint=f"The first {kind} is 0.")

@@ -114,7 +114,7 @@ def test_the_installed_wheel_finds_its_configs(wheel, work):
     assert done.returncode == 0
     done = run(work, sys.executable, "-m", "seq2attn", "inspect", "configs/scald.yaml", PYTHONPATH=str(place))
     assert done.stderr.startswith(
-        "error: configs/scald.yaml: no such file\nDid you mean configs/scaled.yaml? There are: configs/{additive,dot,"
+        "error: configs/scald.yaml: no such file\nDid you mean configs/scaled.yaml? There are: configs/{additive,"
     )
 
 
