@@ -49,7 +49,7 @@ def test_every_value_has_a_name_of_ours(words):
         assert (
             getattr(parameter, "is_flag", False)
             or name.strip("|.").isupper()
-            or name in ("best|last", "dev|test|train")
+            or name in ("best|last", "best|last|step-N", "dev|test|train")
         ), parameter
         assert parameter.help
 
