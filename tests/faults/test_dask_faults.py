@@ -179,7 +179,8 @@ def test_two_at_once_share_the_trials(cluster):
 
 FAKE_SBATCH = """\
 #!/bin/sh
-setsid sh "$1" >> fake-slurm.log 2>&1 &
+cp "$1" "job-$$.sh"  # the caller deletes its own
+setsid sh "job-$$.sh" >> fake-slurm.log 2>&1 &
 echo "Submitted batch job $!"
 """
 
