@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -527,6 +528,14 @@ def test_the_command_writes_a_page(cli, browser, tmp_path):
     refused = cli("page", "tiny", "--to", "mine.html")
     assert (refused.code, (tmp_path / "mine.html").read_text()) == (2, "<title>mine</title>")
     assert "mine.html exists and is not a page" in refused.err
+
+
+def test_the_page_in_the_documentation_answers(browser):
+    browser.console()
+    browser.open(Path(__file__).parent.parent / "docs" / "scaled.html")
+    assert browser.run(f"{TYPE} type_('attention'); return {ANSWER}") == [*"noitnetta", "⏎"]
+    assert browser.run("return performance.getEntriesByType('resource').length") == 0
+    assert browser.console() == []
 
 
 def test_a_run_that_kept_its_weights_is_shown_through_training(cli, tmp_path):

@@ -24,6 +24,17 @@ function make(name, attributes = {}, ...children) {
   return made;
 }
 
+// Assign a property of an element if it is another: an assignment alone makes the browser lay out the page.
+function put(element, name, value) {
+  if (element[name] !== value) element[name] = value;
+}
+
+// Fill a part of a bar, as shares of its height: as a background, which needs painting but no layout.
+function fillBar(bar, from, size) {
+  const place = size < 1 ? Math.min(1, (1 - from - size) / (1 - size)) : 0;
+  bar.style.background = `50% ${(100 * place).toFixed(1)}% / 76% ${(100 * size).toFixed(1)}% no-repeat linear-gradient(currentColor 0 0)`;
+}
+
 const isChanged = () => state.temperature !== 1 || state.padding > 0 || state.mask !== null || state.force.size + state.ban.size + state.write.size > 0;
 
 // ---- text ----
@@ -230,8 +241,8 @@ class View {
     const at = this.position(), heads = step.scores.data.length / width, lowest = Math.min(0, ...step.scores.data), highest = Math.max(0, ...step.scores.data);
     const range = highest - lowest || 1;
     this.columns.forEach((column, j) => {
-      column.symbol.textContent = this.sources[j];
-      column.symbol.className = `symbol ${j === at ? "chosen" : ""} ${this.map.banned(t, j) ? "banned" : ""}`;
+      put(column.symbol, "textContent", this.sources[j]);
+      put(column.symbol, "className", `symbol ${j === at ? "chosen" : ""} ${this.map.banned(t, j) ? "banned" : ""}`);
       for (const [name, values] of [["score", step.scores.data], ["softmax", step.softmax.data]]) {
         const bar = column[name];
         while (bar.children.length < heads) bar.append(make("i"));
@@ -239,20 +250,19 @@ class View {
         [...bar.children].forEach((line, head) => {
           const value = values[head * width + j];
           if (name === "score") {
-            line.className = value < 0 ? "negative" : "";
-            line.style.setProperty("--from", `${100 * (Math.min(0, value) - lowest) / range}%`);
-            line.style.setProperty("--size", `${Math.max(1, 100 * Math.abs(value) / range)}%`);
-          } else line.style.setProperty("--size", `${100 * value}%`);
+            put(line, "className", value < 0 ? "negative" : "");
+            fillBar(line, (Math.min(0, value) - lowest) / range, Math.max(0.01, Math.abs(value) / range));
+          } else fillBar(line, 0, value);
         });
         const mean = values.reduce((total, value, k) => k % width === j ? total + value : total, 0) / heads;
-        column[`${name}Number`].textContent = state.numbers ? short(mean) : "";
+        put(column[`${name}Number`], "textContent", state.numbers ? short(mean) : "");
       }
       const weight = step.weights.data[j], held = state.force.has(`${t},${j}`);
-      column.weight.firstChild.style.setProperty("--size", `${100 * weight}%`);
+      fillBar(column.weight.firstChild, 0, weight);
       column.weight.classList.toggle("held", held);
       column.weight.setAttribute("aria-valuenow", weight.toFixed(3));
       column.weight.setAttribute("aria-label", `weight of ${this.sources[j]}, position ${j + 1}`);
-      column.weightNumber.textContent = state.numbers || held ? short(weight) : "";
+      put(column.weightNumber, "textContent", state.numbers || held ? short(weight) : "");
     });
   }
 
