@@ -40,6 +40,10 @@ ALL, CHUNK = 10_000, 100
 STEPS = 50  # with the C and without
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}  # in float64
 AFTER_STEPS = {"rtol": 1e-6, "atol": 1e-9}
+ROUNDING = {
+    "rtol": 1e-6,
+    "atol": 1e-7,
+}  # of weights: AdamW moves one whose gradient is only rounding, 1e-16, by up to 1e-9 a step
 
 
 def draw_config(seed: int) -> Config:
@@ -231,8 +235,8 @@ def check_kernels(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     if config.model.cell.name != "gru":  # the C would not be used
         return
     with_c, without = (_losses(config, switch, monkeypatch) for switch in ("on", "off"))
-    for found, expected in zip(with_c, without, strict=True):
-        torch.testing.assert_close(found, expected, **AFTER_STEPS)
+    for found, expected, close in zip(with_c, without, (AFTER_STEPS, ROUNDING), strict=True):
+        torch.testing.assert_close(found, expected, **close)
 
 
 def _losses(config: Config, switch: str, monkeypatch: pytest.MonkeyPatch) -> tuple[torch.Tensor, torch.Tensor]:
