@@ -36,13 +36,13 @@ def save_animation(snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], path
 
 
 def _palette() -> NDArray[np.uint8]:
-    """The colours of every frame: those of the heat map, greys, and shades of the outlines. (256, 3)"""
+    """The colours of every frame: those of the heat map, greys, and shades of the outlines: few, so that the file is small. (64, 3)"""
     from matplotlib import colormaps
     from matplotlib.colors import to_rgb
 
-    outline, share = np.array(to_rgb(IDEAL)), np.linspace(0, 1, 16)[:, None]
-    heat = colormaps[HEAT](np.linspace(0, 1, 160))[:, :3]
-    greys = np.linspace(0, 1, 64)[:, None].repeat(3, axis=1)
+    outline, share = np.array(to_rgb(IDEAL)), np.linspace(0, 1, 4)[:, None]
+    heat = colormaps[HEAT](np.linspace(0, 1, 40))[:, :3]
+    greys = np.linspace(0, 1, 16)[:, None].repeat(3, axis=1)
     return np.round(255 * np.concatenate([heat, greys, 1 - share * (1 - outline), share * outline])).astype(np.uint8)
 
 
@@ -52,7 +52,7 @@ def _in_palette(png: BytesIO, palette: NDArray[np.uint8]) -> Image:
 
     frame = np.asarray(Image.open(png).convert("RGB"))  # (H, W, 3)
     colours, places = np.unique(frame.reshape(-1, 3), axis=0, return_inverse=True)
-    distances = np.square(colours[:, None].astype(np.int32) - palette[None]).sum(axis=2)  # (colours, 256)
+    distances = np.square(colours[:, None].astype(np.int32) - palette[None]).sum(axis=2)  # (colours, 64)
     nearest = distances.argmin(axis=1).astype(np.uint8)
     made = Image.fromarray(nearest[places].reshape(frame.shape[:2]), mode="P")
     made.putpalette(palette.tobytes())
