@@ -6,6 +6,7 @@ A worker process runs one call at a time and needs no more than an installed seq
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import pickle
@@ -58,6 +59,7 @@ class Answer:
     runs: dict[str, PackedRun]
 
 
+@functools.cache
 def versions() -> dict[str, str]:
     """Those that must be the same everywhere; of torch without the part that names its build."""
     return {"seq2attn": metadata.version("seq2attn"), "torch": metadata.version("torch").partition("+")[0]}
