@@ -433,9 +433,9 @@ def test_through_training_and_side_by_side(shown, predictor):
     assert after[0] == after[1] == before[1] != before[0]
 
 
-def test_the_maps_of_two_models_are_level_although_only_one_has_a_slider(shown):
+def test_the_answers_of_two_models_are_level_although_only_one_has_a_slider(shown):
     assert shown.run("return views.map(view => view.find('.snapshot').hidden)") == [False, True]
-    first, second = shown.run("return views.map(view => view.canvas.getBoundingClientRect().top)")
+    first, second = shown.run("return views.map(view => view.find('.answers').getBoundingClientRect().top)")
     assert first == second
 
 
