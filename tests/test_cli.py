@@ -32,7 +32,7 @@ CONSOLE_SCRIPT = Path(sys.executable).parent / "seq2attn"
 TINY = """\
 task: {alphabet: ab, max_length: 2}
 model: {hidden: 16, embedding: 4}
-training: {steps: 80, batch_size: 16, learning_rate: 0.03, evaluate_every: 80, validation_samples: 10}
+training: {steps: 80, batch_size: 16, learning_rate: 0.03, evaluate_every: 80, validation_samples: 10, snapshots: 1}
 evaluation: {samples: 10}
 """
 

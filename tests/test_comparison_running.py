@@ -31,7 +31,7 @@ from seq2attn.training.signals import StopRequest
 TINY = """\
 model: {hidden: 8, embedding: 4, initial_state: last, attention: {score: none}}
 task: {alphabet: ab, max_length: 2}
-training: {steps: 6, batch_size: 4, log_every: 1, evaluate_every: 6, validation_samples: 2}
+training: {steps: 6, batch_size: 4, log_every: 1, evaluate_every: 6, validation_samples: 2, snapshots: 0}
 evaluation: {samples: 4}
 """
 

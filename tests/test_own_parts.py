@@ -19,7 +19,14 @@ pytestmark = pytest.mark.usefixtures("own_scores")
 TINY = {
     "task": {"alphabet": "abcd", "max_length": 3},
     "model": {"hidden": 8, "embedding": 4, "initial_state": "last"},
-    "training": {"steps": 6, "batch_size": 4, "evaluate_every": 6, "validation_samples": 2, "log_every": 1},
+    "training": {
+        "steps": 6,
+        "batch_size": 4,
+        "evaluate_every": 6,
+        "validation_samples": 2,
+        "log_every": 1,
+        "snapshots": 1,
+    },
 }
 SCORE = """\
 import torch

@@ -17,6 +17,7 @@ SHORT = [
     "training.warmup=0",
     "training.batch_size=4",
     "training.validation_samples=1",
+    "training.snapshots=0",
     "evaluation.lengths=[13]",  # of every task
 ]
 

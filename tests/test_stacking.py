@@ -35,6 +35,7 @@ def made(model=(), training=(), seed=1):
                 "evaluate_every": 4,
                 "validation_samples": 2,
                 "warmup": 0,
+                "snapshots": 1,
             }
             | dict(training),
             "evaluation": {"samples": 2},
