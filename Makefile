@@ -12,7 +12,7 @@ RECORD_LENGTHS := 8 20 80 200 800
 FAMILIES := --families all --samples 100
 CONTENT_LENGTHS := 8 10 12 14 16 20 30 40 80
 INGREDIENTS := model.attention.history.rereading=false training.decoder_reset=0 training.word_dropout=0 \
-	model.attention.scalable_softmax=false model.bidirectional=false training.weight_decay=0.3
+	model.attention.scalable_softmax=false model.bidirectional=false
 
 .PHONY: run test test-slow test-lowest torture records ablation bench g2p check format lint types tensorboard clean help
 
@@ -74,7 +74,7 @@ ablation: $(READY)  ## train configs/records/reverse.yaml without one ingredient
 	for without in $(INGREDIENTS); do $(RECORD)/reverse.yaml --name without-$${without%%=*} --set $$without $(SEEDS) $(FAMILIES) \
 		--lengths 8 20 80 200 || exit; done
 
-bench: $(READY)  ## measure speed against a plain loop (and JoeyNMT, if installed); about 10 minutes; writes benchmarks/results.json
+bench: $(READY)  ## measure speed against a plain loop (and peers, if installed); about 40 minutes; writes benchmarks/results.json
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
 
 g2p: $(READY)  ## train on the pronunciations of SIGMORPHON 2021 in the folder DATA, and print a table of error rates; hours

@@ -24,7 +24,7 @@ PARTS: dict[str, Callable[[bool], list[dict[str, Any]]]] = {
         (1, 10) if quick else (1, 10, 100, 1000), repeats=5, device=torch.device("cuda")
     ),
     "seeds": lambda quick: stacking.measure((1, 10) if quick else (1, 10, 100), repeats=5),
-    "engines": lambda quick: engines.measure(20 if quick else 1000, repeats=2 if quick else 1),
+    "engines": lambda quick: engines.measure(100 if quick else 1000),
     "peers": lambda quick: peers.measure(quick=quick),
     "growth": lambda quick: growth.measure(quick=quick),
     "decoding": lambda quick: decoding.measure(repeats=3 if quick else 7),

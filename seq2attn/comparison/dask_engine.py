@@ -29,6 +29,8 @@ from seq2attn.runs.machine import available_cores
 from seq2attn.runs.packing import pack, unpack
 
 ANSWER = 10  # seconds for a scheduler to answer
+LEAN = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}
+"""Dask's settings for workers that do not sample their own calls a hundred times a second"""
 STOP_AGAIN = 1.0  # seconds after which a request to stop is sent again: a worker may have joined
 KILLED = "the workers that ran it died: killed, or out of memory"
 
@@ -41,12 +43,15 @@ def open_dask(address: str | None, root: Path, plugins: Sequence[str] = (), work
     distributed = _import()
     cluster = None
     if address is None:
-        cluster = distributed.LocalCluster(
-            n_workers=workers or available_cores(),
-            threads_per_worker=1,
-            dashboard_address=":0",
-            preload="seq2attn.comparison.dask_worker",
-        )
+        import dask
+
+        with dask.config.set(LEAN):
+            cluster = distributed.LocalCluster(
+                n_workers=workers or available_cores(),
+                threads_per_worker=1,
+                dashboard_address=":0",
+                preload="seq2attn.comparison.dask_worker",
+            )
     try:
         client = distributed.Client(cluster or address, timeout=ANSWER, set_as_default=False)
     except (OSError, ValueError) as error:
