@@ -21,6 +21,7 @@ from seq2attn.runs.packing import pack
 from seq2attn.training import session
 from seq2attn.training.signals import StopRequest
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed", reason='Dask is not installed: pip install "seq2attn[dask]"')
 
 TINY = """\
@@ -204,6 +205,16 @@ def test_another_version_on_a_worker_is_refused_at_the_start_and_later(jobs, clu
     (outcome,) = run(jobs("seed=1"), engine)
     assert outcome.state == "failed"
     assert f"has torch {found}, and this comparison 1.0" in outcome.reason
+
+
+def test_the_workers_of_a_local_cluster_do_not_profile_themselves(tmp_path, monkeypatch):
+    def start(**options):
+        raise OSError(f"profile: {dask.config.get('distributed.worker.profile.enabled')}")
+
+    monkeypatch.setattr(distributed, "LocalCluster", start)
+    with pytest.raises(OSError, match="profile: False"):
+        dask_engine.open_dask(None, tmp_path)
+    assert dask.config.get("distributed.worker.profile.enabled")  # for others, as it was
 
 
 def test_a_worker_of_several_threads_is_refused():
