@@ -36,7 +36,7 @@ def save_animation(snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], path
 
 
 def _palette() -> NDArray[np.uint8]:
-    """The colours of every frame: those of the heat map, greys, and shades of the outlines: few, so that the file is small. (64, 3)"""
+    """The colours of every frame: heat map, greys, and shades of the outlines; few, so that the file is small. (64, 3)"""
     from matplotlib import colormaps
     from matplotlib.colors import to_rgb
 
