@@ -21,6 +21,8 @@ from seq2attn.model.reverser import Reverser
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import LocalM, LocalP
 
+SIX_STEPS = {"steps": 6, "batch_size": 4, "evaluate_every": 6, "validation_samples": 2, "log_every": 1, "snapshots": 1}
+"""a config's `training`"""
 CELLS: dict[str, type[Cell]] = {"gru": GRU, "lstm": LSTM, "rnn": RNN}
 INITIAL_STATES = {"zeros": Zeros, "last": Last, "bridge": Bridge}
 ARRANGEMENTS: dict[str, Callable[..., Any]] = {

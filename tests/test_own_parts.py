@@ -4,6 +4,7 @@ import signal
 
 import pytest
 import torch
+from models import SIX_STEPS
 
 from seq2attn.config import check_config
 from seq2attn.config.plugin_errors import plugin_error
@@ -19,14 +20,7 @@ pytestmark = pytest.mark.usefixtures("own_scores")
 TINY = {
     "task": {"alphabet": "abcd", "max_length": 3},
     "model": {"hidden": 8, "embedding": 4, "initial_state": "last"},
-    "training": {
-        "steps": 6,
-        "batch_size": 4,
-        "evaluate_every": 6,
-        "validation_samples": 2,
-        "log_every": 1,
-        "snapshots": 1,
-    },
+    "training": SIX_STEPS,
 }
 SCORE = """\
 import torch

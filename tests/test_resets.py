@@ -4,7 +4,7 @@ import signal
 
 import pytest
 import torch
-from models import is_real, make_cells
+from models import SIX_STEPS, is_real, make_cells
 
 from seq2attn.config import check_config
 from seq2attn.data.batches import generator
@@ -99,14 +99,7 @@ def test_the_decoder_forgets_what_came_before_a_reset(decoder):
 TINY = {
     "task": {"alphabet": "abcd", "max_length": 3},
     "model": {"hidden": 8, "embedding": 4, "bidirectional": True, "attention": {"score": "general"}},
-    "training": {
-        "steps": 6,
-        "batch_size": 4,
-        "evaluate_every": 6,
-        "validation_samples": 2,
-        "log_every": 1,
-        "snapshots": 1,
-    },
+    "training": SIX_STEPS,
 }
 
 

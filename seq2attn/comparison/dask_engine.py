@@ -30,7 +30,7 @@ from seq2attn.runs.packing import pack, unpack
 
 ANSWER = 10  # seconds for a scheduler to answer
 LEAN = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}
-"""Dask's settings for workers that do not sample their own calls a hundred times a second"""
+"""of workers: without sampling their calls a hundred times a second, and with fewer looks at their event loop"""
 STOP_AGAIN = 1.0  # seconds after which a request to stop is sent again: a worker may have joined
 KILLED = "the workers that ran it died: killed, or out of memory"
 
