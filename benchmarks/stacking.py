@@ -30,7 +30,7 @@ def measure(seeds: Sequence[int], *, repeats: int, device: torch.device = CPU) -
     for name, overrides in CONFIGS.items():
         configs = [load_config("configs/scaled.yaml", [*overrides, f"seed={seed}"]) for seed in range(max(seeds))]
         for count in seeds:
-            actions = {"alone": _alone(configs[0], device), "together": _together(configs[:count], device)}
+            actions = {"alone": alone(configs[0], device), "together": together(configs[:count], device)}
             wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
             times = interleaved(actions, repeats=repeats, seconds=0.5, wait=wait)
             records.append(
@@ -46,7 +46,8 @@ def measure(seeds: Sequence[int], *, repeats: int, device: torch.device = CPU) -
     return records
 
 
-def _alone(config: Config, device: torch.device) -> Callable[[], object]:
+def alone(config: Config, device: torch.device) -> Callable[[], object]:
+    """A training step of one seed."""
     step = TrainingStep(build_model(config).to(device), config, device)
     batches = build_training_data(config, device).batches()
 
@@ -57,7 +58,8 @@ def _alone(config: Config, device: torch.device) -> Callable[[], object]:
     return run
 
 
-def _together(configs: Sequence[Config], device: torch.device) -> Callable[[], object]:
+def together(configs: Sequence[Config], device: torch.device) -> Callable[[], object]:
+    """A training step of all these seeds in one program."""
     step = StackedStep([TrainingStep(build_model(config).to(device), config, device) for config in configs])
     streams = [build_training_data(config, device).batches() for config in configs]
 

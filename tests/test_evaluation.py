@@ -243,6 +243,12 @@ def test_many_samples_in_blocks_give_the_same_result(samples):
     assert result.entropy == pytest.approx(0, abs=1e-9)
 
 
+def test_weights_that_are_not_numbers_have_no_entropy():
+    nothing = FakeModel(reverse, weights=lambda t, n, width: torch.full((width,), math.nan))
+    (result,) = measure(nothing, lengths=(2,), samples=3)
+    assert result.entropy is None and result.exact_match.value == 1
+
+
 def asked(lengths=(3, 6), **others):
     model = FakeModel(reverse, weights=others.pop("weights", None))
     measure(model, lengths, **others)

@@ -340,6 +340,15 @@ def test_the_best_checkpoint_has_the_lowest_word_error_rate_then_loss(work, monk
     assert load_checkpoint(run.checkpoint("best")).state["step"] == 15
 
 
+@pytest.mark.parametrize("loss", [1e9, math.nan])
+def test_a_loss_beyond_all_measure_on_the_dev_set_is_a_divergence(work, monkeypatch, loss):
+    monkeypatch.setattr(loop, "measure_pairs", Fixed((0.5, 1.0), (0.6, loss)))
+    with pytest.raises(loop.Diverged, match=f"diverged at step 10: loss {loss} on the dev set"):
+        trained(load_config("my.yaml"), NewRun(work / "runs", "a"))
+    run = Run(work / "runs" / "a")
+    assert (run.status().state, load_checkpoint(run.checkpoint("last")).state["step"]) == ("failed", 5)
+
+
 def test_training_stops_when_patience_runs_out(work, monkeypatch, cli):
     monkeypatch.setattr(loop, "measure_pairs", Fixed((0.5, 1.0), (0.4, 1.0), (0.4, 1.0), (0.5, 1.0), (0.3, 1.0)))
     done = cli(

@@ -69,7 +69,8 @@ def _note_other_kernels(trainer: Trainer) -> None:
     """Note that the kernels have changed since the run was started: their sums differ in the last digits."""
     from seq2attn.kernels import describe_kernels
 
-    before, now = trainer.run.environment().kernels or "not compiled", describe_kernels(trainer.device)
+    before = trainer.run.environment().kernels or "not compiled"
+    now = describe_kernels(trainer.device, compile=trainer.config.training.compile)
     if before != now:
         note(f"{trainer.run.path} was started with other kernels ({before}) than it continues with ({now})")
         note("its weights will not be bit-identical to those of an uninterrupted run")
@@ -98,7 +99,9 @@ class _Display(AbstractContextManager["_Display"]):
             note(line)
         if trainer.run.status().step and not step:
             note(f"{trainer.run.checkpoint('last')} is missing: training restarts from step 0")
-        if trainer.config.model.architecture == "gru":
+        if trainer.config.training.compile:
+            note("training.compile: the first step is compiled, which takes a minute or more")
+        elif trainer.config.model.architecture == "gru":
             note_if_slow(trainer.device)
             if step:
                 _note_other_kernels(trainer)

@@ -250,6 +250,8 @@ class TrainingConfig(_Section):
     """share of the target's probability that is spread over the whole vocabulary (Szegedy et al. 2016, section 7)"""
     clip_norm: Annotated[float, Field(gt=0)] | None = 1.0
     """gradients are clipped to this norm; null: no clipping"""
+    compile: bool = False
+    """compile the training step with torch.compile: a minute or more at the start, then faster steps where there is no C"""
     schedule: Annotated[str, _name_in(catalogue.SCHEDULES)] = "cosine"
     """learning-rate schedule after the warm-up"""
     warmup: Annotated[int, Field(ge=0)] = 0

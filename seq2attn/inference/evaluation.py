@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
@@ -55,7 +56,10 @@ def _evaluate_length(predictor: Predictor, family: str, length: int, samples: in
     means = {name: total / samples for name, total in totals.items()}
     shares = {name: share(min(1.0, means[name]), samples) if name in means else None for name in SHARES}
     trained = predictor.task.is_trained(length)
-    return LengthResult(length, samples, trained, **shares, entropy=means.get("entropy"), family=family)  # type: ignore[arg-type]
+    entropy = means.get("entropy")
+    if entropy is not None and math.isnan(entropy):  # of a model that has diverged
+        entropy = None
+    return LengthResult(length, samples, trained, **shares, entropy=entropy, family=family)  # type: ignore[arg-type]
 
 
 def _batches(predictor: Predictor, family: str, length: int, samples: int, seed: int | str) -> Iterator[Batch]:

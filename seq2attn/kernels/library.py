@@ -26,8 +26,10 @@ def load(dtype: torch.dtype) -> Kernels | str:
     return _load(dtype)
 
 
-def describe(device: torch.device) -> str:
-    """Which compiled recurrence training on this device uses, or why it uses none."""
+def describe(device: torch.device, *, compile: bool = False) -> str:
+    """Which compiled recurrence training on this device uses, or why it uses none; `compile` as in the config."""
+    if compile:
+        return "torch.compile"
     if device.type != "cpu":
         return f"none for {device.type}"
     found = load(torch.float32)

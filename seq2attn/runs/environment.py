@@ -84,7 +84,13 @@ def utc_time(text: str) -> datetime.datetime:
 
 
 def describe_environment(
-    *, seed: int, device: torch.device, threads: int, plugins: Sequence[str], changes: Sequence[str] = ()
+    *,
+    seed: int,
+    device: torch.device,
+    threads: int,
+    plugins: Sequence[str],
+    changes: Sequence[str] = (),
+    compile: bool = False,
 ) -> dict[str, Any]:
     """The contents of environment.json, but for the time, which is that of the run's directory."""
     import torch
@@ -99,7 +105,7 @@ def describe_environment(
         "device": device.type,
         "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor(),
         "threads": threads,
-        "kernels": describe_kernels(device),
+        "kernels": describe_kernels(device, compile=compile),
         "plugins": list(map(_text, plugins)),
         "git": _git(),
         "platform": platform.platform(),

@@ -37,6 +37,7 @@ from seq2attn.runs.checkpoint import (
 from seq2attn.runs.files import remove_leftovers, write_json
 from seq2attn.runs.run import Run
 from seq2attn.runs.status import Status, is_summary
+from seq2attn.training.compiling import CannotCompile
 from seq2attn.training.objective import token_accuracy
 from seq2attn.training.profile import profiled_steps
 from seq2attn.training.recorder import Recorder
@@ -154,7 +155,12 @@ class Trainer:
         ):
             while self.goes_on(stop):
                 batch = self.next_batch()
-                result = self.step.gradients(batch, self.progress.step)
+                try:
+                    result = self.step.gradients(batch, self.progress.step)
+                except CannotCompile:
+                    if stop.signal is None:
+                        raise
+                    break  # Ctrl-C reached the C compiler too
                 rate = self.checked_rate(batch, result)
                 self.step.update(rate)
                 stepped()
@@ -204,7 +210,7 @@ class Trainer:
             now = time.perf_counter()
             values = {
                 **{name: float(loss) for name, loss in result.losses.items()},
-                "accuracy": float(token_accuracy(result.decoded.logits, batch)),
+                "accuracy": float(token_accuracy(result.logits, batch)),
                 "gradient_norm": float(result.norm),
                 "learning_rate": rate,
                 "tokens_per_second": float(self._tokens) / (now - self._since),
@@ -240,8 +246,12 @@ class Trainer:
         """Raise `Diverged` unless loss and gradients of this step (from 1) are finite."""
         if not (math.isfinite(loss) and math.isfinite(norm)):
             dtype = torch.get_default_dtype()
-            culprit = find_culprit(self.model, dtype, lambda: self.step.gradients(batch, step - 1))
-            raise Diverged(step, loss, norm, culprit, saved=self.run.checkpoint("last").exists())
+            culprit = find_culprit(self.model, dtype, lambda: self.step.gradients(batch, step - 1, watched=True))
+            first = f"; {culprit.tensor} is the first tensor that is not finite" if culprit else ""
+            raise self._diverged(step, f"loss {loss}, gradient norm {norm}{first}", culprit)
+
+    def _diverged(self, step: int, found: str, culprit: Culprit | None = None) -> Diverged:
+        return Diverged(step, found, culprit, saved=self.run.checkpoint("last").exists())
 
     # ---- evaluation ----
 
@@ -263,14 +273,17 @@ class Trainer:
         training, progress = self.config.training, self.progress
         if self.data.task.dev_set:
             measured = measure_pairs(self.predictor, self.data.task.dev_set)
-            progress.summary = measured.summary()
+            summary = measured.summary()
+            if not is_summary(summary):
+                raise self._diverged(progress.step, f"loss {measured.loss} on the dev set")
+            progress.summary = summary
             return measured, [-measured.wer.value, -measured.loss], 1 - measured.wer.value
         lengths, samples = self.config.evaluation_lengths, training.validation_samples
         results = evaluate(self.predictor, lengths, samples=samples, seed=VALIDATION_SEED)
-        summary = summarise(results)
-        progress.summary = summary.to_json()
-        worst = summary.worst.exact_match.value
-        return results, [worst, summary.exact_match, summary.teacher_forced], worst
+        totals = summarise(results)
+        progress.summary = totals.to_json()
+        worst = totals.worst.exact_match.value
+        return results, [worst, totals.exact_match, totals.teacher_forced], worst
 
     # ---- saving and resuming ----
 
@@ -346,16 +359,15 @@ def _cannot_resume(path: Path, reason: str) -> CheckpointError:
 
 
 class Diverged(Seq2AttnError):
-    """The loss or the gradients are not finite."""
+    """The loss or the gradients are not finite, or the loss on the dev set is beyond all measure."""
 
-    def __init__(self, step: int, loss: float, norm: float, culprit: Culprit | None, *, saved: bool) -> None:
+    def __init__(self, step: int, found: str, culprit: Culprit | None, *, saved: bool) -> None:
         before = "The last checkpoint is from before the divergence. " if saved else ""
-        first = f"; {culprit.tensor} is the first tensor that is not finite" if culprit else ""
         advice = "Try a smaller training.learning_rate, or a warm-up."
         if culprit and culprit.part:
             advice = f"{check_hint([culprit.part])}\nIf it passes: {advice[0].lower()}{advice[1:]}"
         super().__init__(
-            f"training diverged at step {step}: loss {loss}, gradient norm {norm}{first}",
+            f"training diverged at step {step}: {found}",
             hint=f"{before}{advice}",
             exit_code=1,
         )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -10,6 +13,7 @@ from seq2attn.config import TrainingConfig
 from seq2attn.data.batches import Batch
 from seq2attn.data.vocabulary import PAD
 from seq2attn.model.interface import Decoded
+from seq2attn.model.resets import Resets
 
 
 def token_cross_entropy(logits: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
@@ -31,6 +35,26 @@ def coverage_loss(weights: Tensor, batch: Batch) -> Tensor:
     repeated = torch.minimum(weights, covered).sum(dim=2)  # (B, L)
     real = batch.decoder_output != PAD
     return repeated.where(real, 0).sum() / real.sum()
+
+
+class Objective(NamedTuple):
+    """What a step differentiates, and what is recorded of it."""
+
+    logits: Tensor
+    """(B, L, V) the model's outputs, without their graph"""
+    losses: dict[str, Tensor]
+    """scalars by name: `loss`, and `coverage_loss` where there is one; nats per token; without their graph"""
+    total: Tensor
+    """scalar, the weighted sum of the losses, which is differentiated"""
+
+
+def objective(
+    model: Callable[..., Decoded], batch: Batch, resets: Resets | None, training: TrainingConfig
+) -> Objective:
+    """The objective of one batch; `resets` is an argument of models that have recurrent states."""
+    decoded = model(*batch.inputs) if resets is None else model(*batch.inputs, resets)
+    losses, total = training_losses(decoded, batch, training)
+    return Objective(decoded.logits.detach(), {name: loss.detach() for name, loss in losses.items()}, total)
 
 
 def training_losses(decoded: Decoded, batch: Batch, training: TrainingConfig) -> tuple[dict[str, Tensor], Tensor]:

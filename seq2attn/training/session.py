@@ -22,6 +22,7 @@ from seq2attn.runs.machine import MOST_THREADS, choose_device, keep_freed_memory
 from seq2attn.runs.making import RunExists, create_run
 from seq2attn.runs.resuming import check_same_files
 from seq2attn.runs.run import Run
+from seq2attn.training.compiling import check_shapes
 from seq2attn.training.loop import Display, SilentDisplay, Trainer
 from seq2attn.training.preflight import check_plugins
 from seq2attn.training.signals import StopRequest
@@ -167,7 +168,9 @@ def _prepare(config: Config, where: Run | NewRun, device: str, threads: int | No
     model = build_model(config, task)
     check_training_memory(config, task, sum(one.numel() for one in model.parameters()), chosen_device)
     data = build_training_data(config, chosen_device, task)
-    training_span(config.training, data)  # raises before a run is created, as the next two do
+    training_span(config.training, data)  # raises before a run is created, as the next three do
+    if config.training.compile:
+        check_shapes(data)
     check_plugins(config, task, chosen_device)
     watched_strings(config, task)
     return _Prepared(config, where, chosen_device, threads, model, data)
@@ -177,7 +180,12 @@ def _create_run(
     config: Config, new: NewRun, device: torch.device, threads: int, learned: Mapping[str, Any] | None
 ) -> Run:
     environment = describe_environment(
-        seed=config.seed, device=device, threads=threads, plugins=new.plugins, changes=new.changes
+        seed=config.seed,
+        device=device,
+        threads=threads,
+        plugins=new.plugins,
+        changes=new.changes,
+        compile=config.training.compile,
     )
     if new.experiment is not None:
         environment["experiment"] = dict(new.experiment)

@@ -21,8 +21,9 @@ from seq2attn.data.batches import Batch
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.interface import Decoded
 from seq2attn.model.resets import Reset, Resets
+from seq2attn.training.compiling import compiled
 from seq2attn.training.loop import Trainer
-from seq2attn.training.objective import training_losses
+from seq2attn.training.objective import Objective, objective
 from seq2attn.training.signals import StopRequest
 from seq2attn.training.step import STEPS, StepResult, TrainingStep, adamw
 
@@ -57,6 +58,8 @@ class StackedStep:
         self._trained = {name: part.view(len(steps), *shape).detach().requires_grad_() for (name, shape), part in parts}
         frozen = [name for name, one in self.model.named_parameters() if not one.requires_grad]
         self._frozen = {name: torch.stack([step.model.get_parameter(name) for step in steps]) for name in frozen}
+        objectives = vmap(self._objective)
+        self._objectives = compiled(objectives, self.vector.device) if self.config.training.compile else objectives
 
     def _check(self) -> None:
         if any(isinstance(module, nn.Dropout) and module.p > 0 for module in self.model.modules()):
@@ -72,7 +75,7 @@ class StackedStep:
         """The clipped gradients of step number `step` (from 0) for each seed's batch, on the parameters of each model."""
         self.model.train()
         resets = [one.draw_resets(batch, step) for one, batch in zip(self.steps, batches, strict=True)]
-        results: dict[int, tuple[Decoded, dict[str, Tensor], Tensor]] = {}
+        results: dict[int, Objective] = {}
         self.gradient.zero_()
         for rows in self._alike(batches):
             found = self._losses(rows, [batches[row] for row in rows], [resets[row] for row in rows])
@@ -97,36 +100,37 @@ class StackedStep:
 
     def _losses(
         self, rows: Sequence[int], batches: Sequence[Batch], resets: Sequence[Resets | None]
-    ) -> list[tuple[Decoded, dict[str, Tensor], Tensor]]:
-        """Model outputs, losses and total of each row; adds the gradients of the totals to those of the rows."""
+    ) -> list[Objective]:
+        """The objective of each row, without its graph; adds the gradients to those of the rows."""
         trained, frozen = self._trained, self._frozen
         if len(rows) < len(self.steps):
             index = torch.tensor(rows, device=self.vector.device)
             trained, frozen = ({name: one[index] for name, one in part.items()} for part in (trained, frozen))
         stacked = _stack([_tensors(batch, reset) for batch, reset in zip(batches, resets, strict=True)])
 
-        def objective(parameters: dict[str, Tensor], given: Mapping[str, Tensor]) -> tuple[Any, ...]:
-            batch, reset = _batch(given), _resets(given)
-            arguments = batch.inputs if reset is None else (*batch.inputs, reset)
-            decoded = functional_call(self.model, parameters, arguments)
-            losses, total = training_losses(decoded, batch, self.config.training)
-            return decoded.logits, losses, total
-
         with sdpa_kernel(SDPBackend.MATH):  # `vmap` has no rule for the others; only the Transformer uses any
-            logits, losses, totals = vmap(objective)({**trained, **frozen}, stacked)
+            logits, losses, totals = self._objectives({**trained, **frozen}, stacked)
         gradients = torch.autograd.grad(
             totals.sum(), list(self._trained.values()), allow_unused=True, materialize_grads=True
         )
         self.gradient += torch.cat([gradient.reshape(len(gradient), -1) for gradient in gradients], dim=1)
-        losses = {name: loss.detach() for name, loss in losses.items()}
         return [
-            (
-                Decoded(logits[place, :, : batch.decoder_input.size(1)].detach(), None),
+            Objective(
+                logits[place, :, : batch.decoder_input.size(1)],
                 {name: loss[place] for name, loss in losses.items()},
                 totals[place].detach(),
             )
             for place, batch in enumerate(batches)
         ]
+
+    def _objective(self, parameters: dict[str, Tensor], given: Mapping[str, Tensor]) -> Objective:
+        """The objective of one seed, as a function of its parameters."""
+
+        def model(*arguments: Any) -> Decoded:
+            decoded: Decoded = functional_call(self.model, parameters, arguments)
+            return decoded
+
+        return objective(model, _batch(given), _resets(given), self.config.training)
 
 
 def _tensors(batch: Batch, resets: Resets | None) -> dict[str, Tensor]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from seq2attn.config import Config
 from seq2attn.data.batches import Batch, generator
-from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.interface import Model
 from seq2attn.model.resets import Resets
 from seq2attn.model.reverser import Reverser
-from seq2attn.training.objective import training_losses
+from seq2attn.training.compiling import compiled
+from seq2attn.training.objective import objective
 
 STEPS = "step"  # of AdamW's state: updates done
 BETAS, EPSILON = (0.9, 0.999), 1e-8  # AdamW's, as torch has them
@@ -21,14 +23,11 @@ BETAS, EPSILON = (0.9, 0.999), 1e-8  # AdamW's, as torch has them
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step computed before the update of the weights."""
+    """What a step computed before the update of the weights: of its `Objective`, without graphs, and the gradient's norm."""
 
-    decoded: Decoded
-    """the model's outputs; their graph is freed"""
+    logits: Tensor
     losses: dict[str, Tensor]
-    """scalars by name: `loss`, and `coverage_loss` where there is one; nats per token"""
     total: Tensor
-    """scalar, the weighted sum of the losses, which is differentiated"""
     norm: Tensor
     """scalar, the gradient's norm before clipping"""
 
@@ -56,6 +55,8 @@ class TrainingStep:
         ]
         self._state: list[dict[str, Tensor]] = []  # of AdamW, for each group; see `_zero_state`
         self._draws = any(map(_may_draw, model.modules()))
+        self._plain = partial(objective, model, training=config.training)
+        self._objective = compiled(self._plain, device) if config.training.compile else self._plain
 
     @property
     def groups(self) -> Sequence[ParameterGroup]:
@@ -67,16 +68,18 @@ class TrainingStep:
         self._state = self._state or self._zero_state()
         return self._state
 
-    def gradients(self, batch: Batch, step: int) -> StepResult:
-        """The clipped gradients of step number `step` (from 0), on the model's parameters."""
+    def gradients(self, batch: Batch, step: int, *, watched: bool = False) -> StepResult:
+        """The clipped gradients of step number `step` (from 0), on the model's parameters.
+
+        watched: call the model module by module, even if the step is compiled.
+        """
         if not self.model.training:
             self.model.train()
         if self._draws:  # drawn from torch's default generator: a function of seed and step
             torch.manual_seed(generator(torch.device("cpu"), self.config.seed, "dropout", step).initial_seed())
         resets = self.draw_resets(batch, step)
-        decoded = self.model(*batch.inputs) if resets is None else self.model(*batch.inputs, resets)
-        losses, total = training_losses(decoded, batch, self.config.training)
-        gradients = torch.autograd.grad(total, self._parameters, allow_unused=True, materialize_grads=True)
+        found = (self._plain if watched else self._objective)(batch, resets)
+        gradients = torch.autograd.grad(found.total, self._parameters, allow_unused=True, materialize_grads=True)
         for group in self._groups:
             own = (
                 one
@@ -85,8 +88,7 @@ class TrainingStep:
             )
             torch.cat([gradient.flatten() for gradient in own], out=group.gradient)
         norm = self._clip()
-        detached = {name: loss.detach() for name, loss in losses.items()}
-        return StepResult(decoded, detached, total.detach(), norm)
+        return StepResult(found.logits, found.losses, found.total.detach(), norm)
 
     def draw_resets(self, batch: Batch, step: int) -> Resets | None:
         """The resets of step number `step`; None if the config has none."""
