@@ -56,15 +56,18 @@ format: $(TOOLS)  ## format the code and fix what the linter can fix
 	$(BIN)/ruff check --fix .
 
 records: $(READY)  ## train and evaluate every row of docs/length-generalisation.md; takes hours
-	for row in reverse copy duplicate reverse-location; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) $(FAMILIES) \
-		--lengths $(RECORD_LENGTHS) || exit; done
+	for row in reverse copy duplicate; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) $(FAMILIES) --lengths $(RECORD_LENGTHS) || exit; done
+	for row in reverse-location reverse-prior; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) $(FAMILIES) --lengths 8 20 80 200 || exit; done
 	for row in reverse copy duplicate; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) --families all --samples 10 --lengths 8000 || exit; done
+	for row in copy duplicate; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) --samples 100 --lengths 8000 || exit; done
 	for task in recopy recopy-reverse dedupe; do $(BIN)/seq2attn compare -c configs/tasks/$$task.yaml --name $$task $(SEEDS) \
 		--samples 100 --lengths 10 15 30 100 || exit; done
 	$(BIN)/seq2attn compare -c configs/tasks/addition.yaml --name addition $(SEEDS) --samples 100 --lengths 21 31 61 201
-	$(RECORD)/reverse-prior.yaml --name reverse-prior $(SEEDS) --lengths 8 10 20 40 80 200
+	$(RECORD)/reverse-location.yaml --name location-one-direction --set model.bidirectional=false $(SEEDS) --samples 100 \
+		--lengths 8 12 16 20 30 40 80 200
 	for task in reverse copy duplicate; do $(RECORD)/content.yaml --name content-$$task --set task.name=$$task $(SEEDS) \
 		--lengths $(CONTENT_LENGTHS) || exit; done
+	$(RECORD)/content.yaml --name content-reverse $(SEEDS) $(FAMILIES) --lengths 8 16 20
 	$(RECORD)/content.yaml --name content-no-resets --set training.encoder_reset=0 --set training.decoder_reset=0 $(SEEDS) \
 		--lengths $(CONTENT_LENGTHS)
 	$(RECORD)/reverse-digits.yaml --name reverse-digits $(SEEDS) --lengths 10 20 50 100
