@@ -69,8 +69,7 @@ def _note_other_kernels(trainer: Trainer) -> None:
     """Note that the kernels have changed since the run was started: their sums differ in the last digits."""
     from seq2attn.kernels import describe_kernels
 
-    before = trainer.run.environment().kernels or "not compiled"
-    now = describe_kernels(trainer.device, compile=trainer.config.training.compile)
+    before, now = trainer.run.environment().kernels or "not compiled", describe_kernels(trainer.device)
     if before != now:
         note(f"{trainer.run.path} was started with other kernels ({before}) than it continues with ({now})")
         note("its weights will not be bit-identical to those of an uninterrupted run")
