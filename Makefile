@@ -59,7 +59,7 @@ records: $(READY)  ## train and evaluate every row of docs/length-generalisation
 	for row in reverse copy duplicate; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) $(FAMILIES) --lengths $(RECORD_LENGTHS) || exit; done
 	for row in reverse-location reverse-prior; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) $(FAMILIES) --lengths 8 20 80 200 || exit; done
 	for row in reverse copy duplicate; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) --families all --samples 10 --lengths 8000 || exit; done
-	for row in copy duplicate; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) --samples 100 --lengths 8000 || exit; done
+	for row in copy duplicate; do $(RECORD)/$$row.yaml --name $$row $(SEEDS) --families random --samples 100 --lengths 8000 || exit; done
 	for task in recopy recopy-reverse dedupe; do $(BIN)/seq2attn compare -c configs/tasks/$$task.yaml --name $$task $(SEEDS) \
 		--samples 100 --lengths 10 15 30 100 || exit; done
 	$(BIN)/seq2attn compare -c configs/tasks/addition.yaml --name addition $(SEEDS) --samples 100 --lengths 21 31 61 201
@@ -77,7 +77,7 @@ ablation: $(READY)  ## train configs/records/reverse.yaml without one ingredient
 	for without in $(INGREDIENTS); do $(RECORD)/reverse.yaml --name without-$${without%%=*} --set $$without $(SEEDS) $(FAMILIES) \
 		--lengths 8 20 80 200 || exit; done
 
-bench: $(READY)  ## measure speed against a plain loop (and peers, if installed); about 40 minutes; writes benchmarks/results.json
+bench: $(READY)  ## measure speed against a plain loop (and peers, if installed); about an hour; writes benchmarks/results.json
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
 
 g2p: $(READY)  ## train on the pronunciations of SIGMORPHON 2021 in the folder DATA, and print a table of error rates; hours

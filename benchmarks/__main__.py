@@ -87,7 +87,7 @@ def main() -> None:
     if not engines.is_installed():
         missing["engines"] = 'Dask, which is not installed: pip install "seq2attn[dask]"'
     if not peers.installed():
-        missing["peers"] = "JoeyNMT or yoyodyne, and neither is installed; see docs/performance.md"
+        missing["peers"] = "JoeyNMT or yoyodyne, and neither is installed; see docs/performance-details.md"
     for name in missing.keys() & set(options.parts):
         parser.exit(2, f"part {name!r} needs {missing[name]}\n")
     torch.set_num_threads(1)
