@@ -194,7 +194,7 @@ def compare(
     from seq2attn.comparison.experiment import compose_experiment
     from seq2attn.comparison.plan import make_plan
     from seq2attn.comparison.results import gather
-    from seq2attn.comparison.running import engine_maker, failures, pending_jobs, read_files, run_on, stacks_on
+    from seq2attn.comparison.running import engine_maker, failures, pending_jobs, read_tasks, run_on, stacks_on
     from seq2attn.comparison.trial import STOP_REQUEST
     from seq2attn.config.plugins import load_plugins
     from seq2attn.runs.machine import choose_device
@@ -203,7 +203,7 @@ def compare(
     file = None if experiment is None else Path(experiment)
     plan = make_plan(compose_experiment(file, list(map(Path, configs)), vary, overrides, **options), root)
     jobs = pending_jobs(plan, root, device, loaded)
-    read_files(jobs)
+    read_tasks(jobs)
     outcomes = {}
     if jobs:
         if executor is None:

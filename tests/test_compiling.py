@@ -4,6 +4,7 @@ import signal
 
 import pytest
 import torch
+import torch._inductor.config
 from safetensors.torch import load_file
 
 from seq2attn.config import check_config
@@ -152,3 +153,10 @@ def test_what_is_not_finite_is_found_in_a_compiled_step_too(tmp_path, graphs):
     config = made({"attention": {"score": "additive"}}, broken)
     with pytest.raises(Diverged, match="is the first tensor that is not finite"):
         train(config, NewRun(tmp_path, "run"), device="cpu")
+
+
+def test_without_a_cpp_compiler_no_run_is_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch._inductor.config.cpp, "cxx", (None, "no-such-compiler"))
+    with pytest.raises(CannotCompile, match="needs a C\\+\\+ compiler, and none was found; install one"):
+        train(made(PLAIN, {"compile": True}), NewRun(tmp_path, "run"), device="cpu")
+    assert not (tmp_path / "run").exists()

@@ -245,12 +245,18 @@ def test_compare_measures_families(cli, trials, tmp_path):
     assert page.code == 0, page.err
 
 
-def test_compare_refuses_families_that_the_task_does_not_have_before_training(trials):
-    done = trials("--families", "unary", "--set", "task={name: dates}", "--lengths", "11")
-    assert done.code == 1
-    assert "task Dates cannot be measured on unary; its families: random" in done.err
-    assert "metrics" not in done.err
-
-
 def test_list_shows_the_families(cli):
     assert [line.split("\t")[1] for line in cli("list", "families").out.splitlines()[1:]] == list(ALL)
+
+
+def test_a_task_without_families_is_refused_before_anything_is_trained(tmp_path, cli, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dates.yaml").write_text("task: dates\ntraining: {steps: 2, validation_samples: 1}\n")
+    says = "task 'dates' cannot be measured on unary; its families: random"
+    for command in (
+        ("compare", "-c", "dates.yaml", "--vary", "seed=1-2", "--families", "unary"),
+        ("train", "-c", "dates.yaml", "--set", "evaluation.families=[unary]"),
+    ):
+        done = cli(*command)
+        assert done.code == 2 and done.err.count(says) == 1 and not done.out
+    assert not (tmp_path / "runs").exists()

@@ -196,7 +196,7 @@ def _run(
         engine_maker,
         failures,
         pending_jobs,
-        read_files,
+        read_tasks,
         run_on,
         stacks_on,
         workers_for,
@@ -209,7 +209,7 @@ def _run(
     if not jobs:
         note(f"{plan.experiment.name}: all {done:,} trials are done")
         return {}
-    for line in read_files(jobs):
+    for line in read_tasks(jobs):
         note(line)
     if executor is None:
         chosen = choose_device(device)

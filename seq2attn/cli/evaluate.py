@@ -163,13 +163,13 @@ def _check_runs(names: list[str], *, together: bool) -> list[str | None]:
 
 
 def _check_side_by_side(runs: Sequence[Run], unused: Mapping[str, object]) -> None:
-    for option, value in unused.items():
-        _refuse(option, value, "several runs are measured side by side")
     if any(run.config().task.name != "pairs" for run in runs):
         raise Seq2AttnError(
             "several runs are measured together with --ensemble; only runs on pairs of strings are measured side by side",
             hint="Measure one after another, or each beside the others: seq2attn compare --help",
         )
+    for option, value in unused.items():
+        _refuse(option, value, "several runs are measured on a file of pairs")
 
 
 def _show(results: Sequence[LengthResult]) -> None:

@@ -99,7 +99,7 @@ class _Display(AbstractContextManager["_Display"]):
         if trainer.run.status().step and not step:
             note(f"{trainer.run.checkpoint('last')} is missing: training restarts from step 0")
         if trainer.config.training.compile:
-            note("training.compile: the first step is compiled, which takes a minute or more")
+            note("compiling the first step: a minute or more, or ten seconds if PyTorch has kept it from before")
         elif trainer.config.model.architecture == "gru":
             note_if_slow(trainer.device)
             if step:

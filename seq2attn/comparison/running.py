@@ -46,17 +46,22 @@ def pending_jobs(plan: Plan, root: Path, device: str = "auto", plugins: Sequence
     return [Job(trial, root, device, tuple(plugins)) for trial in plan.trials if find_evaluation(trial, root) is None]
 
 
-def read_files(jobs: Sequence[Job]) -> list[str]:
-    """Read the files that the jobs' configs name, so that mistakes in them are reported before any job runs.
+def read_tasks(jobs: Sequence[Job]) -> list[str]:
+    """Make the tasks of the jobs' configs, and read their files, so that mistakes are reported before any job runs.
 
     Returns what users should know about them. Raises `Seq2AttnError`.
     """
-    configs = {str(job.trial.config.task): job.trial.config for job in jobs if job.trial.on_files}
-    if not configs:
-        return []
     from seq2attn.model.build import read_task
+    from seq2attn.training.compiling import check_batches
 
-    return list(dict.fromkeys(note for config in configs.values() for note in read_task(config).notes))
+    notes: list[str] = []
+    for trial in {(str(job.trial.config.task), job.trial.config.training.compile): job.trial for job in jobs}.values():
+        task = read_task(trial.config)
+        task.check_families(trial.families)
+        if trial.config.training.compile:
+            check_batches(task)
+        notes += task.notes
+    return list(dict.fromkeys(notes))
 
 
 def workers_for(jobs: Sequence[Job], workers: int | None = None) -> int:

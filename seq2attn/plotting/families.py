@@ -22,7 +22,7 @@ def families_figure(values: Mapping[Place, float], untrained: Sequence[int], lab
     draw_families(panel, values, untrained)
     panel.set_ylabel(label)
     clean(panel)
-    panel.legend(frameon=False, fontsize=8, loc="lower left")
+    panel.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
     panel.set_title(title, fontsize=10, loc="left")
     return figure
 
@@ -38,7 +38,8 @@ def draw_families(panel: Axes, values: Mapping[Place, float], untrained: Sequenc
         bold = worst is not None and family == worst[0]
         colour, width = (WORST, 2.4) if bold else (COLOURS[number % len(COLOURS)], 1.0)
         name = f"{family} (worst)" if bold else family
-        panel.plot(places, at, marker="o", ms=4 + bold, label=name, color=colour, lw=width, zorder=2 + bold)
+        size = 4 + 2 * (len(families) - number)  # of lines that coincide, all markers are seen
+        panel.plot(places, at, marker="o", ms=size, mfc="none", label=name, color=colour, lw=width, zorder=2 + bold)
     for place, length in enumerate(lengths):
         if length in untrained:
             panel.axvspan(place - 0.5, place + 0.5, color="0.93", lw=0, zorder=0)

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from seq2attn.data.batches import TrainingData
-from seq2attn.data.epochs import EpochData
+from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError
 from seq2attn.training.objective import Objective
 
@@ -19,14 +18,28 @@ MOST_SHAPES = 1000  # of batches, and numbers of seeds that are trained together
 class CannotCompile(Seq2AttnError):
     """torch.compile does not compile this training step."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"training.compile: {reason}", hint="Set training.compile to false.", exit_code=1)
+    def __init__(self, reason: str, *, exit_code: int = 1) -> None:
+        super().__init__(f"training.compile: {reason}", hint="Set training.compile to false.", exit_code=exit_code)
 
 
-def check_shapes(data: TrainingData) -> None:
-    """Raise `CannotCompile` for batches that differ in length from step to step."""
-    if isinstance(data, EpochData):
-        raise CannotCompile("the batches of a training set differ in length, and each length would be compiled anew")
+def check_batches(task: Task) -> None:
+    """Raise `CannotCompile` for a task whose batches differ in length from step to step."""
+    if task.training_set is not None:
+        reason = "the batches of a training set differ in length, and each length would be compiled anew"
+        raise CannotCompile(reason, exit_code=2)
+
+
+def check_compiler(device: torch.device) -> None:
+    """Raise `CannotCompile` where a C++ compiler is needed and there is none."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    try:
+        if device.type == "cpu":
+            get_cpp_compiler()
+    except InvalidCxxCompiler:
+        reason = "torch.compile needs a C++ compiler, and none was found; install one, or name it in the variable CXX"
+        raise CannotCompile(reason) from None
 
 
 def compiled(objective: Callable[..., Objective], device: torch.device) -> Callable[..., Objective]:

@@ -22,7 +22,7 @@ from seq2attn.runs.machine import MOST_THREADS, choose_device, keep_freed_memory
 from seq2attn.runs.making import RunExists, create_run
 from seq2attn.runs.resuming import check_same_files
 from seq2attn.runs.run import Run
-from seq2attn.training.compiling import check_shapes
+from seq2attn.training.compiling import check_batches, check_compiler
 from seq2attn.training.loop import Display, SilentDisplay, Trainer
 from seq2attn.training.preflight import check_plugins
 from seq2attn.training.signals import StopRequest
@@ -162,15 +162,17 @@ def _prepare(config: Config, where: Run | NewRun, device: str, threads: int | No
     torch.set_num_threads(threads)
     chosen_device = choose_device(device)
     task = read_task(config)
+    task.check_families(config.evaluation.families)
+    if config.training.compile:
+        check_batches(task)
+        check_compiler(chosen_device)
     if isinstance(where, Run):
         check_same_files(where, config, task)
     check_training_memory(config, task, least_parameters(config, task), chosen_device)
     model = build_model(config, task)
     check_training_memory(config, task, sum(one.numel() for one in model.parameters()), chosen_device)
     data = build_training_data(config, chosen_device, task)
-    training_span(config.training, data)  # raises before a run is created, as the next three do
-    if config.training.compile:
-        check_shapes(data)
+    training_span(config.training, data)  # raises before a run is created, as the next two do
     check_plugins(config, task, chosen_device)
     watched_strings(config, task)
     return _Prepared(config, where, chosen_device, threads, model, data)

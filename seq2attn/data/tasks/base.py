@@ -87,9 +87,9 @@ class Task(ABC):
         """Raise `Seq2AttnError` unless the task can be measured on these families."""
         missing = [name for name in names if name not in self.families]
         if missing:
-            task = type(self).__name__
+            name = next((one.name for one in self.registry if one.load() is type(self)), type(self).__name__)
             raise Seq2AttnError(
-                f"task {task} cannot be measured on {', '.join(missing)}; its families: {', '.join(self.families)}",
+                f"task {name!r} cannot be measured on {', '.join(missing)}; its families: {', '.join(self.families)}",
                 hint="Families of strings need a task on free strings over one alphabet, such as reverse or copy.",
             )
 
