@@ -251,7 +251,7 @@ class TrainingConfig(_Section):
     clip_norm: Annotated[float, Field(gt=0)] | None = 1.0
     """gradients are clipped to this norm; null: no clipping"""
     compile: bool = False
-    """compile the training step with torch.compile, a minute or more; for GPUs, and for models that the C does not know"""
+    """compile the training step with torch.compile, a minute or more; for long trainings that the C does not do, and GPUs"""
     schedule: Annotated[str, _name_in(catalogue.SCHEDULES)] = "cosine"
     """learning-rate schedule after the warm-up"""
     warmup: Annotated[int, Field(ge=0)] = 0

@@ -38,11 +38,13 @@ def draw_families(panel: Axes, values: Mapping[Place, float], untrained: Sequenc
         bold = worst is not None and family == worst[0]
         colour, width = (WORST, 2.4) if bold else (COLOURS[number % len(COLOURS)], 1.0)
         name = f"{family} (worst)" if bold else family
-        size = 4 + 2 * (len(families) - number)  # of lines that coincide, all markers are seen
-        panel.plot(places, at, marker="o", ms=size, mfc="none", label=name, color=colour, lw=width, zorder=2 + bold)
+        size = 3 + 1.2 * (len(families) - number)  # where lines coincide, all markers are seen
+        (line,) = panel.plot(places, at, label=name, color=colour, lw=width, zorder=2 + bold, clip_on=False)
+        line.set(marker="o", markersize=size, markerfacecolor="none")
     for place, length in enumerate(lengths):
         if length in untrained:
             panel.axvspan(place - 0.5, place + 0.5, color="0.93", lw=0, zorder=0)
     panel.set_xticks(range(len(lengths)), [str(length) for length in lengths])
     panel.set_xlabel("string length" + (" (grey: never seen in training)" if untrained else ""))
+    panel.set_xlim(-0.5, len(lengths) - 0.5)
     panel.set_ylim(-0.03, 1.05)
