@@ -7,10 +7,10 @@ another one: how many of 100 strings of each length are then right.
 """
 
 import math
-import sys
 from pathlib import Path
 
 import torch
+import typer
 
 from seq2attn.data.batches import generator
 from seq2attn.inference.changes import Changes
@@ -22,7 +22,7 @@ LENGTHS = (8, 10, 12, 16, 20, 24, 26, 28, 30, 40)
 SCALED_AS = (None, 20, 30)  # None: as the model does
 
 
-def main(name, folder="runs"):
+def main(name: str, folder: str = "runs"):
     """Print a line for each length."""
     predictor = load_predictor(find_run(Path(folder), name), "last")
     task = predictor.task
@@ -43,4 +43,4 @@ def main(name, folder="runs"):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    typer.run(main)

@@ -7,10 +7,10 @@ steps, on average; the same with the mean of the letters' contexts; and on how m
 The decoder is given the right letters, so that every string reaches its end.
 """
 
-import sys
 from pathlib import Path
 
 import torch
+import typer
 
 from seq2attn.catalogue import FAMILIES
 from seq2attn.data.batches import generator, make_batch
@@ -33,12 +33,12 @@ def contexts_of(model, batch):
     return torch.cat(contexts, dim=1), torch.cat(written, dim=1)
 
 
-def main(name, length, folder="runs"):
+def main(name: str, length: int, folder: str = "runs"):
     """Print a line for each family."""
     predictor = load_predictor(find_run(Path(folder), name), "last")
     for family in FAMILIES.names():
         random = generator(torch.device("cpu"), 0, "example", family)
-        examples = predictor.task.family(family, random, STRINGS, int(length))
+        examples = predictor.task.family(family, random, STRINGS, length)
         batch = make_batch(examples, source_eos=predictor.source_eos)
         contexts, written = contexts_of(predictor.model, batch)
         letters, end = contexts[:, :-1], contexts[:, -1:]
@@ -49,4 +49,4 @@ def main(name, length, folder="runs"):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    typer.run(main)

@@ -7,12 +7,12 @@ ideal position), by a wrong letter although attention was right, by an early <eo
 step of the first wrong position of attention, its distance from the right one, and the mean largest weight before it.
 """
 
-import sys
 from collections import Counter
 from pathlib import Path
 from statistics import fmean, median
 
 import torch
+import typer
 
 from seq2attn.catalogue import FAMILIES
 from seq2attn.data.batches import generator
@@ -36,9 +36,8 @@ def first_mistake(prediction, answer):
     return ("right" if right else "no <eos>"), None
 
 
-def main(name, length, folder="runs"):
+def main(name: str, length: int, folder: str = "runs"):
     """Print a line for each family."""
-    length = int(length)
     predictor = load_predictor(find_run(Path(folder), name), "last")
     task = predictor.task
     for family in FAMILIES.names():
@@ -59,4 +58,4 @@ def main(name, length, folder="runs"):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    typer.run(main)

@@ -79,7 +79,7 @@ def test_examples_are_documented_and_are_python(path):
 
 def test_the_example_that_finds_first_mistakes(tiny_run, capsys):
     example = runpy.run_path(str(ROOT / "examples/where_it_breaks.py"), run_name="example")
-    example["main"](tiny_run.name, "3", str(tiny_run.runs))
+    example["main"](tiny_run.name, 3, str(tiny_run.runs))
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines] == seq2attn.catalogue.FAMILIES.names()
     answer, row = Answer("cba", (2, 1, 0)), {2: (0, 0, 1), 1: (0, 1, 0), 0: (1, 0, 0)}
