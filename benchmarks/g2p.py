@@ -21,6 +21,7 @@ import seq2attn
 from benchmarks.__main__ import machine, table
 from seq2attn.config import Config, load_config
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.beam import BeamSearch
 from seq2attn.inference.pair_results import PairsResult
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.loading import load_ensemble, measure_on_file
@@ -47,6 +48,8 @@ class Job:
     """low or medium"""
     language: str
     seed: int
+    changed: tuple[str, ...] = ()
+    """what differs from the recipe, as for --set"""
 
     @property
     def run(self) -> Run:
@@ -60,7 +63,7 @@ class Job:
     @property
     def config(self) -> Config:
         files = [f"task.{split}={self.file(split).resolve()}" for split in ("train", "dev")]
-        return load_config(RECIPES[self.size][0], [*files, f"seed={self.seed}"])
+        return load_config(RECIPES[self.size][0], [*files, f"seed={self.seed}", *self.changed])
 
     @property
     def is_trained(self) -> bool:
@@ -84,13 +87,15 @@ class Job:
         return f"{self.run.name}: dev WER {100 * (self.run.status().wer or 0):.1f} at the end, {seconds / 60:.1f} min"
 
 
-def measure(jobs: list[Job], split: str) -> dict[str, Any]:
+def measure(jobs: list[Job], split: str, search: BeamSearch) -> dict[str, Any]:
     """A language's row: error rates in % of its runs on a file, alone and as an ensemble that averages probabilities."""
     file = jobs[0].file(split)
     split = split if file.exists() else "dev"
 
     def rates(members: list[Job]) -> PairsResult:
-        found = measure_on_file(load_ensemble([job.run for job in members]), jobs[0].file(split)).pairs
+        trained = load_ensemble([job.run for job in members])
+        trained.predictor.search = search if search.width > 1 else None
+        found = measure_on_file(trained, jobs[0].file(split)).pairs
         assert found is not None
         return found
 
@@ -128,6 +133,7 @@ def main() -> None:
     parser.add_argument("--size", choices=RECIPES, action="append", help="default: both")
     parser.add_argument("--language", action="append", metavar="NAME", help="default: the 13 of the table")
     parser.add_argument("--split", choices=("dev", "test"), default="test", help="test: where there is such a file")
+    parser.add_argument("--beam", type=int, default=1, metavar="N", help="the beam's width; default: greedy decoding")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="trainings at the same time")
     parser.add_argument("--no-training", action="store_true", help="measure the runs that are there")
     options = parser.parse_args()
@@ -144,6 +150,7 @@ def main() -> None:
     options.runs_dir.mkdir(parents=True, exist_ok=True)
     by_language: dict[str, list[Job]] = {}
     try:
+        search = BeamSearch(options.beam)
         if not options.no_training:
             train(jobs, options.workers)
         for job in jobs:
@@ -151,7 +158,7 @@ def main() -> None:
                 by_language.setdefault(job.language, []).append(job)
     except Seq2AttnError as error:
         parser.error(str(error))
-    rows = [measure(members, options.split) for members in by_language.values()]
+    rows = [measure(members, options.split, search) for members in by_language.values()]
     for languages in LANGUAGES:
         group = [row for row in rows if row["language"] in languages]
         rows += [mean_row(group)] if len(group) > 1 else []

@@ -61,6 +61,25 @@ def test_every_language_with_every_seed_and_nothing_twice(call, cli):
     assert len(Path("runs/g2p/seconds.tsv").read_text().splitlines()) == 4
 
 
+def test_a_beam_search(call, cli):
+    call("--language", "ice")
+    greedy = rows()["ice"]
+    call("--language", "ice", "--no-training", "--beam", "4")
+    sers = [
+        json.loads(
+            cli("eval", run, "--beam", "4", "--runs-dir", "runs/g2p", "--data", "data/low_ice_test.tsv", "--json").out
+        )["pairs"]["ser"]["value"]
+        for run in ("ice-1", "ice-2")
+    ]
+    assert rows()["ice"]["SER mean"] == pytest.approx(50 * sum(sers), abs=0.05) != greedy["SER mean"]
+
+
+def test_a_beam_of_no_width_is_refused(call, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        call("--language", "ice", "--beam", "0")
+    assert stopped.value.code == 2 and "1 or more hypotheses" in capsys.readouterr().err
+
+
 def test_runs_of_another_recipe_are_refused(call, capsys):
     call("--language", "ice")
     Path("recipe.yaml").write_text(CONFIG.replace("hidden: 8", "hidden: 4"))
