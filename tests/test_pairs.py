@@ -105,11 +105,32 @@ def test_a_missing_file_a_directory_and_a_pipe_are_refused_and_not_waited_for(tm
     ):
         with pytest.raises(Seq2AttnError, match=says):
             read_pairs(tmp_path / name, Format())
+    with pytest.raises(Seq2AttnError) as missing:
+        read_pairs(tmp_path / "trian.tsv", Format())
+    assert (
+        missing.value.hint == f"Did you mean {tmp_path / 'train.tsv'}?"
+    )  # read by a command's own option, such as --data
     with pytest.raises(
         Seq2AttnError,
         match=r"Did you mean .*train\.tsv\? Name your own with --set task.train=FILE .* Paths in a config are relative to",
     ):
-        read_pairs(tmp_path / "trian.tsv", Format())
+        Pairs(train=str(tmp_path / "trian.tsv"), dev=str(tmp_path / "train.tsv"))
+
+
+@pytest.mark.parametrize("order", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_named(tmp_path, order):
+    (tmp_path / "a.tsv").write_bytes(("\ufeff" + TRAIN).encode(order))
+    with pytest.raises(Seq2AttnError, match=r"a\.tsv: the file is UTF-16 text") as error:
+        read_pairs(tmp_path / "a.tsv", Format())
+    assert error.value.hint == "Save it as UTF-8."
+
+
+def test_columns_are_explained_only_where_their_number_is_wrong(tmp_path):
+    for data, explained in ((b"a\tb\tc\n", True), (b"a\xff\tb\n", False)):
+        (tmp_path / "a.tsv").write_bytes(data)
+        with pytest.raises(Seq2AttnError) as error:
+            read_pairs(tmp_path / "a.tsv", Format())
+        assert ("task.columns" in error.value.hint) is explained and "Save it as UTF-8" in error.value.hint
 
 
 def test_a_line_of_the_largest_length_is_read(tmp_path):
@@ -245,3 +266,7 @@ def test_notes_say_what_a_user_should_know(tmp_path):
     assert "source symbols that the training file lacks: 'd'; read as <unk>" in unseen
     assert "target symbols that the training file lacks: 'w'; the model cannot write them" in unseen
     assert "set task.target_separator to ' '" in notes(tmp_path, "ab\tx y\n", "a\tx y\n", target_separator="")
+    whole = "no target contains the separator ' ', so that each target is one symbol"
+    assert whole in notes(tmp_path, "ab\txy\n", "a\txy\n", target_separator=" ")
+    for targets in ("x", "x y"):  # of one character, and separated
+        assert whole not in notes(tmp_path, f"ab\t{targets}\n", "a\tx\n", target_separator=" ")

@@ -116,7 +116,7 @@ def test_several_runs_are_compared_word_by_word(cli, run, monkeypatch):
     records = json.loads(cli("eval", "words", "more", "--data", "many.tsv", "--beam", "2", "--json").out)
     assert records[0]["difference"] is None and records[1]["difference"]["words"] == len(WORDS)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    assert "only first right" in cli("eval", "words", "more", "--data", "many.tsv").out
+    assert "only first" in cli("eval", "words", "more", "--data", "many.tsv").out
 
 
 def test_runs_that_read_other_columns_are_not_compared(cli, run):
@@ -191,6 +191,22 @@ def test_words_and_lines_of_a_file_are_read(cli, run, monkeypatch):
     assert predict_lines(cli, monkeypatch, "ab\tx y\nbba\tanything\n").out == words
     best = predict_lines(cli, monkeypatch, "ab\n", "--n-best", "2").out
     assert [len(line.split("\t")) for line in best.splitlines()] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("ab\nb\udce9\n", "line 2 of standard input: 'b\\udce9' is not UTF-8 text: it has byte 0xe9"),
+        ("ab\tx\ty\n", "line 1 of standard input: 'ab\\tx\\ty': found 3 columns, expected 1"),
+    ],
+)
+def test_lines_that_no_file_could_have_are_refused(cli, run, monkeypatch, text, says):
+    import io
+
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))  # a byte that is not UTF-8 arrives as a surrogate
+    done = cli("predict", "-", "--run", "words")
+    assert done.code == 2 and says in done.err
+    assert cli("predict", "ab\tx", "--run", "words").code == 2
 
 
 def test_symbols_that_the_model_never_saw_are_named(cli, run):

@@ -133,15 +133,18 @@ def _show_side_by_side(rows: Sequence[tuple[str, PairsResult, PairedDifference |
             "SER %": [_percent(result.ser_estimate) for _, result, _ in rows],
             "WER - first": ["" if one is None else _percent(one.wer, "+") for one in found],
             "SER - first": ["" if one is None else _percent(one.ser, "+") for one in found],
-            "only first right": ["" if one is None else f"{one.only_one:,}" for one in found],
-            "only this right": ["" if one is None else f"{one.only_other:,}" for one in found],
+            "only first": ["" if one is None else f"{one.only_one:,}" for one in found],
+            "only this": ["" if one is None else f"{one.only_other:,}" for one in found],
             "p": ["" if one is None else f"{one.p_value:.3f}" for one in found],
         },
-        right=("only first right", "only this right", "p"),
+        right=("only first", "only this", "p"),
         optional=("SER - first", "SER %"),
         wrap=False,
     )
-    note("differences are paired word by word; p: McNemar's exact test. They are of these models, not of other seeds")
+    note(
+        "differences are paired word by word; only first, only this: words that only one of the two gets right; "
+        "p: McNemar's exact test. They are of these models, not of other seeds"
+    )
 
 
 def note_training_file(predictor: Predictor, evaluation: Evaluation) -> None:
@@ -193,7 +196,7 @@ def show(result: PairsResult, title: str) -> None:
 
 
 def _percent(rate: Estimate, sign: str = "") -> str:
-    return f"{100 * rate.value:{sign}.2f} [{100 * rate.low:{sign}.2f}, {100 * rate.high:{sign}.2f}]"
+    return f"{100 * rate.value:{sign}.1f} [{100 * rate.low:{sign}.1f}, {100 * rate.high:{sign}.1f}]"
 
 
 def _numbers(rate: Estimate) -> list[str]:

@@ -118,9 +118,14 @@ class PairFile:
         return f"{self.path}: {'; '.join(found)}" if found else None
 
 
-def read_pairs(path: Path, form: Format) -> PairFile:
-    """Read a UTF-8 file, one pair a line. Raises `Seq2AttnError` for a file or lines that cannot be read."""
-    data = _read_bytes(path)
+def read_pairs(path: Path, form: Format, if_missing: str = "") -> PairFile:
+    """Read a UTF-8 file, one pair a line. Raises `Seq2AttnError` for a file or lines that cannot be read.
+
+    if_missing: what to do if there is no such file.
+    """
+    data = _read_bytes(path, if_missing)
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise Seq2AttnError(f"{path}: the file is UTF-16 text", hint="Save it as UTF-8.")
     pairs, problems, count = [], [], 0
     for number, line in _lines(data):
         count += 1
@@ -129,13 +134,13 @@ def read_pairs(path: Path, form: Format) -> PairFile:
         except ValueError as error:
             problems.append(f"  line {number}: {error}")
     if problems:
-        raise Seq2AttnError(_listed(path, problems, count), hint=_hint(form))
+        raise Seq2AttnError(_listed(path, problems, count), hint=_hint(form, problems))
     if not pairs:
         raise Seq2AttnError(f"{path}: the file is empty; expected one pair a line, its columns separated by tabs")
     return PairFile(path, FileRecord(path.name, len(data), len(pairs), hashlib.sha256(data).hexdigest()), tuple(pairs))
 
 
-def _read_bytes(path: Path) -> bytes:
+def _read_bytes(path: Path, if_missing: str) -> bytes:
     """The contents of a regular file; a pipe or a device is neither waited for nor read."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
@@ -146,7 +151,7 @@ def _read_bytes(path: Path) -> bytes:
                 raise OSError(errno.EINVAL, "not a regular file")
             data = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:
-        raise Seq2AttnError(f"{path}: no such file", hint=_nearby(path)) from None
+        raise Seq2AttnError(f"{path}: no such file", hint=_nearby(path, if_missing)) from None
     except (OSError, ValueError) as error:
         raise Seq2AttnError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > LARGEST_FILE:
@@ -154,17 +159,13 @@ def _read_bytes(path: Path) -> bytes:
     return data
 
 
-def _nearby(path: Path) -> str:
-    rule = (
-        "Name your own with --set task.train=FILE --set task.dev=FILE. "
-        "Paths in a config are relative to the config's file, those of --set to the working directory."
-    )
+def _nearby(path: Path, advice: str) -> str:
     try:
         names = [item.name for item in path.parent.iterdir() if item.is_file()]
     except OSError:
-        return rule
+        return advice
     close = closest(path.name, names)
-    return f"Did you mean {path.parent / close}? {rule}" if close else rule
+    return " ".join(filter(None, (close and f"Did you mean {path.parent / close}?", advice)))
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -196,10 +197,13 @@ def _listed(path: Path, problems: list[str], count: int) -> str:
     return "\n".join([head, *problems[:MOST_LISTED], *more])
 
 
-def _hint(form: Format) -> str:
+def _hint(form: Format, problems: list[str]) -> str:
+    rule = "Save it as UTF-8, one pair a line, a tab between columns."
+    if not any(", expected " in problem for problem in problems):
+        return rule
     return (
-        "Save it as UTF-8, one pair a line, a tab between columns. task.source_column, task.target_column and "
-        f"task.features_column say which columns are used; if there are more than {form.width}, set task.columns."
+        f"{rule} task.source_column, task.target_column and task.features_column say which columns are used; "
+        f"if there are more than {form.width}, set task.columns."
     )
 
 

@@ -77,6 +77,8 @@ class Vocabulary:
         """
         if not text:
             raise Seq2AttnError("the string is empty", hint=f"Give at least one {self._kind}.")
+        if self.unknown:
+            self._check_text(text)
         symbols, features = self._split(text)
         if not symbols or "" in symbols:
             where = f" with {self.separator!r} between them" if self.separator else ""
@@ -87,6 +89,19 @@ class Vocabulary:
         if not self.unknown and self.unseen(text):
             raise Seq2AttnError(self._unseen_message(text))
         return self._normal(text)
+
+    def _check_text(self, text: str) -> None:
+        """Refuse what no file of pairs can contain: bytes that are not UTF-8, and more columns than are read."""
+        if not text.isascii() and (escaped := [one for one in text if "\ud800" <= one <= "\udfff"]):
+            byte = f"byte 0x{ord(escaped[0]) - 0xDC00:02x}" if "\udc80" <= escaped[0] <= "\udcff" else repr(escaped[0])
+            raise Seq2AttnError(f"{_cut(text)!r} is not UTF-8 text: it has {byte}", hint="Save it as UTF-8.")
+        expected = 1 if self.features is None else 2
+        if text.count(FEATURES) >= expected:
+            alone = "the source alone" if expected == 1 else "the source, a tab and its features"
+            raise Seq2AttnError(
+                f"{_cut(text)!r}: found {text.count(FEATURES) + 1} columns, expected {expected}",
+                hint=f"Give {alone}. Standard input may also have whole lines of a file of pairs.",
+            )
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`, special tokens as `<eos>`."""

@@ -100,7 +100,10 @@ function drawLengths() {
   const lengths = [...rows.keys()].sort((a, b) => a - b), shaded = lengths.filter(length => rows.get(length));
   const place = element("div", {});
   const value = (run, length) => rowsOf(run).find(row => row.length === length)?.[measure]?.[0] ?? null;
-  const sources = runs.map(run => `${run.name}: ${run.lengths.source}, ${run.lengths.rows[0].samples.toLocaleString("en")} strings per length`);
+  const sources = runs.map(run => {
+    const counts = run.lengths.rows.map(row => row.samples), fewest = Math.min(...counts), most = Math.max(...counts);
+    return `${run.name}: ${run.lengths.source}, ${fewest < most ? `${fewest} to ` : ""}${most.toLocaleString("en")} strings per length`;
+  });
   fill("lengths",
     element("div", {class: "controls"}, select("measure", choices, measure, chosen => { measure = chosen; drawLengths(); }), ...chooser),
     place,

@@ -15,6 +15,10 @@ from seq2attn.data.vocabulary import FEATURE, FEATURES, Vocabulary
 from seq2attn.errors import Seq2AttnError, first_of
 
 FEW = 100  # pairs of a training file
+IF_MISSING = (
+    "Name your own with --set task.train=FILE --set task.dev=FILE. "
+    "Paths in a config are relative to the config's file, those of --set to the working directory."
+)
 MANY = 0.9  # share of targets with a space, above which it probably separates symbols
 
 
@@ -96,7 +100,9 @@ class Pairs(Task):
         if train is None or dev is None:
             message = "task 'pairs' needs two files: pairs to train on, and pairs to measure on during training"
             raise Seq2AttnError(message, hint="In a config: task: {name: pairs, train: train.tsv, dev: dev.tsv}")
-        files = {"train": self.read(train), "dev": self.read(dev)}
+        files = {
+            split: read_pairs(Path(path), self.form, IF_MISSING) for split, path in (("train", train), ("dev", dev))
+        }
         self.training_set, self.dev_set = files["train"].pairs, files["dev"].pairs
         return files
 
@@ -153,6 +159,12 @@ class Pairs(Task):
         targets = [target for _, target in self.training_set or ()]
         if not self.form.target_separator and sum(" " in target for target in targets) >= MANY * len(targets):
             notes.append("most targets contain spaces; if they separate symbols, set task.target_separator to ' '")
+        separator = self.form.target_separator
+        if separator and not any(separator in target for target in targets) and max(map(len, targets), default=0) > 1:
+            notes.append(
+                f"warning: no target contains the separator {separator!r}, so that each target is one symbol; if each "
+                "character is a symbol, set task.target_separator to ''"
+            )
         return notes
 
 
@@ -164,7 +176,9 @@ def _notes_on_files(files: Mapping[str, PairFile]) -> list[str]:
             f"{train.path}: {len(train.pairs):,} pairs are very few to learn from; expect wrong or empty answers"
         )
     if train.record.sha256 == dev.record.sha256:
-        notes.append(f"warning: {train.path} and {dev.path} have the same contents: dev figures will show memorisation")
+        notes.append(
+            f"warning: {dev.path}: dev file and training file have the same contents: dev figures will show memorisation"
+        )
     else:
         known = set(train.pairs)
         both = sum(pair in known for pair in dev.pairs)
