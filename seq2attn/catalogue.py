@@ -57,7 +57,7 @@ def _check_separator(separator: str) -> str | None:
 
 
 def _check_normalise(form: str) -> str | None:
-    return None if form in ("nfc", "none") else f"must be nfc or none, found {form!r}"
+    return None if form in ("nfc", "nfd", "none") else f"must be nfc, nfd or none, found {form!r}"
 
 
 def _check_file(path: str) -> str | None:
@@ -118,7 +118,7 @@ _FILES = {
                                check=_check_separator),
     "target_separator": Option(str, "", "between the target's symbols, such as ' ' between phonemes",
                                check=_check_separator),
-    "normalise": Option(str, "nfc", "nfc: Unicode's normal form C, in files and predictions; none: as written",
+    "normalise": Option(str, "nfc", "Unicode's normal form of files and predictions: nfc (composed), nfd (decomposed), none",
                         check=_check_normalise),
 }
 _RADIUS = {"radius": Option(int, 2, "R, positions that the window reaches to each side of its centre", 1, LONGEST)}

@@ -240,7 +240,7 @@ def test_a_run_that_lacks_its_vocabularies_is_refused(work, cli):
         (["task.target_column=1"], "1 is also task.source_column; name another column"),
         (["task.columns=1"], "1 is below the last column that is used, 2"),
         (["task.train=null"], "task.train (--set 'task.train=null'): is missing: name the file of pairs to train on"),
-        (["task.normalise=nfd"], "must be nfc or none, found 'nfd'"),
+        (["task.normalise=nfkc"], "must be nfc, nfd or none, found 'nfkc'"),
         (['task.target_separator="\\t"'], "must not contain a tab or a line end"),
         (["training.steps=5"], "training.steps and training.epochs are both set"),
         (["training.epochs=null", "training.steps=null"], "is null, and so is training.epochs"),

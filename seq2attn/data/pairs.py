@@ -9,13 +9,13 @@ import errno
 import hashlib
 import os
 import stat
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from seq2attn.data.vocabulary import normal_form
 from seq2attn.errors import Seq2AttnError, closest, shown
 
 LARGEST_FILE = 200_000_000  # bytes
@@ -62,8 +62,7 @@ class Format:
         for number, what in self.named:
             if not fields[number - 1].strip():
                 raise ValueError(f"the {what} (column {number}) is empty")
-        if self.normalise == "nfc":
-            fields = [unicodedata.normalize("NFC", field) for field in fields]
+        fields = [normal_form(field, self.normalise) for field in fields]
         source, target = fields[self.source_column - 1], fields[self.target_column - 1]
         for what, text, separator in (
             ("source", source, self.source_separator),

@@ -19,10 +19,10 @@ class Vocabulary:
     separator: what stands between the symbols of a text; if it is empty, each character is a symbol.
     unknown: symbols that are not in the vocabulary are read as `<unk>`; otherwise they are refused.
     features: further symbols after a text's own, written as `walk<TAB>V;PST`; None: texts have none.
-    normalise: texts are brought into Unicode's normal form C before they are split.
+    normalise: Unicode's normal form into which texts are brought before they are split: nfc or nfd, or none.
 
-    A character is a Unicode code point of a text in normal form C (NFC), in which e with a combining accent is the one
-    character é.
+    A character is a Unicode code point of a text in that form: in normal form C, e with a combining accent is the one
+    character é; in D, é is two characters, and a Korean syllable two or three.
 
     >>> Vocabulary("abc").encode("cab")
     [5, 3, 4]
@@ -37,11 +37,11 @@ class Vocabulary:
         separator: str = "",
         unknown: bool = False,
         features: Sequence[str] | None = None,
-        normalise: bool = True,
+        normalise: str = "nfc",
     ) -> None:
-        if normalise:
-            symbols = [*normal_form(symbols)] if isinstance(symbols, str) else [*map(normal_form, symbols)]
-        self.symbols = tuple(symbols)
+        if isinstance(symbols, str):
+            symbols = [*normal_form(symbols, normalise)]
+        self.symbols = tuple(normal_form(symbol, normalise) for symbol in symbols)
         self.separator, self.unknown, self.normalise = separator, unknown, normalise
         self.features = None if features is None else tuple(features)
         self._special = (*SPECIAL, UNKNOWN) if unknown else SPECIAL
@@ -130,7 +130,7 @@ class Vocabulary:
 
     def _normal(self, text: str) -> str:
         as_written = not self.separator and not self.unknown and self._ids.keys() >= set(text)
-        return text if as_written or not self.normalise else normal_form(text)
+        return text if as_written else normal_form(text, self.normalise)
 
     def _unseen_message(self, text: str) -> str:
         unseen = self.unseen(text)
@@ -146,9 +146,13 @@ def _cut(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def normal_form(text: str) -> str:
-    """`text` in normal form C: marks are combined with the letters before them where Unicode has the combination."""
-    return unicodedata.normalize("NFC", text)
+def normal_form(text: str, form: str) -> str:
+    """`text` in Unicode's normal form C (nfc: a letter and its marks are one character where possible) or D (nfd: they are
+    apart); none: as it is.
+    """
+    if form == "nfd":
+        return unicodedata.normalize("NFD", text)
+    return unicodedata.normalize("NFC", text) if form == "nfc" else text
 
 
 def abridged(alphabet: Sequence[str]) -> str:

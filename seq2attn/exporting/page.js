@@ -41,7 +41,7 @@ const isChanged = () => state.temperature !== 1 || state.padding > 0 || state.ma
 
 // The ids of a text, or what is wrong with it.
 function tokenise(spec, text, features) {
-  const {source} = spec, normal = part => source.normalise ? part.normalize("NFC") : part;
+  const {source} = spec, normal = part => source.normalise === "none" ? part : part.normalize(source.normalise.toUpperCase());
   if (!text) return {problem: "Type a string."};
   const symbols = source.separator ? normal(text).split(source.separator).filter(part => part) : Array.from(normal(text));
   const special = source.tokens.length - source.symbols.length - (source.features || []).length;

@@ -53,8 +53,9 @@ function drawSummary() {
   if (COMPARED) return drawComparison();
   const runs = visible();
   const names = Object.keys(RUNS[0].summary).filter(name => runs.some(run => run.summary[name] !== null));
-  const thousandths = ["WER", "SER", "exact match, worst", "mean", "entropy"]; // as in all other tables
-  const cell = (run, name) => thousandths.includes(name) && run.summary[name] !== null ? fixed(run.summary[name]) : run.summary[name];
+  const thousandths = ["exact match, worst", "mean", "entropy"], percent = ["WER", "SER"]; // as in all other tables
+  const written = (value, name) => percent.includes(name) ? `${(100 * value).toFixed(1)} %` : thousandths.includes(name) ? fixed(value) : value;
+  const cell = (run, name) => run.summary[name] === null ? null : written(run.summary[name], name);
   const rows = runs.map(run => ({cells: [runName(run), ...names.map(name => cell(run, name))]}));
   const numeric = name => runs.some(run => typeof run.summary[name] === "number");
   fill("summary", table(["run", ...names.map(name => ({text: name, number: numeric(name)}))], rows));
@@ -114,6 +115,12 @@ function drawLengths() {
   drawChart(place, series, {share: measure !== "entropy", tall: true, around: true, shaded, x: "string length", y: MEASURES[measure], label: `${MEASURES[measure]} by string length`});
 }
 
+// On a narrow screen a map with many columns scrolls.
+function readable(svg, map) {
+  svg.style.minWidth = `${0.8 * mapBox(map).width}px`;
+  return svg;
+}
+
 // Of runs on pairs: what is written in place of each symbol, and the most frequent edits.
 function drawErrors() {
   const runs = visible().filter(run => run.errors);
@@ -125,8 +132,9 @@ function drawErrors() {
     const describe = (i, j) => [`${rows[i]} → ${left(columns[j])}`, [["", "share", shares[i][j].toFixed(3)]]];
     return element("div", {class: "map", style: mapWidth(map)}, element("h3", {}, runName(run)),
       element("p", {class: "run"}, `${run.errors.file}, ${run.errors.words.toLocaleString("en")} words`),
-      ...(rows.length ? [drawMap(map, false, numbers, {label: "confusion of symbols", axes: ["written", "right"], describe})] : []));
+      ...(rows.length ? [element("div", {class: "scroll"}, readable(drawMap(map, false, numbers, {label: "confusion of symbols", axes: ["written", "right"], describe}), map))] : []));
   })),
+  ramp(),
   element("p", {class: "note"}, "Rows: symbols of the right answers, those that are most often wrong. Columns: what is written; ∅: nothing. Cells: share of the symbol's occurrences."),
   ...runs.map(run => element("details", {}, element("summary", {}, `${run.name}: the most frequent edits`),
     table(["right", "written", {text: "count", number: true}, {text: "of", number: true}, "words"],
@@ -146,6 +154,7 @@ function drawAttention() {
   const steps = [...new Set(runs.flatMap(run => run.attention.map(one => one.step)))].sort((a, b) => a - b);
   step = Math.min(step, steps.at(-1));
   const maps = element("div", {class: "maps"});
+  const hasIdeal = runs.some(run => run.attention.at(-1).maps.some(map => map.ideal.length));
   const drawMaps = () => maps.replaceChildren(...runs.flatMap(run => (text === ALL ? texts : [text]).map(one => mapOf(run, one))));
   const number = element("output", {}, "");
   const slider = element("input", {type: "range", min: 0, max: steps.length - 1, "aria-label": "training step"});
@@ -159,7 +168,7 @@ function drawAttention() {
       ...(COMPARED ? [select("seed", Object.fromEntries(seeds.map(one => [one, one])), seed, chosen => { seed = Number(chosen); drawAttention(); })] : []),
       select("string", choices, chosen, value => { text = texts[value] ?? ALL; drawMaps(); }),
       ...(steps.length > 1 ? [element("label", {}, "through training", slider, number)] : []),
-      tick("ideal alignment", ideal, value => { ideal = value; drawMaps(); }),
+      ...(hasIdeal ? [tick("ideal alignment", ideal, value => { ideal = value; drawMaps(); })] : []),
       tick("numbers", numbers, value => { numbers = value; drawMaps(); }), ramp()),
     maps,
     element("p", {class: "note"}, "Each row is a step of decoding, labelled with the symbol it wrote, and shows how much of its attention is on each source symbol. ⏎ is the end of a string, <eos>. Point at a cell to see its weight."));
@@ -173,6 +182,9 @@ function tick(label, ticked, act) {
   return element("label", {}, box, label);
 }
 
+// A text in which a space that is a symbol, and not one between symbols, can be seen.
+function spelt(text, symbols) { return symbols.includes(" ") ? text.replaceAll(" ", sign(" ")) : text; }
+
 function mapOf(run, source) {
   const snapshot = run.attention.findLast(one => one.step <= step) ?? run.attention[0];
   const map = snapshot.maps.find(one => one.source === source);
@@ -182,7 +194,7 @@ function mapOf(run, source) {
     card.append(element("p", {}, "no attention recorded for this string"));
     return card;
   }
-  card.append(element("p", {}, `${map.source.replaceAll(" ", "␣")} → ${map.output.replaceAll(" ", "␣")}`), drawMap(map, ideal, numbers));
+  card.append(element("p", {}, `${spelt(map.source, map.source_symbols)} → ${spelt(map.output, map.output_symbols)}`), drawMap(map, ideal, numbers));
   return card;
 }
 
@@ -196,7 +208,7 @@ function drawConfig() {
   const keys = byRun("config");
   const differs = key => new Set(runs.map(run => JSON.stringify(run.config[key] ?? null))).size > 1;
   const different = keys.filter(differs), same = keys.filter(key => !differs(key));
-  const asText = value => value === null || value === undefined ? "–" : typeof value === "number" ? String(value) : `${value}`;
+  const asText = value => value === null || value === undefined ? "–" : typeof value === "string" && value.trim() !== value || value === "" ? `"${value}"` : `${value}`;
   const rows = [...different.map(key => [key, "differs"]), ...(everything || !different.length ? same.map(key => [key, ""]) : [])]
     .map(([key, kind]) => ({kind, cells: [key, ...runs.map(run => asText(run.config[key]))]}));
   const also = tick(`also the ${same.length} keys that are the same`, everything, value => { everything = value; drawConfig(); });

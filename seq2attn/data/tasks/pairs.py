@@ -127,16 +127,15 @@ class Pairs(Task):
         form, features = self.form, learned["features"]
         if (features is None) != (form.features_column is None):
             raise ValueError("features")
-        normalise = form.normalise == "nfc"
         self.source_vocabulary = Vocabulary(
             _checked(learned["source"]),
             separator=form.source_separator,
             unknown=True,
             features=None if features is None else _checked(features),
-            normalise=normalise,
+            normalise=form.normalise,
         )
         self.target_vocabulary = Vocabulary(
-            _checked(learned["target"]), separator=form.target_separator, unknown=True, normalise=normalise
+            _checked(learned["target"]), separator=form.target_separator, unknown=True, normalise=form.normalise
         )
         self.min_length, self.max_length = map(int, learned["source_lengths"])
         self.longest_target = int(learned["longest_target"])
