@@ -118,6 +118,7 @@ _FILES = {
                                check=_check_separator),
     "target_separator": Option(str, "", "between the target's symbols, such as ' ' between phonemes",
                                check=_check_separator),
+    "split_targets": Option(bool, False, "write each target symbol character by character, kʰ as k and ʰ"),
     "normalise": Option(str, "nfc", "Unicode's normal form of files and predictions: nfc (composed), nfd (decomposed), none",
                         check=_check_normalise),
 }

@@ -164,6 +164,20 @@ def test_symbols_of_several_characters():
     assert len(vocabulary) == 6
 
 
+def test_split_symbols_are_characters_and_are_put_together_again():
+    vocabulary = Vocabulary(["a", "t", "◌͡", "◌ʃ"], separator=" ", unknown=True, split=True)
+    assert vocabulary.symbols_of("t͡ʃ at") == ("t", "◌͡", "◌ʃ", "a", "◌t")
+    assert vocabulary.unseen("t͡ʃ at") == ["◌t"]
+    assert vocabulary.encode("t͡ʃ at") == [5, 6, 7, 4, 3]
+    assert vocabulary.decode([5, 6, 7, 4, 5]) == "t͡ʃ a t"
+    assert vocabulary.joined(["t", "◌͡", "◌ʃ", "a", "<eos>"]) == ("t͡ʃ", "a", "<eos>")
+    assert vocabulary.joined(["◌ʃ", "◌͡"]) == ("◌ʃ͡",), "the first has nothing to continue"
+    alone = Vocabulary("◌t", separator=" ", split=True)
+    assert alone.decode(alone.encode("◌ t")) == "◌ t", "a dotted circle of its own is one character"
+    with pytest.raises(Seq2AttnError, match="there is an empty one"):
+        vocabulary.encode("t  a")
+
+
 def test_features_follow_the_word_and_are_not_its_letters():
     vocabulary = Vocabulary("VW", unknown=True, features=["PST", "V"])
     ids = vocabulary.encode("WV\tV;PST")
@@ -204,6 +218,14 @@ def test_vocabularies_and_lengths_are_those_of_the_training_file(tmp_path):
     assert (task.min_length, task.max_length) == (1, 3)
     assert [task.target_length(length) for length in (1, 3, 4, 6)] == [3, 3, 4, 6]
     assert task.training_set == (("ab", "x y"), ("cab", "z x y"), ("b", "y")) and task.dev_set == (("ba", "y x"),)
+
+
+def test_split_targets_have_characters_as_symbols(tmp_path):
+    task = make(tmp_path, "ab\tx yz\nb\tzyx\n", split_targets=True)
+    assert task.target_vocabulary.symbols == ("x", "y", "z", "◌x", "◌y", "◌z")
+    assert task.target_length(2) == 3
+    again = Pairs(target_separator=" ", split_targets=True, learned=json.loads(json.dumps(task.learned())))
+    assert again.target_vocabulary.encode("x yz") == task.target_vocabulary.encode("x yz") == [4, 5, 9]
 
 
 def test_features_count_as_symbols_of_the_source(tmp_path):

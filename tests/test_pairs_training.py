@@ -13,6 +13,7 @@ from torch import nn
 from seq2attn.config import check_config, load_config
 from seq2attn.data.tasks import pairs as pairs_task
 from seq2attn.errors import ConfigError, Seq2AttnError
+from seq2attn.inference.edits import Edit
 from seq2attn.inference.intervals import Estimate
 from seq2attn.inference.pair_evaluation import measure_pairs
 from seq2attn.inference.predictor import Predictor
@@ -304,9 +305,13 @@ class Speller(Model):
         return Decoded(torch.cat(steps, dim=1), None)
 
 
-def test_error_rates_by_hand(work):
-    """Of 4 words one is right; the others lack a symbol, have one too many, and have one wrong: 3 edits of 8 symbols."""
-    task = read_task(load_config("my.yaml"))
+@pytest.mark.parametrize(("split", "logits", "tokens", "wrong_tokens"), [(False, 9, 12, 3), (True, 10, 20, 4)])
+def test_error_rates_by_hand(work, split, logits, tokens, wrong_tokens):
+    """Of 4 words one is right; the others lack a symbol, have one too many, and have one wrong: 3 edits of 8 symbols.
+
+    Of tokens, <eos> counts too. With `split_targets` each symbol is two; where a symbol is missing, two of them are wrong.
+    """
+    task = read_task(load_config("my.yaml", [f"task.split_targets={split}"]))
     read, write = task.source_vocabulary.encode, task.target_vocabulary.encode
     right = {"a": "a' b'", "bb": "c' d'", "c": "a'", "dd": "a' b' c'"}
     wrong = {"a": "a' b'", "bb": "c'", "c": "a' e'", "dd": "a' b' d'"}
@@ -316,9 +321,22 @@ def test_error_rates_by_hand(work):
     assert result.wer.value == 3 / 4
     assert result.ser == 3 / 8
     assert [(one.length, one.samples, one.exact_match.value) for one in result.lengths] == [(1, 2, 0.5), (2, 2, 0.0)]
-    # 12 tokens with <eos>, of which 3 are wrong; of 9 logits, that of the written token is 10, the others are 0
-    certain = math.log(1 + 8 / math.exp(10))
-    assert result.loss == pytest.approx((12 * certain + 3 * 10) / 12, abs=1e-5)
+    assert [one.edits for one in result.answers if one.source == "c"] == [(Edit("", "e'"),)]
+    # the logit of the written token is 10, the others are 0
+    certain = math.log(1 + (logits - 1) / math.exp(10))
+    assert result.loss == pytest.approx((tokens * certain + wrong_tokens * 10) / tokens, abs=1e-5)
+
+
+def test_split_targets_are_written_in_characters_and_shown_as_symbols(work, cli):
+    assert (
+        cli("train", "-c", "my.yaml", "--set", "task.split_targets=true", "--name", "one", "--device", "cpu").code == 0
+    )
+    assert "# target symbols, 6: a b c d e ◌'" in cli("inspect", "one").out
+    found = json.loads(cli("predict", "ab", "-r", "one", "--json").out)
+    assert all(len(symbol) == 1 or symbol in ("◌'", "<eos>") for symbol in found["output_symbols"])
+    expected = "".join(found["output_symbols"]).removesuffix("<eos>")
+    assert found["output"].replace(" ", "") == expected.replace("◌", "")
+    assert cli("eval", "one", "--data", "data/dev.tsv").code == 0
 
 
 class Fixed:

@@ -11,6 +11,7 @@ PAD, SOS, EOS, UNK = 0, 1, 2, 3
 SPECIAL = ("<pad>", "<sos>", "<eos>")
 UNKNOWN = "<unk>"
 FEATURES, FEATURE = "\t", ";"  # what stands before a source's features, and between them
+FOLLOWS = "◌"  # stands before a character that continues a symbol
 
 
 class Vocabulary:
@@ -18,6 +19,8 @@ class Vocabulary:
 
     separator: what stands between the symbols of a text; if it is empty, each character is a symbol.
     unknown: symbols that are not in the vocabulary are read as `<unk>`; otherwise they are refused.
+    split: each symbol of a text is read and written as its characters. `symbols` are these characters, with ◌ before those
+        that continue a symbol: kʰ is k and ◌ʰ. `joined` puts the symbols together again.
     features: further symbols after a text's own, written as `walk<TAB>V;PST`; None: texts have none.
     normalise: Unicode's normal form into which texts are brought before they are split: nfc or nfd, or none.
 
@@ -28,6 +31,8 @@ class Vocabulary:
     [5, 3, 4]
     >>> Vocabulary(["a", "t͡ʃ"], separator=" ", unknown=True).encode("t͡ʃ a b")
     [5, 4, 3]
+    >>> Vocabulary(["a", "k", "◌ʰ"], separator=" ", split=True).symbols_of("kʰ a")
+    ('k', '◌ʰ', 'a')
     """
 
     def __init__(
@@ -36,13 +41,14 @@ class Vocabulary:
         *,
         separator: str = "",
         unknown: bool = False,
+        split: bool = False,
         features: Sequence[str] | None = None,
         normalise: str = "nfc",
     ) -> None:
         if isinstance(symbols, str):
             symbols = [*normal_form(symbols, normalise)]
         self.symbols = tuple(normal_form(symbol, normalise) for symbol in symbols)
-        self.separator, self.unknown, self.normalise = separator, unknown, normalise
+        self.separator, self.unknown, self.split, self.normalise = separator, unknown, split, normalise
         self.features = None if features is None else tuple(features)
         self._special = (*SPECIAL, UNKNOWN) if unknown else SPECIAL
         self._tokens: tuple[str, ...] = (*self._special, *self.symbols, *(self.features or ()))
@@ -110,8 +116,20 @@ class Vocabulary:
         features: list[str] = []
         for index in ids:
             (features if index >= first else symbols).append(self.symbol(index))
-        text = self.separator.join(symbols)
+        text = self.separator.join(self.joined(symbols))
         return f"{text}{FEATURES}{FEATURE.join(features)}" if features else text
+
+    def joined(self, symbols: Sequence[str]) -> tuple[str, ...]:
+        """Those of `symbols` that were split are put together; special tokens remain."""
+        if not self.split:
+            return tuple(symbols)
+        whole: list[str] = []
+        for symbol in symbols:
+            if len(symbol) == 2 and symbol[0] == FOLLOWS and whole:
+                whole[-1] += symbol[1]
+            else:
+                whole.append(symbol)
+        return tuple(whole)
 
     def symbol(self, index: int) -> str:
         """One id as text: a symbol, a feature, or a special token such as `<eos>`."""
@@ -125,8 +143,7 @@ class Vocabulary:
         """The symbols of `text`, and its features."""
         text = self._normal(text)
         word, tab, features = text.partition(FEATURES) if self.features is not None else (text, "", "")
-        symbols = word.split(self.separator) if self.separator else list(word)
-        return symbols, features.split(FEATURE) if tab else []
+        return split_text(word, self.separator, within=self.split), features.split(FEATURE) if tab else []
 
     def _normal(self, text: str) -> str:
         as_written = not self.separator and not self.unknown and self._ids.keys() >= set(text)
@@ -144,6 +161,17 @@ class Vocabulary:
 
 def _cut(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def split_text(text: str, separator: str, *, within: bool = False) -> list[str]:
+    """The symbols of `text`, between separators; without a separator, its characters.
+
+    within: each symbol as its characters, with ◌ before all but the first.
+    """
+    symbols = text.split(separator) if separator else list(text)
+    if not within:
+        return symbols
+    return [part for symbol in symbols for part in (symbol[:1], *(f"{FOLLOWS}{character}" for character in symbol[1:]))]
 
 
 def normal_form(text: str, form: str) -> str:

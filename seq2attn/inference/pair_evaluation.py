@@ -31,7 +31,9 @@ class _Measured:
     in_place: float
     """share of the right answer's symbols that are at their position"""
     loss: float
-    """summed over the symbols and `<eos>`"""
+    """summed over the steps"""
+    steps: int
+    """symbols, or their characters with `task.split_targets`, and `<eos>`"""
     forced: float
     """share of symbols that are right under teacher forcing"""
     entropy: float | None
@@ -57,7 +59,7 @@ def measure_pairs(predictor: Predictor, pairs: Sequence[Pair]) -> PairsResult:
         at_length[one.answer.source_length].append(one)
     return PairsResult(
         answers=tuple(one.answer for one in closest),
-        loss=sum(one.loss for one in every) / sum(one.answer.right_length + 1 for one in every),
+        loss=sum(one.loss for one in every) / sum(one.steps for one in every),
         lengths=[
             _summarised(length, predictor.task.is_trained(length), at_length[length]) for length in sorted(at_length)
         ],
@@ -114,8 +116,9 @@ def _compared(
     """A pair beside its prediction."""
     source, target = pair
     read, write = predictor.task.source_vocabulary, predictor.task.target_vocabulary
-    wanted, found = write.symbols_of(target), prediction.output_symbols
-    found = found[: len(found) - prediction.finished]  # without its <eos>
+    written = prediction.output_symbols[: len(prediction.output_symbols) - prediction.finished]  # without its <eos>
+    right = write.symbols_of(target)
+    wanted, found = write.joined(right), write.joined(written)
     symbols, unseen = read.symbols_of(source), set(read.unseen(source))
     answer = PairAnswer(
         source,
@@ -129,4 +132,4 @@ def _compared(
         reachable=not write.unseen(target),
     )
     in_place = sum(one == other for one, other in zip(wanted, found, strict=False)) / len(wanted)
-    return _Measured(answer, in_place, loss, forced, entropy)
+    return _Measured(answer, in_place, loss, len(right) + 1, forced, entropy)

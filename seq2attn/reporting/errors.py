@@ -21,8 +21,8 @@ def errors(run: Run, config: Config) -> dict[str, Any] | None:
     found = newest_pairs(run) if config.data_files else None
     if found is None or found.pairs is None:
         return None
-    symbols_of = load_task(run, config).target_vocabulary.symbols_of
-    occurs = Counter(symbol for one in found.pairs.answers for symbol in symbols_of(one.right))
+    write = load_task(run, config).target_vocabulary
+    occurs = Counter(symbol for one in found.pairs.answers for symbol in write.joined(write.symbols_of(one.right)))
     words: dict[Edit, list[str]] = {}
     for one in found.pairs.errors():
         for edit in dict.fromkeys(one.edits):

@@ -11,7 +11,7 @@ import torch
 
 from seq2attn.data.pairs import FileRecord, Format, PairFile, read_pairs
 from seq2attn.data.tasks.base import Examples, Task
-from seq2attn.data.vocabulary import FEATURE, FEATURES, Vocabulary
+from seq2attn.data.vocabulary import FEATURE, FEATURES, Vocabulary, split_text
 from seq2attn.errors import Seq2AttnError, first_of
 
 FEW = 100  # pairs of a training file
@@ -41,12 +41,13 @@ class Pairs(Task):
         columns: int | None = None,
         source_separator: str = "",
         target_separator: str = "",
+        split_targets: bool = False,
         normalise: str = "nfc",
         learned: Mapping[str, Any] | None = None,
     ) -> None:
         chosen_columns = (source_column, target_column, features_column, columns)
         self.form = Format(*chosen_columns, source_separator, target_separator, normalise)
-        self.test = test
+        self.test, self.split_targets = test, split_targets
         if learned is None:
             files = self._read(train, dev)
             self._restore(self._learn(files))
@@ -110,9 +111,9 @@ class Pairs(Task):
         """Vocabularies and lengths of the training file, and a record of both files."""
         form, pairs = self.form, files["train"].pairs
         sources = [source.partition(FEATURES) for source, _ in pairs]
-        words = [_split(word, form.source_separator) for word, _, _ in sources]
-        targets = [_split(target, form.target_separator) for _, target in pairs]
-        features = [_split(written, FEATURE) if tab else [] for _, tab, written in sources]
+        words = [split_text(word, form.source_separator) for word, _, _ in sources]
+        targets = [split_text(target, form.target_separator, within=self.split_targets) for _, target in pairs]
+        features = [written.split(FEATURE) if tab else [] for _, tab, written in sources]
         lengths = [len(word) + len(more) for word, more in zip(words, features, strict=True)]
         return {
             "source": _distinct(words),
@@ -135,7 +136,11 @@ class Pairs(Task):
             normalise=form.normalise,
         )
         self.target_vocabulary = Vocabulary(
-            _checked(learned["target"]), separator=form.target_separator, unknown=True, normalise=form.normalise
+            _checked(learned["target"]),
+            separator=form.target_separator,
+            unknown=True,
+            split=self.split_targets,
+            normalise=form.normalise,
         )
         self.min_length, self.max_length = map(int, learned["source_lengths"])
         self.longest_target = int(learned["longest_target"])
@@ -183,10 +188,6 @@ def _notes_on_files(files: Mapping[str, PairFile]) -> list[str]:
         both = sum(pair in known for pair in dev.pairs)
         notes += [f"{dev.path}: {both:,} of {len(dev.pairs):,} pairs are also in the training file"] if both else []
     return notes
-
-
-def _split(text: str, separator: str) -> Sequence[str]:
-    return text.split(separator) if separator else text
 
 
 def _distinct(rows: Iterable[Sequence[str]]) -> list[str]:
