@@ -172,6 +172,10 @@ def test_split_symbols_are_characters_and_are_put_together_again():
     assert vocabulary.decode([5, 6, 7, 4, 5]) == "t͡ʃ a t"
     assert vocabulary.joined(["t", "◌͡", "◌ʃ", "a", "<eos>"]) == ("t͡ʃ", "a", "<eos>")
     assert vocabulary.joined(["◌ʃ", "◌͡"]) == ("◌ʃ͡",), "the first has nothing to continue"
+    for form, written in {"nfc": "é", "nfd": "e\u0301", "none": "é"}.items():
+        accents = Vocabulary(["e", "é", "◌\u0301"], separator=" ", split=True, normalise=form)
+        assert accents.symbols_of("é e") == (("é", "e") if form == "none" else ("e", "◌\u0301", "e"))
+        assert accents.decode(accents.encode("é e")) == f"{written} e"
     alone = Vocabulary("◌t", separator=" ", split=True)
     assert alone.decode(alone.encode("◌ t")) == "◌ t", "a dotted circle of its own is one character"
     with pytest.raises(Seq2AttnError, match="there is an empty one"):

@@ -19,8 +19,8 @@ class Vocabulary:
 
     separator: what stands between the symbols of a text; if it is empty, each character is a symbol.
     unknown: symbols that are not in the vocabulary are read as `<unk>`; otherwise they are refused.
-    split: each symbol of a text is read and written as its characters. `symbols` are these characters, with ◌ before those
-        that continue a symbol: kʰ is k and ◌ʰ. `joined` puts the symbols together again.
+    split: each symbol of a text is read and written as its characters, letters and accents apart. `symbols` are these
+        characters, with ◌ before those that continue a symbol: kʰ is k and ◌ʰ. `joined` puts the symbols together again.
     features: further symbols after a text's own, written as `walk<TAB>V;PST`; None: texts have none.
     normalise: Unicode's normal form into which texts are brought before they are split: nfc or nfd, or none.
 
@@ -129,7 +129,7 @@ class Vocabulary:
                 whole[-1] += symbol[1]
             else:
                 whole.append(symbol)
-        return tuple(whole)
+        return tuple(normal_form(symbol, self.normalise) for symbol in whole)
 
     def symbol(self, index: int) -> str:
         """One id as text: a symbol, a feature, or a special token such as `<eos>`."""
@@ -143,7 +143,10 @@ class Vocabulary:
         """The symbols of `text`, and its features."""
         text = self._normal(text)
         word, tab, features = text.partition(FEATURES) if self.features is not None else (text, "", "")
-        return split_text(word, self.separator, within=self.split), features.split(FEATURE) if tab else []
+        symbols = split_text(word, self.separator)
+        if self.split:
+            symbols = split_symbols(symbols, self.normalise)
+        return symbols, features.split(FEATURE) if tab else []
 
     def _normal(self, text: str) -> str:
         as_written = not self.separator and not self.unknown and self._ids.keys() >= set(text)
@@ -163,15 +166,15 @@ def _cut(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def split_text(text: str, separator: str, *, within: bool = False) -> list[str]:
-    """The symbols of `text`, between separators; without a separator, its characters.
+def split_text(text: str, separator: str) -> list[str]:
+    """The symbols of `text`, between separators; without a separator, its characters."""
+    return text.split(separator) if separator else list(text)
 
-    within: each symbol as its characters, with ◌ before all but the first.
-    """
-    symbols = text.split(separator) if separator else list(text)
-    if not within:
-        return symbols
-    return [part for symbol in symbols for part in (symbol[:1], *(f"{FOLLOWS}{character}" for character in symbol[1:]))]
+
+def split_symbols(symbols: Sequence[str], normalise: str) -> list[str]:
+    """The characters of each symbol, letters and marks apart unless `normalise` is none, with ◌ before all but its first."""
+    apart = symbols if normalise == "none" else [normal_form(symbol, "nfd") for symbol in symbols]
+    return [part for symbol in apart for part in (symbol[:1], *(f"{FOLLOWS}{mark}" for mark in symbol[1:]))]
 
 
 def normal_form(text: str, form: str) -> str:
