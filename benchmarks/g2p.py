@@ -31,7 +31,10 @@ CONFIGS = Path(__file__).parents[1] / "configs" / "pairs"
 RECIPES = {"low": (CONFIGS / "small.yaml", 5), "medium": (CONFIGS / "medium.yaml", 3)}  # config, seeds
 LANGUAGES = (["ady", "gre", "ice", "ita", "khm", "lav", "mlt_latn", "rum", "slv", "wel_sw"], ["dut", "hun", "kor"])
 APART = ("task.normalise=nfd", "task.split_targets=true")  # letters and marks
-CHOSEN = {"lav": APART, "kor": APART[:1]}  # a language's settings, chosen on its dev file with seed 1
+CHOSEN = {  # a language's settings, where seed 1 has a lower WER on the dev file with them than with the recipe alone
+    **dict.fromkeys(("ady", "gre", "ice", "ita", "lav", "mlt_latn"), APART),
+    "kor": APART[:1],
+}
 BASELINE = {  # WER in % on dev and test, from that repository's README: an ensemble of neural transducers
     **{"ady": (22, 22), "gre": (5, 21), "ice": (11, 12), "ita": (22, 19), "khm": (34, 34), "lav": (41, 55)},
     **{"mlt_latn": (20, 19), "rum": (10, 10), "slv": (43, 49), "wel_sw": (16, 10)},
