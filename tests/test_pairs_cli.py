@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 import seq2attn
+from seq2attn.exporting.shown import shown_runs
+from seq2attn.runs.run import Run
 
 CONFIG = """\
 task: {name: pairs, train: train.tsv, dev: dev.tsv, test: test.tsv, target_separator: " "}
@@ -38,6 +40,12 @@ def table(out):
     rows = [line.split("\t") for line in out.splitlines()]
     assert rows[0] == ["measure", "length", "words", "value", "low", "high"]
     return {(row[0], row[1]): (int(row[2]), float(row[3])) for row in rows[1:]}
+
+
+def test_a_page_begins_with_the_strings_whose_attention_was_recorded(run):
+    (shown,) = shown_runs([Run(run)], examples=["ab"])
+    recorded = [source for source in ("bb", "aa", "ab") if source in shown.examples[1:]]
+    assert (shown.examples[0], sorted(shown.examples[1:])) == ("ab", sorted(recorded)) and recorded
 
 
 def answers(cli, words):

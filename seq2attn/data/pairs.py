@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from seq2attn.data.vocabulary import normal_form
+from seq2attn.data.vocabulary import composed
 from seq2attn.errors import Seq2AttnError, closest, shown
 
 LARGEST_FILE = 200_000_000  # bytes
@@ -38,6 +38,7 @@ class Format:
     source_separator: str = ""
     target_separator: str = ""
     normalise: str = "nfc"
+    """Unicode's normal form in which symbols are read; texts are composed, also with nfd, unless it is none"""
 
     @property
     def width(self) -> int:
@@ -62,7 +63,7 @@ class Format:
         for number, what in self.named:
             if not fields[number - 1].strip():
                 raise ValueError(f"the {what} (column {number}) is empty")
-        fields = [normal_form(field, self.normalise) for field in fields]
+        fields = [composed(field, self.normalise) for field in fields]
         source, target = fields[self.source_column - 1], fields[self.target_column - 1]
         for what, text, separator in (
             ("source", source, self.source_separator),

@@ -22,7 +22,8 @@ class Vocabulary:
     split: each symbol of a text is read and written as its characters, letters and accents apart. `symbols` are these
         characters, with ◌ before those that continue a symbol: kʰ is k and ◌ʰ. `joined` puts the symbols together again.
     features: further symbols after a text's own, written as `walk<TAB>V;PST`; None: texts have none.
-    normalise: Unicode's normal form into which texts are brought before they are split: nfc or nfd, or none.
+    normalise: Unicode's normal form into which texts are brought before they are split: nfc or nfd, or none. With nfd too,
+        `check` and `decode` return letters and marks composed, as users see them.
 
     A character is a Unicode code point of a text in that form: in normal form C, e with a combining accent is the one
     character é; in D, é is two characters, and a Korean syllable two or three.
@@ -77,7 +78,7 @@ class Vocabulary:
         return sorted({*(set(symbols) - self._ids.keys()), *(set(features) - self._feature_ids.keys())})
 
     def check(self, text: str) -> str:
-        """The text in the form in which the model reads it.
+        """The text in the form in which it is shown.
 
         Raises `Seq2AttnError` unless it consists of symbols, and without `unknown` of the vocabulary's only.
         """
@@ -94,7 +95,7 @@ class Vocabulary:
             raise Seq2AttnError(f"{_cut(text)!r} lacks features, or has an empty one", hint=hint)
         if not self.unknown and self.unseen(text):
             raise Seq2AttnError(self._unseen_message(text))
-        return self._normal(text)
+        return self._shown(self._normal(text))
 
     def _check_text(self, text: str) -> None:
         """Refuse what no file of pairs can contain: bytes that are not UTF-8, and more columns than are read."""
@@ -116,7 +117,7 @@ class Vocabulary:
         features: list[str] = []
         for index in ids:
             (features if index >= first else symbols).append(self.symbol(index))
-        text = self.separator.join(self.joined(symbols))
+        text = self._shown(self.separator.join(self.joined(symbols)))
         return f"{text}{FEATURES}{FEATURE.join(features)}" if features else text
 
     def joined(self, symbols: Sequence[str]) -> tuple[str, ...]:
@@ -129,7 +130,7 @@ class Vocabulary:
                 whole[-1] += symbol[1]
             else:
                 whole.append(symbol)
-        return tuple(normal_form(symbol, self.normalise) for symbol in whole)
+        return tuple(composed(symbol, self.normalise) for symbol in whole)
 
     def symbol(self, index: int) -> str:
         """One id as text: a symbol, a feature, or a special token such as `<eos>`."""
@@ -151,6 +152,9 @@ class Vocabulary:
     def _normal(self, text: str) -> str:
         as_written = not self.separator and not self.unknown and self._ids.keys() >= set(text)
         return text if as_written else normal_form(text, self.normalise)
+
+    def _shown(self, text: str) -> str:
+        return composed(text, self.normalise) if self.normalise == "nfd" else text
 
     def _unseen_message(self, text: str) -> str:
         unseen = self.unseen(text)
@@ -184,6 +188,11 @@ def normal_form(text: str, form: str) -> str:
     if form == "nfd":
         return unicodedata.normalize("NFD", text)
     return unicodedata.normalize("NFC", text) if form == "nfc" else text
+
+
+def composed(text: str, normalise: str) -> str:
+    """`text` in normal form C, but as it is if `normalise` is none."""
+    return normal_form(text, "none" if normalise == "none" else "nfc")
 
 
 def abridged(alphabet: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError
 from seq2attn.exporting.page import Shown
 from seq2attn.runs.loading import Trained, load_trained
+from seq2attn.runs.records import read_attention
 from seq2attn.runs.run import Run
 
 EXAMPLES = 4
@@ -51,7 +52,7 @@ def _shown(run: Run, checkpoint: str, examples: list[str], snapshots: int) -> Sh
         run.name,
         trained.predictor,
         _about(config, trained.step),
-        [*examples, *_drawn(task)],
+        [*examples, *(_watched(run) if config.data_files else _drawn(task))],
         _through_training(run, trained, snapshots),
     )
 
@@ -81,6 +82,12 @@ def _about(config: Config, step: int) -> dict[str, str]:
         about |= {"layers": str(model.layers), "heads": str(model.heads)}
         del about["score"]
     return about | {"width": str(model.hidden), "trained": f"{step:,} steps"}
+
+
+def _watched(run: Run) -> list[str]:
+    """The strings whose attention was recorded: a run on files keeps no others."""
+    snapshots = read_attention(run)
+    return [one.source for one in snapshots[-1][1]] if snapshots else []
 
 
 def _drawn(task: Task) -> list[str]:

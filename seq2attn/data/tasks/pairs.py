@@ -11,7 +11,7 @@ import torch
 
 from seq2attn.data.pairs import FileRecord, Format, PairFile, read_pairs
 from seq2attn.data.tasks.base import Examples, Task
-from seq2attn.data.vocabulary import FEATURE, FEATURES, Vocabulary, split_symbols, split_text
+from seq2attn.data.vocabulary import FEATURE, FEATURES, Vocabulary, normal_form, split_symbols, split_text
 from seq2attn.errors import Seq2AttnError, first_of
 
 FEW = 100  # pairs of a training file
@@ -111,11 +111,15 @@ class Pairs(Task):
         """Vocabularies and lengths of the training file, and a record of both files."""
         form, pairs = self.form, files["train"].pairs
         sources = [source.partition(FEATURES) for source, _ in pairs]
-        words = [split_text(word, form.source_separator) for word, _, _ in sources]
-        targets = [split_text(target, form.target_separator) for _, target in pairs]
+
+        def symbols(text: str, separator: str) -> list[str]:
+            return split_text(normal_form(text, form.normalise), separator)
+
+        words = [symbols(word, form.source_separator) for word, _, _ in sources]
+        targets = [symbols(target, form.target_separator) for _, target in pairs]
         if self.split_targets:
             targets = [split_symbols(target, form.normalise) for target in targets]
-        features = [written.split(FEATURE) if tab else [] for _, tab, written in sources]
+        features = [symbols(written, FEATURE) if tab else [] for _, tab, written in sources]
         lengths = [len(word) + len(more) for word, more in zip(words, features, strict=True)]
         return {
             "source": _distinct(words),
