@@ -78,13 +78,13 @@ def train(
     device: str = "auto",
     threads: int | None = None,
     plugins: Sequence[str | Path] = (),
-    resume: Run | None = None,
+    resume: str | Run | None = None,
     progress: bool | None = None,
 ) -> Run:
     """Train a model, as `seq2attn train` does, and return its run.
 
     config: a YAML file, its keys and values, or a `Config`, with `overrides` (`KEY=VALUE`); or a run, to continue it.
-    resume: a run on files to continue, with its config; a run alone never opens a file.
+    resume: a run on files to continue, or its name, with its config; a run alone never opens a file.
     name: of the run; by default derived from the config's file name. plugins: files with parts of your own.
     progress: whether to show it, in one line; by default in a notebook and on a terminal.
     The first Ctrl-C saves and raises `KeyboardInterrupt`.
@@ -120,7 +120,8 @@ def train(
                 changes=changed,
             )
         else:
-            settings, where = config_to_resume(resume, settings), resume
+            where = _find(resume, runs_dir)
+            settings = config_to_resume(where, settings)
     with OneLine(progress) as line:
         ended = session.train(settings, where, device=device, threads=threads, display=TrainingLine(line))
     if ended.stopped_by is not None:

@@ -179,6 +179,9 @@ def test_split_symbols_are_characters_and_are_put_together_again():
         accents = Vocabulary(["e", "é", "◌\u0301"], separator=" ", split=True, normalise=form)
         assert accents.symbols_of("é e") == (("é", "e") if form == "none" else ("e", "◌\u0301", "e"))
         assert accents.decode(accents.encode("é e")) == "é e"
+    apart = Vocabulary(["c", "e", "\u0301"], normalise="nfd")
+    assert apart.joined([*apart.symbols_of("éc"), "\u0301", "<eos>"]) == ("é", "ć", "<eos>"), "letters are counted"
+    assert apart.joined(["\u0301", "<eos>", "\u0301"]) == ("\u0301", "<eos>", "\u0301")
     alone = Vocabulary("◌t", separator=" ", split=True)
     assert alone.decode(alone.encode("◌ t")) == "◌ t", "a dotted circle of its own is one character"
     with pytest.raises(Seq2AttnError, match="there is an empty one"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -101,7 +102,9 @@ def _described_task(task: Task) -> list[str]:
 
 
 def _visible(symbol: str) -> str:
-    """A symbol, quoted where it would not be seen."""
+    """A symbol, quoted where it would not be seen, and a mark on a dotted circle."""
+    if unicodedata.category(symbol[0]).startswith("M"):
+        return f"◌{symbol}"
     return symbol if symbol.isprintable() and symbol.strip() == symbol else repr(symbol)
 
 

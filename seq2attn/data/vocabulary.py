@@ -121,13 +121,16 @@ class Vocabulary:
         return f"{text}{FEATURES}{FEATURE.join(features)}" if features else text
 
     def joined(self, symbols: Sequence[str]) -> tuple[str, ...]:
-        """Those of `symbols` that were split are put together; special tokens remain."""
-        if not self.split:
+        """The symbols as users count them: parts of one that was taken apart are put together; special tokens remain."""
+        characters_apart = self.normalise == "nfd" and not self.separator
+        if not (self.split or characters_apart):
             return tuple(symbols)
         whole: list[str] = []
         for symbol in symbols:
-            if len(symbol) == 2 and symbol[0] == FOLLOWS and whole:
+            if self.split and whole and len(symbol) == 2 and symbol[0] == FOLLOWS:
                 whole[-1] += symbol[1]
+            elif characters_apart and whole and len(normal_form(whole[-1] + symbol, "nfc")) == 1:
+                whole[-1] = normal_form(whole[-1] + symbol, "nfc")
             else:
                 whole.append(symbol)
         return tuple(composed(symbol, self.normalise) for symbol in whole)

@@ -37,7 +37,8 @@ Loops are not part of the graphs. Each input `state.*` takes what the last call 
 
 ## How to run it
 
-1. Source: the ids of the string's symbols (`manifest.json`: `source.tokens`){eos}.
+1. Source: the ids of the string's symbols (`manifest.json`: `source.tokens`){eos}. Bring the string to Unicode's normal
+   form `source.normalise` first (nfc, nfd, or none), and split it at `source.separator`; if that is empty, into characters.
 {encode}{prepare}. Call `prepare` with `source` (1, S), `valid` (1, S), true: a real token{states}, as far as it has
    these inputs. It returns `memory.*`, and the decoder's first `state.*`; first states that it does not return are in
    `first.step`.
@@ -45,7 +46,9 @@ Loops are not part of the graphs. Each input `state.*` takes what the last call 
    `change.valid` (1, 1, S): which positions may be attended to; this model was trained with {mask}.
    `change.banned` and `change.forced` (1, 1, S): false. `change.weights` (1, 1, S): 0. `change.temperature` (1, 1, 1): 1.
    The likeliest symbol is the largest of `logits` (1, 1, V); feed it to the next step, until it is `<eos>`, {eos_id}.
-   `weights` (1, 1, S) is the attention. Give up after `most_steps[N - 1]` steps for N symbols.
+   `weights` (1, 1, S) is the attention. The output is the symbols with `target.separator` between them; if `target.split`
+   is true, a symbol of two characters that begins with ◌ continues the one before it, without ◌ and separator.
+   Give up after `most_steps[N - 1]` steps for N symbols.
 
 To intervene: `change.banned` leaves a position out of the softmax; where `change.forced` is true the weight is that of
 `change.weights`, and the others share what is left of 1; scores are divided by `change.temperature`.

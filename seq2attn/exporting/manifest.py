@@ -48,4 +48,5 @@ def _vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
         "separator": vocabulary.separator,
         "unknown": vocabulary.unknown,
         "normalise": vocabulary.normalise,
+        "split": vocabulary.split,
     }

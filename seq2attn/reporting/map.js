@@ -10,7 +10,7 @@ function heat(weight) {
   return `rgb(${CIVIDIS[low].map((part, i) => Math.round(part + (at - low) * (CIVIDIS[low + 1][i] - part))).join(",")})`;
 }
 
-function sign(symbol) { return Object.hasOwn(SIGNS, symbol) ? SIGNS[symbol] : symbol; }
+function sign(symbol) { return Object.hasOwn(SIGNS, symbol) ? SIGNS[symbol] : symbol.replace(/^(?=\p{M})/u, "◌"); }
 
 // Pixels by which the longest label exceeds two characters.
 function excess(symbols) {
