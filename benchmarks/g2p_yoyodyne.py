@@ -34,7 +34,7 @@ Predict = Callable[[str], Sequence[str]]
 def ours(config: Config, folder: Path) -> Predict:
     """Trained as by `seq2attn train`."""
     model = seq2attn.load(seq2attn.train(config, runs_dir=folder))
-    return lambda source: model.predict([source])[0].output_symbols
+    return lambda source: model.predict([source])[0].output.split()
 
 
 def theirs(config: Config, folder: Path) -> Predict:
