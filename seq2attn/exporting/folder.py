@@ -47,7 +47,8 @@ Loops are not part of the graphs. Each input `state.*` takes what the last call 
    `change.banned` and `change.forced` (1, 1, S): false. `change.weights` (1, 1, S): 0. `change.temperature` (1, 1, 1): 1.
    The likeliest symbol is the largest of `logits` (1, 1, V); feed it to the next step, until it is `<eos>`, {eos_id}.
    `weights` (1, 1, S) is the attention. The output is the symbols with `target.separator` between them; if `target.split`
-   is true, a symbol of two characters that begins with ◌ continues the one before it, without ◌ and separator.
+   is true, a symbol of two characters that begins with ◌ continues the one before it, without ◌ and separator. Unless
+   `target.normalise` is none, bring the output to normal form C.
    Give up after `most_steps[N - 1]` steps for N symbols.
 
 To intervene: `change.banned` leaves a position out of the softmax; where `change.forced` is true the weight is that of
