@@ -125,8 +125,7 @@ class BarDisplay(_Display):
             self._progress.task_ids[0],
             completed=report.step,
             description=report.place,
-            numbers=f"loss {report.loss:.4f}  accuracy {report.accuracy:.3f}  "
-            f"{report.tokens_per_second:,.0f} target tokens/s",
+            numbers=f"loss {report.loss:.3f}  accuracy {report.accuracy:.3f}  {report.tokens_per_second:,.0f} tokens/s",
         )
 
     def evaluation(self, step: int, results: Results) -> None:
