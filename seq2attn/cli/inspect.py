@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +11,7 @@ import typer
 from seq2attn.cli import completion, options
 from seq2attn.cli.output import on_terminal, stdout, table, write_json, write_line
 from seq2attn.errors import Seq2AttnError
+from seq2attn.plotting.symbols import on_its_own
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
 if TYPE_CHECKING:
@@ -103,9 +103,7 @@ def _described_task(task: Task) -> list[str]:
 
 def _visible(symbol: str) -> str:
     """A symbol, quoted where it would not be seen, and a mark on a dotted circle."""
-    if unicodedata.category(symbol[0]).startswith("M"):
-        return f"◌{symbol}"
-    return symbol if symbol.isprintable() and symbol.strip() == symbol else repr(symbol)
+    return on_its_own(symbol) if symbol.isprintable() and symbol.strip() == symbol else repr(symbol)
 
 
 def _config(target: str, overrides: list[str], runs_dir: Path) -> tuple[Config, Run | None]:

@@ -63,18 +63,27 @@ class Vocabulary:
     def encode(self, text: str) -> list[int]:
         """The ids of `text`. Raises as `check` does."""
         self.check(text)
-        symbols, features = self._split(text)
+        symbols, features = self.parts_of(text)
         ids = [self._ids.get(symbol, UNK) for symbol in symbols]
         return ids + [self._feature_ids.get(feature, UNK) for feature in features]
 
     def symbols_of(self, text: str) -> tuple[str, ...]:
         """The symbols of `text`, its features last."""
-        symbols, features = self._split(text)
+        symbols, features = self.parts_of(text)
         return (*symbols, *features)
+
+    def parts_of(self, text: str) -> tuple[list[str], list[str]]:
+        """The symbols of `text`, and its features; they need not be in the vocabulary."""
+        text = self._normal(text)
+        word, tab, features = text.partition(FEATURES) if self.features is not None else (text, "", "")
+        symbols = word.split(self.separator) if self.separator else list(word)
+        if self.split:
+            symbols = _characters(symbols, self.normalise)
+        return symbols, features.split(FEATURE) if tab else []
 
     def unseen(self, text: str) -> list[str]:
         """The symbols of `text` that are not in the vocabulary, each once, sorted."""
-        symbols, features = self._split(text)
+        symbols, features = self.parts_of(text)
         return sorted({*(set(symbols) - self._ids.keys()), *(set(features) - self._feature_ids.keys())})
 
     def check(self, text: str) -> str:
@@ -86,7 +95,7 @@ class Vocabulary:
             raise Seq2AttnError("the string is empty", hint=f"Give at least one {self._kind}.")
         if self.unknown:
             self._check_text(text)
-        symbols, features = self._split(text)
+        symbols, features = self.parts_of(text)
         if not symbols or "" in symbols:
             where = f" with {self.separator!r} between them" if self.separator else ""
             raise Seq2AttnError(f"{_cut(text)!r} is not a series of symbols{where}: there is an empty one")
@@ -143,15 +152,6 @@ class Vocabulary:
     def _kind(self) -> str:
         return "symbol" if self.separator else "character"
 
-    def _split(self, text: str) -> tuple[list[str], list[str]]:
-        """The symbols of `text`, and its features."""
-        text = self._normal(text)
-        word, tab, features = text.partition(FEATURES) if self.features is not None else (text, "", "")
-        symbols = split_text(word, self.separator)
-        if self.split:
-            symbols = split_symbols(symbols, self.normalise)
-        return symbols, features.split(FEATURE) if tab else []
-
     def _normal(self, text: str) -> str:
         as_written = not self.separator and not self.unknown and self._ids.keys() >= set(text)
         return text if as_written else normal_form(text, self.normalise)
@@ -173,12 +173,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def split_text(text: str, separator: str) -> list[str]:
-    """The symbols of `text`, between separators; without a separator, its characters."""
-    return text.split(separator) if separator else list(text)
-
-
-def split_symbols(symbols: Sequence[str], normalise: str) -> list[str]:
+def _characters(symbols: Sequence[str], normalise: str) -> list[str]:
     """The characters of each symbol, letters and marks apart unless `normalise` is none, with ◌ before all but its first."""
     apart = symbols if normalise == "none" else [normal_form(symbol, "nfd") for symbol in symbols]
     return [part for symbol in apart for part in (symbol[:1], *(f"{FOLLOWS}{mark}" for mark in symbol[1:]))]

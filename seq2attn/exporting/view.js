@@ -19,7 +19,7 @@ function shownSymbol(symbol) {
     if (code === 127) return "␡";
     if (/\p{Cf}|\p{Zl}|\p{Zp}|\p{Cc}|\p{Cn}|\p{Co}|\p{Cs}/u.test(letter)) return code.toString(16).toUpperCase().padStart(4, "0");
     return letter === " " || /\p{Zs}/u.test(letter) ? "␣" : letter;
-  }).join("").replace(/^(?=\p{M})/u, "◌");
+  }).join("");
 }
 
 class CanvasPen {

@@ -11,7 +11,7 @@ import torch
 
 from seq2attn.data.pairs import FileRecord, Format, PairFile, read_pairs
 from seq2attn.data.tasks.base import Examples, Task
-from seq2attn.data.vocabulary import FEATURE, FEATURES, Vocabulary, normal_form, split_symbols, split_text
+from seq2attn.data.vocabulary import FEATURES, Vocabulary
 from seq2attn.errors import Seq2AttnError, first_of
 
 FEW = 100  # pairs of a training file
@@ -109,22 +109,15 @@ class Pairs(Task):
 
     def _learn(self, files: Mapping[str, PairFile]) -> dict[str, Any]:
         """Vocabularies and lengths of the training file, and a record of both files."""
-        form, pairs = self.form, files["train"].pairs
-        sources = [source.partition(FEATURES) for source, _ in pairs]
-
-        def symbols(text: str, separator: str) -> list[str]:
-            return split_text(normal_form(text, form.normalise), separator)
-
-        words = [symbols(word, form.source_separator) for word, _, _ in sources]
-        targets = [symbols(target, form.target_separator) for _, target in pairs]
-        if self.split_targets:
-            targets = [split_symbols(target, form.normalise) for target in targets]
-        features = [symbols(written, FEATURE) if tab else [] for _, tab, written in sources]
+        pairs = files["train"].pairs
+        read, write = self._vocabularies([], [], None if self.form.features_column is None else [])
+        words, features = zip(*(read.parts_of(source) for source, _ in pairs), strict=True)
+        targets = [write.symbols_of(target) for _, target in pairs]
         lengths = [len(word) + len(more) for word, more in zip(words, features, strict=True)]
         return {
             "source": _distinct(words),
             "target": _distinct(targets),
-            "features": None if form.features_column is None else _distinct(features),
+            "features": None if read.features is None else _distinct(features),
             "source_lengths": [min(lengths), max(lengths)],
             "longest_target": max(map(len, targets)),
             "files": {split: file.record.to_json() for split, file in files.items()},
@@ -134,25 +127,31 @@ class Pairs(Task):
         form, features = self.form, learned["features"]
         if (features is None) != (form.features_column is None):
             raise ValueError("features")
-        self.source_vocabulary = Vocabulary(
-            _checked(learned["source"]),
-            separator=form.source_separator,
-            unknown=True,
-            features=None if features is None else _checked(features),
-            normalise=form.normalise,
-        )
-        self.target_vocabulary = Vocabulary(
-            _checked(learned["target"]),
-            separator=form.target_separator,
-            unknown=True,
-            split=self.split_targets,
-            normalise=form.normalise,
+        self.source_vocabulary, self.target_vocabulary = self._vocabularies(
+            _checked(learned["source"]), _checked(learned["target"]), None if features is None else _checked(features)
         )
         self.min_length, self.max_length = map(int, learned["source_lengths"])
         self.longest_target = int(learned["longest_target"])
         if not 1 <= self.min_length <= self.max_length or self.longest_target < 1:
             raise ValueError("lengths")
         self.files = {str(split): FileRecord.from_json(record) for split, record in learned["files"].items()}
+
+    def _vocabularies(
+        self, source: list[str], target: list[str], features: list[str] | None
+    ) -> tuple[Vocabulary, Vocabulary]:
+        form = self.form
+        return (
+            Vocabulary(
+                source, separator=form.source_separator, unknown=True, features=features, normalise=form.normalise
+            ),
+            Vocabulary(
+                target,
+                separator=form.target_separator,
+                unknown=True,
+                split=self.split_targets,
+                normalise=form.normalise,
+            ),
+        )
 
     # ---- what a user should know ----
 
