@@ -7,6 +7,7 @@ import os
 import pytest
 import torch
 
+from seq2attn.data import pairs
 from seq2attn.data.pairs import LONGEST_LINE, Format, read_pairs
 from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.data.vocabulary import Vocabulary
@@ -138,6 +139,15 @@ def test_columns_are_explained_only_where_their_number_is_wrong(tmp_path):
         with pytest.raises(Seq2AttnError) as error:
             read_pairs(tmp_path / "a.tsv", Format())
         assert ("task.columns" in error.value.hint) is explained and "Save it as UTF-8" in error.value.hint
+
+
+def test_a_file_of_the_largest_size_is_read_and_a_larger_one_refused(tmp_path, monkeypatch):
+    file = written(tmp_path / "a.tsv", "ab\tx\n")
+    monkeypatch.setattr(pairs, "LARGEST_FILE", 5)
+    assert len(read_pairs(file, Format()).pairs) == 1
+    monkeypatch.setattr(pairs, "LARGEST_FILE", 4)
+    with pytest.raises(Seq2AttnError, match="larger than 4 bytes"):
+        read_pairs(file, Format())
 
 
 def test_a_line_of_the_largest_length_is_read(tmp_path):

@@ -155,7 +155,8 @@ def _read_bytes(path: Path, if_missing: str) -> bytes:
     except (OSError, ValueError) as error:
         raise Seq2AttnError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > LARGEST_FILE:
-        raise Seq2AttnError(f"{path}: larger than {LARGEST_FILE:,} bytes")
+        message = f"{path}: the file is larger than {LARGEST_FILE:,} bytes, the most that is read"
+        raise Seq2AttnError(message, hint="Train on a part of it.")
     return data
 
 
