@@ -8,10 +8,10 @@ import torch
 
 from benchmarks.measure import interleaved, median
 from benchmarks.training import CPU, Unit
+from seq2attn.build import build_model, build_task
 from seq2attn.data.batches import generator
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.build import build_model, build_task
 
 
 def measure(*, repeats: int) -> list[dict[str, Any]]:

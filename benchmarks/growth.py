@@ -17,7 +17,7 @@ WIDTHS = (32, 64, 96, 256, 512, 1024)
 CHILD = """
 import json, sys, time, torch
 from benchmarks.training import CPU, Unit, our_step
-from seq2attn.model.build import build_training_data
+from seq2attn.build import build_training_data
 from seq2attn.runs.machine import keep_freed_memory
 unit = Unit(**json.loads(sys.argv[1]))
 torch.set_num_threads(unit.threads)

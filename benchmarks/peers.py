@@ -18,8 +18,8 @@ import torch
 
 from benchmarks.measure import interleaved, median, ratio
 from benchmarks.training import CPU, RATE, Unit, our_step
+from seq2attn.build import build_training_data
 from seq2attn.data.batches import Batch
-from seq2attn.model.build import build_training_data
 
 ATTENTION = {"general": "luong", "additive": "bahdanau"}  # ours -> JoeyNMT's
 BOTH_WAYS: dict[str, Any] = {"source_eos": True, "bidirectional": True}

@@ -10,9 +10,9 @@ import torch
 
 from benchmarks.measure import interleaved, median, ratio
 from benchmarks.reference import PlainReverser, PlainTraining
+from seq2attn.build import build_model, build_training_data
 from seq2attn.config import Config, check_config
 from seq2attn.data.batches import Batch
-from seq2attn.model.build import build_model, build_training_data
 from seq2attn.runs.machine import keep_freed_memory
 from seq2attn.training.step import TrainingStep
 

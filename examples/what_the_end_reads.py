@@ -12,9 +12,9 @@ from pathlib import Path
 import torch
 import typer
 
-from seq2attn.catalogue import FAMILIES
 from seq2attn.data.batches import generator, make_batch
 from seq2attn.data.vocabulary import EOS
+from seq2attn.parts import FAMILIES
 from seq2attn.runs.loading import load_predictor
 from seq2attn.runs.run import find_run
 

@@ -14,8 +14,8 @@ from statistics import fmean, median
 import torch
 import typer
 
-from seq2attn.catalogue import FAMILIES
 from seq2attn.data.batches import generator
+from seq2attn.parts import FAMILIES
 from seq2attn.runs.loading import load_predictor
 from seq2attn.runs.run import find_run
 

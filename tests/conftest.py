@@ -22,7 +22,7 @@ import typer
 from browser import Browser, opened_browser
 from inline import Inline
 
-from seq2attn import catalogue
+from seq2attn import parts
 from seq2attn.cli import main
 
 TINY = """\
@@ -128,7 +128,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 @pytest.fixture
 def own_scores() -> Iterator[None]:
     """After the test, remove the parts and modules that plug-ins registered."""
-    before = [(kind, dict(kind._entries), dict(kind._synonyms)) for kind in catalogue.EXTENSIBLE]
+    before = [(kind, dict(kind._entries), dict(kind._synonyms)) for kind in parts.EXTENSIBLE]
     modules = set(sys.modules)
     yield
     for kind, entries, synonyms in before:

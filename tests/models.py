@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2attn.catalogue import SCORES
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.bahdanau import BahdanauDecoder
 from seq2attn.model.cells import GRU, LSTM, RNN, Cell, Cells
@@ -20,6 +19,7 @@ from seq2attn.model.luong import LuongDecoder
 from seq2attn.model.reverser import Reverser
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import LocalM, LocalP
+from seq2attn.parts import SCORES
 
 SIX_STEPS = {"steps": 6, "batch_size": 4, "evaluate_every": 6, "validation_samples": 2, "log_every": 1, "snapshots": 1}
 """a config's `training`"""

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from seq2attn.build import build_model, build_task
 from seq2attn.config import load_changed
 from seq2attn.data.batches import read_sources
 from seq2attn.data.padding import pad_rows
@@ -19,7 +20,6 @@ from seq2attn.data.vocabulary import PAD
 from seq2attn.inference.changes import Changes
 from seq2attn.inference.greedy import greedy_decode
 from seq2attn.inference.predictor import Predictor, output_bound
-from seq2attn.model.build import build_model, build_task
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 SMALL = ("model.hidden=12", "task.alphabet=abcdefghij")

@@ -13,12 +13,12 @@ from seq2attn.analysis.forms import attend_by_loops, compare_forms
 from seq2attn.analysis.masks import window_factors, window_masks
 from seq2attn.analysis.saturation import gradient_by_scale, weight_saturation
 from seq2attn.analysis.variance import Components, score_variance, theoretical_moments
-from seq2attn.catalogue import SCORES
+from seq2attn.build import build_model, build_score
 from seq2attn.config import check_config
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.build import build_model, build_score
 from seq2attn.model.parameters import parameter_ledger
 from seq2attn.model.windows import LocalM, LocalP
+from seq2attn.parts import SCORES
 from seq2attn.plotting import analysis as figures
 from seq2attn.plotting.style import score_colour
 

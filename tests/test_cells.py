@@ -8,8 +8,8 @@ import torch
 from models import ATTENDING, CELLS, INITIAL_STATES, is_real, make_batch, make_cells, make_model
 from torch import nn
 
+from seq2attn.build import build_model
 from seq2attn.config import check_config
-from seq2attn.model.build import build_model
 from seq2attn.model.cells import GRU, LSTM, RNN, Cell, Stack
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.resets import Reset, Resets

@@ -7,9 +7,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from seq2attn.build import build_model
 from seq2attn.config import check_config
 from seq2attn.errors import CheckpointError
-from seq2attn.model.build import build_model
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights, save_checkpoint
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from seq2attn import __version__, catalogue
+from seq2attn import __version__, parts
 from seq2attn.cli import main
 from seq2attn.cli.output import prepare_streams, program, write_json
 from seq2attn.cli.progress import LineDisplay
@@ -68,7 +68,7 @@ def seq2attn(*arguments, stdin="", terminal=False):
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         patch.setattr(sys, "argv", ["seq2attn", *arguments])
         patch.setattr(sys, "stdin", io.StringIO(stdin) if isinstance(stdin, str) else stdin)
-        for registry, name in itertools.product(catalogue.EXTENSIBLE, ("_entries", "_synonyms")):
+        for registry, name in itertools.product(parts.EXTENSIBLE, ("_entries", "_synonyms")):
             patch.setattr(registry, name, dict(getattr(registry, name)))
         try:
             main()

@@ -9,8 +9,8 @@ import pytest
 import torch
 from models import ARRANGEMENTS, ATTENDING, CELLS, HISTORIES, WINDOWS, is_real, make_batch, make_model
 
-from seq2attn import catalogue
-from seq2attn.catalogue import SCORES
+from seq2attn import parts
+from seq2attn.parts import SCORES
 
 FACTORS = {
     "score": ATTENDING,
@@ -92,10 +92,10 @@ def close(found, expected):
 
 
 def test_every_part_that_a_config_can_name_takes_part():
-    assert set(FACTORS["score"]) == set(catalogue.SCORES.names()) - {"none"}
-    assert {"local_m" if name == "reversed" else name for name in WINDOWS} == set(catalogue.WINDOWS.names())
-    assert set(HISTORIES) == set(catalogue.HISTORIES.names())
-    assert {"luong" if name == "feeding" else name for name in ARRANGEMENTS} == set(catalogue.DECODERS.names())
+    assert set(FACTORS["score"]) == set(parts.SCORES.names()) - {"none"}
+    assert {"local_m" if name == "reversed" else name for name in WINDOWS} == set(parts.WINDOWS.names())
+    assert set(HISTORIES) == set(parts.HISTORIES.names())
+    assert {"luong" if name == "feeding" else name for name in ARRANGEMENTS} == set(parts.DECODERS.names())
 
 
 def test_any_two_choices_meet():

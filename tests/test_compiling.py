@@ -7,8 +7,8 @@ import torch
 import torch._inductor.config
 from safetensors.torch import load_file
 
+from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
-from seq2attn.model.build import build_model, build_training_data
 from seq2attn.training import compiling
 from seq2attn.training.compiling import CannotCompile
 from seq2attn.training.loop import Diverged, SilentDisplay

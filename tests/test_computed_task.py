@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from seq2attn.build import build_model
 from seq2attn.config import check_config
 from seq2attn.data.batches import TrainingData
 from seq2attn.data.tasks import Answer, Task
@@ -10,7 +11,6 @@ from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.build import build_model
 from seq2attn.training.objective import token_cross_entropy
 
 CPU = torch.device("cpu")

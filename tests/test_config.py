@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from seq2attn import catalogue
+from seq2attn import parts
 from seq2attn.config import (
     Choice,
     Config,
@@ -185,7 +185,7 @@ def test_every_key_is_documented():
 
 
 def test_every_option_is_documented():
-    options = {(e.name, name): one for kind in catalogue.EXTENSIBLE for e in kind for name, one in e.options.items()}
+    options = {(e.name, name): one for kind in parts.EXTENSIBLE for e in kind for name, one in e.options.items()}
     assert options and [place for place, option in options.items() if not option.meaning] == []
 
 

@@ -8,7 +8,6 @@ from torch import nn
 
 from seq2attn.analysis.checks import REGISTRIES, Part
 from seq2attn.analysis.contract import CHECKS, INTERFACES, advice, run_check
-from seq2attn.catalogue import SCORES
 from seq2attn.data.tasks import Answer
 from seq2attn.data.tasks.copy import Copy
 from seq2attn.data.tasks.reverse import Reverse
@@ -20,6 +19,7 @@ from seq2attn.model.initial_state import InitialState, Last, Zeros
 from seq2attn.model.luong import LuongDecoder
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import LocalM, View, Window
+from seq2attn.parts import SCORES
 from seq2attn.registry import register
 
 BUILT_IN = [

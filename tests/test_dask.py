@@ -187,7 +187,7 @@ def test_plug_ins_are_sent_along(jobs, cluster, tmp_path, own_scores, monkeypatc
     seq2attn.config.plugins.load_plugin(file)
     asked = [replace(job, plugins=(str(file),)) for job in jobs("model.attention.score=mine")]
     engine = make_engine(cluster, tmp_path / "runs", [str(file)])
-    for kind in seq2attn.catalogue.EXTENSIBLE:  # as in a worker that has not loaded it
+    for kind in seq2attn.parts.EXTENSIBLE:  # as in a worker that has not loaded it
         kind._entries.pop("mine", None)
     assert run(asked, engine) == [Outcome("done")]
     assert asked[0].run.plugins() == (str(file),)

@@ -6,13 +6,13 @@ from collections import Counter
 import pytest
 import torch
 
-from seq2attn.catalogue import TASKS
 from seq2attn.data.batches import TrainingData, make_batch
 from seq2attn.data.padding import pad_rows, valid_mask
 from seq2attn.data.tasks import Examples
 from seq2attn.data.tasks.reverse import Reverse
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.errors import Seq2AttnError
+from seq2attn.parts import TASKS
 
 CPU = torch.device("cpu")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

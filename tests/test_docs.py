@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import seq2attn
-import seq2attn.catalogue
+import seq2attn.parts
 from seq2attn.data.tasks import Answer
 from seq2attn.inference.predictor import Prediction
 
@@ -81,7 +81,7 @@ def test_the_example_that_finds_first_mistakes(tiny_run, capsys):
     example = runpy.run_path(str(ROOT / "examples/where_it_breaks.py"), run_name="example")
     example["main"](tiny_run.name, 3, str(tiny_run.runs))
     lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(":")[0] for line in lines] == seq2attn.catalogue.FAMILIES.names()
+    assert [line.partition(":")[0] for line in lines] == seq2attn.parts.FAMILIES.names()
     answer, row = Answer("cba", (2, 1, 0)), {2: (0, 0, 1), 1: (0, 1, 0), 0: (1, 0, 0)}
 
     def mistake(output, looked, finished=True):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from seq2attn.catalogue import TASKS
+from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
@@ -15,8 +15,8 @@ from seq2attn.inference.evaluation import attention_entropy, evaluate
 from seq2attn.inference.greedy import rows_at_once
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import LengthResult
-from seq2attn.model.build import build_model, build_task
 from seq2attn.model.decoder import Decoded
+from seq2attn.parts import TASKS
 from seq2attn.runs.reading import parse
 
 VOCABULARY = Vocabulary("abcdef")

@@ -7,7 +7,8 @@ import torch
 from test_comparison_cli import TINY as TINY_COMPARISON
 from test_evaluation import FakeModel, measure, other, reverse
 
-from seq2attn import catalogue
+from seq2attn import parts
+from seq2attn.build import build_task
 from seq2attn.config import check_config
 from seq2attn.config.families import parse_families
 from seq2attn.data.families import draw_family
@@ -15,7 +16,6 @@ from seq2attn.data.tasks import StringTask
 from seq2attn.data.vocabulary import SPECIAL
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import worst_place
-from seq2attn.model.build import build_task
 from seq2attn.plotting.families import families_figure
 
 ALL = ("random", "unary", "periodic", "two_letter", "palindrome", "sorted", "runs")
@@ -66,8 +66,8 @@ def test_strings_depend_on_the_generator_alone(family):
     assert draw(family) != draw(family, seed=1)
 
 
-def test_every_family_of_the_catalogue_can_be_drawn():
-    assert tuple(catalogue.FAMILIES.names()) == ALL
+def test_every_family_can_be_drawn():
+    assert tuple(parts.FAMILIES.names()) == ALL
     task = build_task(check_config({}))
     for name in ALL:
         examples = task.family(name, torch.Generator().manual_seed(0), 3, 6)

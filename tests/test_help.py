@@ -7,10 +7,10 @@ import sys
 import pytest
 import typer
 
-from seq2attn.catalogue import SCORES
 from seq2attn.cli import completion
 from seq2attn.cli.app import app, main
 from seq2attn.cli.help import label
+from seq2attn.parts import SCORES
 
 COMMAND = typer.main.get_command(app)
 

@@ -14,11 +14,12 @@ import seq2attn
 PACKAGE = Path(seq2attn.__file__).parent
 ROOMS = (  # the lowest first: a module imports from its own room and from those before it
     ("errors", "registry"),
-    ("catalogue",),
+    ("parts",),
     ("config",),
     ("data",),
     ("kernels",),
     ("model",),
+    ("build",),
     ("inference",),
     ("runs",),
     ("analysis",),
@@ -30,13 +31,13 @@ ROOMS = (  # the lowest first: a module imports from its own room and from those
     ("exporting",),
     ("cli",),
 )
-LOOSE = {"__init__", "__main__", "errors", "registry", "catalogue"}
+LOOSE = {"__init__", "__main__", "errors", "registry", "parts", "build"}
 FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
 LIGHT = (  # these import nothing heavy when they are imported
     "errors",
     "registry",
-    "catalogue",
+    "parts",
     "config",
     "cli",
     "comparison",
@@ -192,7 +193,7 @@ def loaded_by(code, modules):
 def test_training_and_counting_parameters_do_not_load_torchs_compiler(tmp_path):
     code = f"""
 import seq2attn
-from seq2attn.model.build import build_model
+from seq2attn.build import build_model
 from seq2attn.model.parameters import parameter_ledger
 from seq2attn.config import check_config
 parameter_ledger(build_model(check_config({{"model": {{"attention": {{"score": "additive"}}}}}})))

@@ -6,7 +6,6 @@ import pytest
 import torch
 from models import ARRANGEMENTS, HISTORIES, WINDOWS, make_batch, make_model
 
-from seq2attn.catalogue import TASKS
 from seq2attn.data.vocabulary import EOS
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.beam import BeamSearch
@@ -15,6 +14,7 @@ from seq2attn.inference.ensemble import Ensemble
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.intervention import Intervention
 from seq2attn.model.transformer import Transformer
+from seq2attn.parts import TASKS
 
 SOURCE, LENGTHS, TOKENS = make_batch((4, 4), steps=3)
 EVERY = [("bahdanau", window, "none") for window in WINDOWS]

@@ -1,7 +1,7 @@
 import pytest
 
+from seq2attn.build import build_model
 from seq2attn.config import check_config
-from seq2attn.model.build import build_model
 from seq2attn.model.parameters import parameter_ledger
 
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from seq2attn.build import build_model
 from seq2attn.config import check_config
 from seq2attn.data.vocabulary import SOS
-from seq2attn.model.build import build_model
 
 D = 4
 LENGTHS = torch.tensor([5, 3])

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from seq2attn.catalogue import INITIAL_STATES, SCORES
+from seq2attn.build import build_model
 from seq2attn.config import check_config, load_config
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
-from seq2attn.model.build import build_model
 from seq2attn.model.scores import Score
+from seq2attn.parts import INITIAL_STATES, SCORES
 
 ALPHABET = "abcde"
 D = 5

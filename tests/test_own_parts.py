@@ -354,7 +354,7 @@ def test_docstring_and_limits_describe_the_options(tmp_path):
 '''
     (tmp_path / "odd.py").write_text(PARTS.format(base="Window", body=body))
     load_plugin(tmp_path / "odd.py")
-    from seq2attn.catalogue import WINDOWS
+    from seq2attn.parts import WINDOWS
 
     options = WINDOWS.get("odd").options
     assert options["radius"].meaning == "positions to each side, at most five"

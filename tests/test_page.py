@@ -23,11 +23,11 @@ from pages import (
     random_texts,
 )
 
-from seq2attn.catalogue import TASKS
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.changes import Changes
 from seq2attn.inference.predictor import Predictor
+from seq2attn.parts import TASKS
 
 pytest.importorskip("onnxscript", reason='needs the extra "export": pip install "seq2attn[export]"')
 

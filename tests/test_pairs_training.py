@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from seq2attn.build import read_task
 from seq2attn.config import check_config, load_config
 from seq2attn.data.tasks import pairs as pairs_task
 from seq2attn.errors import ConfigError, Seq2AttnError
@@ -17,7 +18,6 @@ from seq2attn.inference.edits import Edit
 from seq2attn.inference.intervals import Estimate
 from seq2attn.inference.pair_evaluation import measure_pairs
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.build import read_task
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import Run

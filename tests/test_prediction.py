@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from seq2attn.catalogue import TASKS
+from seq2attn.build import build_model
 from seq2attn.config import check_config
 from seq2attn.data.tasks import Answer, Task
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
@@ -10,8 +10,8 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference import predictor as predictor_module
 from seq2attn.inference.greedy import greedy_decode
 from seq2attn.inference.predictor import Predictor, output_bound
-from seq2attn.model.build import build_model
 from seq2attn.model.decoder import Decoded
+from seq2attn.parts import TASKS
 
 ALPHABET = "abcdefgh"
 VOCABULARY = Vocabulary(ALPHABET)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from seq2attn.analysis.contract import CHECKS, run_check
-from seq2attn.catalogue import SCORES
 from seq2attn.cli.app import app
 from seq2attn.config.plugins import load_plugin
+from seq2attn.parts import SCORES
 
 README = Path(__file__).parent.parent / "README.md"
 TEXT = README.read_text(encoding="utf-8")

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from seq2attn.catalogue import FAMILIES
+from seq2attn.build import build_model
 from seq2attn.config import load_config
 from seq2attn.inference.evaluation import evaluate
-from seq2attn.model.build import build_model
+from seq2attn.parts import FAMILIES
 from seq2attn.runs.making import create_run
 from seq2attn.training.loop import Trainer
 

@@ -4,13 +4,13 @@ import pytest
 import torch
 from models import ATTENDING
 
-from seq2attn.catalogue import SCORES
+from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
 from seq2attn.kernels.binding import LEARNED, Kernels
 from seq2attn.kernels.function import gru
 from seq2attn.kernels.library import load
-from seq2attn.model.build import build_model, build_training_data
 from seq2attn.model.encoder import Encoder
+from seq2attn.parts import SCORES
 from seq2attn.training.objective import token_cross_entropy
 
 CPU = torch.device("cpu")

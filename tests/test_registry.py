@@ -7,13 +7,13 @@ import sys
 import pytest
 import torch
 
-from seq2attn import catalogue
-from seq2attn.catalogue import SCORES
+from seq2attn import parts
+from seq2attn.build import build_score
 from seq2attn.cli.list import KINDS
 from seq2attn.config import check_config
 from seq2attn.config.plugins import load_plugin
 from seq2attn.errors import ConfigError, Seq2AttnError
-from seq2attn.model.build import build_score
+from seq2attn.parts import SCORES
 from seq2attn.registry import Choice, Entry, Option, Registry, UnknownName, register, signature_options
 
 # ---- registry ----
@@ -166,7 +166,7 @@ def test_annotations_that_cannot_be_resolved_leave_the_other_options():
 # ---- registering and making, the same for every kind ----
 
 
-@pytest.mark.parametrize("registry", catalogue.EXTENSIBLE, ids=lambda registry: registry.kind)
+@pytest.mark.parametrize("registry", parts.EXTENSIBLE, ids=lambda registry: registry.kind)
 def test_a_part_of_any_kind_is_registered_chosen_and_made_in_the_same_way(registry, own_scores):
     class Base:
         pass
@@ -193,12 +193,12 @@ def test_a_part_of_any_kind_is_registered_chosen_and_made_in_the_same_way(regist
 
 
 def test_a_name_without_a_class_makes_nothing():
-    assert catalogue.WINDOWS.make(catalogue.WINDOWS.choose("global"), 4) is None
+    assert parts.WINDOWS.make(parts.WINDOWS.choose("global"), 4) is None
 
 
 def test_a_constructor_s_exception_is_reported_with_the_call(own_scores):
     class Base:
-        registry = catalogue.HISTORIES
+        registry = parts.HISTORIES
 
     @register("mine")
     class Mine(Base):
@@ -208,19 +208,19 @@ def test_a_constructor_s_exception_is_reported_with_the_call(own_scores):
             raise ValueError("boom")
 
     with pytest.raises(Seq2AttnError) as caught:
-        catalogue.HISTORIES.make(Choice("mine", {"size": 4}), 5, fruit())
+        parts.HISTORIES.make(Choice("mine", {"size": 4}), 5, fruit())
     assert caught.value.message == (
         "history 'mine' cannot be made: Mine(5, Registry, size=4) raised TypeError: " + str(caught.value.__cause__)
     )
     with pytest.raises(Seq2AttnError) as caught:
-        catalogue.HISTORIES.make(Choice("mine", {"size": 4}), 5)
+        parts.HISTORIES.make(Choice("mine", {"size": 4}), 5)
     assert caught.value.message == "history 'mine' cannot be made: Mine(5, size=4) raised ValueError: boom"
     assert caught.value.hint == (
         "Its constructor takes (feature_width, **options) and calls super().__init__ first. "
         "Or does it not accept these options?"
     )
     with pytest.raises(Seq2AttnError, match=r"^mine to tell$"):
-        catalogue.HISTORIES.make(Choice("mine", {"error": "mine to tell"}), 5)
+        parts.HISTORIES.make(Choice("mine", {"error": "mine to tell"}), 5)
 
 
 def test_an_option_cannot_be_called_name(own_scores):
@@ -237,7 +237,7 @@ def test_an_option_cannot_be_called_name(own_scores):
                 pass
 
 
-# ---- catalogue ----
+# ---- parts ----
 
 REGISTRIES = [registry for _, registry in KINDS.values()]
 
@@ -261,7 +261,7 @@ def test_scores_have_the_names_used_in_the_literature(name, synonyms, equal_widt
 
 @pytest.mark.parametrize("name", ["reverse", "copy", "sort", "duplicate", "dates", "pairs"])
 def test_tasks_have_the_names_of_the_specification(name):
-    assert catalogue.TASKS.get(name).name == name
+    assert parts.TASKS.get(name).name == name
 
 
 @pytest.mark.parametrize(
@@ -279,16 +279,16 @@ def test_every_entry_has_a_formula_and_a_class_that_can_be_imported(registry):
 
 @pytest.mark.parametrize(
     "entry",
-    [entry for one in catalogue.EXTENSIBLE for entry in one if entry.implementation is not None],
+    [entry for one in parts.EXTENSIBLE for entry in one if entry.implementation is not None],
     ids=lambda entry: entry.implementation,
 )
-def test_the_options_of_the_catalogue_are_those_of_the_constructor(entry):
+def test_the_options_of_built_in_parts_are_those_of_the_constructor(entry):
     found = {name: (option.type, option.default) for name, option in signature_options(entry.load()).items()}
     assert {name: (option.type, option.default) for name, option in entry.options.items()} == found
 
 
 def test_the_default_of_every_option_is_allowed():
-    for registry in catalogue.EXTENSIBLE:
+    for registry in parts.EXTENSIBLE:
         for entry in registry:
             assert [option.problem(option.default) for option in entry.options.values()] == [None] * len(entry.options)
 
@@ -310,7 +310,7 @@ def test_every_listed_name_is_accepted_by_its_key():
                 assert "unknown" not in told(f"{key}={name}")  # with the defaults it may be a wrong combination
 
 
-def test_catalogue_config_and_plugins_import_no_torch():
+def test_parts_config_and_plugins_import_no_torch():
     code = (
         "import sys, seq2attn.config.plugins, seq2attn.runs.run\n"
         "from seq2attn.config import check_config\n"
@@ -575,7 +575,7 @@ def test_a_broken_installed_score_is_a_problem_of_the_config(install, target, te
 
 def test_a_part_of_any_kind_can_be_installed(install):
     text = """\
-from seq2attn.catalogue import HISTORIES
+from seq2attn.parts import HISTORIES
 from seq2attn.registry import register
 
 
@@ -584,7 +584,7 @@ class Mine:
     registry = HISTORIES
 """
     install("mine", "installed_score_6:Mine", text, "histories")
-    assert catalogue.HISTORIES.installed() == {"mine": "installed_score_6:Mine"}
+    assert parts.HISTORIES.installed() == {"mine": "installed_score_6:Mine"}
     assert check_config({}, ["model.attention.history=mine"]).model.attention.history == Choice("mine")
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from models import SIX_STEPS, is_real, make_cells
 
+from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
 from seq2attn.data.batches import generator
-from seq2attn.model.build import build_model, build_training_data
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.resets import Reset, Resets, draw_reset
 from seq2attn.runs.checkpoint import load_checkpoint

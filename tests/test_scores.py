@@ -4,9 +4,9 @@ import pytest
 import torch
 from models import make_score
 
-from seq2attn.catalogue import SCORES
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.scores import additive, register
+from seq2attn.parts import SCORES
 
 NAMES = [name for name in SCORES.names() if name != "none"]
 

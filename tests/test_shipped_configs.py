@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from seq2attn.build import build_model, build_training_data, read_task
 from seq2attn.config import load_config
-from seq2attn.model.build import build_model, build_training_data, read_task
 from seq2attn.runs.making import create_run
 from seq2attn.training.loop import Trainer
 

@@ -6,9 +6,9 @@ import signal
 import pytest
 import torch
 
+from seq2attn.build import build_model, build_training_data
 from seq2attn.comparison.trial import STOP_REQUEST
 from seq2attn.config import check_config
-from seq2attn.model.build import build_model, build_training_data
 from seq2attn.runs.lock import training_lock
 from seq2attn.runs.making import create_run
 from seq2attn.training import session

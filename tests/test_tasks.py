@@ -6,13 +6,13 @@ import pytest
 import torch
 
 import seq2attn.data.tasks
-from seq2attn.catalogue import TASKS
 from seq2attn.data.tasks import Answer, Task, check_task
 from seq2attn.data.tasks.duplicate import Duplicate
 from seq2attn.data.tasks.reverse import Reverse
 from seq2attn.data.tasks.sort import Sort
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
+from seq2attn.parts import TASKS
 
 CPU = torch.device("cpu")
 COPYING = ["reverse", "copy", "sort", "duplicate"]  # tasks whose targets copy characters of the source

@@ -14,11 +14,11 @@ import torch
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from seq2attn.build import build_model, build_task, build_training_data
 from seq2attn.config import check_config
 from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.inference.intervals import share
 from seq2attn.inference.results import LengthResult
-from seq2attn.model.build import build_model, build_task, build_training_data
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights, save_checkpoint
 from seq2attn.runs.loading import load_trained
 from seq2attn.runs.making import create_run

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, pad
 
-from seq2attn import catalogue
+from seq2attn import parts
+from seq2attn.build import build_model
 from seq2attn.config import check_config
 from seq2attn.config.keys import CHOICES
 from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Attention
-from seq2attn.model.build import build_model
 from seq2attn.model.reverser import Reverser
 from seq2attn.model.scores.dot import Dot
 from seq2attn.registry import Registry
@@ -28,7 +28,7 @@ B, S, L, D = 3, 5, 3, 4
 LENGTHS = torch.tensor([S, 3, 1])
 VALID = valid_mask(LENGTHS, S)  # (B, S) True = real token
 GARBAGE = 7.0
-REGISTRIES: dict[str, Registry] = {registry.kind: registry for registry in catalogue.EXTENSIBLE}
+REGISTRIES: dict[str, Registry] = {registry.kind: registry for registry in parts.EXTENSIBLE}
 KEYS = {choice.registry.kind: key for key, choice in CHOICES.items()}
 """kind -> the key of a config that names a part of this kind"""
 MODELS: dict[str, tuple[dict[str, Any], ...]] = {

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from seq2attn.build import build_score
 from seq2attn.data.batches import generator
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.build import build_score
 from seq2attn.model.scores import Score
 
 BLOCK = 2**20  # numbers drawn per block

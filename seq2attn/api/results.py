@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from seq2attn.catalogue import RANDOM
 from seq2attn.inference.intervals import Estimate
 from seq2attn.inference.results import SHARES, LengthResult
+from seq2attn.parts import RANDOM
 from seq2attn.plotting.html import html_table
 
 

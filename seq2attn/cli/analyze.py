@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from seq2attn import catalogue
+from seq2attn import parts
 from seq2attn.cli import analyze_shared as shared
 from seq2attn.cli import options
 from seq2attn.cli.usage import Command, group
@@ -199,7 +199,7 @@ def ledger(
     from seq2attn.analysis.costs import Sizes, formulas, score_costs
 
     sizes = Sizes(batch, source, target, width, embedding, vocabulary)
-    names = shared.score_names(scores, " ".join(name for name in catalogue.SCORES.names() if name in formulas(sizes)))
+    names = shared.score_names(scores, " ".join(name for name in parts.SCORES.names() if name in formulas(sizes)))
     result = score_costs(names, sizes)
     shown = {
         "score": "score",
@@ -272,7 +272,7 @@ def forms(
 
       seq2attn analyze forms --scores dot additive --width 256
     """
-    default = " ".join(name for name in catalogue.SCORES.names() if name != "none")
+    default = " ".join(name for name in parts.SCORES.names() if name != "none")
     names, _ = shared.read_scores_and_widths(scores, None, plugin, default, "1")
     from seq2attn.analysis.forms import compare_forms
 

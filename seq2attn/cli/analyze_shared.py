@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seq2attn import catalogue
+from seq2attn import parts
 from seq2attn.cli import completion, options
 from seq2attn.cli.output import note, on_terminal, print_table, stdout, write_json, write_rows
 from seq2attn.errors import Seq2AttnError, shown
@@ -70,7 +70,7 @@ def use_one_thread() -> None:
 
 def score_names(values: list[str] | None, default: str) -> list[str]:
     """The distinct names of `--scores`, with synonyms resolved."""
-    names = [catalogue.SCORES.get(word).name for word in _words(values, default)]
+    names = [parts.SCORES.get(word).name for word in _words(values, default)]
     if "none" in names:
         raise Seq2AttnError("--scores: 'none' has no score function; leave it out")
     return list(dict.fromkeys(names))

@@ -9,14 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from seq2attn import catalogue
 from seq2attn.cli import completion, options
 from seq2attn.cli.output import on_terminal, stdout, table, write_rows
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, shown
+from seq2attn.parts import EXTENSIBLE
 from seq2attn.registry import Entry, Registry, UnknownName
 
 HEADER = ("kind", "name", "check", "result")
-KINDS = {registry.kind.replace(" ", "-"): registry for registry in catalogue.EXTENSIBLE}
+KINDS = {registry.kind.replace(" ", "-"): registry for registry in EXTENSIBLE}
 
 
 def check(

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import typer
 
-from seq2attn import catalogue
+from seq2attn.parts import ARCHITECTURES, EXTENSIBLE, FAMILIES, SCHEDULES, SCORES
 from seq2attn.registry import Registry
 
 Offers = list[tuple[str, str]]  # (word, meaning)
@@ -48,19 +48,17 @@ def configs_and_runs(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def scores(incomplete: str) -> Offers:
     """Score functions."""
-    return _entries(catalogue.SCORES, incomplete)
+    return _entries(SCORES, incomplete)
 
 
 def families(incomplete: str) -> Offers:
     """Families of strings, and `all`."""
-    return [
-        offer for offer in [*_entries(catalogue.FAMILIES, incomplete), ("all", "")] if offer[0].startswith(incomplete)
-    ]
+    return [offer for offer in [*_entries(FAMILIES, incomplete), ("all", "")] if offer[0].startswith(incomplete)]
 
 
 def parts(incomplete: str) -> Offers:
     """Parts of any kind that can be checked."""
-    return [offer for registry in catalogue.EXTENSIBLE for offer in _entries(registry, incomplete)]
+    return [offer for registry in EXTENSIBLE for offer in _entries(registry, incomplete)]
 
 
 def metrics(incomplete: str) -> Offers:
@@ -105,7 +103,7 @@ def _config_keys() -> dict[str, tuple[str, Mapping[str, str]]]:
     from seq2attn.config.keys import fields_of, part_of
     from seq2attn.config.schema import Config
 
-    named = {"model.architecture": catalogue.ARCHITECTURES, "training.schedule": catalogue.SCHEDULES}
+    named = {"model.architecture": ARCHITECTURES, "training.schedule": SCHEDULES}
     keys: dict[str, tuple[str, Mapping[str, str]]] = {}
     for key, field in fields_of(Config):
         part = part_of(field)

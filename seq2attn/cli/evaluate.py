@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from seq2attn.catalogue import RANDOM
 from seq2attn.cli import evaluate_pairs, options
 from seq2attn.cli.family_table import show_families
 from seq2attn.cli.output import interval, note, on_terminal, print_table, stdout, width, write_json, write_rows
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import SHARES, LengthResult
+from seq2attn.parts import RANDOM
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
 HEADINGS = dict(zip(SHARES, ("exact match", "characters", "teacher-forced", "alignment"), strict=True))

@@ -48,7 +48,7 @@ def inspect(
     """
     options.load_plugins(plugin)
     config, run = _config(target, overrides or [], runs_dir)
-    from seq2attn.model.build import build_model, build_task, read_task
+    from seq2attn.build import build_model, build_task, read_task
     from seq2attn.model.parameters import parameter_ledger
     from seq2attn.runs.footprint import check_model_memory
 

@@ -7,23 +7,23 @@ from typing import Annotated, Any
 
 import typer
 
-from seq2attn import catalogue
+from seq2attn import parts
 from seq2attn.cli import options
 from seq2attn.cli.output import on_terminal, print_table, write_json, write_rows
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 from seq2attn.registry import Entry, Registry
 
 KINDS: dict[str, tuple[str, Registry]] = {
-    "scores": ("model.attention.score", catalogue.SCORES),
-    "tasks": ("task", catalogue.TASKS),
-    "windows": ("model.attention.window", catalogue.WINDOWS),
-    "histories": ("model.attention.history", catalogue.HISTORIES),
-    "cells": ("model.cell", catalogue.CELLS),
-    "decoders": ("model.decoder", catalogue.DECODERS),
-    "initial-states": ("model.initial_state", catalogue.INITIAL_STATES),
-    "architectures": ("model.architecture", catalogue.ARCHITECTURES),
-    "schedules": ("training.schedule", catalogue.SCHEDULES),
-    "families": ("evaluation.families", catalogue.FAMILIES),
+    "scores": ("model.attention.score", parts.SCORES),
+    "tasks": ("task", parts.TASKS),
+    "windows": ("model.attention.window", parts.WINDOWS),
+    "histories": ("model.attention.history", parts.HISTORIES),
+    "cells": ("model.cell", parts.CELLS),
+    "decoders": ("model.decoder", parts.DECODERS),
+    "initial-states": ("model.initial_state", parts.INITIAL_STATES),
+    "architectures": ("model.architecture", parts.ARCHITECTURES),
+    "schedules": ("training.schedule", parts.SCHEDULES),
+    "families": ("evaluation.families", parts.FAMILIES),
 }
 
 

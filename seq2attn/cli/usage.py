@@ -9,9 +9,9 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from seq2attn.catalogue import FAMILIES
 from seq2attn.cli.help import write_help
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
+from seq2attn.parts import FAMILIES
 
 UsageError: Any = typer.BadParameter.__bases__[0]  # the module that defines it differs between versions of Typer
 

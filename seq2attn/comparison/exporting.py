@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from seq2attn.catalogue import RANDOM
 from seq2attn.comparison.experiment import ERROR_RATES, METRICS
 from seq2attn.comparison.results import Comparison, GroupResult, LengthSummary
+from seq2attn.parts import RANDOM
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:

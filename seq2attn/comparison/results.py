@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from seq2attn.catalogue import RANDOM
 from seq2attn.comparison.experiment import ERROR_RATES, METRICS, Published
 from seq2attn.comparison.plan import Plan, name_values
 from seq2attn.comparison.ranking import Ranked, rank
@@ -18,6 +17,7 @@ from seq2attn.inference.intervals import Estimate, Spread, spread
 from seq2attn.inference.pair_results import PairsResult
 from seq2attn.inference.paired import PairedDifference, paired_difference
 from seq2attn.inference.results import LengthResult, Place, summarise
+from seq2attn.parts import RANDOM
 from seq2attn.runs.records import read_metrics
 from seq2attn.runs.run import Run
 

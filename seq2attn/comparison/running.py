@@ -51,7 +51,7 @@ def read_tasks(jobs: Sequence[Job]) -> list[str]:
 
     Returns what users should know about them. Raises `Seq2AttnError`.
     """
-    from seq2attn.model.build import read_task
+    from seq2attn.build import read_task
     from seq2attn.training.compiling import check_batches
 
     notes: list[str] = []

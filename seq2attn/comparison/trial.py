@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.catalogue import RANDOM
 from seq2attn.comparison.grid import CONFIG
 from seq2attn.config import Config, value_at
 from seq2attn.config.plugin_errors import plugin_error
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import Place
+from seq2attn.parts import RANDOM
 from seq2attn.runs.evaluations import Evaluation, readable_evaluations
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.lock import BeingTrained, is_remote, training_lock
@@ -170,7 +170,7 @@ def _is_free(job: Job) -> bool:
 
 def _where(job: Job) -> Run | NewRun:
     """The trial's run, or how to make it."""
-    from seq2attn.model.build import read_task
+    from seq2attn.build import read_task
     from seq2attn.training.session import NewRun
 
     trial = job.trial
@@ -239,7 +239,7 @@ def _measure(job: Job) -> Outcome:
 
 
 def _evaluate(trial: Trial, run: Run, trained: Trained) -> Evaluation:
-    from seq2attn.model.build import read_task
+    from seq2attn.build import read_task
     from seq2attn.runs.loading import measure, measure_on_file
 
     if trial.on_files:

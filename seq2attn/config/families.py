@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from seq2attn.catalogue import FAMILIES
 from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.parts import FAMILIES
 
 ALL = "all"
 
 
 def parse_families(parts: Iterable[object]) -> tuple[str, ...]:
-    """`["unary,runs", "random"]` -> `("random", "unary", "runs")`: in the catalogue's order, without duplicates.
+    """`["unary,runs", "random"]` -> `("random", "unary", "runs")`: in the order of `seq2attn list`, without duplicates.
 
     `all` is every family. Raises `Seq2AttnError` for anything else, and if there is none.
     """

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from seq2attn import catalogue
 from seq2attn.config.keys import CHOICES
 from seq2attn.config.schema import Config
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
+from seq2attn.parts import EXTENSIBLE
 from seq2attn.registry import Entry
 
 MOST_FRAMES = 5  # of a plug-in's, shown with an exception
@@ -56,7 +56,7 @@ def is_own(cls: type) -> bool:
 
 def registered_parts() -> list[OwnPart]:
     """The parts that plug-ins and installed packages have registered."""
-    return [part for registry in catalogue.EXTENSIBLE for entry in registry if (part := _own(registry.kind, entry))]
+    return [part for registry in EXTENSIBLE for entry in registry if (part := _own(registry.kind, entry))]
 
 
 def chosen_parts(config: Config) -> list[OwnPart]:

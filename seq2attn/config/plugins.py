@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
-from seq2attn import catalogue
+from seq2attn import parts
 from seq2attn.errors import Seq2AttnError
 from seq2attn.registry import alias_old_modules
 
@@ -61,7 +61,7 @@ def load_plugin(path: Path) -> list[tuple[str, str]]:
 
 
 def _registered() -> list[tuple[str, str]]:
-    return [(registry.kind, name) for registry in catalogue.EXTENSIBLE for name in registry.names()]
+    return [(registry.kind, name) for registry in parts.EXTENSIBLE for name in registry.names()]
 
 
 def _line(error: BaseException, origin: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from seq2attn import catalogue
+from seq2attn import parts
 from seq2attn.config.schema import Config, RecurrentConfig, TransformerConfig
 from seq2attn.errors import Problem
 
@@ -31,7 +31,7 @@ def combination_problems(config: Config) -> list[Problem]:
 
 def _length_checks(config: Config) -> Iterable[Check]:
     trained = config.trained_lengths
-    if catalogue.TASKS.get(config.task.name).files:
+    if parts.TASKS.get(config.task.name).files:
         return
     if trained is None:
         message = (
@@ -84,7 +84,7 @@ def _training_checks(config: Config) -> Iterable[Check]:
 
 def _file_checks(config: Config) -> Iterable[Check]:
     """What a task that reads its pairs from files needs."""
-    if not catalogue.TASKS.get(config.task.name).files:
+    if not parts.TASKS.get(config.task.name).files:
         return
     options = config.task.options
     for name, use in (("train", "to train on"), ("dev", "to measure on during training")):
@@ -102,8 +102,8 @@ def _file_checks(config: Config) -> Iterable[Check]:
 
 def _width_checks(model: RecurrentConfig) -> Iterable[Check]:
     """What needs encoder and decoder states of equal width."""
-    score = catalogue.SCORES.get(model.attention.score.name)
-    others = [entry.name for entry in catalogue.SCORES if not entry.equal_widths and entry.name != "none"]
+    score = parts.SCORES.get(model.attention.score.name)
+    others = [entry.name for entry in parts.SCORES if not entry.equal_widths and entry.name != "none"]
     message = (
         f"{score.name!r} needs queries and keys of equal width, but a bidirectional encoder's keys are "
         f"2 x {model.hidden} wide and the decoder's queries {model.hidden}; "
@@ -141,7 +141,7 @@ def _no_attention_checks(config: Config, model: RecurrentConfig) -> Iterable[Che
     )
     yield "model.bidirectional", model.bidirectional, message, (_SCORE,)
     message = f"decoder {model.decoder.name!r} cannot work with attention score 'none'; choose another score or decoder"
-    yield "model.decoder", catalogue.DECODERS.get(model.decoder.name).declares("needs_attention"), message, (_SCORE,)
+    yield "model.decoder", parts.DECODERS.get(model.decoder.name).declares("needs_attention"), message, (_SCORE,)
     message = (
         "'zeros' with attention score 'none' leaves the decoder no way to see the source; "
         "use last or bridge, or another score"

@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from seq2attn import catalogue
+from seq2attn import parts
 from seq2attn.config.families import parse_families
 from seq2attn.config.lengths import parse_lengths
 from seq2attn.errors import Problem, Seq2AttnError, did_you_mean, shown
@@ -152,15 +152,15 @@ class _Section(BaseModel):
 class AttentionConfig(_Section):
     """The attention of a recurrent decoder."""
 
-    score: Annotated[Choice, Part(catalogue.SCORES, "scaled")] = catalogue.SCORES.choose("scaled")
+    score: Annotated[Choice, Part(parts.SCORES, "scaled")] = parts.SCORES.choose("scaled")
     """the score function; `seq2attn list` shows the formulas; `none` is no attention"""
     mask_padding: bool = True
     """give padding the weight 0; false repeats a common mistake, for study"""
     scalable_softmax: bool = False
     """scores times ln n, n the number of allowed keys: attention stays as sharp on long sources (Nakanishi 2025)"""
-    window: Annotated[Choice, Part(catalogue.WINDOWS, "global")] = catalogue.WINDOWS.choose("global")
+    window: Annotated[Choice, Part(parts.WINDOWS, "global")] = parts.WINDOWS.choose("global")
     """which keys may be attended to: global, local_m or local_p"""
-    history: Annotated[Choice, Part(catalogue.HISTORIES, "none")] = catalogue.HISTORIES.choose("none")
+    history: Annotated[Choice, Part(parts.HISTORIES, "none")] = parts.HISTORIES.choose("none")
     """how scores depend on past weights: none, location, coverage, location_coverage or shift"""
 
 
@@ -177,13 +177,13 @@ class ModelConfig(_Section):
 class RecurrentConfig(ModelConfig):
     """A recurrent encoder, and a recurrent decoder with attention."""
 
-    architecture: Annotated[str, _name_in(catalogue.ARCHITECTURES)] = "gru"
+    architecture: Annotated[str, _name_in(parts.ARCHITECTURES)] = "gru"
     """the kind of encoder and decoder: gru (recurrent) or transformer"""
     embedding: Size = 32
     """E, width of the character embeddings"""
     padding_embedding: Literal["learned", "zero"] = "learned"
     """the vector of <pad>, which encoders without a mask read: learned, or zero (fixed, as PyTorch's padding_idx)"""
-    cell: Annotated[Choice, Part(catalogue.CELLS, "gru")] = catalogue.CELLS.choose("gru")
+    cell: Annotated[Choice, Part(parts.CELLS, "gru")] = parts.CELLS.choose("gru")
     """the recurrent cell of encoder and decoder: gru, lstm or rnn"""
     layers: Annotated[int, Field(ge=1, le=8)] = 1
     """cells on top of each other, in the encoder and in the decoder"""
@@ -191,11 +191,9 @@ class RecurrentConfig(ModelConfig):
     """share of each layer's output to the next that is dropped in training"""
     bidirectional: bool = False
     """read the source in both directions; keys and values are then 2D wide"""
-    initial_state: Annotated[Choice, Part(catalogue.INITIAL_STATES, "bridge")] = catalogue.INITIAL_STATES.choose(
-        "bridge"
-    )
+    initial_state: Annotated[Choice, Part(parts.INITIAL_STATES, "bridge")] = parts.INITIAL_STATES.choose("bridge")
     """the decoder's first state: zeros, last or bridge"""
-    decoder: Annotated[Choice, Part(catalogue.DECODERS, "bahdanau")] = catalogue.DECODERS.choose("bahdanau")
+    decoder: Annotated[Choice, Part(parts.DECODERS, "bahdanau")] = parts.DECODERS.choose("bahdanau")
     """the order of attention and recurrence: bahdanau or luong"""
     attention: AttentionConfig = AttentionConfig()
     """the attention"""
@@ -252,7 +250,7 @@ class TrainingConfig(_Section):
     """gradients are clipped to this norm; null: no clipping"""
     compile: bool = False
     """compile the training step with torch.compile, a minute or more; for long trainings that the C does not do, and GPUs"""
-    schedule: Annotated[str, _name_in(catalogue.SCHEDULES)] = "cosine"
+    schedule: Annotated[str, _name_in(parts.SCHEDULES)] = "cosine"
     """learning-rate schedule after the warm-up"""
     warmup: Annotated[int, Field(ge=0)] = 0
     """steps over which the learning rate rises linearly from 0"""
@@ -289,7 +287,7 @@ class EvaluationConfig(_Section):
     """string lengths, as [3, 5, 7] or "1-12"; null: every trained length"""
     samples: Annotated[int, Field(ge=1, le=100_000_000)] = 1000
     """strings per length, and per family"""
-    families: Annotated[tuple[str, ...], BeforeValidator(_families)] = (catalogue.RANDOM,)
+    families: Annotated[tuple[str, ...], BeforeValidator(_families)] = (parts.RANDOM,)
     """kinds of strings to measure: [random, unary], or all; `seq2attn list families` shows them"""
 
 
@@ -298,7 +296,7 @@ class Config(_Section):
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """determines weights and batches: on one machine, the same seed gives bit-identical weights"""
-    task: Annotated[Choice, Part(catalogue.TASKS, "reverse")] = catalogue.TASKS.choose("reverse")
+    task: Annotated[Choice, Part(parts.TASKS, "reverse")] = parts.TASKS.choose("reverse")
     """the task; `seq2attn list tasks` shows what each one does"""
     model: Annotated[
         Annotated[RecurrentConfig, Tag("gru")] | Annotated[TransformerConfig, Tag("transformer")],
@@ -316,7 +314,7 @@ class Config(_Section):
     def data_files(self) -> dict[str, str]:
         """The data files that the task names: option -> path."""
         options = self.task.options
-        return {name: options[name] for name in catalogue.TASKS.get(self.task.name).files if options[name] is not None}
+        return {name: options[name] for name in parts.TASKS.get(self.task.name).files if options[name] is not None}
 
     @property
     def trained_lengths(self) -> range | None:

@@ -15,7 +15,7 @@ LONGEST_WORD, LONGEST_RUN = 8, 10
 def draw_family(family: str, random: torch.Generator, count: int, length: int, symbols: int) -> Tensor:
     """`count` strings of a family other than `random`: ids (count, length) of an alphabet of `symbols`.
 
-    They depend only on the arguments. `catalogue.FAMILIES` lists the families.
+    They depend only on the arguments. `parts.FAMILIES` lists the families.
     """
     draw = _Draw(random, count, length, symbols)
     return _FAMILIES[family](draw) + len(SPECIAL)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from seq2attn.catalogue import RANDOM
 from seq2attn.data.batches import Batch, generator, make_batch
 from seq2attn.data.padding import valid_mask
 from seq2attn.inference.greedy import MAX_WEIGHTS, greedy_decode, rows_at_once
@@ -16,6 +15,7 @@ from seq2attn.inference.intervals import share
 from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.inference.results import SHARES, LengthResult
 from seq2attn.model.interface import Decoded, Model
+from seq2attn.parts import RANDOM
 
 TINY = 1e-30
 BLOCK = 1000  # examples drawn together at most

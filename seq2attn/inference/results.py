@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 
-from seq2attn.catalogue import FAMILIES, RANDOM
 from seq2attn.inference.intervals import Estimate
+from seq2attn.parts import FAMILIES, RANDOM
 
 Place = tuple[str, int]  # a family of strings and their length
 SHARES = ("exact_match", "character_accuracy", "teacher_forced", "alignment")

@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2attn import catalogue
 from seq2attn.model.resets import Reset
+from seq2attn.parts import CELLS
 
 State = tuple[Tensor, ...]
 
@@ -24,7 +24,7 @@ State = tuple[Tensor, ...]
 class Cell(nn.Module):
     """Every cell is made the same way, `Cell(input_width, width, **options)`. A cell of your own defines `step`."""
 
-    registry: ClassVar = catalogue.CELLS
+    registry: ClassVar = CELLS
     parts = 1
     """tensors in the state"""
 

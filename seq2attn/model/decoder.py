@@ -8,11 +8,12 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2attn import catalogue, kernels
+from seq2attn import kernels
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.cells import Cell, Cells, State
 from seq2attn.model.interface import Decoded
 from seq2attn.model.resets import Reset
+from seq2attn.parts import DECODERS
 
 
 class DecoderState(NamedTuple):
@@ -35,7 +36,7 @@ class Decoder(nn.Module):
     recurrent layers under the name that checkpoints use; `recurrent` returns them.
     """
 
-    registry: ClassVar = catalogue.DECODERS
+    registry: ClassVar = DECODERS
     needs_attention: ClassVar[bool] = False
     """whether it works only with attention; configs with `score: none` are then refused"""
     needs_one_vocabulary: ClassVar[bool] = False

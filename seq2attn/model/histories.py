@@ -13,13 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2attn import catalogue, kernels
+from seq2attn import kernels
+from seq2attn.parts import HISTORIES
 
 
 class History(nn.Module):
     """Every history is constructed as `History(feature_width, **options)`, with the width that the score expects."""
 
-    registry: ClassVar = catalogue.HISTORIES
+    registry: ClassVar = HISTORIES
     channels = 1
     """C"""
     read_width: int = 0

@@ -8,15 +8,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from seq2attn import catalogue
 from seq2attn.model.cells import Cell, State
 from seq2attn.model.encoder import Encoded, Encoder
+from seq2attn.parts import INITIAL_STATES
 
 
 class InitialState(nn.Module):
     """Maps `Encoded` to the first state of the decoder's `cell`, `cell.parts` tensors (B, D)."""
 
-    registry: ClassVar = catalogue.INITIAL_STATES
+    registry: ClassVar = INITIAL_STATES
 
     def __init__(self, encoder: Encoder, cell: Cell) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2attn import catalogue
+from seq2attn.parts import WINDOWS
 
 
 class View(NamedTuple):
@@ -29,7 +29,7 @@ class Window(nn.Module):
     source_eos: whether the source's last token is `<eos>`, not a character.
     """
 
-    registry: ClassVar = catalogue.WINDOWS
+    registry: ClassVar = WINDOWS
 
     def __init__(self, query_width: int, source_eos: bool, *, radius: int = 2) -> None:
         super().__init__()

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
+from seq2attn.build import build_model
 from seq2attn.config import Config, flat_values
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.results import SHARES, LengthResult, summarise, worst_place
-from seq2attn.model.build import build_model
 from seq2attn.model.parameters import parameter_ledger
 from seq2attn.plotting.style import looks
 from seq2attn.reporting.errors import errors

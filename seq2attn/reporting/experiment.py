@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seq2attn.catalogue import RANDOM
 from seq2attn.comparison.exporting import to_json
 from seq2attn.comparison.results import Comparison, GroupResult
 from seq2attn.config import flat_values
 from seq2attn.inference.results import worst_place
+from seq2attn.parts import RANDOM
 from seq2attn.plotting.style import looks
 from seq2attn.reporting.collect import LOGGED, attention, curves, flat, number, thinned
 from seq2attn.runs.records import read_attention, read_metrics

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from seq2attn.catalogue import RANDOM
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.pair_results import PairsResult
 from seq2attn.inference.results import LengthResult
+from seq2attn.parts import RANDOM
 from seq2attn.runs.environment import utc_time
 from seq2attn.runs.files import file_time
 from seq2attn.runs.reading import check_count, read_record

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from seq2attn.build import build_model, build_task
 from seq2attn.config import Config
 from seq2attn.data.tasks import Task
 from seq2attn.data.tasks.pairs import Pairs
@@ -15,7 +16,6 @@ from seq2attn.inference.ensemble import ensemble
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.pair_evaluation import measure_pairs
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.build import build_model, build_task
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights
 from seq2attn.runs.evaluations import Evaluation
 from seq2attn.runs.footprint import check_answer_memory, check_model_memory

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import torch
 
+from seq2attn.build import build_training_data
 from seq2attn.config import Config
 from seq2attn.config.plugin_errors import check_hint, plugin_error
 from seq2attn.data.batches import Batch, TrainingData
@@ -21,7 +22,6 @@ from seq2attn.inference.pair_evaluation import measure_pairs
 from seq2attn.inference.pair_results import PairsResult
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import LengthResult, summarise
-from seq2attn.model.build import build_training_data
 from seq2attn.model.interface import Model
 from seq2attn.runs.checkpoint import (
     MODEL,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from seq2attn.build import build_model
 from seq2attn.config import Config
 from seq2attn.config.plugin_errors import check_hint, chosen_parts, is_own, plugin_error, suspects_error
 from seq2attn.data.batches import Batch, append_eos
@@ -13,7 +14,6 @@ from seq2attn.data.tasks import Task, check_task
 from seq2attn.data.vocabulary import SOS, SPECIAL
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.greedy import greedy_decode
-from seq2attn.model.build import build_model
 from seq2attn.model.interface import Model
 from seq2attn.training.snapshots import watched_examples
 from seq2attn.training.step import TrainingStep

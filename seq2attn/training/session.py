@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
+from seq2attn.build import build_model, build_training_data, read_task
 from seq2attn.config import Config
 from seq2attn.config.plugin_errors import plugin_error, suspects_error
 from seq2attn.data.batches import TrainingData
-from seq2attn.model.build import build_model, build_training_data, read_task
 from seq2attn.model.interface import Model
 from seq2attn.runs.environment import describe_environment
 from seq2attn.runs.footprint import check_training_memory, least_parameters, seeds_that_fit

@@ -47,7 +47,7 @@ def try_config(data):
 
 
 def checkpoint_reader():
-    from seq2attn.model.build import build_model
+    from seq2attn.build import build_model
 
     model = build_model(check_config({"model": {"hidden": 2, "embedding": 2}, "task": {"alphabet": "ab"}}))
     path = FOLDER / "any.safetensors"

@@ -13,8 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from seq2attn.build import build_model
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.build import build_model
 from seq2attn.runs.checkpoint import FORMAT, load_checkpoint, load_weights, save_checkpoint
 from seq2attn.training.loop import Trainer
 

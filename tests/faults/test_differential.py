@@ -17,13 +17,13 @@ import pytest
 import torch
 from textbook import Textbook
 
-from seq2attn import catalogue
+from seq2attn import parts
+from seq2attn.build import build_model, build_task, build_training_data
 from seq2attn.config import Config, check_config
 from seq2attn.data.batches import Batch, generator, make_batch
 from seq2attn.errors import ConfigError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.build import build_model, build_task, build_training_data
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights
 from seq2attn.runs.run import Run
 from seq2attn.training.loop import SilentDisplay
@@ -73,15 +73,15 @@ def _draw_values(draw: random.Random, seed: int) -> dict:
             "hidden": draw.randint(1, 6),
             "embedding": draw.randint(1, 5),
             "source_eos": some([True, False]),
-            "cell": part(catalogue.CELLS) if draw.random() < 0.6 else "gru",
+            "cell": part(parts.CELLS) if draw.random() < 0.6 else "gru",
             "layers": some([1, 1, 1, 2, 3]),
             "dropout": some([0.0, 0.0, 0.3]),
             "bidirectional": some([True, False]),
-            "initial_state": part(catalogue.INITIAL_STATES),
-            "decoder": part(catalogue.DECODERS, input_feeding=some([True, False])),
+            "initial_state": part(parts.INITIAL_STATES),
+            "decoder": part(parts.DECODERS, input_feeding=some([True, False])),
             "attention": {
                 "score": part(
-                    catalogue.SCORES,
+                    parts.SCORES,
                     width=some([None, 3]),
                     key_size=some([None, 2]),
                     value_size=some([None, 4]),
@@ -90,10 +90,10 @@ def _draw_values(draw: random.Random, seed: int) -> dict:
                 ),
                 "mask_padding": some([True, True, False]),
                 "scalable_softmax": some([True, False]),
-                "window": part(catalogue.WINDOWS, radius=draw.randint(1, 3), centre=some(["monotonic", "reversed"]))
+                "window": part(parts.WINDOWS, radius=draw.randint(1, 3), centre=some(["monotonic", "reversed"]))
                 if draw.random() < 0.6
                 else "global",
-                "history": part(catalogue.HISTORIES, filters=draw.randint(1, 3), kernel=some([1, 3]))
+                "history": part(parts.HISTORIES, filters=draw.randint(1, 3), kernel=some([1, 3]))
                 if draw.random() < 0.6
                 else "none",
             },
@@ -108,7 +108,7 @@ def _draw_values(draw: random.Random, seed: int) -> dict:
             "coverage_weight": some([0.0, 0.0, 0.5]),
             "clip_norm": some([None, 0.5]),
             "warmup": some([0, 2]),
-            "schedule": some(catalogue.SCHEDULES.names()),
+            "schedule": some(parts.SCHEDULES.names()),
             "learning_rate": some([0.003, 0.05]),
             "log_every": some([1, 2]),
             "evaluate_every": some([2, 3]),
@@ -290,12 +290,12 @@ def test_many_random_configs_agree_in_every_way(tmp_path, monkeypatch, first):
 def test_the_random_configs_have_every_part():
     configs = [draw_config(seed) for seed in range(300)]
     for registry, names in (
-        (catalogue.SCORES, {config.model.attention.score.name for config in configs}),
-        (catalogue.WINDOWS, {config.model.attention.window.name for config in configs}),
-        (catalogue.HISTORIES, {config.model.attention.history.name for config in configs}),
-        (catalogue.DECODERS, {config.model.decoder.name for config in configs}),
-        (catalogue.CELLS, {config.model.cell.name for config in configs}),
-        (catalogue.INITIAL_STATES, {config.model.initial_state.name for config in configs}),
+        (parts.SCORES, {config.model.attention.score.name for config in configs}),
+        (parts.WINDOWS, {config.model.attention.window.name for config in configs}),
+        (parts.HISTORIES, {config.model.attention.history.name for config in configs}),
+        (parts.DECODERS, {config.model.decoder.name for config in configs}),
+        (parts.CELLS, {config.model.cell.name for config in configs}),
+        (parts.INITIAL_STATES, {config.model.initial_state.name for config in configs}),
     ):
         assert names == set(registry.names())
     assert {config.task.name for config in configs} == set(TASKS)

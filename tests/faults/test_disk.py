@@ -14,8 +14,8 @@ import pytest
 from outcomes import same_outcome
 from test_stop import until
 
+from seq2attn.build import build_model
 from seq2attn.config import Config
-from seq2attn.model.build import build_model
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights
 from seq2attn.runs.making import create_run
 from seq2attn.runs.run import Run, find_run

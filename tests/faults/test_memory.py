@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config, load_config
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.build import build_model, build_task
 from seq2attn.runs import footprint as memory
 from seq2attn.runs.footprint import least_parameters, training_bytes
 
@@ -130,7 +130,7 @@ def test_running_out_of_memory_is_reported_in_one_sentence(work):
 
 MEASURE = """
 import json, sys, torch
-from seq2attn.model.build import build_model, build_training_data
+from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
 from seq2attn.training.step import TrainingStep
 torch.set_num_threads(1)

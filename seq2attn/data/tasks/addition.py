@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from seq2attn.catalogue import DIGITS
 from seq2attn.data.tasks.base import Answer, Examples, Task
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
+from seq2attn.parts import DIGITS
 
 
 class Addition(Task):

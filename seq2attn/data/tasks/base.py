@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from seq2attn import catalogue
-from seq2attn.catalogue import RANDOM
+from seq2attn import parts
 from seq2attn.data.padding import pad_rows
 from seq2attn.data.pairs import Pair
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
+from seq2attn.parts import RANDOM
 from seq2attn.registry import Registry
 
 
@@ -46,7 +46,7 @@ class Answer:
 class Task(ABC):
     """Pairs of source and target strings. The constructor takes the options as keywords and sets these attributes."""
 
-    registry: ClassVar[Registry] = catalogue.TASKS
+    registry: ClassVar[Registry] = parts.TASKS
 
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
@@ -75,7 +75,7 @@ class Task(ABC):
 
     @property
     def families(self) -> Sequence[str]:
-        """The families of strings that the task can be measured on; `catalogue.FAMILIES` describes them."""
+        """The families of strings that the task can be measured on; `parts.FAMILIES` describes them."""
         return (RANDOM,)
 
     def family(self, name: str, random: torch.Generator, count: int, length: int) -> Examples:

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from seq2attn.catalogue import DIGITS
 from seq2attn.data.tasks.base import Examples
 from seq2attn.data.tasks.strings import StringTask
+from seq2attn.parts import DIGITS
 
 RUNS = (1, 3, 5)
 

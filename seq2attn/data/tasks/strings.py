@@ -9,12 +9,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from seq2attn.catalogue import FAMILIES, RANDOM
 from seq2attn.data.families import draw_family
 from seq2attn.data.padding import pad_rows, valid_mask
 from seq2attn.data.tasks.base import Answer, Examples, Task
 from seq2attn.data.vocabulary import PAD, SPECIAL, Vocabulary
 from seq2attn.errors import Seq2AttnError
+from seq2attn.parts import FAMILIES, RANDOM
 
 
 class StringTask(Task):

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from seq2attn import catalogue
+from seq2attn.parts import SCORES
 from seq2attn.registry import Registry
 
 
@@ -17,7 +17,7 @@ class Score(nn.Module):
     Every score is constructed as `Score(query_width, key_width, **options)`. `Attention` adds mask, softmax and contexts.
     """
 
-    registry: ClassVar[Registry] = catalogue.SCORES
+    registry: ClassVar[Registry] = SCORES
 
     def __init__(self, query_width: int, key_width: int) -> None:
         super().__init__()

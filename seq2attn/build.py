@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from seq2attn import catalogue
+from seq2attn import parts
 from seq2attn.config import Choice, Config, RecurrentConfig, TransformerConfig
 from seq2attn.config.plugin_errors import part_of_class
 from seq2attn.data.batches import TrainingData
@@ -47,7 +47,7 @@ def _check_vocabularies(config: Config, task: Task) -> None:
     ):
         return
     decoder = config.model.decoder.name
-    if catalogue.DECODERS.get(decoder).declares("needs_one_vocabulary"):
+    if parts.DECODERS.get(decoder).declares("needs_one_vocabulary"):
         raise Seq2AttnError(
             f"model.decoder: {decoder!r} needs one vocabulary, but the sources of task {config.task.name!r} use "
             f"{abridged(task.source_vocabulary.symbols)} and its targets {abridged(task.target_vocabulary.symbols)}",
@@ -69,7 +69,7 @@ def _build_transformer(model: TransformerConfig, source_size: int, target_size: 
 
 def _build_reverser(model: RecurrentConfig, source_size: int, target_size: int) -> Reverser:
     cells = Cells(
-        lambda input_width: catalogue.CELLS.make(model.cell, input_width, model.hidden),
+        lambda input_width: parts.CELLS.make(model.cell, input_width, model.hidden),
         width=model.hidden,
         layers=model.layers,
         dropout=model.dropout,
@@ -82,8 +82,8 @@ def _build_reverser(model: RecurrentConfig, source_size: int, target_size: int) 
         reads_padding=not model.attention.mask_padding,
     )
     attention = build_attention(model, encoder.width)
-    decoder = catalogue.DECODERS.make(model.decoder, target_size, model.embedding, attention, cells)
-    initial_state = catalogue.INITIAL_STATES.make(model.initial_state, encoder, decoder.recurrent)
+    decoder = parts.DECODERS.make(model.decoder, target_size, model.embedding, attention, cells)
+    initial_state = parts.INITIAL_STATES.make(model.initial_state, encoder, decoder.recurrent)
     if model.padding_embedding == "zero":
         fix_padding(encoder.embedding)
         fix_padding(decoder.embedding)
@@ -105,8 +105,8 @@ def build_attention(model: RecurrentConfig, key_width: int) -> Attention | NoAtt
     score = build_score(attention.score.name, model.hidden, key_width, attention.score.options)
     return Attention(
         score,
-        window=catalogue.WINDOWS.make(attention.window, model.hidden, model.source_eos),
-        history=catalogue.HISTORIES.make(attention.history, score.feature_width),
+        window=parts.WINDOWS.make(attention.window, model.hidden, model.source_eos),
+        history=parts.HISTORIES.make(attention.history, score.feature_width),
         scalable_softmax=attention.scalable_softmax,
         mask_padding=attention.mask_padding,
     )
@@ -114,7 +114,7 @@ def build_attention(model: RecurrentConfig, key_width: int) -> Attention | NoAtt
 
 def build_score(name: str, query_width: int, key_width: int, options: Mapping[str, Any]) -> Score:
     """A score by its name. One from a plug-in is called once, so that its errors are reported here."""
-    score: Score = catalogue.SCORES.make(catalogue.SCORES.choose(name, **options), query_width, key_width)
+    score: Score = parts.SCORES.make(parts.SCORES.choose(name, **options), query_width, key_width)
     if not type(score).__module__.startswith("seq2attn."):
         _try_once(name, score)
     return score
@@ -170,7 +170,7 @@ def read_task(config: Config) -> Task:
 
 
 def _made(choice: Choice) -> Task:
-    task: Task = catalogue.TASKS.make(choice)
+    task: Task = parts.TASKS.make(choice)
     if not type(task).__module__.startswith("seq2attn."):
         check_task(task)
     return task
