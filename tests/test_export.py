@@ -17,8 +17,8 @@ pytest.importorskip("onnxscript", reason='needs the extra "export": pip install 
 
 import onnx
 
-from seq2attn.exporting.functions import functions, named, rebuilt
-from seq2attn.exporting.graphs import export_graphs
+from seq2attn.pages.functions import functions, named, rebuilt
+from seq2attn.pages.graphs import export_graphs
 
 
 @pytest.mark.usefixtures("runs_copy")

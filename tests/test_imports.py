@@ -26,9 +26,8 @@ ROOMS = (  # the lowest first: a module imports from its own room and from those
     ("plotting",),
     ("training",),
     ("comparison",),
-    ("reporting",),
     ("api",),
-    ("exporting",),
+    ("pages",),
     ("cli",),
 )
 LOOSE = {"__init__", "__main__", "errors", "registry", "parts", "build"}

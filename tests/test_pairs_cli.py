@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import seq2attn
-from seq2attn.exporting.shown import shown_runs
+from seq2attn.pages.shown import shown_runs
 from seq2attn.runs.run import Run
 
 CONFIG = """\

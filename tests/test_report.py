@@ -6,8 +6,8 @@ import pytest
 
 from seq2attn.config import check_config
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.reporting.collect import collect, curves, flat, number, thinned
-from seq2attn.reporting.page import embedded, render
+from seq2attn.pages.report import collect, curves, flat, number, thinned
+from seq2attn.pages.report_page import embedded, render
 from seq2attn.runs.making import create_run
 from seq2attn.runs.records import read_metrics
 

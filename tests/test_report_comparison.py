@@ -13,7 +13,7 @@ from seq2attn.comparison.exporting import to_json
 from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.results import gather
 from seq2attn.comparison.saved import experiments, saved_plan
-from seq2attn.reporting.experiment import bands, collect_experiment, merged
+from seq2attn.pages.report_comparison import bands, collect_experiment, merged
 from seq2attn.runs.files import write_json
 from seq2attn.runs.making import create_run
 from seq2attn.runs.run import Run

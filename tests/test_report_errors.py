@@ -7,9 +7,9 @@ import pytest
 from test_pairs_cli import CONFIG, WORDS, write
 
 from seq2attn.inference.edits import Edit
-from seq2attn.reporting.collect import collect
-from seq2attn.reporting.errors import matrix
-from seq2attn.reporting.page import render
+from seq2attn.pages.report import collect
+from seq2attn.pages.report_errors import matrix
+from seq2attn.pages.report_page import render
 from seq2attn.runs.run import Run
 
 

@@ -37,8 +37,8 @@ def export(
       seq2attn export --checkpoint last
     """
     options.load_plugins(plugin)
-    from seq2attn.exporting.folder import write_folder
-    from seq2attn.exporting.graphs import need_exporter
+    from seq2attn.pages.folder import write_folder
+    from seq2attn.pages.graphs import need_exporter
 
     need_exporter()
     found = find_run(runs_dir, run)

@@ -52,8 +52,8 @@ def report(
     names = [*(names or ()), *(same or ())]
     options.load_plugins(plugin)
     from seq2attn.comparison.plan import Plan
-    from seq2attn.reporting.page import render
-    from seq2attn.reporting.subject import find_subject, report_of_comparison, report_of_runs
+    from seq2attn.pages.report_page import render
+    from seq2attn.pages.report_subject import find_subject, report_of_comparison, report_of_runs
 
     subject = find_subject(list(dict.fromkeys(names)), runs_dir)
     if isinstance(subject, Plan):

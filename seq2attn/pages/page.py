@@ -16,20 +16,20 @@ import torch
 from torch import Tensor
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.exporting.graphs import export_graphs
-from seq2attn.exporting.manifest import manifest
+from seq2attn.pages.graphs import export_graphs
+from seq2attn.pages.manifest import manifest
 from seq2attn.inference.predictor import Predictor
-from seq2attn.reporting.page import embedded
+from seq2attn.pages.report_page import embedded
 
 if TYPE_CHECKING:
     import onnx
 
 SCRIPTS = (
-    "reporting/map.js",
-    "exporting/operations.js",
-    "exporting/model.js",
-    "exporting/view.js",
-    "exporting/page.js",
+    "pages/map.js",
+    "pages/operations.js",
+    "pages/model.js",
+    "pages/view.js",
+    "pages/page.js",
 )
 TYPES = {
     1: "float",
@@ -58,7 +58,7 @@ class Shown:
 def render(models: Sequence[Shown]) -> str:
     """The page for one model or two, with its styles, scripts, graphs and weights inline."""
     title = " and ".join(model.name for model in models)
-    style, script = _read("exporting/page.css"), "\n".join(map(_read, SCRIPTS))
+    style, script = _read("pages/page.css"), "\n".join(map(_read, SCRIPTS))
     parts = {
         "title": html.escape(title),
         "style": style,
@@ -67,7 +67,7 @@ def render(models: Sequence[Shown]) -> str:
         "script_hash": _hash(script),
         "data": embedded({"models": [page_model(model) for model in models]}),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _read("exporting/page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _read("pages/page.html"))
 
 
 def page_model(shown: Shown) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def page_model(shown: Shown) -> dict[str, Any]:
 
 def operations() -> set[str]:
     """The ONNX operations that the page's interpreter knows."""
-    table = _read("exporting/operations.js").partition("const OPERATIONS = {")[2]
+    table = _read("pages/operations.js").partition("const OPERATIONS = {")[2]
     return {
         name
         for pair in re.findall(r"(?:^  |, )([A-Z]\w+): |^  ([A-Z]\w+)\(", table, re.MULTILINE)

@@ -12,7 +12,7 @@ from seq2attn.config import Config, RecurrentConfig
 from seq2attn.data.batches import generator
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError
-from seq2attn.exporting.page import Shown
+from seq2attn.pages.page import Shown
 from seq2attn.runs.loading import Trained, load_trained
 from seq2attn.runs.records import read_attention
 from seq2attn.runs.run import Run

@@ -13,7 +13,7 @@ from seq2attn.config import flat_values
 from seq2attn.inference.results import worst_place
 from seq2attn.parts import RANDOM
 from seq2attn.plotting.style import looks
-from seq2attn.reporting.collect import LOGGED, attention, curves, flat, number, thinned
+from seq2attn.pages.report import LOGGED, attention, curves, flat, number, thinned
 from seq2attn.runs.records import read_attention, read_metrics
 from seq2attn.runs.run import Run
 

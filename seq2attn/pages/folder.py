@@ -8,8 +8,8 @@ from typing import Any
 
 from safetensors.torch import save
 
-from seq2attn.exporting.graphs import OPSET, Exported, export_graphs
-from seq2attn.exporting.manifest import manifest
+from seq2attn.pages.graphs import OPSET, Exported, export_graphs
+from seq2attn.pages.manifest import manifest
 from seq2attn.runs.files import json_text, write_atomically
 from seq2attn.runs.loading import Trained, load_trained
 from seq2attn.runs.run import Run

@@ -13,7 +13,7 @@ SCRIPTS = ("chart.js", "map.js", "comparison.js", "report.js")
 
 def render(data: dict[str, Any], title: str) -> str:
     """The page for `data`, with its styles and scripts inline."""
-    folder = files("seq2attn.reporting")
+    folder = files("seq2attn.pages")
 
     def read(name: str) -> str:
         return folder.joinpath(name).read_text(encoding="utf-8")

@@ -12,8 +12,8 @@ from seq2attn.comparison.plan import Plan, make_plan
 from seq2attn.comparison.results import compare_groups, read_trials
 from seq2attn.comparison.saved import experiments, saved_plan
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, shown
-from seq2attn.reporting.collect import collect
-from seq2attn.reporting.experiment import collect_experiment
+from seq2attn.pages.report import collect
+from seq2attn.pages.report_comparison import collect_experiment
 from seq2attn.runs.run import Run, find_run, newest_first
 
 MAX_RUNS = 40

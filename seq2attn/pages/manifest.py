@@ -7,14 +7,14 @@ from typing import Any
 from torch import Tensor
 
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
-from seq2attn.exporting.graphs import Exported
+from seq2attn.pages.graphs import Exported
 from seq2attn.inference.predictor import Predictor, output_bound
 
 LONGEST = 500  # tokens of a source for which the number of steps is given
 
 
 def manifest(predictor: Predictor, exported: Exported) -> dict[str, Any]:
-    """Plain JSON values; see `CARD` in `seq2attn.exporting.folder` for what to do with them."""
+    """Plain JSON values; see `CARD` in `seq2attn.pages.folder` for what to do with them."""
     names = [part.name for part in exported.functions]
     layers = sorted({name.rsplit("_", 1)[0] for name in names if name.startswith("encoder_")})
     attention = getattr(getattr(predictor.model, "decoder", None), "attention", None)
