@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from seq2attn.config.plugin_errors import registered_parts
 from seq2attn.errors import Seq2AttnError
-from seq2attn.pages.functions import Function, functions
 from seq2attn.model.interface import Model
+from seq2attn.pages.functions import Function, functions
 
 if TYPE_CHECKING:
     import onnx

@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
-from seq2attn.pages.graphs import Exported
 from seq2attn.inference.predictor import Predictor, output_bound
+from seq2attn.pages.graphs import Exported
 
 LONGEST = 500  # tokens of a source for which the number of steps is given
 

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.predictor import Predictor
 from seq2attn.pages.graphs import export_graphs
 from seq2attn.pages.manifest import manifest
-from seq2attn.inference.predictor import Predictor
 from seq2attn.pages.report_page import embedded
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from seq2attn.config import Config, flat_values
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.results import SHARES, LengthResult, summarise, worst_place
 from seq2attn.model.parameters import parameter_ledger
-from seq2attn.plotting.style import looks
 from seq2attn.pages.report_errors import errors
+from seq2attn.plotting.style import looks
 from seq2attn.runs.evaluations import latest_by_length
 from seq2attn.runs.loading import load_task
 from seq2attn.runs.lock import state_of
