@@ -11,12 +11,8 @@ from seq2attn.comparison.exporting import to_json
 from seq2attn.comparison.results import Comparison, GroupResult
 from seq2attn.config import flat_values
 from seq2attn.inference.results import worst_place
-<<<<<<< HEAD
-from seq2attn.parts import RANDOM
-from seq2attn.plotting.style import looks
-=======
->>>>>>> acdde7a (Imports in order)
 from seq2attn.pages.report import LOGGED, attention, curves, flat, number, thinned
+from seq2attn.parts import RANDOM
 from seq2attn.plotting.style import looks
 from seq2attn.runs.records import read_attention, read_metrics
 from seq2attn.runs.run import Run
