@@ -13,21 +13,15 @@ from typing import Any
 
 import torch
 
-from benchmarks import compiling, decoding, engines, growth, peers, processes, stacking, training
+from benchmarks import compiling, decoding, engines, growth, peers, processes, training
 
 PARTS: dict[str, Callable[[bool], list[dict[str, Any]]]] = {
     "training": lambda quick: training.measure(training.QUICK if quick else training.UNITS, repeats=5 if quick else 11),
     "cuda": lambda quick: training.measure(
         training.QUICK if quick else training.UNITS, repeats=5 if quick else 11, device=torch.device("cuda")
     ),
-    "cuda-seeds": lambda quick: stacking.measure(
-        (1, 10) if quick else (1, 10, 100, 1000), repeats=5, device=torch.device("cuda")
-    ),
-    "cuda-compile": lambda quick: compiling.measure(
-        (1, 10) if quick else (1, 10, 100, 1000), repeats=5, device=torch.device("cuda")
-    ),
-    "compile": lambda quick: compiling.measure((1,) if quick else (1, 10), repeats=5),
-    "seeds": lambda quick: stacking.measure((1, 10) if quick else (1, 10, 100), repeats=5),
+    "cuda-compile": lambda quick: compiling.measure(repeats=5, device=torch.device("cuda")),
+    "compile": lambda quick: compiling.measure(repeats=5),
     "engines": lambda quick: engines.measure(100 if quick else 1000),
     "peers": lambda quick: peers.measure(quick=quick),
     "growth": lambda quick: growth.measure(quick=quick),
@@ -83,7 +77,7 @@ def main() -> None:
         parser.error(f"unknown part {unknown[0]!r}; choose from {', '.join(PARTS)}")
     missing = {}
     if not torch.cuda.is_available():
-        missing |= dict.fromkeys(("cuda", "cuda-seeds", "cuda-compile"), "a GPU, but none was found")
+        missing |= dict.fromkeys(("cuda", "cuda-compile"), "a GPU, but none was found")
     if not engines.is_installed():
         missing["engines"] = 'Dask, which is not installed: pip install "seq2attn[dask]"'
     if not peers.installed():

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from benchmarks.measure import interleaved, median, ratio
-from benchmarks.stacking import CPU, alone, together
-from seq2attn.config import load_config
+from seq2attn.config import Config, load_config
+from seq2attn.build import build_model, build_training_data
 from seq2attn.runs.machine import keep_freed_memory
+from seq2attn.training.step import TrainingStep
 
+CPU = torch.device("cpu")
+RATE = 1e-3
 CONFIGS = {
     "configs/scaled.yaml": [],
     "the same with cell lstm": ["model.cell=lstm"],
@@ -24,30 +27,39 @@ CONFIGS = {
 }
 
 
-def measure(seeds: Sequence[int], *, repeats: int, device: torch.device = CPU) -> list[dict[str, Any]]:
-    """A step of so many seeds, one alone and several together, with and without `training.compile`."""
+def measure(*, repeats: int, device: torch.device = CPU) -> list[dict[str, Any]]:
+    """A step with and without `training.compile`."""
     keep_freed_memory()
     records = []
     for name, overrides in CONFIGS.items():
-        for count in seeds:
-            actions = {}
-            for kind in ("false", "true"):
-                keys = [*overrides, f"training.compile={kind}"]
-                configs = [load_config("configs/scaled.yaml", [*keys, f"seed={seed}"]) for seed in range(count)]
-                actions[kind] = alone(configs[0], device) if count == 1 else together(configs, device)
-            begin = time.perf_counter()
-            actions["true"]()
-            compiling = time.perf_counter() - begin
-            wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
-            times = interleaved(actions, repeats=repeats, seconds=0.5, wait=wait)
-            records.append(
-                {
-                    "config": name,
-                    "seeds": count,
-                    "ms": 1000 * median(times["false"]),
-                    "ms compiled": 1000 * median(times["true"]),
-                    "speed-up": ratio(times["false"], times["true"]),
-                    "s for the first step": compiling,
-                }
-            )
+        actions = {
+            kind: alone(load_config("configs/scaled.yaml", [*overrides, f"training.compile={kind}"]), device)
+            for kind in ("false", "true")
+        }
+        begin = time.perf_counter()
+        actions["true"]()
+        compiling = time.perf_counter() - begin
+        wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+        times = interleaved(actions, repeats=repeats, seconds=0.5, wait=wait)
+        records.append(
+            {
+                "config": name,
+                "ms": 1000 * median(times["false"]),
+                "ms compiled": 1000 * median(times["true"]),
+                "speed-up": ratio(times["false"], times["true"]),
+                "s for the first step": compiling,
+            }
+        )
     return records
+
+
+def alone(config: Config, device: torch.device) -> Callable[[], object]:
+    """A training step."""
+    step = TrainingStep(build_model(config).to(device), config, device)
+    batches = build_training_data(config, device).batches()
+
+    def run() -> None:
+        step.gradients(next(batches), 0)
+        step.update(RATE)
+
+    return run

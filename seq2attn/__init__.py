@@ -177,7 +177,6 @@ def compare(
     device: str = "auto",
     workers: int | None = None,
     executor: str | Callable[[], Executor] | None = None,
-    stack: bool | None = None,
     plugins: Sequence[str | Path] = (),
     progress: bool | None = None,
     **options: Any,
@@ -186,7 +185,6 @@ def compare(
 
     executor: where trials run: `processes` of this machine (the default), `dask`, `dask:ADDRESS`, or a function that makes
     any standard Executor whose workers are processes that see `runs_dir`.
-    stack: train the seeds of a config together in one program; by default on a GPU.
     options: `name`, `baseline`, `metric`, `lengths`, `families`, `samples` and `checkpoint`, as on the command line.
     Trials run in their own processes, so a script must call this below `if __name__ == "__main__":`. The result's
     `failed` has the reasons of failed trials. The first Ctrl-C saves and raises `KeyboardInterrupt`.
@@ -195,10 +193,9 @@ def compare(
     from seq2attn.comparison.experiment import compose_experiment
     from seq2attn.comparison.plan import make_plan
     from seq2attn.comparison.results import gather
-    from seq2attn.comparison.running import engine_maker, failures, pending_jobs, read_tasks, run_on, stacks_on
+    from seq2attn.comparison.running import engine_maker, failures, pending_jobs, read_tasks, run_on
     from seq2attn.comparison.trial import STOP_REQUEST
     from seq2attn.config.plugins import load_plugins
-    from seq2attn.runs.machine import choose_device
 
     root, loaded = Path(runs_dir), load_plugins(plugins)
     file = None if experiment is None else Path(experiment)
@@ -207,12 +204,10 @@ def compare(
     read_tasks(jobs)
     outcomes = {}
     if jobs:
-        if executor is None:
-            stack, workers = stacks_on(choose_device(device).type, stack, workers)
         maker = engine_maker(executor, jobs, root, workers, loaded)
         with OneLine(progress) as line:
             display = ComparisonLine(line, plan.experiment.name, len(plan.trials), len(jobs))
-            outcomes = run_on(maker, jobs, workers, display, stack=bool(stack))
+            outcomes = run_on(maker, jobs, workers, display)
     if jobs and STOP_REQUEST.signal is not None:
         raise KeyboardInterrupt("stopped; the same call continues")
     return replace(gather(plan, root), failed=failures(outcomes))

@@ -154,17 +154,6 @@ def test_two_invocations_with_the_same_seeds_give_identical_tables(cli):
     assert "all 4 trials are done" in again.err
 
 
-def test_seeds_trained_together_give_the_same_table_up_to_rounding(cli):
-    alone, together = compare(cli, *ASKED), compare(cli, *ASKED, "--stack", "--workers", "1", "--runs-dir", "other")
-    assert "one by one" not in together.err
-    for one, other in zip(table(alone), table(together), strict=True):
-        assert float(one["loss"]) == pytest.approx(float(other["loss"]), rel=1e-4)
-    refused = compare(
-        cli, "--vary", "seed=1-2", "--set", "model.dropout=0.5", "--name", "d", "--stack", "--workers", "1"
-    )
-    assert refused.err.count("are trained one by one, not together: dropout draws") == 1
-
-
 def test_the_report_command_is_printed(cli):
     done = compare(cli, "--vary", "seed=1-2")
     assert done.err.splitlines()[-1] == "As one page: seq2attn report compare-tiny"

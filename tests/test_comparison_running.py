@@ -15,7 +15,7 @@ from inline import Inline
 from seq2attn.comparison.experiment import Experiment
 from seq2attn.comparison.grid import parse_vary
 from seq2attn.comparison.plan import make_plan
-from seq2attn.comparison.running import DIED, run_jobs, stacks, stacks_on
+from seq2attn.comparison.running import DIED, run_jobs
 from seq2attn.comparison.trial import STOP_REQUEST, Job, Outcome, find_evaluation, run_trial
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.environment import TrialOf
@@ -295,56 +295,6 @@ def test_a_trial_whose_best_checkpoint_is_gone_is_not_measured_with_another(jobs
     outcome = run_trial(job)
     assert (outcome.state, outcome.reason) == ("failed", f"{job.run.checkpoint('best')}: no such checkpoint")
     assert list(job.run.evaluations.iterdir()) == []
-
-
-# ---- many ----
-
-
-def test_the_seeds_of_a_config_are_trained_together(jobs, monkeypatch):
-    sizes = []
-    together = session.train_together
-    monkeypatch.setattr(
-        session, "train_together", lambda trainers, request: sizes.append(len(trainers)) or together(trainers, request)
-    )
-    asked = jobs("model.hidden=4,8", "seed=1-3")
-    diary = Diary()
-    outcomes = run_jobs(asked, Inline, 1, diary, stack=True)
-    assert outcomes == {job.trial.name: Outcome("done") for job in asked}
-    assert sizes == [3, 3]
-    assert len(diary.started_seeds) == len(diary.outcomes) == 6
-    assert all(job.run.environment().experiment == TrialOf("e", job.trial.group, job.trial.values) for job in asked)
-    (alone,) = jobs("model.hidden=4", "seed=2", name="alone")
-    run_trial(alone)
-    assert metrics(asked[1].run, "loss") == pytest.approx(metrics(alone.run, "loss"), rel=1e-4)
-    assert [len(bundle) for bundle in stacks(asked, 2)] == [3, 3]
-    assert [len(bundle) for bundle in stacks(asked, 4)] == [2, 1, 2, 1]
-
-
-def test_seeds_that_cannot_be_trained_together_are_trained_one_by_one(jobs):
-    asked = jobs("model.dropout=0.1", "seed=1-2")
-    reason = "the seeds of dropout=0.1 are trained one by one, not together: dropout draws random numbers in every "
-    for outcome in run_jobs(asked, Inline, 1, stack=True).values():
-        assert outcome == Outcome("done", f"{reason}seed's own order")
-
-
-def test_a_seed_that_diverges_fails_alone_in_a_stack(jobs, monkeypatch):
-    whole = Trainer._check_finite
-
-    def check(self, batch, step, loss, norm):
-        whole(self, batch, step, float("nan") if self.config.seed == 2 and step == 3 else loss, norm)
-
-    monkeypatch.setattr(Trainer, "_check_finite", check)
-    outcomes = run_jobs(jobs("seed=1-3"), Inline, 1, stack=True)
-    assert [outcome.state for outcome in outcomes.values()] == ["done", "failed", "done"]
-    assert "training diverged at step 3" in outcomes["e-seed_2"].reason
-
-
-def test_seeds_are_trained_together_by_default_on_a_gpu_alone():
-    assert stacks_on("cpu") == (False, None)
-    assert stacks_on("cuda") == (True, 1)
-    assert stacks_on("cuda", None, 2) == (True, 2)
-    assert stacks_on("cuda", False) == (False, None)
-    assert stacks_on("cpu", True) == (True, None)
 
 
 def loky_executor():

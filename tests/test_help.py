@@ -70,7 +70,6 @@ def test_help_has_no_types_of_python_and_keeps_examples_in_one_piece(cli, monkey
 def test_help_of_options_arguments_limits_and_defaults(cli):
     lines = [line.strip() for line in cli("train", "--help").out.splitlines()]
     assert "-c, --config FILE      The YAML config to train." in lines
-    assert "--profile          Save a profile of steps 11 to 30 in the run." in lines
     assert "--device NAME      auto, cpu, cuda or mps. (default: auto)" in lines
     assert "and batches. (1 to 256)" in lines
     assert cli("predict", "--help").out.startswith("Usage: seq2attn predict [OPTIONS] TEXT...\n")

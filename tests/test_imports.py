@@ -44,7 +44,6 @@ LIGHT = (  # these import nothing heavy when they are imported
     "inference.maps",
     "runs.evaluations",
     "runs.files",
-    "runs.footprint",
     "runs.lock",
     "runs.machine",
     "runs.making",

@@ -1,4 +1,3 @@
-import gzip
 import io
 import json
 import math
@@ -678,35 +677,6 @@ def test_without_a_target_training_continues(tmp_path, monkeypatch):
 def test_every_kind_of_model_trains(tmp_path, overrides):
     run = trained(tmp_path, configured("training.steps=1", "training.batch_size=2", *overrides)).run
     assert run.status().state == "finished"
-
-
-# ---- the trace of `--profile` ----
-
-
-def trace(run):
-    with gzip.open(run.profile_file) as file:
-        return [event.get("name", "") for event in json.load(file)["traceEvents"]]
-
-
-@pytest.mark.slow
-def test_a_profile_covers_twenty_steps_and_changes_nothing(tmp_path):
-    config = configured("training.steps=31")
-    plain, profiled = start(tmp_path, config), start(tmp_path, config)
-    plain.train()
-    profiled.train(profile=True)
-    assert not plain.run.profile_file.exists()
-    names = trace(profiled.run)
-    steps = sorted(int(name.partition("#")[2]) for name in names if name.startswith("ProfilerStep#"))
-    assert steps == list(range(10, 30))  # counted from 0: steps 11 to 30
-    backward = [name for name in names if name.endswith("RecurrenceBackward") and ":" not in name]
-    assert len(backward) == 40  # encoder and decoder, once a step
-    assert bits(profiled.run) == bits(plain.run)
-
-
-def test_a_short_training_leaves_no_profile(tmp_path):
-    trainer = start(tmp_path, configured("training.steps=10"))
-    trainer.train(profile=True)
-    assert not trainer.run.profile_file.exists()
 
 
 # ---- one vector for all parameters ----

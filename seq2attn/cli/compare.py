@@ -90,10 +90,6 @@ def compare(
             autocompletion=lambda: ["processes", "dask", "dask:tcp://"],
         ),
     ] = None,
-    stack: Annotated[
-        bool | None,
-        typer.Option(help="Train the seeds of a config together in one program. Default: on a GPU, yes."),
-    ] = None,
     max_trials: Annotated[int, typer.Option(metavar="N", min=1, help="Refuse larger grids.")] = 1000,
     as_json: options.AsJson = False,
     csv_file: Annotated[
@@ -151,7 +147,7 @@ def compare(
         checkpoint=checkpoint,
     )
     plan = make_plan(chosen, runs_dir, max_trials)
-    failed = _run(plan, runs_dir, device, plugins, workers, executor, stack)
+    failed = _run(plan, runs_dir, device, plugins, workers, executor)
     comparison = replace(gather(plan, runs_dir), failed=failed)
     if as_json:
         write_json(to_json(comparison))
@@ -188,7 +184,6 @@ def _run(
     plugins: list[str],
     workers: int | None,
     executor: str | None,
-    stack: bool | None,
 ) -> dict[str, str]:
     """Run the pending trials. Returns why trials failed, by run."""
     from seq2attn.cli.comparison_display import make_display
@@ -198,7 +193,6 @@ def _run(
         pending_jobs,
         read_tasks,
         run_on,
-        stacks_on,
         workers_for,
     )
     from seq2attn.comparison.trial import STOP_REQUEST
@@ -212,9 +206,7 @@ def _run(
     for line in read_tasks(jobs):
         note(line)
     if executor is None:
-        chosen = choose_device(device)
-        note_if_slow(chosen)
-        stack, workers = stacks_on(chosen.type, stack, workers)
+        note_if_slow(choose_device(device))
     make_engine = engine_maker(executor, jobs, root, workers, plugins)
     if plan.experiment.description:
         note(plan.experiment.description)
@@ -222,7 +214,7 @@ def _run(
     where = f"{workers_for(jobs, workers):,} at a time" if executor is None else f"on {executor}"
     note(f"{plan.experiment.name}: {trials}, {done:,} done, {len(jobs):,} to run, {where}; runs in {root}")
     with make_display(stderr(), jobs, done) as display:
-        outcomes = run_on(make_engine, jobs, workers, display, stack=bool(stack))
+        outcomes = run_on(make_engine, jobs, workers, display)
     for reason in sorted({outcome.reason for outcome in outcomes.values() if outcome.state == "done"} - {""}):
         note(reason)
     done += sum(outcome.state == "done" for outcome in outcomes.values())

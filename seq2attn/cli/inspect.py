@@ -50,10 +50,8 @@ def inspect(
     config, run = _config(target, overrides or [], runs_dir)
     from seq2attn.build import build_model, build_task, read_task
     from seq2attn.model.parameters import parameter_ledger
-    from seq2attn.runs.footprint import check_model_memory
 
     task = read_task(config) if run is None else build_task(config, run.learned_task(config))
-    check_model_memory(config, task)
     ledger = parameter_ledger(build_model(config, task))
     learned = task.learned()
     if as_json:

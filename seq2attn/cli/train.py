@@ -51,7 +51,6 @@ def train(
             help="CPU threads. Default: 1; more help only large models and batches.",
         ),
     ] = None,
-    profile: Annotated[bool, typer.Option("--profile", help="Save a profile of steps 11 to 30 in the run.")] = False,
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
@@ -77,7 +76,7 @@ def train(
 
         run = find_run(runs_dir, resume)
         named = None if config is None else _load(config, overrides or ())[0]
-        _train(config_to_resume(run, named), run, device, threads, profile)
+        _train(config_to_resume(run, named), run, device, threads)
     elif config is not None:
         settings, changes = _load(config, overrides or ())
         from seq2attn.runs.making import run_name
@@ -85,7 +84,7 @@ def train(
 
         chosen = run_name(config, changes) if name is None else name
         new = NewRun(runs_dir, chosen, exact=name is not None, plugins=plugins, changes=changes)
-        _train(settings, new, device, threads, profile)
+        _train(settings, new, device, threads)
     else:
         raise Seq2AttnError("give either --config FILE or --resume RUN", hint="See: seq2attn train --help")
 
@@ -113,14 +112,14 @@ def _load(file: Path, overrides: Sequence[str]) -> tuple[Config, list[str]]:
         raise Seq2AttnError(f"{file}: this is an experiment, not the config of a model", hint=hint) from None
 
 
-def _train(config: Config, where: Run | NewRun, device: str, threads: int | None, profile: bool) -> None:
+def _train(config: Config, where: Run | NewRun, device: str, threads: int | None) -> None:
     from seq2attn.cli.progress import make_display
     from seq2attn.training import session
 
     display = make_display(stderr())
     try:
         with display:
-            ended = session.train(config, where, device=device, threads=threads, display=display, profile=profile)
+            ended = session.train(config, where, device=device, threads=threads, display=display)
     except Seq2AttnError as error:
         if display.run is None or not display.run.checkpoint("last").is_file():
             raise
@@ -129,10 +128,6 @@ def _train(config: Config, where: Run | NewRun, device: str, threads: int | None
     if display.was_finished:
         write_line(str(run.path))
         return
-    if profile and run.profile_file.is_file():
-        note(f"profile of 20 steps: {run.profile_file}; open it in https://ui.perfetto.dev or chrome://tracing")
-    elif profile:
-        note("no profile: --profile covers steps 11 to 30, but training ended earlier")
     if ended.stopped_by is not None:
         names = {int(one): one.name for one in signal.Signals}
         name = names.get(ended.stopped_by, f"signal {ended.stopped_by}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import time
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -21,7 +20,6 @@ from seq2attn.training.signals import StopRequest, stop_on_signals
 
 POLL = 0.25  # seconds
 RETRY = 1.0  # seconds before a trial that others are at work on is tried again
-LARGEST_STACK = 1000  # seeds that are trained together
 DIED = "its process died: killed, or out of memory"
 
 
@@ -69,16 +67,6 @@ def workers_for(jobs: Sequence[Job], workers: int | None = None) -> int:
     return max(1, min(workers or available_cores(), len(jobs)))
 
 
-def stacks_on(device: str, stack: bool | None = None, workers: int | None = None) -> tuple[bool, int | None]:
-    """Whether the seeds of a config are trained together on this kind of device, and how many workers there are then.
-
-    By default they are on a GPU, whose work is then that of one process.
-    """
-    on_gpu = device == "cuda"
-    stacked = on_gpu if stack is None else stack
-    return stacked, workers or (1 if stacked and on_gpu else None)
-
-
 def engine_maker(
     executor: str | Callable[[], Executor] | None,
     jobs: Sequence[Job],
@@ -111,8 +99,6 @@ def run_on(
     jobs: Sequence[Job],
     workers: int | None = None,
     display: Display = SILENT,
-    *,
-    stack: bool = False,
 ) -> dict[str, Outcome]:
     """`run_jobs`; after a first signal, running trials save and stop.
 
@@ -120,7 +106,7 @@ def run_on(
     """
     STOP_REQUEST.signal = None
     with stop_on_signals(STOP_REQUEST):
-        return run_jobs(jobs, make_executor, workers, display, stack=stack)
+        return run_jobs(jobs, make_executor, workers, display)
 
 
 def failures(outcomes: Mapping[str, Outcome]) -> dict[str, str]:
@@ -163,8 +149,6 @@ def run_jobs(
     at_once: int | None = None,
     display: Display = SILENT,
     request: StopRequest = STOP_REQUEST,
-    *,
-    stack: bool = False,
 ) -> dict[str, Outcome]:
     """Run every job, `at_once` at a time (by default as many as the engine can) -> outcome by the trial's name.
 
@@ -172,12 +156,11 @@ def run_jobs(
     a worker dies and breaks it, a new one is made and the jobs that ran at that time are run again, one by one, so that only
     the one that kills its process fails. A trial that another process is at work on is waited for. After a stop `request`,
     running jobs are waited for (`shutdown(cancel_futures=True)`); jobs that did not run have no outcome.
-    stack: jobs whose configs differ only in their seed are trained together, in one call.
     Raises `EngineLost` if the engine cannot be reached any more.
     """
     outcomes: dict[str, Outcome] = {}
     engine = engine_of(make_executor())
-    queue = _Queue(stacks(jobs, at_once or engine.capacity()) if stack else [(job,) for job in jobs])
+    queue = _Queue([(job,) for job in jobs])
     try:
         while queue.left and request.signal is None:
             broken = _submit(queue, engine, at_once or engine.capacity(), display)
@@ -201,15 +184,6 @@ def run_jobs(
         engine.shutdown(wait=True, cancel_futures=queue.left)
     _collect(queue, queue.running, outcomes, display)
     return outcomes
-
-
-def stacks(jobs: Sequence[Job], at_once: int) -> list[Bundle]:
-    """The jobs in bundles whose configs differ only in their seed, small enough that `at_once` workers have work."""
-    groups: dict[str, list[Job]] = {}
-    for job in jobs:
-        groups.setdefault(job.trial.config.model_copy(update={"seed": 0}).model_dump_json(), []).append(job)
-    size = min(LARGEST_STACK, math.ceil(len(jobs) / at_once))
-    return [tuple(group[start : start + size]) for group in groups.values() for start in range(0, len(group), size)]
 
 
 def _submit(queue: _Queue, engine: Engine, at_once: int, display: Display) -> bool:

@@ -144,28 +144,8 @@ def find_evaluation(trial: Trial, root: Path) -> Evaluation | None:
 
 
 def run_bundle(jobs: Sequence[Job]) -> Sequence[Outcome]:
-    """Run each job, one after another. Several are trained together first, as far as that is possible."""
-    reason = _train_together(jobs) if len(jobs) > 1 else ""
-    return [replace(outcome, reason=outcome.reason or reason) for outcome in map(run_trial, jobs)]
-
-
-def _train_together(jobs: Sequence[Job]) -> str:
-    """Train the jobs in one program. What this leaves undone, `run_trial` does. Returns why it was not possible, or ""."""
-    from seq2attn.training.session import train_stacked
-
-    try:
-        with _ALONE:
-            free = [job for job in jobs if not blocked_by(job.trial, job.root) and _is_free(job)]
-            runs = [(job.trial.config, _where(job)) for job in free]
-            train_stacked(runs, device=jobs[0].device, request=STOP_REQUEST)
-    except Exception as error:
-        reason = error.message if isinstance(error, Seq2AttnError) else f"{type(error).__name__}: {error}"
-        return f"the seeds of {jobs[0].trial.group} are trained one by one, not together: {reason}"
-    return ""
-
-
-def _is_free(job: Job) -> bool:
-    return job.run.status().state != "finished" and (job.claimed or not is_remote(job.run))
+    """Run each job, one after another."""
+    return [run_trial(job) for job in jobs]
 
 
 def _where(job: Job) -> Run | NewRun:

@@ -17,13 +17,13 @@ from torch import Tensor, nn
 
 from seq2attn.errors import CheckpointError, shown
 from seq2attn.runs.files import write_atomically
-from seq2attn.runs.machine import available_bytes, shown_bytes
 
 FORMAT = "seq2attn-checkpoint"
 VERSION = 1
 MODEL = "model."  # prefix of the model's tensors
 OPTIMISER = "optimiser."  # prefix of the optimiser's
 LARGEST_HEADER = 1 << 24  # bytes
+LARGEST_FILE = 1 << 36  # bytes
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,8 @@ def _check_size(path: Path) -> None:
         header = int.from_bytes(file.read(8), "little")
     if header > LARGEST_HEADER:
         raise _damaged(path, f"its header would be {header:,} bytes long; at most {LARGEST_HEADER:,} are read")
-    free = available_bytes()
-    if free is not None and size > free:
-        raise _damaged(path, f"its size is {shown_bytes(size)}, and {shown_bytes(free)} of memory are free")
+    if size > LARGEST_FILE:
+        raise _damaged(path, f"its size is {size:,} bytes; at most {LARGEST_FILE:,} are read")
 
 
 def _read_header(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from seq2attn.inference.pair_evaluation import measure_pairs
 from seq2attn.inference.predictor import Predictor
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights
 from seq2attn.runs.evaluations import Evaluation
-from seq2attn.runs.footprint import check_answer_memory, check_model_memory
 from seq2attn.runs.machine import choose_device
 from seq2attn.runs.run import Run, need_checkpoint
 
@@ -55,7 +54,6 @@ def load_trained(run: Run, which: str = "best", device_name: str = "auto") -> Tr
         which = "last"
     path = run.checkpoint(which)
     task = load_task(run, config)
-    check_model_memory(config, task)
     model = build_model(config, task)
     checkpoint = load_checkpoint(path)
     load_weights(path, checkpoint, model)
@@ -99,8 +97,6 @@ def measure(
     task = predictor.task
     lengths = lengths or config.evaluation_lengths or range(task.min_length, task.max_length + 1)
     samples = samples or config.evaluation.samples
-    longest = max(lengths)
-    check_answer_memory(config.model, longest + 1, task.target_length(longest) + 1)
     families = families or config.evaluation.families
     results = evaluate(predictor, lengths, samples=samples, seed=seed, families=families, progress=progress)
     return Evaluation.of(results, trained.checkpoint, samples, seed, step=trained.step, created=_now())

@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # `--help` imports this module, but needs no config
 DEFAULT_ROOT = Path("runs")
 MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
 LARGEST_JSON = 1_000_000  # bytes of status.json or environment.json
-SCRATCH = "SEQ2ATTN_SCRATCH"  # the variable with the directories that the link `checkpoints` of a run may lead into
 LARGEST_TASK = 100_000_000  # bytes of task.json
 Known = TypeVar("Known", Environment, Status)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -56,7 +55,6 @@ class Run:
     attention_file = _Inside("attention.jsonl")  # attention on a few strings, one JSON object an evaluation
     checkpoints = _Inside("checkpoints")  # last.safetensors (to resume), best.safetensors (to use), step-N
     evaluations = _Inside("evaluations")  # what `eval` and `compare` measured
-    profile_file = _Inside("profile.pt.trace.json.gz")  # a trace of some steps, from `train --profile`
     lock_file = _Inside("training.lock")  # present while the run is trained
 
     @property
@@ -198,17 +196,14 @@ def _no_such_run(name: str, root: Path) -> Seq2AttnError:
 
 
 def check_plain(run: Run) -> Run:
-    """`run`, if it holds plain files and directories only: a link in somebody else's run could lead anywhere.
-
-    One link is allowed: `checkpoints`, to a folder of the run's name in a place that the user has named (`SCRATCH`).
-    """
+    """`run`, if it holds plain files and directories only: a link in somebody else's run could lead anywhere."""
     unvisited = [run.path]
     while unvisited:
         try:
             with os.scandir(unvisited.pop()) as entries:
                 for entry in entries:
                     path = Path(entry.path)
-                    if entry.is_dir(follow_symlinks=False) or (path == run.checkpoints and _leads_to_scratch(run)):
+                    if entry.is_dir(follow_symlinks=False):
                         unvisited.append(path)
                     elif not entry.is_file(follow_symlinks=False) and os.path.lexists(path):  # or it is gone
                         raise _not_plain(path, run)
@@ -217,19 +212,9 @@ def check_plain(run: Run) -> Run:
     return run
 
 
-def _leads_to_scratch(run: Run) -> bool:
-    """Whether the link `checkpoints` leads to a directory below one of those in `SCRATCH`, in a folder of the run's name."""
-    target = run.checkpoints.resolve()
-    places = [Path(place).resolve() for place in os.environ.get(SCRATCH, "").split(os.pathsep) if place]
-    below = [target.relative_to(place).parts for place in places if target.is_relative_to(place)]
-    return target.is_dir() and any(run.name in parts for parts in below)
-
-
 def _not_plain(path: Path, run: Run) -> Seq2AttnError:
     link = path.is_symlink()
     kind, hint = ("a link", "Put the file itself there, or remove it.") if link else ("not a plain file", "Remove it.")
-    if link and path == run.checkpoints:
-        hint = f"If you made it, let it lead to a folder called {run.name}, and name the one above in {SCRATCH}."
     return Seq2AttnError(f"{path} is {kind}; a run holds plain files and directories only", hint=hint)
 
 

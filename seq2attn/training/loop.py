@@ -39,7 +39,6 @@ from seq2attn.runs.run import Run
 from seq2attn.runs.status import Status, is_summary
 from seq2attn.training.compiling import CannotCompile
 from seq2attn.training.objective import token_accuracy
-from seq2attn.training.profile import profiled_steps
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.signals import StopRequest, stop_on_broken_pipe, stop_on_signals
@@ -138,11 +137,10 @@ class Trainer:
 
     # ---- the loop ----
 
-    def train(self, request: StopRequest | None = None, *, profile: bool = False) -> int | None:
+    def train(self, request: StopRequest | None = None) -> int | None:
         """Train to the end, to the target, or to a signal. Returns the signal's number if one stopped it.
 
-        With `request`, the caller handles signals and sets it to stop. `profile` records a trace of some steps
-        (`profiled_steps`) in the run.
+        With `request`, the caller handles signals and sets it to stop.
         """
         if self.finished:
             if self.run.status().state != "finished":  # a crash came between the last checkpoint and this file
@@ -151,7 +149,6 @@ class Trainer:
         with (
             stop_on_signals() if request is None else contextlib.nullcontext(request) as stop,
             self.recording(stop),
-            profiled_steps(self.run.profile_file if profile else None) as stepped,
         ):
             while self.goes_on(stop):
                 batch = self.next_batch()
@@ -163,7 +160,6 @@ class Trainer:
                     break  # Ctrl-C reached the C compiler too
                 rate = self.checked_rate(batch, result)
                 self.step.update(rate)
-                stepped()
                 self.updated(batch, result, rate, stop)
         return None if self.finished else stop.signal
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +15,9 @@ from seq2attn.config.plugin_errors import plugin_error, suspects_error
 from seq2attn.data.batches import TrainingData
 from seq2attn.model.interface import Model
 from seq2attn.runs.environment import describe_environment
-from seq2attn.runs.footprint import check_training_memory, least_parameters, seeds_that_fit
-from seq2attn.runs.lock import BeingTrained, training_lock
+from seq2attn.runs.lock import training_lock
 from seq2attn.runs.machine import MOST_THREADS, choose_device, keep_freed_memory
-from seq2attn.runs.making import RunExists, create_run
+from seq2attn.runs.making import create_run
 from seq2attn.runs.resuming import check_same_files
 from seq2attn.runs.run import Run
 from seq2attn.training.compiling import check_batches, check_compiler
@@ -28,7 +26,6 @@ from seq2attn.training.preflight import check_plugins
 from seq2attn.training.signals import StopRequest
 from seq2attn.training.snapshots import watched_strings
 from seq2attn.training.span import training_span
-from seq2attn.training.stacking import train_together
 
 
 @dataclass(frozen=True)
@@ -69,48 +66,21 @@ def train(
     threads: int | None = None,
     display: Display | None = None,
     request: StopRequest | None = None,
-    profile: bool = False,
 ) -> Training:
     """Train the model of `config` in a new run, or continue the run `where` from its last checkpoint.
 
     The data files that `config` names are opened: it must be one that the user named (`config_to_resume`). If they cannot be
-    read, the model does not fit into memory or cannot be built, or a plug-in fails when it is tried, no run is created.
+    read, the model cannot be built, or a plug-in fails when it is tried, no run is created.
     `threads` of the CPU: by default as many as the run was started with, 1 for a new one; this process keeps the setting.
-    `request` and `profile` as in `Trainer.train`.
+    `request` as in `Trainer.train`.
     """
     try:
-        return _train(config, where, device, threads, display or SilentDisplay(), request, profile)
+        return _train(config, where, device, threads, display or SilentDisplay(), request)
     except Exception as error:
         explained = plugin_error(error) or suspects_error(error, config, "training")
         if explained is None:
             raise
         raise explained from error
-
-
-def train_stacked(runs: Sequence[tuple[Config, Run | NewRun]], *, device: str = "auto", request: StopRequest) -> None:
-    """Train several seeds of one config in one program, each in its own run, as `train` would one after another.
-
-    Seeds that another process trains are left out; those that fail are left at their last checkpoint. Where the device's
-    memory holds fewer, they are trained in several parts. Raises `CannotStack` with the reason where that is impossible.
-    """
-    with contextlib.ExitStack() as locks:
-        trainers = []
-        for config, where in runs:
-            prepared = _prepare(config, where, device, None)
-            with contextlib.suppress(BeingTrained, RunExists):
-                run = prepared.run()
-                locks.enter_context(training_lock(run))
-                trainers.append(prepared.trainer(run, SilentDisplay()))
-        by_steps: dict[int, list[Trainer]] = {}
-        for trainer in trainers:
-            if not trainer.finished:
-                by_steps.setdefault(trainer.progress.step, []).append(trainer)
-        for together in by_steps.values():
-            one = together[0]
-            size = seeds_that_fit(one.config, one.data.task, one.step.groups[0].vector.numel(), one.device)
-            for start in range(0, len(together), size):
-                if request.signal is None:
-                    train_together(together[start : start + size], request)
 
 
 @dataclass(frozen=True)
@@ -143,14 +113,13 @@ def _train(
     threads: int | None,
     display: Display,
     request: StopRequest | None,
-    profile: bool,
 ) -> Training:
     prepared = _prepare(config, where, device, threads)
     run = prepared.run()
     with training_lock(run) as locked:
         trainer = prepared.trainer(run, display)
         trainer.display.begin(trainer, locked=locked)
-        stopped_by = trainer.train(request, profile=profile)
+        stopped_by = trainer.train(request)
     progress = trainer.progress
     return Training(run, progress.step, trainer.finished, progress.reached_target, trainer.stalled, stopped_by)
 
@@ -168,9 +137,7 @@ def _prepare(config: Config, where: Run | NewRun, device: str, threads: int | No
         check_compiler(chosen_device)
     if isinstance(where, Run):
         check_same_files(where, config, task)
-    check_training_memory(config, task, least_parameters(config, task), chosen_device)
     model = build_model(config, task)
-    check_training_memory(config, task, sum(one.numel() for one in model.parameters()), chosen_device)
     data = build_training_data(config, chosen_device, task)
     training_span(config.training, data)  # raises before a run is created, as the next two do
     check_plugins(config, task, chosen_device)

@@ -182,22 +182,14 @@ class ParameterGroup:
     """Parameters of one dtype, which become views of `vector`, and their gradients, which become views of `gradient`."""
 
     def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
-        self._parameters = dict(parameters)
         self.shapes = {name: parameter.shape for name, parameter in parameters.items()}
         self.vector = nn.utils.parameters_to_vector(parameters.values()).detach()
         self.dtype = self.vector.dtype
         self.gradient = torch.zeros_like(self.vector)
-        self._bind()
-
-    def move(self, vector: Tensor, gradient: Tensor) -> None:
-        """Keep the parameters and their gradients in these, (numbers,) each, from now on."""
-        self.vector, self.gradient = vector.copy_(self.vector), gradient.copy_(self.gradient)
-        self._bind()
-
-    def _bind(self) -> None:
         views, gradients = self.by_name(self.vector), self.by_name(self.gradient)
-        for name, parameter in self._parameters.items():
+        for name, parameter in parameters.items():
             parameter.data, parameter.grad = views[name], gradients[name]
+
 
     def by_name(self, vector: Tensor) -> dict[str, Tensor]:
         """Each parameter's part of a vector over all parameters, as a view of its shape."""

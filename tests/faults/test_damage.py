@@ -167,7 +167,7 @@ DAMAGE = {
     "pickle": (overwritten(lambda whole: pickle.dumps(Payload())), "damaged: its header would be "),
     "torch.save": (torch_saved, "damaged: its header would be "),
     "zip bomb": (zip_bomb, "damaged: its header would be "),
-    "a terabyte": (sparse, "damaged: its size is 1,024.0 GiB, and "),
+    "a terabyte": (sparse, "damaged: its size is 1,099,511,"),
     "foreign": (foreign, "not a seq2attn checkpoint (its header does not say 'seq2attn-checkpoint')"),
     "newer": (newer, "written in format version 2; this seq2attn reads up to 1"),
     "missing tensor": (
@@ -298,20 +298,8 @@ def test_a_link_to_a_run_that_is_gone_is_explained(run_copy, work, cli):
     assert f"runs/tiny is a link to {work}/scratch/tiny, which is not a directory" in cli("eval", "tiny").err
 
 
-def test_checkpoints_may_lie_in_a_named_place_under_the_run_s_name(run_copy, work, cli, monkeypatch):
-    moved(run_copy.checkpoints, work / "scratch" / "tiny" / "checkpoints")
-    refused = cli("eval", "tiny")
-    assert refused.code == 2
-    assert "runs/tiny/checkpoints is a link; a run holds plain files and directories only" in refused.err
-    assert "let it lead to a folder called tiny, and name the one above in SEQ2ATTN_SCRATCH" in refused.err
-    monkeypatch.setenv("SEQ2ATTN_SCRATCH", f"{work}/other:{work}/scratch")
-    for command in (("eval", "tiny"), ("predict", "ab"), ("train", "--resume", "tiny")):
-        assert cli(*command).code == 0, command
-
-
-@pytest.mark.parametrize("target", ["scratch", "scratch/mine", "scratch/tiny-2/x", "outside/tiny"])
-def test_checkpoints_lead_nowhere_else(run_copy, work, cli, monkeypatch, target):
-    monkeypatch.setenv("SEQ2ATTN_SCRATCH", str(work / "scratch"))
+def test_checkpoints_are_no_link(run_copy, work, cli):
+    target = "outside/tiny"
     shutil.rmtree(run_copy.checkpoints)
     (work / target).mkdir(parents=True)
     run_copy.checkpoints.symlink_to(work / target)

@@ -99,7 +99,7 @@ def work(trial, tmp_path, monkeypatch):
     """A copy of that directory, in which every damage is done to a new copy of the run."""
     shutil.copytree(trial, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    for name in ("SEQ2ATTN_RUNS", "SEQ2ATTN_SCRATCH", "FORCE_COLOR", "COLUMNS"):
+    for name in ("SEQ2ATTN_RUNS", "FORCE_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
