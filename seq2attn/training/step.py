@@ -190,7 +190,6 @@ class ParameterGroup:
         for name, parameter in parameters.items():
             parameter.data, parameter.grad = views[name], gradients[name]
 
-
     def by_name(self, vector: Tensor) -> dict[str, Tensor]:
         """Each parameter's part of a vector over all parameters, as a view of its shape."""
         parts = torch.split(vector, [shape.numel() for shape in self.shapes.values()])
