@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from benchmarks.measure import interleaved, median, ratio
-from seq2attn.config import Config, load_config
 from seq2attn.build import build_model, build_training_data
+from seq2attn.config import Config, load_config
 from seq2attn.runs.machine import keep_freed_memory
 from seq2attn.training.step import TrainingStep
 
