@@ -14,6 +14,7 @@ import seq2attn
 PACKAGE = Path(seq2attn.__file__).parent
 ROOMS = (  # the lowest first: a module imports from its own room and from those before it
     ("errors", "registry"),
+    ("display",),
     ("parts",),
     ("config",),
     ("data",),
@@ -40,6 +41,7 @@ LIGHT = (  # these import nothing heavy when they are imported
     "config",
     "cli",
     "comparison",
+    "display",
     "inference.intervals",
     "inference.maps",
     "runs.evaluations",

@@ -10,12 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from seq2attn.cli import completion, options
-from seq2attn.cli.output import on_terminal, stdout, table, write_rows
+from seq2attn.display.console import on_terminal
+from seq2attn.display.table import Column, Table
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, shown
 from seq2attn.parts import EXTENSIBLE
 from seq2attn.registry import Entry, Registry, UnknownName
 
-HEADER = ("kind", "name", "check", "result")
+COLUMNS = [Column(name) for name in ("kind", "name", "check", "result")]
 KINDS = {registry.kind.replace(" ", "-"): registry for registry in EXTENSIBLE}
 
 
@@ -80,10 +81,7 @@ def check(
         for one, name in parts
         for label in CHECKS[KINDS[one].kind]
     ]
-    if on_terminal():
-        stdout().print(table(HEADER, list(_once(rows))))
-    else:
-        write_rows(HEADER, [(*row, result or "passed") for *row, result in rows])
+    Table(COLUMNS, list(_once(rows)) if on_terminal() else [(*row, result or "passed") for *row, result in rows]).show()
     failed = [row for row in rows if row[-1]]
     if failed:
         hints = [advice(KINDS[one].kind, name, given) for one, name in dict.fromkeys(row[:2] for row in failed)]

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seq2attn.cli import completion, options
-from seq2attn.cli.output import on_terminal, stdout, table, write_json, write_line
+from seq2attn.cli.output import write_json
+from seq2attn.display.console import on_terminal, printable, write_line
+from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.plotting.symbols import on_its_own
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
@@ -60,27 +62,17 @@ def inspect(
         return
     lines = list(_explained(config))
     if on_terminal():
-        from rich.table import Table
-        from rich.text import Text
-
-        grid = Table.grid(padding=(0, 3))
-        for line, meaning in lines:
-            key, colon, value = line.partition(": ")
-            pair = Table.grid()  # so that a long value continues below its beginning
-            pair.add_row(Text(key + colon), Text(value, overflow="fold"))
-            grid.add_row(pair, Text(meaning, style="dim"))
-        stdout().print(grid, soft_wrap=False)
+        Table([Column("config"), Column("meaning")], lines).show()
         for line in _described_task(task):
-            stdout().print(line, markup=False, highlight=False)
-        rows = [[part, f"{count:,}"] for part, count in ledger.items()]
-        stdout().print(table(("part", "parameters"), rows, right=("parameters",)))
-    else:
-        for line, meaning in lines:
-            write_line(f"{line:<40}  # {meaning}" if meaning else line)
-        for line in _described_task(task):
-            write_line(f"# {line}")
-        for part, count in ledger.items():
-            write_line(f"# parameters of {part}: {count}")
+            write_line(printable(line))
+        Table([Column("part"), Column("parameters", right=True)], list(ledger.items())).show()
+        return
+    for line, meaning in lines:
+        write_line(f"{line:<40}  # {meaning}" if meaning else line)
+    for line in _described_task(task):
+        write_line(f"# {line}")
+    for part, count in ledger.items():
+        write_line(f"# parameters of {part}: {count}")
 
 
 def _described_task(task: Task) -> list[str]:

@@ -9,7 +9,9 @@ import typer
 
 from seq2attn import parts
 from seq2attn.cli import options
-from seq2attn.cli.output import on_terminal, print_table, write_json, write_rows
+from seq2attn.cli.output import write_json
+from seq2attn.display.console import on_terminal
+from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 from seq2attn.registry import Entry, Registry
 
@@ -54,10 +56,10 @@ def list_names(
         write_json(records)
     elif on_terminal():
         for name in kinds:
-            _show(name, [record for record in records if record["kind"] == name])
+            _table(name, [record for record in records if record["kind"] == name]).show()
     else:
         columns = ("kind", "name", "formula", "summary", "source")
-        write_rows(columns, [[record[column] for column in columns] for record in records])
+        Table([Column(name) for name in columns], [[record[name] for name in columns] for record in records]).show()
 
 
 def _records(kind: str) -> Iterable[dict[str, Any]]:
@@ -77,14 +79,19 @@ def _record(kind: str, entry: Entry) -> dict[str, Any]:
     return record | {field: getattr(entry, field) for field in of_scores}
 
 
-def _show(kind: str, records: list[dict[str, Any]]) -> None:
-    columns = {"name": [one["name"] + "".join(f"\n({synonym})" for synonym in one["synonyms"]) for one in records]}
-    columns["formula"] = [one["formula"] for one in records]
-    if kind == "scores":
-        columns["parameters"] = [one["parameters"] for one in records]
-    columns["description"] = [
-        one["summary"] + (f"\noptions: {', '.join(one['options'])}" if one["options"] else "") for one in records
-    ]
-    if any(one["source"] for one in records):
-        columns["source"] = [one["source"] for one in records]
-    print_table(columns, title=f"{kind}  ({KINDS[kind][0]})", optional=("source",))
+def _table(kind: str, records: list[dict[str, Any]]) -> Table:
+    """For people: the columns in which there is something."""
+    columns = {
+        Column("name"): [
+            record["name"] + "".join(f"\n({synonym})" for synonym in record["synonyms"]) for record in records
+        ],
+        Column("formula"): [record["formula"] for record in records],
+        Column("parameters"): [record.get("parameters", "") for record in records],
+        Column("description"): [
+            record["summary"] + (f"\noptions: {', '.join(record['options'])}" if record["options"] else "")
+            for record in records
+        ],
+        Column("source", optional=True): [record["source"] for record in records],
+    }
+    shown = {column: cells for column, cells in columns.items() if any(cells)}
+    return Table(list(shown), list(zip(*shown.values(), strict=True)), f"{kind}  ({KINDS[kind][0]})")

@@ -9,63 +9,17 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
+from seq2attn.display.console import note, on_terminal, printable, stderr, stdout, write_line
+from seq2attn.display.table import Column, Table, text_of
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import json_text
 
+__all__ = ["note", "on_terminal", "printable", "stderr", "stdout", "write_line"]
+
 if TYPE_CHECKING:
     from seq2attn.inference.intervals import Estimate
-
-
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        raise  # noqa: PLE0704  (rich calls this while handling a BrokenPipeError, and would otherwise exit with code 1)
-
-
-class _Messages:
-    """sys.stderr, except that writing to a closed terminal does nothing."""
-
-    def __init__(self, file: IO[str]) -> None:
-        self._file = file
-
-    def write(self, text: str) -> int:
-        with _ignore_closed_terminal():
-            self._file.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with _ignore_closed_terminal():
-            self._file.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
-
-
-@contextlib.contextmanager
-def _ignore_closed_terminal() -> Any:
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except (OSError, ValueError):
-        pass
-
-
-def stdout() -> Console:
-    """A console for results."""
-    return _Console(highlight=False, soft_wrap=True)
-
-
-def stderr() -> Console:
-    """A console for messages."""
-    return _Console(file=cast(IO[str], _Messages(sys.stderr)), highlight=False, soft_wrap=True)
 
 
 def prepare_streams() -> None:
@@ -86,17 +40,6 @@ def drop_closed_streams() -> None:
         except (OSError, ValueError):
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def on_terminal() -> bool:
-    """Whether results go to a terminal."""
-    return sys.stdout.isatty()
-
-
-def note(text: str) -> None:
-    """Print a message on stderr."""
-    with contextlib.suppress(OSError):
-        stderr().print(printable(text), style="dim", markup=False)
 
 
 def note_if_slow(device: object) -> None:
@@ -125,32 +68,18 @@ def program() -> str:
     return shlex.quote(called) if by_path and shutil.which("seq2attn") is None else "seq2attn"
 
 
-def write_line(text: str) -> None:
-    """Write one line of a result, without markup or wrapping."""
-    sys.stdout.write(f"{text}\n")
-
-
 def write_json(value: Any, indent: int | None = 2) -> None:
     """Write a value as JSON, in ASCII unless the stream is Unicode: the escapes of `prepare_streams` are not JSON."""
     write_line(json_text(value, indent=indent, ensure_ascii="utf" not in (sys.stdout.encoding or "").lower()))
 
 
+# ---- to go when every command uses `Table` ----
+
+
 def write_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Write tab-separated lines under a header, for programs."""
-    for row in (header, *rows):
-        write_line("\t".join(printable(field).replace("\n", "\\n") for field in row))
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = (), title: str = "") -> Table:
-    """A table for people; the columns named in `right` are aligned to the right."""
-    made = Table(
-        title=title or None, title_justify="left", title_style="bold", header_style="bold", box=box.SIMPLE_HEAD
-    )
-    for name in header:
-        made.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    for row in rows:
-        made.add_row(*(Text(printable(field)) for field in row))  # as text: `[s;h]` is not markup
-    return made
+    for line in Table([Column(name, key=name) for name in header], list(rows)).tsv():
+        write_line(line)
 
 
 def print_table(
@@ -160,68 +89,27 @@ def print_table(
     title: str = "",
     optional: Sequence[str] = (),
     left_out: Sequence[str] = (),
-    wrap: bool = True,
+    **_: object,
 ) -> None:
-    """Print a table, heading -> cells.
-
-    If it is too wide for the terminal, cells wrap between words (`wrap`). If that is not enough, `optional` columns are
-    dropped, in order. A note names them and whatever the caller has `left_out`.
-    """
-    console, shown, missing = stdout(), dict(columns), list(left_out)
-    for name in optional:
-        if (
-            name in shown
-            and width(shown) > console.width
-            and not (wrap and _column_widths(shown, right, console.width))
-        ):
-            del shown[name]
-            missing.append(name)
-    made = table(list(shown), zip(*shown.values(), strict=True), right=right, title=title)
-    if not wrap:
-        for column in made.columns:
-            column.no_wrap = True
-        console.width = max(console.width, width(shown))  # if still too wide, the terminal breaks the lines
-    elif width(shown) > console.width:
-        for column, cells in zip(made.columns, _column_widths(shown, right, console.width), strict=False):
-            column.width = cells
-    console.print(made, soft_wrap=False)
-    if missing:
-        note(f"not shown at this width: {', '.join(missing)}; --json has everything")
-
-
-def _column_widths(columns: Mapping[str, Sequence[str]], unbroken: Sequence[str], total: int) -> list[int]:
-    """Column widths that add up to `total`: room for the longest word each, the rest in proportion to what is missing.
-
-    Cells of columns in `unbroken` count as one word. Empty if the words alone need more than `total`.
-    """
-    least, wanted = [], []
-    for name, cells in columns.items():
-        words = [*name.split(), *(word for cell in cells for word in ([cell] if name in unbroken else cell.split()))]
-        least.append(max(map(cell_len, words), default=0))
-        wanted.append(max(cell_len(line) for cell in (name, *cells) for line in cell.split("\n")))
-    free = total - 1 - sum(3 + one for one in least)
-    if free < 0:
-        return []
-    missing = sum(wanted) - sum(least)
-    return [low + free * (high - low) // missing for low, high in zip(least, wanted, strict=True)]
+    """Print a table, heading -> cells."""
+    made = [Column(name, name in right, name in optional) for name in columns]
+    notes = [f"not shown: {', '.join(left_out)}; --json has everything"] if left_out else ()
+    Table(made, list(zip(*columns.values(), strict=True)), title, notes).print()
 
 
 def width(columns: Mapping[str, Sequence[str]]) -> int:
     """The width of a table of these columns, heading -> cells, with the gaps between them."""
+    from rich.cells import cell_len
+
     words = [[*name.split("\n"), *cells] for name, cells in columns.items()]
     return 1 + sum(3 + max(map(cell_len, column)) for column in words)
 
 
 def interval(estimate: Estimate | None) -> str:
     """`0.987 [0.978, 0.992]`, or a dash for None."""
-    return "-" if estimate is None else with_interval(estimate.value, estimate.low, estimate.high)
+    return text_of(estimate)
 
 
 def with_interval(value: float, low: float | None, high: float | None, sign: str = "") -> str:
     """`0.987 [0.978, 0.992]`, or without brackets if there is no interval; `sign` "+" adds a plus to positive numbers."""
     return f"{value:{sign}.3f}" + ("" if low is None else f" [{low:{sign}.3f}, {high:{sign}.3f}]")
-
-
-def printable(text: str) -> str:
-    """`text` with control characters escaped, so that a file's content cannot control the terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)

@@ -7,12 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, on_terminal, print_table, write_json, write_rows
+from seq2attn.cli.output import write_json
+from seq2attn.display.console import note
+from seq2attn.display.table import Column, Table
 from seq2attn.runs.lock import state_of
 from seq2attn.runs.run import DEFAULT_ROOT, MAKE_ONE, Run, newest_first
-
-HEADER = ("run", "state", "step", "task", "score", "seed", "exact match, worst", "WER", "made")
-OPTIONAL = ("made (UTC)", "task", "seed", "score", "step")  # columns that a narrow terminal drops, in this order
 
 
 def runs(
@@ -40,21 +39,36 @@ def runs(
         note(problem)
     if as_json:
         write_json(records)
-    elif not on_terminal():
-        write_rows(HEADER, map(_row, records))
-    elif found:
-        _show(list(map(_row, records)))
+    else:
+        _table(records).show()
         if len(found) > limit:
             note(f"{len(found) - limit:,} older runs; --limit shows more")
 
 
-def _show(rows: list[list[str]]) -> None:
-    shown = dict(zip(HEADER, map(list, zip(*rows, strict=True)), strict=True))
-    shown["exact\nmatch,\nworst"] = shown.pop("exact match, worst")
-    if set(wers := shown.pop("WER")) != {"-"}:
-        shown["WER"] = wers
-    shown["made (UTC)"] = [made.replace("T", " ")[:16] for made in shown.pop("made")]
-    print_table(shown, right=("step", "seed", "exact\nmatch,\nworst", "WER"), optional=OPTIONAL, wrap=False)
+def _table(records: list[dict[str, Any]]) -> Table:
+    any_pairs = any(record["wer"] is not None for record in records)
+    columns = [
+        Column("run"),
+        Column("state"),
+        Column("step", right=True, optional=True),
+        Column("score", optional=True),
+        Column("seed", right=True, optional=True, form="d"),
+        Column("task", optional=True),
+        Column("exact match, worst", right=True, key="exact_match_worst"),
+        Column("WER" if any_pairs else "", right=True, key="wer"),
+        Column("made (UTC)", optional=True, key="made"),
+    ]
+    rows = [record | {"step": _progress(record), "made": _minute(record["made"])} for record in records]
+    return Table(columns, [[row[column.name] for column in columns] for row in rows])
+
+
+def _progress(record: dict[str, Any]) -> str | None:
+    return None if record["step"] is None else f"{record['step']}/{record['steps'] or '-'}"
+
+
+def _minute(made: str | None) -> str | None:
+    """`2030-01-01 12:34`"""
+    return made and made.replace("T", " ")[:16]
 
 
 def _record(run: Run) -> dict[str, Any]:
@@ -65,13 +79,3 @@ def _record(run: Run) -> dict[str, Any]:
     }
     problems = [problem for problem in (status.problem, environment.problem) if problem is not None]
     return record | {"made": environment.created, "problems": problems}
-
-
-def _row(record: dict[str, Any]) -> list[str]:
-    def text(value: Any) -> str:
-        return "-" if value is None else str(value)
-
-    progress = "-" if record["step"] is None else f"{record['step']}/{text(record['steps'])}"
-    names = [text(record[key]) for key in ("task", "score", "seed")]
-    rates = ["-" if rate is None else f"{rate:.3f}" for rate in (record["exact_match_worst"], record["wer"])]
-    return [record["run"], text(record["state"]), progress, *names, *rates, text(record["made"])]

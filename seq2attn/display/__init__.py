@@ -1,0 +1,1 @@
+"""Tables and progress, for a terminal, a pipe, a notebook, or an HTML page."""

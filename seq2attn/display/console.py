@@ -1,0 +1,79 @@
+"""Where text goes: results on standard output, messages on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def printable(text: str) -> str:
+    """`text` with control characters escaped, so that a file's content cannot control the terminal.
+
+    Every text of foreign origin (names, symbols, paths) passes here before it is shown.
+    """
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
+def on_terminal() -> bool:
+    """Whether results go to a terminal."""
+    return sys.stdout.isatty()
+
+
+def write_line(text: str) -> None:
+    """Write one line of a result, as it is."""
+    sys.stdout.write(f"{text}\n")
+
+
+def note(text: str) -> None:
+    """Print a message for people on standard error."""
+    with contextlib.suppress(OSError):
+        stderr().print(printable(text), style="dim", markup=False)
+
+
+def stdout() -> Console:
+    """A console for results."""
+    return _console(sys.stdout)
+
+
+def stderr() -> Console:
+    """A console for messages. Writing to a terminal that was closed does nothing."""
+    return _console(_Messages(sys.stderr))
+
+
+def _console(file: Any) -> Console:
+    from rich.console import Console
+
+    class Patient(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # noqa: PLE0704  (rich calls this while it handles a BrokenPipeError, and would exit with code 1)
+
+    return Patient(file=file, highlight=False, soft_wrap=True)
+
+
+class _Messages:
+    """A stream whose `write` and `flush` ignore that its terminal was closed, but not that a reader left its pipe."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._call("write", text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._call("flush")
+
+    def _call(self, name: str, *arguments: str) -> None:
+        try:
+            getattr(self._stream, name)(*arguments)
+        except BrokenPipeError:
+            raise
+        except (OSError, ValueError):
+            pass
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

@@ -1,0 +1,222 @@
+"""One table of plain cells, shown on a terminal, as tab-separated lines in a pipe, as JSON records, or in HTML."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from seq2attn.display.console import note, on_terminal, printable, stdout, write_line
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+GAP = 3  # characters between two columns on a terminal
+MOST_ITEMS = 4  # of a sequence in one cell, shown to people
+
+
+@runtime_checkable
+class WithInterval(Protocol):
+    """A number with a 95 % confidence interval, such as `seq2attn.inference.intervals.Estimate`; the ends may be None."""
+
+    @property
+    def value(self) -> float: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+
+
+Cell = str | bool | int | float | WithInterval | Sequence[Any] | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column is called and how its numbers are shown to people."""
+
+    heading: str
+    """on a terminal and in HTML; empty: only programs see the column"""
+    right: bool = False
+    """aligned to the right and never wrapped, as numbers are"""
+    optional: bool = False
+    """dropped from a terminal that is too narrow, the last such column first"""
+    key: str = ""
+    """in TSV and JSON; by default the heading in lower case, with `_` for spaces"""
+    form: str = ""
+    """a format such as `.4f` or `+.3f`; by default `,` for whole numbers and `.3f` for others. `.1%` shows 12.3 for 0.123"""
+
+    @property
+    def name(self) -> str:
+        """The key."""
+        return self.key or self.heading.lower().replace(" ", "_")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows of cells, with a title above and notes below."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    title: str = ""
+    notes: Sequence[str] = ()
+
+    def show(self) -> None:
+        """Print the table on a terminal, or tab-separated lines in a pipe. Notes are for people only."""
+        if on_terminal():
+            self.print()
+        else:
+            for line in self.tsv():
+                write_line(line)
+
+    def tsv(self) -> Iterator[str]:
+        """Tab-separated lines under a header. A number with an interval takes three columns: `x`, `x_low`, `x_high`."""
+        wide = [any(isinstance(cell, WithInterval) for cell in cells) for cells in self._cells()]
+        names = [
+            name
+            for column, three in zip(self.columns, wide, strict=True)
+            for name in ([column.name, f"{column.name}_low", f"{column.name}_high"] if three else [column.name])
+        ]
+        yield "\t".join(names)
+        for row in self.rows:
+            fields = (field for cell, three in zip(row, wide, strict=True) for field in _fields(cell, three))
+            yield "\t".join(fields)
+
+    def records(self) -> list[dict[str, Any]]:
+        """A dictionary for each row, for JSON. A number with an interval is `{"value": ..., "low": ..., "high": ...}`."""
+        names = [column.name for column in self.columns]
+        return [dict(zip(names, map(_plain, row), strict=True)) for row in self.rows]
+
+    def html(self) -> str:
+        """A `<table>`; numbers have the class `right`."""
+
+        def line(tag: str, cells: Iterable[str]) -> str:
+            opening = [f'<{tag} class="right">' if column.right else f"<{tag}>" for column in columns]
+            return "".join(f"{start}{html.escape(cell)}</{tag}>" for start, cell in zip(opening, cells, strict=True))
+
+        shown = [place for place, column in enumerate(self.columns) if column.heading]
+        columns = [self.columns[place] for place in shown]
+        rows = [line("td", (text_of(row[place], self.columns[place].form) for place in shown)) for row in self.rows]
+        caption = f"<caption>{html.escape(printable(self.title))}</caption>" if self.title else ""
+        head = line("th", (printable(column.heading) for column in columns))
+        body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+        notes = "".join(f"<p>{html.escape(printable(text))}</p>\n" for text in self.notes)
+        return f"<table>{caption}\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n{notes}"
+
+    def _cells(self) -> list[list[Cell]]:
+        """The cells of each column."""
+        return [[row[place] for row in self.rows] for place in range(len(self.columns))]
+
+    # ---- the terminal ----
+
+    def print(self) -> None:
+        """Print the table for people."""
+        console = stdout()
+        columns, missing = self._fitting(console.width - 1)
+        console.width = max(console.width, 1 + sum(_least_widths(columns)))  # the terminal breaks lines that are longer
+        console.print(self._rich(columns, console.width - 1), soft_wrap=False)
+        if missing:
+            note(f"not shown at this width: {', '.join(missing)}; --json has everything")
+        for text in self.notes:
+            note(text)
+
+    def _fitting(self, width: int) -> tuple[dict[Column, list[str]], list[str]]:
+        """The texts of the columns that fit into `width`, and what was dropped: optional columns, or else intervals too."""
+        for intervals in (True, False):
+            columns = {
+                column: [text_of(cell, column.form, intervals=intervals) for cell in cells]
+                for column, cells in zip(self.columns, self._cells(), strict=True)
+                if column.heading
+            }
+            missing = [] if intervals else ["intervals"]
+            for column in [column for column in reversed(self.columns) if column.optional]:
+                if sum(_least_widths(columns)) > width and columns.pop(column, None) is not None:
+                    missing.append(column.heading)
+            has_intervals = any(isinstance(cell, WithInterval) for cells in self._cells() for cell in cells)
+            if sum(_least_widths(columns)) <= width or not has_intervals:
+                break
+        return columns, missing
+
+    def _rich(self, columns: dict[Column, list[str]], width: int) -> RichTable:
+        """A table of these texts. Each column has room for its longest word; text gets what is left, where it is needed."""
+        from rich import box
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(
+            title=Text(printable(self.title), style="bold") if self.title else None,
+            title_justify="left",
+            header_style="bold",
+            box=box.SIMPLE_HEAD,
+        )
+        least = _least_widths(columns)
+        wanted = [_width(column, texts, unbroken=True) for column, texts in columns.items()]
+        missing, free = sum(wanted) - sum(least), max(0, min(width, sum(wanted)) - sum(least))
+        for column, low, high in zip(columns, least, wanted, strict=True):
+            room = low + free * (high - low) // missing if missing else low
+            table.add_column(
+                Text(printable(column.heading)),
+                justify="right" if column.right else "left",
+                width=room - GAP,
+                overflow="fold",
+            )
+        for row in zip(*columns.values(), strict=True):
+            table.add_row(*map(Text, row))  # as text: `[s;h]` is not markup
+        return table
+
+
+def text_of(cell: Cell, form: str = "", *, intervals: bool = True) -> str:
+    """A cell for people: `0.987 [0.978, 0.992]`, `1,024`, `yes`; a dash for None."""
+    if isinstance(cell, str):
+        return printable(cell)
+    if cell is None or isinstance(cell, bool):
+        return {None: "-", True: "yes", False: "no"}[cell]
+    if isinstance(cell, int | float):
+        return format(cell, form or ("," if isinstance(cell, int) else ".3f")).removesuffix("%")
+    if isinstance(cell, Sequence):
+        items = "  ".join(text_of(item, form) for item in cell[:MOST_ITEMS])
+        return f"{items} …" if len(cell) > MOST_ITEMS else items
+    value, low, high = (None if end is None else text_of(float(end), form) for end in (cell.value, cell.low, cell.high))
+    return f"{value} [{low}, {high}]" if intervals and low is not None else str(value)
+
+
+def _fields(cell: Cell, three: bool) -> list[str]:
+    """A cell for programs, in three fields if its column has intervals."""
+    if not three:
+        return [_field(cell)]
+    if isinstance(cell, WithInterval):
+        return [_field(cell.value), _field(cell.low), _field(cell.high)]
+    return [_field(cell), "", ""]
+
+
+def _field(cell: Any) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, float):
+        return f"{cell:.6g}"
+    if isinstance(cell, Sequence) and not isinstance(cell, str):
+        return ",".join(map(_field, cell))
+    return printable(str(cell)).replace("\n", "\\n")
+
+
+def _plain(cell: Cell) -> Any:
+    if isinstance(cell, WithInterval):
+        return {"value": cell.value, "low": cell.low, "high": cell.high}
+    return cell
+
+
+def _least_widths(columns: dict[Column, list[str]]) -> list[int]:
+    """The least width of each column, with the gap beside it."""
+    return [_width(column, texts, unbroken=False) for column, texts in columns.items()]
+
+
+def _width(column: Column, texts: Iterable[str], *, unbroken: bool) -> int:
+    """The width of a column, with the gap beside it, whose lines are broken between words unless `unbroken`."""
+    from rich.cells import cell_len
+
+    lines = [line for text in texts for line in text.split("\n")]
+    cells = lines if unbroken or column.right else [word for line in lines for word in line.split()]
+    heading = column.heading.split("\n") if unbroken else column.heading.split()
+    return GAP + max(map(cell_len, [*cells, *heading]), default=0)

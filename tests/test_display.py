@@ -1,0 +1,142 @@
+"""One table, four outputs: for a terminal, a pipe, JSON, and HTML."""
+
+import io
+import re
+
+import pytest
+
+from seq2attn.display.console import printable
+from seq2attn.display.table import Column, Table, text_of
+from seq2attn.inference.intervals import Estimate
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """Show a table on a terminal of some width, or in a pipe (width None) -> its output and its notes."""
+
+    def show(table, width=None):
+        out, err = (Terminal() if width else io.StringIO()), io.StringIO()
+        monkeypatch.setattr("sys.stdout", out)
+        monkeypatch.setattr("sys.stderr", err)
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("COLUMNS", str(width or 80))
+        table.show()
+        return (re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue()) for stream in (out, err))
+
+    return show
+
+
+TABLE = Table(
+    [
+        Column("length", right=True),
+        Column("exact match", right=True),
+        Column("trained"),
+        Column("share %", right=True, form=".1%", optional=True),
+        Column("change", right=True, form="+.2f", optional=True),
+        Column("", key="seed"),
+    ],
+    [
+        (3, Estimate(0.5, 0.25, 0.75), True, 0.123, 0.5, 1),
+        (1000, None, False, 1.0, -0.25, 2),
+    ],
+    title="results",
+    notes=["* never seen in training"],
+)
+
+
+def lines(text):
+    return [line.split() for line in text.splitlines() if set(line) - {" ", "─"}]
+
+
+def test_a_terminal_shows_numbers_for_people(shown):
+    out, err = shown(TABLE, 80)
+    assert lines(out) == [
+        ["results"],
+        ["length", "exact", "match", "trained", "share", "%", "change"],
+        ["3", "0.500", "[0.250,", "0.750]", "yes", "12.3", "+0.50"],
+        ["1,000", "-", "no", "100.0", "-0.25"],
+    ]
+    assert err == "* never seen in training\n"
+
+
+@pytest.mark.parametrize(
+    ("width", "missing"),
+    [
+        (60, []),
+        (59, ["change"]),
+        (51, ["change"]),
+        (50, ["change", "share %"]),
+        (43, ["change", "share %"]),
+        (42, ["intervals", "change"]),
+        (35, ["intervals", "change", "share %"]),
+        (10, ["intervals", "change", "share %"]),
+    ],
+)
+def test_a_narrow_terminal_drops_optional_columns_then_intervals(shown, width, missing):
+    out, err = shown(TABLE, width)
+    words = {word for line in lines(out) for word in line}
+    assert {"length", "exact", "match", "trained", "share", "change"} - words == {
+        word.removesuffix(" %") for word in missing
+    } - {"intervals"}
+    assert ("[0.250," in words) == ("intervals" not in missing)
+    assert err.startswith(f"not shown at this width: {', '.join(missing)};" if missing else "* never")
+    assert max(map(len, out.splitlines())) <= max(width, 28)
+
+
+def test_text_wraps_between_words_and_is_never_markup(shown):
+    table = Table([Column("name"), Column("meaning")], [("v.tanh(W[s;h])", "a perceptron of one layer [red]")])
+    out, err = shown(table, 40)
+    assert lines(out)[1:] == [["v.tanh(W[s;h])", "a", "perceptron", "of", "one"], ["layer", "[red]"]]
+    assert err == ""
+
+
+def test_a_pipe_gets_tab_separated_lines_with_every_column(shown):
+    out, err = shown(TABLE)
+    assert out.splitlines() == [
+        "length\texact_match\texact_match_low\texact_match_high\ttrained\tshare_%\tchange\tseed",
+        "3\t0.5\t0.25\t0.75\tyes\t0.123\t0.5\t1",
+        "1000\t\t\t\tno\t1\t-0.25\t2",
+    ]
+    assert err == ""
+
+
+def test_records_keep_the_numbers():
+    assert Table(TABLE.columns[:2], [row[:2] for row in TABLE.rows]).records() == [
+        {"length": 3, "exact_match": {"value": 0.5, "low": 0.25, "high": 0.75}},
+        {"length": 1000, "exact_match": None},
+    ]
+
+
+def test_html_is_escaped():
+    table = Table([Column("a<b"), Column("n", right=True), Column("", key="id")], [("<i>\x1b", 1.5, 7)], "x & y", ["<"])
+    assert table.html() == (
+        "<table><caption>x &amp; y</caption>\n"
+        '<thead><tr><th>a&lt;b</th><th class="right">n</th></tr></thead>\n'
+        '<tbody>\n<tr><td>&lt;i&gt;\\x1b</td><td class="right">1.500</td></tr>\n</tbody>\n</table>\n<p>&lt;</p>\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("cell", "form", "text"),
+    [
+        (None, "", "-"),
+        (1234567, "", "1,234,567"),
+        (1234567, "d", "1234567"),
+        (2.0, ".1f", "2.0"),
+        (0.00012, ".2g", "0.00012"),
+        ((0.1, 0.2, 0.3, 0.4, 0.5), ".1f", "0.1  0.2  0.3  0.4 …"),
+        (Estimate(0.1234, 0.1, 0.2), ".1%", "12.3 [10.0, 20.0]"),
+        ("tab\tescape\x1b[2J", "", "tab\\tescape\\x1b[2J"),
+    ],
+)
+def test_cells(cell, form, text):
+    assert text_of(cell, form) == text
+
+
+def test_printable_keeps_letters_and_line_ends():
+    assert printable("þ́ a\nb\r\u202e") == "þ́ a\nb\\r\\u202e"
