@@ -16,7 +16,7 @@ from seq2attn.data.tasks import StringTask
 from seq2attn.data.vocabulary import SPECIAL
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import worst_place
-from seq2attn.plotting.families import families_figure
+from seq2attn.plotting.curves import families_figure
 
 ALL = ("random", "unary", "periodic", "two_letter", "palindrome", "sorted", "runs")
 

@@ -24,8 +24,8 @@ ROOMS = (  # the lowest first: a module imports from its own room and from those
     ("inference",),
     ("runs",),
     ("analysis",),
-    ("plotting",),
     ("training",),
+    ("plotting",),
     ("comparison",),
     ("api",),
     ("pages",),
@@ -51,7 +51,7 @@ LIGHT = (  # these import nothing heavy when they are imported
     "runs.making",
     "runs.records",
     "runs.run",
-    "plotting.heatmap",
+    "plotting.terminal",
     "plotting.html",
 )
 

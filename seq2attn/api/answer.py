@@ -58,13 +58,13 @@ class Answer:
 
     def plot(self, ax: Axes | None = None, *, ideal: bool = False) -> Axes:
         """Draw the attention map into `ax`, by default a new figure's, and return it. ideal: outline the ideal alignment."""
-        from seq2attn.plotting.attention import draw_map, map_inches
+        from seq2attn.plotting.attention import draw_map
 
         one = self.map
         if ax is None:
             from matplotlib import pyplot
 
-            _, ax = pyplot.subplots(figsize=map_inches(one), layout="constrained")
+            _, ax = pyplot.subplots(layout="constrained")
         draw_map(ax, one, ideal=ideal)
         return ax
 

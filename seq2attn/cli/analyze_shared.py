@@ -172,7 +172,7 @@ def print_masks(result: Masks, *, as_json: bool) -> None:
         write_rows(header, (row for mask in result.masks for row in _mask_rows(mask)))
         return
     from seq2attn.inference.maps import AttentionMap
-    from seq2attn.plotting.heatmap import heat_map, large_weights
+    from seq2attn.plotting.terminal import heat_map, large_weights
 
     console = stdout()
     positions = tuple(str(j % 10) for j in range(result.source))

@@ -13,7 +13,7 @@ from seq2attn.cli.output import write_json
 from seq2attn.display.console import on_terminal, printable, write_line
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
-from seq2attn.plotting.symbols import on_its_own
+from seq2attn.plotting.style import sign
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _described_task(task: Task) -> list[str]:
 
 def _visible(symbol: str) -> str:
     """A symbol, quoted where it would not be seen, and a mark on a dotted circle."""
-    return on_its_own(symbol) if symbol.isprintable() and symbol.strip() == symbol else repr(symbol)
+    return sign(symbol) if symbol.isprintable() and symbol.strip() == symbol else repr(symbol)
 
 
 def _config(target: str, overrides: list[str], runs_dir: Path) -> tuple[Config, Run | None]:

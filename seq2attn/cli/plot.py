@@ -121,7 +121,7 @@ def attention(
         raise Seq2AttnError("attention through training is drawn for one run", hint="Name one run.")
     snapshots = _snapshots(found, strings)
     if file.suffix.lower() == ".gif":
-        from seq2attn.plotting.animation import save_animation
+        from seq2attn.plotting.attention import save_animation
 
         save_animation(snapshots, file, ideal=ideal)
         note(f"figure: {file}")

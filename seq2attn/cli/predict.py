@@ -211,7 +211,7 @@ def _draw(predictor: Predictor, texts: Sequence[str], plot: Path, *, ideal: bool
 def _show_with_map(task: Task, prediction: Prediction) -> None:
     from rich.text import Text
 
-    from seq2attn.plotting.heatmap import heat_map, legend
+    from seq2attn.plotting.terminal import heat_map, legend
 
     console = stdout()
     source = prediction.source.replace("\t", " ")  # before its features

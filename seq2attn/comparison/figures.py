@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.comparison.experiment import ERROR_RATES
-from seq2attn.plotting.families import draw_families
+from seq2attn.plotting.curves import draw_families
 from seq2attn.plotting.style import DASHES, Look, logarithmic, looks, save_figure
 
 if TYPE_CHECKING:

@@ -6,6 +6,20 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 LONGEST_SYMBOL = 100  # characters; most have one
+LARGEST_SIDE = 200  # rows or columns of a map that is drawn
+CIVIDIS = (  # at 0, 1/8, ..., 1; made for readers with any kind of colour vision (Nunez et al. 2018)
+    (0, 34, 78), (26, 56, 111), (67, 78, 108), (97, 101, 111), (125, 124, 120),
+    (155, 148, 118), (188, 174, 108), (222, 201, 88), (254, 232, 56),
+)  # fmt: skip
+
+
+def colour(weight: float) -> tuple[int, int, int]:
+    """The colour of a weight, red, green and blue from 0 to 255."""
+    place = max(0.0, min(1.0, weight)) * (len(CIVIDIS) - 1)
+    low = min(int(place), len(CIVIDIS) - 2)
+    share = place - low
+    red, green, blue = (round(a + share * (b - a)) for a, b in zip(CIVIDIS[low], CIVIDIS[low + 1], strict=True))
+    return red, green, blue
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
 import unicodedata
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from seq2attn.errors import Seq2AttnError, first_of, shown
-from seq2attn.inference.maps import AttentionMap
-from seq2attn.plotting.style import HEAT
-from seq2attn.plotting.symbols import MISSING, drawable, drawable_text
+from seq2attn.inference.maps import LARGEST_SIDE, AttentionMap
+from seq2attn.plotting.style import HEAT, render, sign
+from seq2attn.runs.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,36 +22,23 @@ if TYPE_CHECKING:
 
     from seq2attn.inference.predictor import Prediction
 
-LARGEST_SIDE = 200  # rows or columns of one heat map
+Panel = tuple[AttentionMap, str]  # with its title
+Snapshot = tuple[int, Sequence[AttentionMap]]  # after a step of training
 IDEAL = "#d55e00"
-SIGNS = {"<eos>": "⏎", "<pad>": "∅", "<sos>": "⊢", " ": "␣"}
+DPI, SECONDS, LAST_SECONDS = 100, 0.6, 2.0  # of an animation: each frame, and the last
 _MEANINGS = {
-    "<eos>": "⏎  <eos>, the end of a string",
-    "<pad>": "∅  <pad>, padding",
-    "<sos>": "⊢  <sos>, the start",
-    " ": "␣  space",
+    "<eos>": "<eos>, the end of a string",
+    "<pad>": "<pad>, padding",
+    "<sos>": "<sos>, the start",
+    " ": "space",
 }
 
 # lengths in inches
 _SHEET = 10.0  # a line of maps is broken beyond this width
 _STRIP = 13.0  # the maps of one string through training
 _LARGEST_CELL, _SMALLEST_CELL, _LONG_SIDE = 0.30, 0.11, 6.5
-_CHARACTER, _KEY = 0.085, 0.066  # of a title that is still to come, of the key
-_TITLE = 10  # points
-_LEFT, _TOP, _RIGHT, _BOTTOM = 0.32, 0.62, 0.15, 0.3  # around each map: labels and title
-_MARGIN = 0.25  # left of all
-_BAR = 0.95  # the colour bar with its labels
-_LINE = 0.3  # a line of text
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One heat map of a sheet."""
-
-    map: AttentionMap
-    title: str
-    title_width: int = 0
-    """characters to reserve for a title, at least"""
+_BESIDE, _ABOVE, _BAR = 0.55, 0.8, 0.9  # labels of rows; labels of columns and title; colour bar
+_TITLE, _KEY = 0.095, 0.068  # a character of a title, and of the key
 
 
 def attention_figure(maps: Sequence[AttentionMap | Prediction], *, ideal: bool = False) -> Figure:
@@ -61,43 +50,82 @@ def attention_figure(maps: Sequence[AttentionMap | Prediction], *, ideal: bool =
     drawn = [_with_weights(one) for one in maps]
     if not drawn:
         raise Seq2AttnError("there is no attention to draw", hint="A model without attention has no maps.")
-    panels = [Panel(one, f"{_short(one.source)} → {_short(one.output)}") for one in drawn]
-    cell = cell_size(drawn)
-    lines: list[list[Panel]] = [[]]
-    width = 0.0
-    for panel in panels:
-        needed = _width(panel, cell)
-        if lines[-1] and width + needed > _SHEET:
-            lines.append([])
-            width = 0.0
-        lines[-1].append(panel)
-        width += needed
-    return sheet(lines, cell, ideal=ideal)
+    cell = _cell(drawn)
+    panels = [(one, f"{_short(one.source)} → {_short(one.output)}") for one in drawn]
+    for most in range(len(panels), 0, -1):
+        lines = [panels[start : start + most] for start in range(0, len(panels), most)]
+        if sum(cell * columns + _BESIDE for columns in _widths(lines, cell)) <= _SHEET:
+            break
+    return _sheet(lines, cell, ideal=ideal)
 
 
-def evolution_figure(
-    snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], *, ideal: bool = False, largest: int = 5
-) -> Figure:
+def evolution_figure(snapshots: Sequence[Snapshot], *, ideal: bool = False, largest: int = 5) -> Figure:
     """The maps of the same strings through training: one line per string, one column per step, at most `largest` columns."""
     chosen = [snapshots[place] for place in spread(snapshots, largest)]
-    lines = [
-        [Panel(cropped(maps[line]), f"step {step:,}") for step, maps in chosen] for line in range(len(chosen[0][1]))
-    ]
-    longest = max(len(panel.map.source_symbols) for line in lines for panel in line)
-    widest = (_STRIP / len(chosen) - _LEFT - _RIGHT) / longest
-    cell = cell_size([panel.map for line in lines for panel in line])
-    return sheet(lines, max(_SMALLEST_CELL, min(cell, widest)), ideal=ideal)
+    lines = [[(cropped(one), f"step {step:,}") for (step, _), one in zip(chosen, line, strict=True)]
+             for line in zip(*(maps for _, maps in chosen), strict=True)]  # fmt: skip
+    maps = [one for line in lines for one, _ in line]
+    widest = (_STRIP / len(chosen) - _BESIDE) / max(len(one.source_symbols) for one in maps)
+    return _sheet(lines, max(_SMALLEST_CELL, min(_cell(maps), widest)), ideal=ideal)
 
 
-def frame_figure(step: int, maps: Sequence[AttentionMap], *, ideal: bool = False) -> Figure:
-    """The maps at one step, on a sheet whose size depends on the sources alone: a frame of an animation."""
-    panels = []
-    for one in maps:
-        rows = min(24, _answer_rows(one))
-        before, after = _short(one.source), _short(one.output, rows)
-        panels.append(Panel(cropped(one), f"{before} → {after}", title_width=len(before) + 3 + rows))
-    cell = cell_size([panel.map for panel in panels])
-    return sheet([panels], cell, ideal=ideal, heading=f"step {step:,}", signs=("<eos>",))
+def save_animation(snapshots: Sequence[Snapshot], path: Path, *, ideal: bool = False) -> None:
+    """Write a GIF of the maps, one frame per step, repeated endlessly."""
+    from PIL import Image
+
+    def frame(step: int, maps: Sequence[AttentionMap]) -> Figure:
+        panels = [(cropped(one), _short(one.source)) for one in maps]
+        return _sheet(
+            [panels], _cell([one for one, _ in panels]), ideal=ideal, heading=f"step {step:,}", signs=("<eos>",)
+        )
+
+    last = frame(*snapshots[-1])
+    last.draw_without_rendering()
+    places = [axes.get_position() for axes in last.axes]  # of every frame, so that nothing moves
+    images = []
+    for step, maps in snapshots:
+        figure = frame(step, maps)
+        figure.set_layout_engine("none")
+        figure.set_size_inches(last.get_size_inches())
+        for axes, place in zip(figure.axes, places, strict=True):
+            axes.set_axes_locator(None)  # type: ignore[arg-type]
+            axes.set_position(place)
+        images.append(Image.open(io.BytesIO(render(figure, "png", DPI))).convert("RGB"))
+    times = [int(1000 * SECONDS)] * (len(images) - 1) + [int(1000 * LAST_SECONDS)]
+    made = io.BytesIO()
+    images[0].save(made, "GIF", save_all=True, append_images=images[1:], duration=times, loop=0)
+    write_atomically(path, made.getvalue())
+
+
+def draw_map(
+    axes: Axes, one: AttentionMap, *, ideal: bool = False, title: str | None = None, cell: float = 0.0
+) -> None:
+    """Draw a map into axes, in square cells.
+
+    title: by default the source and its output. cell: the side of a cell in inches; 0: as large as the axes allow.
+    """
+    from matplotlib.patches import Rectangle
+
+    columns, rows = len(one.source_symbols), len(one.output_symbols)
+    if not cell:
+        box = axes.get_window_extent()
+        cell = min(box.width / columns, box.height / rows) / axes.figure.dpi
+    axes.pcolormesh(one.weights, cmap=HEAT, vmin=0.0, vmax=1.0, rasterized=max(columns, rows) > 60)
+    axes.set(xlim=(0, columns), ylim=(rows, 0), aspect="equal", xlabel="source", ylabel="output")
+    axes.set_xticks([place + 0.5 for place in range(columns)], map(_label, one.source_symbols))
+    axes.set_yticks([place + 0.5 for place in range(rows)], map(_label, one.output_symbols))
+    axes.xaxis.tick_top()
+    for label, symbol in zip(axes.get_xticklabels(), one.source_symbols, strict=True):
+        label.set_rotation(90 if _longest([symbol]) > 2 else 0)
+    axes.tick_params(length=0, labelsize=min(11.0, 72 * 0.62 * cell), pad=2)
+    axes.spines[:].set_visible(False)
+    axes.set_title(
+        f"{_short(one.source)} → {_short(one.output)}" if title is None else title, fontsize=10, loc="left", pad=7
+    )
+    if ideal:
+        for row, column in enumerate(one.ideal[:rows]):
+            corner, side = (column + 0.06, row + 0.06), 0.88
+            axes.add_patch(Rectangle(corner, side, side, fill=False, ec=IDEAL, lw=max(0.8, 5 * cell)))
 
 
 def cropped(one: AttentionMap) -> AttentionMap:
@@ -107,19 +135,11 @@ def cropped(one: AttentionMap) -> AttentionMap:
     rows = _answer_rows(one)
     missing = max(0, rows - len(one.weights))
     blank = (math.nan,) * len(one.source_symbols)  # is not drawn
-    return replace(
-        one,
-        output_symbols=(*one.output_symbols[:rows], *("",) * missing),
-        weights=(*one.weights[:rows], *(blank,) * missing),
-    )
+    symbols = (*one.output_symbols[:rows], *("",) * missing)
+    return replace(one, output_symbols=symbols, weights=(*one.weights[:rows], *(blank,) * missing))
 
 
-def _answer_rows(one: AttentionMap) -> int:
-    """Tokens of the right answer, `<eos>` counted; as many as the source has where the ideal alignment is not known."""
-    return len(one.ideal) + 1 if one.ideal else len(one.source_symbols)
-
-
-def spread(snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], largest: int) -> list[int]:
+def spread(snapshots: Sequence[Snapshot], largest: int) -> list[int]:
     """The indices of at most `largest` snapshots, the first and the last among them, such that the attention changes by
     about as much from each to the next.
     """
@@ -128,12 +148,11 @@ def spread(snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], largest: int
         return list(range(count))[-largest:]
     changes = (sum(map(_change, before, after)) for (_, before), (_, after) in itertools.pairwise(snapshots))
     changed = list(itertools.accumulate(changes, initial=0.0))
-    chosen = [0]
+    chosen = {0, count - 1}
     for place in range(1, largest - 1):
-        possible = range(chosen[-1] + 1, count - (largest - place) + 1)
         wanted = changed[-1] * place / (largest - 1)
-        chosen.append(min(possible, key=lambda index: abs(changed[index] - wanted)))
-    return [*chosen, count - 1]
+        chosen.add(min(set(range(count)) - chosen, key=lambda index: abs(changed[index] - wanted)))
+    return sorted(chosen)
 
 
 def _change(before: AttentionMap, after: AttentionMap) -> float:
@@ -142,7 +161,21 @@ def _change(before: AttentionMap, after: AttentionMap) -> float:
     return sum(abs(a - b) for row in rows for a, b in zip(*row, strict=True)) / (2 * len(rows))
 
 
-def cell_size(maps: Sequence[AttentionMap]) -> float:
+def _answer_rows(one: AttentionMap) -> int:
+    """Tokens of the right answer, `<eos>` counted; as many as the source has where the ideal alignment is not known."""
+    return len(one.ideal) + 1 if one.ideal else len(one.source_symbols)
+
+
+def _with_weights(one: AttentionMap | Prediction) -> AttentionMap:
+    """The map, or that of a prediction."""
+    made = one if isinstance(one, AttentionMap) else one.attention_map()
+    if made is None or not made.weights:
+        hint = "`predictor.attention_maps(texts)` makes maps; `predict` keeps weights only with keep_weights=True."
+        raise Seq2AttnError(f"there is no attention to draw for {shown(one.source)}: it has no weights", hint=hint)
+    return made
+
+
+def _cell(maps: Sequence[AttentionMap]) -> float:
     """The side of a cell in inches: the same for all maps of a sheet."""
     longest = max(max(len(one.source_symbols), len(one.output_symbols)) for one in maps)
     if longest > LARGEST_SIDE:
@@ -150,153 +183,77 @@ def cell_size(maps: Sequence[AttentionMap]) -> float:
     return max(_SMALLEST_CELL, min(_LARGEST_CELL, _LONG_SIDE / longest))
 
 
-def sheet(
-    lines: Sequence[Sequence[Panel]], cell: float, *, ideal: bool, heading: str = "", signs: Sequence[str] = ()
+def _widths(lines: Sequence[Sequence[Panel]], cell: float) -> list[float]:
+    """The width of each column of maps in cells: that of its widest map or title."""
+    return [max(max(len(one.source_symbols), _TITLE * len(title) / cell) for one, title in filter(None, panels))
+            for panels in itertools.zip_longest(*lines)]  # fmt: skip
+
+
+def _longest(symbols: Iterable[str]) -> int:
+    """Characters of the longest label, without combining ones."""
+    return max(sum(not unicodedata.combining(part) for part in sign(symbol)) for symbol in symbols)
+
+
+def _sheet(
+    lines: Sequence[Sequence[Panel]],
+    cell: float,
+    *,
+    ideal: bool,
+    heading: str = "",
+    signs: Sequence[str] = (),
 ) -> Figure:
-    """Lines of panels, each at the same scale, with one colour bar and a key to the signs used and to `signs`."""
+    """Lines of maps with their titles, with one colour bar and a key to the signs used and to `signs`.
+
+    The axes of a column are as wide as its widest map, those of a line as high as its highest: so all have one scale.
+    """
     from matplotlib.figure import Figure
 
-    maps = [panel.map for line in lines for panel in line]
+    maps = [one for line in lines for one, _ in line]
     if ideal and not any(one.ideal for one in maps):
         sources = first_of([repr(_short(source)) for source in dict.fromkeys(one.source for one in maps)])
         hint = (
             "Leave out --ideal. In Python, `predictor.attention_maps(texts)` makes maps that know what the task knows."
         )
         raise Seq2AttnError(f"there is no ideal alignment to outline: none is known for {sources}", hint=hint)
-    tops = [_TOP + max(_label_inches(panel.map.source_symbols, cell) for panel in line) for line in lines]
-    most_rows = [max(len(panel.map.output_symbols) for panel in line) for line in lines]
-    heights = [top + _BOTTOM + cell * count for top, count in zip(tops, most_rows, strict=True)]
-    key = _key(maps, ideal, signs)
-    above, below = _LINE * bool(heading), _LINE * bool(key)
-    maps_width = _MARGIN + max(sum(_width(panel, cell) for panel in line) for line in lines)
-    width = max(maps_width + _BAR, _MARGIN + _LEFT + _KEY * len(key))
-    height = max(sum(heights), 1.9) + above + below
-    figure = Figure(figsize=(width, height))
-    top = height - above
-    image = None
-    for line, line_height, line_top in zip(lines, heights, tops, strict=True):
-        left = _MARGIN
-        for panel in line:
-            columns, rows = cell * len(panel.map.source_symbols), cell * len(panel.map.output_symbols)
-            bottom = top - line_top - rows
-            place = (
-                (left + _LEFT + _label_inches(panel.map.output_symbols, cell)) / width,
-                bottom / height,
-                columns / width,
-                rows / height,
-            )
-            axes = figure.add_axes(place, gid="attention")
-            image = _heat_map(axes, panel, cell, ideal=ideal)
-            if panel is line[0]:
-                axes.set_ylabel("output", fontsize=8, color="0.35")
-                axes.set_xlabel("source", fontsize=8, color="0.35")
-                axes.xaxis.set_label_position("bottom")
-            left += _width(panel, cell)
-        top -= line_height
-    bar = min(2.2, height - above - below - 0.9 - (tops[0] - _TOP))
-    place = ((maps_width + 0.2) / width, (height - above - tops[0] - bar) / height, 0.13 / width, bar / height)
-    colours = figure.colorbar(image, cax=figure.add_axes(place), ticks=[0, 0.5, 1])  # type: ignore[arg-type]
-    colours.outline.set_visible(False)
-    colours.ax.tick_params(length=0, labelsize=8)
-    colours.set_label("attention weight", fontsize=8)
+    columns = _widths(lines, cell)
+    rows = [max(len(one.output_symbols) for one, _ in line) for line in lines]
+    used = {symbol for one in maps for symbol in (*one.source_symbols, *one.output_symbols)} | set(signs)
+    outlined = ["orange: ideal alignment"] if ideal else []
+    key = "      ".join(outlined + [f"{sign(one)}  {meaning}" for one, meaning in _MEANINGS.items() if one in used])
+    width = max(cell * sum(columns) + _BESIDE * len(columns) + _BAR, _KEY * len(key))
+    height = cell * sum(rows) + _ABOVE * len(rows) + 0.3 * (bool(key) + bool(heading))
+    letter = 0.4 * cell  # of a label
+    width += letter * len(columns) * max(0, _longest(symbol for one in maps for symbol in one.output_symbols) - 2)
+    height += letter * len(rows) * max(0, _longest(symbol for one in maps for symbol in one.source_symbols) - 2)
+    figure = Figure(figsize=(width, max(height, 1.9)), layout="compressed")
+    grid = figure.subplots(len(rows), len(columns), squeeze=False, width_ratios=columns, height_ratios=rows)
+    for line, axes_of_line, most in zip(lines, grid, rows, strict=True):
+        for axes, panel, wide in itertools.zip_longest(axes_of_line, line, columns):
+            if panel is None:
+                axes.remove()
+                continue
+            draw_map(axes, panel[0], ideal=ideal, title=panel[1], cell=cell)
+            axes.set(xlim=(0, wide), ylim=(most, 0), gid="attention", anchor="NW")
+            axes.set_xlabel("source" if axes is axes_of_line[0] else "", fontsize=8, color="0.35", loc="left")
+            axes.set_ylabel("output" if axes is axes_of_line[0] else "", fontsize=8, color="0.35", loc="top")
+    shrink = min(1.0, 2.2 / height)
+    bar = figure.colorbar(
+        figure.axes[0].collections[0], ax=figure.axes, ticks=[0, 0.5, 1], shrink=shrink, aspect=18, anchor=(0, 1)
+    )
+    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.ax.tick_params(length=0, labelsize=8)
+    bar.set_label("attention weight", fontsize=8)
     if heading:
-        figure.text((_MARGIN + _LEFT) / width, 1 - 0.24 / height, heading, fontsize=11, weight="bold")
+        figure.suptitle(heading, fontsize=11, weight="bold", x=0.01, ha="left")
     if key:
-        figure.text((_MARGIN + _LEFT) / width, 0.12 / height, key, fontsize=8, color="0.35")
-    if ideal:
-        figure.text((_MARGIN + 0.08) / width, 0.1 / height, "□", fontsize=12, color=IDEAL)
+        figure.supxlabel(key, fontsize=8, color="0.35", x=0.01, ha="left")
     return figure
 
 
-def _with_weights(one: AttentionMap | Prediction) -> AttentionMap:
-    """The map, or that of a prediction."""
-    found = one if isinstance(one, AttentionMap) else one.attention_map()
-    if found is None or not found.weights:
-        hint = "`predictor.attention_maps(texts)` makes maps; `predict` keeps weights only with keep_weights=True."
-        raise Seq2AttnError(f"there is no attention to draw for {shown(one.source)}: it has no weights", hint=hint)
-    return found
-
-
-def _heat_map(axes: Any, panel: Panel, cell: float, *, ideal: bool) -> Any:
-    from matplotlib.patches import Rectangle
-
-    one = panel.map
-    columns, rows = len(one.source_symbols), len(one.output_symbols)
-    image = axes.pcolormesh(one.weights, cmap=HEAT, vmin=0.0, vmax=1.0, rasterized=max(columns, rows) > 60)
-    axes.set_ylim(rows, 0)
-    size = _label_size(cell)
-    axes.set_xticks([place + 0.5 for place in range(columns)], _labels(one.source_symbols))
-    axes.set_yticks([place + 0.5 for place in range(rows)], _labels(one.output_symbols))
-    axes.xaxis.tick_top()
-    for label, symbol in zip(axes.get_xticklabels(), one.source_symbols, strict=True):
-        label.set_rotation(90 if _label_inches([symbol], cell) else 0)
-    axes.tick_params(length=0, labelsize=size, pad=2)
-    for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
-        if "\n" in label.get_text():  # a code point in two lines
-            label.set(fontsize=0.45 * size, linespacing=0.9)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    axes.set_title(panel.title, fontsize=_TITLE, loc="left", pad=7)
-    if ideal:
-        for row, column in enumerate(one.ideal[:rows]):
-            corner, side = (column + 0.06, row + 0.06), 0.88
-            axes.add_patch(Rectangle(corner, side, side, fill=False, ec=IDEAL, lw=max(0.8, 5 * cell)))
-    return image
-
-
-def draw_map(axes: Axes, one: AttentionMap, *, ideal: bool = False) -> None:
-    """Draw a map into axes of your own, in square cells."""
-    box = axes.get_window_extent()
-    columns, rows = len(one.source_symbols), len(one.output_symbols)
-    cell = min(box.width / columns, box.height / rows) / axes.figure.dpi
-    _heat_map(axes, Panel(one, ""), cell, ideal=ideal)
-    axes.set_title(f"{_short(one.source)} → {_short(one.output)}", fontsize=_TITLE)
-    axes.set_aspect("equal")
-    axes.set_xlabel("source")
-    axes.xaxis.set_label_position("bottom")
-    axes.set_ylabel("output")
-
-
-def map_inches(one: AttentionMap) -> tuple[float, float]:
-    """The size of a figure for one map."""
-    cell = 1.3 * cell_size([one])
-    return max(2.4, 1.2 + cell * len(one.source_symbols)), max(2.0, 1.2 + cell * len(one.output_symbols))
-
-
-def _width(panel: Panel, cell: float) -> float:
-    from matplotlib.textpath import TextPath
-
-    title = TextPath((0, 0), panel.title, size=_TITLE).get_extents().width / 72 if panel.title else 0.0
-    labels = _label_inches(panel.map.output_symbols, cell)
-    columns = cell * len(panel.map.source_symbols)
-    return _LEFT + labels + _RIGHT + max(columns, _CHARACTER * panel.title_width, title)
-
-
-def _label_size(cell: float) -> float:
-    """Of the labels of rows and columns, in points."""
-    return min(11.0, cell * 72 * 0.62)
-
-
-def _label_inches(symbols: Sequence[str], cell: float) -> float:
-    """How much longer than two characters the longest label is; combining characters take no place."""
-    longest = max(sum(not unicodedata.combining(one) for one in SIGNS.get(symbol, symbol)) for symbol in symbols)
-    return max(0, longest - 2) * _label_size(cell) * 0.6 / 72
-
-
-def _key(maps: Sequence[AttentionMap], ideal: bool, signs: Sequence[str]) -> str:
-    """What the signs of a sheet mean."""
-    used = {symbol for one in maps for symbol in (*one.source_symbols, *one.output_symbols)} | set(signs)
-    outlined = ["ideal alignment"] if ideal else []
-    meanings = [meaning for symbol, meaning in _MEANINGS.items() if symbol in used]
-    missing = [MISSING] if any("\n" in drawable(symbol) for symbol in used) else []
-    return "      ".join([*outlined, *meanings, *missing])
-
-
-def _labels(symbols: Sequence[str]) -> list[str]:
-    return [SIGNS.get(symbol, drawable(symbol)).replace("$", r"\$") for symbol in symbols]
+def _label(symbol: str) -> str:
+    return sign(symbol).replace("$", r"\$")
 
 
 def _short(text: str, limit: int = 24) -> str:
     text = text.replace("\t", " ")  # before a source's features
-    text = text if len(text) <= limit else f"{text[: limit - 1]}…"
-    return drawable_text(text).replace("$", r"\$")
+    return (text if len(text) <= limit else f"{text[: limit - 1]}…").replace("$", r"\$")

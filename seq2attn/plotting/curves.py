@@ -1,4 +1,4 @@
-"""Curves of one or several runs over steps of training, and of one by string length."""
+"""Curves of one or several runs over steps of training, and of one by string length and family of strings."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.inference.results import LengthResult, summarise
-from seq2attn.plotting.families import families_figure
+from seq2attn.inference.results import LengthResult, Place, summarise, worst_place
 from seq2attn.plotting.style import clean, logarithmic, looks, new_panel
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+COLOURS = ("#00429d", "#c2571a", "#3c7d4c", "#7a3b9a", "#8a6d1f", "#2b8a9d", "#b0306a")  # of families
+WORST = "#c00000"
 SMOOTHED = 50  # points of a curve, about: neighbours are averaged
 SHIFT = 0.16  # of a length, between points that would coincide
 
@@ -84,6 +86,40 @@ def accuracy_figure(results: Sequence[LengthResult], title: str) -> Figure:
     panel.legend(frameon=False, fontsize=8, loc="lower left")
     panel.set_title(title, fontsize=10, loc="left")
     return figure
+
+
+def families_figure(values: Mapping[Place, float], untrained: Sequence[int], label: str, title: str) -> Figure:
+    """The metric `label` of each (family, length) by length, one line a family; the worst family is drawn boldly."""
+    figure, panel = new_panel()
+    draw_families(panel, values, untrained)
+    panel.set_ylabel(label)
+    clean(panel)
+    panel.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+    panel.set_title(title, fontsize=10, loc="left")
+    return figure
+
+
+def draw_families(panel: Axes, values: Mapping[Place, float], untrained: Sequence[int]) -> None:
+    """The lines of `families_figure`, lengths at equal distances, those in `untrained` on grey."""
+    lengths = sorted({length for _, length in values})
+    families = list(dict.fromkeys(family for family, _ in values))
+    worst = worst_place(values)
+    for number, family in enumerate(families):
+        places = [place for place, length in enumerate(lengths) if (family, length) in values]
+        at = [values[family, lengths[place]] for place in places]
+        bold = worst is not None and family == worst[0]
+        colour, width = (WORST, 2.4) if bold else (COLOURS[number % len(COLOURS)], 1.0)
+        name = f"{family} (worst)" if bold else family
+        size = 3 + 1.2 * (len(families) - number)  # where lines coincide, all markers are seen
+        look = {"label": name, "color": colour, "lw": width, "marker": "o", "ms": size, "mfc": "none"}
+        panel.plot(places, at, zorder=2 + bold, clip_on=False, **look)
+    for place, length in enumerate(lengths):
+        if length in untrained:
+            panel.axvspan(place - 0.5, place + 0.5, color="0.93", lw=0, zorder=0)
+    panel.set_xticks(range(len(lengths)), [str(length) for length in lengths])
+    panel.set_xlabel("string length" + (" (grey: never seen in training)" if untrained else ""))
+    panel.set_xlim(-0.5, len(lengths) - 0.5)
+    panel.set_ylim(-0.03, 1.05)
 
 
 def averaged(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

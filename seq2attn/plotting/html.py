@@ -1,19 +1,14 @@
-"""Tables and attention maps as HTML without scripts, for notebooks. Imports nothing heavy."""
+"""Tables and attention maps as HTML without scripts, for notebooks and the report. Imports nothing heavy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
-from seq2attn.plotting.heatmap import colour
-from seq2attn.plotting.symbols import on_its_own
-
-if TYPE_CHECKING:
-    from seq2attn.inference.maps import AttentionMap
+from seq2attn.inference.maps import AttentionMap, colour
+from seq2attn.plotting.style import sign
 
 LARGEST_CELL, SMALLEST_LABELLED, WIDEST, MOST_CELLS = 28, 9, 640, 20_000  # pixels; cells of a map
-_LABEL = {"<eos>": "⏎", "<pad>": "∅", "<sos>": "⊢", " ": "␣"}
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -29,54 +24,38 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def html_map(one: AttentionMap, note: str = "") -> str:
-    """The source and its output, with a `note` behind it, above the heat map as inline SVG.
-
-    A cell's tooltip is its weight.
-    """
-    title = f"{escape(one.source)} → {escape(one.output)}{escape(note)}"
+    """The source and its output, with a `note` behind it, above the heat map as inline SVG."""
     columns, rows = len(one.source_symbols), len(one.output_symbols)
-    drawing = _svg(one) if columns * rows <= MOST_CELLS else f"<em>a map of {rows:,} x {columns:,} cells</em>"
-    return (
-        f'<div style="display:inline-block;margin:4px 20px 8px 0;vertical-align:top"><div>{title}</div>{drawing}</div>'
-    )
+    drawing = svg_map(one) if columns * rows <= MOST_CELLS else f"<em>a map of {rows:,} x {columns:,} cells</em>"
+    style = "display:inline-block;margin:4px 20px 8px 0;vertical-align:top"
+    return f'<div style="{style}"><div>{escape(one.source)} → {escape(one.output)}{escape(note)}</div>{drawing}</div>'
 
 
-def _svg(one: AttentionMap) -> str:
-    columns, rows = [list(map(_label, symbols)) for symbols in (one.source_symbols, one.output_symbols)]
-    cell = min(LARGEST_CELL, WIDEST / len(columns))
-    labelled = cell >= SMALLEST_LABELLED
-    text = min(13.0, 0.62 * cell)
+def svg_map(one: AttentionMap, largest: float = LARGEST_CELL) -> str:
+    """The heat map alone; a cell's tooltip is its weight. largest: side of a cell in pixels."""
+    columns, rows = [list(map(sign, symbols)) for symbols in (one.source_symbols, one.output_symbols)]
+    cell = min(largest, WIDEST / len(columns))
+    text, labelled = min(13.0, 0.62 * cell), cell >= SMALLEST_LABELLED
     upright = max(map(len, columns)) > 2
-    left, top = (
-        8 + 0.65 * text * longest if labelled else 0 for longest in (max(map(len, rows)), _side(columns, upright))
-    )
-    names = [[f"{escape(symbol)} ({place})" for place, symbol in enumerate(labels)] for labels in (rows, columns)]
-    size = f'width="{cell + 0.3:.1f}" height="{cell + 0.3:.1f}"'
+    left = (8 + 0.65 * text * max(map(len, rows))) * labelled
+    top = (8 + 0.65 * text * (max(map(len, columns)) if upright else 1.6)) * labelled
     parts = [
-        f'<rect x="{left + j * cell:.1f}" y="{top + t * cell:.1f}" {size} fill="rgb{colour(weight)}">'
-        f"<title>{names[0][t]} to {names[1][j]}: {weight:.3f}</title></rect>"
-        for t, weights in enumerate(one.weights)
-        for j, weight in enumerate(weights)
+        f'<rect x="{left + j * cell:.1f}" y="{top + t * cell:.1f}" width="{cell + 0.3:.1f}" height="{cell + 0.3:.1f}" '
+        f'fill="rgb{colour(weight)}"><title>{escape(f"{row} ({t}) to {column} ({j})")}: {weight:.3f}</title></rect>'
+        for t, (row, weights) in enumerate(zip(rows, one.weights, strict=True))
+        for j, (column, weight) in enumerate(zip(columns, weights, strict=True))
     ]
     for j, label in enumerate(columns if labelled else ()):
         x, y = left + (j + 0.5) * cell, top - 5
-        place = f'transform="translate({x + 0.3 * text:.1f} {y}) rotate(-90)"' if upright else f'x="{x:.1f}" y="{y}"'
-        parts.append(f'<text {place} text-anchor="{"start" if upright else "middle"}">{escape(label)}</text>')
+        turn = f' transform="rotate(-90 {x:.1f} {y:.1f})" dy=".3em"' if upright else ""
+        anchor = "start" if upright else "middle"
+        parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{turn} text-anchor="{anchor}">{escape(label)}</text>')
     for t, label in enumerate(rows if labelled else ()):
-        y = top + (t + 0.5) * cell + 0.35 * text
-        parts.append(f'<text x="{left - 5:.1f}" y="{y:.1f}" text-anchor="end">{escape(label)}</text>')
+        y = top + (t + 0.5) * cell
+        parts.append(f'<text x="{left - 5:.1f}" y="{y:.1f}" dy=".35em" text-anchor="end">{escape(label)}</text>')
     width, height = left + cell * len(columns) + 1, top + cell * len(rows) + 1
     style = f"max-width:100%;height:auto;font:{text:.1f}px monospace;fill:currentColor"
     return (
         f'<svg width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.1f} {height:.1f}" style="{style}" role="img" '
         f'aria-label="attention">{"".join(parts)}</svg>'
     )
-
-
-def _side(labels: Sequence[str], upright: bool) -> float:
-    """Characters that the labels of columns are high."""
-    return max(map(len, labels)) if upright else 1.6
-
-
-def _label(symbol: str) -> str:
-    return _LABEL.get(symbol, on_its_own(symbol))

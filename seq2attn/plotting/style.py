@@ -1,8 +1,9 @@
-"""What all figures share: colours, panels, formats, and writing to a file."""
+"""What all figures share: colours, signs, panels, formats, and writing to a file."""
 
 from __future__ import annotations
 
 import io
+import unicodedata
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg", "pdf")
-HEAT = "cividis"  # made for readers with any kind of colour vision (Nunez et al. 2018)
+HEAT = "cividis"
 DASHES = ("-", "--", "-.", ":")
 MARKERS = "osD^vP"
 THINNEST, WIDEST = 1.6, 6.0  # points, of lines
@@ -32,6 +33,13 @@ SCORE_COLOURS = {  # after Okabe & Ito 2008
     "none": "#7f7f7f",
 }
 PALETTE = tuple(SCORE_COLOURS.values())  # for the scores of plug-ins
+_SIGNS = {"<eos>": "⏎", "<pad>": "∅", "<sos>": "⊢", " ": "␣"}
+
+
+def sign(symbol: str) -> str:
+    """A symbol as the label of a row or column: a combining mark stands on a dotted circle, not on its neighbour."""
+    marked = len(symbol) == 1 and unicodedata.category(symbol).startswith("M")
+    return f"\u25cc{symbol}" if marked else _SIGNS.get(symbol, symbol)
 
 
 def score_colour(name: str) -> str:
@@ -93,30 +101,28 @@ def clean(panel: Any, title: str = "") -> None:
 
 def logarithmic(panel: Axes) -> None:
     """A logarithmic axis of values with labels such as 0.5 instead of 5 x 10^-1."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+    from matplotlib.ticker import LogLocator, NullFormatter
 
-    panel.set_yscale("log")
+    panel.set_yscale("log", subs=[])
     low, high = panel.get_ylim()
-    steps = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
-    panel.yaxis.set_major_locator(LogLocator(subs=steps, numticks=12))
-    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    panel.yaxis.set_minor_locator(NullLocator())
+    panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 100 * low else (1.0,), numticks=12))
+    panel.yaxis.set_major_formatter("{x:g}")
     panel.yaxis.set_minor_formatter(NullFormatter())
 
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure in the format of the file's ending."""
     check_format(path)
-    write_atomically(path, render(figure, path.suffix.lower().removeprefix("."), 160).getvalue())
+    write_atomically(path, render(figure, path.suffix.lower().removeprefix("."), 160))
 
 
-def render(figure: Figure, form: str, dpi: int) -> io.BytesIO:
-    """A figure's file in memory."""
+def render(figure: Figure, form: str, dpi: int = 72) -> bytes:
+    """The content of a figure's file."""
     drawn = io.BytesIO()
     with warnings.catch_warnings():  # a character that the font lacks is drawn as a box
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(drawn, dpi=dpi, format=form)
-    return drawn
+    return drawn.getvalue()
 
 
 def check_format(path: Path) -> None:

@@ -8,16 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
 from torch.utils.tensorboard.summary import hparams
 
 from seq2attn.config import Config, flat_values
-from seq2attn.inference.maps import AttentionMap
+from seq2attn.inference.maps import AttentionMap, colour
 from seq2attn.inference.results import LengthResult
-from seq2attn.plotting.raster import map_image
 from seq2attn.runs.files import AppendFile, not_written
 from seq2attn.runs.run import Run
 from seq2attn.training.events import FILES as EVENT_FILES
 from seq2attn.training.events import EventFile
+
+PIXELS = 24  # side of a weight in TensorBoard's images
 
 
 class Recorder:
@@ -63,7 +65,7 @@ class Recorder:
         """The attention maps of a few strings: a line of attention.jsonl, and if `draw` an image each."""
         self._line({"step": step, "maps": [one.to_json() for one in maps]}, self._attention)
         for place, one in enumerate(maps if draw else (), start=1):
-            self._events.image(f"attention/{place}", map_image(one), step)
+            self._events.image(f"attention/{place}", _image(one), step)
 
     def positions(self) -> dict[str, int]:
         """Flush everything; the length of each file in bytes."""
@@ -100,6 +102,14 @@ class Recorder:
         _, start, end = hparams(values, {})  # type: ignore[no-untyped-call]
         for summary in (start, end):
             self._events.add(summary)
+
+
+def _image(one: AttentionMap) -> Image.Image:
+    """A square of pixels for each weight: rows are output tokens, columns source tokens."""
+    rows, columns = len(one.weights), len(one.source_symbols)
+    image = Image.new("RGB", (columns, rows))
+    image.putdata([colour(weight) for row in one.weights for weight in row])
+    return image.resize((PIXELS * columns, PIXELS * rows), Image.Resampling.NEAREST)
 
 
 def _truncate(run: Run, positions: dict[str, int]) -> None:

@@ -12,8 +12,8 @@ from seq2attn.config import Config
 from seq2attn.data.batches import generator
 from seq2attn.data.tasks import Examples, Task
 from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.inference.maps import LARGEST_SIDE
 from seq2attn.inference.predictor import Predictor, output_bound
-from seq2attn.plotting.attention import LARGEST_SIDE
 from seq2attn.runs.checkpoint import MODEL, save_checkpoint
 from seq2attn.runs.run import Run
 from seq2attn.training.recorder import Recorder

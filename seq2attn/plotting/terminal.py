@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from seq2attn.plotting.symbols import on_its_own
+from seq2attn.inference.maps import AttentionMap, colour
+from seq2attn.plotting.style import sign
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import Console
 
-    from seq2attn.inference.maps import AttentionMap
-
-# cividis at 0, 1/8, ..., 1
-_RAMP = (
-    (0, 34, 78), (26, 56, 111), (67, 78, 108), (97, 101, 111), (125, 124, 120),
-    (155, 148, 118), (188, 174, 108), (222, 201, 88), (254, 232, 56),
-)  # fmt: skip
-# the same way from blue to yellow in the fixed colours of a terminal that has 256, in even steps of lightness
-_RAMP_OF_256 = (17, 19, 60, 102, 144, 186, 227)
 _SHADES = " .:~*+o%#@"  # by the area that is drawn, in a font such as DejaVu Sans Mono
 _WIDEST = 8  # cells of a label; longer ones are cut
-_LABEL = {"<eos>": "$", "<pad>": "0", "<sos>": "^", " ": "_"}
+_SIGNS = {"<eos>": "$", "<pad>": "0", "<sos>": "^", " ": "_"}  # every terminal has these
 
 
 def heat_map(shown: AttentionMap, console: Console) -> Text | None:
@@ -42,21 +33,28 @@ def heat_map(shown: AttentionMap, console: Console) -> Text | None:
         text.append("\n  ")
         text.append(_label(symbol, margin - 2), style="bold")
         for weight in row:
-            text.append(*_cell(weight, column, console))
+            if _has_colours(console):
+                text.append(" " * column, style=f"on rgb({','.join(map(str, colour(weight)))})")
+            else:
+                text.append(column * _SHADES[max(0, min(len(_SHADES) - 1, int(weight * len(_SHADES))))])
     return text
 
 
 def legend(shown: AttentionMap, console: Console) -> str:
     """The meaning of the map's signs."""
-    signs = {"<eos>": "$ <eos>", " ": "_ space"}
     used = {*shown.source_symbols, *shown.output_symbols}
-    notes = [meaning for symbol, meaning in signs.items() if symbol in used]
+    notes = [meaning for symbol, meaning in {"<eos>": "$ <eos>", " ": "_ space"}.items() if symbol in used]
     return ", ".join(["rows: output", "columns: source", *notes, f"{large_weights(console)}: attended to"])
 
 
 def large_weights(console: Console) -> str:
     """How a map shows large weights: bright, or as dense characters."""
-    return "bright" if _colours(console) else "dense"
+    return "bright" if _has_colours(console) else "dense"
+
+
+def _has_colours(console: Console) -> bool:
+    """16 are too few, and a theme may change them; from 256 Rich takes the nearest."""
+    return console.color_system in ("256", "truecolor") and not console.no_color
 
 
 def _width(symbols: Sequence[str]) -> int:
@@ -72,29 +70,4 @@ def _label(symbol: str, width: int) -> str:
 
 
 def _text(symbol: str) -> str:
-    return _LABEL.get(symbol, on_its_own(symbol))
-
-
-def _colours(console: Console) -> str | None:
-    """`truecolor` or `256`; None where there are fewer: 16 are too few, and a theme may change them."""
-    usable = console.color_system in ("256", "truecolor") and not console.no_color
-    return console.color_system if usable else None
-
-
-def _cell(weight: float, width: int, console: Console) -> tuple[str, str]:
-    """A weight as text of this many cells, and its style."""
-    colours = _colours(console)
-    if colours == "truecolor":
-        return " " * width, f"on rgb({','.join(map(str, colour(weight)))})"
-    steps = _RAMP_OF_256 if colours else _SHADES
-    step = steps[max(0, min(len(steps) - 1, int(weight * len(steps))))]
-    return (" " * width, f"on color({step})") if colours else (width * str(step), "")
-
-
-def colour(weight: float) -> tuple[int, int, int]:
-    """The colour of a weight, red, green and blue from 0 to 255."""
-    place = max(0.0, min(1.0, weight)) * (len(_RAMP) - 1)
-    low = min(int(place), len(_RAMP) - 2)
-    share = place - low
-    red, green, blue = (round(a + share * (b - a)) for a, b in zip(_RAMP[low], _RAMP[low + 1], strict=True))
-    return red, green, blue
+    return _SIGNS.get(symbol) or sign(symbol)
