@@ -1,0 +1,185 @@
+"""The progress of one training or of many: bars on a terminal and in a notebook, lines in a pipe, or nothing."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from seq2attn.display.console import note, printable, stderr
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import TaskID
+
+QUIET_SECONDS = 10.0  # between two lines about steps
+NOTEBOOK_SECONDS = 0.2  # between two updates in a notebook
+NOTEBOOK_LINES, NOTEBOOK_WIDTH = 20, 100
+
+
+class Display(AbstractContextManager["Display"]):
+    """What shows progress, and the silent one. Trials are told apart by their names; texts are ready-made and short.
+
+    As a context manager it clears the screen of its bars at the end.
+    """
+
+    def begin(self, trial: str, total: int | None, text: str = "") -> None:
+        """A trial of `total` steps begins; None: their number is not known."""
+
+    def step(self, trial: str, step: int, text: str = "") -> None:
+        """The trial has done `step` steps. Called often."""
+
+    def evaluation(self, trial: str, text: str) -> None:
+        """The trial was evaluated."""
+
+    def end(self, trial: str, text: str = "") -> None:
+        """The trial ended."""
+
+    def note(self, text: str) -> None:
+        """Something that a user should know, of no trial in particular."""
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def make_display(wanted: bool | None = True) -> Display:
+    """The display that suits standard error. wanted: False: nothing; None: only on a terminal and in a notebook."""
+    notebook, console = _notebook_display(), stderr()
+    live = console.is_terminal and not console.is_dumb_terminal
+    if wanted is False or (wanted is None and notebook is None and not live):
+        return Display()
+    if notebook is not None:
+        return NotebookBars(notebook)
+    return Bars(console) if live else Lines()
+
+
+class Lines(Display):
+    """A line for each evaluation and each end; every ten seconds one about the steps of all trials."""
+
+    def __init__(self, seconds: float = QUIET_SECONDS) -> None:
+        self._seconds, self._last = seconds, time.monotonic()
+        self._names: set[str] = set()
+        self._running: dict[str, str] = {}
+
+    def begin(self, trial: str, total: int | None, text: str = "") -> None:
+        self._names.add(trial)
+        self._running[trial] = text
+
+    def step(self, trial: str, step: int, text: str = "") -> None:
+        self._running[trial] = text
+        if time.monotonic() - self._last >= self._seconds:
+            self._print("; ".join(self._named(name, said) for name, said in self._running.items() if said))
+
+    def evaluation(self, trial: str, text: str) -> None:
+        self._print(self._named(trial, text))
+
+    def end(self, trial: str, text: str = "") -> None:
+        self._running.pop(trial, None)
+        if text:
+            self._print(self._named(trial, text))
+
+    def note(self, text: str) -> None:
+        note(text)
+
+    def _named(self, trial: str, text: str) -> str:
+        return f"{trial}: {text}" if len(self._names) > 1 else text
+
+    def _print(self, text: str) -> None:
+        stderr().print(printable(text), markup=False)
+        self._last = time.monotonic()
+
+
+class Bars(Display):
+    """A bar with a text and the time left for each running trial; evaluations and ends scroll by above them."""
+
+    def __init__(self, console: Console, *, live: bool = True) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = ("{task.description}", BarColumn(bar_width=None), "{task.fields[text]}")
+        shown = [TextColumn(column, markup=False) if isinstance(column, str) else column for column in columns]
+        self._progress = Progress(
+            *shown, TimeRemainingColumn(compact=True), console=console, expand=True, transient=True, disable=not live
+        )
+        self._bars: dict[str, TaskID] = {}
+        self._names: set[str] = set()
+
+    def begin(self, trial: str, total: int | None, text: str = "") -> None:
+        self._names.add(trial)
+        self._bars[trial] = self._progress.add_task("", total=total, text=printable(text))
+        for name, bar in self._bars.items():  # the only one needs no name
+            self._progress.update(bar, description=printable(name) if len(self._names) > 1 else "")
+        self._refresh()
+
+    def step(self, trial: str, step: int, text: str = "") -> None:
+        self._progress.start()
+        self._progress.update(self._bars[trial], completed=step, text=printable(text))
+        self._refresh()
+
+    def evaluation(self, trial: str, text: str) -> None:
+        self._print(f"{trial}: {text}" if len(self._names) > 1 else text)
+
+    def end(self, trial: str, text: str = "") -> None:
+        if trial in self._bars:
+            self._progress.remove_task(self._bars.pop(trial))
+        if text:
+            self.evaluation(trial, text)
+        self._refresh()
+
+    def note(self, text: str) -> None:
+        self._print(text, style="dim")
+
+    def _print(self, text: str, style: str = "") -> None:
+        self._progress.console.print(printable(text), style=style, markup=False)
+
+    def _refresh(self) -> None:
+        """Rich refreshes a terminal by itself."""
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+
+class NotebookBars(Bars):
+    """The same in one output of a notebook, as text: rich's own needs ipywidgets. The last lines stay."""
+
+    def __init__(self, show: Callable[..., Any]) -> None:
+        from rich.console import Console
+
+        self._show, self._handle = show, None
+        self._lines: list[str] = []
+        self._last = -NOTEBOOK_SECONDS
+        super().__init__(Console(file=io.StringIO(), width=NOTEBOOK_WIDTH, force_jupyter=False), live=False)
+
+    def _print(self, text: str, style: str = "") -> None:
+        self._lines = [*self._lines[1 - NOTEBOOK_LINES :], printable(text)]
+        self._refresh()
+
+    def _refresh(self, *, now: bool = False) -> None:
+        if now or time.monotonic() - self._last >= NOTEBOOK_SECONDS:
+            self._last = time.monotonic()
+            console = self._progress.console
+            with console.capture() as captured:
+                console.print(self._progress.get_renderable())
+            data = {"text/plain": "\n".join([*self._lines, captured.get().rstrip()])}
+            if self._handle is None:
+                self._handle = self._show(data, raw=True, display_id=True)
+            else:
+                self._handle.update(data, raw=True)
+
+    def __exit__(self, *_: object) -> None:
+        for bar in self._bars.values():
+            self._progress.remove_task(bar)
+        self._refresh(now=True)
+
+
+def _notebook_display() -> Callable[..., Any] | None:
+    """IPython's `display` in a notebook; None elsewhere."""
+    python = sys.modules.get("IPython")
+    shell = python.get_ipython() if python is not None else None
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    from IPython.display import display
+
+    function: Callable[..., Any] = display
+    return function
