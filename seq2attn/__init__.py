@@ -86,12 +86,12 @@ def train(
     config: a YAML file, its keys and values, or a `Config`, with `overrides` (`KEY=VALUE`); or a run, to continue it.
     resume: a run on files to continue, or its name, with its config; a run alone never opens a file.
     name: of the run; by default derived from the config's file name. plugins: files with parts of your own.
-    progress: whether to show it, in one line; by default in a notebook and on a terminal.
+    progress: whether to show it; by default in a notebook and on a terminal.
     The first Ctrl-C saves and raises `KeyboardInterrupt`.
     """
-    from seq2attn.api.progress import OneLine, TrainingLine
     from seq2attn.config import Config, check_config, load_changed
     from seq2attn.config.plugins import load_plugins
+    from seq2attn.display.progress import make_display
     from seq2attn.errors import Seq2AttnError
     from seq2attn.runs.making import run_name
     from seq2attn.runs.resuming import config_to_resume
@@ -122,8 +122,8 @@ def train(
         else:
             where = _find(resume, runs_dir)
             settings = config_to_resume(where, settings)
-    with OneLine(progress) as line:
-        ended = session.train(settings, where, device=device, threads=threads, display=TrainingLine(line))
+    with make_display(progress) as display:
+        ended = session.train(settings, where, device=device, threads=threads, display=display)
     if ended.stopped_by is not None:
         raise KeyboardInterrupt(f"stopped after step {ended.step:,}; everything is saved in {ended.run.path}")
     return ended.run

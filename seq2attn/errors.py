@@ -6,6 +6,7 @@ import difflib
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 MOST_PROBLEMS = 50  # listed in one message
 MOST_NAMES = 10  # runs or comparisons listed in one message
@@ -17,7 +18,10 @@ class Seq2AttnError(Exception):
 
     The message says what is wrong, where, what was found and what is allowed; `hint` says what to do next.
     `exit_code` is that of the process: 2 for an invalid request, 1 for a failure while running.
+    `run` is the directory of the run whose training failed.
     """
+
+    run: Path | None = None
 
     def __init__(self, message: str, *, hint: str | None = None, exit_code: int = 2) -> None:
         super().__init__(message if hint is None else f"{message}\n{hint}")

@@ -18,10 +18,10 @@ import torch
 from seq2attn import __version__, parts
 from seq2attn.cli import main
 from seq2attn.cli.output import prepare_streams, program, write_json
-from seq2attn.cli.progress import LineDisplay
 from seq2attn.config import Config, load_config
 from seq2attn.data.tasks import Answer
 from seq2attn.data.tasks.reverse import Reverse
+from seq2attn.display.progress import Lines
 from seq2attn.kernels import describe_kernels, library
 from seq2attn.runs.checkpoint import load_checkpoint
 
@@ -172,14 +172,14 @@ def test_train_keeps_runs_in_the_runs_dir(work, monkeypatch):
 
 
 def test_a_resumed_run_ends_with_identical_weights(work, monkeypatch):
-    step = LineDisplay.step
+    step = Lines.step
 
-    def interrupted(self, report):
-        step(self, report)
-        if report.step == 20:
+    def interrupted(self, trial, number, text):
+        step(self, trial, number, text)
+        if number == 20:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(LineDisplay, "step", interrupted)
+    monkeypatch.setattr(Lines, "step", interrupted)
     done = seq2attn("train", "-c", "tiny.yaml")
     monkeypatch.undo()
     monkeypatch.chdir(work)
@@ -218,7 +218,7 @@ def test_resuming_with_other_kernels_is_noted(work, monkeypatch):
     if "were not compiled" in compiled:
         pytest.skip(compiled)
     with monkeypatch.context() as patch:
-        patch.setattr(LineDisplay, "step", lambda self, report: os.kill(os.getpid(), signal.SIGINT))
+        patch.setattr(Lines, "step", lambda self, *_: os.kill(os.getpid(), signal.SIGINT))
         assert seq2attn("train", "-c", "tiny.yaml").code == 128 + signal.SIGINT
         assert seq2attn("train", "-c", "tiny.yaml").code == 128 + signal.SIGINT
     assert json.loads((work / "runs" / "tiny-002" / "environment.json").read_text())["kernels"] == compiled

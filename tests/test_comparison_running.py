@@ -247,13 +247,13 @@ def test_a_stopped_trial_is_saved_and_continues_later(jobs, monkeypatch):
     (whole,), (stopped,) = jobs("seed=3"), jobs("seed=3", name="f")
     run_trial(whole)
 
-    class Impatient(session.SilentDisplay):
-        def step(self, report):
-            if report.step == 3:
+    class Impatient(session.Display):
+        def step(self, trial, step, text):
+            if step == 3:
                 STOP_REQUEST.signal = signal.SIGTERM
 
     with monkeypatch.context() as patch:
-        patch.setattr(session, "SilentDisplay", Impatient)
+        patch.setattr(session, "Display", Impatient)
         assert run_trial(stopped) == Outcome("stopped")
     assert (stopped.run.status().state, stopped.run.status().step) == ("interrupted", 3)
     assert run_trial(stopped) == Outcome("stopped")  # still asked to

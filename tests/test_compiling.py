@@ -9,9 +9,10 @@ from safetensors.torch import load_file
 
 from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
+from seq2attn.display.progress import Display
 from seq2attn.training import compiling
 from seq2attn.training.compiling import CannotCompile
-from seq2attn.training.loop import Diverged, SilentDisplay
+from seq2attn.training.loop import Diverged
 from seq2attn.training.session import NewRun, train
 from seq2attn.training.signals import StopRequest
 from seq2attn.training.step import TrainingStep
@@ -105,15 +106,15 @@ def check_resuming(root, config):
     return whole
 
 
-class StopsAfter(SilentDisplay):
+class StopsAfter(Display):
     """Asks training to stop after this many steps."""
 
     def __init__(self, steps):
         self.steps = steps
         REQUEST.signal = None
 
-    def step(self, report):
-        REQUEST.signal = signal.SIGINT if report.step == self.steps else None
+    def step(self, trial, step, text):
+        REQUEST.signal = signal.SIGINT if step == self.steps else None
 
 
 REQUEST = StopRequest()

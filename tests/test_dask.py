@@ -101,13 +101,13 @@ def test_an_interrupted_run_is_continued_from_its_checkpoint(jobs, engine, monke
     (whole,), (job,) = jobs("seed=1", name="whole"), jobs("seed=1")
     run_trial(whole)
 
-    class Impatient(session.SilentDisplay):
-        def step(self, report):
-            if report.step == 3:
+    class Impatient(session.Display):
+        def step(self, trial, step, text):
+            if step == 3:
                 STOP_REQUEST.signal = signal.SIGTERM
 
     with monkeypatch.context() as patch:
-        patch.setattr(session, "SilentDisplay", Impatient)
+        patch.setattr(session, "Display", Impatient)
         assert run([job], engine) == [Outcome("stopped")]
     assert (job.run.status().state, job.run.status().step) == ("interrupted", 3)
     engine = make_engine(engine.client.cluster, job.root)

@@ -9,10 +9,10 @@ from models import SIX_STEPS
 from seq2attn.config import check_config
 from seq2attn.config.plugin_errors import plugin_error
 from seq2attn.config.plugins import load_plugin
+from seq2attn.display.progress import Display
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.loading import load_trained, measure
-from seq2attn.training.loop import SilentDisplay
 from seq2attn.training.session import NewRun, train
 
 pytestmark = pytest.mark.usefixtures("own_scores")
@@ -54,12 +54,12 @@ def trained(folder, config, **settings):
     return train(config, NewRun(folder, "run"), device="cpu", **settings).run
 
 
-class StopAt(SilentDisplay):
+class StopAt(Display):
     def __init__(self, step):
         self.at = step
 
-    def step(self, report):
-        if report.step == self.at:
+    def step(self, trial, step, text):
+        if step == self.at:
             signal.raise_signal(signal.SIGINT)
 
 

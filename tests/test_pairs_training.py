@@ -13,6 +13,7 @@ from torch import nn
 from seq2attn.build import read_task
 from seq2attn.config import check_config, load_config
 from seq2attn.data.tasks import pairs as pairs_task
+from seq2attn.display.progress import Display
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.inference.edits import Edit
 from seq2attn.inference.intervals import Estimate
@@ -22,7 +23,6 @@ from seq2attn.model.interface import Decoded, Model
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import Run
 from seq2attn.training import loop, session
-from seq2attn.training.loop import SilentDisplay
 from seq2attn.training.session import NewRun
 from seq2attn.training.signals import StopRequest
 
@@ -51,7 +51,7 @@ def work(tmp_path, monkeypatch):
 
 
 def trained(config, where, display=None, **options):
-    return session.train(config, where, device="cpu", display=display or SilentDisplay(), **options)
+    return session.train(config, where, device="cpu", display=display or Display(), **options)
 
 
 def tensors(run, which="last"):
@@ -112,14 +112,14 @@ def test_steps_instead_of_epochs(work, cli):
 # ---- resuming ----
 
 
-class Stopper(SilentDisplay):
+class Stopper(Display):
     """Asks to stop at a step."""
 
     def __init__(self, at):
         self.at, self.request = at, StopRequest()
 
-    def step(self, report):
-        if report.step >= self.at:
+    def step(self, trial, step, text):
+        if step >= self.at:
             self.request.signal = signal.SIGTERM
 
 
@@ -138,14 +138,14 @@ def test_a_resumed_training_ends_with_the_same_weights_and_records(work, at):
     assert metrics(whole.run) == metrics(again.run)
 
 
-class Copier(SilentDisplay):
+class Copier(Display):
     """Copies the run's directory at a step, as a kill at that moment would leave it."""
 
     def __init__(self, run, at):
         self.run, self.at = run, at
 
-    def step(self, report):
-        if report.step == self.at:
+    def step(self, trial, step, text):
+        if step == self.at:
             shutil.copytree(self.run.path, self.run.path.with_name("killed"))
 
 

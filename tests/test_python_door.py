@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 
 import seq2attn
 import seq2attn.api.answer
-from seq2attn.api.progress import OneLine
 from seq2attn.config import check_config
+from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import Run
@@ -240,12 +240,11 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_one_line_of_a_terminal(tmp_path, monkeypatch):
+def test_progress_is_shown_on_a_terminal(tmp_path, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     seq2attn.train(TINY, ["training.log_every=1"], runs_dir=tmp_path, device="cpu")
-    written = terminal.getvalue()
-    assert written.count("\n") == 1 and written.endswith("\n")
-    assert "step 2 of 2: loss" in written.split("\r")[-1]
+    assert "step 2: exact match" in terminal.getvalue()
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     seq2attn.train(TINY, runs_dir=tmp_path, device="cpu", progress=False)
     assert terminal.getvalue() == ""
@@ -261,11 +260,15 @@ def test_progress_is_one_output_of_a_notebook(monkeypatch, capsys):
     notebook = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=1))
     monkeypatch.setitem(sys.modules, "IPython", notebook)
     monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
-    with OneLine() as line:
-        line.show("one")
-        line.show("two")  # too soon
-        line.show("three")
-    assert shown == ["one", "update three"]
+    with make_display(None) as bars:
+        bars.begin("a", 4)
+        bars.step("a", 1, "step 1")  # too soon
+        bars.evaluation("a", "exact match 0.5")
+        bars.begin("b", None)
+        bars.end("b", "done")
+    first, last = shown[0], shown[-1]
+    assert "--:--" in first
+    assert last == "update exact match 0.5\nb: done\n"
     assert capsys.readouterr() == ("", "")
 
 

@@ -7,6 +7,7 @@ import torch
 
 from seq2attn.build import build_model
 from seq2attn.config import load_config
+from seq2attn.display.progress import Display
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.parts import FAMILIES
 from seq2attn.runs.making import create_run
@@ -15,21 +16,11 @@ from seq2attn.training.loop import Trainer
 pytestmark = pytest.mark.slow
 
 
-class Silent:
-    """A display that shows nothing."""
-
-    def step(self, report):
-        pass
-
-    def evaluation(self, step, results):
-        pass
-
-
 def trained(tmp_path, config_file, overrides=()):
     """The shipped config, trained to the end by the trainer itself: a predictor with the final weights."""
     config = load_config(config_file, overrides)
     run = create_run(tmp_path, "recipe", config, {})
-    trainer = Trainer(run, config, build_model(config), torch.device("cpu"), Silent())
+    trainer = Trainer(run, config, build_model(config), torch.device("cpu"), Display())
     assert trainer.train() is None
     return trainer.predictor
 

@@ -4,10 +4,9 @@ import pytest
 import torch
 
 from seq2attn.config import check_config
+from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.lock import is_training
 from seq2attn.training import session
-from seq2attn.training.loop import SilentDisplay
 from seq2attn.training.session import NewRun, train
 
 CONFIG = check_config(
@@ -19,17 +18,23 @@ CONFIG = check_config(
 )
 
 
-class Recording(SilentDisplay):
+class Recording(Display):
     """Records the calls of a display."""
 
     def __init__(self):
         self.calls = []
 
-    def begin(self, trainer, *, locked):
-        self.calls.append(("begin", trainer.progress.step, trainer.finished, locked, is_training(trainer.run)))
+    def begin(self, trial, total, text=""):
+        self.calls.append(("begin", trial, total, text))
 
-    def evaluation(self, step, results):
-        self.calls.append(("evaluation", step))
+    def evaluation(self, trial, text):
+        self.calls.append(("evaluation", trial, text.partition(":")[0]))
+
+    def end(self, trial, text=""):
+        self.calls.append(("end", trial))
+
+    def note(self, text):
+        self.calls.append(("note", text))
 
 
 def test_the_model_is_built_once(tmp_path, monkeypatch):
@@ -44,10 +49,20 @@ def test_a_display_sees_the_start_and_every_evaluation(tmp_path):
     display = Recording()
     ended = train(CONFIG, NewRun(tmp_path, "a"), device="cpu", display=display)
     assert (ended.step, ended.finished, ended.reached_target, ended.stopped_by) == (3, True, False, None)
-    assert display.calls == [("begin", 0, False, True, True), ("evaluation", 2), ("evaluation", 3)]
+    assert display.calls[-5:] == [
+        ("note", f"training {tmp_path / 'a'} on cpu from step 0"),
+        ("begin", "a", 3, "step 0"),
+        ("evaluation", "a", "step 2"),
+        ("evaluation", "a", "step 3"),
+        ("end", "a"),
+    ]
     again = Recording()
     assert train(CONFIG, ended.run, device="cpu", display=again) == ended
-    assert again.calls == [("begin", 3, True, True, True)]
+    assert again.calls == [
+        ("note", f"{tmp_path / 'a'} is finished: 3 of 3 steps"),
+        ("begin", "a", 3, "step 3"),
+        ("end", "a"),
+    ]
 
 
 def test_a_model_that_cannot_be_built_leaves_no_run(tmp_path, monkeypatch):

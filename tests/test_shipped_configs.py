@@ -7,6 +7,7 @@ import torch
 
 from seq2attn.build import build_model, build_training_data, read_task
 from seq2attn.config import load_config
+from seq2attn.display.progress import Display
 from seq2attn.runs.making import create_run
 from seq2attn.training.loop import Trainer
 
@@ -28,26 +29,15 @@ def on_files(folder):
     return ["training.epochs=null", *(f"task.{name}={folder / 'pairs.tsv'}" for name in ("train", "dev"))]
 
 
-class Silent:
-    """A display that shows nothing."""
-
-    def step(self, report):
-        self.report = report
-
-    def evaluation(self, step, results):
-        pass
-
-
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_it_trains(path, tmp_path):
     config = load_config(path, [*SHORT, *(on_files(tmp_path) if path.parent.name == "pairs" else [])])
-    display = Silent()
     task, cpu = read_task(config), torch.device("cpu")
     run, data = create_run(tmp_path, "run", config, {}), build_training_data(config, cpu, task)
-    trainer = Trainer(run, config, build_model(config, task), cpu, display, data)
+    trainer = Trainer(run, config, build_model(config, task), cpu, Display(), data)
     before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
     assert trainer.train() is None
-    assert display.report.step == 2
+    assert trainer.progress.step == 2
     after = list(trainer.model.parameters())
     assert all(parameter.isfinite().all() for parameter in after)
     unused = sum(torch.equal(one, other) for one, other in zip(before, after, strict=True))

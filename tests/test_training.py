@@ -70,12 +70,13 @@ class Watcher:
         self.moment, self.act = moment, act
         self.steps, self.evaluations = [], []
 
-    def step(self, report):
-        self.steps.append(report.step)
-        if self.moment in ("step", ("step", report.step)):
+    def step(self, trial, step, text):
+        self.steps.append(step)
+        if self.moment in ("step", ("step", step)):
             self.act()
 
-    def evaluation(self, step, results):
+    def evaluation(self, trial, text):
+        step = int(text.partition(":")[0].removeprefix("step "))
         self.evaluations.append(step)
         if self.moment == ("evaluation", step):
             self.act()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
 from seq2attn.api.answer import Answer, Answers, make_answer
-from seq2attn.api.progress import OneLine
 from seq2attn.api.results import Lengths
 from seq2attn.config import Config
 from seq2attn.config.families import parse_families
 from seq2attn.config.lengths import parse_lengths
 from seq2attn.data.tasks import Task
+from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.inference.beam import BeamSearch
 from seq2attn.inference.changes import Changes
@@ -121,7 +122,7 @@ class TrainedModel:
         """Accuracy on new strings of each length, such as `[3, 5]` or `["1-12"]`; the config has the defaults.
 
         data: of a model trained on pairs of strings, the file of pairs to measure it on. save: keep the results with the
-        run, as `seq2attn eval` does. progress: whether to show a line of it; by default in a terminal or a notebook.
+        run, as `seq2attn eval` does. progress: whether to show it; by default in a terminal or a notebook.
         """
         on_pairs = self.config.task.name == "pairs"
         if on_pairs and data is None:
@@ -146,10 +147,16 @@ class TrainedModel:
         else:
             numbers = None if lengths is None else parse_lengths(lengths)
             kinds = None if families is None else parse_families(families)
-            with OneLine(progress) as line:
-                counted = line.counter(f"evaluating {self.run.name}", "lengths measured")
+            count = itertools.count(1)
+            with make_display(progress) as display:
+                display.begin(self.run.name, None)
+
+                def measured() -> None:
+                    done = next(count)
+                    display.step(self.run.name, done, f"evaluating {self.run.name}: {done} lengths measured")
+
                 evaluation = measure(
-                    self.run, self._trained, numbers, families=kinds, samples=samples, seed=seed, progress=counted
+                    self.run, self._trained, numbers, families=kinds, samples=samples, seed=seed, progress=measured
                 )
         if save:
             evaluation.save(self.run)

@@ -10,10 +10,8 @@ from typing import Any
 
 from seq2attn.comparison import running
 from seq2attn.comparison.trial import Job, Outcome
-from seq2attn.training.loop import Results, StepReport, Trainer
 
 SECONDS = 0.2  # between two updates
-BAR = 20  # characters
 
 
 class OneLine(AbstractContextManager["OneLine"]):
@@ -35,17 +33,6 @@ class OneLine(AbstractContextManager["OneLine"]):
         self._text = text
         if time.monotonic() - self._time >= SECONDS:
             self._write()
-
-    def counter(self, what: str, things: str) -> Callable[[], None]:
-        """A function that counts its calls on this line."""
-        calls = 0
-
-        def count() -> None:
-            nonlocal calls
-            calls += 1
-            self.show(f"{what}: {calls} {things}")
-
-        return count
 
     def __exit__(self, *_: object) -> None:
         self._write()
@@ -75,31 +62,6 @@ def _notebook_display() -> Callable[..., Any] | None:
 
     found: Callable[..., Any] = display
     return found
-
-
-class TrainingLine:
-    """The progress of a training, as `seq2attn.training.loop.Display`."""
-
-    def __init__(self, line: OneLine) -> None:
-        self._line = line
-        self._name = self._found = ""
-
-    def begin(self, trainer: Trainer, *, locked: bool) -> None:
-        self._name = trainer.run.name
-        if trainer.finished:
-            self._line.show(f"{self._name}: finished, {trainer.span.done(trainer.progress.step)}")
-
-    def step(self, report: StepReport) -> None:
-        done = BAR * report.step // report.steps
-        bar = f"{'█' * done}{'░' * (BAR - done)}"
-        measured = f"loss {report.loss:.4f}, accuracy {report.accuracy:.3f}{self._found}"
-        self._line.show(f"{self._name} {bar} {report.place}: {measured}")
-
-    def evaluation(self, step: int, results: Results) -> None:
-        if isinstance(results, list):
-            self._found = f", exact match {min(one.exact_match.value for one in results):.3f} at the worst length"
-        else:
-            self._found = f", word error rate {results.wer.value:.3f}"
 
 
 class ComparisonLine(running.Display):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2attn.cli import completion, options
-from seq2attn.cli.output import note, program, stderr, write_line
+from seq2attn.cli.output import program
+from seq2attn.display.console import note, write_line
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.runs.machine import MOST_THREADS
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run, plugin_options, resume_options
@@ -113,21 +114,15 @@ def _load(file: Path, overrides: Sequence[str]) -> tuple[Config, list[str]]:
 
 
 def _train(config: Config, where: Run | NewRun, device: str, threads: int | None) -> None:
-    from seq2attn.cli.progress import make_display
+    from seq2attn.display.progress import make_display
     from seq2attn.training import session
 
-    display = make_display(stderr())
     try:
-        with display:
+        with make_display() as display:
             ended = session.train(config, where, device=device, threads=threads, display=display)
     except Seq2AttnError as error:
-        if display.run is None or not display.run.checkpoint("last").is_file():
-            raise
-        raise _with_next_command(error, display.run) from error
+        raise _with_next_command(error) from error
     run = ended.run
-    if display.was_finished:
-        write_line(str(run.path))
-        return
     if ended.stopped_by is not None:
         names = {int(one): one.name for one in signal.Signals}
         name = names.get(ended.stopped_by, f"signal {ended.stopped_by}")
@@ -158,10 +153,11 @@ def _run_arguments(run: Run) -> str:
     return f"{run.name}{options.runs_dir_option(run.path.parent)}{plugin_options(run.plugins())}"
 
 
-def _with_next_command(error: Seq2AttnError, run: Run) -> Seq2AttnError:
+def _with_next_command(error: Seq2AttnError) -> Seq2AttnError:
     """`error`, which ended a training, with the command that continues from the last checkpoint."""
     from seq2attn.training.loop import Diverged
 
-    if isinstance(error, Diverged) or error.exit_code != 1:
+    run = None if error.run is None else Run(error.run)
+    if run is None or isinstance(error, Diverged) or error.exit_code != 1 or not run.checkpoint("last").is_file():
         return error
     return Seq2AttnError(error.message, hint=f"The last checkpoint is intact. {_resume_command(run)}", exit_code=1)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import torch
 
@@ -16,6 +15,7 @@ from seq2attn.build import build_training_data
 from seq2attn.config import Config
 from seq2attn.config.plugin_errors import check_hint, plugin_error
 from seq2attn.data.batches import Batch, TrainingData
+from seq2attn.display.progress import Display
 from seq2attn.errors import CheckpointError, Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.pair_evaluation import measure_pairs
@@ -51,40 +51,6 @@ VALIDATION_SEED = "validation"  # other strings than `eval` draws
 
 Results = list[LengthResult] | PairsResult
 """of an evaluation: by length, or of a task with a dev set, on that"""
-
-
-@dataclass(frozen=True)
-class StepReport:
-    """One logged step."""
-
-    step: int
-    steps: int
-    loss: float
-    accuracy: float
-    tokens_per_second: float
-    place: str
-    """`step 500 of 1,500` or `epoch 3.25 of 60`"""
-
-
-class Display(Protocol):
-    """Shows the progress of training."""
-
-    def begin(self, trainer: Trainer, *, locked: bool) -> None:
-        """Called before the first step, also if the run is already finished. locked: the file system has locks."""
-
-    def step(self, report: StepReport) -> None: ...
-
-    def evaluation(self, step: int, results: Results) -> None: ...
-
-
-class SilentDisplay:
-    """Shows nothing."""
-
-    def begin(self, trainer: Trainer, *, locked: bool) -> None: ...
-
-    def step(self, report: StepReport) -> None: ...
-
-    def evaluation(self, step: int, results: Results) -> None: ...
 
 
 @dataclass
@@ -214,9 +180,8 @@ class Trainer:
             self._tokens, self._since = torch.zeros_like(self._tokens), now
             self._check_finite(batch, step, values["loss"], values["gradient_norm"])
             self.recorder.step(step, values)
-            measured = {name: values[name] for name in ("loss", "accuracy", "tokens_per_second")}
             with stop_on_broken_pipe(request):
-                self.display.step(StepReport(step, steps, **measured, place=self.span.place_of_all(step)))
+                self.display.step(self.run.name, step, f"{self.span.place_of_all(step)}: {describe_step(values)}")
         before = time.perf_counter()
         results = self._evaluate() if step % self.span.evaluate_every == 0 or step == steps else None
         if step in self.snapshots.steps or (self.finished and self.snapshots.steps):
@@ -224,7 +189,7 @@ class Trainer:
         if results is not None:
             self._save("training")
             with stop_on_broken_pipe(request):
-                self.display.evaluation(step, results)
+                self.display.evaluation(self.run.name, f"{self.span.place(step)}: {describe_evaluation(results)}")
         self._since += time.perf_counter() - before  # tokens/s counts neither evaluations nor snapshots
 
     @property
@@ -348,6 +313,25 @@ class Trainer:
             self.step.load_state(kept)
         if tensors:
             raise _cannot_resume(path, f"it has unexpected {OPTIMISER}{min(tensors)}")
+
+
+def describe_step(values: Mapping[str, float]) -> str:
+    """`loss 0.1234, accuracy 0.987, 25,000 tokens/s`, of target tokens."""
+    rate = f"{values['tokens_per_second']:,.0f} tokens/s"
+    return f"loss {values['loss']:.4f}, accuracy {values['accuracy']:.3f}, {rate}"
+
+
+def describe_evaluation(results: Results) -> str:
+    """One line about an evaluation."""
+    if isinstance(results, PairsResult):
+        rates = f"WER {100 * results.wer.value:.1f} %, SER {100 * results.ser:.1f} %"
+        return f"{rates}, loss {results.loss:.3f} on the dev set"
+    summary = summarise(results)
+    worst = summary.worst
+    if worst.exact_match.value == 1:
+        return f"exact match 1.000 at every {'trained ' if worst.trained else ''}length"
+    at_worst = f"worst: {worst.exact_match.value:.3f} at length {worst.length}"
+    return f"exact match {summary.exact_match:.3f} on average; {at_worst}"
 
 
 def _cannot_resume(path: Path, reason: str) -> CheckpointError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,9 @@ from seq2attn.build import build_model, build_training_data, read_task
 from seq2attn.config import Config
 from seq2attn.config.plugin_errors import plugin_error, suspects_error
 from seq2attn.data.batches import TrainingData
+from seq2attn.display.progress import Display
+from seq2attn.errors import Seq2AttnError
+from seq2attn.kernels import describe_kernels, why_slow
 from seq2attn.model.interface import Model
 from seq2attn.runs.environment import describe_environment
 from seq2attn.runs.lock import training_lock
@@ -21,7 +24,7 @@ from seq2attn.runs.making import create_run
 from seq2attn.runs.resuming import check_same_files
 from seq2attn.runs.run import Run
 from seq2attn.training.compiling import check_batches, check_compiler
-from seq2attn.training.loop import Display, SilentDisplay, Trainer
+from seq2attn.training.loop import Trainer
 from seq2attn.training.preflight import check_plugins
 from seq2attn.training.signals import StopRequest
 from seq2attn.training.snapshots import watched_strings
@@ -75,7 +78,7 @@ def train(
     `request` as in `Trainer.train`.
     """
     try:
-        return _train(config, where, device, threads, display or SilentDisplay(), request)
+        return _train(config, where, device, threads, display or Display(), request)
     except Exception as error:
         explained = plugin_error(error) or suspects_error(error, config, "training")
         if explained is None:
@@ -118,10 +121,41 @@ def _train(
     run = prepared.run()
     with training_lock(run) as locked:
         trainer = prepared.trainer(run, display)
-        trainer.display.begin(trainer, locked=locked)
-        stopped_by = trainer.train(request)
+        for line in _notes(trainer, locked=locked):
+            display.note(line)
+        display.begin(run.name, trainer.span.steps, trainer.span.place(trainer.progress.step))
+        try:
+            stopped_by = trainer.train(request)
+        except Seq2AttnError as error:
+            error.run = run.path
+            raise
+        display.end(run.name)
     progress = trainer.progress
     return Training(run, progress.step, trainer.finished, progress.reached_target, trainer.stalled, stopped_by)
+
+
+def _notes(trainer: Trainer, *, locked: bool) -> Iterator[str]:
+    """What a user should know before training starts."""
+    run, step = trainer.run, trainer.progress.step
+    if not locked:
+        yield f"{run.path}: this file system has no locks; make sure that only one process trains this run"
+    if trainer.finished:
+        yield f"{run.path} is finished: {trainer.span.done(step)}"
+        return
+    yield from trainer.data.task.notes
+    if run.status().step and not step:
+        yield f"{run.checkpoint('last')} is missing: training restarts from step 0"
+    if trainer.config.training.compile:
+        yield "compiling the first step: a minute or more, or ten seconds if PyTorch has kept it from before"
+    elif trainer.config.model.architecture == "gru":
+        slow = why_slow(trainer.device)
+        if slow is not None:
+            yield slow
+        before, now = run.environment().kernels or "not compiled", describe_kernels(trainer.device)
+        if step and before != now:
+            yield f"{run.path} was started with other kernels ({before}) than it continues with ({now})"
+            yield "its weights will not be bit-identical to those of an uninterrupted run"
+    yield f"{'resuming' if step else 'training'} {run.path} on {trainer.device} from {trainer.span.place(step)}"
 
 
 def _prepare(config: Config, where: Run | NewRun, device: str, threads: int | None) -> _Prepared:

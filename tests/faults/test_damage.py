@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from seq2attn.build import build_model
+from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.checkpoint import FORMAT, load_checkpoint, load_weights, save_checkpoint
 from seq2attn.training.loop import Trainer
@@ -233,7 +234,7 @@ def test_positions_past_the_end_or_in_another_folder_change_nothing_else(run_cop
     positions = {"metrics.jsonl": 10**12, "../../other.txt": 0, str(other): 1}
     state_is(positions=positions, step=4)(run_copy)
     trainer = read(run_copy, "last")
-    trainer.display = SimpleNamespace(step=lambda report: None, evaluation=lambda step, results: None)
+    trainer.display = Display()
     trainer.train()
     assert other.read_text() == "theirs"
 

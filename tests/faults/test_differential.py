@@ -21,12 +21,12 @@ from seq2attn import parts
 from seq2attn.build import build_model, build_task, build_training_data
 from seq2attn.config import Config, check_config
 from seq2attn.data.batches import Batch, generator, make_batch
+from seq2attn.display.progress import Display
 from seq2attn.errors import ConfigError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights
 from seq2attn.runs.run import Run
-from seq2attn.training.loop import SilentDisplay
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.session import NewRun, train
@@ -144,12 +144,12 @@ def check_seed(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
         raise
 
 
-class _StopAt(SilentDisplay):
+class _StopAt(Display):
     def __init__(self, step: int, request: StopRequest) -> None:
         self.at, self.request = step, request
 
-    def step(self, report) -> None:
-        if report.step >= self.at:
+    def step(self, trial, step, text) -> None:
+        if step >= self.at:
             self.request.signal = 2
 
 
