@@ -22,7 +22,7 @@ from benchmarks.__main__ import machine, table
 from seq2attn.config import Config, load_config
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.beam import BeamSearch
-from seq2attn.inference.pair_results import PairsResult
+from seq2attn.inference.results import Evaluation
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.loading import load_ensemble, measure_on_file
 from seq2attn.runs.run import Run
@@ -97,21 +97,20 @@ def measure(jobs: list[Job], split: str, search: BeamSearch) -> dict[str, Any]:
     file = jobs[0].file(split)
     split = split if file.exists() else "dev"
 
-    def rates(members: list[Job]) -> PairsResult:
+    def measured(members: list[Job]) -> Evaluation:
         trained = load_ensemble([job.run for job in members])
         trained.predictor.search = search if search.width > 1 else None
-        found = measure_on_file(trained, jobs[0].file(split)).pairs
-        assert found is not None
-        return found
+        return measure_on_file(trained, jobs[0].file(split))
 
-    alone, together = [rates([job]) for job in jobs], rates(jobs)
+    def rates(evaluations: list[Evaluation], metric: str) -> list[float]:
+        return [row.value for one in evaluations if (row := one.get(metric)) is not None]
+
+    alone, together = [measured([job]) for job in jobs], measured(jobs)
     logged = [line.split("\t") for line in (jobs[0].runs / SECONDS).read_text().splitlines()]
     names = {job.run.name for job in jobs}
     row: dict[str, Any] = {"language": jobs[0].language, "split": split, "seeds": len(jobs)}
-    for name, numbers, ensemble in (
-        ("WER", [one.wer.value for one in alone], together.wer.value),
-        ("SER", [one.ser for one in alone], together.ser),
-    ):
+    for name in ("WER", "SER"):
+        numbers, (ensemble,) = rates(alone, name.lower()), rates([together], name.lower())
         found = {"mean": statistics.fmean(numbers), "worst": max(numbers), "ensemble": ensemble}
         row |= {f"{name} {what}": round(100 * value, 1) for what, value in found.items()}
     known = BASELINE.get(jobs[0].language)

@@ -99,7 +99,7 @@ def to_target(*, seeds: int) -> list[dict[str, Any]]:
                     "--json",
                 ]
                 done = subprocess.run(evaluation, check=True, capture_output=True, text=True)
-                found = json.loads(done.stdout)["lengths"].values()
-                worst.append(min(length["exact_match"]["value"] for length in found))
+                rows = json.loads(done.stdout)["rows"]
+                worst.append(min(row["value"] for row in rows if row["metric"] == "exact_match"))
         records.append({"recipe": name, "median": median(times), "worst": max(times), "exact_match_worst": min(worst)})
     return records

@@ -25,13 +25,12 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from seq2attn.api.model import TrainedModel
-    from seq2attn.api.results import Lengths
     from seq2attn.comparison.results import Comparison
     from seq2attn.config import Config
     from seq2attn.data.tasks import Answer, StringTask, Task
     from seq2attn.data.vocabulary import Vocabulary
     from seq2attn.errors import Seq2AttnError
-    from seq2attn.inference.pair_results import PairsResult
+    from seq2attn.inference.results import Evaluation
     from seq2attn.model.cells import Cell
     from seq2attn.model.decoder import Decoder
     from seq2attn.model.histories import History
@@ -155,7 +154,7 @@ def evaluate(
     checkpoint: str = "best",
     device: str = "cpu",
     progress: bool | None = None,
-) -> Lengths | PairsResult:
+) -> Evaluation:
     """Measure a run by family of strings and by length, and save the results, as `seq2attn eval` does; the config has the
     defaults.
 

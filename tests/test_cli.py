@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from measured import value_of
 
 from seq2attn import __version__, parts
 from seq2attn.cli import main
@@ -264,29 +265,32 @@ def test_divergence_exits_with_code_1(work):
 @pytest.mark.parametrize("first", [True, False])
 def test_eval_measures_the_given_lengths(words, lengths, first):
     arguments = ["tiny-001", *words] if first else ["--samples", "3", *words, "--seed", "1"]
-    assert [row["length"] for row in rows(succeed("eval", *arguments))] == lengths
+    assert [row["length"] for row in rows(succeed("eval", *arguments)) if row["metric"] == "entropy"] == lengths
 
 
 def test_eval_prints_tab_separated_lines_in_a_pipe():
-    short, _, long = rows(succeed("eval", "tiny-001", "--lengths", "1-3", "--samples", "20"))
-    assert (short["length"], short["trained"], short["samples"]) == ("1", "yes", "20")
-    assert (long["length"], long["trained"], long["samples"]) == ("3", "no", "20")
-    for field in ("exact_match", "character_accuracy", "teacher_forced"):
+    found = {
+        (row["length"], row["metric"]): row for row in rows(succeed("eval", "--lengths", "1-3", "--samples", "20"))
+    }
+    assert len(found) == 3 * 5 and {row["family"] for row in found.values()} == {"random"}
+    for length, trained in (("1", "yes"), ("2", "yes"), ("3", "no")):
+        assert (found[length, "entropy"]["trained"], found[length, "entropy"]["samples"]) == (trained, "20")
+    for metric in ("exact_match", "character_accuracy", "teacher_forced"):
         # Wilson's interval for 20 of 20: from n / (n + z^2) to 1
-        assert [float(short[name]) for name in (field, f"{field}_low", f"{field}_high")] == pytest.approx(
-            [1, 20 / (20 + 1.959964**2), 1], abs=1e-6
-        )
-    assert 0 <= float(short["alignment"]) <= 1
-    assert 0 <= float(short["entropy"]) <= 0.693148  # ln 2: one character and <eos>
-    assert float(long["exact_match"]) <= 1
+        numbers = [float(found["1", metric][name]) for name in ("value", "low", "high")]
+        assert numbers == pytest.approx([1, 20 / (20 + 1.959964**2), 1], abs=1e-6)
+    assert 0 <= float(found["1", "alignment"]["value"]) <= 1
+    assert 0 <= float(found["1", "entropy"]["value"]) <= 0.693148  # ln 2: one character and <eos>
+    assert found["1", "entropy"]["low"] == ""
+    assert float(found["3", "exact_match"]["value"]) <= 1
 
 
 def test_eval_prints_and_saves_json(work):
     record = json.loads(succeed("eval", "tiny-001", "--lengths", "1", "2", "--samples", "5", "--seed", "3", "--json"))
-    assert (record["run"], record["checkpoint"], record["samples"], record["seed"]) == ("tiny-001", "best", 5, 3)
-    assert list(record["lengths"]) == ["1", "2"]
-    assert record["lengths"]["2"]["exact_match"]["value"] == 1.0
-    assert record["lengths"]["2"]["trained"] is True
+    assert (record["run"], record["checkpoint"], record["seed"]) == ("tiny-001", "best", 3)
+    assert [row["length"] for row in record["rows"] if row["metric"] == "entropy"] == [1, 2]
+    assert all(row["trained"] and row["samples"] == 5 for row in record["rows"])
+    assert value_of(record, "exact_match", 2) == 1.0
     (kept,) = (work / "runs" / "tiny-001" / "evaluations").iterdir()
     assert json.loads(kept.read_text()) == record
 
@@ -800,7 +804,8 @@ def test_a_plugin_score_works_from_training_to_prediction(work):
     run = "mine-score_negative_distance-001"
     assert (done.code, done.out) == (0, f"runs/{run}\n")
     assert done.err.splitlines()[-1] == f"Next: seq2attn eval {run} --plugin mine.py"
-    assert [row["exact_match"] for row in rows(succeed("eval", run, *mine))] == ["1.000000", "1.000000"]
+    found = [row["value"] for row in rows(succeed("eval", run, *mine)) if row["metric"] == "exact_match"]
+    assert found == ["1.000000", "1.000000"]
     assert succeed("predict", "ab", "--run", run, *mine) == "ba\n"
     assert "negative_distance" in succeed("inspect", run, *mine)
     assert "mine.py" in json.loads((work / "runs" / run / "environment.json").read_text())["plugins"][0]

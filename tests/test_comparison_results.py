@@ -4,8 +4,10 @@ import csv
 import io
 import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 
+import measured
 import pytest
 from rich.console import Console
 
@@ -16,8 +18,7 @@ from seq2attn.comparison.grid import parse_vary
 from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.ranking import rank
 from seq2attn.comparison.results import TrialResult, _summaries, gather
-from seq2attn.inference.intervals import Estimate
-from seq2attn.inference.results import LengthResult
+from seq2attn.inference.results import Evaluation
 from seq2attn.runs.files import write_json
 from seq2attn.runs.making import create_run
 
@@ -30,22 +31,15 @@ LOSSES = {"dot": (0.1, 0.2, 0.3), "scaled": (0.4, 0.4, 0.4), "none": (1.0, 2.0, 
 PUBLISHED = (Published(where={"model.attention.score": "dot"}, values={"3": 0.55}, loss=0.15),)
 
 
-def estimate(value):
-    return {"value": value, "low": 0.0, "high": 1.0}
-
-
-def record(group, length, exact):
-    attends = group != "none"
-    return {
-        "length": length,
-        "samples": 100,
-        "trained": length <= 8,
-        "exact_match": estimate(exact),
-        "character_accuracy": estimate(1.0),
-        "teacher_forced": estimate(exact / 2),
-        "alignment": estimate(0.75) if attends else None,
-        "entropy": 2 * exact if attends else None,
-    }
+def records(group, length, exact, entropy=None):
+    """The rows of a length, as plain values."""
+    values = {"exact_match": exact, "character_accuracy": 1.0, "teacher_forced": exact / 2}
+    if group != "none":
+        values |= {"alignment": 0.75, "entropy": 2 * exact if entropy is None else entropy}
+    return [
+        asdict(measured.row(metric, length, value, samples=100, trained=length <= 8))
+        for metric, value in values.items()
+    ]
 
 
 def finish(root, trial):
@@ -53,12 +47,13 @@ def finish(root, trial):
     run = create_run(root, trial.name, trial.config, {}, exact=True)
     write_json(run.status_file, {"state": "finished", "step": 20})
     place = trial.seed - 1
-    lengths = {str(length): record(trial.group, length, EXACT[trial.group][length][place]) for length in trial.lengths}
-    settings = {"checkpoint": trial.checkpoint, "samples": trial.samples, "seed": 0, "step": 20}
-    run.save_evaluation("best", {**settings, "parameters": {"attention": 0, "total": 1234}, "lengths": lengths})
+    rows = [one for n in trial.lengths for one in records(trial.group, n, EXACT[trial.group][n][place])]
+    rows = [{**one, "samples": trial.samples} for one in rows]
+    settings = {"checkpoint": trial.checkpoint, "seed": 0, "step": 20, "trained_steps": 20}
+    run.save_evaluation("best", {**settings, "parameters": {"attention": 0, "total": 1234}, "rows": rows})
     lines = [
         {"step": 10, "loss": 9.0, "tokens_per_second": 100.0 * trial.seed},
-        {"step": 10, "evaluation": [{**record("dot", 3, 0.0), "entropy": 2.0 + trial.seed}]},
+        {"step": 10, "evaluation": records("dot", 3, 0.0, 2.0 + trial.seed)},
         {"step": 20, "loss": LOSSES[trial.group][place], "tokens_per_second": 300.0 * trial.seed},
     ]
     run.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -123,8 +118,10 @@ def test_the_interval_of_a_share_stays_between_0_and_1(comparison):
 
 def trials_with(values):
     """Trials with these values of every metric at length 3, by seed."""
-    measured = [LengthResult(3, 10, True, *[Estimate(value, 0.0, 1.0)] * 4, entropy=3 * value) for value in values]
-    return [TrialResult("", seed, {("random", 3): one}, {}, (), (), None) for seed, one in enumerate(measured)]
+    found = [
+        Evaluation((measured.row("exact_match", 3, value), measured.row("entropy", 3, 3 * value))) for value in values
+    ]
+    return [TrialResult("", seed, one, one.places, {}, (), (), None) for seed, one in enumerate(found)]
 
 
 def test_the_interval_of_a_difference_of_shares_stays_between_minus_1_and_1():
@@ -230,7 +227,7 @@ def test_json_holds_groups_and_trials(comparison):
     assert scaled["lengths"]["3"]["mean"] == pytest.approx(0.8)
     assert scaled["lengths"]["3"]["difference"]["mean"] == pytest.approx(0.2)
     assert scaled["lengths"]["9"]["trained"] is False
-    assert told["trials"][0]["lengths"]["3"]["exact_match"]["value"] == 0.5
+    assert measured.value_of(told["trials"][0], "exact_match", 3) == 0.5
 
 
 def test_csv_has_a_row_for_each_trial_and_length(comparison):

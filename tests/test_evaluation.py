@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from measured import places
 from torch import nn
 
 from seq2attn.build import build_model, build_task
@@ -14,7 +15,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import attention_entropy, evaluate
 from seq2attn.inference.greedy import rows_at_once
 from seq2attn.inference.predictor import Predictor
-from seq2attn.inference.results import LengthResult
+from seq2attn.inference.results import Evaluation
 from seq2attn.model.decoder import Decoded
 from seq2attn.parts import TASKS
 from seq2attn.runs.reading import parse
@@ -82,7 +83,7 @@ def measure(model, lengths=(4,), samples=20, *, task="reverse", source_eos=False
     if isinstance(task, str):
         task = TASKS.get(task).load()(alphabet="abcdef", max_length=4)
     predictor = Predictor(model, task, source_eos=source_eos, device=CPU)
-    return evaluate(predictor, lengths, samples=samples, seed=seed, **others)
+    return places(evaluate(predictor, lengths, samples=samples, seed=seed, **others))
 
 
 def values_of(result):
@@ -148,26 +149,16 @@ def test_teacher_forcing_feeds_the_right_previous_characters():
     assert model.forced_input == [[SOS, *ids[::-1]] for ids in model.asked]
 
 
-def test_only_strings_with_a_wrong_character_are_decoded_again():
-    model = FakeModel(lambda ids: wrong_at(1)(ids) if ids[0] == A else reverse(ids), wrong_at(0))
-    (result,) = measure(model)
-    wrong = [ids for ids in model.asked if ids[0] == A]
-    assert 0 < len(wrong) < 20
-    assert model.forced_input == [[SOS, *ids[::-1]] for ids in wrong]
-    share = len(wrong) / 20
-    assert values_of(result) == [round(1 - share, 6), round(1 - share / 4, 6), round(1 - share / 4, 6)]
-
-
 def test_decoding_position_by_position_gives_the_same_result(monkeypatch):
     config = check_config({"model": {"hidden": 8, "attention": {"score": "additive"}}, "task": {"alphabet": "abc"}})
     predictor = Predictor(build_model(config).double(), build_task(config), source_eos=True, device=CPU)
 
     def results():
-        (result,) = evaluate(predictor, [6], samples=5, seed=0)
+        (result,) = places(evaluate(predictor, [6], samples=5, seed=0))
         return result
 
     at_once = results()
-    assert at_once.character_accuracy.value < 1  # untrained: something to decode again
+    assert at_once.character_accuracy.value < 1
     monkeypatch.setattr("seq2attn.inference.evaluation.MAX_WEIGHTS", 7 * 7 * 5 - 1)
     monkeypatch.setattr(type(predictor.model), "forward", None)
     by_steps = results()
@@ -307,10 +298,11 @@ def test_results_have_their_length_and_whether_it_was_trained():
         (4, 7, True),
     ]
     assert steps == ["done"] * 3
-    record = results[0].to_json()
-    assert record["length"] == 5 and record["trained"] is False and record["alignment"] is None
-    assert record["exact_match"].keys() == {"value", "low", "high"}
-    assert record["exact_match"]["value"] == 1.0 and 0 < record["exact_match"]["low"] < 1
+    record = results[0].evaluation.records()[0]
+    assert record == {
+        **{"family": "random", "length": 5, "metric": "exact_match", "samples": 7, "trained": False},
+        **{"value": 1.0, "low": pytest.approx(7 / (7 + 1.959964**2)), "high": 1.0},  # Wilson's interval of 7 of 7
+    }
 
 
 def read_as(kind, value):
@@ -319,18 +311,25 @@ def read_as(kind, value):
 
 @pytest.mark.parametrize("weights", [None, look_mostly_back])
 def test_results_are_read_back_from_their_json(weights):
-    results = measure(FakeModel(wrong_at(1), weights=weights), lengths=(3, 5))
-    assert [read_as(LengthResult, one.to_json()) for one in results] == results
+    found = measure(FakeModel(wrong_at(1), weights=weights), lengths=(3, 5))[0].evaluation
+    assert read_as(Evaluation, found.to_json("a")) == found
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"exact_match": None}, {"alignment": 0.5}, {"alignment": {"value": 1}}, {"length": "x"}, {"entropy": "high"}],
+    [
+        *({"value": wrong} for wrong in (None, "high", 1.5, -0.1, 0.5)),  # .5 is below the low end
+        *({"low": 1.1}, {"high": 0.9}, {"length": "x"}, {"length": 0}, {"samples": 0}, {"samples": 2**63}),
+        *({"family": "f"}, {"metric": "m"}, {"trained": 1}, {"metric": "alignment"}),
+    ],
 )
-def test_a_record_that_is_not_a_result_is_refused(change):
-    (result,) = measure(FakeModel(reverse, weights=look_back))
-    with pytest.raises(Seq2AttnError, match=r"^record.json: not a valid record: "):
-        read_as(LengthResult, {**result.to_json(), **change})
+def test_a_record_that_is_not_an_evaluation_is_refused(change):
+    record = measure(FakeModel(reverse, weights=look_back))[0].evaluation.to_json("a")
+    rows = [*record["rows"][1:], {**record["rows"][0], **change}]
+    for damaged in ({**record, "rows": rows}, {**record, "rows": []}, {**record, "parameters": {"a": 1}}):
+        with pytest.raises(Seq2AttnError, match=r"^record.json: not a valid record: "):
+            read_as(Evaluation, damaged)
+    assert read_as(Evaluation, {**record, "parameters": {"total": 1}}).parameters == {"total": 1}
 
 
 # ---- targets of any length, without alignment ----
@@ -363,7 +362,7 @@ def test_a_task_without_alignment_and_with_targets_of_other_lengths():
     right = FakeModel(lambda ids: [*spelled(ids), EOS], weights=look_everywhere)
     (result,) = measure(right, (2,), 50, task=Repeat())
     assert len({len(spelled(ids)) for ids in right.asked}) > 4  # unequal lengths in one batch
-    assert values_of(result) == [1, 1, 1] and right.forced_input == []
+    assert values_of(result) == [1, 1, 1]
     assert result.alignment is None and result.entropy == pytest.approx(math.log(2), abs=1e-6)
 
 
@@ -405,7 +404,7 @@ def test_a_real_model(score, source_eos):
         optimiser.step()
     predictor = Predictor(model, build_task(config), source_eos=source_eos, device=CPU)
     assert [prediction.output for prediction in predictor.predict(["b", "a"])] == ["b", "a"]
-    one, four = evaluate(predictor, [1, 4], samples=10, seed=0)
+    one, four = places(evaluate(predictor, [1, 4], samples=10, seed=0))
     assert values_of(one) == [1, 1, 1]
     assert four.exact_match.value < 1
     if score == "none":

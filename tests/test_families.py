@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from measured import value_of
 from test_comparison_cli import TINY as TINY_COMPARISON
 from test_evaluation import FakeModel, measure, other, reverse
 
@@ -159,16 +160,16 @@ def test_eval_prints_a_table_by_family_and_length(cli, runs_copy, monkeypatch):
     monkeypatch.setattr("seq2attn.cli.evaluate.on_terminal", lambda: True)
     made = {"unary": 0.25}
 
-    def exact(one):
-        return made.get(one.family, 1.0)
+    def exact(row):
+        return made.get(row.family, 1.0)
 
     def measured(*args, **kwargs):
         from dataclasses import replace
 
         from seq2attn.inference.evaluation import evaluate
-        from seq2attn.inference.intervals import share
 
-        return [replace(one, exact_match=share(exact(one), 4)) for one in evaluate(*args, **kwargs)]
+        found = evaluate(*args, **kwargs)
+        return replace(found, rows=tuple(replace(row, value=exact(row), low=0.0, high=1.0) for row in found.rows))
 
     monkeypatch.setattr("seq2attn.runs.loading.evaluate", measured)
     done = cli("eval", "--families", "all", "--lengths", "2", "5", "--samples", "4", "--plot", "f.svg")
@@ -180,18 +181,18 @@ def test_eval_prints_a_table_by_family_and_length(cli, runs_copy, monkeypatch):
     assert "worst: unary at length 2, 0.250" in done.err
     (path,) = (runs_copy / "tiny" / "evaluations").glob("*.json")
     record = json.loads(path.read_text())
-    assert list(record["lengths"]) == ["2", "5"]
-    assert list(record["families"]) == list(ALL[1:])
-    assert record["families"]["unary"]["5"]["family"] == "unary"
-    assert record["families"]["unary"]["5"]["exact_match"]["value"] == 0.25
+    assert [(row["family"], row["length"]) for row in record["rows"] if row["metric"] == "entropy"] == [
+        (family, length) for family in ALL for length in (2, 5)
+    ]
+    assert value_of(record, "exact_match", 5, "unary") == 0.25
     assert (runs_copy.parent / "f.svg").stat().st_size > 0
 
 
 def test_eval_in_a_pipe_has_a_column_for_the_family(cli, runs_copy):
     done = cli("eval", "--families", "unary", "sorted", "--lengths", "2", "tiny")
-    lines = [line.split("\t")[:2] for line in done.out.splitlines()]
-    assert lines == [["family", "length"], ["unary", "2"], ["sorted", "2"]]
-    assert cli("eval", "--lengths", "2").out.startswith("length\t")
+    lines = [line.split("\t")[:3] for line in done.out.splitlines()]
+    assert lines[0] == ["family", "length", "metric"]
+    assert [line for line in lines if line[2] == "entropy"] == [[name, "2", "entropy"] for name in ("unary", "sorted")]
 
 
 def test_a_config_names_its_families(cli, runs_copy):
@@ -227,7 +228,7 @@ def test_compare_measures_families(cli, trials, tmp_path):
     assert list(group["lengths"]) == ["2", "3"]
     assert list(group["families"]) == ["runs"]
     assert group["families"]["runs"]["3"]["count"] == 2
-    assert found["trials"][0]["families"]["runs"]["3"]["family"] == "runs"
+    assert 0 <= value_of(found["trials"][0], "exact_match", 3, "runs") <= 1
     header, *rows = [line.split(",") for line in (tmp_path / "t.csv").read_text().splitlines()]
     column = header.index("family")
     assert [row[column : column + 2] for row in rows] == [

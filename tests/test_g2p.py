@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from measured import value_of
 from test_pairs_cli import CONFIG, WORDS, write
 
 from benchmarks import g2p
@@ -47,12 +48,11 @@ def test_every_language_with_every_seed_and_nothing_twice(call, cli):
         )
         for seed in (1, 2)
     ]
-    wers = [one["pairs"]["wer"]["value"] for one in found]
-    sers = [one["pairs"]["ser"]["value"] for one in found]
+    wers, sers = ([value_of(one, metric) for one in found] for metric in ("wer", "ser"))
     assert (table["ice"]["WER mean"], table["ice"]["WER worst"]) == (50 * sum(wers), 100 * max(wers))
     assert table["ice"]["SER mean"] == pytest.approx(50 * sum(sers), abs=0.05)
     together = ["eval", "ice-1", "ice-2", "--ensemble", "--runs-dir", "runs/g2p", "--data", "data/low_ice_test.tsv"]
-    ensemble = json.loads(cli(*together, "--json").out)["pairs"]["wer"]["value"]
+    ensemble = value_of(json.loads(cli(*together, "--json").out), "wer")
     assert table["ice"]["WER ensemble"] == 100 * ensemble
     assert (table["ice"]["baseline WER"], table["lav"]["baseline WER"]) == (12, 41)
     assert table["mean"]["WER mean"] == pytest.approx((table["ice"]["WER mean"] + table["lav"]["WER mean"]) / 2)
@@ -65,12 +65,8 @@ def test_a_beam_search(call, cli):
     call("--language", "ice")
     greedy = rows()["ice"]
     call("--language", "ice", "--no-training", "--beam", "4")
-    sers = [
-        json.loads(
-            cli("eval", run, "--beam", "4", "--runs-dir", "runs/g2p", "--data", "data/low_ice_test.tsv", "--json").out
-        )["pairs"]["ser"]["value"]
-        for run in ("ice-1", "ice-2")
-    ]
+    words = ("--beam", "4", "--runs-dir", "runs/g2p", "--data", "data/low_ice_test.tsv", "--json")
+    sers = [value_of(json.loads(cli("eval", run, *words).out), "ser") for run in ("ice-1", "ice-2")]
     assert rows()["ice"]["SER mean"] == pytest.approx(50 * sum(sers), abs=0.05) != greedy["SER mean"]
 
 

@@ -2,18 +2,21 @@
 
 import json
 import random
+from pathlib import Path
 
 import pytest
 import torch
 
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import Vocabulary
+from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.edits import Edit, align
+from seq2attn.inference.evaluation import _rates, evaluate_pairs
 from seq2attn.inference.intervals import bootstrap_ratio, share
-from seq2attn.inference.pair_evaluation import measure_pairs
-from seq2attn.inference.pair_results import PairAnswer, PairsResult, errors_table
 from seq2attn.inference.predictor import Predictor
+from seq2attn.inference.results import Evaluation, PairAnswer, errors_table, rows_of
 from seq2attn.model.interface import Decoded
+from seq2attn.runs.reading import parse
 
 CPU = torch.device("cpu")
 
@@ -33,16 +36,23 @@ ANSWERS = (
     answer("abca", "a b c a", "x"),
     answer("bb", "b b", "b b", finished=False),
 )
-RESULT = PairsResult(ANSWERS, loss=0.5, lengths=[])
+RESULT = Evaluation((*rows_of(_rates(ANSWERS, 0.5, 2000), 7, length=None, trained=True),), ANSWERS, data={"name": "f"})
 
 
 def test_rates_counted_by_hand():
-    assert RESULT.wer == share(6 / 7, 7)  # all but the first: the last was cut off
-    assert RESULT.ser == pytest.approx((0 + 1 + 1 + 1 + 1 + 4 + 0) / (2 + 3 + 1 + 2 + 3 + 4 + 2))
-    assert RESULT.ser_estimate.value == RESULT.ser
-    assert RESULT.unseen.value == pytest.approx(1 / (2 + 3 + 1 + 2 + 3 + 4 + 2))
-    assert RESULT.unreachable == share(1 / 7, 7)
-    assert RESULT.summary() == {"wer": 6 / 7, "ser": RESULT.ser, "dev_loss": 0.5}
+    rates = {row.metric: row for row in RESULT.rows}
+    for metric, expected in (("wer", share(6 / 7, 7)), ("unreachable", share(1 / 7, 7))):
+        assert (rates[metric].value, rates[metric].low, rates[metric].high) == (
+            expected.value,
+            expected.low,
+            expected.high,
+        )  # all but the first are wrong: the last was cut off
+    ser = rates["ser"].value
+    assert ser == pytest.approx((0 + 1 + 1 + 1 + 1 + 4 + 0) / (2 + 3 + 1 + 2 + 3 + 4 + 2))
+    assert rates["ser"].low < ser < rates["ser"].high
+    assert rates["unseen"].value == pytest.approx(1 / (1 + 2 + 3 + 2 + 1 + 4 + 4))
+    assert RESULT.summary() == {"wer": 6 / 7, "ser": ser, "dev_loss": 0.5}
+    assert RESULT.describe() == f"WER 85.7 %, SER {100 * ser:.1f} %, loss 0.500 on the dev set"
 
 
 def test_errors_are_sorted_for_reading():
@@ -73,13 +83,12 @@ def test_confusions_are_counted_over_all_words():
 
 
 def test_the_record_is_plain_json_and_reads_back():
-    record = json.loads(json.dumps(RESULT.to_json()))
-    assert PairsResult.from_json(record) == RESULT
-    assert record["wer"] == {"value": 6 / 7, "low": RESULT.wer.low, "high": RESULT.wer.high}
+    text = json.dumps(RESULT.to_json("a"))
+    record = json.loads(text)
+    assert parse(Evaluation, text.encode(), Path("a.json")) == RESULT
     assert record["answers"][1]["edits"] == [["c", "d"]]
-    for damaged in ({}, {**record, "answers": []}, {**record, "answers": [{"source": 3}]}):
-        with pytest.raises(ValueError):  # noqa: PT011
-            PairsResult.from_json(damaged)
+    with pytest.raises(Seq2AttnError, match="answers"):
+        parse(Evaluation, json.dumps({**record, "answers": [{"source": 3}]}).encode(), Path("a.json"))
 
 
 # ---- the bootstrap ----
@@ -156,7 +165,7 @@ class Echo(torch.nn.Module):
 
 
 def measured(*pairs):
-    return measure_pairs(Predictor(Echo(), Spelling(), source_eos=True, device=CPU), pairs)
+    return evaluate_pairs(Predictor(Echo(), Spelling(), source_eos=True, device=CPU), pairs)
 
 
 def test_a_scripted_model_is_measured_as_counted_by_hand():
@@ -168,9 +177,10 @@ def test_a_scripted_model_is_measured_as_counted_by_hand():
         ("ac", "A <unk>", False),
     ]
     assert [str(edit) for one in result.answers for edit in one.edits] == ["B>A", ">A", "t͡ʃ>B", "A><unk>"]
-    assert result.wer.value == 3 / 4 and result.ser == 4 / 7
-    assert result.unseen.value == 1 / 8 and result.unreachable.value == 0
-    by_length = {one.length: (one.samples, one.exact_match.value, one.trained) for one in result.lengths}
+    rates = {row.metric: row.value for row in result.rows if row.length is None}
+    assert rates.pop("loss") > 1
+    assert rates == {"wer": 3 / 4, "ser": 4 / 7, "unseen": 1 / 8, "unreachable": 0}
+    by_length = {row.length: (row.samples, row.value, row.trained) for row in result.by_length("exact_match")}
     assert by_length == {1: (1, 0, True), 2: (2, 0.5, True), 3: (1, 0, True)}
 
 
@@ -181,19 +191,19 @@ def test_word_error_rate_is_what_comparing_the_lines_of_two_files_gives():
     result = measured(*zip(words, rights, strict=True))
     wrong = sum(" ".join(word.upper()) != right for word, right in zip(words, rights, strict=True))
     assert 0 < wrong < len(words)
-    assert result.wer.value == wrong / len(words)
+    assert result.get("wer").value == wrong / len(words)
     edits = sum(right.split().count("t͡ʃ") for right in rights)  # substitutions only, all lengths are equal
-    assert result.ser == edits / sum(map(len, words))
+    assert result.get("ser").value == edits / sum(map(len, words))
 
 
 def test_a_source_with_several_right_answers_is_one_word_and_any_of_them_counts():
     result = measured(("ab", "B B"), ("a", "B"), ("ab", "A B"), ("a", "B B"), ("ab", "A B"))
     assert [(one.source, one.right, one.is_right) for one in result.answers] == [("ab", "A B", True), ("a", "B", False)]
-    assert result.wer.value == 1 / 2 and result.ser == 1 / 3
-    assert [one.samples for one in result.lengths] == [1, 1]
+    assert (result.get("wer").value, result.get("ser").value) == (1 / 2, 1 / 3)
+    assert [row.samples for row in result.by_length("exact_match")] == [1, 1]
 
 
 def test_a_right_answer_with_an_unseen_symbol_is_unreachable():
     result = measured(("ac", "A X"), ("a", "A"))
-    assert result.unreachable.value == 1 / 2 and result.answers[0].reachable is False
-    assert result.wer.value == 1 / 2
+    assert result.get("unreachable").value == 1 / 2 and result.answers[0].reachable is False
+    assert result.get("wer").value == 1 / 2

@@ -4,10 +4,11 @@ import itertools
 import json
 
 import pytest
+from measured import row
 
 from seq2attn.inference.edits import Edit
-from seq2attn.inference.pair_results import PairAnswer, PairsResult
 from seq2attn.inference.paired import mcnemar, paired_difference
+from seq2attn.inference.results import Evaluation, PairAnswer
 
 
 def result(wrong, words=10, length=4, order=1):
@@ -16,7 +17,7 @@ def result(wrong, words=10, length=4, order=1):
         PairAnswer(str(word), "r", "a", 1, length, (Edit("a", "b"),) * wrong.get(word, 0), True)
         for word in range(words)
     ]
-    return PairsResult(tuple(answers[::order]), 0.0, [])
+    return Evaluation((row("wer", None, 0.0),), tuple(answers[::order]))
 
 
 def test_counts_and_differences_by_hand():

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from measured import value_of
 from test_pairs_cli import CONFIG, WORDS, write
 
 LAYERS = ["--vary", "model.hidden=8,16", "--vary", "seed=1-2", "--name", "widths"]
@@ -32,7 +33,7 @@ def rows_of(done):
 def wrong_words(cli, run):
     """The dev words that a run gets wrong, by `eval`."""
     record = json.loads(cli("eval", run, "--data", "dev.tsv", "--json").out)
-    return {one["source"] for one in record["pairs"]["answers"] if one["edits"] or not one["finished"]}, record
+    return {one["source"] for one in record["answers"] if one["edits"] or not one["finished"]}, record
 
 
 def test_error_rates_over_seeds_and_word_by_word(cli):
@@ -49,7 +50,7 @@ def test_error_rates_over_seeds_and_word_by_word(cli):
         assert float(rows[place]["mean"]) == pytest.approx(sum(rates[width]) / 2, abs=1e-6)
         assert float(rows[place]["worst"]) == pytest.approx(max(rates[width]), abs=1e-6)  # the highest error rate
         assert float(rows[place]["best"]) == pytest.approx(min(rates[width]), abs=1e-6)
-        expected = sum(record["pairs"]["ser"]["value"] for _, record in measured[width]) / 2
+        expected = sum(value_of(record, "ser") for _, record in measured[width]) / 2
         assert float(rows[place + 1]["mean"]) == pytest.approx(expected, abs=1e-6)
     assert float(rows[2]["difference"]) == pytest.approx((sum(rates[16]) - sum(rates[8])) / 2, abs=1e-6)
     right = {
@@ -74,7 +75,7 @@ def test_nothing_is_trained_twice_and_every_output_has_the_rates(cli, monkeypatc
     with open("trials.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["length"] for row in rows if row["run"] == "widths-hidden_8-seed_1"] == ["all", "2", "3", "4"]
-    trials = {trial["run"]: trial["wer"] for trial in comparison["trials"]}
+    trials = {trial["run"]: value_of(trial, "wer") for trial in comparison["trials"]}
     assert {row["run"]: float(row["wer"]) for row in rows if row["length"] == "all"} == trials
     assert {path.name for path in Path("figures").iterdir()} >= {"widths-bars.png", "widths-loss.png"}
     by_length = rows_of(compare(cli, *LAYERS, "--metric", "exact_match"))

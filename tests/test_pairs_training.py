@@ -4,7 +4,6 @@ import json
 import math
 import shutil
 import signal
-from dataclasses import replace
 
 import pytest
 import torch
@@ -16,9 +15,9 @@ from seq2attn.data.tasks import pairs as pairs_task
 from seq2attn.display.progress import Display
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.inference.edits import Edit
-from seq2attn.inference.intervals import Estimate
-from seq2attn.inference.pair_evaluation import measure_pairs
+from seq2attn.inference.evaluation import evaluate_pairs
 from seq2attn.inference.predictor import Predictor
+from seq2attn.inference.results import Evaluation, rows_of
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import Run
@@ -317,14 +316,13 @@ def test_error_rates_by_hand(work, split, logits, tokens, wrong_tokens):
     wrong = {"a": "a' b'", "bb": "c'", "c": "a' e'", "dd": "a' b' d'"}
     answers = {read(source)[0]: write(text) for source, text in wrong.items()}
     model = Speller(answers, len(task.target_vocabulary))
-    result = measure_pairs(Predictor(model, task, source_eos=True, device=torch.device("cpu")), list(right.items()))
-    assert result.wer.value == 3 / 4
-    assert result.ser == 3 / 8
-    assert [(one.length, one.samples, one.exact_match.value) for one in result.lengths] == [(1, 2, 0.5), (2, 2, 0.0)]
+    result = evaluate_pairs(Predictor(model, task, source_eos=True, device=torch.device("cpu")), list(right.items()))
+    assert (result.get("wer").value, result.get("ser").value) == (3 / 4, 3 / 8)
+    assert [(row.length, row.samples, row.value) for row in result.by_length("exact_match")] == [(1, 2, 0.5), (2, 2, 0)]
     assert [one.edits for one in result.answers if one.source == "c"] == [(Edit("", "e'"),)]
     # the logit of the written token is 10, the others are 0
     certain = math.log(1 + (logits - 1) / math.exp(10))
-    assert result.loss == pytest.approx((tokens * certain + wrong_tokens * 10) / tokens, abs=1e-5)
+    assert result.get("loss").value == pytest.approx((tokens * certain + wrong_tokens * 10) / tokens, abs=1e-5)
 
 
 def test_split_targets_are_written_in_characters_and_shown_as_symbols(work, cli):
@@ -345,30 +343,31 @@ class Fixed:
     def __init__(self, *results):
         self.results = iter(results)
 
-    def __call__(self, predictor, pairs):
+    def __call__(self, predictor, pairs, resamples):
         wer, loss = next(self.results)
-        result = replace(measure_pairs(predictor, pairs), loss=loss)
-        vars(result)["wer"] = Estimate(wer, wer, wer)  # where the computed one would be kept
-        return result
+        answers = evaluate_pairs(predictor, pairs, resamples=resamples).answers
+        measured = {"wer": wer, "ser": wer, "loss": loss, "exact_match": 1 - wer}
+        rows = rows_of(measured, 3, length=None, trained=True)
+        return Evaluation(tuple(rows), answers)
 
 
 def test_the_best_checkpoint_has_the_lowest_word_error_rate_then_loss(work, monkeypatch):
-    monkeypatch.setattr(loop, "measure_pairs", Fixed((0.5, 1.0), (0.4, 2.0), (0.4, 1.9), (0.4, 3.0), (0.6, 0.1)))
+    monkeypatch.setattr(loop, "evaluate_pairs", Fixed((0.5, 1.0), (0.4, 2.0), (0.4, 1.9), (0.4, 3.0), (0.6, 0.1)))
     run = trained(load_config("my.yaml", ["training.epochs=5"]), NewRun(work / "runs", "a")).run
     assert load_checkpoint(run.checkpoint("best")).state["step"] == 15
 
 
 @pytest.mark.parametrize("loss", [1e9, math.nan])
 def test_a_loss_beyond_all_measure_on_the_dev_set_is_a_divergence(work, monkeypatch, loss):
-    monkeypatch.setattr(loop, "measure_pairs", Fixed((0.5, 1.0), (0.6, loss)))
-    with pytest.raises(loop.Diverged, match=f"diverged at step 10: loss {loss} on the dev set"):
+    monkeypatch.setattr(loop, "evaluate_pairs", Fixed((0.5, 1.0), (0.6, loss)))
+    with pytest.raises(loop.Diverged, match="diverged at step 10: the loss on the dev set is not a number"):
         trained(load_config("my.yaml"), NewRun(work / "runs", "a"))
     run = Run(work / "runs" / "a")
     assert (run.status().state, load_checkpoint(run.checkpoint("last")).state["step"]) == ("failed", 5)
 
 
 def test_training_stops_when_patience_runs_out(work, monkeypatch, cli):
-    monkeypatch.setattr(loop, "measure_pairs", Fixed((0.5, 1.0), (0.4, 1.0), (0.4, 1.0), (0.5, 1.0), (0.3, 1.0)))
+    monkeypatch.setattr(loop, "evaluate_pairs", Fixed((0.5, 1.0), (0.4, 1.0), (0.4, 1.0), (0.5, 1.0), (0.3, 1.0)))
     done = cli(
         "train", "--config", "my.yaml", "--set", "training.epochs=9", "--set", "training.patience=2", "--name", "my-001"
     )
@@ -381,7 +380,7 @@ def test_training_stops_when_patience_runs_out(work, monkeypatch, cli):
 
 
 def test_a_target_is_for_the_dev_set(work, monkeypatch):
-    monkeypatch.setattr(loop, "measure_pairs", Fixed((0.5, 1.0), (0.2, 1.0), (0.0, 1.0)))
+    monkeypatch.setattr(loop, "evaluate_pairs", Fixed((0.5, 1.0), (0.2, 1.0), (0.0, 1.0)))
     ended = trained(load_config("my.yaml", ["training.epochs=9", "training.target=0.8"]), NewRun(work / "runs", "a"))
     assert (ended.step, ended.reached_target) == (10, True)
 

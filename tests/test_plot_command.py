@@ -39,7 +39,8 @@ def test_records_of_training_are_read(tiny):
     assert [line.step for line in metrics.steps] == [2]
     ((step, results),) = metrics.evaluations
     assert step == 2
-    assert [(result.length, result.samples, result.trained) for result in results] == [(n, 2, True) for n in (1, 2, 3)]
+    found = results.by_length("entropy")
+    assert [(row.length, row.samples, row.trained) for row in found] == [(n, 2, True) for n in (1, 2, 3)]
     *_, (step, maps) = read_attention(tiny)
     assert step == 2
     assert [len(one.source) for one in maps] == [2, 3]
@@ -51,7 +52,7 @@ def test_the_newest_evaluation_is_the_last_eval(cli, tiny):
     assert cli("eval", "--lengths", "2").code == 0
     name, results = newest_evaluation(tiny)
     assert name == "best-002.json"
-    assert [result.length for result in results] == [2]
+    assert results.lengths == [2]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import matplotlib
+import measured
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -13,10 +14,9 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.intervals import Estimate
 from seq2attn.inference.maps import colour
 from seq2attn.inference.predictor import Prediction
-from seq2attn.inference.results import LengthResult
+from seq2attn.inference.results import Evaluation
 from seq2attn.plotting.attention import attention_figure, cropped, evolution_figure, save_animation, spread
 from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, averaged, loss_figure
 from seq2attn.plotting.style import logarithmic, looks, save_figure, score_colour
@@ -275,7 +275,7 @@ def test_a_logarithmic_axis_has_plain_numbers(low, high, labels):
 
 
 def test_accuracy_through_training_is_the_mean_and_the_worst():
-    results = [result(1, 1.0), result(2, 0.5), result(9, 0.0, trained=False)]
+    results = evaluation(result(1, 1.0), result(2, 0.5), result(9, 0.0, trained=False))
     (axes,) = accuracy_curves_figure({"one": [(10, results), (20, results)]}, ["scaled"]).axes
     assert axes.lines[0].get_xydata().tolist() == [[10, 0.75], [20, 0.75]]
     assert axes.collections[0].get_datalim(axes.transData).y0 == pytest.approx(0.5)
@@ -285,8 +285,16 @@ def test_accuracy_through_training_is_the_mean_and_the_worst():
 
 
 def result(length, value, *, trained=True):
-    estimate = Estimate(value, value * 0.75, (1 + value) / 2)
-    return LengthResult(length, 10, trained, estimate, Estimate(1.0, 0.9, 1.0), Estimate(0.5, 0.4, 0.6), None, None)
+    estimates = {
+        "exact_match": (value, value * 0.75, (1 + value) / 2),
+        "character_accuracy": (1.0, 0.9, 1.0),
+        "teacher_forced": (0.5, 0.4, 0.6),
+    }
+    return [measured.row(name, length, *numbers, trained=trained) for name, numbers in estimates.items()]
+
+
+def evaluation(*results):
+    return Evaluation(tuple(row for rows in results for row in rows))
 
 
 def shaded(axes):
@@ -295,7 +303,7 @@ def shaded(axes):
 
 
 def test_accuracy_is_drawn_at_each_length_with_its_interval():
-    (axes,) = accuracy_figure([result(3, 0.8), result(5, 0.4)], "mine").axes
+    (axes,) = accuracy_figure(evaluation(result(3, 0.8), result(5, 0.4)), "mine").axes
     exact, characters, forced = axes.containers
     assert exact.get_label() == "exact match (greedy)"
     assert exact.lines[0].get_xydata().tolist() == [[3 - 0.16, 0.8], [5 - 0.16, 0.4]]  # aside: the three may be equal
@@ -309,14 +317,15 @@ def test_accuracy_is_drawn_at_each_length_with_its_interval():
 
 
 def test_lengths_never_trained_are_marked():
-    results = [result(1, 1.0), result(2, 1.0), result(4, 0.5, trained=False), result(9, 0.0, trained=False)]
+    untrained = [result(4, 0.5, trained=False), result(9, 0.0, trained=False)]
+    results = evaluation(result(1, 1.0), result(2, 1.0), *untrained)
     (axes,) = accuracy_figure(results, "").axes
     assert shaded(axes) == [4, 9]
     assert "grey: never seen in training" in axes.get_xlabel()
 
 
 def test_many_lengths_have_few_ticks():
-    (axes,) = accuracy_figure([result(length, 1.0) for length in range(1, 101)], "").axes
+    (axes,) = accuracy_figure(evaluation(*(result(length, 1.0) for length in range(1, 101))), "").axes
     assert list(axes.get_xticks()) == list(range(1, 101, 5))
 
 
@@ -341,7 +350,7 @@ def test_a_figure_is_written_in_the_format_of_its_name_whatever_its_case(tmp_pat
     ],
 )
 def test_other_file_names_are_refused(tmp_path, name, message):
-    refused = refusal(save_figure, accuracy_figure([result(3, 0.8)], ""), tmp_path / name)
+    refused = refusal(save_figure, accuracy_figure(evaluation(result(3, 0.8)), ""), tmp_path / name)
     assert refused.startswith(f"{tmp_path / name}: ") and message in refused and not refused.endswith("; ")
     assert list(tmp_path.iterdir()) == []
 
@@ -350,7 +359,7 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "map.gif").mkdir()
     (tmp_path / "map.png").mkdir()
     assert "cannot be written" in refusal(save_animation, snapshots(1), tmp_path / "map.gif")
-    assert "cannot be written" in refusal(save_figure, accuracy_figure([result(3, 0.8)], ""), tmp_path / "map.png")
+    assert "cannot be written" in refusal(save_figure, accuracy_figure(evaluation(result(3, 0.8)), ""), tmp_path / "map.png")
 
 
 def test_characters_that_the_font_lacks_give_no_warning(tmp_path):

@@ -197,28 +197,26 @@ def test_load_takes_a_checkpoint(runs):
 
 
 def test_results_are_a_table(model):
-    assert [one.length for one in model.evaluate(2, samples=1)] == [2]
+    assert model.evaluate(2, samples=1).lengths == [2]
     results = model.evaluate(["1-2", 4], samples=3)
-    assert [result.length for result in results] == [1, 2, 4]
-    header, *rows, note = repr(results).splitlines()
+    assert (results.lengths, results.families) == ([1, 2, 4], ["random"])
+    header, *rows = repr(results).splitlines()
     assert header.split("  ")[0].strip() == "length"
     assert [row.split()[0] for row in rows] == ["1", "2", "4*"]
-    assert note == "* never seen in training"
+    assert f" {results.get('exact_match', 2)} " in rows[1]
     assert results._repr_html_().count("<tr>") == 4
     assert not model.run.evaluations.exists()
-    share = results[0].exact_match.value
-    assert repr(results[0]) == f"LengthResult(length 1: exact match {share:.3f} of 3 strings)"
     with pytest.raises(Seq2AttnError, match="data: run 'tiny' is on task 'reverse', which draws its own strings"):
         model.evaluate(data="test.tsv")
 
 
 def test_evaluate_measures_and_records(runs):
     results = seq2attn.evaluate("tiny", ["1-2"], samples=3, runs_dir=runs)
-    assert [(result.length, result.samples) for result in results] == [(1, 3), (2, 3)]
+    assert [(row.length, row.samples) for row in results.by_length("exact_match")] == [(1, 3), (2, 3)]
     (file,) = Run(runs / "tiny").evaluations.iterdir()
     record = json.loads(file.read_text())
-    assert record["lengths"]["2"]["exact_match"]["value"] == results[1].exact_match.value
-    assert len(seq2attn.evaluate(Run(runs / "tiny"))) == 3  # the config's lengths
+    assert record["rows"] == results.records()
+    assert len(seq2attn.evaluate(Run(runs / "tiny")).lengths) == 3  # the config's lengths
 
 
 @pytest.mark.usefixtures("trials_here")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from measured import places
 
 from seq2attn.build import build_model
 from seq2attn.config import load_config
@@ -27,7 +28,7 @@ def trained(tmp_path, config_file, overrides=()):
 
 def measured(predictor, lengths):
     results = evaluate(predictor, lengths, samples=1000, seed=0)
-    return {result.length: result for result in results}
+    return {result.length: result for result in places(results)}
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
@@ -49,7 +50,7 @@ def test_every_mechanism_reads_every_trained_length(path, tmp_path):
 @pytest.mark.parametrize("task", ["reverse", "copy", "duplicate"])
 def test_what_was_learned_on_eight_letters_holds_on_two_hundred_of_any_kind(task, tmp_path):
     predictor = trained(tmp_path, f"configs/records/{task}.yaml")
-    results = evaluate(predictor, [80, 200], samples=100, seed=0, families=FAMILIES.names())
+    results = places(evaluate(predictor, [80, 200], samples=100, seed=0, families=FAMILIES.names()))
     assert not any(result.trained for result in results)
     assert [(one.family, one.length) for one in results if one.exact_match.value < 1] == []
 

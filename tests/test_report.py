@@ -1,7 +1,9 @@
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 
+import measured
 import pytest
 
 from seq2attn.config import check_config
@@ -15,21 +17,12 @@ NASTY = "</script><!--\"'&{{data}}"
 ALPHABET = "</script>&\"'"
 
 
-def estimate(value):
-    return {"value": value, "low": value / 2, "high": (1 + value) / 2}
-
-
 def length(number, exact, *, trained=True, attends=True):
-    return {
-        "length": number,
-        "samples": 10,
-        "trained": trained,
-        "exact_match": estimate(exact),
-        "character_accuracy": estimate(0.9),
-        "teacher_forced": estimate(0.95),
-        "alignment": estimate(0.75) if attends else None,
-        "entropy": 0.5 if attends else None,
-    }
+    shares = {"exact_match": exact, "character_accuracy": 0.9, "teacher_forced": 0.95}
+    shares |= {"alignment": 0.75} if attends else {}
+    rows = [measured.row(name, number, one, one / 2, (1 + one) / 2, trained=trained) for name, one in shares.items()]
+    rows += [measured.row("entropy", number, 0.5, trained=trained)] if attends else []
+    return list(map(asdict, rows))
 
 
 def one_map(source, output, weight):
@@ -50,11 +43,9 @@ def make_run(root, name, *overrides, alphabet="ab<>/one tw", attends=True):
         {"step": step, "loss": 4 / step, "accuracy": step / 20, "tokens_per_second": 1000.0} for step in range(1, 21)
     ]
     lines[3]["loss"] = float("nan")
-    lines.append(
-        {"step": 20, "evaluation": [length(1, 1.0), length(2, 0.25), length(3, 0.0, trained=False)], "summary": {}}
-    )
+    lines.append({"step": 20, "evaluation": [*length(1, 1.0), *length(2, 0.25), *length(3, 0.0, trained=False)]})
     if not attends:
-        lines[-1]["evaluation"] = [length(1, 1.0, attends=False)]
+        lines[-1]["evaluation"] = length(1, 1.0, attends=False)
     run.metrics_file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     if attends:
         snapshots = []
@@ -139,8 +130,7 @@ def test_a_run_that_was_never_trained_is_reported(tmp_path):
 
 def test_the_last_eval_takes_precedence_over_training(two_runs):
     run = two_runs[0]
-    lengths = {str(n): length(n, 1.0) for n in (10, 2)}
-    record = {"checkpoint": "best", "samples": 2, "seed": 0, "lengths": lengths}
+    record = {"checkpoint": "best", "seed": 0, "rows": [*length(2, 1.0), *length(10, 1.0)]}
     run.evaluations.mkdir()
     (run.evaluations / "best-001.json").write_text(json.dumps(record))
     (run.evaluations / "best-002.json").touch()  # an `eval` that is still running

@@ -72,10 +72,11 @@ def test_a_comparison_found_by_its_name_equals_its_plan(made):
 def test_the_most_common_measuring_settings_are_used(work):
     runs = experiments(work / "runs")["experiment"]
     record = json.loads((runs[0].evaluations / "best-001.json").read_text())
+    seven = {**record, "checkpoint": "last", "rows": [{**row, "samples": 7} for row in record["rows"]]}
     for run in runs[1:]:
-        run.save_evaluation("last", {**record, "checkpoint": "last", "samples": 7})
+        run.save_evaluation("last", seven)
     assert {trial.checkpoint for trial in saved_plan("experiment", runs).trials} == {"best"}  # nine against eight
-    runs[0].save_evaluation("last", {**record, "checkpoint": "last", "samples": 7})
+    runs[0].save_evaluation("last", seven)
     asked = {(trial.checkpoint, trial.samples) for trial in saved_plan("experiment", runs).trials}
     assert asked == {("last", 7)}
 
@@ -91,8 +92,8 @@ def test_an_invalid_experiment_record_is_ignored(work, experiment):
 @pytest.mark.parametrize(
     "damage",
     [
-        {"lengths": {"3": {}, "9": {}}},
-        {"lengths": {"3": None, "9": []}},
+        {"rows": [{}]},
+        {"rows": [None]},
         {"parameters": {}},
         {"parameters": {"total": "x"}},
     ],

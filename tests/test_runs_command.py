@@ -161,8 +161,8 @@ def test_the_newest_evaluation_is_the_last_measured(cli, runs_copy):
     run = Run(runs_copy / "tiny")
     os.utime(run.evaluations / "best-001.json")  # as a copy might
     os.utime(run.evaluations / "best-002.json", (1, 1))
-    name, (result,) = newest_evaluation(run)
-    assert (name, result.samples) == ("best-002.json", 2)
+    name, found = newest_evaluation(run)
+    assert (name, found.samples) == ("best-002.json", 2)
 
 
 def test_the_default_name_and_the_note_say_what_was_changed(cli, runs_copy):

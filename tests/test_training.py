@@ -8,6 +8,7 @@ import signal
 import threading
 from contextlib import nullcontext
 
+import measured
 import pytest
 import torch
 from PIL import Image
@@ -16,8 +17,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from seq2attn.build import build_model, build_task, build_training_data
 from seq2attn.config import check_config
 from seq2attn.errors import CheckpointError, Seq2AttnError
-from seq2attn.inference.intervals import share
-from seq2attn.inference.results import LengthResult
+from seq2attn.inference.results import Evaluation
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights, save_checkpoint
 from seq2attn.runs.loading import load_trained
 from seq2attn.runs.making import create_run
@@ -172,18 +172,22 @@ def test_metrics_hold_each_logged_step_and_each_evaluation(reference):
     assert [line["step"] for line in lines if "loss" in line] == list(range(1, STEPS + 1))
     evaluations = [line for line in lines if "evaluation" in line]
     assert [line["step"] for line in evaluations] == [8, 16, 20]
-    assert [result["length"] for result in evaluations[0]["evaluation"]] == [1, 2, 3]
-    assert evaluations[-1]["summary"] == {
-        name: getattr(reference.status(), name)
-        for name in ("exact_match_worst", "exact_match_mean", "attention_entropy")
+    assert [one["length"] for one in evaluations[0]["evaluation"] if one["metric"] == "entropy"] == [1, 2, 3]
+    values = {
+        metric: [one["value"] for one in evaluations[-1]["evaluation"] if one["metric"] == metric]
+        for metric in ("exact_match", "entropy")
     }
+    status = reference.status()
+    assert status.exact_match_worst == min(values["exact_match"])
+    assert status.exact_match_mean == pytest.approx(sum(values["exact_match"]) / 3)
+    assert status.attention_entropy == pytest.approx(sum(values["entropy"]) / 3)
 
 
 def test_tensorboard_holds_everything_that_was_measured(reference):
     found = scalars(reference)
     lengths = {
         f"validation_{kind}/00{n}"
-        for kind in ("exact_match", "teacher_forced", "alignment", "attention_entropy")
+        for kind in ("exact_match", "character_accuracy", "teacher_forced", "alignment", "entropy")
         for n in "123"
     }
     summary = {f"evaluation/{name}" for name in ("exact_match_worst", "exact_match_mean", "attention_entropy")}
@@ -204,12 +208,11 @@ def test_tensorboard_and_metrics_have_the_same_numbers(reference):
         for name, value in line.items():
             if "loss" in line and name != "step":
                 assert dict(found[f"train/{name}"])[line["step"]] == pytest.approx(value, rel=1e-6)
-        for result in line.get("evaluation", ()):
-            shares = {kind: result[kind]["value"] for kind in ("exact_match", "teacher_forced", "alignment")}
-            for kind, value in {**shares, "attention_entropy": result["entropy"]}.items():
-                at = dict(found[f"validation_{kind}/{result['length']:03d}"])
-                assert at[line["step"]] == pytest.approx(value, rel=1e-6)
-            assert 0 < result["entropy"] <= math.log(result["length"] + 1) + 1e-6  # <eos> is a column too
+        for one in line.get("evaluation", ()):
+            at = dict(found[f"validation_{one['metric']}/{one['length']:03d}"])
+            assert at[line["step"]] == pytest.approx(one["value"], rel=1e-6)
+            if one["metric"] == "entropy":
+                assert 0 < one["value"] <= math.log(one["length"] + 1) + 1e-6  # <eos> is a column too
 
 
 def test_attention_images_are_recorded(often_watched):
@@ -601,10 +604,12 @@ def scripted(monkeypatch, script):
     def evaluate(predictor, *_, **__):
         exact, forced = next(results)
         trained = predictor.task.is_trained
-        return [
-            LengthResult(length, 2, trained(length), share(value, 2), share(value, 2), share(forced, 2), None, None)
-            for length, value in enumerate(exact, start=1)
+        rows = [
+            (metric, length, value, trained(length))
+            for length, exact_match in enumerate(exact, start=1)
+            for metric, value in (("exact_match", exact_match), ("teacher_forced", forced))
         ]
+        return Evaluation(tuple(measured.row(metric, length, value, trained=t) for metric, length, value, t in rows))
 
     monkeypatch.setattr(trainer_module, "evaluate", evaluate)
 

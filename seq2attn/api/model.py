@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, overload
 
 from seq2attn.api.answer import Answer, Answers, make_answer
-from seq2attn.api.results import Lengths
 from seq2attn.config import Config
 from seq2attn.config.families import parse_families
 from seq2attn.config.lengths import parse_lengths
@@ -17,9 +16,10 @@ from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.inference.beam import BeamSearch
 from seq2attn.inference.changes import Changes
-from seq2attn.inference.pair_results import PairsResult
 from seq2attn.inference.predictor import Predictor
+from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Model
+from seq2attn.runs.evaluations import save_evaluation
 from seq2attn.runs.loading import Trained, measure, measure_on_file
 from seq2attn.runs.run import Run
 
@@ -118,7 +118,7 @@ class TrainedModel:
         data: str | Path | None = None,
         save: bool = False,
         progress: bool | None = None,
-    ) -> Lengths | PairsResult:
+    ) -> Evaluation:
         """Accuracy on new strings of each length, such as `[3, 5]` or `["1-12"]`; the config has the defaults.
 
         data: of a model trained on pairs of strings, the file of pairs to measure it on. save: keep the results with the
@@ -159,8 +159,8 @@ class TrainedModel:
                     self.run, self._trained, numbers, families=kinds, samples=samples, seed=seed, progress=measured
                 )
         if save:
-            evaluation.save(self.run)
-        return Lengths(evaluation.results.values()) if evaluation.pairs is None else evaluation.pairs
+            save_evaluation(evaluation, self.run)
+        return evaluation
 
     def __repr__(self) -> str:
         parameters = sum(one.numel() for one in self.module.parameters())

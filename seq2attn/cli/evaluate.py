@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -10,13 +11,20 @@ import typer
 
 from seq2attn.cli import evaluate_pairs, options
 from seq2attn.cli.family_table import show_families
-from seq2attn.cli.output import interval, note, on_terminal, print_table, stdout, width, write_json, write_rows
+from seq2attn.cli.output import note, on_terminal, print_table, stdout, width, write_json, write_rows
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.results import SHARES, LengthResult
+from seq2attn.inference.results import Evaluation
 from seq2attn.parts import RANDOM
+from seq2attn.runs.evaluations import save_evaluation
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
-HEADINGS = dict(zip(SHARES, ("exact match", "characters", "teacher-forced", "alignment"), strict=True))
+HEADINGS = {
+    "exact_match": "exact match",
+    "character_accuracy": "characters",
+    "teacher_forced": "teacher-forced",
+    "alignment": "alignment",
+    "entropy": "entropy",
+}
 OPTIONAL = ("characters", "entropy", "alignment", "teacher-forced")  # dropped on a narrow terminal, in this order
 
 
@@ -133,21 +141,22 @@ def evaluate(
         evaluation = measure_on_file(trained, file)
         evaluate_pairs.note_training_file(trained.predictor, evaluation)
         evaluate_pairs.write_errors(evaluation, errors)
-    results = list(evaluation.results.values())
     try:
         if len(members) == 1 and search is None:
-            evaluation.save(chosen)
+            save_evaluation(evaluation, chosen)
     finally:  # print the results even if they cannot be saved
         if as_json:
             write_json(evaluation.to_json(title))
-        elif evaluation.pairs is not None:
-            evaluate_pairs.show(evaluation.pairs, f"{title} on {file}")
+        elif not on_terminal():
+            write_rows(*_tsv(evaluation))
+        elif evaluation.answers:
+            evaluate_pairs.show(evaluation, f"{title} on {file}")
         else:
-            _show(results)
+            _show(evaluation)
     if plot is not None:
         from seq2attn.plotting.curves import accuracy_figure
 
-        options.save_figure(accuracy_figure(results, f"{title}: accuracy by length"), plot)
+        options.save_figure(accuracy_figure(evaluation, f"{title}: accuracy by length"), plot)
 
 
 def _refuse(option: str, value: object, why: str) -> None:
@@ -172,41 +181,35 @@ def _check_side_by_side(runs: Sequence[Run], unused: Mapping[str, object]) -> No
         _refuse(option, value, "several runs are measured on a file of pairs")
 
 
-def _show(results: Sequence[LengthResult]) -> None:
-    several = any(result.family != RANDOM for result in results)
-    if not on_terminal():
-        shares = [f"{field}{end}" for field in SHARES for end in ("", "_low", "_high")]
-        family = ["family"] if several else []
-        rows = ([*([one.family] if several else ()), *_tsv_row(one)] for one in results)
-        write_rows([*family, "length", "trained", "samples", *shares, "entropy"], rows)
-        return
-    if several:
+def _tsv(results: Evaluation) -> tuple[list[str], list[list[str]]]:
+    heading = list(asdict(results.rows[0]))
+    return heading, [[_field(value) for value in asdict(row).values()] for row in results.rows]
+
+
+def _field(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else f"{value:.6f}" if isinstance(value, float) else str(value)
+
+
+def _show(results: Evaluation) -> None:
+    if results.families != [RANDOM]:
         show_families(results)
         return
     columns, left_out = _columns(results, intervals=True), []
     if width({name: cells for name, cells in columns.items() if name not in OPTIONAL}) > stdout().width:
         columns, left_out = _columns(results, intervals=False), ["intervals"]
     print_table(columns, right=("length", "entropy"), optional=OPTIONAL, left_out=left_out, wrap=False)
-    if not all(result.trained for result in results):
+    if not all(row.trained for row in results.rows):
         note("* never seen in training")
 
 
-def _columns(results: Sequence[LengthResult], *, intervals: bool) -> dict[str, list[str]]:
+def _columns(results: Evaluation, *, intervals: bool) -> dict[str, list[str]]:
     """Heading -> cells. Columns without any value, such as alignment without attention, are omitted."""
-    columns = {"length": [f"{result.length}{'' if result.trained else '*'}" for result in results]}
-    for field, heading in HEADINGS.items():
-        found = [getattr(result, field) for result in results]
-        if found.count(None) < len(found):
-            columns[heading] = [interval(one) if intervals or one is None else f"{one.value:.3f}" for one in found]
-    if any(result.entropy is not None for result in results):
-        columns["entropy"] = ["-" if result.entropy is None else f"{result.entropy:.3f}" for result in results]
+    rows = {metric: results.by_length(metric) for metric in HEADINGS}
+    columns = {"length": [f"{row.length}{'' if row.trained else '*'}" for row in rows["exact_match"]]}
+    for metric, heading in HEADINGS.items():
+        if rows[metric]:
+            found = [results.get(metric, length, family) for family, length in results.places]
+            columns[heading] = ["-" if row is None else str(row) if intervals else f"{row.value:.3f}" for row in found]
     return columns
-
-
-def _tsv_row(result: LengthResult) -> list[str]:
-    values: list[float | None] = []
-    for field in SHARES:
-        share = getattr(result, field)
-        values += [None] * 3 if share is None else [share.value, share.low, share.high]
-    numbers = ["" if value is None else f"{value:.6f}" for value in (*values, result.entropy)]
-    return [str(result.length), "yes" if result.trained else "no", str(result.samples), *numbers]

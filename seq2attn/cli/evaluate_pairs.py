@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 
 from seq2attn.cli.output import note, on_terminal, print_table, printable, stdout, write_json, write_rows
 from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.runs.evaluations import save_evaluation
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import Run
 
 if TYPE_CHECKING:
     from seq2attn.inference.beam import BeamSearch
     from seq2attn.inference.intervals import Estimate
-    from seq2attn.inference.pair_results import PairsResult
     from seq2attn.inference.paired import PairedDifference
     from seq2attn.inference.predictor import Predictor
-    from seq2attn.runs.evaluations import Evaluation
+    from seq2attn.inference.results import Evaluation, Row
 
 MOST_CONFUSIONS = 12  # shown on a terminal
 RATES = {
     "wer": "word error rate",
     "ser": "symbol error rate",
-    "unseen_symbols": "source symbols unseen in training",
-    "unreachable_words": "words with a symbol unseen in training targets",
+    "unseen": "source symbols unseen in training",
+    "unreachable": "words with a symbol unseen in training targets",
 }
 _BOUNDS = ("", "_low", "_high")
 SIDE_BY_SIDE = [
@@ -88,17 +88,16 @@ def measure_each(
         evaluation = measure_on_file(trained, file)
         note_training_file(trained.predictor, evaluation)
         if search is None:
-            evaluation.save(run)
-        assert evaluation.pairs is not None
-        first = first or evaluation.pairs
+            save_evaluation(evaluation, run)
+        first = first or evaluation
         try:
-            difference = None if evaluation.pairs is first else paired_difference([first], [evaluation.pairs])
+            difference = None if evaluation is first else paired_difference([first], [evaluation])
         except ValueError:
             raise Seq2AttnError(
                 f"{runs[0].name} and {run.name} read different sources from {file}",
                 hint="Runs with the same columns, separators and normalisation can be compared word by word.",
             ) from None
-        rows.append((run.name, evaluation.pairs, difference))
+        rows.append((run.name, evaluation, difference))
     if as_json:
         write_json([_side_by_side_json(*row) for row in rows])
     elif on_terminal():
@@ -107,30 +106,30 @@ def measure_each(
         write_rows(SIDE_BY_SIDE, [_side_by_side_row(*row) for row in rows])
 
 
-def _side_by_side_json(name: str, result: PairsResult, difference: PairedDifference | None) -> dict[str, object]:
+def _side_by_side_json(name: str, result: Evaluation, difference: PairedDifference | None) -> dict[str, object]:
     return {
         "run": name,
         "words": len(result.answers),
-        **{rate: asdict(estimate) for rate, estimate in result.rates().items()},
+        "rows": [asdict(row) for row in result.rows if row.length is None],
         "difference": None if difference is None else difference.to_json(),
     }
 
 
-def _side_by_side_row(name: str, result: PairsResult, difference: PairedDifference | None) -> list[str]:
-    row = [name, str(len(result.answers)), *_numbers(result.wer), *_numbers(result.ser_estimate)]
+def _side_by_side_row(name: str, result: Evaluation, difference: PairedDifference | None) -> list[str]:
+    row = [name, str(len(result.answers)), *_numbers(_rate(result, "wer")), *_numbers(_rate(result, "ser"))]
     if difference is None:
         return [*row, *[""] * (len(SIDE_BY_SIDE) - len(row))]
     counts = [str(difference.only_one), str(difference.only_other), f"{difference.p_value:.6f}"]
     return [*row, *_numbers(difference.wer), *_numbers(difference.ser), *counts]
 
 
-def _show_side_by_side(rows: Sequence[tuple[str, PairsResult, PairedDifference | None]]) -> None:
+def _show_side_by_side(rows: Sequence[tuple[str, Evaluation, PairedDifference | None]]) -> None:
     found = [difference for _, _, difference in rows]
     print_table(
         {
             "run": [name for name, _, _ in rows],
-            "WER %": [_percent(result.wer) for _, result, _ in rows],
-            "SER %": [_percent(result.ser_estimate) for _, result, _ in rows],
+            "WER %": [_percent(_rate(result, "wer")) for _, result, _ in rows],
+            "SER %": [_percent(_rate(result, "ser")) for _, result, _ in rows],
             "WER - first": ["" if one is None else _percent(one.wer, "+") for one in found],
             "SER - first": ["" if one is None else _percent(one.ser, "+") for one in found],
             "only first": ["" if one is None else f"{one.only_one:,}" for one in found],
@@ -156,33 +155,26 @@ def note_training_file(predictor: Predictor, evaluation: Evaluation) -> None:
 
 def write_errors(evaluation: Evaluation, path: Path | None) -> None:
     """Write the wrong answers to a file, if one is named, and note where."""
-    if path is None or evaluation.pairs is None:
+    if path is None:
         return
-    from seq2attn.inference.pair_results import errors_table
+    from seq2attn.inference.results import errors_table
 
-    wrong = evaluation.pairs.errors()
+    wrong = evaluation.errors()
     write_atomically(path, errors_table(wrong).encode())
     note(f"{len(wrong):,} wrong answers: {path}")
 
 
-def show(result: PairsResult, title: str) -> None:
+def show(result: Evaluation, title: str) -> None:
     """Print the rates, and exact match by source length."""
-    if not on_terminal():
-        rates = [[name, "", str(len(result.answers)), *_numbers(rate)] for name, rate in result.rates().items()]
-        lengths = [
-            ["exact_match", str(one.length), str(one.samples), *_numbers(one.exact_match)] for one in result.lengths
-        ]
-        write_rows(["measure", "length", "words", "value", "low", "high"], [*rates, *lengths])
-        return
     stdout().print(printable(f"{title}: {len(result.answers):,} words"), style="bold", markup=False)
-    always = ("wer", "ser")
-    found = {RATES[name]: _percent(rate) for name, rate in result.rates().items() if name in always or rate.value}
-    print_table({"rate": list(found), "%": list(found.values())}, wrap=False)
+    rates = [row for row in result.rows if row.metric in ("wer", "ser") or (row.metric in RATES and row.value)]
+    print_table({"rate": [RATES[row.metric] for row in rates], "%": list(map(_percent, rates))}, wrap=False)
+    lengths = result.by_length("exact_match")
     print_table(
         {
-            "source length": [f"{one.length}{'' if one.trained else '*'}" for one in result.lengths],
-            "words": [f"{one.samples:,}" for one in result.lengths],
-            "exact match %": [_percent(one.exact_match) for one in result.lengths],
+            "source length": [f"{row.length}{'' if row.trained else '*'}" for row in lengths],
+            "words": [f"{row.samples:,}" for row in lengths],
+            "exact match %": list(map(_percent, lengths)),
         },
         right=("source length", "words"),
         wrap=False,
@@ -191,13 +183,19 @@ def show(result: PairsResult, title: str) -> None:
     if confusions:
         text = ", ".join(f"{edit} {count:,}" for edit, count in confusions)
         note(f"most frequent edits (a>b: b written for a; a>: left out; >b: added): {text}")
-    if not all(one.trained for one in result.lengths):
+    if not all(row.trained for row in lengths):
         note("* never seen in training")
 
 
-def _percent(rate: Estimate, sign: str = "") -> str:
-    return f"{100 * rate.value:{sign}.1f} [{100 * rate.low:{sign}.1f}, {100 * rate.high:{sign}.1f}]"
+def _rate(result: Evaluation, metric: str) -> Row:
+    row = result.get(metric)
+    assert row is not None, "a file has at least one pair"
+    return row
 
 
-def _numbers(rate: Estimate) -> list[str]:
-    return [f"{value:.6f}" for value in (rate.value, rate.low, rate.high)]
+def _percent(rate: Row | Estimate, sign: str = "") -> str:
+    return f"{100 * rate.value:{sign}.1f} [{100 * (rate.low or 0):{sign}.1f}, {100 * (rate.high or 0):{sign}.1f}]"
+
+
+def _numbers(rate: Row | Estimate) -> list[str]:
+    return ["" if value is None else f"{value:.6f}" for value in (rate.value, rate.low, rate.high)]

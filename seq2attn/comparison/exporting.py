@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from seq2attn.comparison.experiment import ERROR_RATES, METRICS
+from seq2attn.comparison.experiment import METRICS
 from seq2attn.comparison.results import Comparison, GroupResult, LengthSummary
 from seq2attn.parts import RANDOM
 
@@ -26,8 +26,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
                 "seed": trial.seed,
                 "parameters": dict(trial.parameters),
                 "tokens_per_second": trial.tokens_per_second,
-                **({} if trial.pairs is None else {rate: trial.value(rate, None) for rate in ERROR_RATES}),
-                **_by_place({place: result.to_json() for place, result in trial.results.items()}),
+                "rows": trial.evaluation.records(),
             }
             for group in comparison.groups
             for trial in group.trials
@@ -84,15 +83,15 @@ def csv_rows(comparison: Comparison) -> Iterator[list[Any]]:
     yield [*header, "parameters", "last_loss", "tokens_per_second"]
     for group in comparison.groups:
         for trial in group.trials:
-            for place in [None, *trial.results] if trial.pairs is not None else trial.results:
+            trained = {(row.family, row.length) for row in trial.evaluation.rows if row.trained}
+            for place in [None, *trial.places] if trial.evaluation.answers else trial.places:
                 metrics = [trial.value(metric, place) for metric in METRICS]
                 at = place or (RANDOM, "all")
                 start = [trial.run, group.label, *(cell(group.values[key]) for key in keys), trial.seed]
                 start += at if family else at[1:]
                 end = [trial.parameters["total"], trial.losses[-1][1] if trial.losses else "", trial.tokens_per_second]
                 measured = ["" if value is None else value for value in metrics]
-                trained = place is None or trial.results[place].trained
-                yield [*start, cell(trained), *measured, ranks.get(group.label, ""), *end]
+                yield [*start, cell(place is None or place in trained), *measured, ranks.get(group.label, ""), *end]
 
 
 def cell(value: Any) -> str:

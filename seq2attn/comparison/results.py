@@ -13,10 +13,9 @@ from seq2attn.comparison.experiment import ERROR_RATES, METRICS, Published
 from seq2attn.comparison.plan import Plan, name_values
 from seq2attn.comparison.ranking import Ranked, rank
 from seq2attn.comparison.trial import Trial, find_evaluation
-from seq2attn.inference.intervals import Estimate, Spread, spread
-from seq2attn.inference.pair_results import PairsResult
+from seq2attn.inference.intervals import Spread, spread
 from seq2attn.inference.paired import PairedDifference, paired_difference
-from seq2attn.inference.results import LengthResult, Place, summarise
+from seq2attn.inference.results import Evaluation, Place
 from seq2attn.parts import RANDOM
 from seq2attn.runs.records import read_metrics
 from seq2attn.runs.run import Run
@@ -30,8 +29,9 @@ class TrialResult:
 
     run: str
     seed: int
-    results: Mapping[Place, LengthResult]
-    """the evaluation, by family of strings and length"""
+    evaluation: Evaluation
+    places: Sequence[Place]
+    """the families of strings and lengths that the comparison is about"""
     parameters: Mapping[str, int]
     """by part, and their total"""
     losses: Curve
@@ -40,14 +40,12 @@ class TrialResult:
     """mean attention entropy over the trained lengths, at each evaluation of training"""
     tokens_per_second: float | None
     """target tokens per second, the median over training"""
-    pairs: PairsResult | None = None
-    """of a run on pairs: the results on its dev file"""
 
     def value(self, metric: str, place: Place | None) -> float | None:
         """A metric of a family at a length, an error rate on all words (place None); None if this run does not have it."""
-        measured = self.pairs if place is None else self.results[place]
-        value: Estimate | float | None = getattr(measured, metric, None)
-        return value.value if isinstance(value, Estimate) else value
+        family, length = place or (RANDOM, None)
+        row = self.evaluation.get(metric, length, family)
+        return None if row is None else row.value
 
 
 @dataclass(frozen=True)
@@ -245,24 +243,24 @@ def read_trial(trial: Trial, root: Path) -> TrialResult | None:
     assert saved.parameters is not None, "find_evaluation asks for them"
     metrics = read_metrics(Run(root / trial.name))
     speeds = [speed for _, speed in metrics.curve("tokens_per_second")]
-    summaries = [(step, summarise(results)) for step, results in metrics.evaluations]
+    entropies = [(step, results.mean("entropy")) for step, results in metrics.evaluations]
     return TrialResult(
         run=trial.name,
         seed=trial.seed,
-        results=dict(saved.results) if trial.on_files else {place: saved.results[place] for place in trial.places},
+        evaluation=saved,
+        places=saved.places if trial.on_files else trial.places,
         parameters=saved.parameters,
         losses=tuple(metrics.curve("loss")),
-        entropies=tuple((step, summary.entropy) for step, summary in summaries if summary.entropy is not None),
+        entropies=tuple((step, entropy) for step, entropy in entropies if entropy is not None),
         tokens_per_second=statistics.median(speeds) if speeds else None,
-        pairs=saved.pairs,
     )
 
 
 def _summaries(
     metric: str, trials: Sequence[TrialResult], baseline: Sequence[TrialResult], figures: Sequence[Published]
 ) -> tuple[LengthSummary, ...]:
-    results = trials[0].results
-    places: list[tuple[str, Place | None]] = [(metric, place) for place in results]
+    trained = {(row.family, row.length) for row in trials[0].evaluation.rows if row.trained}
+    places: list[tuple[str, Place | None]] = [(metric, place) for place in trials[0].places]
     if metric in ERROR_RATES:
         places = [(rate, None) for rate in sorted(ERROR_RATES, key=lambda rate: rate != metric)]
     summaries = []
@@ -280,7 +278,7 @@ def _summaries(
                 metric=name,
                 family=family,
                 length=length,
-                trained=place is None or results[place].trained,
+                trained=(family, length) in trained,
                 values=values,
                 spread=spread(list(values.values()), 0.0, most),
                 difference=spread(differences, -most, most) if differences else None,
@@ -297,13 +295,13 @@ def _most(metric: str) -> float:
 
 def _by_seed(metric: str, place: Place | None, trials: Sequence[TrialResult]) -> dict[int, float]:
     """The values of the trials that have one."""
-    values = {trial.seed: trial.value(metric, place) for trial in trials if place is None or place in trial.results}
+    values = {trial.seed: trial.value(metric, place) for trial in trials}
     return {seed: value for seed, value in values.items() if value is not None}
 
 
 def _word_by_word(baseline: Sequence[TrialResult], trials: Sequence[TrialResult]) -> PairedDifference | None:
     """The paired difference over the seeds that both have; None if there are none, or if they read other words."""
-    by_seed = [{trial.seed: trial.pairs for trial in side if trial.pairs is not None} for side in (baseline, trials)]
+    by_seed = [{trial.seed: trial.evaluation for trial in side} for side in (baseline, trials)]
     seeds = [seed for seed in by_seed[0] if seed in by_seed[1]]
     try:
         return paired_difference(*([side[seed] for seed in seeds] for side in by_seed)) if seeds else None

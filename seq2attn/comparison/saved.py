@@ -63,9 +63,7 @@ def _measured(runs: Sequence[Run]) -> Settings:
         of_run = set()
         for path, saved in readable_evaluations(run):
             if saved.parameters is not None:
-                families = tuple(dict.fromkeys(family for family, _ in saved.results))
-                lengths = tuple(dict.fromkeys(length for _, length in saved.results))
-                settings = (saved.checkpoint, saved.samples, lengths, families)
+                settings = (saved.checkpoint, saved.samples, tuple(saved.lengths), tuple(saved.families))
                 of_run.add(settings)
                 time = time_measured(path, saved)
                 last[settings] = max(time, last.get(settings, time))

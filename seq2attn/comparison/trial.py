@@ -13,9 +13,9 @@ from seq2attn.comparison.grid import CONFIG
 from seq2attn.config import Config, value_at
 from seq2attn.config.plugin_errors import plugin_error
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.results import Place
+from seq2attn.inference.results import Evaluation, Place
 from seq2attn.parts import RANDOM
-from seq2attn.runs.evaluations import Evaluation, readable_evaluations
+from seq2attn.runs.evaluations import readable_evaluations, save_evaluation
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.lock import BeingTrained, is_remote, training_lock
 from seq2attn.runs.making import RunExists
@@ -130,15 +130,12 @@ def find_evaluation(trial: Trial, root: Path) -> Evaluation | None:
         return None
     wanted = (trial.checkpoint, trial.samples, EVALUATION_SEED)
     for _, saved in readable_evaluations(run, trial.checkpoint):
-        steps = (
-            saved.step if saved.trained_steps is None else saved.trained_steps
-        )  # older files had the latter as `step`
-        if saved.parameters is None or steps != status.step:
+        if saved.parameters is None or saved.trained_steps != status.step:
             continue
         if trial.on_files:  # `compare` measures only on the dev file
-            if saved.pairs is not None:
+            if saved.answers:
                 return saved
-        elif wanted == (saved.checkpoint, saved.samples, saved.seed) and set(trial.places) <= saved.results.keys():
+        elif wanted == (saved.checkpoint, saved.samples, saved.seed) and set(trial.places) <= set(saved.places):
             return saved
     return None
 
@@ -214,7 +211,7 @@ def _measure(job: Job) -> Outcome:
     except _Stopped:
         return Outcome("stopped")
     parameters = parameter_ledger(trained.predictor.model)
-    replace(evaluation, trained_steps=run.status().step, parameters=parameters).save(run)
+    save_evaluation(replace(evaluation, trained_steps=run.status().step, parameters=parameters), run)
     return Outcome("done")
 
 

@@ -1,25 +1,32 @@
-"""Accuracy by input length, teacher-forced and free-running, and attention statistics."""
+"""Measures a model by string length on strings that its task draws, or on the pairs of a file."""
 
 from __future__ import annotations
 
-import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from statistics import fmean
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from seq2attn.data.batches import Batch, generator, make_batch
 from seq2attn.data.padding import valid_mask
-from seq2attn.inference.greedy import MAX_WEIGHTS, greedy_decode, rows_at_once
-from seq2attn.inference.intervals import share
+from seq2attn.data.pairs import Pair
+from seq2attn.data.tasks import Task
+from seq2attn.data.vocabulary import PAD
+from seq2attn.inference.edits import align
+from seq2attn.inference.greedy import MAX_WEIGHTS, Decoding, rows_at_once
+from seq2attn.inference.intervals import Estimate, bootstrap_ratio, share
 from seq2attn.inference.predictor import Predictor, output_bound
-from seq2attn.inference.results import SHARES, LengthResult
+from seq2attn.inference.results import SHARES, Evaluation, PairAnswer, Row, rows_of
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.parts import RANDOM
 
 TINY = 1e-30
 BLOCK = 1000  # examples drawn together at most
 CELLS = 2**20  # characters of their sources at most, except for a single example
+BY_LENGTH = (*SHARES, "entropy")
 
 
 @torch.no_grad()
@@ -31,7 +38,7 @@ def evaluate(
     seed: int | str,
     families: Sequence[str] = (RANDOM,),
     progress: Callable[[], None] | None = None,
-) -> list[LengthResult]:
+) -> Evaluation:
     """Measure `samples` strings of each family and length.
 
     The strings depend only on seed, task, family and length: every model is tested on the same ones. Memory does not grow
@@ -39,27 +46,77 @@ def evaluate(
     does not have.
     """
     predictor.task.check_families(families)
-    results = []
+    rows: list[Row] = []
     for family in families:
         for length in lengths:
-            results.append(_evaluate_length(predictor, family, length, samples, seed))
+            totals: dict[str, float] = defaultdict(float)
+            for batch in _batches(predictor, family, length, samples, seed):
+                for name, values in _measure(predictor, batch)[1].items():
+                    totals[name] += float(values.double().sum())
+            rows += _rows({name: total / samples for name, total in totals.items()}, samples, length, predictor, family)
             if progress is not None:
                 progress()
-    return results
+    return Evaluation(tuple(rows))
 
 
-def _evaluate_length(predictor: Predictor, family: str, length: int, samples: int, seed: int | str) -> LengthResult:
-    totals: dict[str, float] = {}
-    for batch in _batches(predictor, family, length, samples, seed):
-        for name, per_string in _measure(predictor, batch).items():
-            totals[name] = totals.get(name, 0.0) + float(per_string.double().sum())
-    means = {name: total / samples for name, total in totals.items()}
-    shares = {name: share(min(1.0, means[name]), samples) if name in means else None for name in SHARES}
-    trained = predictor.task.is_trained(length)
-    entropy = means.get("entropy")
-    if entropy is not None and math.isnan(entropy):  # of a model that has diverged
-        entropy = None
-    return LengthResult(length, samples, trained, **shares, entropy=entropy, family=family)  # type: ignore[arg-type]
+@torch.no_grad()
+def evaluate_pairs(predictor: Predictor, pairs: Sequence[Pair], *, resamples: int = 2000) -> Evaluation:
+    """Measure the model on pairs, at least one, by word and symbol error rate and by source length.
+
+    A source with several right answers is one word: the right answer closest to the model's counts. resamples: of each
+    bootstrap interval; 0: without them.
+    """
+    task, by_length = predictor.task, defaultdict(list)
+    for pair in pairs:
+        by_length[len(task.source_vocabulary.encode(pair[0]))].append(pair)
+    words: dict[str, list[tuple[PairAnswer, dict[str, float]]]] = {source: [] for source, _ in pairs}
+    loss = steps = 0.0
+    for length, equally_long in sorted(by_length.items()):
+        at_once = rows_at_once(predictor.model, predictor.device, length + 1, width=predictor.width)
+        for start in range(0, len(equally_long), at_once):
+            chunk = equally_long[start : start + at_once]
+            batch = make_batch(task.encode(chunk, predictor.device), source_eos=predictor.source_eos)
+            decoding, measured = _measure(predictor, batch, to_the_end=True)
+            loss, steps = loss + float(measured["loss"].double().sum()), steps + int(batch.decoder_lengths.sum())
+            columns = {name: values.tolist() for name, values in measured.items()}
+            for row, pair in enumerate(chunk):
+                answer, in_place = _answer(task, pair, decoding, row)
+                numbers = {name: values[row] for name, values in columns.items()}
+                numbers |= {"exact_match": float(answer.is_right), "character_accuracy": in_place}
+                words[pair[0]].append((answer, numbers))
+    closest = [min(candidates, key=lambda candidate: len(candidate[0].edits)) for candidates in words.values()]
+    answers = [answer for answer, _ in closest]
+    rows = [*rows_of(_rates(answers, loss / steps, resamples), len(answers), length=None, trained=True)]
+    for length in sorted({answer.source_length for answer in answers}):
+        at_length = [numbers for answer, numbers in closest if answer.source_length == length]
+        means = {name: fmean(numbers[name] for numbers in at_length) for name in at_length[0]}
+        rows += _rows(means, len(at_length), length, predictor)
+    return Evaluation(tuple(rows), tuple(answers))
+
+
+def _rows(
+    means: dict[str, float], count: int, length: int, predictor: Predictor, family: str = RANDOM
+) -> Iterator[Row]:
+    measured = {
+        name: share(min(1.0, means[name]), count) if name in SHARES else means[name]
+        for name in BY_LENGTH
+        if name in means
+    }
+    return rows_of(measured, count, length=length, trained=predictor.task.is_trained(length), family=family)
+
+
+def _rates(answers: Sequence[PairAnswer], loss: float, resamples: int) -> dict[str, Estimate | float]:
+    def ratio(above: Sequence[float], below: Sequence[float]) -> Estimate | float:
+        return bootstrap_ratio(above, below, seed=0, resamples=resamples) if resamples else sum(above) / sum(below)
+
+    count = len(answers)
+    return {
+        "wer": share(sum(not answer.is_right for answer in answers) / count, count),
+        "ser": ratio([len(answer.edits) for answer in answers], [answer.right_length for answer in answers]),
+        "loss": loss,
+        "unseen": ratio([answer.unseen for answer in answers], [answer.source_length for answer in answers]),
+        "unreachable": share(sum(not answer.reachable for answer in answers) / count, count),
+    }
 
 
 def _batches(predictor: Predictor, family: str, length: int, samples: int, seed: int | str) -> Iterator[Batch]:
@@ -75,71 +132,48 @@ def _batches(predictor: Predictor, family: str, length: int, samples: int, seed:
             yield drawn.rows(start, min(start + rows, count)).to(predictor.device)
 
 
-def _measure(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
-    """Per string (B,): exact match, and the shares and means over its characters that `LengthResult` names.
+def _measure(predictor: Predictor, batch: Batch, *, to_the_end: bool = False) -> tuple[Decoding, dict[str, Tensor]]:
+    """The outputs, and per string (B,) what `Row` names: means over its characters, and the sum of its losses.
 
-    Where the greedy output is right, teacher forcing reads the same characters: only the other strings are decoded again.
-    With a beam, whose steps read other hypotheses too, all strings are.
+    Unless `to_the_end`, a greedy output may be cut off after the steps of the longest target: it is wrong by then.
     """
-    totals = _Totals(batch)
-    steps = batch.decoder_output.size(1)  # of the longest target, with its <eos>: any longer output is wrong
-    if predictor.search is None:
-        decoding = greedy_decode(predictor.model, batch.source, batch.source_lengths, max_steps=steps, watch=totals.add)
-    else:
-        longest = output_bound(predictor.task, batch.source.size(1) - predictor.source_eos)
-        decoding, _ = predictor.decode(batch.source, batch.source_lengths, max_steps=longest)
-    missing = steps - decoding.tokens.size(1)  # below 0, the longer outputs are cut
-    tokens = torch.nn.functional.pad(decoding.tokens, (0, missing))  # (B, L); steps not taken are <pad>
+    steps = batch.decoder_output.size(1)  # of the longest target, with its <eos>
+    bound = output_bound(predictor.task, batch.source.size(1) - predictor.source_eos)
+    whole = to_the_end or predictor.search is not None
+    decoding, _ = predictor.decode(batch.source, batch.source_lengths, max_steps=bound if whole else steps)
+    tokens = F.pad(decoding.tokens, (0, steps - decoding.tokens.size(1)), value=PAD)  # (B, L); longer outputs are cut
     right = tokens == batch.decoder_output
     inside = valid_mask(batch.target_lengths, steps)
-    measured = {
-        "exact_match": decoding.finished & (right | ~valid_mask(batch.target_lengths + 1, steps)).all(dim=1),
+    return decoding, {
+        "exact_match": decoding.finished & (right | ~valid_mask(batch.decoder_lengths, steps)).all(dim=1),
         "character_accuracy": (right & inside).sum(dim=1) / batch.target_lengths,
+        **_teacher_forced(predictor.model, batch),
     }
-    wrong = (measured["character_accuracy"] < 1).nonzero().squeeze(1)  # (b,) rows with a wrong character
-    if predictor.search is not None:
-        return {**measured, **_teacher_forced(predictor.model, batch)}
-    forced = totals.means()
-    if len(wrong):
-        for name, values in _teacher_forced(predictor.model, batch.select(wrong)).items():
-            forced[name][wrong] = values
-    return {**measured, **forced}
 
 
 def _teacher_forced(model: Model, batch: Batch) -> dict[str, Tensor]:
-    """Per string (B,): the means of `_Totals` with the right previous characters as input."""
-    totals = _Totals(batch)
-    for position, decoded in enumerate(_decode(model, batch)):
-        totals.add(position, decoded)
-    return totals.means()
-
-
-class _Totals:
-    """Sums over a string's characters: right ones, those whose largest weight is at the ideal position, and entropy."""
-
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
-        self.inside = valid_mask(batch.target_lengths, batch.decoder_output.size(1))  # (B, L)
-        self.totals: dict[str, Tensor] = {}
-
-    def add(self, first: int, decoded: Decoded) -> None:
-        """Output positions first, first + 1, ... of each string."""
-        part = slice(first, first + decoded.logits.size(1))
-        self._add("teacher_forced", decoded.logits.argmax(dim=2) == self.batch.decoder_output[:, part], part)
+    """Per string (B,), with the right previous characters as input."""
+    totals: dict[str, Tensor] = defaultdict(lambda: torch.zeros((), device=batch.source.device))
+    first = 0
+    for decoded in _forced(model, batch):
+        part = slice(first, first := first + decoded.logits.size(1))
+        targets = batch.decoder_output[:, part]  # (B, l)
+        inside = valid_mask(batch.target_lengths, batch.decoder_output.size(1))[:, part]
+        losses = F.cross_entropy(decoded.logits.transpose(1, 2), targets, reduction="none").masked_fill(
+            targets == PAD, 0
+        )
+        totals["loss"] = totals["loss"] + losses.sum(dim=1)
+        values = {"teacher_forced": decoded.logits.argmax(dim=2) == targets}
         if decoded.weights is not None:
-            self._add("entropy", attention_entropy(decoded.weights), part)
-            if self.batch.alignment is not None:
-                self._add("alignment", decoded.weights.argmax(dim=2) == self.batch.alignment[:, part], part)
-
-    def means(self) -> dict[str, Tensor]:
-        """Per string (B,), over its characters."""
-        return {name: total / self.batch.target_lengths for name, total in self.totals.items()}
-
-    def _add(self, name: str, values: Tensor, part: slice) -> None:
-        self.totals[name] = self.totals.get(name, 0) + (values * self.inside[:, part]).sum(dim=1)
+            values["entropy"] = attention_entropy(decoded.weights)
+            if batch.alignment is not None:
+                values["alignment"] = decoded.weights.argmax(dim=2) == batch.alignment[:, part]
+        for name, value in values.items():
+            totals[name] = totals[name] + (value * inside).sum(dim=1)
+    return {name: total if name == "loss" else total / batch.target_lengths for name, total in totals.items()}
 
 
-def _decode(model: Model, batch: Batch) -> Iterator[Decoded]:
+def _forced(model: Model, batch: Batch) -> Iterator[Decoded]:
     """Teacher forcing, all positions at once, or one by one if their weights (B, L, S) would take too much memory."""
     rows, steps = batch.decoder_input.shape
     if rows * steps * batch.source.size(1) <= MAX_WEIGHTS:
@@ -154,3 +188,24 @@ def _decode(model: Model, batch: Batch) -> Iterator[Decoded]:
 def attention_entropy(weights: Tensor) -> Tensor:
     """weights (..., S) -> entropy (...) in nats, 0 ln 0 = 0."""
     return -(weights * weights.clamp(min=TINY).log()).sum(dim=-1)
+
+
+def _answer(task: Task, pair: Pair, decoding: Decoding, row: int) -> tuple[PairAnswer, float]:
+    """A pair beside the output of its row, and the share of the right answer's symbols that are at their position."""
+    source, target = pair
+    read, write = task.source_vocabulary, task.target_vocabulary
+    tokens = decoding.tokens[row, : int(decoding.lengths[row])].tolist()  # without <eos>
+    wanted, written = write.joined(write.symbols_of(target)), write.joined([write.symbol(token) for token in tokens])
+    symbols, unseen = read.symbols_of(source), set(read.unseen(source))
+    answer = PairAnswer(
+        source,
+        right=target,
+        answer=write.decode(tokens),
+        source_length=len(symbols),
+        right_length=len(wanted),
+        edits=tuple(edit for edit in align(wanted, written) if edit.is_error) if written != wanted else (),
+        finished=bool(decoding.finished[row]),
+        unseen=sum(symbol in unseen for symbol in symbols),
+        reachable=not write.unseen(target),
+    )
+    return answer, sum(map(str.__eq__, wanted, written)) / len(wanted)

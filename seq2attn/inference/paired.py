@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from seq2attn.inference.intervals import Estimate, bootstrap
-from seq2attn.inference.pair_results import PairAnswer, PairsResult
+from seq2attn.inference.results import Evaluation, PairAnswer
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class PairedDifference:
         return asdict(self)
 
 
-def paired_difference(one: Sequence[PairsResult], other: Sequence[PairsResult], *, seed: int = 0) -> PairedDifference:
+def paired_difference(one: Sequence[Evaluation], other: Sequence[Evaluation], *, seed: int = 0) -> PairedDifference:
     """Compare two systems on the same sources, each by its results with as many seeds as the other's.
 
     Raises ValueError if the sources or the numbers of results differ.
     """
     by_source = [[{answer.source: answer for answer in result.answers} for result in side] for side in (one, other)]
     words = list(by_source[0][0])
-    if len(one) != len(other) or any(rows.keys() != set(words) for side in by_source for rows in side):
+    if not words or len(one) != len(other) or any(rows.keys() != set(words) for side in by_source for rows in side):
         raise ValueError("the results are not on the same sources")
     answers = [[[rows[word] for rows in side] for word in words] for side in by_source]  # [system][word][seed]
     right = [[sum(answer.is_right for answer in row) for row in side] for side in answers]

@@ -1,64 +1,270 @@
-"""The results of an evaluation, as plain records. Imports no torch."""
+"""What an evaluation measured: rows of numbers and, of pairs of strings, the answers. Imports no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import datetime
+import html
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from statistics import fmean
+from typing import Any
 
+from seq2attn.inference.edits import Edit
 from seq2attn.inference.intervals import Estimate
 from seq2attn.parts import FAMILIES, RANDOM
 
 Place = tuple[str, int]  # a family of strings and their length
 SHARES = ("exact_match", "character_accuracy", "teacher_forced", "alignment")
-LONGEST, MOST_SAMPLES, LARGEST_ENTROPY = 10**9, 10**12, 100.0  # beyond what can be measured; entropy in nats
+METRICS = {  # name -> the largest possible value; the smallest is 0
+    **dict.fromkeys(SHARES, 1.0),
+    "entropy": 100.0,
+    "wer": 1.0,
+    "ser": 1e6,
+    "loss": 1e6,
+    "unseen": 1.0,
+    "unreachable": 1.0,
+}
+LARGEST_COUNT = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class LengthResult:
-    """Results on `samples` strings of one length and family. Accuracies have 95 % intervals over strings."""
+class Row:
+    """One metric of the strings of a family and length, or of all words of a file, with a 95 % interval over strings.
 
-    length: int
-    """characters of each source"""
-    samples: int
-    trained: bool
-    """whether strings of this length occur in training"""
-    exact_match: Estimate
-    """the whole string and its `<eos>` are right under greedy decoding"""
-    character_accuracy: Estimate
-    """share of the target's characters that are right at their position under greedy decoding"""
-    teacher_forced: Estimate
-    """the same under teacher forcing: the accuracy usually published"""
-    alignment: Estimate | None
-    """share of characters whose largest weight lies on the ideal source position; None if model or task has none"""
-    entropy: float | None
-    """mean entropy of the attention weights at the target's characters, nats; None without attention"""
-    family: str = RANDOM
+    exact_match: the whole string and its `<eos>` are right; character_accuracy: share of the target's characters that are
+    right at their position; both under greedy decoding or a beam. teacher_forced: the same share with the right previous
+    characters as input. alignment: share of characters whose largest weight lies on the ideal source position. entropy: of
+    the attention weights, mean over characters, nats. Of pairs, without a length: wer, word error rate, the share of words
+    whose answer is not exactly right; ser, symbol error rate, all edits / all symbols of the right answers; loss, under
+    teacher forcing, nats per symbol; unseen, share of source symbols outside the model's vocabulary; unreachable, share of
+    words whose right answer has a symbol that the model cannot write.
+    """
+
+    family: str
     """of the strings"""
-
-    def to_json(self) -> dict[str, object]:
-        """Plain values; without the family where the strings are random."""
-        record = asdict(self)
-        if self.family == RANDOM:
-            del record["family"]
-        return record
-
-    def __repr__(self) -> str:
-        return (
-            f"LengthResult(length {self.length}: exact match {self.exact_match.value:.3f} of {self.samples:,} strings)"
-        )
+    length: int | None
+    """characters of each source; None: words of any length"""
+    metric: str
+    value: float
+    low: float | None
+    high: float | None
+    """ends of the interval; None for a metric that has none"""
+    samples: int
+    """strings or words measured"""
+    trained: bool
+    """whether sources of this length occur in training"""
 
     def __post_init__(self) -> None:
-        if not (1 <= self.length <= LONGEST and 1 <= self.samples <= MOST_SAMPLES):
-            raise ValueError(f"{self.samples} samples of length {self.length} are not a measurement")
         if self.family not in FAMILIES.names():
             raise ValueError(f"unknown family {self.family!r}")
-        if self.entropy is not None and not 0 <= self.entropy <= LARGEST_ENTROPY:
-            raise ValueError(f"entropy must be a number from 0 to {LARGEST_ENTROPY}, found {self.entropy}")
-        for name in SHARES:
-            estimate = getattr(self, name)
-            if estimate is not None and not estimate.is_share:
-                raise ValueError(f"{name}, {estimate.value} in [{estimate.low}, {estimate.high}], is not a share")
+        if self.metric not in METRICS:
+            raise ValueError(f"unknown metric {self.metric!r}")
+        if not (1 <= self.samples <= LARGEST_COUNT and (self.length is None or 1 <= self.length <= LARGEST_COUNT)):
+            raise ValueError(f"{self.samples} samples of length {self.length} are not a measurement")
+        low, high = (self.value if end is None else end for end in (self.low, self.high))
+        if not 0 <= low <= self.value <= high <= METRICS[self.metric]:
+            raise ValueError(
+                f"{self.metric}, {self.value} in [{low}, {high}], is not from 0 to {METRICS[self.metric]:g}"
+            )
+
+    def __str__(self) -> str:
+        """`0.750 [0.612, 0.851]`"""
+        interval = "" if self.low is None or self.high is None else f" [{self.low:.3f}, {self.high:.3f}]"
+        return f"{self.value:.3f}{interval}"
+
+
+def rows_of(
+    measured: Mapping[str, Estimate | float], samples: int, *, length: int | None, trained: bool, family: str = RANDOM
+) -> Iterator[Row]:
+    """A row for each metric; none for a number that is not possible, such as the entropy of a model that has diverged."""
+    for metric, found in measured.items():
+        value, low, high = (found.value, found.low, found.high) if isinstance(found, Estimate) else (found, None, None)
+        if math.isfinite(value) and value <= METRICS[metric]:
+            yield Row(family, length, metric, value, low, high, samples, trained)
+
+
+@dataclass(frozen=True)
+class PairAnswer:
+    """The model's answer to one source, beside the right one."""
+
+    source: str
+    right: str
+    """the right answer; of several, the one closest to the model's"""
+    answer: str
+    source_length: int
+    """symbols, features counted"""
+    right_length: int
+    edits: tuple[Edit, ...]
+    """what turns the right answer into the model's: the errors of a cheapest alignment, in order"""
+    finished: bool
+    """False if the model wrote no `<eos>`: the answer is then wrong"""
+    unseen: int = 0
+    """symbols of the source that are not in the model's vocabulary"""
+    reachable: bool = True
+    """False if the right answer has a symbol that the model cannot write"""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the answer is exactly right."""
+        return not self.edits and self.finished
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation:
+    """What was measured of one model, on strings that a task draws or on the pairs of a file."""
+
+    rows: tuple[Row, ...]
+    """by family, length and metric"""
+    answers: tuple[PairAnswer, ...] = ()
+    """of pairs: one per different source, in the order of the pairs"""
+    checkpoint: str = ""
+    """best, last or step-N, whichever was measured"""
+    step: int | None = None
+    """after which the checkpoint was written"""
+    seed: int = 0
+    """of the strings"""
+    created: str | None = None
+    """when it was measured, ISO 8601"""
+    trained_steps: int | None = None
+    """the run's last step at that time; only `compare` records this and the parameters"""
+    parameters: dict[str, int] | None = None
+    """by part, and their total"""
+    data: dict[str, Any] | None = None
+    """of pairs: the record of their file, its name, bytes, pairs and sha256"""
+
+    def __post_init__(self) -> None:
+        if not self.rows or len(self._by_place) < len(self.rows):
+            raise ValueError("it has no rows, or two of the same metric, family and length")
+        counts = {"seed": self.seed, "step": self.step, "trained_steps": self.trained_steps, **(self.parameters or {})}
+        for name, count in counts.items():
+            if count is not None and not 0 <= count <= LARGEST_COUNT:
+                raise ValueError(f"{name} must be a number from 0 to {LARGEST_COUNT}")
+        if self.parameters is not None and "total" not in self.parameters:
+            raise ValueError("it lacks the total of the parameters")
+        if self.created is not None:
+            datetime.datetime.fromisoformat(self.created)
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, int | None, str], Row]:
+        return {(row.metric, row.length, row.family): row for row in self.rows}
+
+    def get(self, metric: str, length: int | None = None, family: str = RANDOM) -> Row | None:
+        """The row of a metric at a length, or of all words (length None); None if it was not measured."""
+        return self._by_place.get((metric, length, family))
+
+    def by_length(self, metric: str) -> list[Row]:
+        """The rows of a metric that have a length."""
+        return [row for row in self.rows if row.metric == metric and row.length is not None]
+
+    @property
+    def places(self) -> list[Place]:
+        """The families and lengths that were measured, in order."""
+        return list(dict.fromkeys((row.family, row.length) for row in self.rows if row.length is not None))
+
+    @property
+    def lengths(self) -> list[int]:
+        """The lengths that were measured, ascending."""
+        return sorted({length for _, length in self.places})
+
+    @property
+    def families(self) -> list[str]:
+        """The families of strings that were measured, in order."""
+        return list(dict.fromkeys(family for family, _ in self.places))
+
+    @property
+    def samples(self) -> int:
+        """Strings of each length, or words of the file."""
+        return self.rows[0].samples
+
+    def mean(self, metric: str) -> float | None:
+        """The mean over the trained lengths, or over all if none is trained; None if it was not measured."""
+        values = [row.value for row in self._trained(metric)]
+        return fmean(values) if values else None
+
+    def lowest(self, metric: str = "exact_match") -> Row:
+        """The row of the trained length with the lowest value, the first on a tie."""
+        return min(self._trained(metric), key=lambda row: row.value)
+
+    def _trained(self, metric: str) -> list[Row]:
+        rows = self.by_length(metric)
+        return [row for row in rows if row.trained] or rows
+
+    def worst(self, metric: str = "exact_match") -> Row | None:
+        """The lowest value of the worst family, as `worst_place` defines it."""
+        place = worst_place({(row.family, row.length or 0): row.value for row in self.by_length(metric)})
+        return place and self.get(metric, place[1], place[0])
+
+    def summary(self) -> dict[str, float]:
+        """What status.json records."""
+        if self.answers:
+            names = {"wer": "wer", "ser": "ser", "loss": "dev_loss"}
+            return {name: row.value for metric, name in names.items() if (row := self.get(metric)) is not None}
+        means = {"exact_match_mean": self.mean("exact_match"), "attention_entropy": self.mean("entropy")}
+        worst = {"exact_match_worst": self.lowest().value}
+        return worst | {name: value for name, value in means.items() if value is not None}
+
+    def describe(self) -> str:
+        """The summary as a few words."""
+        wer, ser, loss = (self.get(metric) for metric in ("wer", "ser", "loss"))
+        if wer and ser:
+            rates = f"WER {100 * wer.value:.1f} %, SER {100 * ser.value:.1f} %"
+            return f"{rates}, loss {loss.value:.3f} on the dev set" if loss else rates
+        worst = self.lowest()
+        if worst.value == 1:
+            return f"exact match 1.000 at every {'trained ' if worst.trained else ''}length"
+        mean = self.mean("exact_match")
+        return f"exact match {mean:.3f} on average; worst: {worst.value:.3f} at length {worst.length}"
+
+    def confusions(self) -> list[tuple[Edit, int]]:
+        """Every edit of the answers and how often it occurs, the most frequent first."""
+        counts = Counter(edit for answer in self.answers for edit in answer.edits)
+        return sorted(counts.items(), key=lambda counted: (-counted[1], counted[0]))
+
+    def errors(self) -> list[PairAnswer]:
+        """The wrong answers, for reading: few edits first, and the same edits together, frequent ones first."""
+        wrong = [answer for answer in self.answers if not answer.is_right]
+        counts = Counter(answer.edits for answer in wrong)
+        return sorted(wrong, key=lambda answer: (len(answer.edits), -counts[answer.edits], answer.edits, answer.source))
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as plain values, such as for pandas."""
+        return [asdict(row) for row in self.rows]
+
+    def to_json(self, run: str) -> dict[str, Any]:
+        """Plain values: what `read_record` reads; nothing for what is unknown. run: its name."""
+        return {"run": run, **{name: value for name, value in asdict(self).items() if value not in (None, ())}}
+
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """A heading and cells: the metrics by length, or by name those of all words. An asterisk: never seen in training."""
+        words = [row for row in self.rows if row.length is None]
+        if words:
+            return ["metric", f"{words[0].samples:,} words"], [[row.metric, str(row)] for row in words]
+        metrics = list(dict.fromkeys(row.metric for row in self.rows))
+        several = self.families != [RANDOM]
+        body = []
+        for family, length in self.places:
+            found = [self.get(metric, length, family) for metric in metrics]
+            trained = any(row and row.trained for row in found)
+            start = [*([family] if several else []), f"{length}{'' if trained else '*'}"]
+            body.append([*start, *("-" if row is None else str(row) for row in found)])
+        return [*(["family"] if several else []), "length", *(name.replace("_", " ") for name in metrics)], body
+
+    def __repr__(self) -> str:
+        heading, body = self.cells()
+        widths = [max(map(len, column)) for column in zip(heading, *body, strict=True)]
+        return "\n".join("  ".join(map(str.rjust, row, widths)) for row in (heading, *body))
+
+    def _repr_html_(self) -> str:
+        heading, body = self.cells()
+        rows = [_html_row("th", heading), *(_html_row("td", row) for row in body)]
+        return f"<table>{''.join(rows)}</table>"
+
+
+def _html_row(cell: str, texts: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<{cell}>{html.escape(text)}</{cell}>' for text in texts)}</tr>"
 
 
 def worst_place(values: Mapping[Place, float]) -> Place | None:
@@ -66,40 +272,24 @@ def worst_place(values: Mapping[Place, float]) -> Place | None:
 
     The worst family has the lowest value, and on a tie the lowest mean.
     """
-    families = {family: [value for (one, _), value in values.items() if one == family] for family, _ in values}
-    ranks = {family: (min(found), fmean(found)) for family, found in families.items()}
+    families: dict[str, list[float]] = {}
+    for (family, _), value in values.items():
+        families.setdefault(family, []).append(value)
+    ranks = {family: (min(values_of), fmean(values_of)) for family, values_of in families.items()}
     if len(set(ranks.values())) < 2:
         return None
     worst = min(ranks, key=lambda family: ranks[family])
     return min((place for place in values if place[0] == worst), key=lambda place: values[place])
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Means over the trained lengths of one evaluation, or over all its lengths if none is trained."""
-
-    exact_match: float
-    teacher_forced: float
-    alignment: float | None
-    entropy: float | None
-    worst: LengthResult
-    """the length with the lowest exact match, the first on a tie"""
-
-    def to_json(self) -> dict[str, float]:
-        """What metrics.jsonl and status.json record."""
-        record = {"exact_match_worst": self.worst.exact_match.value, "exact_match_mean": self.exact_match}
-        return record if self.entropy is None else {**record, "attention_entropy": self.entropy}
-
-
-def summarise(results: Sequence[LengthResult]) -> Summary:
-    """The summary of an evaluation of at least one length."""
-    trained = [result for result in results if result.trained] or results
-    alignments = [result.alignment.value for result in trained if result.alignment is not None]
-    entropies = [result.entropy for result in trained if result.entropy is not None]
-    return Summary(
-        exact_match=fmean(result.exact_match.value for result in trained),
-        teacher_forced=fmean(result.teacher_forced.value for result in trained),
-        alignment=fmean(alignments) if alignments else None,
-        entropy=fmean(entropies) if entropies else None,
-        worst=min(trained, key=lambda result: result.exact_match.value),
-    )
+def errors_table(answers: Sequence[PairAnswer]) -> str:
+    """Wrong answers as tab-separated lines under a header: source, features if there are any, right answer, answer,
+    number of edits, and the edits as `a>b` (written b), `a>` (left out) or `>b` (added).
+    """
+    features = any("\t" in answer.source for answer in answers)
+    lines = ["\t".join(["source", *["features"][:features], "right", "answer", "edits", "what"])]
+    for answer in answers:
+        source = answer.source if not features or "\t" in answer.source else f"{answer.source}\t"
+        what = " ".join(map(str, answer.edits)) + ("" if answer.finished else " (cut off)")
+        lines.append("\t".join([source, answer.right, answer.answer, str(len(answer.edits)), what.strip()]))
+    return "".join(f"{line}\n" for line in lines)

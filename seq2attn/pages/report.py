@@ -10,7 +10,7 @@ from typing import Any
 from seq2attn.build import build_model
 from seq2attn.config import Config, flat_values
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.inference.results import SHARES, LengthResult, summarise, worst_place
+from seq2attn.inference.results import SHARES
 from seq2attn.model.parameters import parameter_ledger
 from seq2attn.pages.report_errors import errors
 from seq2attn.plotting.style import looks
@@ -23,7 +23,6 @@ from seq2attn.runs.run import Run
 MAX_POINTS = 400  # of one curve
 MAX_WEIGHTS_OF_RUN = 200_000  # attention weights of one run
 MAX_WEIGHTS_OF_PAGE = 2_000_000  # of all runs, about 12 MB of page
-ERROR_RATES = {"wer", "ser"}
 LOGGED = ("loss", "accuracy", "gradient_norm", "learning_rate", "tokens_per_second")
 
 
@@ -80,20 +79,12 @@ def curves(metrics: Metrics, *, thin: bool = True) -> dict[str, list[list[float 
         points = [[line.step, number(line.number(name))] for line in metrics.steps if getattr(line, name) is not None]
         points_of[name] = thinned(points) if thin else points
     for step, results in metrics.evaluations:
-        summary = summarise(results)
-        values = {
-            "exact_match_mean": summary.exact_match,
-            "exact_match_worst": summary.worst.exact_match.value,
-            "teacher_forced": summary.teacher_forced,
-            "alignment": summary.alignment,
-            "entropy": summary.entropy,
-        }
+        values = {"exact_match_mean": results.mean("exact_match"), "exact_match_worst": results.lowest().value}
+        values |= {metric: results.mean(metric) for metric in ("teacher_forced", "alignment", "entropy")}
+        values |= {rate: row.value for rate in ("wer", "ser") if (row := results.get(rate)) is not None}
         for name, value in values.items():
             if value is not None:
                 points_of.setdefault(name, []).append([step, number(value)])
-    for step, summary_of in metrics.summaries:
-        for name in ERROR_RATES & summary_of.keys():
-            points_of.setdefault(name, []).append([step, number(summary_of[name])])
     return {name: points for name, points in points_of.items() if points}
 
 
@@ -122,23 +113,19 @@ def _lengths(run: Run) -> dict[str, Any] | None:
     latest = latest_by_length(run)
     if latest is None:
         return None
-    worst = worst_place({(one.family, one.length): one.exact_match.value for one in latest[1]})
-    rows = [{**_length(one), "worst": (one.family, one.length) == worst} for one in latest[1]]
-    return {"source": latest[0], "rows": rows}
-
-
-def _length(result: LengthResult) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "family": result.family,
-        "length": result.length,
-        "trained": result.trained,
-        "samples": result.samples,
-    }
-    for name in SHARES:
-        estimate = getattr(result, name)
-        row[name] = None if estimate is None else [number(n) for n in (estimate.value, estimate.low, estimate.high)]
-    row["entropy"] = None if result.entropy is None else [number(result.entropy)] * 3
-    return row
+    source, results = latest
+    worst, rows = results.worst(), []
+    for family, length in results.places:
+        exact = results.get("exact_match", length, family)
+        row: dict[str, Any] = {"family": family, "length": length, "worst": exact is not None and exact is worst}
+        for metric in (*SHARES, "entropy"):
+            found = results.get(metric, length, family)
+            ends = found and [found.value if end is None else end for end in (found.value, found.low, found.high)]
+            row[metric] = ends and [number(end) for end in ends]
+            if found is not None:
+                row |= {"trained": found.trained, "samples": found.samples}
+        rows.append(row)
+    return {"source": source, "rows": rows}
 
 
 def attention(snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], runs: int) -> list[dict[str, Any]]:

@@ -19,18 +19,18 @@ MOST_WORDS = 3  # examples of an edit
 def errors(run: Run, config: Config) -> dict[str, Any] | None:
     """JSON values, from the last evaluation on a file that the run keeps; None without one."""
     found = newest_pairs(run) if config.data_files else None
-    if found is None or found.pairs is None:
+    if found is None:
         return None
     write = load_task(run, config).target_vocabulary
-    occurs = Counter(symbol for one in found.pairs.answers for symbol in write.joined(write.symbols_of(one.right)))
+    occurs = Counter(symbol for one in found.answers for symbol in write.joined(write.symbols_of(one.right)))
     words: dict[Edit, list[str]] = {}
-    for one in found.pairs.errors():
+    for one in found.errors():
         for edit in dict.fromkeys(one.edits):
             words.setdefault(edit, []).append(one.source.replace("\t", " "))
-    confusions = found.pairs.confusions()
+    confusions = found.confusions()
     return {
         "file": str((found.data or {}).get("name", "")),
-        "words": len(found.pairs.answers),
+        "words": len(found.answers),
         "edits": [
             [*edit, count, occurs[edit.reference] or None, words[edit][:MOST_WORDS]]
             for edit, count in confusions[:MOST_EDITS]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.inference.results import LengthResult, Place, summarise, worst_place
+from seq2attn.inference.results import Evaluation, Place, worst_place
 from seq2attn.plotting.style import clean, logarithmic, looks, new_panel
 
 if TYPE_CHECKING:
@@ -33,18 +33,15 @@ def loss_figure(curves: Mapping[str, Sequence[tuple[float, float]]], scores: Seq
     return figure
 
 
-def accuracy_curves_figure(
-    curves: Mapping[str, Sequence[tuple[int, Sequence[LengthResult]]]], scores: Sequence[str]
-) -> Figure:
-    """Exact match against step: run -> (step, results by length). The mean over the trained lengths; shaded down to the
+def accuracy_curves_figure(curves: Mapping[str, Sequence[tuple[int, Evaluation]]], scores: Sequence[str]) -> Figure:
+    """Exact match against step: run -> (step, evaluation). The mean over the trained lengths; shaded down to the
     worst of them.
     """
     figure, panel = new_panel()
     for look, (name, evaluations) in zip(looks(scores), curves.items(), strict=True):
         steps = [step for step, _ in evaluations]
-        summaries = [summarise(results) for _, results in evaluations]
-        means = [summary.exact_match for summary in summaries]
-        worst = [summary.worst.exact_match.value for summary in summaries]
+        means = [results.mean("exact_match") for _, results in evaluations]
+        worst = [results.lowest().value for _, results in evaluations]
         style = {"color": look.colour, "lw": look.width, "ls": look.dash, "marker": look.marker}
         panel.plot(steps, means, ms=look.width + 2.5, label=name, **style)
         panel.fill_between(steps, worst, means, color=look.colour, alpha=0.15, lw=0)
@@ -54,30 +51,30 @@ def accuracy_curves_figure(
     return figure
 
 
-def accuracy_figure(results: Sequence[LengthResult], title: str) -> Figure:
+def accuracy_figure(results: Evaluation, title: str) -> Figure:
     """Accuracy by length with 95 % intervals; lengths outside training on a grey background.
 
     Of results on several families of strings: exact match of each family.
     """
-    if len({result.family for result in results}) > 1:
-        exact_match = {(result.family, result.length): result.exact_match.value for result in results}
-        untrained_lengths = [result.length for result in results if not result.trained]
-        return families_figure(exact_match, untrained_lengths, "exact match (greedy)", title)
+    exact_match = results.by_length("exact_match")
+    untrained = sorted({row.length or 0 for row in exact_match if not row.trained})
+    if len(results.families) > 1:
+        values = {(row.family, row.length or 0): row.value for row in exact_match}
+        return families_figure(values, untrained, "exact match (greedy)", title)
     figure, panel = new_panel()
-    lengths = [result.length for result in results]
-    for values, label, marker, colour, shift in (
-        ([result.exact_match for result in results], "exact match (greedy)", "o", "#00429d", -SHIFT),
-        ([result.character_accuracy for result in results], "characters (greedy)", "s", "#c2571a", 0.0),
-        ([result.teacher_forced for result in results], "characters (teacher-forced)", "^", "#3c7d4c", SHIFT),
+    lengths = results.lengths
+    for metric, label, marker, colour, shift in (
+        ("exact_match", "exact match (greedy)", "o", "#00429d", -SHIFT),
+        ("character_accuracy", "characters (greedy)", "s", "#c2571a", 0.0),
+        ("teacher_forced", "characters (teacher-forced)", "^", "#3c7d4c", SHIFT),
     ):
-        places, middle = [length + shift for length in lengths], [one.value for one in values]
-        errors = [[one.value - one.low for one in values], [one.high - one.value for one in values]]
+        rows = sorted(results.by_length(metric), key=lambda row: row.length or 0)
+        places, middle = [(row.length or 0) + shift for row in rows], [row.value for row in rows]
+        errors = [[row.value - (row.low or 0.0) for row in rows], [(row.high or 0.0) - row.value for row in rows]]
         look = {"label": label, "marker": marker, "color": colour, "lw": 1.2 - 3 * shift}
         panel.errorbar(places, middle, errors, ms=4, capsize=2, **look)
-    for result in results:
-        if not result.trained:
-            panel.axvspan(result.length - 0.5, result.length + 0.5, color="0.92", lw=0, zorder=0)
-    untrained = any(not result.trained for result in results)
+    for length in untrained:
+        panel.axvspan(length - 0.5, length + 0.5, color="0.92", lw=0, zorder=0)
     panel.set_xlabel("string length" + (" (grey: never seen in training)" if untrained else ""))
     panel.set_ylabel("accuracy")
     panel.set_ylim(-0.03, 1.03)

@@ -13,11 +13,10 @@ from seq2attn.data.tasks import Task
 from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.inference.ensemble import ensemble
-from seq2attn.inference.evaluation import evaluate
-from seq2attn.inference.pair_evaluation import measure_pairs
+from seq2attn.inference.evaluation import evaluate, evaluate_pairs
 from seq2attn.inference.predictor import Predictor
+from seq2attn.inference.results import Evaluation
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights
-from seq2attn.runs.evaluations import Evaluation
 from seq2attn.runs.machine import choose_device
 from seq2attn.runs.run import Run, need_checkpoint
 
@@ -99,7 +98,7 @@ def measure(
     samples = samples or config.evaluation.samples
     families = families or config.evaluation.families
     results = evaluate(predictor, lengths, samples=samples, seed=seed, families=families, progress=progress)
-    return Evaluation.of(results, trained.checkpoint, samples, seed, step=trained.step, created=_now())
+    return replace(results, checkpoint=trained.checkpoint, seed=seed, step=trained.step, created=_now())
 
 
 def measure_on_file(trained: Trained, path: Path) -> Evaluation:
@@ -110,17 +109,9 @@ def measure_on_file(trained: Trained, path: Path) -> Evaluation:
     task = trained.predictor.task
     assert isinstance(task, Pairs)
     file = task.read(path)
-    result = measure_pairs(trained.predictor, file.pairs)
-    return Evaluation(
-        trained.checkpoint,
-        len(result.answers),
-        0,
-        {one.length: one for one in result.lengths},
-        step=trained.step,
-        created=_now(),
-        pairs=result,
-        data=file.record.to_json(),
-    )
+    result = evaluate_pairs(trained.predictor, file.pairs)
+    data = file.record.to_json()
+    return replace(result, checkpoint=trained.checkpoint, step=trained.step, created=_now(), data=data)
 
 
 def _now() -> str:

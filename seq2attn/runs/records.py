@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.inference.results import LengthResult
+from seq2attn.inference.results import Evaluation, Row
 from seq2attn.runs.reading import check_count, parse, read_records
 from seq2attn.runs.run import Run
 
@@ -25,8 +25,7 @@ class MetricsLine:
     gradient_norm: float | None = None
     learning_rate: float | None = None
     tokens_per_second: float | None = None
-    evaluation: tuple[LengthResult, ...] | None = None
-    summary: dict[str, float] | None = None
+    evaluation: tuple[Row, ...] | None = None
 
     def __post_init__(self) -> None:
         check_count("step", self.step)
@@ -43,10 +42,8 @@ class Metrics:
 
     steps: list[MetricsLine]
     """the lines with the numbers of a step"""
-    evaluations: list[tuple[int, list[LengthResult]]]
-    """after which step, and the results by length"""
-    summaries: list[tuple[int, dict[str, float]]] = field(default_factory=list)
-    """after which step, and the summary of that evaluation, by the names of status.json"""
+    evaluations: list[tuple[int, Evaluation]]
+    """after which step, and what was measured"""
 
     def curve(self, name: str) -> list[tuple[int, float]]:
         """A logged number by step, where there is one."""
@@ -72,15 +69,13 @@ class _Snapshot:
 def read_metrics(run: Run) -> Metrics:
     """The run's metrics so far; an incomplete last line is ignored."""
     steps: list[MetricsLine] = []
-    evaluations: list[tuple[int, list[LengthResult]]] = []
-    summaries: list[tuple[int, dict[str, float]]] = []
+    evaluations: list[tuple[int, Evaluation]] = []
     for line in read_records(MetricsLine, run.metrics_file):
         if line.evaluation is None:
             steps.append(line)
         elif line.evaluation:
-            evaluations.append((line.step, list(line.evaluation)))
-            summaries.append((line.step, line.summary or {}))
-    return Metrics(steps, evaluations, summaries)
+            evaluations.append((line.step, Evaluation(line.evaluation)))
+    return Metrics(steps, evaluations)
 
 
 def steps_done(run: Run) -> int:

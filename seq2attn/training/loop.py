@@ -17,11 +17,9 @@ from seq2attn.config.plugin_errors import check_hint, plugin_error
 from seq2attn.data.batches import Batch, TrainingData
 from seq2attn.display.progress import Display
 from seq2attn.errors import CheckpointError, Seq2AttnError
-from seq2attn.inference.evaluation import evaluate
-from seq2attn.inference.pair_evaluation import measure_pairs
-from seq2attn.inference.pair_results import PairsResult
+from seq2attn.inference.evaluation import evaluate, evaluate_pairs
 from seq2attn.inference.predictor import Predictor
-from seq2attn.inference.results import LengthResult, summarise
+from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Model
 from seq2attn.runs.checkpoint import (
     MODEL,
@@ -48,9 +46,6 @@ from seq2attn.training.step import StepResult, TrainingStep
 from seq2attn.training.watching import Culprit, find_culprit
 
 VALIDATION_SEED = "validation"  # other strings than `eval` draws
-
-Results = list[LengthResult] | PairsResult
-"""of an evaluation: by length, or of a task with a dev set, on that"""
 
 
 @dataclass
@@ -189,7 +184,7 @@ class Trainer:
         if results is not None:
             self._save("training")
             with stop_on_broken_pipe(request):
-                self.display.evaluation(self.run.name, f"{self.span.place(step)}: {describe_evaluation(results)}")
+                self.display.evaluation(self.run.name, f"{self.span.place(step)}: {results.describe()}")
         self._since += time.perf_counter() - before  # tokens/s counts neither evaluations nor snapshots
 
     @property
@@ -216,35 +211,34 @@ class Trainer:
 
     # ---- evaluation ----
 
-    def _evaluate(self) -> Results:
+    def _evaluate(self) -> Evaluation:
         training, progress = self.config.training, self.progress
         self.model.eval()
         results, rank, exact_match = self._measure()
         progress.reached_target = training.target is not None and exact_match >= training.target
-        by_length = results.lengths if isinstance(results, PairsResult) else results
-        self.recorder.evaluation(progress.step, by_length, progress.summary)
+        self.recorder.evaluation(progress.step, results)
         progress.stale = 0 if rank > progress.best else progress.stale + 1
         if rank >= progress.best:  # on a tie the later one, which has trained for longer
             progress.best = rank
             self._write_checkpoint("best")
         return results
 
-    def _measure(self) -> tuple[Results, list[float], float]:
-        """Results, their rank among evaluations (the highest is the best), and the exact match that a target is for."""
+    def _measure(self) -> tuple[Evaluation, list[float], float]:
+        """The evaluation, its rank among evaluations (the highest is the best), and the exact match that a target is for."""
         training, progress = self.config.training, self.progress
         if self.data.task.dev_set:
-            measured = measure_pairs(self.predictor, self.data.task.dev_set)
-            summary = measured.summary()
-            if not is_summary(summary):
-                raise self._diverged(progress.step, f"loss {measured.loss} on the dev set")
-            progress.summary = summary
-            return measured, [-measured.wer.value, -measured.loss], 1 - measured.wer.value
+            results = evaluate_pairs(self.predictor, self.data.task.dev_set, resamples=0)
+            wer, loss = results.get("wer"), results.get("loss")
+            if wer is None or loss is None:
+                raise self._diverged(progress.step, "the loss on the dev set is not a number")
+            progress.summary = results.summary()
+            return results, [-wer.value, -loss.value], 1 - wer.value
         lengths, samples = self.config.evaluation_lengths, training.validation_samples
         results = evaluate(self.predictor, lengths, samples=samples, seed=VALIDATION_SEED)
-        totals = summarise(results)
-        progress.summary = totals.to_json()
-        worst = totals.worst.exact_match.value
-        return results, [worst, totals.exact_match, totals.teacher_forced], worst
+        progress.summary = results.summary()
+        worst = results.lowest().value
+        means = [results.mean(metric) or 0.0 for metric in ("exact_match", "teacher_forced")]
+        return results, [worst, *means], worst
 
     # ---- saving and resuming ----
 
@@ -319,19 +313,6 @@ def describe_step(values: Mapping[str, float]) -> str:
     """`loss 0.1234, accuracy 0.987, 25,000 tokens/s`, of target tokens."""
     rate = f"{values['tokens_per_second']:,.0f} tokens/s"
     return f"loss {values['loss']:.4f}, accuracy {values['accuracy']:.3f}, {rate}"
-
-
-def describe_evaluation(results: Results) -> str:
-    """One line about an evaluation."""
-    if isinstance(results, PairsResult):
-        rates = f"WER {100 * results.wer.value:.1f} %, SER {100 * results.ser:.1f} %"
-        return f"{rates}, loss {results.loss:.3f} on the dev set"
-    summary = summarise(results)
-    worst = summary.worst
-    if worst.exact_match.value == 1:
-        return f"exact match 1.000 at every {'trained ' if worst.trained else ''}length"
-    at_worst = f"worst: {worst.exact_match.value:.3f} at length {worst.length}"
-    return f"exact match {summary.exact_match:.3f} on average; {at_worst}"
 
 
 def _cannot_resume(path: Path, reason: str) -> CheckpointError:

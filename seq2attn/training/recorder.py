@@ -13,7 +13,7 @@ from torch.utils.tensorboard.summary import hparams
 
 from seq2attn.config import Config, flat_values
 from seq2attn.inference.maps import AttentionMap, colour
-from seq2attn.inference.results import LengthResult
+from seq2attn.inference.results import Evaluation
 from seq2attn.runs.files import AppendFile, not_written
 from seq2attn.runs.run import Run
 from seq2attn.training.events import FILES as EVENT_FILES
@@ -44,22 +44,14 @@ class Recorder:
         for name, value in values.items():
             self._events.scalar(f"train/{name}", value, step)
 
-    def evaluation(self, step: int, results: Sequence[LengthResult], summary: dict[str, float]) -> None:
-        """One evaluation: the results by length and their summary."""
-        record = {"step": step, "evaluation": [result.to_json() for result in results], "summary": summary}
-        self._line(record, self._metrics)
-        for name, value in summary.items():
+    def evaluation(self, step: int, results: Evaluation) -> None:
+        """One evaluation: its rows, and to TensorBoard its summary too."""
+        self._line({"step": step, "evaluation": results.records()}, self._metrics)
+        for name, value in results.summary().items():
             self._events.scalar(f"evaluation/{name}", value, step)
-        for result in results:
-            measured = {
-                "exact_match": result.exact_match.value,
-                "teacher_forced": result.teacher_forced.value,
-                "alignment": result.alignment.value if result.alignment else None,
-                "attention_entropy": result.entropy,
-            }
-            for name, number in measured.items():
-                if number is not None:  # `validation_...` because TensorBoard sorts: these many come last
-                    self._events.scalar(f"validation_{name}/{result.length:03d}", number, step)
+        for row in results.rows:
+            if row.length is not None:  # `validation_...` because TensorBoard sorts: these many come last
+                self._events.scalar(f"validation_{row.metric}/{row.length:03d}", row.value, step)
 
     def attention(self, step: int, maps: Sequence[AttentionMap], *, draw: bool) -> None:
         """The attention maps of a few strings: a line of attention.jsonl, and if `draw` an image each."""

@@ -93,7 +93,7 @@ def test_many_strings_are_evaluated(run_copy, record_figure, samples):
     predictor = load_predictor(run_copy)
     evaluate(predictor, [2], samples=2_000, seed=0)
     before = resident()
-    (result,) = evaluate(predictor, [2], samples=samples, seed=0)
+    result = evaluate(predictor, [2], samples=samples, seed=0)
     grown = resident() - before
     assert result.samples == samples
     assert grown < 4_000_000

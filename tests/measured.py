@@ -1,0 +1,37 @@
+"""Evaluations as tests make them, and as they read them."""
+
+from seq2attn.inference.results import Row
+
+
+def row(metric, length, value, low=None, high=None, *, family="random", samples=10, trained=True):
+    return Row(family, length, metric, value, low, high, samples, trained)
+
+
+def value_of(record, metric, length=None, family="random"):
+    """The value of a row of the JSON of an evaluation."""
+    (value,) = (
+        one["value"]
+        for one in record["rows"]
+        if (one["metric"], one["length"], one["family"]) == (metric, length, family)
+    )
+    return value
+
+
+class Place:
+    """The rows of one family and length, by metric; None for a metric that was not measured; `entropy` is its value."""
+
+    def __init__(self, evaluation, family, length):
+        self.evaluation, self.family, self.length = evaluation, family, length
+        self.samples, self.trained = self.exact_match.samples, self.exact_match.trained
+
+    def __getattr__(self, metric):
+        return self.evaluation.get(metric, self.length, self.family)
+
+    @property
+    def entropy(self):
+        found = self.evaluation.get("entropy", self.length, self.family)
+        return found and found.value
+
+
+def places(evaluation):
+    return [Place(evaluation, *place) for place in evaluation.places]
