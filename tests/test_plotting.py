@@ -359,7 +359,9 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "map.gif").mkdir()
     (tmp_path / "map.png").mkdir()
     assert "cannot be written" in refusal(save_animation, snapshots(1), tmp_path / "map.gif")
-    assert "cannot be written" in refusal(save_figure, accuracy_figure(evaluation(result(3, 0.8)), ""), tmp_path / "map.png")
+    assert "cannot be written" in refusal(
+        save_figure, accuracy_figure(evaluation(result(3, 0.8)), ""), tmp_path / "map.png"
+    )
 
 
 def test_characters_that_the_font_lacks_give_no_warning(tmp_path):
