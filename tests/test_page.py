@@ -32,9 +32,8 @@ from seq2attn.parts import TASKS
 pytest.importorskip("onnxscript", reason='needs the extra "export": pip install "seq2attn[export]"')
 
 from seq2attn.pages import page as page_module
-from seq2attn.pages.folder import write_graphs
+from seq2attn.pages.folder import manifest, write_graphs
 from seq2attn.pages.graphs import export_graphs
-from seq2attn.pages.manifest import manifest
 from seq2attn.pages.page import Shown, operations, page_model, render
 
 LOGITS, WEIGHTS = 1e-4, 1e-5  # how closely page, onnxruntime and PyTorch agree
@@ -106,7 +105,7 @@ def test_every_operation_follows_the_definition_of_onnx(browser, tmp_path):
     blank = tmp_path / "blank.html"
     blank.write_text("<!doctype html><title>operations</title>")
     browser.open(blank)
-    script, requests, expected = page_module._read("pages/operations.js"), [], []
+    script, requests, expected = page_module._read("operations.js"), [], []
     for operation, inputs, attributes in CASES:
         arrays = [np.array(one) for one in inputs]
         arrays = [one.astype(np.float32) if one.dtype == np.float64 else one for one in arrays]
@@ -505,7 +504,7 @@ def test_an_operation_that_the_page_lacks_is_named(predictor, exported, monkeypa
 
 
 def test_two_models_of_other_symbols_do_not_fit_on_one_page(cli, runs_copy):
-    from seq2attn.pages.shown import shown_runs
+    from seq2attn.pages.page import shown_runs
     from seq2attn.runs.run import find_run
 
     config = runs_copy.parent / "b.yaml"
@@ -545,7 +544,7 @@ def test_the_page_in_the_documentation_answers(browser):
 
 
 def test_a_run_that_kept_its_weights_is_shown_through_training(cli, tmp_path):
-    from seq2attn.pages.shown import shown_runs
+    from seq2attn.pages.page import shown_runs
     from seq2attn.runs.run import find_run
 
     config = tmp_path / "tiny.yaml"

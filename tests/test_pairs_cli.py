@@ -7,7 +7,7 @@ import pytest
 from measured import value_of
 
 import seq2attn
-from seq2attn.pages.shown import shown_runs
+from seq2attn.pages.page import shown_runs
 from seq2attn.runs.run import Run
 
 CONFIG = """\

@@ -65,8 +65,7 @@ def page(
         raise Seq2AttnError(f"{len(names or ())} runs are too many for one page; at most {MOST} are allowed")
     options.load_plugins(plugin)
     from seq2attn.pages.graphs import need_exporter
-    from seq2attn.pages.page import render
-    from seq2attn.pages.shown import shown_runs
+    from seq2attn.pages.page import render, shown_runs
 
     need_exporter()
     runs = [find_run(runs_dir, name) for name in names or []] or [find_run(runs_dir, None)]

@@ -2,64 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save
+from torch import Tensor
 
+from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
+from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.pages.graphs import OPSET, Exported, export_graphs
-from seq2attn.pages.manifest import manifest
 from seq2attn.runs.files import json_text, write_atomically
 from seq2attn.runs.loading import Trained, load_trained
 from seq2attn.runs.run import Run
 
-CARD = """\
----
-library_name: onnx
-tags: [seq2seq, attention]
----
-
-# {name}
-
-A sequence-to-sequence model, trained by seq2attn: task `{task}`, score `{score}`, {parameters:,} parameters, {step:,} steps.
-`config.json` has every setting, `model.safetensors` the weights under seq2attn's names.
-
-seq2attn itself loads the run, not this folder, which is for programs without it.
-
-## Graphs
-
-ONNX, opset {opset}, one string at a time, of any length; `manifest.json` has the type and shape of each input and output.
-Loops are not part of the graphs. Each input `state.*` takes what the last call returned as `state.*.next`; each input
-`memory.*` takes what `prepare` returned.
-
-{graphs}
-
-## How to run it
-
-1. Source: the ids of the string's symbols (`manifest.json`: `source.tokens`){eos}. Bring the string to Unicode's normal
-   form `source.normalise` first (nfc, nfd, or none), and split it at `source.separator`; if that is empty, into characters.
-{encode}{prepare}. Call `prepare` with `source` (1, S), `valid` (1, S), true: a real token{states}, as far as it has
-   these inputs. It returns `memory.*`, and the decoder's first `state.*`; first states that it does not return are in
-   `first.step`.
-{last}. Call `step` with `token` (at first `<sos>`, {sos}), the state, the memory and, if it has these inputs:
-   `change.valid` (1, 1, S): which positions may be attended to; this model was trained with {mask}.
-   `change.banned` and `change.forced` (1, 1, S): false. `change.weights` (1, 1, S): 0. `change.temperature` (1, 1, 1): 1.
-   The likeliest symbol is the largest of `logits` (1, 1, V); feed it to the next step, until it is `<eos>`, {eos_id}.
-   `weights` (1, 1, S) is the attention. The output is the symbols with `target.separator` between them; if `target.split`
-   is true, a symbol of two characters that begins with ◌ continues the one before it, without ◌ and separator. Unless
-   `target.normalise` is none, bring the output to normal form C.
-   Give up after `most_steps[N - 1]` steps for N symbols.
-
-To intervene: `change.banned` leaves a position out of the softmax; where `change.forced` is true the weight is that of
-`change.weights`, and the others share what is left of 1; scores are divided by `change.temperature`.
-"""
-RECURRENT = """\
-2. Encoder: for each layer in `layers`, for each of its graphs: begin with the state in `first`, and call it for one position
-   after another, with `input` the token's id (1,), or in a layer above the first the outputs (1, W) of the layer below, of
-   its directions side by side, forward first. A `backward` graph reads the real tokens from the last to the first. Keep
-   `output` by position, and the state after the last call for a real token, of a layer in two directions the backward one's.
-"""
+LONGEST = 500  # tokens of a source for which the number of steps is given
 
 
 def write_folder(folder: Path, run: Run, checkpoint: str = "best") -> None:
@@ -71,7 +28,7 @@ def write_folder(folder: Path, run: Run, checkpoint: str = "best") -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_graphs(folder, exported, described)
     write_atomically(folder / "config.json", json_text(config.model_dump(mode="json"), indent=2).encode())
-    write_atomically(folder / "README.md", _card(run, trained, exported, described).encode())
+    write_atomically(folder / "README.md", _card(run, trained, described).encode())
     tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     write_atomically(folder / "model.safetensors", save(tensors, {"format": "pt"}))
 
@@ -80,62 +37,85 @@ def write_graphs(folder: Path, exported: Exported, described: dict[str, Any]) ->
     """The graphs, and the manifest that describes them."""
     for graph in exported.graphs:
         write_atomically(folder / f"{graph.graph.name}.onnx", graph.SerializeToString())
-    text = json_text({"format": 1, "graphs": _signatures(exported), **described})
-    write_atomically(folder / "manifest.json", text.encode())
+    write_atomically(folder / "manifest.json", json_text({"format": 1, **described}).encode())
 
 
-def _signatures(exported: Exported) -> dict[str, Any]:
+def manifest(predictor: Predictor, exported: Exported) -> dict[str, Any]:
+    """What a program needs to know to run the graphs, as plain JSON values: their inputs and outputs, vocabularies, first
+    states, and the loops around them. `card.md` says what to do with them.
+    """
+    names = [part.name for part in exported.functions]
+    layers = sorted({name.rsplit("_", 1)[0] for name in names if name.startswith("encoder_")})
+    graphs = {graph.graph.name: _signature(graph.graph) for graph in exported.graphs}
+    attention = getattr(getattr(predictor.model, "decoder", None), "attention", None)
     return {
-        graph.graph.name: {
-            "file": f"{graph.graph.name}.onnx",
-            "inputs": {value.name: _shape(value) for value in graph.graph.input},
-            "outputs": {value.name: _shape(value) for value in graph.graph.output},
-            "types": {value.name: _type(value) for value in (*graph.graph.input, *graph.graph.output)},
-        }
-        for graph in exported.graphs
+        "graphs": graphs,
+        "source": _vocabulary(predictor.task.source_vocabulary),
+        "target": _vocabulary(predictor.task.target_vocabulary),
+        "pad": PAD,
+        "sos": SOS,
+        "eos": EOS,
+        "source_eos": predictor.source_eos,
+        "attends": "weights" in graphs["step"]["outputs"],
+        "mask_padding": bool(getattr(attention, "mask_padding", True)),
+        "layers": [[name for name in names if name.startswith(f"{layer}_")] for layer in layers],
+        "first": {part.name: {name: _plain(one) for name, one in part.first.items()} for part in exported.functions},
+        "most_steps": [output_bound(predictor.task, length) for length in range(1, LONGEST + 1)],
     }
 
 
-def _shape(value: Any) -> list[int | str]:
-    """Sizes, or what a free one is called."""
-    sizes = value.type.tensor_type.shape.dim
-    return [one.dim_value if one.HasField("dim_value") else one.dim_param for one in sizes]
+def _signature(graph: Any) -> dict[str, Any]:
+    """File, and by input and output the sizes, or what a free one is called, and the type as NumPy calls it."""
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    def sizes(value: Any) -> list[int | str]:
+        return [one.dim_param or one.dim_value for one in value.type.tensor_type.shape.dim]
+
+    values = [*graph.input, *graph.output]
+    return {
+        "file": f"{graph.name}.onnx",
+        "inputs": {value.name: sizes(value) for value in graph.input},
+        "outputs": {value.name: sizes(value) for value in graph.output},
+        "types": {value.name: str(tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)) for value in values},
+    }
 
 
-def _type(value: Any) -> str:
-    """As NumPy calls it, such as float32 or int64."""
-    import onnx
-
-    return str(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
+def _plain(tensor: Tensor) -> dict[str, Any]:
+    """Type, shape and values in row-major order."""
+    return {"type": "float", "shape": list(tensor.shape), "data": tensor.flatten().tolist()}
 
 
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
+def _vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
+    return {
+        "tokens": [vocabulary.symbol(index) for index in range(len(vocabulary))],
+        "symbols": list(vocabulary.symbols),
+        "features": None if vocabulary.features is None else list(vocabulary.features),
+        "separator": vocabulary.separator,
+        "unknown": vocabulary.unknown,
+        "normalise": vocabulary.normalise,
+        "split": vocabulary.split,
+    }
 
 
-def _card(run: Run, trained: Trained, exported: Exported, described: dict[str, Any]) -> str:
+def _card(run: Run, trained: Trained, described: dict[str, Any]) -> str:
+    def names(values: dict[str, Any]) -> str:
+        return ", ".join(f"`{name}`" for name in values)
+
     config = run.config()
-    signatures = _signatures(exported).items()
-    rows = [f"- `{name}.onnx`: {_names(parts['inputs'])} → {_names(parts['outputs'])}" for name, parts in signatures]
-    recurrent = bool(described["layers"])
-    return CARD.format(
+    graphs = described["graphs"].items()
+    masked = (
+        "padding masked: true for real tokens" if described["mask_padding"] else "padding not masked: true everywhere"
+    )
+    return (files("seq2attn.pages") / "card.md").read_text("utf-8").format(
         name=run.name,
         task=config.task.name,
         score=config.score_name,
         parameters=sum(one.numel() for one in trained.predictor.model.parameters()),
         step=trained.step,
         opset=OPSET,
-        graphs="\n".join(rows),
+        graphs="\n".join(f"- `{name}.onnx`: {names(one['inputs'])} → {names(one['outputs'])}" for name, one in graphs),
         eos=f", then `<eos>`, {described['eos']}" if described["source_eos"] else "",
-        encode=RECURRENT if recurrent else "",
-        prepare=3 if recurrent else 2,
-        last=4 if recurrent else 3,
         sos=described["sos"],
         eos_id=described["eos"],
-        mask="padding masked: true for real tokens"
-        if described["mask_padding"]
-        else "padding not masked: true everywhere",
-        states=", the outputs as `states` (1, S, W), and the last states, layer by layer, as `final.*`"
-        if recurrent
-        else "",
-    )
+        mask=masked,
+    )  # fmt: skip

@@ -1,44 +1,40 @@
-"""Models -> one HTML page that runs them: their graphs as JSON, their weights, and a small interpreter."""
+"""Runs -> one HTML page that runs their models: their graphs as JSON, their weights, and a small interpreter."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import html
+import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from seq2attn.config import Config, RecurrentConfig
+from seq2attn.data.batches import generator
+from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.predictor import Predictor
+from seq2attn.pages.folder import manifest
 from seq2attn.pages.graphs import export_graphs
-from seq2attn.pages.manifest import manifest
-from seq2attn.pages.report_page import embedded
+from seq2attn.runs.loading import Trained, load_trained
+from seq2attn.runs.records import read_attention
+from seq2attn.runs.run import Run
 
 if TYPE_CHECKING:
     import onnx
 
-SCRIPTS = (
-    "pages/map.js",
-    "pages/operations.js",
-    "pages/model.js",
-    "pages/view.js",
-    "pages/page.js",
-)
-TYPES = {
-    1: "float",
-    6: "int",
-    7: "int",
-    9: "bool",
-    10: "float",
-    11: "double",
-}  # ONNX's numbers of types, as in operations.js
+SCRIPTS = ("map.js", "operations.js", "model.js", "view.js", "page.js")
+TYPES = {1: "float", 6: "int", 7: "int", 9: "bool", 10: "float", 11: "double"}  # ONNX's numbers, as in operations.js
+EXAMPLES = 4
+GREETING = "hello"
 
 
 @dataclass(frozen=True)
@@ -55,19 +51,41 @@ class Shown:
     """label -> weights, as in `state_dict`, in the order of training; None: only those of the predictor"""
 
 
+def shown_runs(
+    runs: Sequence[Run], checkpoint: str = "best", examples: Iterable[str] = (), snapshots: int = 8
+) -> list[Shown]:
+    """The models of one run or two.
+
+    examples: strings to begin with, before those that the task draws. snapshots: how many weights through training to
+    show at most, where the run kept them (`training.snapshot_weights`).
+
+    Raises `Seq2AttnError` if two models read or write different symbols: they get the same string.
+    """
+    models = [_shown(run, checkpoint, list(examples), snapshots) for run in runs]
+    for one, other in pairwise(models):
+        for side in ("source", "target"):
+            vocabularies = [vars(getattr(model.predictor.task, f"{side}_vocabulary")) for model in (one, other)]
+            if vocabularies[0] != vocabularies[1]:
+                raise Seq2AttnError(
+                    f"{one.name} and {other.name} do not fit on one page: their {side} vocabularies differ",
+                    hint="Make a page of each.",
+                )
+    return models
+
+
 def render(models: Sequence[Shown]) -> str:
     """The page for one model or two, with its styles, scripts, graphs and weights inline."""
-    title = " and ".join(model.name for model in models)
-    style, script = _read("pages/page.css"), "\n".join(map(_read, SCRIPTS))
+    style, script = _read("page.css"), "\n".join(map(_read, SCRIPTS))
     parts = {
-        "title": html.escape(title),
+        "title": html.escape(" and ".join(model.name for model in models)),
         "style": style,
         "style_hash": _hash(style),
         "script": script,
         "script_hash": _hash(script),
-        "data": embedded({"models": [page_model(model) for model in models]}),
+        "data": _embedded({"models": [page_model(model) for model in models]}),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _read("pages/page.html"))
+    # all at once, because a part may contain {{
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _read("page.html"))
 
 
 def page_model(shown: Shown) -> dict[str, Any]:
@@ -83,7 +101,6 @@ def page_model(shown: Shown) -> dict[str, Any]:
             f"the page cannot run {shown.name}: it lacks the ONNX operation {', '.join(sorted(missing))}",
             hint="`seq2attn export` writes the model's graphs for any ONNX runtime.",
         )
-    snapshots = shown.snapshots or {"": current}
     return {
         "name": shown.name,
         "about": dict(shown.about),
@@ -93,20 +110,15 @@ def page_model(shown: Shown) -> dict[str, Any]:
         "weights": [[name, list(tensor.shape)] for name, tensor in weights.items()],
         "snapshots": [
             {"label": label, "weights": _base64([tensors[name] for name in weights])}
-            for label, tensors in snapshots.items()
+            for label, tensors in (shown.snapshots or {"": current}).items()
         ],
     }
 
 
 def operations() -> set[str]:
     """The ONNX operations that the page's interpreter knows."""
-    table = _read("pages/operations.js").partition("const OPERATIONS = {")[2]
-    return {
-        name
-        for pair in re.findall(r"(?:^  |, )([A-Z]\w+): |^  ([A-Z]\w+)\(", table, re.MULTILINE)
-        for name in pair
-        if name
-    }
+    table = _read("operations.js").partition("const OPERATIONS = {")[2]
+    return set(re.findall(r"(?:^  |, )([A-Z]\w+)(?:: |\()", table, re.MULTILINE))
 
 
 def plain_graph(model: onnx.ModelProto, weights: set[str]) -> dict[str, Any]:
@@ -122,22 +134,67 @@ def plain_graph(model: onnx.ModelProto, weights: set[str]) -> dict[str, Any]:
             return {"type": TYPES[value.data_type], "shape": list(array.shape), "data": numbers}
         return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
 
+    def attributes(node: onnx.NodeProto) -> dict[str, Any]:
+        return {one.name: plain(helper.get_attribute_value(one)) for one in node.attribute}
+
     graph = model.graph
     return {
         "inputs": [value.name for value in graph.input],
         "outputs": [value.name for value in graph.output],
         "weights": [one.name for one in graph.initializer if one.name in weights],
         "constants": {one.name: plain(one) for one in graph.initializer if one.name not in weights},
-        "nodes": [
-            [
-                node.op_type,
-                list(node.input),
-                list(node.output),
-                {one.name: plain(helper.get_attribute_value(one)) for one in node.attribute},
-            ]
-            for node in graph.node
-        ],
+        "nodes": [[node.op_type, list(node.input), list(node.output), attributes(node)] for node in graph.node],
     }
+
+
+def _shown(run: Run, checkpoint: str, examples: list[str], snapshots: int) -> Shown:
+    trained = load_trained(run, checkpoint, "cpu")
+    config, task = run.config(), trained.predictor.task
+    for text in examples:
+        task.source_vocabulary.check(text)
+    recorded = read_attention(run) if config.data_files else []  # a run on files keeps no other strings
+    more = [one.source for _, maps in recorded[-1:] for one in maps] if config.data_files else _drawn(task)
+    weights = _through_training(run, trained, snapshots)
+    return Shown(run.name, trained.predictor, _about(config, trained.step), [*examples, *more], weights)
+
+
+def _through_training(run: Run, trained: Trained, count: int) -> dict[str, dict[str, Tensor]]:
+    """Label -> weights: at most `count` of the kept ones, early ones as dense as late ones, and the trained ones last."""
+    steps = [step for step in run.kept_steps() if step < trained.step]
+    if len(steps) > count:
+        steps = [steps[round(index * (len(steps) - 1) / max(1, count - 1))] for index in range(count)]
+    predictors = {step: load_trained(run, f"step-{step}", "cpu").predictor for step in steps}
+    return {
+        f"after {step:,} step{'s' * (step != 1)}": predictor.model.state_dict()
+        for step, predictor in (*predictors.items(), (trained.step, trained.predictor))
+    }
+
+
+def _about(config: Config, step: int) -> dict[str, str]:
+    model = config.model
+    about = {"task": config.task.name}
+    if isinstance(model, RecurrentConfig):
+        about |= {"score": config.score_name, "decoder": model.decoder.name, "cell": model.cell.name}
+        extra = {"window": model.attention.window.name, "history": model.attention.history.name}
+        about |= {name: value for name, value in extra.items() if value not in ("global", "none")}
+    else:
+        about |= {"layers": str(model.layers), "heads": str(model.heads)}
+    return about | {"width": str(model.hidden), "trained": f"{step:,} steps"}
+
+
+def _drawn(task: Task) -> list[str]:
+    """A few strings of the task, and a greeting if it can be written in its alphabet."""
+    vocabulary = task.source_vocabulary
+    greets = set(GREETING) <= set(vocabulary.symbols) and not vocabulary.separator and vocabulary.features is None
+    drawn = task.examples(generator(torch.device("cpu"), "page"), EXAMPLES)
+    rows = zip(drawn.source.tolist(), drawn.source_lengths.tolist(), strict=True)
+    return [*([GREETING] if greets else []), *(vocabulary.decode(row[:length]) for row, length in rows)]
+
+
+def _embedded(data: Any) -> str:
+    """JSON that is safe inside a script tag: ASCII without `<`, `>` and `&`."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return re.sub(r"[<>&]", lambda sign: f"\\u{ord(sign[0]):04x}", text)
 
 
 def _number(value: float) -> float | str:
@@ -159,4 +216,4 @@ def _hash(text: str) -> str:
 
 
 def _read(name: str) -> str:
-    return files("seq2attn").joinpath(name).read_text(encoding="utf-8")
+    return (files("seq2attn.pages") / name).read_text(encoding="utf-8")
