@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from seq2attn import parts
-from seq2attn.config import Choice, Config, RecurrentConfig, TransformerConfig
+from seq2attn.config import Config, Part, RecurrentConfig, TransformerConfig
 from seq2attn.config.plugin_errors import part_of_class
 from seq2attn.data.batches import TrainingData
 from seq2attn.data.epochs import EpochData
@@ -102,7 +102,7 @@ def build_attention(model: RecurrentConfig, key_width: int) -> Attention | NoAtt
     attention = model.attention
     if attention.score.name == "none":
         return NoAttention()
-    score = build_score(attention.score.name, model.hidden, key_width, attention.score.options)
+    score = build_score(attention.score.name, model.hidden, key_width, attention.score.keywords)
     return Attention(
         score,
         window=parts.WINDOWS.make(attention.window, model.hidden, model.source_eos),
@@ -160,7 +160,7 @@ def build_task(config: Config, learned: Mapping[str, Any] | None = None) -> Task
         if learned is None:
             message = f"task {choice.name!r} reads files, which no command opens unless you name a config that does"
             raise Seq2AttnError(message, hint="seq2attn train --config FILE")
-        choice = Choice(choice.name, {**choice.options, "learned": learned})
+        choice = Part(choice.name, {**choice.keywords, "learned": learned})
     return _made(choice)
 
 
@@ -169,7 +169,7 @@ def read_task(config: Config) -> Task:
     return _made(config.task)
 
 
-def _made(choice: Choice) -> Task:
+def _made(choice: Part) -> Task:
     task: Task = parts.TASKS.make(choice)
     if not type(task).__module__.startswith("seq2attn."):
         check_task(task)

@@ -1,7 +1,8 @@
-"""Registries: the names that a config can use for score functions, tasks, windows and so on, and their classes.
+"""Registries: the names that a config can use for score functions, tasks, windows and so on, their options and classes.
 
-A registry imports a class, and with it torch, when the class is first needed. A part of your own is a subclass of the base
-class of its kind, decorated with `@register("name")`.
+The options of a part are a pydantic model, made from its declaration in `parts.py` or from the constructor of a plug-in's
+class. A class is imported, and with it torch, when it is first needed. A part of your own is a subclass of the base class of
+its kind, decorated with `@register("name")`.
 """
 
 from __future__ import annotations
@@ -10,60 +11,68 @@ import importlib
 import inspect
 import json
 import re
-import sys
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 
-_EXPECTED: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text"}
+_PLAIN = (bool, int, float, str)
 
 
 @dataclass(frozen=True)
-class Option:
-    """One setting of one part. A default of None means that null is allowed.
-
-    `check` returns what is wrong with a value of the right type, or None.
-    """
-
-    type: type  # bool, int, float or str
-    default: Any
-    meaning: str
-    least: float | None = None  # inclusive
-    most: float | None = None
-    check: Callable[[Any], str | None] | None = None
-    is_file: bool = False  # the path of a data file; a config resolves it relative to itself
-
-    def problem(self, value: Any) -> str | None:
-        """What is wrong with `value`; None if it is valid."""
-        if value is None and self.default is None:
-            return None
-        if not self._has_type(value):
-            expected = _EXPECTED[self.type] + (" or null" if self.default is None else "")
-            quotes = "; put it in quotes" if self.type is str and isinstance(value, bool | int | float) else ""
-            found = "nothing" if value is None else shown(value)
-            return f"expected {expected}, found {found}{quotes} ({self.meaning})"
-        if self.least is not None and value < self.least:
-            return f"must be at least {self.least:,}, found {shown(value)}"
-        if self.most is not None and value > self.most:
-            return f"must be at most {self.most:,}, found {shown(value)}"
-        return self.check(value) if self.check is not None else None
-
-    def _has_type(self, value: Any) -> bool:
-        if self.type is bool or isinstance(value, bool):
-            return self.type is bool and isinstance(value, bool)
-        if self.type is float:
-            return isinstance(value, int | float) and abs(value) <= sys.float_info.max
-        return isinstance(value, self.type)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The part that a config chose: its name and the value of each of its options, including defaults."""
+class Part:
+    """The part that a config chose: its name and the value of each of its options, defaults included."""
 
     name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Options(BaseModel):
+    """The options of one part; a subclass has a field for each."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=())
+    name: str
+
+
+def option(
+    kind: Any,
+    default: Any,
+    meaning: str,
+    least: float | None = None,
+    most: float | None = None,
+    *,
+    above: float | None = None,
+    check: Callable[[Any], Any] | None = None,
+    is_file: bool = False,
+) -> tuple[Any, Any]:
+    """The declaration of one option; a default of None means that null is allowed.
+
+    check: raises `ValueError` for a wrong value of the right type. is_file: it is the path of a data file, which a config
+    resolves relative to itself. Other text is kept in Unicode's normal form C.
+    """
+    checks = [AfterValidator(_composed)] if kind is str and not is_file else []
+    checks += [AfterValidator(_passing(check))] if check else []
+    for one in (Field(ge=least, le=most, gt=above), *checks):
+        kind = Annotated[kind, one]
+    extra: Any = {"is_file": True} if is_file else None
+    return kind | None if default is None else kind, Field(default, description=meaning, json_schema_extra=extra)
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+def _passing(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def passing(value: Any) -> Any:
+        check(value)
+        return value
+
+    return passing
 
 
 @dataclass(frozen=True)
@@ -80,7 +89,7 @@ class Entry:
     source: str = ""
     synonyms: tuple[str, ...] = ()
     implementation: str | type | None = None
-    options: dict[str, Option] = field(default_factory=dict)
+    options: type[BaseModel] = Options
     parameters: str = ""
     equal_widths: bool = False
 
@@ -95,14 +104,16 @@ class Entry:
         """Whether the class, where it is imported already, has this attribute set to True."""
         return not isinstance(self.implementation, str) and bool(getattr(self.implementation, attribute, False))
 
-    def defaults(self) -> dict[str, Any]:
-        """The default of each option."""
-        return {name: option.default for name, option in self.options.items()}
+    @property
+    def meanings(self) -> dict[str, str]:
+        """What each option means."""
+        fields = self.options.model_fields.items()
+        return {name: one.description or "" for name, one in fields if name != "name"}
 
     @property
     def files(self) -> tuple[str, ...]:
         """The options that name a data file; empty for a part that reads none."""
-        return tuple(name for name, option in self.options.items() if option.is_file)
+        return tuple(name for name, one in self.options.model_fields.items() if one.json_schema_extra)
 
 
 class UnknownName(Seq2AttnError):
@@ -110,12 +121,19 @@ class UnknownName(Seq2AttnError):
 
 
 class Registry:
-    """The entries of one kind, by name and synonym."""
+    """The entries of one kind, by name and synonym.
 
-    def __init__(self, kind: str, entries: Sequence[Entry], *, takes: str = "", group: str = "") -> None:
+    `Annotated[Part, registry]` is the type of a config key that chooses one of them: a name, or a mapping of the name, under
+    `key`, and its options. Names are looked up when a config is checked, so that it knows those of plug-ins.
+    """
+
+    def __init__(
+        self, kind: str, entries: Sequence[Entry], *, default: str = "", group: str = "", key: str = "name"
+    ) -> None:
         self.kind = kind
-        self.takes = takes  # the constructor's parameters before the options, for messages
+        self.default = default or entries[0].name
         self.group = group  # the entry point group in which installed packages offer such parts
+        self.key = key
         self._entries: dict[str, Entry] = {}
         self._synonyms: dict[str, str] = {}
         for entry in entries:
@@ -133,10 +151,8 @@ class Registry:
         for name in (entry.name, *entry.synonyms):
             if name in self._entries or name in self._synonyms:
                 taken = self._synonyms.get(name, name)
-                raise Seq2AttnError(
-                    f"{self.kind} {name!r} is already registered (it means {taken!r})",
-                    hint="Choose another name for yours.",
-                )
+                message = f"{self.kind} {name!r} is already registered (it means {taken!r})"
+                raise Seq2AttnError(message, hint="Choose another name for yours.")
         self._entries[entry.name] = entry
         self._synonyms.update((synonym, entry.name) for synonym in entry.synonyms)
 
@@ -152,38 +168,65 @@ class Registry:
         """The class registered as `name`."""
         return self.get(name).load()
 
-    def owners(self, option: str) -> list[Entry]:
-        """The entries that have an option of this name."""
-        return [entry for entry in self if option in entry.options]
+    def owners(self, option: str) -> list[str]:
+        """The names of the entries that have an option of this name."""
+        return [entry.name for entry in self if option in entry.options.model_fields]
 
-    def choose(self, name: str, **options: Any) -> Choice:
-        """`name` with these options, and defaults for the others, as a config would hold it."""
-        entry = self.get(name)
-        return Choice(entry.name, {**entry.defaults(), **options})
+    def choose(self, name: str | None = None, **keywords: Any) -> Part:
+        """`name`, or the default, with these options, and defaults for the others, as a config would hold it."""
+        part: Part = self.read({self.key: name or self.default, **keywords})
+        return part
 
-    def make(self, choice: Choice, *provided: Any) -> Any:
-        """The part that `choice` names: its class, called with `provided` and the options; None if it has no class.
-
-        An exception from the constructor becomes a `Seq2AttnError` that shows the call.
-        """
-        cls = self.load(choice.name)
+    def make(self, part: Part, *provided: Any) -> Any:
+        """The part that `part` names: its class, called with `provided` and the options; None if it has no class."""
+        cls = self.load(part.name)
         if cls is None:
             return None
         try:
-            return cls(*provided, **choice.options)
+            return cls(*provided, **part.keywords)
         except Seq2AttnError:
             raise
         except Exception as error:
-            positional = [repr(one) if isinstance(one, int | str) else type(one).__name__ for one in provided]
-            arguments = ", ".join([*positional, *(f"{name}={value!r}" for name, value in choice.options.items())])
-            takes = ", ".join(filter(None, [self.takes, "**options"]))
-            hint = f"Its constructor takes ({takes}) and calls super().__init__ first."
-            hint += " Or does it not accept these options?" if choice.options else ""
+            options = ", ".join(["...", *(f"{name}={value!r}" for name, value in part.keywords.items())])
             raise Seq2AttnError(
-                f"{self.kind} {choice.name!r} cannot be made: {cls.__name__}({arguments}) raised "
+                f"{self.kind} {part.name!r} cannot be made: {cls.__name__}({options}) raised "
                 f"{type(error).__name__}: {error}",
-                hint=hint,
+                hint="Its constructor takes what that of its base class takes, then its options.",
             ) from error
+
+    # ---- as the type of a config's key ----
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        written = core_schema.plain_serializer_function_ser_schema(_written)
+        return core_schema.no_info_plain_validator_function(self.read, serialization=written)
+
+    def read(self, value: Any) -> Any:
+        """`"location"` or `{"name": "location", "kernel": 7}` -> the part; raises pydantic's errors for wrong values.
+
+        A mapping without a name means the default.
+        """
+        value = {self.key: value.name, **value.keywords} if isinstance(value, Part) else value
+        if self.key == "name" and not isinstance(value, Mapping):
+            value = {"name": value}
+        mapping = dict(value) if isinstance(value, Mapping | BaseModel) else None
+        if mapping is None:
+            return self.get(self.default).options.model_validate(value)  # raises an error: it is not a mapping
+        name = mapping.get(self.key, self.default)
+        try:
+            if not isinstance(name, str):
+                found = "nothing" if name is None else "a list" if isinstance(name, list) else shown(name)
+                kind = f"{'an' if self.kind[0] in 'aeiou' else 'a'} {self.kind}"
+                or_options = ", or its name and options" if self.key == "name" else ""
+                raise Seq2AttnError(f"expected the name of {kind}{or_options}; found {found}")
+            entry = self.get(name)
+        except Seq2AttnError as error:
+            problem = PydanticCustomError("part", "{message}", {"message": str(error)})
+            place = () if self.key == "name" else (self.key,)
+            raise ValidationError.from_exception_data(
+                self.kind, [InitErrorDetails(type=problem, loc=place, input=value)]
+            ) from error
+        options = entry.options.model_validate({**mapping, self.key: entry.name})
+        return Part(entry.name, {**_options(options)}) if isinstance(options, Options) else options
 
     # ---- installed packages ----
 
@@ -198,7 +241,6 @@ class Registry:
         if target is None:
             return None
         try:
-            alias_old_modules()
             Entry(name, formula="", implementation=target).load()
         except Exception as error:
             raise Seq2AttnError(
@@ -214,9 +256,15 @@ class Registry:
         return self._entries[name]
 
 
-def alias_old_modules() -> None:
-    """Plug-ins for release 0.1 import `Score` and `register` from seq2attn.scores."""
-    sys.modules.setdefault("seq2attn.scores", importlib.import_module("seq2attn.model.scores"))
+def _options(options: BaseModel) -> dict[str, Any]:
+    return {name: value for name, value in options if name != "name"}
+
+
+def _written(part: Part | BaseModel) -> Any:
+    """A part as a config writes it: its name alone where it has no options."""
+    if isinstance(part, BaseModel):
+        return part.model_dump(mode="json")
+    return {"name": part.name, **part.keywords} if part.keywords else part.name
 
 
 PartType = TypeVar("PartType", bound=type)
@@ -256,36 +304,43 @@ def register(
                 f"{registry.kind} {name!r}: class {cls.__name__} does not define {', '.join(missing)}",
                 hint=f"`help({base.__module__}.{base.__name__})` describes what it has to define.",
             )
+        first_line = inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0]
         options = signature_options(cls)
         if "name" in options:
             raise Seq2AttnError(
                 f"{registry.kind} {name!r} has an option called 'name', which in a config names the {registry.kind} itself",
                 hint="Rename that parameter of the constructor.",
             )
-        first_line = inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0]
-        entry = (name, formula, summary or first_line, source, synonyms, cls, options, parameters, equal_widths)
+        model = options_model(name, **options)
+        entry = (name, formula, summary or first_line, source, synonyms, cls, model, parameters, equal_widths)
         registry.add(Entry(*entry))
         return cls
 
     return decorate
 
 
-def signature_options(cls: type) -> dict[str, Option]:
-    """The parameters of the constructor that have a plain default."""
+def options_model(part: str, **options: tuple[Any, Any]) -> type[Options]:
+    """The model of the options of a part."""
+    model: type[Options] = create_model(part, __base__=Options, **options)  # type: ignore[call-overload]
+    return model
+
+
+def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
+    """The parameters of the constructor that have a plain default, as options."""
     try:
         signature = inspect.signature(cls, eval_str=True)
     except Exception:  # an annotation that names something not imported at run time
         signature = inspect.signature(cls)
-    options: dict[str, Option] = {}
+    options: dict[str, tuple[Any, Any]] = {}
     text = inspect.cleandoc(cls.__doc__ or "")
     limits = getattr(cls, "limits", {})
     for parameter in signature.parameters.values():
         default = parameter.default
         kinds = get_args(parameter.annotation) if default is None else (type(default),)
-        plain = [kind for kind in kinds if kind in _EXPECTED]
+        plain = [kind for kind in kinds if kind in _PLAIN]
         if len(plain) == 1:
             described = re.search(rf"^ *{parameter.name}: *(.+(?:\n +.+)*)", text, re.MULTILINE)
             default_text = f"default: {json.dumps(default, ensure_ascii=False)}"
             meaning = " ".join(described[1].split()) if described else default_text
-            options[parameter.name] = Option(plain[0], default, meaning, *limits.get(parameter.name, (None, None)))
+            options[parameter.name] = option(plain[0], default, meaning, *limits.get(parameter.name, (None, None)))
     return options

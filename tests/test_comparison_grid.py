@@ -50,7 +50,7 @@ def test_values_are_read_as_yaml():
     assert values("training.learning_rate=3e-3,0.01") == [0.003, 0.01]
     assert values("model.bidirectional=true,false") == [True, False]
     assert values("training.clip_norm=1.0,null") == [1.0, None]
-    assert values("model.attention.options={},{initial_std: 0.1}") == [{}, {"initial_std": 0.1}]
+    assert values("task={},{max_length: 5}") == [{}, {"max_length": 5}]
     assert values("task.alphabet='a,b',no") == ["a,b", "no"]
 
 
@@ -106,7 +106,7 @@ def test_labels_and_names_show_what_varies(base):
 
 
 def test_names_are_valid_distinct_and_stable(base):
-    options = "model.attention.options={},{initial_std: 0.1},{initial_std: 0.2}"
+    options = "model.attention.score.initial_std=null,0.1,0.2"
     alphabets = f"task.alphabet=abc,{'abcdefghijklmnopqrstuvwxyz' * 1}ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789,äöü,'a-b'"
     asked = (options, alphabets, "model.attention.score=general", "seed=1-2")
     names = [trial.name for trial in plan(base, vary=asked).trials]

@@ -72,5 +72,5 @@ def test_what_each_score_adds_to_dot(hidden):
 
 
 def test_additive_width_option():
-    ledger = parameter_ledger(model_with("additive", attention={"score": "additive", "options": {"width": 10}}))
+    ledger = parameter_ledger(model_with("additive", attention={"score": {"name": "additive", "width": 10}}))
     assert ledger["attention"] == 10 * (96 + 96) + 10

@@ -356,9 +356,9 @@ def test_docstring_and_limits_describe_the_options(tmp_path):
     load_plugin(tmp_path / "odd.py")
     from seq2attn.parts import WINDOWS
 
-    options = WINDOWS.get("odd").options
-    assert options["radius"].meaning == "positions to each side, at most five"
-    assert options["other"].meaning == "default: 1.5"
+    meanings = WINDOWS.get("odd").meanings
+    assert meanings["radius"] == "positions to each side, at most five"
+    assert meanings["other"] == "default: 1.5"
     with pytest.raises(ConfigError, match="must be at most 5, found 6"):
         configured("model.attention.window=odd", "model.attention.window.radius=6", score="scaled")
 
@@ -379,7 +379,7 @@ def test_an_unfinished_part_is_refused_when_it_is_registered(tmp_path, base, mis
     ("option", "message"),
     [
         ("width=0", "error: --option: 1 problem\n  width: must be at least 1, found 0\n"),
-        ("widht=3", "error: --option: 1 problem\n  widht: unknown option of score 'additive'; did you mean 'width'?"),
+        ("widht=3", "error: --option: 1 problem\n  widht: unknown key; did you mean 'width'?"),
     ],
 )
 def test_a_mistake_in_an_option_of_check_names_the_option(cli, option, message):

@@ -22,7 +22,7 @@ LENGTHS = torch.tensor([5, 3, 1])
 
 def make(dropout=0.0, layers=2):
     sizes = {"layers": layers, "heads": HEADS, "feedforward": 12, "dropout": dropout}
-    model = {"architecture": "transformer", "hidden": D, "transformer": sizes}
+    model = {"architecture": "transformer", "hidden": D, **sizes}
     return build_model(check_config({"task": {"alphabet": "abcd"}, "model": model})).double()
 
 

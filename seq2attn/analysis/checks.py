@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy, pad
 from seq2attn import parts
 from seq2attn.build import build_model
 from seq2attn.config import check_config
-from seq2attn.config.keys import CHOICES
+from seq2attn.config.schema import PARTS
 from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Attention
 from seq2attn.model.reverser import Reverser
@@ -29,7 +29,7 @@ LENGTHS = torch.tensor([S, 3, 1])
 VALID = valid_mask(LENGTHS, S)  # (B, S) True = real token
 GARBAGE = 7.0
 REGISTRIES: dict[str, Registry] = {registry.kind: registry for registry in parts.EXTENSIBLE}
-KEYS = {choice.registry.kind: key for key, choice in CHOICES.items()}
+KEYS = {registry.kind: key for key, registry in PARTS.items()}
 """kind -> the key of a config that names a part of this kind"""
 MODELS: dict[str, tuple[dict[str, Any], ...]] = {
     "cell": ({"layers": 2}, {"decoder": "luong"}),

@@ -9,8 +9,7 @@ from typing import Any, overload
 
 from seq2attn.api.answer import Answer, Answers, make_answer
 from seq2attn.config import Config
-from seq2attn.config.families import parse_families
-from seq2attn.config.lengths import parse_lengths
+from seq2attn.config.words import parse_families, parse_lengths
 from seq2attn.data.tasks import Task
 from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError, shown

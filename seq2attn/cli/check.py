@@ -122,12 +122,12 @@ def _entry(registry: Registry, name: str) -> Any:
 def _options(kind: str, name: str, given: Iterable[str]) -> dict[str, Any]:
     """NAME=VALUE each, read and checked as in a config."""
     from seq2attn.config import check_config
-    from seq2attn.config.keys import CHOICES
+    from seq2attn.config.schema import PARTS
 
     for one in given:
         if not one.partition("=")[1]:
             raise Seq2AttnError(f"--option {one}: expected NAME=VALUE, such as width=8")
-    (key,) = (key for key, part in CHOICES.items() if part.registry is KINDS[kind])
+    (key,) = (key for key, registry in PARTS.items() if registry is KINDS[kind])
     overrides = [f"{key}={name}", *(f"{key}.{one}" for one in given)]
     try:
         config = check_config({"evaluation": {"lengths": [1]}}, overrides, source="--option")
@@ -135,11 +135,11 @@ def _options(kind: str, name: str, given: Iterable[str]) -> dict[str, Any]:
         problems = [replace(one, path=one.path.removeprefix(f"{key}."), where=None) for one in error.problems]
         raise ConfigError("--option", problems, hint=f"Its options: {_listed(KINDS[kind].get(name))}") from None
     choice: Any = reduce(getattr, key.split("."), config)
-    return dict(choice.options)
+    return dict(choice.keywords)
 
 
 def _listed(entry: Entry) -> str:
-    return "; ".join(f"{option}, {one.meaning}" for option, one in entry.options.items()) or "it has none"
+    return "; ".join(f"{option}, {meaning}" for option, meaning in entry.meanings.items()) or "it has none"
 
 
 def _once(rows: list[tuple[str, str, str, str]]) -> Iterator[tuple[str, str, str, str]]:

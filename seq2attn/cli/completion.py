@@ -8,11 +8,11 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import typer
 
-from seq2attn.parts import ARCHITECTURES, EXTENSIBLE, FAMILIES, SCHEDULES, SCORES
+from seq2attn.parts import ARCHITECTURES, EXTENSIBLE, FAMILIES, SCORES
 from seq2attn.registry import Registry
 
 Offers = list[tuple[str, str]]  # (word, meaning)
@@ -100,22 +100,16 @@ def _keys_and_values(incomplete: str, *, one: bool) -> Offers:
 
 def _config_keys() -> dict[str, tuple[str, Mapping[str, str]]]:
     """Every key of a config: what it means, and its values as far as they can be listed, or else its default."""
-    from seq2attn.config.keys import fields_of, part_of
-    from seq2attn.config.schema import Config
+    from seq2attn.config.schema import all_keys, registry_of, types_of
 
-    named = {"model.architecture": ARCHITECTURES, "training.schedule": SCHEDULES}
     keys: dict[str, tuple[str, Mapping[str, str]]] = {}
-    for key, field in fields_of(Config):
-        part = part_of(field)
-        registry = part.registry if part is not None else named.get(key)
+    for key, field in all_keys():
+        registry = ARCHITECTURES if key == "model.architecture" else registry_of(field)
         if registry is not None:
             values: Mapping[str, str] = dict(_entries(registry, ""))
         else:
-            values = _values(bool in (field.annotation, *get_args(field.annotation)), field.default)
+            values = _values(bool in types_of(field), field.default)
         keys.setdefault(key, (field.description or "", values))
-        for entry in part.registry if part is not None else ():
-            for name, option in entry.options.items():
-                keys.setdefault(f"{key}.{name}", (option.meaning, _values(option.type is bool, option.default)))
     return keys
 
 

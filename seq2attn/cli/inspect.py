@@ -117,24 +117,24 @@ def _explained(model: BaseModel, indent: str = "") -> Iterator[tuple[str, str]]:
     """Each line of the resolved YAML with the meaning of its key."""
     from pydantic import BaseModel
 
-    from seq2attn.config.keys import part_of
+    from seq2attn.config.schema import registry_of
 
     for name, field in type(model).model_fields.items():
         value, meaning = getattr(model, name), " ".join((field.description or "").split())
-        part = part_of(field)
+        registry = registry_of(field)
         if isinstance(value, BaseModel):
             yield f"{indent}{name}:", ""
             yield from _explained(value, f"{indent}  ")
-        elif part is None:
+        elif registry is None:
             yield f"{indent}{name}: {_scalar(value)}", meaning
-        elif not value.options:
+        elif not value.keywords:
             yield f"{indent}{name}: {_scalar(value.name)}", meaning
         else:
-            entry = part.registry.get(value.name)
+            entry = registry.get(value.name)
             yield f"{indent}{name}:", meaning
             yield f"{indent}  name: {_scalar(value.name)}", entry.summary
-            for option, given in value.options.items():
-                yield f"{indent}  {option}: {_scalar(given)}", entry.options[option].meaning
+            for option, given in value.keywords.items():
+                yield f"{indent}  {option}: {_scalar(given)}", entry.meanings[option]
 
 
 def _scalar(value: Any) -> str:

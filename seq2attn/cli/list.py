@@ -74,8 +74,7 @@ def _records(kind: str) -> Iterable[dict[str, Any]]:
 def _record(kind: str, entry: Entry) -> dict[str, Any]:
     fields = ["name", "synonyms", "formula", "summary", "source"]
     of_scores = ["parameters", "equal_widths"] if kind == "scores" else []
-    options_of_entry = {name: option.meaning for name, option in entry.options.items()}
-    record = {"kind": kind, **{field: getattr(entry, field) for field in fields}, "options": options_of_entry}
+    record = {"kind": kind, **{field: getattr(entry, field) for field in fields}, "options": entry.meanings}
     return record | {field: getattr(entry, field) for field in of_scores}
 
 

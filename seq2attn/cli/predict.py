@@ -113,7 +113,7 @@ def predict(
 
 def _check(text: str, task: Task) -> None:
     """Raise `Seq2AttnError` if the model cannot read `text`."""
-    from seq2attn.config.lengths import LONGEST
+    from seq2attn.parts import LONGEST
 
     if len(text) > LONGEST:
         raise Seq2AttnError(f"a string of {len(text):,} characters is too long; at most {LONGEST:,} are allowed")
@@ -233,7 +233,7 @@ def _show_with_map(task: Task, prediction: Prediction) -> None:
 
 def _standard_input(check: Callable[[str], str]) -> Iterator[str]:
     """The lines of standard input; `check` refuses those that the model cannot read."""
-    from seq2attn.config.lengths import LONGEST
+    from seq2attn.parts import LONGEST
 
     if sys.stdin is None:
         raise Seq2AttnError("standard input is closed", hint="Give the strings as arguments, or one per line.")

@@ -15,10 +15,9 @@ from pydantic_core import PydanticCustomError
 
 from seq2attn.comparison.grid import CONFIG, SEED, Axis, make_axis, parse_vary
 from seq2attn.config import Config
-from seq2attn.config.describing import describe_errors
-from seq2attn.config.families import parse_families
-from seq2attn.config.lengths import parse_lengths
+from seq2attn.config.describe import describe_errors
 from seq2attn.config.shipped import find_config
+from seq2attn.config.words import parse_families, parse_lengths
 from seq2attn.config.yaml_files import Document, read_file, read_text
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
 from seq2attn.runs.run import check_name
@@ -187,7 +186,7 @@ def read_experiment(path: Path) -> Experiment:
     try:
         found = ExperimentFile.model_validate(document.value)
     except ValidationError as error:
-        problems = describe_errors(error, ExperimentFile)
+        problems = describe_errors(error, ExperimentFile, document.value)
         placed = [replace(problem, where=_line(document, problem.path, path)) for problem in problems]
         raise ConfigError(str(path), placed, hint=HINT) from None
     axes: list[Axis] = []

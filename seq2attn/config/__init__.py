@@ -1,7 +1,16 @@
 """From YAML and `--set` to a frozen, checked `Config`. Imports no torch."""
 
-from seq2attn.config.keys import flat_values, value_at
-from seq2attn.config.loading import changes, check_config, check_overrides, dump_config, load_changed, load_config
+from seq2attn.config.load import (
+    Overrides,
+    check_config,
+    check_overrides,
+    dump_config,
+    flat_values,
+    load_changed,
+    load_config,
+    override_list,
+    value_at,
+)
 from seq2attn.config.schema import (
     AttentionConfig,
     Config,
@@ -11,23 +20,24 @@ from seq2attn.config.schema import (
     TrainingConfig,
     TransformerConfig,
 )
-from seq2attn.registry import Choice
+from seq2attn.registry import Part
 
 __all__ = [
     "AttentionConfig",
-    "Choice",
     "Config",
     "EvaluationConfig",
     "ModelConfig",
+    "Overrides",
+    "Part",
     "RecurrentConfig",
     "TrainingConfig",
     "TransformerConfig",
-    "changes",
     "check_config",
     "check_overrides",
     "dump_config",
     "flat_values",
     "load_changed",
     "load_config",
+    "override_list",
     "value_at",
 ]

@@ -14,8 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from seq2attn.config.keys import CHOICES
-from seq2attn.config.schema import Config
+from seq2attn.config.schema import PARTS, Config
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
 from seq2attn.parts import EXTENSIBLE
 from seq2attn.registry import Entry
@@ -62,12 +61,12 @@ def registered_parts() -> list[OwnPart]:
 def chosen_parts(config: Config) -> list[OwnPart]:
     """Those of them that `config` names."""
     found = []
-    for key, choice in CHOICES.items():
+    for key, registry in PARTS.items():
         try:
             chosen: Any = reduce(getattr, key.split("."), config)
         except AttributeError:  # the other architecture's
             continue
-        part = _own(choice.registry.kind, choice.registry.get(chosen.name))
+        part = _own(registry.kind, registry.get(chosen.name))
         found += [part] if part else []
     return found
 

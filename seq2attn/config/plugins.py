@@ -10,7 +10,6 @@ from pathlib import Path
 
 from seq2attn import parts
 from seq2attn.errors import Seq2AttnError
-from seq2attn.registry import alias_old_modules
 
 
 def load_plugins(paths: Iterable[Path | str]) -> list[str]:
@@ -37,7 +36,6 @@ def load_plugin(path: Path) -> list[tuple[str, str]]:
     sys.modules[name] = module
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # no __pycache__ among the user's files
     try:
-        alias_old_modules()
         spec.loader.exec_module(module)
     except Seq2AttnError as error:
         raise Seq2AttnError(f"plugin {path}{_line(error, spec.origin)}: {error.message}", hint=error.hint) from error

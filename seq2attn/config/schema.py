@@ -1,144 +1,56 @@
 """Every key of a config: type, bounds, default and meaning.
 
-The models are frozen and refuse unknown keys. A part with settings of its own (a task, a score, a window, ...) is a
-`Choice`, written as its name alone or as a mapping of its name and options. Combinations are checked in `rules.py`.
+The models are frozen and refuse unknown keys. A part with settings of its own (a task, a score, a window, ...) is a `Part`,
+written as its name alone or as a mapping of its name and options. Combinations are checked in `rules.py`.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    GetCoreSchemaHandler,
-    Tag,
-    model_validator,
-)
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 
 from seq2attn import parts
-from seq2attn.config.families import parse_families
-from seq2attn.config.lengths import parse_lengths
-from seq2attn.errors import Problem, Seq2AttnError, did_you_mean, shown
-from seq2attn.registry import Choice, Entry, Registry
-
-
-@dataclass(frozen=True)
-class Part:
-    """How pydantic reads and writes a `Choice` from `registry`; a mapping without a name means the part `default`."""
-
-    registry: Registry
-    default: str
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(
-            self.read, serialization=core_schema.plain_serializer_function_ser_schema(_write_choice)
-        )
-
-    def read(self, value: Any) -> Choice:
-        """`"location"` or `{"name": "location", "kernel": 7}` -> the choice, with every problem reported together."""
-        if isinstance(value, Choice):
-            value = {"name": value.name, **value.options}
-        mapping = value if isinstance(value, Mapping) else {"name": value}
-        options = {key: _in_normal_form(given) for key, given in mapping.items() if key != "name"}
-        name = mapping.get("name", self.default)
-        try:
-            if not isinstance(name, str):
-                found = "nothing" if name is None else "a list" if isinstance(name, list) else shown(name)
-                raise Seq2AttnError(
-                    f"expected the name of a {self.registry.kind}, or its name and options; found {found}"
-                )
-            entry = self.registry.get(name)
-        except Seq2AttnError as error:
-            raise _choice_error([Problem("name" if mapping is value else "", str(error))]) from error
-        problems = [Problem(key, text) for key, given in options.items() if (text := self._problem(entry, key, given))]
-        if problems:
-            raise _choice_error(problems)
-        for key, given in options.items():
-            if entry.options[key].type is float and given is not None:
-                options[key] = float(given)
-        return Choice(entry.name, {**entry.defaults(), **options})
-
-    def _problem(self, entry: Entry, key: str, value: Any) -> str | None:
-        if key in entry.options:
-            return entry.options[key].problem(value)
-        kind = self.registry.kind
-        owners = [owner.name for owner in self.registry.owners(key)]
-        if owners:
-            return (
-                f"has no effect with {kind} {entry.name!r}; set the {kind} to {' or '.join(owners)}, or leave this out"
-            )
-        guess = did_you_mean(key, entry.options)
-        return f"unknown option of {kind} {entry.name!r}; {guess}allowed: {', '.join(entry.options) or 'none'}"
-
-
-def _in_normal_form(value: Any) -> Any:
-    """Text in Unicode's normal form C, so that an alphabet has one character for a letter and its accent."""
-    return unicodedata.normalize("NFC", value) if isinstance(value, str) else value
-
-
-def _choice_error(problems: list[Problem]) -> PydanticCustomError:
-    text = "; ".join(str(problem) for problem in problems)
-    return PydanticCustomError("choice", "{text}", {"text": text, "problems": problems})
-
-
-def _write_choice(choice: Choice) -> Any:
-    """The choice as a config writes it: its name alone where the part has no options."""
-    return {"name": choice.name, **choice.options} if choice.options else choice.name
-
+from seq2attn.config.words import parse_families, parse_lengths
+from seq2attn.errors import Seq2AttnError
+from seq2attn.registry import Part, Registry
 
 MOST_WATCHED = 20  # strings
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
-def _name_in(registry: Registry) -> AfterValidator:
-    """Accept a name or synonym of `registry`; keep the name."""
+def checked(read: Callable[[Any], Any]) -> BeforeValidator:
+    """A function that raises `Seq2AttnError`, as a validator that leaves null alone."""
 
-    def resolve(name: str) -> str:
+    def validate(value: Any) -> Any:
         try:
-            return registry.get(name).name
+            return None if value is None else read(value)
         except Seq2AttnError as error:
-            raise PydanticCustomError("name", "{message}", {"message": str(error)}) from error
+            raise PydanticCustomError("words", "{message}", {"message": str(error)}) from error
 
-    return AfterValidator(resolve)
-
-
-def _lengths(value: Any) -> Any:
-    """Accept `[3, 5]`, `"1-12"` and `["1-8", 12]`."""
-    try:
-        return None if value is None else parse_lengths(value if isinstance(value, list | tuple) else [value])
-    except Seq2AttnError as error:
-        raise PydanticCustomError("lengths", "{m}", {"m": str(error)}) from error
-
-
-def _families(value: Any) -> Any:
-    """Accept `[random, unary]`, `unary` and `all`."""
-    try:
-        return parse_families(value if isinstance(value, list | tuple) else [value])
-    except Seq2AttnError as error:
-        raise PydanticCustomError("families", "{m}", {"m": str(error)}) from error
+    return BeforeValidator(validate)
 
 
 def _texts(value: Any) -> Any:
     """Accept `hello` and `[hello, world]`; each in Unicode's normal form C, and once."""
-    if value is None or not isinstance(value, str | list | tuple):
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         return value
-    texts = [_in_normal_form(one) for one in ([value] if isinstance(value, str) else value)]
     if not 1 <= len(texts) <= MOST_WATCHED:
-        raise PydanticCustomError("texts", "{m}", {"m": f"expected 1 to {MOST_WATCHED} strings, found {len(texts)}"})
-    return tuple(one for place, one in enumerate(texts) if one not in texts[:place])
+        raise Seq2AttnError(f"expected 1 to {MOST_WATCHED} strings, found {len(texts)}")
+    return tuple(dict.fromkeys(unicodedata.normalize("NFC", text) for text in texts))
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """Keys and values of a YAML file."""
+
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
@@ -149,22 +61,22 @@ class _Section(BaseModel):
     )
 
 
-class AttentionConfig(_Section):
+class AttentionConfig(Section):
     """The attention of a recurrent decoder."""
 
-    score: Annotated[Choice, Part(parts.SCORES, "scaled")] = parts.SCORES.choose("scaled")
+    score: Annotated[Part, parts.SCORES] = parts.SCORES.choose()
     """the score function; `seq2attn list` shows the formulas; `none` is no attention"""
     mask_padding: bool = True
     """give padding the weight 0; false repeats a common mistake, for study"""
     scalable_softmax: bool = False
     """scores times ln n, n the number of allowed keys: attention stays as sharp on long sources (Nakanishi 2025)"""
-    window: Annotated[Choice, Part(parts.WINDOWS, "global")] = parts.WINDOWS.choose("global")
+    window: Annotated[Part, parts.WINDOWS] = parts.WINDOWS.choose()
     """which keys may be attended to: global, local_m or local_p"""
-    history: Annotated[Choice, Part(parts.HISTORIES, "none")] = parts.HISTORIES.choose("none")
+    history: Annotated[Part, parts.HISTORIES] = parts.HISTORIES.choose()
     """how scores depend on past weights: none, location, coverage, location_coverage or shift"""
 
 
-class ModelConfig(_Section):
+class ModelConfig(Section):
     """The encoder-decoder: what every architecture has."""
 
     architecture: str
@@ -177,13 +89,13 @@ class ModelConfig(_Section):
 class RecurrentConfig(ModelConfig):
     """A recurrent encoder, and a recurrent decoder with attention."""
 
-    architecture: Annotated[str, _name_in(parts.ARCHITECTURES)] = "gru"
+    architecture: Literal["gru"] = "gru"
     """the kind of encoder and decoder: gru (recurrent) or transformer"""
     embedding: Size = 32
     """E, width of the character embeddings"""
     padding_embedding: Literal["learned", "zero"] = "learned"
     """the vector of <pad>, which encoders without a mask read: learned, or zero (fixed, as PyTorch's padding_idx)"""
-    cell: Annotated[Choice, Part(parts.CELLS, "gru")] = parts.CELLS.choose("gru")
+    cell: Annotated[Part, parts.CELLS] = parts.CELLS.choose()
     """the recurrent cell of encoder and decoder: gru, lstm or rnn"""
     layers: Annotated[int, Field(ge=1, le=8)] = 1
     """cells on top of each other, in the encoder and in the decoder"""
@@ -191,9 +103,9 @@ class RecurrentConfig(ModelConfig):
     """share of each layer's output to the next that is dropped in training"""
     bidirectional: bool = False
     """read the source in both directions; keys and values are then 2D wide"""
-    initial_state: Annotated[Choice, Part(parts.INITIAL_STATES, "bridge")] = parts.INITIAL_STATES.choose("bridge")
+    initial_state: Annotated[Part, parts.INITIAL_STATES] = parts.INITIAL_STATES.choose()
     """the decoder's first state: zeros, last or bridge"""
-    decoder: Annotated[Choice, Part(parts.DECODERS, "bahdanau")] = parts.DECODERS.choose("bahdanau")
+    decoder: Annotated[Part, parts.DECODERS] = parts.DECODERS.choose()
     """the order of attention and recurrence: bahdanau or luong"""
     attention: AttentionConfig = AttentionConfig()
     """the attention"""
@@ -214,16 +126,13 @@ class TransformerConfig(ModelConfig):
     """share of each sublayer's output that is dropped in training"""
 
 
-ARCHITECTURES: dict[str, type[ModelConfig]] = {"gru": RecurrentConfig, "transformer": TransformerConfig}
+_SECTIONS: Any = zip(parts.ARCHITECTURES, (RecurrentConfig, TransformerConfig), strict=True)
+ARCHITECTURES = Registry(
+    "architecture", [replace(entry, options=section) for entry, section in _SECTIONS], key="architecture"
+)
 
 
-def architecture_of(model: Any) -> str:
-    """The architecture of a value of `model`; an unknown one is read as the default."""
-    name = model.get("architecture") if isinstance(model, Mapping) else getattr(model, "architecture", None)
-    return name if isinstance(name, str) and name in ARCHITECTURES else "gru"
-
-
-class TrainingConfig(_Section):
+class TrainingConfig(Section):
     """How the model is trained."""
 
     steps: Annotated[int, Field(ge=1, le=100_000_000)] | None = 1500
@@ -250,7 +159,7 @@ class TrainingConfig(_Section):
     """gradients are clipped to this norm; null: no clipping"""
     compile: bool = False
     """compile the training step with torch.compile, a minute or more; for long trainings that the C does not do, and GPUs"""
-    schedule: Annotated[str, _name_in(parts.SCHEDULES)] = "cosine"
+    schedule: Annotated[Part, parts.SCHEDULES] = parts.SCHEDULES.choose()
     """learning-rate schedule after the warm-up"""
     warmup: Annotated[int, Field(ge=0)] = 0
     """steps over which the learning rate rises linearly from 0"""
@@ -260,7 +169,7 @@ class TrainingConfig(_Section):
     """steps (with `epochs`, epochs; then 1 by default) between two evaluations; each also writes a checkpoint"""
     validation_samples: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     """strings per length in those evaluations"""
-    watched: Annotated[tuple[str, ...] | None, BeforeValidator(_texts)] = None
+    watched: Annotated[tuple[str, ...] | None, checked(_texts)] = None
     """strings whose attention is recorded, as [hello, world]; null: hello, and two of the task's own"""
     snapshots: Annotated[int, Field(ge=0, le=10_000)] = 20
     """about how many times: after 0, 1, 2, 4, ... steps and then this many times, evenly spaced; 0: never"""
@@ -274,34 +183,32 @@ class TrainingConfig(_Section):
     @model_validator(mode="before")
     @classmethod
     def _count_in_epochs(cls, values: Any) -> Any:
-        """With epochs, other defaults."""
+        """With epochs, the defaults are no steps, and an evaluation after each epoch."""
         if isinstance(values, dict) and values.get("epochs") is not None:
             return {"steps": None, "evaluate_every": 1, **values}
         return values
 
 
-class EvaluationConfig(_Section):
+class EvaluationConfig(Section):
     """Defaults of `eval`, and what training reports."""
 
-    lengths: Annotated[tuple[Annotated[int, Field(le=100_000)], ...] | None, BeforeValidator(_lengths)] = None
+    lengths: Annotated[tuple[Annotated[int, Field(le=100_000)], ...] | None, checked(parse_lengths)] = None
     """string lengths, as [3, 5, 7] or "1-12"; null: every trained length"""
     samples: Annotated[int, Field(ge=1, le=100_000_000)] = 1000
     """strings per length, and per family"""
-    families: Annotated[tuple[str, ...], BeforeValidator(_families)] = (parts.RANDOM,)
+    families: Annotated[tuple[str, ...], checked(parse_families)] = (parts.RANDOM,)
     """kinds of strings to measure: [random, unary], or all; `seq2attn list families` shows them"""
 
 
-class Config(_Section):
+class Config(Section):
     """Everything that determines a run, except the machine."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """determines weights and batches: on one machine, the same seed gives bit-identical weights"""
-    task: Annotated[Choice, Part(parts.TASKS, "reverse")] = parts.TASKS.choose("reverse")
+    task: Annotated[Part, parts.TASKS] = parts.TASKS.choose()
     """the task; `seq2attn list tasks` shows what each one does"""
-    model: Annotated[
-        Annotated[RecurrentConfig, Tag("gru")] | Annotated[TransformerConfig, Tag("transformer")],
-        Discriminator(architecture_of),
-    ] = RecurrentConfig()
+    model: Annotated[RecurrentConfig | TransformerConfig, ARCHITECTURES] = RecurrentConfig()
+    """the encoder-decoder"""
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
 
@@ -313,13 +220,13 @@ class Config(_Section):
     @property
     def data_files(self) -> dict[str, str]:
         """The data files that the task names: option -> path."""
-        options = self.task.options
+        options = self.task.keywords
         return {name: options[name] for name in parts.TASKS.get(self.task.name).files if options[name] is not None}
 
     @property
     def trained_lengths(self) -> range | None:
         """The source lengths that occur in training; None if the task's options do not say."""
-        options = self.task.options
+        options = self.task.keywords
         if not {"min_length", "max_length"} <= options.keys():
             return None
         return range(options["min_length"], options["max_length"] + 1)
@@ -332,3 +239,51 @@ class Config(_Section):
     def is_trained(self, length: int) -> bool:
         """Whether sources of this length occur in training; True if the task does not say."""
         return self.trained_lengths is None or length in self.trained_lengths
+
+
+def registry_of(field: FieldInfo) -> Registry | None:
+    """The registry from which a key chooses a part; None for any other key."""
+    return next((one for one in field.metadata if isinstance(one, Registry)), None)
+
+
+def sections_of(field: FieldInfo) -> list[type[BaseModel]]:
+    """The models of the values at a key: of each part that it can choose, of its section, of the items of a list."""
+    registry = registry_of(field)
+    return [entry.options for entry in registry] if registry is not None else _models_in(field.annotation)
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type):
+        return [annotation] if issubclass(annotation, BaseModel) else []
+    return [model for inner in get_args(annotation) for model in _models_in(inner)]
+
+
+def types_of(field: FieldInfo) -> set[Any]:
+    """The types of the values that a key can have: `{int, None}`."""
+    return set(_types_in(field.annotation))
+
+
+def _types_in(annotation: Any) -> Iterator[Any]:
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin in (Annotated, Union, UnionType):
+        for one in inner[:1] if origin is Annotated else inner:
+            yield from _types_in(one)
+    else:
+        yield type(inner[0]) if origin is Literal else None if annotation is NoneType else annotation
+
+
+def all_keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Every dotted key that has a value, with its field: of every architecture, and the options of every part."""
+    for name, field in model.model_fields.items():
+        registry, sections = registry_of(field), sections_of(field)
+        if not sections or (registry is not None and registry.key == "name"):
+            yield prefix + name, field
+        for section in sections:
+            below = all_keys(section, f"{prefix}{name}.")
+            yield from (one for one in below if one[0] != f"{prefix}{name}.name")
+
+
+PARTS: dict[str, Registry] = {
+    key: registry for key, field in all_keys() if (registry := registry_of(field)) is not None
+}
+"""the keys that choose a part"""

@@ -6,7 +6,6 @@ are refused. A file cannot execute code.
 
 from __future__ import annotations
 
-import copy
 import functools
 import math
 import re
@@ -20,7 +19,7 @@ from seq2attn.config.shipped import hint_for_missing
 from seq2attn.errors import Seq2AttnError, shown
 
 LARGEST_FILE = 200_000  # bytes
-DEEPEST = 20
+DEEPEST = 20  # levels
 
 _SCALARS = (  # YAML 1.2's core schema
     (re.compile(r"(?:null|Null|NULL|~|)"), lambda text: None),
@@ -31,17 +30,10 @@ _SCALARS = (  # YAML 1.2's core schema
     (re.compile(r"\.(?:nan|NaN|NAN)"), lambda text: math.nan),
 )
 
-_RESOLVER = yaml.resolver.Resolver()  # says which tag a plain scalar has when none is written
 
-KeyPath = tuple[str | int, ...]
-
-
-def plain_value(text: str) -> Any:
+def _plain(text: str) -> Any:
     """The value of an unquoted scalar: `3e-3` is a number, `no` is text."""
-    for pattern, convert in _SCALARS:
-        if pattern.fullmatch(text):
-            return convert(text)
-    return text
+    return next((convert(text) for pattern, convert in _SCALARS if pattern.fullmatch(text)), text)
 
 
 @dataclass(frozen=True)
@@ -49,7 +41,7 @@ class Document:
     """The value of a YAML text, and the line (from 1) of each key, by its path."""
 
     value: Any
-    lines: dict[KeyPath, int] = field(default_factory=dict)
+    lines: dict[tuple[str | int, ...], int] = field(default_factory=dict)
 
 
 def read_file(path: Path) -> Document:
@@ -57,121 +49,97 @@ def read_file(path: Path) -> Document:
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST_FILE + 1)
+        text = data.decode("utf-8-sig")
     except FileNotFoundError:
         raise Seq2AttnError(f"{path}: no such file", hint=hint_for_missing(path)) from None
     except IsADirectoryError:
         raise Seq2AttnError(f"{path} is a directory, not a file", hint=hint_for_missing(path)) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise Seq2AttnError(f"{path}: cannot be read: {reason}") from None
-    if len(data) > LARGEST_FILE:
-        raise Seq2AttnError(f"{path}: larger than {LARGEST_FILE:,} bytes; that is not a config")
-    try:
-        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Seq2AttnError(f"{path}: not UTF-8 text (byte {error.start})", hint="Save it as UTF-8.") from None
+    except (OSError, ValueError) as error:
+        raise Seq2AttnError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > LARGEST_FILE:
+        raise Seq2AttnError(f"{path}: larger than {LARGEST_FILE:,} bytes; that is not a config")
     return read_text(text, source=str(path))
 
 
+@functools.lru_cache(maxsize=64)  # the trials of a grid read the same text
 def read_text(text: str, source: str) -> Document:
-    """Read a YAML text; `source` names it in messages."""
-    return copy.deepcopy(_parse(text, source))
-
-
-@functools.lru_cache(maxsize=64)
-def _parse(text: str, source: str) -> Document:
-    """`read_text`; a grid of trials reads the same text for each."""
+    """Read a YAML text; `source` names it in messages. Do not change the value."""
     try:
-        loader = yaml.SafeLoader(text)
+        loader = _Loader(text)
+        loader.name = source
         try:
             node = loader.get_single_node()
         finally:
             loader.dispose()
-    except RecursionError:
-        raise Seq2AttnError(f"{source}: nested deeper than {DEEPEST} levels") from None
     except yaml.MarkedYAMLError as error:
         raise Seq2AttnError(_syntax_message(error, text, source)) from None
     except yaml.YAMLError as error:
         raise Seq2AttnError(f"{source}: not YAML: {' '.join(str(error).split())}") from None
-    lines: dict[KeyPath, int] = {}
-    return Document(None if node is None else _Builder(source, lines).build(node, ()), lines)
+    lines: dict[tuple[str | int, ...], int] = {}
+    return Document(None if node is None else _value(node, (), lines, source), lines)
 
 
-class _Builder:
-    def __init__(self, source: str, lines: dict[KeyPath, int]) -> None:
-        self.source = source
-        self.lines = lines
-        self.seen: set[int] = set()
+class _Loader(yaml.SafeLoader):
+    """Composes nodes of plain values only; `name` is the text's name in messages."""
 
-    def build(self, node: yaml.Node, path: KeyPath) -> Any:
-        if id(node) in self.seen:
-            raise self.refusal(node, "an alias (*name)", "write the value out each time")
-        self.seen.add(id(node))
-        if len(path) > DEEPEST:
-            raise Seq2AttnError(f"{self.source}: nested deeper than {DEEPEST} levels")
-        if isinstance(node, yaml.MappingNode):
-            return self.mapping(node, path)
-        if isinstance(node, yaml.SequenceNode):
-            self.check_tag(node, "tag:yaml.org,2002:seq")
-            return [self.build(item, (*path, index)) for index, item in enumerate(node.value)]
-        assert isinstance(node, yaml.ScalarNode)
-        return self.scalar(node)
+    depth = 0
 
-    def mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
-        self.check_tag(node, "tag:yaml.org,2002:map")
-        result: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise self.refusal(key_node, "a key that is not a word", "write key: value")
-            self.build(key_node, path)  # refuses an alias and a tag
-            key = key_node.value
-            if key in result:
-                first = self.lines[(*path, key)]
-                raise self.refusal(key_node, f"a duplicate key {shown(key)} (first on line {first})", "keep one")
-            self.lines[(*path, key)] = key_node.start_mark.line + 1
-            result[key] = self.build(value_node, (*path, key))
-        return result
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        self.depth += 1
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            raise _refusal(self.name, event, "an alias (&name, *name)", "write the value out each time")
+        if event.tag is not None:
+            raise _refusal(self.name, event, f"the tag {shown(event.tag)}", "write a plain value")
+        if self.depth > DEEPEST + 1:
+            raise Seq2AttnError(f"{self.name}: nested deeper than {DEEPEST} levels")
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
-    def scalar(self, node: yaml.ScalarNode) -> Any:
-        if node.style is not None:
-            self.check_tag(node, "tag:yaml.org,2002:str")
-            return node.value
-        self.check_tag(node, _RESOLVER.resolve(yaml.ScalarNode, node.value, (True, False)))  # type: ignore[no-untyped-call]
-        return plain_value(node.value)
 
-    def check_tag(self, node: yaml.Node, expected: str) -> None:
-        if node.tag != expected:
-            raise self.refusal(node, f"the tag {shown(node.tag)}", "write a plain value")
+def _value(node: yaml.Node, path: tuple[str | int, ...], lines: dict[tuple[str | int, ...], int], source: str) -> Any:
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(item, (*path, index), lines, source) for index, item in enumerate(node.value)]
+    if isinstance(node, yaml.ScalarNode):
+        return node.value if node.style is not None else _plain(node.value)
+    result: dict[str, Any] = {}
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise _refusal(source, key, "a key that is not a word", "write key: value")
+        here = (*path, key.value)
+        if here in lines:
+            raise _refusal(source, key, f"a duplicate key {shown(key.value)} (first on line {lines[here]})", "keep one")
+        lines[here] = key.start_mark.line + 1
+        result[key.value] = _value(value, here, lines, source)
+    return result
 
-    def refusal(self, node: yaml.Node, what: str, instead: str) -> Seq2AttnError:
-        return Seq2AttnError(f"{self.source}:{node.start_mark.line + 1}: found {what}; {instead}")
+
+def _refusal(source: str, at: Any, what: str, instead: str) -> Seq2AttnError:
+    return Seq2AttnError(f"{source}:{at.start_mark.line + 1}: found {what}; {instead}")
 
 
 def _syntax_message(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
     mark = error.problem_mark or error.context_mark
     line = mark.line + 1 if mark else 1
-    context = error.context or ""
-    problem = " ".join((error.problem or context or "syntax error").split())
-    if problem.startswith("but "):  # PyYAML's sentence begins in the context
-        problem = f"{context} {problem}"
-    lines = text.splitlines()
-    if line <= len(lines) and "\t" in lines[line - 1][: len(lines[line - 1]) - len(lines[line - 1].lstrip())]:
+    context, problem = error.context or "", " ".join((error.problem or error.context or "syntax error").split())
+    written = text.splitlines()[line - 1] if line <= len(text.splitlines()) else ""
+    if "\t" in written[: len(written) - len(written.lstrip())]:
         return f"{source}:{line}: a tab in the indentation; YAML requires spaces"
-    if error.context_mark and "while parsing a flow" in (error.context or "") and "but got" in problem:
-        sign, start = "[" if "sequence" in (error.context or "") else "{", error.context_mark.line + 1
-        instead = "" if "stream end" in problem else f", or a comma is missing, by line {line}"
-        return f"{source}:{start}: not YAML: this '{sign}' is not closed{instead}"
     if "found character '\\t'" in problem:
         return f"{source}:{line}: a tab where YAML requires a space"
-    return f"{source}:{line}: not YAML: {problem}"
+    if error.context_mark and "while parsing a flow" in context and "but got" in problem:
+        sign = "[" if "sequence" in context else "{"
+        return f"{source}:{error.context_mark.line + 1}: not YAML: this '{sign}' is not closed by line {line}"
+    return f"{source}:{line}: not YAML: {f'{context} {problem}' if problem.startswith('but ') else problem}"
 
 
 def write_yaml(value: Any, *, flow: bool = False, width: int = 110) -> str:
     """`value` as YAML, keys in their own order; flow: in one line, as `[1, 2]`."""
-    text: str = yaml.dump(
-        value, Dumper=_Dumper, default_flow_style=flow, sort_keys=False, allow_unicode=True, width=width
-    )
-    return text
+    options: Any = {"default_flow_style": flow, "sort_keys": False, "allow_unicode": True, "width": width}
+    return str(yaml.dump(value, Dumper=_Dumper, **options))
 
 
 class _Dumper(yaml.SafeDumper):
@@ -179,7 +147,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = None if isinstance(plain_value(text), str) else "'"
+    style = None if isinstance(_plain(text), str) else "'"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
 
 

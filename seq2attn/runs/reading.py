@@ -79,7 +79,7 @@ def _contents(path: Path, limit: int) -> bytes:
 
 def _reason(error: ValidationError) -> str:
     """The first problem in our words."""
-    from seq2attn.config.describing import describe_errors
+    from seq2attn.config.describe import describe_errors
 
     problem = describe_errors(error)[0]
     if error.errors(include_url=False)[0]["type"] == "json_invalid":

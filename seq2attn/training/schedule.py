@@ -15,8 +15,8 @@ def learning_rate(training: TrainingConfig, step: int, steps: int) -> float:
     if step < training.warmup:
         return training.learning_rate * (step + 1) / training.warmup
     progress = (step - training.warmup) / max(1, steps - training.warmup)
-    if training.schedule == "cosine":
+    if training.schedule.name == "cosine":
         return training.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
-    if training.schedule == "linear":
+    if training.schedule.name == "linear":
         return training.learning_rate * (1 - progress)
     return training.learning_rate

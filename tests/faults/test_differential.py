@@ -57,7 +57,7 @@ def draw_config(seed: int) -> Config:
 def _draw_values(draw: random.Random, seed: int) -> dict:
     def part(registry, **options):
         entry = registry.get(draw.choice(registry.names()))
-        return {"name": entry.name, **{key: value for key, value in options.items() if key in entry.options}}
+        return {"name": entry.name, **{key: value for key, value in options.items() if key in entry.meanings}}
 
     shortest = draw.randint(1, 2)
     some = draw.choice

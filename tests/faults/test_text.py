@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2attn.config.lengths import LONGEST
+from seq2attn.parts import LONGEST
 from seq2attn.runs.run import Run
 
 ROOT = Path(__file__).parent.parent.parent

@@ -108,7 +108,7 @@ class Textbook:
             state = self._advance("decoder.cell", "", torch.cat([x, context]), step.state)
             features = torch.cat([state[top], context])
         else:
-            inputs = torch.cat([x, fed]) if self.model.decoder.options["input_feeding"] else x
+            inputs = torch.cat([x, fed]) if self.model.decoder.keywords["input_feeding"] else x
             name = "gru" if self.model.cell.name == "gru" and self.model.layers == 1 else "cell"
             state = self._advance(f"decoder.{name}", "_l0", inputs, step.state)
             context, weights = self._attend(state[top], step, source)
@@ -146,7 +146,7 @@ class Textbook:
             weights = self._shifted(weights, step.past, allowed)
         values = [self._value(key) for key in source.keys]
         context = sum(weight * value for weight, value in zip(weights, values, strict=True))
-        if self.attention.history.name == "shift" and self.attention.history.options["rereading"]:
+        if self.attention.history.name == "shift" and self.attention.history.keywords["rereading"]:
             again = sum(weight * sum(one[j] for one in step.past) for j, weight in enumerate(weights))
             context = torch.cat([context, torch.tensor([again], dtype=torch.float64)])
         return context, weights
@@ -177,10 +177,10 @@ class Textbook:
         window = self.attention.window
         if window.name == "global":
             return [True] * size, [1.0] * size
-        radius = window.options["radius"]
+        radius = window.keywords["radius"]
         if window.name == "local_m":
             last = size - self.model.source_eos - 1
-            centre = last - position if window.options["centre"] == "reversed" else position
+            centre = last - position if window.keywords["centre"] == "reversed" else position
             return [abs(j - centre) <= radius for j in range(size)], [1.0] * size
         own = self._own("decoder.attention.window.")
         centre = (size - 1) * float(torch.sigmoid(own["v.weight"] @ torch.tanh(own["map.weight"] @ query)))

@@ -1,0 +1,236 @@
+"""YAML file + overrides -> `Config`, with every problem reported together under its key and line.
+
+An override replaces the value at its key. The name of a part, as in `model.attention.window=local_m`, is written to `name`
+below that key, so that the part's other options stay; `={name: local_m}` replaces them too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from seq2attn.config.describe import describe_errors, kind_of
+from seq2attn.config.rules import combination_problems
+from seq2attn.config.schema import PARTS, Config
+from seq2attn.config.shipped import find_config
+from seq2attn.config.yaml_files import DEEPEST, read_file, read_text, write_yaml
+from seq2attn.errors import ConfigError, Problem, Seq2AttnError, shown
+from seq2attn.registry import Part
+
+Overrides = str | Sequence[str] | Mapping[str, Any]
+"""`"model.hidden=64"`, several of them, or `{"model.hidden": 64}`"""
+
+HINT = "`seq2attn inspect CONFIG` shows every key with its value."
+
+
+def load_config(path: Path | str, overrides: Overrides = ()) -> Config:
+    """Read a config file, the user's or a shipped one, and apply `overrides` to it; the last one of a key counts.
+
+    The paths of data files become absolute: they are relative to the config's file, in overrides to the working directory.
+    None of them is opened.
+
+    Raises `ConfigError` with every problem found, or `Seq2AttnError` when the file cannot be read as YAML.
+    """
+    file = find_config(path)
+    document = read_file(file)
+    if document.value is None:
+        raise Seq2AttnError(f"{path}: empty", hint="Every key has a default, so one line is enough: seed: 1")
+    if not isinstance(document.value, dict):
+        raise Seq2AttnError(f"{path}: expected keys and values (a mapping), found {kind_of(document.value)}")
+    places = {".".join(map(str, key)): f"{path}:{line}" for key, line in document.lines.items()}
+    return _check(_absolute(document.value, file.parent), overrides, places, str(path))
+
+
+def load_changed(path: Path | str, overrides: Overrides) -> tuple[Config, list[str]]:
+    """`load_config`, and `KEY=VALUE` for each key that the overrides gave another value than the file does, sorted."""
+    config = load_config(path, overrides)
+    try:
+        original = load_config(path) if overrides else None
+    except Seq2AttnError:
+        original = None
+    values = {key: _value(config, key) for key in sorted(_key(override) for override in override_list(overrides))}
+    return config, [
+        f"{key.removesuffix('.name')}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for key, value in values.items()
+        if original is None or _value(original, key) != value
+    ]
+
+
+def check_config(values: Mapping[str, Any], overrides: Overrides = (), *, source: str = "config") -> Config:
+    """Like `load_config`, for values in memory; the paths of data files are relative to the working directory."""
+    return _check(values, overrides, {}, source)
+
+
+def dump_config(config: Config) -> str:
+    """The resolved config as YAML that `load_config` reads back to an equal one."""
+    return write_yaml(config.model_dump(mode="json"))
+
+
+def override_list(overrides: Overrides) -> list[str]:
+    """Overrides as `KEY=VALUE`."""
+    if isinstance(overrides, Mapping):
+        return [f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in overrides.items()]
+    return [overrides] if isinstance(overrides, str) else list(overrides)
+
+
+def check_overrides(overrides: Sequence[str]) -> None:
+    """Refuse overrides whose order would matter: of one key, or of a key and one below it.
+
+    A part's name and its options may go together: `window=local_m` and `window.radius=3`.
+    """
+    for index, override in enumerate(overrides):
+        for other in overrides[:index]:
+            key, other_key = f"{_key(override)}.", f"{_key(other)}."
+            if key.startswith(other_key) or other_key.startswith(key):
+                raise Seq2AttnError(f"--set {shown(other)} and --set {shown(override)} set the same key; keep one")
+
+
+def value_at(config: Config, key: str) -> Any:
+    """The value at a dotted key, as plain JSON. Raises `KeyError` if there is none.
+
+    A part is its name if all its options have their defaults, otherwise a mapping of its name and the other options.
+    """
+    value: Any = config
+    for word in key.split("."):
+        if isinstance(value, Part):
+            value = {"name": value.name, **value.keywords}
+        value = (dict(value) if isinstance(value, BaseModel | dict) else {})[word]
+    if isinstance(value, Part):
+        defaults = PARTS[key].choose(value.name).keywords
+        changed = {name: given for name, given in value.keywords.items() if given != defaults[name]}
+        return {"name": value.name, **changed} if changed else value.name
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    return list(value) if isinstance(value, tuple) else value
+
+
+def flat_values(config: Config) -> dict[str, Any]:
+    """Every dotted key with its value as plain JSON; the key of a part has its name, and its options are keys below it."""
+    return dict(_flat(config.model_dump(mode="json"), ""))
+
+
+def _flat(values: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        key = (prefix + name).removesuffix(".name" if prefix[:-1] in PARTS else "")
+        if isinstance(value, dict):
+            yield from _flat(value, f"{key}.")
+        else:
+            yield key, value
+
+
+def _value(config: Config, key: str) -> Any:
+    """The value at a key; None if the config does not have it."""
+    try:
+        return value_at(config, key)
+    except KeyError:
+        return None
+
+
+def _check(values: Mapping[str, Any], overrides: Overrides, places: dict[str, str], source: str) -> Config:
+    problems = []
+    for override in override_list(overrides):
+        where = f"--set {shown(override)}"
+        try:
+            key, value = _key(override), _parse(override)
+            values = _set(values, tuple(key.split(".")), value)
+        except Seq2AttnError as error:
+            problems.append(Problem("", str(error), where))
+            continue
+        places = {one: place for one, place in places.items() if not one.startswith(f"{key}.")} | {key: where}
+    values = _absolute(values, Path())
+    try:
+        config = Config.model_validate(values)
+        problems += combination_problems(config)
+        if not problems:
+            return config
+    except ValidationError as error:
+        wrong = describe_errors(error, Config, values)
+        problems += wrong + _combinations_of_the_rest(values, {problem.path for problem in wrong})
+    unknown = [part.kind for part in PARTS.values() if any(f"unknown {part.kind} '" in one.message for one in problems)]
+    hint = f"{HINT} A {unknown[0]} of your own needs --plugin FILE." if unknown else HINT
+    placed = [replace(problem, where=problem.where or _place(problem, places)) for problem in problems]
+    raise ConfigError(source, placed, hint=hint)
+
+
+def _key(override: str) -> str:
+    """The key that an override writes; the name of a part is written to `name`."""
+    written, _, text = override.partition("=")
+    key = ".".join(word.strip() for word in written.split("."))
+    return f"{key}.name" if key in PARTS and not text.lstrip().startswith("{") else key
+
+
+def _parse(override: str) -> Any:
+    """The value of an override, read as YAML."""
+    key, equals, text = override.partition("=")
+    if not equals or not all(map(str.strip, key.split("."))) or key.count(".") >= DEEPEST:
+        raise Seq2AttnError("expected KEY=VALUE with a dotted key, such as model.hidden=64")
+    value = read_text(text, source="value").value
+    if isinstance(value, str) and value == text.strip() != text:  # not in quotes
+        raise Seq2AttnError(
+            f"YAML drops the spaces at the start and end of this value; leave them out, or quote it: "
+            f"--set '{key.strip()}=\"{text}\"'"
+        )
+    return value
+
+
+def _set(values: Any, path: tuple[str, ...], value: Any, above: str = "") -> Any:
+    """A copy of `values` with another value at `path`."""
+    if not path:
+        return value
+    if not isinstance(values, Mapping):
+        if values is not None and above not in PARTS:
+            raise Seq2AttnError(f"{above} has no keys below it")
+        values = {} if values is None else {"name": values}
+    below = _set(values.get(path[0]), path[1:], value, f"{above}.{path[0]}".lstrip("."))
+    return {**values, path[0]: below}
+
+
+def _absolute(values: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """A copy of `values` in which the relative paths of data files start at `folder`."""
+    task = values.get("task")
+    if not isinstance(task, Mapping):
+        return values
+    files = {name for entry in PARTS["task"] for name in entry.files}
+    paths = {name: path for name, path in task.items() if name in files and isinstance(path, str) and path}
+    absolute = {name: os.path.abspath(folder / Path(path).expanduser()) for name, path in paths.items()}
+    return {**values, "task": {**task, **absolute}}
+
+
+def _place(problem: Problem, places: Mapping[str, str]) -> str | None:
+    """Where the problem's key is written, one below it, a key that the problem rests on, or the nearest key above."""
+    above = problem.path.split(".")[:-1]
+    for key in (problem.path, *problem.rests_on):
+        below = (place for written, place in places.items() if written.startswith(f"{key}."))
+        place = places.get(f"{key}.name") or places.get(key) or next(below, None)
+        if place:
+            return place
+    keys = (".".join(above[:length]) for length in range(len(above), 0, -1))
+    return next((places[key] for key in keys if key in places), None)
+
+
+def _combinations_of_the_rest(values: Mapping[str, Any], wrong: set[str]) -> list[Problem]:
+    """The combination problems that involve none of the keys in `wrong`, whose values are invalid."""
+    try:
+        config = Config.model_validate(_without(values, wrong))
+    except ValidationError:
+        return []
+    return [problem for problem in combination_problems(config) if not _rests_on(problem, wrong)]
+
+
+def _without(values: Mapping[str, Any], wrong: set[str], prefix: str = "") -> dict[str, Any]:
+    return {
+        name: _without(value, wrong, f"{prefix}{name}.") if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if f"{prefix}{name}" not in wrong
+    }
+
+
+def _rests_on(problem: Problem, wrong: set[str]) -> bool:
+    keys = [f"{key}.name" if key in PARTS else key for key in (problem.path, *problem.rests_on)]
+    return any(f"{path}.".startswith(f"{key}.") or key.startswith(f"{path}.") for key in keys for path in wrong)
