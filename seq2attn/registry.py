@@ -187,9 +187,10 @@ class Registry:
         except Seq2AttnError:
             raise
         except Exception as error:
-            options = ", ".join(["...", *(f"{name}={value!r}" for name, value in part.keywords.items())])
+            positional = [repr(one) if isinstance(one, int | str) else type(one).__name__ for one in provided]
+            arguments = ", ".join([*positional, *(f"{name}={value!r}" for name, value in part.keywords.items())])
             raise Seq2AttnError(
-                f"{self.kind} {part.name!r} cannot be made: {cls.__name__}({options}) raised "
+                f"{self.kind} {part.name!r} cannot be made: {cls.__name__}({arguments}) raised "
                 f"{type(error).__name__}: {error}",
                 hint="Its constructor takes what that of its base class takes, then its options.",
             ) from error

@@ -713,7 +713,7 @@ def test_check_with_options(work):
     [
         (["dot", "additive", "-o", "width=8"], "--option is for one part; there are 2: dot, additive"),
         (["additive", "-o", "width"], "--option width: expected NAME=VALUE, such as width=8"),
-        (["additive", "-o", "wide=8"], "unknown option of score 'additive'; did you mean 'width'? allowed: width"),
+        (["additive", "-o", "wide=8"], "unknown key; did you mean 'width'? allowed here: width"),
     ],
 )
 def test_check_refuses_invalid_options(given, says):

@@ -194,11 +194,11 @@ def test_a_constructor_s_exception_is_reported_with_the_call(own_scores):
     with pytest.raises(Seq2AttnError) as caught:
         parts.HISTORIES.make(Part("mine", {"size": 4}), 5, fruit())
     assert caught.value.message == (
-        "history 'mine' cannot be made: Mine(..., size=4) raised TypeError: " + str(caught.value.__cause__)
+        "history 'mine' cannot be made: Mine(5, Registry, size=4) raised TypeError: " + str(caught.value.__cause__)
     )
     with pytest.raises(Seq2AttnError) as caught:
         parts.HISTORIES.make(Part("mine", {"size": 4}), 5)
-    assert caught.value.message == "history 'mine' cannot be made: Mine(..., size=4) raised ValueError: boom"
+    assert caught.value.message == "history 'mine' cannot be made: Mine(5, size=4) raised ValueError: boom"
     assert caught.value.hint == "Its constructor takes what that of its base class takes, then its options."
     with pytest.raises(Seq2AttnError, match=r"^mine to tell$"):
         parts.HISTORIES.make(Part("mine", {"error": "mine to tell"}), 5)
@@ -461,12 +461,12 @@ def test_a_plugin_named_twice_is_refused(plugin):
         ),
         (
             BARE.format(result="0") + "\n    def __init__(self, width):\n        pass\n",
-            "score 'mine' cannot be made: Mine(...) raised TypeError: ",
+            "score 'mine' cannot be made: Mine(5, 7) raised TypeError: ",
         ),
         (
             BARE.format(result="0")
             + "\n    def __init__(self, query_width, key_width):\n        raise KeyError('boom')\n",
-            "score 'mine' cannot be made: Mine(...) raised KeyError: 'boom'",
+            "score 'mine' cannot be made: Mine(5, 7) raised KeyError: 'boom'",
         ),
     ],
 )

@@ -131,8 +131,9 @@ def _syntax_message(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
     if "found character '\\t'" in problem:
         return f"{source}:{line}: a tab where YAML requires a space"
     if error.context_mark and "while parsing a flow" in context and "but got" in problem:
-        sign = "[" if "sequence" in context else "{"
-        return f"{source}:{error.context_mark.line + 1}: not YAML: this '{sign}' is not closed by line {line}"
+        sign, start = "[" if "sequence" in context else "{", error.context_mark.line + 1
+        comma = "" if "stream end" in problem else f", or a comma is missing, by line {line}"
+        return f"{source}:{start}: not YAML: this '{sign}' is not closed{comma}"
     return f"{source}:{line}: not YAML: {f'{context} {problem}' if problem.startswith('but ') else problem}"
 
 
