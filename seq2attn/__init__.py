@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -182,34 +181,28 @@ def compare(
 ) -> Comparison:
     """Train and measure every trial of an experiment file, or of base `configs` and what to `vary`, as `seq2attn compare`.
 
-    executor: where trials run: `processes` of this machine (the default), `dask`, `dask:ADDRESS`, or a function that makes
-    any standard Executor whose workers are processes that see `runs_dir`.
+    executor: where trials run: `processes` of this machine (the default), `dask:ADDRESS`, or a function that makes any
+    standard Executor whose workers are processes that see `runs_dir`.
     options: `name`, `baseline`, `metric`, `lengths`, `families`, `samples` and `checkpoint`, as on the command line.
     Trials run in their own processes, so a script must call this below `if __name__ == "__main__":`. The result's
-    `failed` has the reasons of failed trials. The first Ctrl-C saves and raises `KeyboardInterrupt`.
+    `failed` has the reasons of failed trials, `busy` the trials that another process trains. The first Ctrl-C saves and
+    raises `KeyboardInterrupt`.
     """
     from seq2attn.api.progress import ComparisonLine, OneLine
     from seq2attn.comparison.experiment import compose_experiment
     from seq2attn.comparison.plan import make_plan
-    from seq2attn.comparison.results import gather
-    from seq2attn.comparison.running import engine_maker, failures, pending_jobs, read_tasks, run_on
-    from seq2attn.comparison.trial import STOP_REQUEST
+    from seq2attn.comparison.run import run_comparison
     from seq2attn.config.plugins import load_plugins
 
-    root, loaded = Path(runs_dir), load_plugins(plugins)
+    loaded = load_plugins(plugins)
     file = None if experiment is None else Path(experiment)
-    plan = make_plan(compose_experiment(file, list(map(Path, configs)), vary, overrides, **options), root)
-    jobs = pending_jobs(plan, root, device, loaded)
-    read_tasks(jobs)
-    outcomes = {}
-    if jobs:
-        maker = engine_maker(executor, jobs, root, workers, loaded)
-        with OneLine(progress) as line:
-            display = ComparisonLine(line, plan.experiment.name, len(plan.trials), len(jobs))
-            outcomes = run_on(maker, jobs, workers, display)
-    if jobs and STOP_REQUEST.signal is not None:
+    plan = make_plan(compose_experiment(file, list(map(Path, configs)), vary, overrides, **options), Path(runs_dir))
+    with OneLine(progress) as line:
+        where = {"device": device, "workers": workers, "executor": executor}
+        found = run_comparison(plan, plugins=loaded, display=ComparisonLine(line), **where)
+    if found.stopped_by is not None:
         raise KeyboardInterrupt("stopped; the same call continues")
-    return replace(gather(plan, root), failed=failures(outcomes))
+    return found
 
 
 def _find(run: str | Run | None, runs_dir: str | Path) -> Run:

@@ -6,14 +6,13 @@ import csv
 import shlex
 import signal
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from seq2attn.cli import completion, options
-from seq2attn.cli.output import note, note_if_slow, program, stderr, write_json
+from seq2attn.cli.output import note, program, stderr, write_json
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options
 
@@ -86,8 +85,8 @@ def compare(
         str | None,
         typer.Option(
             metavar="WHERE",
-            help="Where trials run: processes (default), dask (a cluster of this machine) or dask:tcp://HOST:8786.",
-            autocompletion=lambda: ["processes", "dask", "dask:tcp://"],
+            help="Where trials run: processes (default), processes=N, or dask:tcp://HOST:8786.",
+            autocompletion=lambda: ["processes", "dask:tcp://"],
         ),
     ] = None,
     max_trials: Annotated[int, typer.Option(metavar="N", min=1, help="Refuse larger grids.")] = 1000,
@@ -129,7 +128,6 @@ def compare(
     from seq2attn.comparison.experiment import compose_experiment
     from seq2attn.comparison.exporting import to_json
     from seq2attn.comparison.plan import make_plan
-    from seq2attn.comparison.results import gather
 
     _check_outputs(csv_file, plot)
     plugins = options.load_plugins(plugin)
@@ -147,8 +145,8 @@ def compare(
         checkpoint=checkpoint,
     )
     plan = make_plan(chosen, runs_dir, max_trials)
-    failed = _run(plan, runs_dir, device, plugins, workers, executor)
-    comparison = replace(gather(plan, runs_dir), failed=failed)
+    comparison = _run(plan, device, plugins, workers, executor)
+    failed = comparison.failed
     if as_json:
         write_json(to_json(comparison))
     else:
@@ -177,53 +175,23 @@ def _check_outputs(csv_file: Path | None, plot: Path | None) -> None:
             raise Seq2AttnError(f"--plot {plot}: cannot create the directory: {error.strerror or error}") from None
 
 
-def _run(
-    plan: Plan,
-    root: Path,
-    device: str,
-    plugins: list[str],
-    workers: int | None,
-    executor: str | None,
-) -> dict[str, str]:
-    """Run the pending trials. Returns why trials failed, by run."""
-    from seq2attn.cli.comparison_display import make_display
-    from seq2attn.comparison.running import (
-        engine_maker,
-        failures,
-        pending_jobs,
-        read_tasks,
-        run_on,
-        workers_for,
-    )
-    from seq2attn.comparison.trial import STOP_REQUEST
-    from seq2attn.runs.machine import choose_device
+def _run(plan: Plan, device: str, plugins: list[str], workers: int | None, executor: str | None) -> Comparison:
+    """Run the trials that are not done. Exits if a signal stops them."""
+    from seq2attn.cli.comparison_display import TrialLines
+    from seq2attn.comparison.run import run_comparison
 
-    jobs = pending_jobs(plan, root, device, plugins)
-    done = len(plan.trials) - len(jobs)
-    if not jobs:
-        note(f"{plan.experiment.name}: all {done:,} trials are done")
-        return {}
-    for line in read_tasks(jobs):
-        note(line)
-    if executor is None:
-        note_if_slow(choose_device(device))
-    make_engine = engine_maker(executor, jobs, root, workers, plugins)
-    if plan.experiment.description:
-        note(plan.experiment.description)
-    trials = "1 trial" if len(plan.trials) == 1 else f"{len(plan.trials):,} trials"
-    where = f"{workers_for(jobs, workers):,} at a time" if executor is None else f"on {executor}"
-    note(f"{plan.experiment.name}: {trials}, {done:,} done, {len(jobs):,} to run, {where}; runs in {root}")
-    with make_display(stderr(), jobs, done) as display:
-        outcomes = run_on(make_engine, jobs, workers, display)
-    for reason in sorted({outcome.reason for outcome in outcomes.values() if outcome.state == "done"} - {""}):
-        note(reason)
-    done += sum(outcome.state == "done" for outcome in outcomes.values())
-    if STOP_REQUEST.signal is not None and done < len(plan.trials):
-        name = signal.Signals(STOP_REQUEST.signal).name
+    display = TrialLines(stderr())
+    found = run_comparison(plan, device=device, plugins=plugins, workers=workers, executor=executor, display=display)
+    if found.busy:
+        note(f"left to the processes that train them: {', '.join(found.busy)}")
+        note("The same command shows them once they are done.")
+    done = sum(len(group.trials) for group in found.groups)
+    if found.stopped_by is not None and done < len(plan.trials):
+        name = signal.Signals(found.stopped_by).name
         note(f"stopped by {name}: {done:,} of {len(plan.trials):,} trials are done; running ones are saved.")
         note(f"Continue with the same command: {program()} {shlex.join(sys.argv[1:])}")
-        raise typer.Exit(128 + STOP_REQUEST.signal)
-    return failures(outcomes)
+        raise typer.Exit(128 + found.stopped_by)
+    return found
 
 
 def _write_outputs(comparison: Comparison, csv_file: Path | None, plot: Path | None) -> None:

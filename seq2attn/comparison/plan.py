@@ -67,7 +67,7 @@ def make_plan(experiment: Experiment, root: Path, most: int = MOST_TRIALS) -> Pl
     found: Counter[Problem] = Counter()
     for values in combinations(axes) if not problems else ():
         try:
-            trials.append(_make_trial(experiment, values))
+            trials.append(_make_trial(experiment, values, root))
         except ConfigError as error:
             found.update(_relocated(problem, experiment, values) for problem in error.problems)
     problems += [_counted(problem, count, count_trials(axes)) for problem, count in found.items()]
@@ -78,13 +78,13 @@ def make_plan(experiment: Experiment, root: Path, most: int = MOST_TRIALS) -> Pl
     nothing_run = f"Nothing was run: {describe_count(axes)}."
     if problems:
         raise ConfigError(experiment.source, problems, hint=nothing_run)
-    blocked = [Problem("", reason) for trial in trials if (reason := blocked_by(trial, root))]
+    blocked = [Problem("", reason) for trial in trials if (reason := blocked_by(trial))]
     if blocked:
         raise ConfigError(experiment.source, blocked, hint=nothing_run, most=MOST_BLOCKED)
     return Plan(experiment, tuple(trials))
 
 
-def _make_trial(experiment: Experiment, values: Mapping[str, Any]) -> Trial:
+def _make_trial(experiment: Experiment, values: Mapping[str, Any], root: Path) -> Trial:
     base = values.get(CONFIG, next(iter(experiment.bases)))
     overrides = [override(key, value) for key, value in values.items() if key != CONFIG]
     config = load_config(experiment.bases[base], [*experiment.fixed, *overrides])
@@ -98,7 +98,8 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any]) -> Trial:
         values=resolved,
         seed=seed,
         base=base,
-        config=config,
+        settings=config.model_dump(mode="json"),
+        root=root,
         lengths=experiment.lengths or config.evaluation_lengths,
         samples=experiment.samples or config.evaluation.samples,
         families=experiment.families or config.evaluation.families,

@@ -6,7 +6,6 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from seq2attn.comparison.experiment import ERROR_RATES, METRICS, Published
@@ -18,7 +17,6 @@ from seq2attn.inference.paired import PairedDifference, paired_difference
 from seq2attn.inference.results import Evaluation, Place
 from seq2attn.parts import RANDOM
 from seq2attn.runs.records import read_metrics
-from seq2attn.runs.run import Run
 
 Curve = tuple[tuple[int, float], ...]  # (step, value), step by step
 
@@ -150,6 +148,10 @@ class Comparison:
     """those with at least one trial done"""
     failed: Mapping[str, str] = field(default_factory=dict)
     """the trials that failed: run -> reason"""
+    busy: tuple[str, ...] = ()
+    """the trials that another process trains, which are left to it"""
+    stopped_by: int | None = None
+    """the number of the signal that stopped it"""
 
     def __repr__(self) -> str:
         trials = sum(len(group.trials) for group in self.groups)
@@ -191,15 +193,15 @@ class Comparison:
         return rank(overall, lowest_first=self.metric in ERROR_RATES, most=_most(self.metric))
 
 
-def gather(plan: Plan, root: Path) -> Comparison:
+def gather(plan: Plan) -> Comparison:
     """The results of the trials that are done."""
-    return compare_groups(plan, read_trials(plan, root))
+    return compare_groups(plan, read_trials(plan))
 
 
-def read_trials(plan: Plan, root: Path) -> dict[str, list[TrialResult]]:
+def read_trials(plan: Plan) -> dict[str, list[TrialResult]]:
     """The results of the trials that are done, by group."""
     return {
-        label: [result for trial in trials if (result := read_trial(trial, root)) is not None]
+        label: [result for trial in trials if (result := read_trial(trial)) is not None]
         for label, trials in plan.groups.items()
     }
 
@@ -235,13 +237,13 @@ def compare_groups(plan: Plan, done: Mapping[str, Sequence[TrialResult]]) -> Com
     return Comparison(plan.experiment.name, metric, tuple(groups))
 
 
-def read_trial(trial: Trial, root: Path) -> TrialResult | None:
+def read_trial(trial: Trial) -> TrialResult | None:
     """What a trial measured; None if it is not done."""
-    saved = find_evaluation(trial, root)
+    saved = find_evaluation(trial)
     if saved is None:
         return None
     assert saved.parameters is not None, "find_evaluation asks for them"
-    metrics = read_metrics(Run(root / trial.name))
+    metrics = read_metrics(trial.run)
     speeds = [speed for _, speed in metrics.curve("tokens_per_second")]
     entropies = [(step, results.mean("entropy")) for step, results in metrics.evaluations]
     return TrialResult(

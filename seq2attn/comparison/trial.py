@@ -1,37 +1,53 @@
-"""One trial: an ordinary run of one config with one seed, which is trained and measured."""
+"""One trial: an ordinary run of one config with one seed, trained and measured by whatever process is given it."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
+import signal
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seq2attn.comparison.grid import CONFIG
-from seq2attn.config import Config, value_at
+from seq2attn.config import Config, check_config, value_at
 from seq2attn.config.plugin_errors import plugin_error
+from seq2attn.config.plugins import load_plugin
+from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import Evaluation, Place
 from seq2attn.parts import RANDOM
 from seq2attn.runs.evaluations import readable_evaluations, save_evaluation
 from seq2attn.runs.files import write_atomically
-from seq2attn.runs.lock import BeingTrained, is_remote, training_lock
+from seq2attn.runs.lock import BeingTrained, training_lock
 from seq2attn.runs.making import RunExists
 from seq2attn.runs.resuming import check_same_files
 from seq2attn.runs.run import Run, check_plain
 from seq2attn.training.signals import StopRequest
 
-if TYPE_CHECKING:
-    from seq2attn.runs.loading import Trained
-    from seq2attn.training.session import NewRun
-
 EVALUATION_SEED = 0  # that of `eval`: the same strings
 FAILURE = "failure.txt"
+STOP = b"stop"
 
-STOP_REQUEST = StopRequest()  # for the trials of this process
-_ALONE = threading.Lock()  # a process runs one trial at a time, in however many threads it is asked to
+_one_trial = threading.Lock()  # torch's random generator and its number of threads belong to the whole process
+_loaded: dict[Path, str] = {}  # file of a plug-in that this process has loaded -> SHA-256
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """What the process of a trial must find: each trial checks it for itself, because workers may join late."""
+
+    marker: Path
+    """a file that the comparison keeps in the runs directory while it runs; `stop` in it stops the trials"""
+    device: str
+    plugins: tuple[tuple[str, Path, str], ...]
+    """name, absolute path and SHA-256 of each plug-in's file"""
+    versions: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -48,11 +64,29 @@ class Trial:
     seed: int
     base: str
     """the name of its base config"""
-    config: Config
+    settings: Mapping[str, Any]
+    """its config as plain values, which can be sent to a process that has yet to load the plug-ins"""
     lengths: tuple[int, ...]
     samples: int
     checkpoint: str
+    root: Path
+    """the runs directory"""
     families: tuple[str, ...] = (RANDOM,)
+    workplace: Workplace | None = None
+    """None until it is to be run"""
+
+    @functools.cached_property
+    def config(self) -> Config:
+        """The checked config."""
+        return check_config(dict(self.settings))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "config"}
+
+    @property
+    def run(self) -> Run:
+        """Its run directory, which may not exist yet."""
+        return Run(self.root / self.name)
 
     @property
     def places(self) -> list[Place]:
@@ -74,8 +108,8 @@ class Trial:
 
     def matches(self, key: str, value: Any) -> bool:
         """Whether the config has this value at a dotted key; a part's name matches it with any options."""
-        found = self.value(key) if self.has(key) else None
-        return found == value or (isinstance(found, dict) and found.get("name") == value)
+        own = self.value(key) if self.has(key) else None
+        return own == value or (isinstance(own, dict) and own.get("name") == value)
 
     def value(self, key: str) -> Any:
         """The value at a dotted key, or the base config's name."""
@@ -83,34 +117,17 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Job:
-    """A trial, and where and how to run it."""
-
-    trial: Trial
-    root: Path
-    device: str = "auto"
-    plugins: tuple[str, ...] = ()
-    claimed: bool = False
-    """whether the caller holds the run's `remote_lock`"""
-
-    @property
-    def run(self) -> Run:
-        """The trial's run directory, which may not exist yet."""
-        return Run(self.root / self.trial.name)
-
-
-@dataclass(frozen=True)
 class Outcome:
-    """How a job ended."""
+    """How a trial ended."""
 
     state: str
-    """done, stopped, failed, or busy: another process is at work on its run"""
+    """done, stopped, failed, or busy: another process trains its run"""
     reason: str = ""
 
 
-def blocked_by(trial: Trial, root: Path) -> str | None:
+def blocked_by(trial: Trial) -> str | None:
     """Why the trial's run directory cannot be used; None if it does not exist or is a run of the same config."""
-    run = Run(root / trial.name)
+    run = trial.run
     if not run.path.exists():
         return None
     if not run.config_file.is_file():
@@ -122,14 +139,13 @@ def blocked_by(trial: Trial, root: Path) -> str | None:
     return None if same else f"{run.path} has another config; give this experiment another --name, or remove that run"
 
 
-def find_evaluation(trial: Trial, root: Path) -> Evaluation | None:
+def find_evaluation(trial: Trial) -> Evaluation | None:
     """The evaluation of the finished trial, with all its lengths; None if there is none yet."""
-    run = Run(root / trial.name)
-    status = run.status()
+    status = trial.run.status()
     if status.state != "finished":
         return None
     wanted = (trial.checkpoint, trial.samples, EVALUATION_SEED)
-    for _, saved in readable_evaluations(run, trial.checkpoint):
+    for _, saved in readable_evaluations(trial.run, trial.checkpoint):
         if saved.parameters is None or saved.trained_steps != status.step:
             continue
         if trial.on_files:  # `compare` measures only on the dev file
@@ -140,30 +156,29 @@ def find_evaluation(trial: Trial, root: Path) -> Evaluation | None:
     return None
 
 
-def run_bundle(jobs: Sequence[Job]) -> Sequence[Outcome]:
-    """Run each job, one after another."""
-    return [run_trial(job) for job in jobs]
+def versions() -> dict[str, str]:
+    """Those that must be the same in every process; of torch without the part that names its build."""
+    return {"seq2attn": metadata.version("seq2attn"), "torch": metadata.version("torch").partition("+")[0]}
 
 
-def _where(job: Job) -> Run | NewRun:
-    """The trial's run, or how to make it."""
-    from seq2attn.build import read_task
-    from seq2attn.training.session import NewRun
-
-    trial = job.trial
-    if trial.families != (RANDOM,):  # refused now, not after training
-        read_task(trial.config).check_families(trial.families)
-    experiment = {"name": trial.experiment, "group": trial.group, "values": dict(trial.values)}
-    new = NewRun(job.root, trial.name, plugins=job.plugins, experiment=experiment)
-    return job.run if job.run.config_file.is_file() else new
+def loaded_plugin(name: str) -> tuple[str, Path, str]:
+    """The record in a `Workplace` of a plug-in that this process has loaded."""
+    path = Path(name).resolve()
+    _loaded[path] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return name, path, _loaded[path]
 
 
-def run_trial(job: Job) -> Outcome:
+def train_and_measure(trial: Trial) -> Outcome:
     """Train the trial's run, or continue it, to its end, and measure it. Never raises: an error becomes the outcome."""
+    place = trial.workplace
+    assert place is not None, "a trial that is run has a workplace"
+    if not _one_trial.acquire(blocking=False):
+        return Outcome(
+            "failed", "its process runs another trial in another thread: give each worker process one thread"
+        )
     try:
-        with _ALONE:
-            elsewhere = Outcome("busy", f"run {job.trial.name!r} is being trained on another machine")
-            return elsewhere if not job.claimed and is_remote(job.run) else _run(job)
+        _check_workplace(place)
+        return _run(trial, place)
     except (BeingTrained, RunExists) as error:
         return Outcome("busy", error.message)
     except Seq2AttnError as error:
@@ -173,69 +188,100 @@ def run_trial(job: Job) -> Outcome:
         if explained is not None:
             return Outcome("failed", str(explained))
         where = ""
-        if job.run.path.is_dir():
-            write_atomically(job.run.path / FAILURE, traceback.format_exc().encode(errors="backslashreplace"))
-            where = f" (traceback: {job.run.path / FAILURE})"
+        if trial.run.path.is_dir():
+            write_atomically(trial.run.path / FAILURE, traceback.format_exc().encode(errors="backslashreplace"))
+            where = f" (traceback: {trial.run.path / FAILURE})"
         return Outcome("failed", f"{type(error).__name__}: {error}{where}")
+    finally:
+        _one_trial.release()
 
 
-def _run(job: Job) -> Outcome:
-    from seq2attn.training.session import train
+def _check_workplace(place: Workplace) -> None:
+    """Raise `Seq2AttnError` if this process lacks what its trials need; load the plug-ins."""
+    if not place.marker.exists():
+        raise Seq2AttnError(f"this worker does not see the runs directory {place.marker.parent} of the comparison")
+    own = versions()
+    if own != place.versions:
+        theirs, mine = (", ".join(f"{name} {at[name]}" for name in own) for at in (place.versions, own))
+        raise Seq2AttnError(f"this worker has {mine}, and the comparison {theirs}: install the same versions")
+    for name, path, needed in place.plugins:
+        if path not in _loaded:
+            if not path.is_file():
+                raise Seq2AttnError(f"this worker does not see the plug-in {path}")
+            load_plugin(path)
+            loaded_plugin(str(path))
+        if _loaded[path] != needed:
+            raise Seq2AttnError(f"{name} has changed since the comparison or this worker loaded it: start both again")
 
-    trial, run = job.trial, job.run
-    if STOP_REQUEST.signal is not None:
+
+class _Watch(Display):
+    """The display of a training that looks, when the training logs, whether its comparison asks it to stop."""
+
+    def __init__(self, marker: Path) -> None:
+        self.request, self._marker = StopRequest(), marker
+
+    def look(self) -> bool:
+        """Whether the comparison asks its trials to stop, or has ended."""
+        with contextlib.suppress(OSError):
+            if not self._marker.exists() or self._marker.read_bytes() == STOP:
+                self.request.signal = signal.SIGTERM
+        return self.request.signal is not None
+
+    def step(self, trial: str, step: int, text: str = "") -> None:
+        self.look()
+
+
+def _run(trial: Trial, place: Workplace) -> Outcome:
+    from seq2attn.build import read_task
+    from seq2attn.training.session import NewRun, train
+
+    run, watch = trial.run, _Watch(place.marker)
+    if watch.look():
         return Outcome("stopped")
-    blocked = blocked_by(trial, job.root)
+    blocked = blocked_by(trial)
     if blocked:
         raise Seq2AttnError(blocked, exit_code=1)
     if run.status().state != "finished":
-        ended = train(trial.config, _where(job), device=job.device, threads=1, request=STOP_REQUEST)
+        if trial.families != (RANDOM,):  # refused now, not after training
+            read_task(trial.config).check_families(trial.families)
+        experiment = {"name": trial.experiment, "group": trial.group, "values": dict(trial.values)}
+        plugins = [name for name, _, _ in place.plugins]
+        where = run if run.config_file.is_file() else NewRun(trial.root, trial.name, True, plugins, (), experiment)
+        ended = train(trial.config, where, device=place.device, threads=1, display=watch, request=watch.request)
         if not ended.finished:
             return Outcome("stopped")
-    if find_evaluation(trial, job.root) is not None:
+    if find_evaluation(trial) is not None:
         return Outcome("done")
     with training_lock(run):  # so that two processes do not measure it
-        return Outcome("done") if find_evaluation(trial, job.root) is not None else _measure(job)
+        return Outcome("done") if find_evaluation(trial) is not None else _measure(trial, place.device, watch)
 
 
-def _measure(job: Job) -> Outcome:
+def _measure(trial: Trial, device: str, watch: _Watch) -> Outcome:
+    from seq2attn.build import read_task
     from seq2attn.model.parameters import parameter_ledger
-    from seq2attn.runs.loading import load_trained
+    from seq2attn.runs.loading import load_trained, measure, measure_on_file
 
-    trial, run = job.trial, job.run
-    trained = load_trained(run, trial.checkpoint, job.device)
+    run = trial.run
+    trained = load_trained(run, trial.checkpoint, device)
     if trained.checkpoint != trial.checkpoint:
         raise Seq2AttnError(f"{run.checkpoint(trial.checkpoint)}: no such checkpoint", exit_code=1)
+
+    def stop_if_asked() -> None:
+        if watch.look():
+            raise _Stopped
+
     try:
-        evaluation = _evaluate(trial, run, trained)
+        if trial.on_files:
+            check_same_files(run, trial.config, read_task(trial.config))
+            evaluation = measure_on_file(trained, Path(trial.config.data_files["dev"]))
+        else:
+            strings = {"samples": trial.samples, "seed": EVALUATION_SEED, "families": trial.families}
+            evaluation = measure(run, trained, trial.lengths, progress=stop_if_asked, **strings)
     except _Stopped:
         return Outcome("stopped")
     parameters = parameter_ledger(trained.predictor.model)
     save_evaluation(replace(evaluation, trained_steps=run.status().step, parameters=parameters), run)
     return Outcome("done")
-
-
-def _evaluate(trial: Trial, run: Run, trained: Trained) -> Evaluation:
-    from seq2attn.build import read_task
-    from seq2attn.runs.loading import measure, measure_on_file
-
-    if trial.on_files:
-        check_same_files(run, trial.config, read_task(trial.config))
-        return measure_on_file(trained, Path(trial.config.data_files["dev"]))
-
-    def stop_if_asked() -> None:
-        if STOP_REQUEST.signal is not None:
-            raise _Stopped
-
-    return measure(
-        run,
-        trained,
-        trial.lengths,
-        families=trial.families,
-        samples=trial.samples,
-        seed=EVALUATION_SEED,
-        progress=stop_if_asked,
-    )
 
 
 class _Stopped(Exception):

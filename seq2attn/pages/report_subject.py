@@ -56,7 +56,7 @@ def report_of_comparison(plan: Plan, root: Path) -> tuple[str, dict[str, Any]]:
     experiment = plan.experiment
     if len(plan.trials) > MAX_TRIALS:
         raise Seq2AttnError(f"{len(plan.trials):,} trials are too many for one page; at most {MAX_TRIALS} are allowed")
-    done = read_trials(plan, root)
+    done = read_trials(plan)
     if not any(done.values()):
         hint = "Run its `seq2attn compare` command; it continues where it stopped."
         raise Seq2AttnError(f"no trial of {experiment.name!r} in {root} is trained and measured", hint=hint)

@@ -1,0 +1,346 @@
+"""Running the trials of a plan, several at a time, on any `concurrent.futures.Executor`; a failing one stops no other."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import multiprocessing
+import os
+import re
+import secrets
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from seq2attn.comparison.plan import Plan
+from seq2attn.comparison.results import Comparison, gather
+from seq2attn.comparison.trial import (
+    STOP,
+    Outcome,
+    Trial,
+    Workplace,
+    find_evaluation,
+    loaded_plugin,
+    train_and_measure,
+    versions,
+)
+from seq2attn.errors import Seq2AttnError, did_you_mean, shown
+from seq2attn.runs.files import not_written
+from seq2attn.runs.lock import is_training
+from seq2attn.runs.machine import available_cores, choose_device
+from seq2attn.runs.records import steps_done
+from seq2attn.training.signals import StopRequest, stop_on_signals
+
+POLL = 0.25  # seconds
+ANSWER = 10  # seconds for a Dask scheduler to answer
+DIED = "its process died: killed, or out of memory"
+LOST = "the connection to the executor of the trials is lost; finished trials are kept"
+ALL = "all trials"  # as the display calls their total
+CANCELLED = Outcome("stopped", "cancelled")
+
+ExecutorWord = str | Callable[[], Executor] | None
+"""`processes` of this machine (also None), `processes=N`, `dask:ADDRESS`, or a function that makes an Executor"""
+
+
+class Display(Protocol):
+    """Shows the progress of trials, by their names."""
+
+    def begin(self, trial: str, total: int, text: str) -> None:
+        """The trial starts; `total` steps, 0 where they are not known."""
+
+    def step(self, trial: str, step: int, text: str) -> None: ...
+
+    def end(self, trial: str, text: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    def begin(self, trial: str, total: int, text: str) -> None: ...
+
+    def step(self, trial: str, step: int, text: str) -> None: ...
+
+    def end(self, trial: str, text: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
+def run_comparison(
+    plan: Plan,
+    *,
+    device: str = "auto",
+    plugins: Sequence[str] = (),
+    workers: int | None = None,
+    executor: ExecutorWord = None,
+    display: Display | None = None,
+) -> Comparison:
+    """Train and measure the trials of `plan` that are not done, and gather the results of all.
+
+    workers: trials at a time; by default one per core, or per Dask worker. The first signal stops: running trials are saved,
+    and the comparison has the signal's number. Raises `Seq2AttnError` for what keeps all trials from running.
+    """
+    from seq2attn.kernels import why_slow
+
+    display = display or Silent()
+    check_executor(executor)
+    trials = [trial for trial in plan.trials if find_evaluation(trial) is None]
+    name, done = plan.experiment.name, len(plan.trials) - len(trials)
+    if not trials:
+        display.note(f"{name}: all {done:,} trials are done")
+        return gather(plan)
+    root = trials[0].root
+    for line in [*read_tasks(trials), why_slow(choose_device(device))]:
+        if line:
+            display.note(line)
+    with (
+        _open_executor(executor, workers, len(trials)) as (make_executor, at_once),
+        _workplace(root, device, plugins) as place,
+        stop_on_signals() as request,
+    ):
+        if plan.experiment.description:
+            display.note(plan.experiment.description)
+        every = f"{len(plan.trials):,} trial{'' if len(plan.trials) == 1 else 's'}"
+        display.note(f"{name}: {every}, {done:,} done, {len(trials):,} to run, {at_once():,} at a time; runs in {root}")
+        ready = [replace(trial, root=root.resolve(), workplace=place) for trial in trials]
+        outcomes = run_trials(ready, make_executor, at_once, display, request)
+    failed = {name: outcome.reason for name, outcome in outcomes.items() if outcome.state == "failed"}
+    busy = tuple(name for name, outcome in outcomes.items() if outcome.state == "busy")
+    return replace(gather(plan), failed=failed, busy=busy, stopped_by=request.signal)
+
+
+def read_tasks(trials: Sequence[Trial]) -> list[str]:
+    """Make the tasks of the trials' configs, and read their files, so that mistakes are reported before any trial runs.
+
+    Returns what users should know about them. Raises `Seq2AttnError`.
+    """
+    from seq2attn.build import read_task
+    from seq2attn.training.compiling import check_batches
+
+    notes: list[str] = []
+    for trial in {(str(trial.config.task), trial.config.training.compile): trial for trial in trials}.values():
+        task = read_task(trial.config)
+        task.check_families(trial.families)
+        if trial.config.training.compile:
+            check_batches(task)
+        notes += task.notes
+    return list(dict.fromkeys(notes))
+
+
+# ---- where trials run ----
+
+
+def check_executor(executor: ExecutorWord) -> None:
+    """Raise `Seq2AttnError` unless it is a word for an executor, or a function."""
+    if isinstance(executor, str) and not re.fullmatch(r"processes(=[1-9]\d{0,3})?|dask:.+", executor):
+        guess = did_you_mean(re.split("[:=]", executor)[0], ["processes", "dask"])
+        allowed = "processes, processes=8, dask:tcp://HOST:8786"
+        raise Seq2AttnError(f"--executor: unknown executor {shown(executor)}; {guess}allowed: {allowed}")
+
+
+@contextlib.contextmanager
+def _open_executor(
+    executor: ExecutorWord, workers: int | None, trials: int
+) -> Iterator[tuple[Callable[[], Executor], Callable[[], int]]]:
+    """A function that makes executors, and one that tells how many trials can run at a time now."""
+    if isinstance(executor, str) and executor.startswith("dask:"):
+        with _dask(executor.removeprefix("dask:"), workers) as opened:
+            yield opened
+        return
+    own = executor.partition("=")[2] if isinstance(executor, str) else ""
+    count = max(1, min(int(own or workers or available_cores()), trials))
+    yield executor if callable(executor) else lambda: process_pool(count), lambda: count
+
+
+def process_pool(workers: int) -> Executor:
+    """Processes of this machine that end when this process ends, however it ends."""
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
+
+
+def _start_worker() -> None:
+    for name in ("SIGINT", "SIGHUP"):  # a terminal sends them to all processes; only the main process handles them
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+@contextlib.contextmanager
+def _dask(address: str, workers: int | None) -> Iterator[tuple[Callable[[], Executor], Callable[[], int]]]:
+    """The workers of the Dask scheduler at `address`, processes of one thread that see the runs directory."""
+    try:
+        import distributed
+    except ImportError as error:
+        hint = 'Install it: pip install "seq2attn[dask]"'
+        raise Seq2AttnError(f"--executor dask needs the package distributed ({error})", hint=hint) from None
+    for name in ("distributed", "distributed.client", "tornado.application"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is in our messages
+    try:
+        client = distributed.Client(address, timeout=ANSWER, set_as_default=False)
+    except (OSError, ValueError) as error:
+        hint = "Start one with: dask scheduler    and workers with: dask worker ADDRESS --nthreads 1"
+        raise Seq2AttnError(f"no Dask scheduler answers at {address}: {error}", hint=hint, exit_code=1) from None
+    with client:
+        for worker, threads in client.nthreads().items():
+            if threads != 1:
+                hint = "Start workers with: dask worker ADDRESS --nthreads 1 --nworkers N"
+                raise Seq2AttnError(f"worker {worker} has {threads} threads; trials need one", hint=hint, exit_code=1)
+
+        def at_once() -> int:
+            with contextlib.suppress(Exception):  # the connection is lost: the trials' futures tell
+                return workers or max(1, len(client.nthreads()))
+            return 1
+
+        yield lambda: client.get_executor(pure=False), at_once
+
+
+@contextlib.contextmanager
+def _workplace(root: Path, device: str, plugins: Sequence[str]) -> Iterator[Workplace]:
+    """What the trials will check, with its marker in the runs directory as long as the comparison runs."""
+    marker = root.resolve() / f".comparison-{secrets.token_hex(8)}"
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        marker.touch()
+    except OSError as error:
+        raise not_written(marker, error) from error
+    try:
+        yield Workplace(marker, device, tuple(map(loaded_plugin, plugins)), versions())
+    finally:
+        marker.unlink(missing_ok=True)
+
+
+# ---- the queue ----
+
+
+def run_trials(
+    trials: Sequence[Trial],
+    make_executor: Callable[[], Executor],
+    at_once: Callable[[], int],
+    display: Display | None = None,
+    request: StopRequest | None = None,
+) -> dict[str, Outcome]:
+    """Run every trial -> outcome by its name. After a stop `request`, running trials are waited for.
+
+    If a worker dies and breaks the executor, a new one is made. Trials that ran at that time are run again, each alone, so
+    that only the one that kills its process fails. A trial that another process trains is left to that process.
+    """
+    display, request = display or Silent(), request or StopRequest()
+    display.begin(ALL, len(trials), "")
+    outcomes: dict[str, Outcome] = {}
+    waiting = deque((trial, False) for trial in trials)  # and whether it must run alone
+    running: dict[Future[Outcome], tuple[Trial, bool]] = {}
+    executor = make_executor()
+    if isinstance(executor, ThreadPoolExecutor):
+        raise Seq2AttnError(
+            "trials cannot run in the threads of one process: they share torch's random generator",
+            hint="Use processes: ProcessPoolExecutor, loky, or Dask workers of one thread each.",
+        )
+
+    def collect(done: Sequence[Future[Outcome]]) -> bool:
+        """Record what ended. Returns whether the executor is broken."""
+        broken = False
+        for future in done:
+            trial, alone = running.pop(future)
+            outcome = _outcome(future)
+            if outcome == CANCELLED and request.signal is None:
+                raise Seq2AttnError(LOST, hint="Start it again; then the same command continues.", exit_code=1)
+            if outcome is None:
+                broken, outcome = True, Outcome("failed", DIED) if alone else Outcome("stopped")
+                if not alone:
+                    waiting.appendleft((trial, True))
+            if outcome.state != "stopped":
+                outcomes[trial.name] = outcome
+            reason = f": {outcome.reason}" if outcome.reason else ""
+            display.end(trial.name, f"{len(outcomes):,} of {len(trials):,}: {trial.name} {outcome.state}{reason}")
+            display.step(ALL, len(outcomes), f"{len(outcomes):,}/{len(trials):,} trials")
+        return broken
+
+    try:
+        while (waiting or running) and request.signal is None:
+            while waiting and len(running) < (1 if _is_alone(waiting[0], running) else at_once()):
+                trial, alone = waiting.popleft()
+                display.begin(trial.name, trial.config.training.steps or 0, f"{trial.group}, seed {trial.seed}")
+                running[_submit(executor, trial)] = (trial, alone)
+            done, _ = wait(running, timeout=POLL, return_when=FIRST_COMPLETED)
+            if collect([future for future in running if future in done]):
+                wait(running)  # they are broken too
+                collect(list(running))
+                executor.shutdown(wait=False)
+                executor = make_executor()
+            for trial, _ in running.values():
+                step, total = steps_done(trial.run), trial.config.training.steps or 0
+                display.step(trial.name, step, "measuring" if step == total else f"step {step:,}")
+        if running:
+            display.note(f"stopping: waiting for {len(running)} trial{'' if len(running) == 1 else 's'} to save")
+            _stop(running)
+            collect(list(running))
+    finally:
+        for trial, _ in running.values():  # only after an error, or a second signal
+            _ask_to_stop(trial)
+        executor.shutdown(wait=not running)
+        display.end(ALL, "")
+    return outcomes
+
+
+def _is_alone(first: tuple[Trial, bool], running: dict[Future[Outcome], tuple[Trial, bool]]) -> bool:
+    """Whether one trial runs at a time now: the next must run alone, or one does."""
+    return first[1] or any(alone for _, alone in running.values())
+
+
+def _submit(executor: Executor, trial: Trial) -> Future[Outcome]:
+    try:
+        return executor.submit(train_and_measure, trial)
+    except BrokenExecutor as error:
+        future: Future[Outcome] = Future()
+        future.set_exception(error)
+        return future
+
+
+def _outcome(future: Future[Outcome]) -> Outcome | None:
+    """How a trial ended; None if its executor is broken."""
+    try:
+        return future.result()
+    except BrokenExecutor:
+        return None
+    except CancelledError:
+        return CANCELLED
+    except Exception as error:  # of the executor: `train_and_measure` raises none
+        killed = type(error).__name__ == "KilledWorker"  # of Dask, which has tried it on other workers before
+        return Outcome("failed", DIED if killed else f"{type(error).__name__}: {error}")
+
+
+def _ask_to_stop(trial: Trial) -> None:
+    assert trial.workplace is not None
+    with contextlib.suppress(OSError):
+        trial.workplace.marker.write_bytes(STOP)
+
+
+def _stop(running: dict[Future[Outcome], tuple[Trial, bool]]) -> None:
+    """Make the trials save, and wait for them; those that no worker has begun are cancelled."""
+    for future, (trial, _) in running.items():
+        _ask_to_stop(trial)
+        if not is_training(trial.run):
+            future.cancel()
+    wait(running)
