@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import compiling, decoding, engines, growth, peers, processes, training
+from benchmarks import compiling, decoding, growth, peers, processes, training
 
 PARTS: dict[str, Callable[[bool], list[dict[str, Any]]]] = {
     "training": lambda quick: training.measure(training.QUICK if quick else training.UNITS, repeats=5 if quick else 11),
@@ -22,7 +22,6 @@ PARTS: dict[str, Callable[[bool], list[dict[str, Any]]]] = {
     ),
     "cuda-compile": lambda quick: compiling.measure(repeats=5, device=torch.device("cuda")),
     "compile": lambda quick: compiling.measure(repeats=5),
-    "engines": lambda quick: engines.measure(100 if quick else 1000),
     "peers": lambda quick: peers.measure(quick=quick),
     "growth": lambda quick: growth.measure(quick=quick),
     "decoding": lambda quick: decoding.measure(repeats=3 if quick else 7),
@@ -78,8 +77,6 @@ def main() -> None:
     missing = {}
     if not torch.cuda.is_available():
         missing |= dict.fromkeys(("cuda", "cuda-compile"), "a GPU, but none was found")
-    if not engines.is_installed():
-        missing["engines"] = 'Dask, which is not installed: pip install "seq2attn[dask]"'
     if not peers.installed():
         missing["peers"] = "JoeyNMT or yoyodyne, and neither is installed; see docs/performance-details.md"
     for name in missing.keys() & set(options.parts):

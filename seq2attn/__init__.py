@@ -188,18 +188,18 @@ def compare(
     `failed` has the reasons of failed trials, `busy` the trials that another process trains. The first Ctrl-C saves and
     raises `KeyboardInterrupt`.
     """
-    from seq2attn.api.progress import ComparisonLine, OneLine
     from seq2attn.comparison.experiment import compose_experiment
     from seq2attn.comparison.plan import make_plan
     from seq2attn.comparison.run import run_comparison
     from seq2attn.config.plugins import load_plugins
+    from seq2attn.display.progress import make_display
 
     loaded = load_plugins(plugins)
     file = None if experiment is None else Path(experiment)
     plan = make_plan(compose_experiment(file, list(map(Path, configs)), vary, overrides, **options), Path(runs_dir))
-    with OneLine(progress) as line:
+    with make_display(progress) as display:
         where = {"device": device, "workers": workers, "executor": executor}
-        found = run_comparison(plan, plugins=loaded, display=ComparisonLine(line), **where)
+        found = run_comparison(plan, plugins=loaded, display=display, **where)
     if found.stopped_by is not None:
         raise KeyboardInterrupt("stopped; the same call continues")
     return found

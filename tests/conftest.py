@@ -143,16 +143,12 @@ def trials_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The trials of a comparison run in this process, with one thread as in a worker."""
     import torch
 
-    import seq2attn.comparison.pool
-    from seq2attn.comparison.trial import STOP_REQUEST
-
-    monkeypatch.setattr(seq2attn.comparison.pool, "TrialPool", lambda *_: Inline())
-    monkeypatch.setattr("seq2attn.comparison.running.POLL", 0.01)
+    monkeypatch.setattr("seq2attn.comparison.run.process_pool", lambda *_: Inline())
+    monkeypatch.setattr("seq2attn.comparison.run.POLL", 0.01)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-    STOP_REQUEST.signal = None
 
 
 @pytest.fixture(autouse=True)

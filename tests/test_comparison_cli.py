@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 from inline import Inline
 
-import seq2attn.comparison.pool
+import seq2attn
 from seq2attn.cli.compare import compare as compare_command
-from seq2attn.comparison.pool import TrialPool
+from seq2attn.comparison.results import gather
+from seq2attn.comparison.run import process_pool
 
 TINY = """\
 model: {hidden: 8, embedding: 4, initial_state: last, attention: {score: none}}
@@ -233,7 +234,7 @@ def test_a_stopped_comparison_prints_how_to_continue(cli, monkeypatch):
             return future
 
     with monkeypatch.context() as patch:
-        patch.setattr(seq2attn.comparison.pool, "TrialPool", lambda *_: Stopping())
+        patch.setattr("seq2attn.comparison.run.process_pool", lambda *_: Stopping())
         done = compare(cli, "--vary", "seed=1-3", "--workers", "1")
     assert (done.code, done.out) == (130, "")
     assert "stopped by SIGINT: 1 of 3 trials are done" in done.err
@@ -253,7 +254,7 @@ COMMANDS = re.findall(r"^ +(seq2attn compare .*)$|`(seq2attn compare [^`]*)`", f
 def test_documented_commands_name_valid_experiments(cli, work, monkeypatch, command):
     (work / "configs").symlink_to(ROOT / "configs")
     shutil.copy(work / "tiny.yaml", work / "my.yaml")
-    monkeypatch.setattr("seq2attn.cli.compare._run", lambda *_: {})
+    monkeypatch.setattr("seq2attn.cli.compare._run", lambda plan, *_: gather(plan))
     done = cli(*shlex.split(command)[1:])
     assert (done.code, done.out.count("\n")) == (0, 1), done.err
 
@@ -262,7 +263,7 @@ def test_documented_commands_name_valid_experiments(cli, work, monkeypatch, comm
 
 
 def test_pool_workers_run_trials_and_their_death_is_detected():
-    with TrialPool(1) as pool:
+    with process_pool(1) as pool:
         assert pool.submit(abs, -3).result() == 3
         assert pool.submit(os.getpid).result() != os.getpid()
         with pytest.raises(Exception, match="terminated abruptly"):

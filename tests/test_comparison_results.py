@@ -86,8 +86,8 @@ def planned(tmp_path):
 
 @pytest.fixture
 def comparison(planned):
-    make, root = planned
-    return gather(make(), root)
+    make, _ = planned
+    return gather(make())
 
 
 def group(comparison, label):
@@ -159,8 +159,8 @@ def test_differences_are_taken_seed_by_seed(comparison):
 
 
 def test_another_baseline(planned):
-    make, root = planned
-    found = gather(make(baseline={"model.attention.score": "none"}), root)
+    make, _ = planned
+    found = gather(make(baseline={"model.attention.score": "none"}))
     assert row(found, "dot", 3).difference.mean == pytest.approx((0.5 + 0.6 + 0.7 - 1 - 1 - 0.7) / 3)
     assert group(found, "none").baseline is None
 
@@ -169,7 +169,7 @@ def test_a_missing_trial_is_excluded_from_both_sides(planned):
     make, root = planned
     for path in (root / "e-dot-seed_3" / "evaluations").iterdir():
         path.unlink()
-    found = gather(make(), root)
+    found = gather(make())
     assert (len(group(found, "dot").trials), group(found, "dot").planned) == (2, 3)
     assert row(found, "dot", 3).spread.mean == pytest.approx(0.55)
     assert row(found, "scaled", 3).spread.mean == pytest.approx(0.8)
@@ -180,15 +180,15 @@ def test_no_difference_without_baseline_trials(planned):
     make, root = planned
     for number in (1, 2, 3):
         (root / f"e-dot-seed_{number}" / "status.json").unlink()
-    found = gather(make(), root)
+    found = gather(make())
     assert [group.label for group in found.groups] == ["scaled", "none"]
     assert row(found, "scaled", 3).difference is None
 
 
 def test_other_metrics_and_missing_ones(planned):
-    make, root = planned
-    assert row(gather(make(metric="teacher_forced"), root), "dot", 3).spread.mean == pytest.approx(0.3)
-    found = gather(make(metric="entropy"), root)
+    make, _ = planned
+    assert row(gather(make(metric="teacher_forced")), "dot", 3).spread.mean == pytest.approx(0.3)
+    found = gather(make(metric="entropy"))
     assert row(found, "scaled", 3).spread.mean == pytest.approx(1.6)
     assert row(found, "scaled", 3).spread.high > 1.6  # no share: not cut at 1
     assert group(found, "none").lengths == ()
@@ -210,7 +210,7 @@ def test_removed_metrics_lose_only_the_curves(planned):
     make, root = planned
     (root / "e-dot-seed_1" / "metrics.jsonl").unlink()
     (root / "e-dot-seed_2" / "metrics.jsonl").write_text('{"step": 10, "loss": 0.5}\n{"step')
-    found = group(gather(make(), root), "dot")
+    found = group(gather(make()), "dot")
     assert [trial.losses for trial in found.trials] == [(), ((10, 0.5),), ((10, 9.0), (20, 0.3))]
     assert found.loss.mean == pytest.approx(0.4)
 
@@ -288,7 +288,7 @@ def test_the_rich_table_fits_80_columns(comparison):
 def test_one_seed_gets_a_table_without_intervals(planned):
     make, root = planned
     experiment = make().experiment.varied([parse_vary("seed=2")])
-    found = gather(make_plan(experiment, Path(root)), root)
+    found = gather(make_plan(experiment, Path(root)))
     file = io.StringIO()
     comparison_table._show_to_people(found, Console(file=file, width=100))
     text = " ".join(file.getvalue().split())
@@ -334,10 +334,10 @@ def test_equal_groups_share_a_rank_and_groups_without_values_are_left_out():
 
 def test_one_group_and_entropy_have_no_ranking(planned):
     make, root = planned
-    assert gather(make(metric="entropy"), root).ranking == ()
-    assert [one.group for one in gather(make(metric="alignment"), root).ranking] == ["dot", "scaled"]
+    assert gather(make(metric="entropy")).ranking == ()
+    assert [one.group for one in gather(make(metric="alignment")).ranking] == ["dot", "scaled"]
     one = make().experiment.varied([parse_vary("model.attention.score=dot")])
-    assert gather(make_plan(one, Path(root)), root).ranking == ()
+    assert gather(make_plan(one, Path(root))).ranking == ()
 
 
 def test_the_ranking_is_shown_and_names_the_best(comparison):
@@ -358,7 +358,7 @@ def test_the_ranking_of_one_seed_is_said_to_be_uncertain(planned):
     make, root = planned
     experiment = make().experiment.varied([parse_vary("seed=2")])
     file = io.StringIO()
-    comparison_table._show_to_people(gather(make_plan(experiment, Path(root)), root), Console(file=file, width=80))
+    comparison_table._show_to_people(gather(make_plan(experiment, Path(root))), Console(file=file, width=80))
     assert "Best: none. With one seed each, the order may be chance" in file.getvalue()
 
 

@@ -1,9 +1,12 @@
 """Trials on any Executor: resumed, failing alone, stopped, and never run twice."""
 
-import contextlib
 import json
 import multiprocessing
+import os
 import signal
+import subprocess
+import sys
+import threading
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -12,21 +15,15 @@ import pytest
 import torch
 from inline import Inline
 
-from seq2attn.comparison.experiment import Experiment
-from seq2attn.comparison.grid import parse_vary
-from seq2attn.comparison.plan import make_plan
-from seq2attn.comparison.running import DIED, run_jobs
-from seq2attn.comparison.trial import STOP_REQUEST, Job, Outcome, find_evaluation, run_trial
+import seq2attn
+from seq2attn.comparison.run import DIED, LOST
+from seq2attn.comparison.trial import Outcome, Workplace, train_and_measure, versions
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.environment import TrialOf
-from seq2attn.runs.loading import load_predictor, load_trained
-from seq2attn.runs.lock import is_training, remote_lock, training_lock
+from seq2attn.runs.lock import is_training, training_lock
 from seq2attn.runs.making import create_run
 from seq2attn.runs.records import steps_done
 from seq2attn.runs.run import Run
-from seq2attn.training import session
 from seq2attn.training.loop import Trainer
-from seq2attn.training.signals import StopRequest
 
 TINY = """\
 model: {hidden: 8, embedding: 4, initial_state: last, attention: {score: none}}
@@ -36,269 +33,216 @@ evaluation: {samples: 4}
 """
 
 
-class Deadly(Inline):
-    """Its worker dies during the trials of one seed, which breaks all futures that are not done."""
-
-    def __init__(self, seed, seen):
-        super().__init__()
-        self.seed, self.seen, self.pending, self.broken = seed, seen, [], False
-
-    def submit(self, call, /, *arguments, **keywords):
-        if self.broken:
-            raise BrokenExecutor
-        ((job,),) = arguments
-        self.seen.append(job.trial.seed)
-        future = Future()
-        self.pending.append((future, job))
-        if len(self.pending) == 2:  # two run side by side
-            self.run()
-        return future
-
-    def run(self):
-        self.broken = any(job.trial.seed == self.seed for _, job in self.pending)
-        for future, job in self.pending:
-            future.set_exception(BrokenExecutor()) if self.broken else future.set_result([run_trial(job)])
-        self.pending.clear()
-
-
-class Diary:
-    """A display that records its calls."""
-
-    def __init__(self):
-        self.started_seeds, self.outcomes, self.steps = [], [], []
-
-    def started(self, job):
-        self.started_seeds.append(job.trial.seed)
-
-    def progress(self, job, step):
-        self.steps.append((job.trial.seed, step))
-
-    def ended(self, job, outcome):
-        self.outcomes.append((job.trial.seed, outcome.state))
-
-    def stopping(self, running):
-        self.outcomes.append(("stopping", running))
-
-
 @pytest.fixture(autouse=True)
-def in_a_fresh_worker(monkeypatch):
-    monkeypatch.setattr("seq2attn.comparison.running.POLL", 0.01)
-    monkeypatch.setattr("seq2attn.comparison.running.RETRY", 0.01)
-    STOP_REQUEST.signal = None
+def in_a_fresh_worker(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("seq2attn.comparison.run.POLL", 0.01)
+    (tmp_path / "tiny.yaml").write_text(TINY)
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as a worker does
+    torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-    STOP_REQUEST.signal = None
+
+
+def compare(*vary, executor=Inline, **options):
+    options = {"name": "e", "workers": 1, "device": "cpu", **options}
+    return seq2attn.compare(configs=["tiny.yaml"], vary=vary, executor=executor, **options)
+
+
+def run(seed, name="e"):
+    return Run(Path("runs", f"{name}-seed_{seed}"))
+
+
+def losses(of):
+    return [line["loss"] for line in map(json.loads, of.metrics_file.read_text().splitlines()) if "loss" in line]
+
+
+def times(of):
+    return {path: path.stat().st_mtime_ns for path in of.path.rglob("*")}
+
+
+class Kept(Inline):
+    """Keeps the trials that it is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.trials = []
+
+    def submit(self, call, /, trial):
+        self.trials.append(trial)
+        return super().submit(call, trial)
 
 
 @pytest.fixture
-def jobs(tmp_path):
-    """`jobs("seed=1-2", ...)` -> the jobs of that grid on a tiny config."""
-    (tmp_path / "tiny.yaml").write_text(TINY)
-
-    def make(*vary, **settings):
-        experiment = Experiment("e", "test", {"tiny": tmp_path / "tiny.yaml"}, axes=tuple(map(parse_vary, vary)))
-        plan = make_plan(replace(experiment, **settings), tmp_path / "runs")
-        return [Job(trial, tmp_path / "runs", "cpu") for trial in plan.trials]
-
-    return make
-
-
-def run(jobs, executor=None, at_once=1):
-    executor = executor or Inline()
-    return run_jobs(jobs, lambda: executor, at_once, Diary())
-
-
-def metrics(run, key):
-    return [line[key] for line in map(json.loads, run.metrics_file.read_text().splitlines()) if key in line]
+def trial(tmp_path):
+    """A trial as a worker gets it, its run not yet made, and the marker of its comparison."""
+    executor = Kept()
+    compare("seed=3", executor=lambda: executor, runs_dir="other")
+    (made,) = executor.trials
+    marker = tmp_path / "runs" / ".comparison"
+    marker.parent.mkdir()
+    marker.touch()
+    return replace(made, root=tmp_path / "runs", workplace=Workplace(marker, "cpu", (), versions()))
 
 
 # ---- one trial ----
 
 
-def test_a_trial_is_an_ordinary_run_with_its_evaluation(jobs):
-    (job,) = jobs("seed=3")
-    assert run_trial(job) == Outcome("done")
-    assert job.run.config() == job.trial.config
-    assert (job.run.status().state, job.run.status().step) == ("finished", 6)
-    assert job.run.environment().experiment == TrialOf("e", "tiny", {})
-    saved = find_evaluation(job.trial, job.root)
-    assert list(saved.lengths) == [1, 2]
-    assert saved.parameters["total"] == sum(
-        parameter.numel() for parameter in load_predictor(job.run).model.parameters()
-    )
+def test_a_trial_is_an_ordinary_run_with_the_evaluation_of_eval(cli):
+    found = compare("seed=3", samples=50)
+    own, status = run(3), run(3).status()
+    assert (status.state, status.step, own.config().seed) == ("finished", 6, 3)
+    assert own.environment().experiment.name == "e"
+    (measured,) = found.groups[0].trials
+    model = seq2attn.load("e-seed_3")
+    assert measured.parameters["total"] == sum(one.numel() for one in model.module.parameters())
+    told = json.loads(cli("eval", "e-seed_3", "--samples", "50", "--device", "cpu", "--json").out)
+    (saved,) = [path for path in own.evaluations.iterdir() if path.name == "best-001.json"]
+    assert told["rows"] == json.loads(saved.read_text())["rows"]
 
 
-def test_the_evaluation_equals_that_of_eval(jobs, cli, tmp_path):
-    (job,) = jobs("seed=3", samples=50)
-    run_trial(job)
-    told = json.loads(cli("eval", job.trial.name, "--samples", "50", "--device", "cpu", "--json").out)
-    assert told["rows"] == find_evaluation(job.trial, job.root).records()
+def test_a_finished_trial_is_not_touched_and_other_settings_are_measured_without_training(trial):
+    assert train_and_measure(trial) == Outcome("done")
+    before = times(trial.run)
+    assert train_and_measure(trial) == Outcome("done")
+    assert times(trial.run) == before
+    for number, settings in enumerate(({"samples": 9}, {"lengths": (1, 5)}, {"checkpoint": "last"}), 2):
+        assert train_and_measure(replace(trial, **settings)) == Outcome("done")
+        assert len(list(trial.run.evaluations.iterdir())) == number
+    assert train_and_measure(replace(trial, lengths=(5,))) == Outcome("done")  # measured with 1 and 5
+    assert len(list(trial.run.evaluations.iterdir())) == 4
+    assert {
+        path: time for path, time in times(trial.run).items() if path.suffix == ".safetensors"
+    }.items() <= before.items()
 
 
-def test_a_finished_trial_is_skipped(jobs):
-    (job,) = jobs("seed=3")
-    run_trial(job)
-    before = {path: path.stat().st_mtime_ns for path in job.run.path.rglob("*")}
-    assert run_trial(job) == Outcome("done")
-    assert {path: path.stat().st_mtime_ns for path in job.run.path.rglob("*")} == before
-
-
-def test_other_settings_are_measured_without_training_again(jobs):
-    (job,) = jobs("seed=3")
-    run_trial(job)
-    trained = job.run.checkpoint("last").stat().st_mtime_ns
-    for settings in ({"samples": 9}, {"lengths": (1, 5)}, {"checkpoint": "last"}):
-        (other,) = jobs("seed=3", **settings)
-        assert find_evaluation(other.trial, other.root) is None
-        assert run_trial(other) == Outcome("done")
-        assert find_evaluation(other.trial, other.root) is not None
-    assert job.run.checkpoint("last").stat().st_mtime_ns == trained
-    (fewer,) = jobs("seed=3", lengths=(5,))
-    assert find_evaluation(fewer.trial, fewer.root) is not None
-
-
-def test_an_evaluation_of_an_earlier_step_does_not_count(jobs):
-    (job,) = jobs("seed=3")
-    run_trial(job)
-    (path,) = job.run.evaluations.iterdir()
+def test_an_evaluation_of_an_earlier_step_does_not_count(trial):
+    train_and_measure(trial)
+    (path,) = trial.run.evaluations.iterdir()
     path.write_text(json.dumps({**json.loads(path.read_text()), "trained_steps": 2}))
-    (job.run.evaluations / "best-002.json").write_text("")  # its writer was killed
-    assert find_evaluation(job.trial, job.root) is None
-    assert run_trial(job) == Outcome("done")
-    assert find_evaluation(job.trial, job.root).trained_steps == 6
+    (trial.run.evaluations / "best-002.json").write_text("")  # its writer was killed
+    assert train_and_measure(trial) == Outcome("done")
+    assert json.loads((trial.run.evaluations / "best-003.json").read_text())["trained_steps"] == 6
 
 
-@pytest.mark.parametrize("lock", [training_lock, remote_lock])
-def test_a_trial_that_another_process_is_at_work_on_is_unchanged(jobs, lock):
-    (job,) = jobs("seed=3")
-    create_run(job.root, job.trial.name, job.trial.config, {}, exact=True)
-    with lock(job.run):
-        assert is_training(job.run)
-        outcome = run_trial(job)
-    assert outcome.state == "busy"
-    assert "is being trained" in outcome.reason
-    assert list(job.root.glob(".*")) == []
-    assert not is_training(job.run)
-    assert run_trial(job) == Outcome("done")
+def test_a_run_with_another_config_created_meanwhile_is_unchanged(trial):
+    create_run(trial.root, trial.name, trial.config.model_copy(update={"seed": 4}), {}, exact=True)
+    outcome = train_and_measure(trial)
+    assert outcome.state == "failed" and "has another config" in outcome.reason
+    assert not trial.run.has_checkpoint
 
 
-def test_a_trial_that_another_process_just_created_is_unchanged(jobs, monkeypatch):
-    (job,) = jobs("seed=3")
-
-    def check(*arguments):  # the last thing before the run is created
-        create_run(job.root, job.trial.name, job.trial.config, {}, exact=True)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(session, "check_plugins", check)
-        assert run_trial(job).state == "busy"
-    assert run_trial(job) == Outcome("done")
-
-
-def test_a_trial_that_another_process_is_at_work_on_is_waited_for(jobs):
-    asked = jobs("seed=1-3")
-    create_run(asked[0].root, asked[0].trial.name, asked[0].trial.config, {}, exact=True)
-
-    class Other(Diary):
-        """Holds the lock of the first trial until the others are done."""
-
-        def ended(self, job, outcome):
-            super().ended(job, outcome)
-            if self.outcomes.count((2, "done")) + self.outcomes.count((3, "done")) == 2:
-                lock.close()
-
-    diary = Other()
-    with contextlib.ExitStack() as lock:
-        lock.enter_context(training_lock(asked[0].run))
-        outcomes = run_jobs(asked, Inline, 1, diary)
-    assert set(outcomes.values()) == {Outcome("done")}
-    assert diary.outcomes == [(1, "busy"), (2, "done"), (3, "done"), (1, "done")]
-
-
-def test_a_run_with_another_config_created_meanwhile_is_unchanged(jobs):
-    (job,) = jobs("seed=3")
-    other = job.trial.config.model_copy(update={"seed": 4})
-    create_run(job.root, job.trial.name, other, {}, exact=True)
-    outcome = run_trial(job)
-    assert outcome.state == "failed"
-    assert "has another config" in outcome.reason
-    assert not job.run.has_checkpoint
-
-
-def test_an_error_becomes_the_outcome(jobs, monkeypatch):
-    diverging, broken = jobs("training.learning_rate=1e38,0.01")
-    outcome = run_trial(diverging)
-    assert outcome.state == "failed"
-    assert "training diverged at step" in outcome.reason
-
+def test_an_unexpected_error_becomes_the_outcome_and_its_traceback_a_file(trial, monkeypatch):
     def fail(self, *arguments, **options):
         raise RuntimeError("a mistake of ours")
 
     monkeypatch.setattr(Trainer, "train", fail)
-    outcome = run_trial(broken)
-    assert outcome.state == "failed"
-    assert outcome.reason.startswith("RuntimeError: a mistake of ours (traceback: ")
-    assert "in fail" in (broken.run.path / "failure.txt").read_text()
+    outcome = train_and_measure(trial)
+    assert (outcome.state, outcome.reason[:44]) == ("failed", "RuntimeError: a mistake of ours (traceback: ")
+    assert "in fail" in (trial.run.path / "failure.txt").read_text()
 
 
-def test_a_stopped_trial_is_saved_and_continues_later(jobs, monkeypatch):
-    (whole,), (stopped,) = jobs("seed=3"), jobs("seed=3", name="f")
-    run_trial(whole)
-
-    class Impatient(session.Display):
-        def step(self, trial, step, text):
-            if step == 3:
-                STOP_REQUEST.signal = signal.SIGTERM
-
-    with monkeypatch.context() as patch:
-        patch.setattr(session, "Display", Impatient)
-        assert run_trial(stopped) == Outcome("stopped")
-    assert (stopped.run.status().state, stopped.run.status().step) == ("interrupted", 3)
-    assert run_trial(stopped) == Outcome("stopped")  # still asked to
-    STOP_REQUEST.signal = None
-    assert run_trial(stopped) == Outcome("done")
-    assert metrics(stopped.run, "loss") == metrics(whole.run, "loss")
-    assert stopped.run.checkpoint("last").read_bytes()[-1000:] == whole.run.checkpoint("last").read_bytes()[-1000:]
-
-
-def test_a_trial_stopped_before_it_starts_leaves_nothing(jobs):
-    (job,) = jobs("seed=3")
-    STOP_REQUEST.signal = signal.SIGTERM
-    assert run_trial(job) == Outcome("stopped")
-    assert not job.root.exists()
-
-
-def test_a_trial_stopped_while_it_is_measured_is_measured_later(jobs, monkeypatch):
-    (job,) = jobs("seed=3")
-
-    def load(*arguments):
-        STOP_REQUEST.signal = signal.SIGTERM
-        return load_trained(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("seq2attn.runs.loading.load_trained", load)
-        assert run_trial(job) == Outcome("stopped")
-    assert job.run.status().state == "finished"
-    assert find_evaluation(job.trial, job.root) is None
-    STOP_REQUEST.signal = None
-    assert run_trial(job) == Outcome("done")
-
-
-def test_a_trial_whose_best_checkpoint_is_gone_is_not_measured_with_another(jobs):
-    (job,) = jobs("seed=3")
-    assert run_trial(job) == Outcome("done")
-    (saved,) = job.run.evaluations.iterdir()
+def test_a_trial_whose_best_checkpoint_is_gone_is_not_measured_with_another(trial):
+    train_and_measure(trial)
+    (saved,) = trial.run.evaluations.iterdir()
     saved.unlink()
-    job.run.checkpoint("best").unlink()
-    outcome = run_trial(job)
-    assert (outcome.state, outcome.reason) == ("failed", f"{job.run.checkpoint('best')}: no such checkpoint")
-    assert list(job.run.evaluations.iterdir()) == []
+    trial.run.checkpoint("best").unlink()
+    assert train_and_measure(trial) == Outcome("failed", f"{trial.run.checkpoint('best')}: no such checkpoint")
+    assert list(trial.run.evaluations.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"stop", None])  # asked to stop; the comparison ended
+def test_a_stopped_trial_is_saved_when_it_logs_and_continues_later(trial, monkeypatch, content):
+    whole, update = replace(trial, name="whole"), Trainer.updated
+    train_and_measure(whole)
+    marker = trial.workplace.marker
+
+    def updated(self, *arguments):
+        if self.progress.step == 2:  # before the record of the third
+            marker.unlink() if content is None else marker.write_bytes(content)
+        return update(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "updated", updated)
+        assert train_and_measure(trial) == Outcome("stopped")
+    assert (trial.run.status().state, trial.run.status().step) == ("interrupted", 3)
+    marker.write_bytes(b"stop")
+    assert train_and_measure(trial) == Outcome("stopped")  # still asked to
+    marker.write_bytes(b"")
+    assert train_and_measure(trial) == Outcome("done")
+    assert losses(trial.run) == losses(whole.run)
+    assert trial.run.checkpoint("last").read_bytes()[-1000:] == whole.run.checkpoint("last").read_bytes()[-1000:]
+
+
+def test_a_trial_stopped_before_it_starts_leaves_nothing_and_while_it_is_measured_no_evaluation(trial):
+    trial.workplace.marker.write_bytes(b"stop")
+    assert train_and_measure(trial) == Outcome("stopped")
+    assert not trial.run.path.exists()
+    trial.workplace.marker.write_bytes(b"")
+    train_and_measure(trial)
+    (saved,) = trial.run.evaluations.iterdir()
+    saved.unlink()
+    trial.workplace.marker.write_bytes(b"stop")
+    assert train_and_measure(trial) == Outcome("stopped")
+    assert (trial.run.status().state, list(trial.run.evaluations.iterdir())) == ("finished", [])
+
+
+def test_each_trial_checks_where_it_is_run(trial, tmp_path):
+    def refused(**place):
+        outcome = train_and_measure(replace(trial, workplace=replace(trial.workplace, **place)))
+        assert outcome.state == "failed" and not trial.run.path.exists()
+        return outcome.reason
+
+    folder = tmp_path / "nowhere"
+    assert refused(marker=folder / "m") == f"this worker does not see the runs directory {folder} of the comparison"
+    assert "and the comparison seq2attn 0.0, torch 1.0" in refused(versions={"seq2attn": "0.0", "torch": "1.0"})
+    assert (
+        refused(plugins=(("p.py", folder / "p.py", ""),)) == f"this worker does not see the plug-in {folder / 'p.py'}"
+    )
+    with ThreadPoolExecutor(1) as threads:  # another thread of this process
+        slow = Slow()
+        threads.submit(train_and_measure, replace(trial, workplace=slow))
+        slow.entered.wait()
+        assert "runs another trial in another thread" in refused()
+        slow.leave.set()
+
+
+class Slow:
+    """A workplace whose marker is looked at for a while."""
+
+    def __init__(self):
+        self.entered, self.leave = threading.Event(), threading.Event()
+
+    @property
+    def marker(self):
+        self.entered.set()
+        self.leave.wait()
+        raise Seq2AttnError("enough")
+
+
+def test_a_plug_in_that_changed_is_refused(own_scores):
+    file = Path("mine.py")
+    file.write_text(
+        "from seq2attn.model.scores import Score, register\n"
+        '@register("mine", formula="s.h", equal_widths=True)\n'
+        "class Mine(Score):\n    def forward(self, query, keys):\n        return query @ keys.mT\n"
+    )
+    executor = Kept()
+    options = {"overrides": ["model.attention.score=mine"], "plugins": ["mine.py"], "executor": lambda: executor}
+    assert compare("seed=1", **options).failed == {}
+    assert run(1).plugins() == ("mine.py",)
+    (trial,) = executor.trials
+    ((name, path, _),) = trial.workplace.plugins
+    trial.workplace.marker.touch()
+    changed = replace(trial, workplace=replace(trial.workplace, plugins=((name, path, "0" * 64),)))
+    assert train_and_measure(changed).reason.startswith("mine.py has changed since")
+
+
+# ---- many ----
 
 
 def loky_executor():
-    loky = pytest.importorskip("loky", reason="loky is not installed")
-    return loky.ProcessPoolExecutor(1)
+    return pytest.importorskip("loky", reason="loky is not installed").ProcessPoolExecutor(1)
 
 
 def process_pool():
@@ -306,133 +250,145 @@ def process_pool():
 
 
 @pytest.mark.parametrize("executor", [Inline, process_pool, pytest.param(loky_executor, marks=pytest.mark.slow)])
-def test_any_standard_executor_works(jobs, executor):
-    asked = jobs("seed=1-3")
-    diary = Diary()
-    outcomes = run_jobs(asked, executor, 2, diary)
-    assert outcomes == {job.trial.name: Outcome("done") for job in asked}
-    assert diary.started_seeds == [1, 2, 3]
-    assert sorted(diary.outcomes) == [(1, "done"), (2, "done"), (3, "done")]
-    assert all(find_evaluation(job.trial, job.root) for job in asked)
+def test_any_standard_executor_works(executor):
+    found = compare("seed=1-3", executor=executor, workers=2)
+    assert [trial.seed for trial in found.groups[0].trials] == [1, 2, 3]
+    assert (found.failed, found.busy, found.stopped_by) == ({}, (), None)
+    assert list(Path("runs").glob(".*")) == []
 
 
-def test_an_executor_of_threads_is_refused(jobs):
-    with pytest.raises(Seq2AttnError, match=r"threads of one process.* found ThreadPoolExecutor\nUse processes"):
-        run_jobs(jobs("seed=1"), lambda: ThreadPoolExecutor(1), 1)
-    assert not jobs("seed=1")[0].root.exists()
+def test_an_executor_of_threads_and_a_word_that_is_none_are_refused():
+    with pytest.raises(Seq2AttnError, match=r"threads of one process.*\nUse processes"):
+        compare("seed=1", executor=lambda: ThreadPoolExecutor(1))
+    for word in ("processes=0", "process", "dask", "desk:tcp://1.2.3.4:5"):
+        with pytest.raises(
+            Seq2AttnError, match=f"unknown executor '{word}'; .*allowed: processes, processes=8, dask:tcp"
+        ):
+            compare("seed=1", executor=word)
+    assert not list(Path("runs").glob("*"))
 
 
-def test_an_exception_of_the_executor_fails_the_trial_alone(jobs):
+def test_a_trial_that_another_process_trains_is_left_to_it_and_named():
+    compare("seed=1")
+    create_run(Path("runs"), "e-seed_2", run(1).config().model_copy(update={"seed": 2}), {}, exact=True)
+    with training_lock(run(2)):
+        assert is_training(run(2))
+        found = compare("seed=1-3")
+    assert (found.busy, found.failed) == (("e-seed_2",), {})
+    assert [trial.seed for trial in found.groups[0].trials] == [1, 3]
+    assert compare("seed=1-3").busy == ()
+
+
+def test_a_failing_trial_and_a_lost_result_do_not_stop_the_others():
     class Forgetful(Inline):
-        def submit(self, call, /, *arguments, **keywords):
-            future = super().submit(call, *arguments, **keywords)
-            if arguments[0][0].trial.seed == 2:
+        def submit(self, call, /, trial):
+            future = super().submit(call, trial)
+            if trial.seed == 2:
                 future = Future()
                 future.set_exception(OSError("the result is lost"))
             return future
 
-    outcomes = run(jobs("seed=1-3"), Forgetful())
-    assert list(outcomes.values()) == [
-        Outcome("done"),
-        Outcome("failed", "OSError: the result is lost"),
-        Outcome("done"),
-    ]
+    found = compare("training.learning_rate=0.01,1e38", "seed=1-3", executor=Forgetful)
+    reasons = list(found.failed.values())
+    assert (len(reasons), reasons.count("OSError: the result is lost")) == (4, 2)
+    assert sum("training diverged at step" in reason for reason in reasons) == 2
+    assert len(found.groups) == 1
 
 
-def test_an_executor_that_cannot_cancel_is_shut_down_without(jobs):
-    class Short(Inline):
-        def shutdown(self, wait=True):  # as those of loky and Dask
-            super().shutdown(wait)
-
-    executor = Short()
-    assert run(jobs("seed=1"), executor) == {jobs("seed=1")[0].trial.name: Outcome("done")}
-    assert executor.shut == [False]
-
-
-def test_at_most_so_many_trials_run_at_once(jobs):
+def test_at_most_so_many_trials_run_at_once(monkeypatch):
     class Slow(Inline):
-        running = most = 0
+        most = 0
 
-        def submit(self, call, /, *arguments, **keywords):
-            self.running += 1
-            self.most = max(self.most, self.running)
-            future = Future()
+        def submit(self, call, /, trial):
+            waiting.append((Future(), call, trial))
+            self.most = max(self.most, len(waiting))
+            return waiting[-1][0]
 
-            waiting.append((future, arguments, call))
-            return future
+    def finish_the_oldest(running, **options):
+        future, call, trial = waiting.pop(0)
+        future.set_result(call(trial))
 
-    waiting = []
-    executor = Slow()
-
-    class Finisher(Diary):
-        def progress(self, job, step):  # called while others run: finish the oldest
-            future, arguments, call = waiting.pop(0)
-            executor.running -= 1
-            future.set_result(call(*arguments))
-
-    assert len(run_jobs(jobs("seed=1-5"), lambda: executor, 2, Finisher())) == 5
+    waiting, executor = [], Slow()
+    monkeypatch.setattr("seq2attn.comparison.run.wait", finish_the_oldest)
+    assert len(compare("seed=1-5", executor=lambda: executor, workers=2).groups[0].trials) == 5
     assert executor.most == 2
 
 
-def test_a_trial_that_fails_does_not_stop_the_others(jobs):
-    asked = jobs("training.learning_rate=0.01,1e38", "seed=1-2")
-    outcomes = run(asked)
-    assert [outcomes[job.trial.name].state for job in asked] == ["done", "done", "failed", "failed"]
+class Deadly(Inline):
+    """Its worker dies during the trials of seed 3, which breaks all futures that are not done."""
+
+    def __init__(self, seen):
+        super().__init__()
+        self.seen, self.pending, self.broken = seen, [], False
+
+    def submit(self, call, /, trial):
+        if self.broken:
+            raise BrokenExecutor
+        self.seen.append(trial.seed)
+        self.pending.append((Future(), trial))
+        if len(self.pending) == 2 or len(self.seen) > 4:  # two run side by side at first
+            self.broken = any(other.seed == 3 for _, other in self.pending)
+            for future, other in self.pending:
+                future.set_exception(BrokenExecutor()) if self.broken else future.set_result(train_and_measure(other))
+        future = self.pending[-1][0]
+        self.pending = [] if future.done() else self.pending
+        return future
 
 
-def test_a_trial_that_kills_its_process_is_the_only_one_to_fail(jobs):
-    asked, seen, made = jobs("seed=1-4"), [], []
-
-    def make():
-        made.append(Deadly(3, seen))
-        return made[-1]
-
-    class Closer(Diary):
-        def progress(self, job, step):  # nobody runs beside it: finish it
-            if made[-1].pending:
-                made[-1].run()
-
-    diary = Closer()
-    outcomes = run_jobs(asked, make, 2, diary)
-    states = {job.trial.seed: outcomes[job.trial.name].state for job in asked}
-    assert states == {1: "done", 2: "done", 3: "failed", 4: "done"}
-    assert outcomes[asked[2].trial.name].reason == DIED
-    assert seen == [1, 2, 3, 4, 3, 4]  # those that ran when it died, one by one
+def test_a_trial_that_kills_its_process_is_the_only_one_to_fail():
+    seen, made = [], []
+    found = compare("seed=1-4", executor=lambda: made.append(Deadly(seen)) or made[-1], workers=2)
+    assert found.failed == {"e-seed_3": DIED}
+    assert [trial.seed for trial in found.groups[0].trials] == [1, 2, 4]
+    assert sorted(seen[4:]) == [3, 4]  # those that ran when it died, one by one
     assert len(made) == 3
 
 
-def test_a_stop_request_prevents_new_submissions(jobs):
-    request = StopRequest()
-    executor = Inline()
-
-    class Stopper(Diary):
-        def ended(self, job, outcome):
-            super().ended(job, outcome)
-            request.signal = signal.SIGINT
-
-    asked = jobs("seed=1-5")
-    outcomes = run_jobs(asked, lambda: executor, 1, Stopper(), request)
-    assert list(outcomes) == [asked[0].trial.name]
-    assert executor.shut == [True]  # asks what runs to stop
-    assert run(asked[1:2], executor) == {asked[1].trial.name: Outcome("done")}
-    assert executor.shut == [True, False]
-
-
-def test_a_stop_request_waits_for_running_trials(jobs):
+def test_a_signal_starts_nothing_more_and_waits_for_what_runs():
     class Patient(Inline):
-        def submit(self, call, /, *arguments, **keywords):
-            self.future = Future()
-            request.signal = signal.SIGTERM
+        def submit(self, call, /, trial):
+            self.future, self.trial = Future(), trial
+            self.future.set_running_or_notify_cancel()
+            threading.Thread(target=self.save).start()
+            signal.raise_signal(signal.SIGINT)
             return self.future
 
-        def shutdown(self, wait=True, *, cancel_futures=False):
-            assert wait and cancel_futures
-            self.future.set_result([Outcome("stopped")])  # it has saved
+        def save(self):
+            while self.trial.workplace.marker.read_bytes() != b"stop":
+                pass
+            self.future.set_result(Outcome("stopped"))
 
-    request, executor, diary = StopRequest(), Patient(), Diary()
-    asked = jobs("seed=1-2")
-    assert run_jobs(asked, lambda: executor, 1, diary, request) == {asked[0].trial.name: Outcome("stopped")}
-    assert diary.outcomes == [("stopping", 1), (1, "stopped")]
+    with pytest.raises(KeyboardInterrupt, match="the same call continues"):
+        compare("seed=1-5", executor=Patient)
+    assert list(Path("runs").iterdir()) == []
+    assert len(compare("seed=1-5").groups[0].trials) == 5
+
+
+def test_an_executor_that_is_lost_ends_the_comparison_with_a_sentence():
+    class Lost(Inline):
+        def submit(self, call, /, trial):
+            future = Future()
+            future.cancel()
+            return future
+
+    with pytest.raises(Seq2AttnError, match=LOST):
+        compare("seed=1-2", executor=Lost)
+    assert list(Path("runs").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_eight_jobs_share_one_comparison():
+    command = [sys.executable, "-m", "seq2attn", "compare", "-c", "tiny.yaml", "--vary", "seed=1-24", "--name", "e"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(seq2attn.__file__).parent.parent), "OMP_NUM_THREADS": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    jobs = [subprocess.Popen([*command, "--workers", "1"], env=environment, **pipes) for _ in range(8)]
+    ended = [job.communicate() for job in jobs]
+    assert [job.returncode for job in jobs] == [0] * 8, ended
+    found = compare("seed=1-24", executor="processes=1")
+    assert (len(found.groups[0].trials), found.busy) == (24, ())
+    for seed in range(1, 25):
+        assert len(losses(run(seed))) == 6  # each step once
+        assert len(list(run(seed).evaluations.iterdir())) == 1
 
 
 @pytest.mark.parametrize(
@@ -447,7 +403,7 @@ def test_a_stop_request_waits_for_running_trials(jobs):
     ],
 )
 def test_the_steps_done_are_read_from_the_metrics(tmp_path, text, step):
-    run = Run(Path(tmp_path))
-    assert steps_done(run) == 0
-    run.metrics_file.write_text(text)
-    assert steps_done(run) == step
+    own = Run(tmp_path)
+    assert steps_done(own) == 0
+    own.metrics_file.write_text(text)
+    assert steps_done(own) == step

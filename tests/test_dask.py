@@ -1,249 +1,193 @@
-"""Trials on Dask workers, in place and sent back; lost workers and schedulers."""
+"""Trials on Dask workers that see the runs directory; lost workers and schedulers; SLURM's, with a fake `sbatch`."""
 
 import json
+import os
+import re
+import shlex
 import signal
-from dataclasses import replace
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
 
 import pytest
-import torch
 
 import seq2attn
-from seq2attn.comparison import dask_engine, dask_worker
-from seq2attn.comparison.engine import EngineLost
-from seq2attn.comparison.experiment import Experiment
-from seq2attn.comparison.grid import parse_vary
-from seq2attn.comparison.plan import make_plan
-from seq2attn.comparison.running import run_jobs
-from seq2attn.comparison.trial import STOP_REQUEST, Job, Outcome, find_evaluation, run_trial
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.lock import is_training, remote_lock
-from seq2attn.runs.packing import pack
-from seq2attn.training import session
-from seq2attn.training.signals import StopRequest
 
-dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed", reason='Dask is not installed: pip install "seq2attn[dask]"')
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
 TINY = """\
 model: {hidden: 8, embedding: 4, initial_state: last, attention: {score: none}}
-task: {alphabet: ab, max_length: 2}
-training: {steps: 6, batch_size: 4, log_every: 1, evaluate_every: 2, validation_samples: 2, snapshots: 0}
+task: {alphabet: ab, max_length: 3}
+training: {steps: 40, batch_size: 4, log_every: 5, evaluate_every: 10, validation_samples: 2}
 evaluation: {samples: 4}
 """
-
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """One worker, a thread of this process: all that these tests need, and quick to start."""
-    dask_engine._import()
-    options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
-    with distributed.LocalCluster(**options) as made:
-        yield made
+ROOT = Path(seq2attn.__file__).parent.parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+PATIENCE = 900  # seconds
 
 
-@pytest.fixture(params=["in place", "sent back"])
-def engine(request, cluster, tmp_path, monkeypatch):
-    if request.param == "sent back":
-        monkeypatch.setattr(dask_worker, "_holds", lambda probe, token: False)
-    monkeypatch.setattr(dask_worker, "POLL", 0.01)
-    monkeypatch.setattr(dask_engine, "STOP_AGAIN", 0.01)
-    made = make_engine(cluster, tmp_path / "runs")
-    yield made
-    made.shutdown(cancel_futures=True)
-    STOP_REQUEST.signal = None
-    assert not list((tmp_path / "runs").glob(".*"))
-
-
-def make_engine(cluster, root, plugins=()):
-    client = distributed.Client(cluster, set_as_default=False)
-    return dask_engine.DaskEngine(client, None, root, plugins)
-
-
-@pytest.fixture
-def jobs(tmp_path, monkeypatch):
+@pytest.fixture(autouse=True)
+def work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.yaml").write_text(TINY)
-    monkeypatch.setattr("seq2attn.comparison.running.POLL", 0.01)
-    monkeypatch.setattr("seq2attn.comparison.running.RETRY", 0.01)
-
-    def make(*vary, **settings):
-        experiment = Experiment("e", "test", {"tiny": tmp_path / "tiny.yaml"}, axes=tuple(map(parse_vary, vary)))
-        plan = make_plan(replace(experiment, **settings), tmp_path / "runs")
-        return [Job(trial, tmp_path / "runs", "cpu") for trial in plan.trials]
-
-    return make
 
 
-def run(jobs, engine, **settings):
-    outcomes = run_jobs(jobs, lambda: engine, request=StopRequest(), **settings)
-    return [outcomes[job.trial.name] for job in jobs]
-
-
-def losses(run):
-    return [line["loss"] for line in map(json.loads, run.metrics_file.read_text().splitlines()) if "loss" in line]
-
-
-def test_trials_are_the_same_runs_as_in_this_process(jobs, engine):
-    asked, own = jobs("seed=1-3"), jobs("seed=1-3", name="own")
-    assert run(asked, engine) == [Outcome("done")] * 3
-    for job, here in zip(asked, own, strict=True):
-        run_trial(here)
-        assert losses(job.run) == losses(here.run)
-        found, expected = (find_evaluation(one.trial, one.root) for one in (job, here))
-        assert found.lengths == expected.lengths
-        names = ({path.name.split(".")[0] for path in one.run.path.rglob("*")} for one in (job, here))
-        assert next(names) == next(names)
-    assert not is_training(asked[0].run)
-
-
-def test_an_interrupted_run_is_continued_from_its_checkpoint(jobs, engine, monkeypatch):
-    (whole,), (job,) = jobs("seed=1", name="whole"), jobs("seed=1")
-    run_trial(whole)
-
-    class Impatient(session.Display):
-        def step(self, trial, step, text):
-            if step == 3:
-                STOP_REQUEST.signal = signal.SIGTERM
-
-    with monkeypatch.context() as patch:
-        patch.setattr(session, "Display", Impatient)
-        assert run([job], engine) == [Outcome("stopped")]
-    assert (job.run.status().state, job.run.status().step) == ("interrupted", 3)
-    engine = make_engine(engine.client.cluster, job.root)
-    made = job.run.environment().created
-    assert run([job], engine) == [Outcome("done")]
-    assert job.run.environment().created == made  # the same run
-    assert losses(job.run) == losses(whole.run)
-
-
-def test_a_stop_request_saves_what_runs_and_starts_nothing_more(jobs, engine):
-    request = StopRequest()
-    asked = jobs("training.steps=100000", "training.evaluate_every=1000", "training.log_every=100", "seed=1-3")
-
-    class Stopper:
-        def started(self, job): ...
-        def stopping(self, running): ...
-        def ended(self, job, outcome): ...
-
-        def progress(self, job, step):
-            if step >= 100:  # told by the worker
-                request.signal = signal.SIGINT
-
-    outcomes = run_jobs(asked, lambda: engine, 1, Stopper(), request)
-    assert outcomes == {asked[0].trial.name: Outcome("stopped")}
-    assert asked[0].run.status().state == "interrupted"
-    assert asked[0].run.status().step >= 100
-    assert not asked[1].run.path.exists()
-
-
-def test_a_stop_request_does_not_wait_for_workers_that_never_come(jobs, tmp_path):
-    request = StopRequest()
-
-    class Stopper:
-        def started(self, job): ...
-        def stopping(self, running): ...
-        def ended(self, job, outcome): ...
-
-        def progress(self, job, step):
-            request.signal = signal.SIGINT
-
-    options = {"n_workers": 0, "processes": False, "dashboard_address": ":0"}
-    with distributed.LocalCluster(**options) as empty:
-        asked = jobs("seed=1-2")
-        outcomes = run_jobs(asked, lambda: make_engine(empty, tmp_path / "runs"), 2, Stopper(), request)
-    assert list(outcomes.values()) == [Outcome("stopped")] * 2
-
-
-def test_a_trial_that_somebody_else_is_at_work_on_or_has_done_is_not_sent(jobs, engine):
-    mine, other = jobs("seed=1-2")
-    run_trial(other)
-    before = other.run.checkpoint("last").stat().st_mtime_ns
-    with remote_lock(mine.run):
-        found = engine.submit(None, (mine, other)).result(timeout=1)
-    assert found == [Outcome("busy", "run 'e-seed_1' is being trained by another process"), Outcome("done")]
-    assert run([mine, other], engine) == [Outcome("done")] * 2
-    assert other.run.checkpoint("last").stat().st_mtime_ns == before
-
-
-def test_what_a_worker_sent_is_checked(jobs, engine, monkeypatch):
-    monkeypatch.setattr(dask_worker, "_holds", lambda probe, token: False)
-    monkeypatch.setattr(dask_worker, "pack", lambda run: replace(pack(run), sha256="0" * 64))
-    asked = jobs("seed=1")
-    (outcome,) = run(asked, engine)
-    assert outcome.state == "failed"
-    assert "refused: its checksum does not match" in outcome.reason
-    assert not asked[0].run.path.exists()
-
-
-def test_plug_ins_are_sent_along(jobs, cluster, tmp_path, own_scores, monkeypatch):
-    monkeypatch.setattr(dask_worker, "_plugins", {})
-    file = tmp_path / "mine.py"
-    file.write_text(
-        "from seq2attn.model.scores import Score, register\n"
-        '@register("mine", formula="s.h", equal_widths=True)\n'
-        "class Mine(Score):\n    def forward(self, query, keys):\n        return query @ keys.mT\n"
+def cluster(workers=1, threads=1):
+    """Workers that are threads of this process: all that these tests need, and quick to start."""
+    return distributed.LocalCluster(
+        n_workers=workers, threads_per_worker=threads, processes=False, dashboard_address=":0"
     )
-    seq2attn.config.plugins.load_plugin(file)
-    asked = [replace(job, plugins=(str(file),)) for job in jobs("model.attention.score=mine")]
-    engine = make_engine(cluster, tmp_path / "runs", [str(file)])
-    for kind in seq2attn.parts.EXTENSIBLE:  # as in a worker that has not loaded it
-        kind._entries.pop("mine", None)
-    assert run(asked, engine) == [Outcome("done")]
-    assert asked[0].run.plugins() == (str(file),)
-    file.write_text(file.read_text() + "\n")
-    (outcome,) = run([replace(asked[0], root=tmp_path / "two")], make_engine(cluster, tmp_path / "two", [str(file)]))
-    assert "has changed since this worker loaded it\nStart the workers again" in outcome.reason
 
 
-def test_another_version_on_a_worker_is_refused_at_the_start_and_later(jobs, cluster, tmp_path):
-    engine = make_engine(cluster, tmp_path / "runs")
-    engine.versions = {**dask_worker.versions(), "torch": "1.0"}
-    found = torch.__version__.partition("+")[0]
-    with pytest.raises(Seq2AttnError, match=rf"need seq2attn .* and torch 1\.0, and it has .* and torch {found}"):
-        dask_engine._check_workers(engine.client, engine.versions)
-    (outcome,) = run(jobs("seed=1"), engine)
-    assert outcome.state == "failed"
-    assert f"has torch {found}, and this comparison 1.0" in outcome.reason
+def compare(executor, **options):
+    return seq2attn.compare(configs=["tiny.yaml"], vary=["seed=1-3"], name="e", executor=executor, **options)
 
 
-def test_the_workers_of_a_local_cluster_do_not_profile_themselves(tmp_path, monkeypatch):
-    def start(**options):
-        raise OSError(f"profile: {dask.config.get('distributed.worker.profile.enabled')}")
-
-    monkeypatch.setattr(distributed, "LocalCluster", start)
-    with pytest.raises(OSError, match="profile: False"):
-        dask_engine.open_dask(None, tmp_path)
-    assert dask.config.get("distributed.worker.profile.enabled")  # for others, as it was
+def records(run):
+    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [{key: value for key, value in line.items() if key != "tokens_per_second"} for line in lines]
 
 
-def test_a_worker_of_several_threads_is_refused():
-    options = {"n_workers": 1, "threads_per_worker": 2, "processes": False, "dashboard_address": ":0"}
-    with (
-        distributed.LocalCluster(**options) as made,
-        distributed.Client(made, set_as_default=False) as client,
-        pytest.raises(Seq2AttnError, match="has 2 threads; trials need worker processes of one thread each"),
-    ):
-        dask_engine._check_workers(client, dask_worker.versions())
+def test_trials_are_the_same_runs_as_in_processes():
+    with cluster() as made:
+        found = compare(f"dask:{made.scheduler_address}")
+    assert (found.failed, found.busy, len(found.groups[0].trials)) == ({}, (), 3)
+    compare("processes=1", runs_dir="local")
+    for seed in (1, 2, 3):
+        assert records(Path(f"runs/e-seed_{seed}")) == records(Path(f"local/e-seed_{seed}"))
 
 
-def test_a_lost_scheduler_ends_the_comparison_with_a_sentence(jobs, engine, monkeypatch):
-    (job,) = jobs("seed=1")
-    with monkeypatch.context() as patch:
-        patch.setattr(engine.client, "status", "connecting")
-        with pytest.raises(EngineLost, match=r"is lost; finished trials are kept\nStart the scheduler"):
-            run_jobs([job], lambda: engine, 1, request=StopRequest())
+def test_what_cannot_work_is_refused_before_anything_is_trained(monkeypatch):
+    monkeypatch.setattr("seq2attn.comparison.run.ANSWER", 0.2)
+    with pytest.raises(Seq2AttnError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"):
+        compare("dask:tcp://127.0.0.1:9")
+    with cluster(threads=2) as made, pytest.raises(Seq2AttnError, match="has 2 threads; trials need one"):
+        compare(f"dask:{made.scheduler_address}")
+    assert not Path("runs").exists()
 
 
-def test_no_scheduler_there(cli, tmp_path, monkeypatch):
-    (tmp_path / "tiny.yaml").write_text(TINY)
-    monkeypatch.setattr(dask_engine, "ANSWER", 0.2)
-    done = cli("compare", "-c", "tiny.yaml", "--vary", "seed=1-2", "--executor", "dask:tcp://127.0.0.1:9")
-    assert done.code == 1
-    assert done.err.startswith("error: no Dask scheduler answers at tcp://127.0.0.1:9")
+def test_a_signal_does_not_wait_for_workers_that_never_come():
+    with cluster(workers=0) as empty:
+        threading.Timer(2, signal.raise_signal, (signal.SIGINT,)).start()
+        with pytest.raises(KeyboardInterrupt):
+            compare(f"dask:{empty.scheduler_address}")
 
 
-def test_dask_s_executor_works_too(jobs, cluster):
-    asked = jobs("seed=1-2")
-    with distributed.Client(cluster, set_as_default=False) as client:
-        assert run(asked, client.get_executor(pure=False), at_once=2) == [Outcome("done")] * 2
+# ---- real schedulers and workers ----
+
+
+class Cluster:
+    """A scheduler and workers, as processes that can be killed."""
+
+    def __init__(self, folder):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.folder, self.address, self.workers = folder, f"tcp://127.0.0.1:{self.port}", []
+        self.start_scheduler()
+
+    def start(self, *command):
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return subprocess.Popen([sys.executable, "-m", *command], cwd=self.folder, env=ENVIRONMENT, **quiet)
+
+    def start_scheduler(self):
+        options = ("--host", "127.0.0.1", "--port", str(self.port), "--dashboard-address", ":0")
+        self.scheduler = self.start("distributed.cli.dask_scheduler", *options)
+
+    def add_worker(self):
+        options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(self.folder / "scratch"))
+        self.workers.append(self.start("distributed.cli.dask_worker", self.address, *options))
+
+    def kill(self, process):
+        process.kill()
+        process.wait()
+
+    def close(self):
+        for process in (*self.workers, self.scheduler):
+            self.kill(process)
+
+
+def command(*arguments, trials):
+    base = [sys.executable, "-m", "seq2attn", "compare", "-c", "tiny.yaml", "--name", "many", "--device", "cpu"]
+    return [*base, "--vary", f"seed=1-{trials}", *arguments]
+
+
+def measured():
+    return len(list(Path("runs").glob("*/evaluations/*.json")))
+
+
+def wait_for(number):
+    end = time.monotonic() + PATIENCE
+    while measured() < number:
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.1)
+
+
+def completed(*arguments, trials):
+    pipes = {"capture_output": True, "text": True, "env": ENVIRONMENT}
+    done = subprocess.run(command(*arguments, trials=trials), check=False, timeout=PATIENCE, **pipes)
+    assert done.returncode == 0, done.stderr
+    return [re.sub(r"\t[^\t]*$", "", line) for line in done.stdout.splitlines()]  # without the timing
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_when_a_worker_the_scheduler_and_the_comparison_are_killed(tmp_path):
+    made = Cluster(tmp_path)
+    dask = ("--executor", f"dask:{made.address}")
+    try:
+        made.add_worker()
+        made.add_worker()
+        asked = command(*dask, trials=20)
+        with subprocess.Popen(asked, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as first:
+            wait_for(3)
+            made.kill(made.workers.pop(0))
+            made.add_worker()
+            wait_for(7)
+            made.kill(made.scheduler)
+            _, err = first.communicate(timeout=PATIENCE)
+        assert first.returncode == 1
+        assert "is lost; finished trials are kept" in err and "Traceback" not in err
+        while made.workers:
+            made.kill(made.workers.pop())
+        made.start_scheduler()
+        made.add_worker()
+        with subprocess.Popen(asked, env=ENVIRONMENT, stderr=subprocess.DEVNULL) as second:
+            wait_for(10)
+            second.kill()
+        completed(*dask, trials=20)  # a trial that is still running is left to its worker
+        table = completed(*dask, trials=20)
+    finally:
+        made.close()
+    assert table == completed("--runs-dir", "local", "--workers", "2", trials=20)
+    for run in Path("local").iterdir():
+        assert len(list((Path("runs") / run.name / "evaluations").iterdir())) == 1
+        assert records(Path("runs") / run.name) == records(run)
+
+
+FAKE_SBATCH = """\
+#!/bin/sh
+cp "$1" "job-$$.sh"  # the caller deletes its own
+setsid sh "job-$$.sh" >> fake-slurm.log 2>&1 &
+echo "Submitted batch job $!"
+"""
+
+
+@pytest.mark.slow
+def test_the_slurm_script_with_a_fake_sbatch(tmp_path):
+    pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
+    (tmp_path / "bin").mkdir()
+    for name, text in {"sbatch": FAKE_SBATCH, "scancel": "#!/bin/sh\nkill -- -$1\n"}.items():
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(stat.S_IRWXU)
+    words = shlex.split("--jobs 1 --walltime 00:30:00 --memory 1GB -- -c tiny.yaml --vary seed=1-3 --device cpu")
+    environment = {**ENVIRONMENT, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    script = [sys.executable, ROOT / "examples" / "slurm.py", *words]
+    done = subprocess.run(script, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (len(done.stdout.splitlines()), measured()) == (4, 3)

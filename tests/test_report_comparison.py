@@ -66,7 +66,7 @@ def test_a_comparison_found_by_its_name_equals_its_plan(made):
         trial.name for trial in plan.trials
     ]  # in the order of creation
     again = saved_plan("experiment", found["experiment"])
-    assert to_json(gather(again, runs)) == to_json(gather(plan, runs))
+    assert to_json(gather(again)) == to_json(gather(plan))
 
 
 def test_the_most_common_measuring_settings_are_used(work):
@@ -139,7 +139,7 @@ def test_different_values_within_a_group_are_joined():
 def test_the_order_in_which_seeds_were_trained_does_not_matter(work):
     found = experiments(work / "runs")["experiment"]
     plan = saved_plan("experiment", found[:3] + found[3:6][::-1] + found[6:])
-    comparison = gather(plan, work / "runs")
+    comparison = gather(plan)
     data = collect_experiment({"exact_match": comparison}, "exact_match", work / "runs", [])
     assert [group["config"]["seed"] for group in data["runs"]] == ["1, 2, 3"] * 3
     assert [[trial["seed"] for trial in group["trials"]] for group in data["runs"]] == [[1, 2, 3]] * 3

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2attn.cli import completion, options
-from seq2attn.cli.output import note, program, stderr, write_json
+from seq2attn.cli.output import note, program, write_json
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options
 
@@ -177,11 +177,12 @@ def _check_outputs(csv_file: Path | None, plot: Path | None) -> None:
 
 def _run(plan: Plan, device: str, plugins: list[str], workers: int | None, executor: str | None) -> Comparison:
     """Run the trials that are not done. Exits if a signal stops them."""
-    from seq2attn.cli.comparison_display import TrialLines
     from seq2attn.comparison.run import run_comparison
+    from seq2attn.display.progress import make_display
 
-    display = TrialLines(stderr())
-    found = run_comparison(plan, device=device, plugins=plugins, workers=workers, executor=executor, display=display)
+    with make_display() as display:
+        where = {"device": device, "workers": workers, "executor": executor}
+        found = run_comparison(plan, plugins=plugins, display=display, **where)
     if found.busy:
         note(f"left to the processes that train them: {', '.join(found.busy)}")
         note("The same command shows them once they are done.")

@@ -24,7 +24,6 @@ from concurrent.futures import (
 )
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.results import Comparison, gather
@@ -38,6 +37,7 @@ from seq2attn.comparison.trial import (
     train_and_measure,
     versions,
 )
+from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 from seq2attn.runs.files import not_written
 from seq2attn.runs.lock import is_training
@@ -56,31 +56,6 @@ ExecutorWord = str | Callable[[], Executor] | None
 """`processes` of this machine (also None), `processes=N`, `dask:ADDRESS`, or a function that makes an Executor"""
 
 
-class Display(Protocol):
-    """Shows the progress of trials, by their names."""
-
-    def begin(self, trial: str, total: int, text: str) -> None:
-        """The trial starts; `total` steps, 0 where they are not known."""
-
-    def step(self, trial: str, step: int, text: str) -> None: ...
-
-    def end(self, trial: str, text: str) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-
-class Silent:
-    """Shows nothing."""
-
-    def begin(self, trial: str, total: int, text: str) -> None: ...
-
-    def step(self, trial: str, step: int, text: str) -> None: ...
-
-    def end(self, trial: str, text: str) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-
 def run_comparison(
     plan: Plan,
     *,
@@ -97,7 +72,7 @@ def run_comparison(
     """
     from seq2attn.kernels import why_slow
 
-    display = display or Silent()
+    display = display or Display()
     check_executor(executor)
     trials = [trial for trial in plan.trials if find_evaluation(trial) is None]
     name, done = plan.experiment.name, len(plan.trials) - len(trials)
@@ -246,8 +221,8 @@ def run_trials(
     If a worker dies and breaks the executor, a new one is made. Trials that ran at that time are run again, each alone, so
     that only the one that kills its process fails. A trial that another process trains is left to that process.
     """
-    display, request = display or Silent(), request or StopRequest()
-    display.begin(ALL, len(trials), "")
+    display, request = display or Display(), request or StopRequest()
+    display.begin(ALL, len(trials))
     outcomes: dict[str, Outcome] = {}
     waiting = deque((trial, False) for trial in trials)  # and whether it must run alone
     running: dict[Future[Outcome], tuple[Trial, bool]] = {}
@@ -273,7 +248,7 @@ def run_trials(
             if outcome.state != "stopped":
                 outcomes[trial.name] = outcome
             reason = f": {outcome.reason}" if outcome.reason else ""
-            display.end(trial.name, f"{len(outcomes):,} of {len(trials):,}: {trial.name} {outcome.state}{reason}")
+            display.end(trial.name, f"{outcome.state}{reason}")
             display.step(ALL, len(outcomes), f"{len(outcomes):,}/{len(trials):,} trials")
         return broken
 
@@ -281,17 +256,17 @@ def run_trials(
         while (waiting or running) and request.signal is None:
             while waiting and len(running) < (1 if _is_alone(waiting[0], running) else at_once()):
                 trial, alone = waiting.popleft()
-                display.begin(trial.name, trial.config.training.steps or 0, f"{trial.group}, seed {trial.seed}")
+                display.begin(trial.name, trial.config.training.steps)
                 running[_submit(executor, trial)] = (trial, alone)
-            done, _ = wait(running, timeout=POLL, return_when=FIRST_COMPLETED)
-            if collect([future for future in running if future in done]):
+            wait(running, timeout=POLL, return_when=FIRST_COMPLETED)
+            if collect([future for future in running if future.done()]):
                 wait(running)  # they are broken too
                 collect(list(running))
                 executor.shutdown(wait=False)
                 executor = make_executor()
             for trial, _ in running.values():
-                step, total = steps_done(trial.run), trial.config.training.steps or 0
-                display.step(trial.name, step, "measuring" if step == total else f"step {step:,}")
+                step = steps_done(trial.run)
+                display.step(trial.name, step, "measuring" if step == trial.config.training.steps else f"step {step:,}")
         if running:
             display.note(f"stopping: waiting for {len(running)} trial{'' if len(running) == 1 else 's'} to save")
             _stop(running)
@@ -300,7 +275,7 @@ def run_trials(
         for trial, _ in running.values():  # only after an error, or a second signal
             _ask_to_stop(trial)
         executor.shutdown(wait=not running)
-        display.end(ALL, "")
+        display.end(ALL)
     return outcomes
 
 
@@ -339,8 +314,6 @@ def _ask_to_stop(trial: Trial) -> None:
 
 def _stop(running: dict[Future[Outcome], tuple[Trial, bool]]) -> None:
     """Make the trials save, and wait for them; those that no worker has begun are cancelled."""
-    for future, (trial, _) in running.items():
+    for trial, _ in running.values():
         _ask_to_stop(trial)
-        if not is_training(trial.run):
-            future.cancel()
-    wait(running)
+    wait([future for future, (trial, _) in running.items() if is_training(trial.run) or not future.cancel()])

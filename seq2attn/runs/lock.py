@@ -29,23 +29,14 @@ class BeingTrained(Seq2AttnError):
     """Another process trains the run."""
 
 
-def training_lock(run: Run) -> contextlib.AbstractContextManager[bool]:
+@contextlib.contextmanager
+def training_lock(run: Run) -> Iterator[bool]:
     """Keep other processes from training `run`. Yields False if the file system has no locks.
 
     Raises `BeingTrained` if another process holds the lock. A process that was killed holds nothing, even if its file
     remains.
     """
-    return _held(run.lock_file, run)
-
-
-def remote_lock(run: Run) -> contextlib.AbstractContextManager[bool]:
-    """The same for a run that is trained on another machine, which sees no lock of this one; the run need not exist."""
-    run.path.parent.mkdir(parents=True, exist_ok=True)
-    return _held(_remote_file(run), run)
-
-
-@contextlib.contextmanager
-def _held(path: Path, run: Run) -> Iterator[bool]:
+    path = run.lock_file
     try:
         descriptor, locked = _open_locked(path, run)
     except OSError as error:
@@ -67,22 +58,9 @@ def _held(path: Path, run: Run) -> Iterator[bool]:
 
 
 def is_training(run: Run) -> bool:
-    """Whether a live process trains `run`, or has it trained on another machine."""
-    return _is_locked(run.lock_file) or is_remote(run)
-
-
-def is_remote(run: Run) -> bool:
-    """Whether a live process of this machine has `run` trained on another one."""
-    return _is_locked(_remote_file(run))
-
-
-def _remote_file(run: Run) -> Path:
-    return run.path.with_name(f".{run.name}.remote")
-
-
-def _is_locked(path: Path) -> bool:
+    """Whether a live process trains `run`."""
     try:
-        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+        descriptor = os.open(run.lock_file, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
         return False
     try:

@@ -80,7 +80,7 @@ def call_main(words):
 
 @pytest.fixture(autouse=True)
 def in_this_process():
-    with mock.patch("seq2attn.comparison.pool.TrialPool", return_value=Inline()):
+    with mock.patch("seq2attn.comparison.run.process_pool", return_value=Inline()):
         yield
 
 
@@ -89,7 +89,7 @@ def trial(tmp_path_factory):
     """A directory with tiny.yaml and one run, a trial of the comparison `e`, which is trained and measured."""
     folder = tmp_path_factory.mktemp("trial")
     (folder / "tiny.yaml").write_text(TINY)
-    with contextlib.chdir(folder), mock.patch("seq2attn.comparison.pool.TrialPool", return_value=Inline()):
+    with contextlib.chdir(folder), mock.patch("seq2attn.comparison.run.process_pool", return_value=Inline()):
         assert call_main(COMMANDS[12].split()) == 0
     return folder
 
