@@ -198,8 +198,7 @@ def compare(
     file = None if experiment is None else Path(experiment)
     plan = make_plan(compose_experiment(file, list(map(Path, configs)), vary, overrides, **options), Path(runs_dir))
     with make_display(progress) as display:
-        where = {"device": device, "workers": workers, "executor": executor}
-        found = run_comparison(plan, plugins=loaded, display=display, **where)
+        found = run_comparison(plan, device=device, plugins=loaded, workers=workers, executor=executor, display=display)
     if found.stopped_by is not None:
         raise KeyboardInterrupt("stopped; the same call continues")
     return found

@@ -181,8 +181,9 @@ def _run(plan: Plan, device: str, plugins: list[str], workers: int | None, execu
     from seq2attn.display.progress import make_display
 
     with make_display() as display:
-        where = {"device": device, "workers": workers, "executor": executor}
-        found = run_comparison(plan, plugins=plugins, display=display, **where)
+        found = run_comparison(
+            plan, device=device, plugins=plugins, workers=workers, executor=executor, display=display
+        )
     if found.busy:
         note(f"left to the processes that train them: {', '.join(found.busy)}")
         note("The same command shows them once they are done.")

@@ -24,6 +24,7 @@ from concurrent.futures import (
 )
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.results import Comparison, gather
@@ -173,7 +174,7 @@ def _dask(address: str, workers: int | None) -> Iterator[tuple[Callable[[], Exec
     for name in ("distributed", "distributed.client", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is in our messages
     try:
-        client = distributed.Client(address, timeout=ANSWER, set_as_default=False)
+        client: Any = distributed.Client(address, timeout=ANSWER, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         hint = "Start one with: dask scheduler    and workers with: dask worker ADDRESS --nthreads 1"
         raise Seq2AttnError(f"no Dask scheduler answers at {address}: {error}", hint=hint, exit_code=1) from None

@@ -275,8 +275,15 @@ def _measure(trial: Trial, device: str, watch: _Watch) -> Outcome:
             check_same_files(run, trial.config, read_task(trial.config))
             evaluation = measure_on_file(trained, Path(trial.config.data_files["dev"]))
         else:
-            strings = {"samples": trial.samples, "seed": EVALUATION_SEED, "families": trial.families}
-            evaluation = measure(run, trained, trial.lengths, progress=stop_if_asked, **strings)
+            evaluation = measure(
+                run,
+                trained,
+                trial.lengths,
+                samples=trial.samples,
+                seed=EVALUATION_SEED,
+                families=trial.families,
+                progress=stop_if_asked,
+            )
     except _Stopped:
         return Outcome("stopped")
     parameters = parameter_ledger(trained.predictor.model)
