@@ -9,12 +9,12 @@ import typer
 from seq2attn import parts
 from seq2attn.cli import analyze_shared as shared
 from seq2attn.cli import options
-from seq2attn.cli.usage import Command, group
+from seq2attn.cli.commands import Command, group
 from seq2attn.errors import Seq2AttnError
 
 analyze = group(
     "analyze",
-    help="Measure what attention does before any training, and compare it with theory.",
+    help="Measure attention before training; compare with theory.",
     epilog="Start with:  seq2attn analyze variance",
 )
 

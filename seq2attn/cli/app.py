@@ -10,8 +10,8 @@ import typer
 from seq2attn import __version__
 from seq2attn.cli.analyze import analyze
 from seq2attn.cli.check import check
+from seq2attn.cli.commands import ClosedPipe, Command, UsageError, group
 from seq2attn.cli.compare import compare
-from seq2attn.cli.completion import whole_words
 from seq2attn.cli.evaluate import evaluate
 from seq2attn.cli.export import export
 from seq2attn.cli.inspect import inspect
@@ -23,7 +23,6 @@ from seq2attn.cli.predict import predict
 from seq2attn.cli.report import report
 from seq2attn.cli.runs import runs
 from seq2attn.cli.train import train
-from seq2attn.cli.usage import ClosedPipe, Command, UsageError, group, usage_error
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
 
 app = group("seq2attn", epilog="Start with:  seq2attn train --config configs/scaled.yaml")
@@ -68,8 +67,7 @@ def main() -> None:
     prepare_streams()
     try:
         try:
-            with whole_words():
-                code = app(prog_name="seq2attn", standalone_mode=False)
+            code = app(prog_name="seq2attn", standalone_mode=False)
         finally:
             sys.stdout.flush()  # here, where an error can still be reported
         sys.exit(code if isinstance(code, int) else 0)
@@ -77,7 +75,8 @@ def main() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
             write_line(error.format_message())
         else:
-            print_error(usage_error(error))
+            command = error.ctx.command_path if error.ctx else "seq2attn"
+            print_error(Seq2AttnError(error.format_message(), hint=f"See: {command} --help"))
         sys.exit(2)
     except Seq2AttnError as error:
         print_error(error)

@@ -26,7 +26,7 @@ def check(
         typer.Argument(
             metavar="NAME...",
             help="NAME or KIND/NAME; by default all parts of the plug-ins, or else all.",
-            autocompletion=completion.parts,
+            autocompletion=completion.checkable,
         ),
     ] = None,
     kind: Annotated[
@@ -47,7 +47,7 @@ def check(
         ),
     ] = None,
 ) -> None:
-    """Check scores, windows, histories, cells, decoders, initial states and tasks against their contract.
+    """Check parts of models, and tasks, against their contract.
 
     Parts of a model: shapes, independence of padding and of the other rows of a batch, teacher forcing against single
     steps, gradients against finite differences. Tasks: ids, lengths, padding, randomness, alignments and answers.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2attn.cli import completion, options
+from seq2attn.cli import options
 from seq2attn.cli.output import note, program, write_json
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options
@@ -27,21 +27,17 @@ def compare(
         typer.Argument(
             metavar="EXPERIMENT",
             help="An experiment file; or give --config and --vary.",
-            autocompletion=completion.configs,
         ),
     ] = None,
     config: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--config", "-c", metavar="FILE", help="A base config. May be repeated.", autocompletion=completion.configs
-        ),
+        typer.Option("--config", "-c", metavar="FILE", help="A base config. May be repeated."),
     ] = None,
     vary: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KEY=A,B,...",
             help="A key and its values, or seed=1-10. May be repeated.",
-            autocompletion=completion.axes,
         ),
     ] = None,
     overrides: options.Overrides = None,
@@ -50,7 +46,6 @@ def compare(
         typer.Option(
             metavar="KEY=VALUE",
             help="Compare with the group that has this value. May be repeated.",
-            autocompletion=completion.overrides,
         ),
     ] = None,
     metric: Annotated[
@@ -59,7 +54,6 @@ def compare(
             metavar="NAME",
             help="exact_match (default), character_accuracy, teacher_forced, alignment, entropy; of pairs wer (default) or "
             "ser.",
-            autocompletion=completion.metrics,
         ),
     ] = None,
     lengths: options.Lengths = None,
@@ -99,7 +93,7 @@ def compare(
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Train a grid of configs over several seeds, and compare their accuracy.
+    """Train a grid of configs over several seeds; compare them.
 
     Every combination of the values of --vary is a trial, and each trial is an ordinary run, so that `eval`, `predict` and
     `runs` work on it. Ctrl-C saves. The same command continues and trains nothing twice, even after kill -9.

@@ -22,7 +22,7 @@ def export(
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Export a trained model for use without seq2attn, and print the folder.
+    """Export a trained model for use without seq2attn.
 
     The folder holds the model's own functions as ONNX graphs (one token into each cell of the encoder, the preparation of
     the keys, one step of the decoder), a manifest with the vocabularies and the loops around them, the config, the weights

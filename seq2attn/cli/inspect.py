@@ -26,16 +26,14 @@ if TYPE_CHECKING:
 def inspect(
     target: Annotated[
         str,
-        typer.Argument(
-            metavar="CONFIG|RUN", help="A YAML config, or a run's name.", autocompletion=completion.configs_and_runs
-        ),
+        typer.Argument(metavar="CONFIG|RUN", help="A YAML config, or a run's name.", autocompletion=completion.runs),
     ],
     overrides: options.Overrides = None,
     as_json: options.AsJson = False,
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Show a config with every key resolved and explained, and the model's parameter counts.
+    """Show a config, every key explained, and parameter counts.
 
     Of a task that reads files, also those files and the vocabularies learned from them. In a pipe, the output is YAML that
     `train --config` accepts.

@@ -75,7 +75,6 @@ Overrides = Annotated[
         "-s",
         metavar="KEY=VALUE",
         help="Override one key of the config. May be repeated.",
-        autocompletion=completion.overrides,
     ),
 ]
 Lengths = Annotated[

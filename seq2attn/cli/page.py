@@ -43,7 +43,7 @@ def page(
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Write a trained model as one HTML page that runs it, and print its path.
+    """Write a trained model as one HTML page that runs it.
 
     The page opens from disk and needs no network. Type a string and watch the answer and its attention; step through the
     decoding; set, ban or drag a weight, change what the model wrote, scale the scores, and see at once what becomes of the

@@ -9,16 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from seq2attn.cli import completion, options
+from seq2attn.cli.commands import Command, group
 from seq2attn.cli.options import save_figure
 from seq2attn.cli.output import note
-from seq2attn.cli.usage import Command, group
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.runs.evaluations import latest_by_length
 from seq2attn.runs.records import read_attention, read_metrics
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
-plot = group("plot", help="Draw a run's loss, accuracy, or attention through training, from its saved records.")
+plot = group("plot", help="Draw a run's loss, accuracy or attention through training.")
 
 
 def _check_animation(file: Path) -> Path:

@@ -49,7 +49,7 @@ def predict(
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Print a trained model's output for each string, and show its attention.
+    """Print a model's output for each string, with its attention.
 
     On a terminal each output comes with its attention map. In a pipe there are only the outputs, one per line. With
     --n-best, each line of a pipe is a source, one of its outputs, and the output's log-probability, separated by tabs. For

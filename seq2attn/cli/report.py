@@ -21,7 +21,7 @@ def report(
         typer.Argument(
             metavar="RUN...|EXPERIMENT",
             help="Names of runs, or a comparison's name or experiment file. Default: the newest run that is not a trial.",
-            autocompletion=completion.configs_and_runs,
+            autocompletion=completion.runs,
         ),
     ] = None,
     same: options.SameRuns = None,
@@ -29,7 +29,7 @@ def report(
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Write one or more runs, or a comparison, as a single HTML page, and print its path.
+    """Write runs or a comparison as one HTML page; print its path.
 
     The page opens from disk and needs no network: summary, interactive curves, accuracy by length, attention through
     training, configs with their differences highlighted, parameters and environment. An older report of the same file name

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 def train(
     config: Annotated[
         Path | None,
-        typer.Option(
-            "--config", "-c", metavar="FILE", help="The YAML config to train.", autocompletion=completion.configs
-        ),
+        typer.Option("--config", "-c", metavar="FILE", help="The YAML config to train."),
     ] = None,
     overrides: options.Overrides = None,
     name: Annotated[

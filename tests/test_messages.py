@@ -1,0 +1,488 @@
+"""A user's mistake is one clear message: exit code 2, nothing on standard output, no traceback, and no file changed."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import typer
+
+from seq2attn import __version__
+from seq2attn.cli.app import app, main
+from seq2attn.cli.commands import repeat_flag
+from seq2attn.runs.making import run_name as default_name
+from seq2attn.runs.run import check_name
+
+FILES = {
+    "good.yaml": "model: {hidden: 8, embedding: 4}\ntraining: {steps: 1}\n",
+    "plugin.py": "x = 1\n1 / 0\n",
+    "mine.py": """\
+from seq2attn.model.scores import Score, register
+
+
+@register("mine", formula="?")
+class Mine(Score):
+    def __init__(self, query_width, key_width):
+        raise ValueError("boom")
+
+    def forward(self, query, keys): ...
+""",
+    "scaled.yaml": "seed: 1",
+}
+
+
+def contents(folder):
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+@pytest.fixture
+def mistake(cli, tmp_path):
+    """`mistake("eval --lengths 0")` -> the message, after the checks common to all mistakes."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+
+    def call(line):
+        before = contents(tmp_path)
+        done = cli(*(line.split() if isinstance(line, str) else line))
+        assert (done.code, done.out, done.err.count("error: ")) == (2, "", 1)
+        assert "Traceback" not in done.err
+        assert contents(tmp_path) == before
+        return done.err.partition("error: ")[2].rstrip("\n")
+
+    return call
+
+
+# ---- Typer's words, and where to read on ----
+
+USAGE = [
+    ("evl", "No such command 'evl'", "seq2attn"),
+    ("plot los", "No such command 'los'", "seq2attn plot"),
+    ("eval --samples 0", "Invalid value for '--samples'", "seq2attn eval"),
+    ("eval --seed abc", "Invalid value for '--seed'", "seq2attn eval"),
+    ("train --threads 300", "Invalid value for '--threads'", "seq2attn train"),
+    ("analyze variance --query-sd -1", "Invalid value for '--query-sd'", "seq2attn analyze variance"),
+    ("eval --smaples 5", "No such option: --smaples", "seq2attn eval"),
+    ("--versio", "No such option: --versio", "seq2attn"),
+    ("predict", "Missing argument 'TEXT...'", "seq2attn predict"),
+    ("plot loss", "Missing option '--plot'", "seq2attn plot loss"),
+    ("predict ab --run", "Option '--run' requires an argument", "seq2attn predict"),
+    ("eval --lengths", "Option '--lengths' requires an argument", "seq2attn eval"),
+    ("eval --lengths 3 --lengths", "Option '--lengths' requires an argument", "seq2attn eval"),
+    ("eval --json=3", "Option '--json' does not take a value", "seq2attn eval"),
+    ("inspect one two", "Got unexpected extra argument", "seq2attn inspect"),
+    ("train a.yaml", "Got unexpected extra argument", "seq2attn train"),
+]
+
+
+@pytest.mark.parametrize(("line", "message", "command"), USAGE, ids=[line for line, *_ in USAGE])
+def test_usage_errors(mistake, line, message, command):
+    *lines, hint = mistake(line).splitlines()
+    assert lines[0].startswith(message)
+    assert hint == f"See: {command} --help"
+
+
+# ---- configs ----
+
+CONFIGS = [
+    ("model: {hiden: 8}", "model.hiden (bad.yaml:1): unknown key; did you mean 'hidden'? allowed here: architecture, "),
+    (
+        "seed: 1\nmodel:\n  attention: {score: scald}",
+        "model.attention.score (bad.yaml:3): unknown score 'scald'; did you mean 'scaled'? allowed: dot, scaled, ",
+    ),
+    ("model: {hidden: wide}", "model.hidden (bad.yaml:1): expected a whole number, found 'wide'"),
+    ("model: {hidden: '64'}", "model.hidden (bad.yaml:1): expected a whole number, found '64'"),
+    ("model: {hidden: 0}", "model.hidden (bad.yaml:1): must be at least 1, found 0"),
+    ("model: [8]", "model (bad.yaml:1): expected keys and values (a mapping), found a list"),
+    (
+        "task:\n  min_length: 9\n  max_length: 3",
+        "task.min_length (bad.yaml:2): 9 is above task.max_length, 3; swap or change them",
+    ),
+    (
+        "model:\n  hidden: 8\n  bidirectional: true\n  attention:\n    score: dot",
+        "model.attention.score (bad.yaml:5): 'dot' needs queries and keys of equal width, but a bidirectional "
+        "encoder's keys are 2 x 8 wide and the decoder's queries 8; use general, scaled_general, additive or key_value, "
+        "or set model.bidirectional to false",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), CONFIGS)
+def test_invalid_config_values(mistake, text, message):
+    Path("bad.yaml").write_text(text)
+    first, second, last = mistake("train --config bad.yaml").split("\n")
+    assert first == "bad.yaml: 1 problem"
+    assert second.startswith(f"  {message}")
+    assert last.startswith("`seq2attn inspect CONFIG` shows every key with its value.")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "bad.yaml: empty\nEvery key has a default, so one line is enough: seed: 1"),
+        ("- seed: 1", "bad.yaml: expected keys and values (a mapping), found a list"),
+        ("model:\n\thidden: 8\n", "bad.yaml:2: a tab in the indentation; YAML requires spaces"),
+        ("seed: [1\n", "bad.yaml:1: not YAML: this '[' is not closed"),
+        (
+            "seed: 1\nmodel: {hidden: 8\ntask: {}\n",
+            "bad.yaml:2: not YAML: this '{' is not closed, or a comma is missing, by line 3",
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["train --config", "inspect"])
+def test_an_invalid_config_file(mistake, command, text, message):
+    Path("bad.yaml").write_text(text)
+    assert mistake(f"{command} bad.yaml") == message
+
+
+def test_problems_of_file_and_overrides_are_reported_together(mistake):
+    Path("bad.yaml").write_text("model: {hiden: 8}\n")
+    message = mistake("train -c bad.yaml --set seed=x --set model.embedding=0 --set steps")
+    assert message.split("\n") == [
+        "bad.yaml: 4 problems",
+        "  expected KEY=VALUE with a dotted key, such as model.hidden=64 (--set 'steps')",
+        "  seed (--set 'seed=x'): expected a whole number, found 'x'",
+        "  model.embedding (--set 'model.embedding=0'): must be at least 1, found 0",
+        "  model.hiden (bad.yaml:1): unknown key; did you mean 'hidden'? allowed here: architecture, attention, "
+        "bidirectional, cell, decoder, dropout, embedding, hidden, initial_state, layers, padding_embedding, source_eos",
+        "`seq2attn inspect CONFIG` shows every key with its value.",
+    ]
+
+
+def test_control_characters_are_escaped(mistake):
+    Path("bad.yaml").write_text('"\\e[31mred": 1\n"[bold]": 2\n')
+    message = mistake("train -c bad.yaml")
+    assert "\x1b" not in message
+    assert "\\x1b[31mred" in message and "[bold]" in message
+
+
+# ---- one table: command, beginning of its message ----
+
+NO_RUN = "no run 'tyny' in runs; did you mean 'tiny'? existing: tiny"
+LENGTHS = "allowed: whole numbers from 1 to 100,000 and ranges of them such as 3-10"
+NOT_A_FOLDER = "--runs-dir good.yaml: not a directory\nName the directory that holds the runs."
+ZERO = "plugin plugin.py:2: ZeroDivisionError: division by zero"
+FORMAT = "a figure's file name ends with one of .png, .svg, .pdf"
+MISTAKES = [  # with a run `tiny`
+    ("train", "give either --config FILE or --resume RUN\nSee: seq2attn train --help"),
+    ("train -c scale.yaml", "scale.yaml: no such file\nDid you mean scaled.yaml? There are: "),
+    ("inspect scale.yaml", "scale.yaml: no such file\nDid you mean scaled.yaml? There are: "),
+    ("train -c good.yaml --resume tiny", "both --config and --resume are given: one starts a new run, the other "),
+    (
+        "train -c good.yaml --name tiny",
+        "run 'tiny' already exists in runs\nChoose another --name, or continue it: seq2attn train --resume tiny",
+    ),
+    *(
+        (
+            f"train --resume tiny {extra}",
+            "--resume continues a run unchanged; --set and --name are for new runs\n"
+            "For a new run: seq2attn train --config runs/tiny/config.yaml --set ...",
+        )
+        for extra in ("--set seed=2", "--name other")
+    ),
+    ("train -c good.yaml --device gpu", "--device: unknown device 'gpu'; allowed: auto, cpu, "),
+    (
+        "train -c good.yaml --plugin mine.py --set model.attention.score=mine",
+        "score 'mine' cannot be made: Mine(8, 8) raised ValueError: boom\n",
+    ),
+    *(
+        (f"{command} --plugin plugin.py", ZERO)
+        for command in ("train -c good.yaml", "eval", "predict abc", "list", "check")
+    ),
+    ("eval --lengths --json", f"--lengths: '--json' is not a length; {LENGTHS}"),
+    ("eval --lengths=", f"--lengths: '' is not a length; {LENGTHS}"),
+    ("eval --lengths 0", f"--lengths: '0' is out of range; {LENGTHS}"),
+    ("eval --lengths -3", f"--lengths: '-3' is not a length; {LENGTHS}"),
+    ("eval --lengths abc", f"--lengths: 'abc' is not a length; {LENGTHS}"),
+    ("eval --lengths 3 100001", f"--lengths: '100001' is out of range; {LENGTHS}"),
+    ("eval --lengths 7-3", "--lengths: '7-3' counts down; write 3-7"),
+    ("eval --lengths 3 tiny2", "no run 'tiny2' in runs; did you mean 'tiny'? existing: tiny"),
+    *((f"{command} tyny", NO_RUN) for command in ("eval", "predict abc --run", "train --resume")),
+    *(
+        (f"{command} {name}", f"{name!r} is not in the runs directory, runs\n")
+        for command in ("eval", "predict abc --run", "train --resume")
+        for name in ("../tiny", "/tiny", "elsewhere/tiny", "runs/../../tiny")
+    ),
+    ("eval runs/tiny/..", "'..' is not a valid run name; "),
+    *((f"{command} --checkpoint newest", "unknown checkpoint 'newest'; ") for command in ("eval", "predict abc")),
+    *(
+        (f"{command} --plot {file}", f"{file}: {FORMAT}")
+        for command in ("eval", "predict abc")
+        for file in ("map.gif", "map", "map.png.txt")
+    ),
+    (["predict", "Hello!"], "'Hello!' has characters the model never saw: '!', 'H'; its alphabet is a-z"),
+    (["predict", "abc", "héllo"], "'héllo' has characters the model never saw: 'é' (U+00E9); its alphabet is a-z"),
+    (["predict", "a b"], "'a b' has characters the model never saw: ' '; its alphabet is a-z"),
+    (["predict", "abc", ""], "the string is empty\nGive at least one character."),
+    ("list score", "unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks, "),
+    ("check dto", "unknown part 'dto'; did you mean 'dot'? allowed: dot, "),
+    ("check score/dto", "unknown score 'dto'; did you mean 'dot'? allowed: dot, "),
+    ("check --kind scores", "unknown kind 'scores'; did you mean 'score'? allowed: score, "),
+    ("inspect tinny", "'tinny' is not a config file, and no run 'tinny' in runs; did you mean 'tiny'? "),
+    *(
+        (f"{line} --runs-dir good.yaml", NOT_A_FOLDER)
+        for line in ("runs", "eval", "train -c good.yaml", "compare -c good.yaml --vary seed=1", "report", "inspect x")
+    ),
+    (["train", "-c", "good.yaml", "--set", "model.attention.score=mine"], "good.yaml: 1 problem\n"),
+]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"), MISTAKES, ids=[line if isinstance(line, str) else " ".join(line) for line, _ in MISTAKES]
+)
+def test_mistakes(mistake, runs_copy, own_scores, line, message):
+    assert mistake(line).startswith(message)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a cuda device")
+@pytest.mark.parametrize("command", ["train --config good.yaml", "eval", "predict abc"])
+def test_an_unavailable_device(mistake, runs_copy, command):
+    message = mistake(f"{command} --device cuda")
+    assert message.startswith("device 'cuda' is not available to torch ") and "available: cpu" in message
+
+
+def test_an_unknown_score_gives_a_hint_about_plugins(mistake):
+    message = mistake("train -c good.yaml --set model.attention.score=mine")
+    assert message.endswith(" A score of your own needs --plugin FILE.")
+
+
+@pytest.mark.parametrize("name", ["../x", "..", "a/b", "/x", "", "a b", ".hidden", "-x", "x" * 101])
+def test_a_run_name_with_a_path(mistake, name):
+    message = mistake(["train", "-c", "good.yaml", f"--name={name}"])
+    assert message.startswith(repr(name) if len(name) < 60 else "'xxx")
+    assert message.endswith(
+        " is not a valid run name; allowed: letters, digits, '.', '_' and '-', starting with a letter or digit, at most 100"
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        ("my config.yaml", "my-config"),
+        ("../.hidden.yaml", "hidden"),
+        ("configs/chapter/dot.yaml", "chapter-dot"),
+        ("é.yaml", "run"),
+        ("x" * 200, "x" * 80),
+    ],
+)
+def test_run_names_made_from_config_names_are_valid(config, name):
+    assert default_name(Path(config)) == name
+    check_name(name)
+
+
+# ---- runs that are missing or damaged ----
+
+
+@pytest.mark.parametrize("command", ["eval tiny", "predict abc --run tiny", "train --resume tiny"])
+def test_an_unknown_run_in_an_empty_folder(mistake, command):
+    assert mistake(command) == (
+        "no run 'tiny' in runs: there are no runs yet\nMake one: seq2attn train --config configs/scaled.yaml"
+    )
+
+
+@pytest.mark.parametrize("command", ["eval", "predict abc"])
+def test_no_run_yet(mistake, command):
+    assert mistake(command) == "no run in runs yet\nMake one: seq2attn train --config configs/scaled.yaml"
+
+
+def test_a_directory_that_is_not_a_run(mistake):
+    Path("runs/notes").mkdir(parents=True)
+    assert mistake("eval notes").startswith("runs/notes is not a run: it has no config.yaml")
+
+
+@pytest.mark.parametrize("command", ["eval", "eval tiny", "predict abc", "predict abc --run tiny"])
+def test_a_run_without_a_checkpoint(mistake, runs_copy, command):
+    for file in (runs_copy / "tiny" / "checkpoints").iterdir():
+        file.unlink()
+    assert mistake(command) == (
+        "run 'tiny' has no checkpoint any more (runs/tiny/checkpoints is empty)\n"
+        "Train it again, from the start: seq2attn train --resume tiny"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "which", "other"),
+    [("eval", "best", "last"), ("predict abc", "best", "last"), ("train --resume tiny", "last", "best")],
+)
+def test_a_checkpoint_cut_in_half(mistake, runs_copy, command, which, other):
+    file = runs_copy / "tiny" / "checkpoints" / f"{which}.safetensors"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    message = mistake(command)
+    assert message.startswith(f"runs/tiny/checkpoints/{which}.safetensors: damaged: ")
+    assert message.endswith(f"\nThe run's other checkpoint may be intact: eval and predict take --checkpoint {other}.")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("hidden: 8", "hidden: 9", "runs/tiny/checkpoints/best.safetensors: does not belong to this config: it "),
+        ("hidden: 8", "hiden: 8", "runs/tiny/config.yaml: 1 problem\n  model.hiden (runs/tiny/config.yaml:"),
+    ],
+)
+def test_a_run_with_another_config(mistake, runs_copy, old, new, message):
+    config = runs_copy / "tiny" / "config.yaml"
+    config.write_text(config.read_text().replace(old, new))
+    assert mistake("eval").startswith(message)
+    assert mistake("predict abc").startswith(message)
+
+
+# ---- help, completion, and what starts at once ----
+
+
+def commands(group, path=()):
+    """Every command below `group`, by its words."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_help_explains_every_option_and_keeps_examples_in_one_piece(cli, monkeypatch, words):
+    monkeypatch.setenv("COLUMNS", "80")
+    done = cli(*words, "--help")
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[0].startswith(f"Usage: seq2attn {' '.join(words)} [OPTIONS]")
+    assert max(map(len, lines)) <= 80
+    assert all(parameter.help for parameter in COMMANDS[words].params)
+    assert all(
+        option in done.out for parameter in COMMANDS[words].params for option in parameter.opts[:1] if "-" in option
+    )
+    examples = [line.strip() for line in COMMANDS[words].help.splitlines() if line.strip().startswith("seq2attn ")]
+    assert examples and {line for line in examples if len(line) < 74} <= {line.strip() for line in lines}
+
+
+def test_no_command_shows_the_help(cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in ((), ("plot",)):
+        done = cli(*words)
+        assert (done.code, done.err) == (2, "")
+        assert "Usage: seq2attn" in done.out
+        assert "..." not in done.out.partition("Commands:")[2]  # the first sentence of each fits
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["tr"], ["train"]),
+        (["list", "w"], ["windows"]),
+        (["eval", "t"], ["tiny"]),
+        (["eval", "--runs-dir", "elsewhere", "t"], []),
+        (["eval", "--checkpoint", ""], ["best", "last"]),
+        (["eval", "--families", "pal"], ["palindrome"]),
+        (["eval", "--lengths", ""], []),
+    ],
+)
+def test_the_shell_completes(monkeypatch, capsys, runs_copy, tmp_path, words, offered):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("_SEQ2ATTN_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "\n".join(["seq2attn", *words]))
+    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+    monkeypatch.setattr(sys, "argv", ["seq2attn"])
+    with contextlib.suppress(SystemExit):
+        main()
+    assert capsys.readouterr().out.split() == offered
+
+
+def process(folder, *arguments):
+    environment = {name: value for name, value in os.environ.items() if name not in ("SEQ2ATTN_RUNS", "FORCE_COLOR")}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_an_error_in_a_process_of_its_own(tmp_path, runs_copy):
+    done = process(tmp_path, "-m", "seq2attn", "predict", "Abc")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(
+        "run: runs/tiny (the newest; choose another with --run RUN)\nerror: 'Abc' has characters the model never saw: "
+    )
+    assert "Traceback" not in done.stderr
+
+
+LIGHT = [
+    ("--help", 0),
+    ("train --help", 0),
+    ("list", 0),
+    ("runs", 0),
+    ("train -c bad.yaml", 2),
+    ("inspect bad.yaml", 2),
+    ("eval --lengths 0 --plot map.png", 2),
+    ("predict abc", 2),
+]
+WATCH = """\
+import sys
+from seq2attn.cli import completion, main
+completion.checkable("")
+for words in sys.argv[1:]:
+    sys.argv = ["seq2attn", *words.split()]
+    try:
+        main()
+    except SystemExit as stop:
+        heavy = [name for name in ("torch", "numpy", "matplotlib", "tensorboard") if name in sys.modules]
+        print("#", words, stop.code, *heavy)
+"""
+
+
+def test_light_commands_do_not_import_torch(tmp_path):
+    (tmp_path / "bad.yaml").write_text("seed: x")
+    done = process(tmp_path, "-c", WATCH, *(words for words, _ in LIGHT))
+    found = [line.removeprefix("# ") for line in done.stdout.splitlines() if line.startswith("# ")]
+    assert found == [f"{words} {code}" for words, code in LIGHT]
+
+
+def test_the_version(cli):
+    assert cli("--version") == (0, f"seq2attn {__version__}\n", "")
+
+
+# ---- `--lengths 3 5 7` ----
+
+
+@pytest.mark.parametrize(
+    ("words", "rewritten"),
+    [
+        ("--lengths 3 5 7", "--lengths=3 --lengths=5 --lengths=7"),
+        ("--lengths 3-10", "--lengths=3-10"),
+        ("--lengths 3,5 7", "--lengths=3,5 --lengths=7"),
+        ("--lengths 3, 5", "--lengths=3, --lengths=5"),
+        ("--lengths 3 --lengths 5 7", "--lengths=3 --lengths=5 --lengths=7"),
+        ("--lengths=3 5", "--lengths=3 --lengths=5"),
+        ("--lengths 3 5 --json", "--lengths=3 --lengths=5 --json"),
+        ("--lengths 3 --samples 50 9", "--lengths=3 --samples 50 9"),
+        ("--lengths 3 5 tiny-001", "--lengths=3 --lengths=5 tiny-001"),
+        ("tiny-001 --lengths 3 5", "tiny-001 --lengths=3 --lengths=5"),
+        ("--lengths 3 5 -- 7", "--lengths=3 --lengths=5 -- 7"),
+        ("-- --lengths 3 5", "-- --lengths 3 5"),
+        ("--lengths abc 5", "--lengths=abc --lengths=5"),
+        ("--lengths --json 5", "--lengths --json 5"),
+        ("--lengths", "--lengths"),
+        ("--lengthy 3 5", "--lengthy 3 5"),
+        ("", ""),
+    ],
+)
+def test_lengths_takes_several_values(words, rewritten):
+    arguments = words.split()
+    assert repeat_flag(arguments) == rewritten.split()
+    assert arguments == words.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "lengths"),
+    [
+        ("tiny --lengths 3 1", {"1", "3"}),
+        ("--lengths 1-3 tiny", {"1", "2", "3"}),
+        ("--lengths 1 --samples 2 --lengths 3 -- tiny", {"1", "3"}),
+    ],
+)
+def test_lengths_reach_the_command(cli, runs_copy, words, lengths):
+    done = cli("eval", *words.split())
+    assert done.code == 0
+    header, *rows = (line.split("\t") for line in done.out.splitlines())
+    assert {row[header.index("length")] for row in rows} == lengths
