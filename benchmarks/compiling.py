@@ -12,6 +12,7 @@ from benchmarks.measure import interleaved, median, ratio
 from seq2attn.build import build_model, build_training_data
 from seq2attn.config import Config, load_config
 from seq2attn.runs.machine import keep_freed_memory
+from seq2attn.training.losses import training_losses
 from seq2attn.training.step import TrainingStep
 
 CPU = torch.device("cpu")
@@ -59,7 +60,8 @@ def alone(config: Config, device: torch.device) -> Callable[[], object]:
     batches = build_training_data(config, device).batches()
 
     def run() -> None:
-        step.gradients(next(batches), 0)
+        batch = next(batches)
+        step.gradients(training_losses(step.forward(batch, 0), batch, config.training).total)
         step.update(RATE)
 
     return run

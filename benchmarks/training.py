@@ -14,6 +14,7 @@ from seq2attn.build import build_model, build_training_data
 from seq2attn.config import Config, check_config
 from seq2attn.data.batches import Batch
 from seq2attn.runs.machine import keep_freed_memory
+from seq2attn.training.losses import training_losses
 from seq2attn.training.step import TrainingStep
 
 CPU = torch.device("cpu")
@@ -110,9 +111,11 @@ def our_step(unit: Unit, batches: Iterator[Batch], device: torch.device = CPU) -
     training = TrainingStep(build_model(config).to(device), config, device)
 
     def step() -> None:
-        result = training.gradients(next(batches), 0)
+        batch = next(batches)
+        total = training_losses(training.forward(batch, 0), batch, config.training).total
+        norm = training.gradients(total)
         if device.type == "cpu":
-            float(result.total), float(result.norm)
+            total.item(), norm.item()
         training.update(RATE)
 
     return step

@@ -13,6 +13,7 @@ from seq2attn.display.progress import Display
 from seq2attn.training import compiling
 from seq2attn.training.compiling import CannotCompile
 from seq2attn.training.loop import Diverged
+from seq2attn.training.losses import training_losses
 from seq2attn.training.session import NewRun, train
 from seq2attn.training.signals import StopRequest
 from seq2attn.training.step import TrainingStep
@@ -64,7 +65,8 @@ def after(count, model, training):
     config = made(model, training)
     step, batches = TrainingStep(build_model(config), config, CPU), build_training_data(config, CPU).batches()
     for number in range(count):
-        step.gradients(next(batches), number)
+        batch = next(batches)
+        step.gradients(training_losses(step.forward(batch, number), batch, config.training).total)
         step.update(0.01)
     return torch.nn.utils.parameters_to_vector(step.model.parameters())
 
@@ -128,7 +130,7 @@ def test_what_does_not_compile_is_one_sentence(tmp_path, monkeypatch):
     with pytest.raises(CannotCompile) as caught:
         train(made(PLAIN, {"compile": True}), NewRun(tmp_path, "run"), device="cpu")
     assert str(caught.value) == (
-        "training.compile: torch.compile cannot compile this model's training step: "
+        "training.compile: torch.compile cannot compile this model: "
         "RuntimeError: no C++ compiler\nSet training.compile to false."
     )
 

@@ -12,7 +12,7 @@ from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
-from seq2attn.training.objective import token_cross_entropy
+from seq2attn.training.losses import token_cross_entropy
 
 CPU = torch.device("cpu")
 

@@ -11,7 +11,7 @@ from seq2attn.kernels.function import gru
 from seq2attn.kernels.library import load
 from seq2attn.model.encoder import Encoder
 from seq2attn.parts import SCORES
-from seq2attn.training.objective import token_cross_entropy
+from seq2attn.training.losses import token_cross_entropy
 
 CPU = torch.device("cpu")
 

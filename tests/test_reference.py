@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from benchmarks.reference import SCORES, PlainReverser
 from benchmarks.training import Unit, operations
 from seq2attn.build import build_model, build_training_data
-from seq2attn.training.objective import token_cross_entropy
+from seq2attn.training.losses import token_cross_entropy
 
 CPU = torch.device("cpu")
 ARRANGEMENTS = [("bahdanau", False), ("luong", False), ("luong", True)]

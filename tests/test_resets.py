@@ -112,7 +112,7 @@ def drawn_in_training(config, batch, step):
     model, found = build_model(config), []
     draw = model.draw_resets
     model.draw_resets = lambda *inputs, **shares: found.append(draw(*inputs, **shares)) or found[-1]
-    TrainingStep(model, config, CPU).gradients(batch, step)
+    TrainingStep(model, config, CPU).forward(batch, step)
     return found
 
 
@@ -163,7 +163,7 @@ def test_only_resets_of_the_decoder_take_it_position_by_position(monkeypatch, sh
         "forward",
         lambda *inputs: called.append("at once") or type(model.decoder).forward(model.decoder, *inputs),
     )
-    TrainingStep(model, config, CPU).gradients(build_training_data(config, CPU).batch(0), 0)
+    TrainingStep(model, config, CPU).forward(build_training_data(config, CPU).batch(0), 0)
     assert called[0] == ("by steps" if by_steps else "at once")
 
 

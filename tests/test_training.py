@@ -26,7 +26,7 @@ from seq2attn.runs.run import Run
 from seq2attn.training import loop as trainer_module
 from seq2attn.training import session
 from seq2attn.training.loop import Diverged, Trainer
-from seq2attn.training.objective import token_cross_entropy
+from seq2attn.training.losses import token_cross_entropy, training_losses
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.signals import StopRequest, stop_on_signals
 from seq2attn.training.snapshots import snapshot_steps, watched_strings
@@ -119,7 +119,15 @@ def scalars(run):
 
 
 def image_steps(run):
-    return sorted(event.step for event in events(run).Images("attention/1"))
+    return sorted(event.step for event in pictures(run))
+
+
+def pictures(run):
+    """The images of the first string."""
+    found = events(run)
+    (tag,) = [tag for tag in found.Tags()["images"] if tag.startswith("attention/1 ")]
+    assert tag == f"attention/1 {read_attention(run)[0][1][0].source}"
+    return found.Images(tag)
 
 
 def bits(run, which="last"):
@@ -216,13 +224,21 @@ def test_tensorboard_and_metrics_have_the_same_numbers(reference):
 
 
 def test_attention_images_are_recorded(often_watched):
-    pictures = events(often_watched).Images("attention/1")
-    assert [picture.step for picture in pictures] == [1, 4, 8, 12, 16, 20]  # of 12 snapshots, at most 10
-    for picture in pictures:
+    assert image_steps(often_watched) == [1, 4, 8, 12, 16, 20]  # of 12 snapshots, at most 10
+    maps = {step: maps[0].weights for step, maps in read_attention(often_watched)}
+    for picture in pictures(often_watched):
         image = Image.open(io.BytesIO(picture.encoded_image_string))
         assert image.format == "PNG"
-        assert min(image.size) > 60
-        assert len(image.getcolors(2**24)) > 1
+        weights = maps[picture.step]
+        rows, columns = image.height // len(weights), image.width // len(weights[0])
+        for row, line in enumerate(weights):
+            for column, weight in enumerate(line):  # from blue at 0 to yellow at 1, over (125, 124, 120) at 1/2
+                below, above, share = (
+                    ((0, 78), (125, 120), 2 * weight) if weight < 0.5 else ((125, 120), (254, 56), 2 * weight - 1)
+                )
+                red, _, blue = image.getpixel((column * columns + 1, row * rows + 1))
+                assert red == pytest.approx(below[0] + share * (above[0] - below[0]), abs=8)
+                assert blue == pytest.approx(below[1] + share * (above[1] - below[1]), abs=16)
 
 
 def test_hyperparameters_are_recorded(reference):
@@ -696,13 +712,13 @@ def test_a_step_matches_textbook_clipping_and_adamw(weight_decay):
     data = build_training_data(config, CPU)
     for number, rate in enumerate((1e-2, 3e-3, 2e-2)):
         batch = data.batch(number)
-        found = step.gradients(batch, number)
+        norm_found = step.gradients(training_losses(step.forward(batch, number), batch, config.training).total)
         step.update(rate)
         optimiser.zero_grad()
         decoded = model(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
         token_cross_entropy(decoded.logits, batch).backward()
         norm = math.sqrt(sum(float(parameter.grad.square().sum()) for parameter in model.parameters()))
-        assert float(found.norm) == pytest.approx(norm, rel=1e-5)
+        assert float(norm_found) == pytest.approx(norm, rel=1e-5)
         assert norm > 0.05
         for parameter in model.parameters():
             parameter.grad *= 0.05 / norm

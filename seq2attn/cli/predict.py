@@ -200,7 +200,8 @@ def _note_lengths(lengths: Counter[int], task: Task) -> None:
 
 
 def _draw(predictor: Predictor, texts: Sequence[str], plot: Path, *, ideal: bool) -> None:
-    from seq2attn.plotting.attention import LARGEST_SIDE, attention_figure
+    from seq2attn.inference.maps import LARGEST_SIDE
+    from seq2attn.plotting.attention import attention_figure
 
     vocabulary = predictor.task.source_vocabulary
     if max(len(vocabulary.symbols_of(text)) for text in texts) > LARGEST_SIDE:

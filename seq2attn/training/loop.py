@@ -1,4 +1,4 @@
-"""The training loop: batches in, checkpoints and records out; it can be stopped and resumed at any step."""
+"""The training loop: batches in, records and checkpoints out; it can be stopped and resumed at any step."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from seq2attn.build import build_training_data
 from seq2attn.config import Config
-from seq2attn.config.plugin_errors import check_hint, plugin_error
+from seq2attn.config.plugin_errors import plugin_error
 from seq2attn.data.batches import Batch, TrainingData
 from seq2attn.display.progress import Display
 from seq2attn.errors import CheckpointError, Seq2AttnError
@@ -36,17 +37,14 @@ from seq2attn.runs.files import remove_leftovers, write_json
 from seq2attn.runs.run import Run
 from seq2attn.runs.status import Status, is_summary
 from seq2attn.training.compiling import CannotCompile
-from seq2attn.training.objective import token_accuracy
+from seq2attn.training.losses import Losses, token_accuracy, training_losses
 from seq2attn.training.recorder import Recorder
-from seq2attn.training.schedule import learning_rate
+from seq2attn.training.schedule import learning_rate, training_span
 from seq2attn.training.signals import StopRequest, stop_on_broken_pipe, stop_on_signals
 from seq2attn.training.snapshots import Snapshots
-from seq2attn.training.span import training_span
-from seq2attn.training.step import StepResult, TrainingStep
-from seq2attn.training.watching import Culprit, find_culprit
+from seq2attn.training.step import TrainingStep
 
 VALIDATION_SEED = "validation"  # other strings than `eval` draws
-
 
 @dataclass
 class Progress:
@@ -96,8 +94,6 @@ class Trainer:
             remove_leftovers(folder)
         self._positions = self._restore()
 
-    # ---- the loop ----
-
     def train(self, request: StopRequest | None = None) -> int | None:
         """Train to the end, to the target, or to a signal. Returns the signal's number if one stopped it.
 
@@ -107,85 +103,27 @@ class Trainer:
             if self.run.status().state != "finished":  # a crash came between the last checkpoint and this file
                 self._write_status("finished")
             return None
+        training, progress = self.config.training, self.progress
         with (
             stop_on_signals() if request is None else contextlib.nullcontext(request) as stop,
-            self.recording(stop),
+            torch.random.fork_rng([self.device] if self.device.type == "cuda" else []),
+            self._recording(stop),
         ):
-            while self.goes_on(stop):
-                batch = self.next_batch()
-                try:
-                    result = self.step.gradients(batch, self.progress.step)
-                except CannotCompile:
-                    if stop.signal is None:
-                        raise
-                    break  # Ctrl-C reached the C compiler too
-                rate = self.checked_rate(batch, result)
+            batches = self.data.batches(progress.step)
+            while not self.finished and stop.signal is None:
+                batch = next(batches)
+                decoded = self.step.forward(batch, progress.step)
+                losses = training_losses(decoded, batch, training)
+                norm = self.step.gradients(losses.total)
+                if self.device.type == "cpu":  # elsewhere this would synchronise at every step
+                    self._check_finite(progress.step + 1, losses.total, norm)
+                rate = learning_rate(training, progress.step, self.span.steps)
                 self.step.update(rate)
-                self.updated(batch, result, rate, stop)
+                progress.step += 1
+                self._tokens += batch.decoder_lengths.sum()
+                self._record(batch, decoded.logits.detach(), losses, norm, rate, stop)
+                self._look(stop)
         return None if self.finished else stop.signal
-
-    # ---- the parts of the loop, which trainers of several seeds go through together (`stacking.py`) ----
-
-    @contextlib.contextmanager
-    def recording(self, request: StopRequest) -> Iterator[None]:
-        """In this context batches are drawn and steps recorded; at its end everything is saved."""
-        self.recorder = Recorder(self.run, self.config, self._positions)
-        self._batches = self.data.batches(self.progress.step)
-        self._tokens, self._since = torch.zeros((), dtype=torch.int64, device=self.device), time.perf_counter()
-        try:
-            if self._positions is None and 0 in self.snapshots.steps:
-                self.snapshots.take(0, self.recorder)
-            yield
-            self._save("interrupted" if request.signal and not self.finished else "finished")
-        except Exception as error:
-            if isinstance(error, Diverged) or plugin_error(error):
-                self._write_status("failed")
-            raise
-        finally:
-            self.recorder.close()
-
-    def goes_on(self, request: StopRequest) -> bool:
-        """Whether there is another step to do."""
-        return not self.finished and request.signal is None
-
-    def next_batch(self) -> Batch:
-        """The batch of the next step."""
-        return next(self._batches)
-
-    def checked_rate(self, batch: Batch, result: StepResult) -> float:
-        """The learning rate of the step with this result. Raises `Diverged` if that is not finite, on a CPU at once."""
-        if self.device.type == "cpu":  # on other devices this would synchronise at every step
-            self._check_finite(batch, self.progress.step + 1, float(result.total), float(result.norm))
-        return learning_rate(self.config.training, self.progress.step, self.span.steps)
-
-    def updated(self, batch: Batch, result: StepResult, rate: float, request: StopRequest) -> None:
-        """Count the step that changed the weights, and when it is time, record, evaluate and save."""
-        training, steps = self.config.training, self.span.steps
-        self.progress.step = step = self.progress.step + 1
-        self._tokens = self._tokens + batch.target_lengths.sum() + len(batch.target_lengths)
-        if step % training.log_every == 0 or step == steps:
-            now = time.perf_counter()
-            values = {
-                **{name: float(loss) for name, loss in result.losses.items()},
-                "accuracy": float(token_accuracy(result.logits, batch)),
-                "gradient_norm": float(result.norm),
-                "learning_rate": rate,
-                "tokens_per_second": float(self._tokens) / (now - self._since),
-            }
-            self._tokens, self._since = torch.zeros_like(self._tokens), now
-            self._check_finite(batch, step, values["loss"], values["gradient_norm"])
-            self.recorder.step(step, values)
-            with stop_on_broken_pipe(request):
-                self.display.step(self.run.name, step, f"{self.span.place_of_all(step)}: {describe_step(values)}")
-        before = time.perf_counter()
-        results = self._evaluate() if step % self.span.evaluate_every == 0 or step == steps else None
-        if step in self.snapshots.steps or (self.finished and self.snapshots.steps):
-            self.snapshots.take(step, self.recorder)
-        if results is not None:
-            self._save("training")
-            with stop_on_broken_pipe(request):
-                self.display.evaluation(self.run.name, f"{self.span.place(step)}: {results.describe()}")
-        self._since += time.perf_counter() - before  # tokens/s counts neither evaluations nor snapshots
 
     @property
     def finished(self) -> bool:
@@ -198,16 +136,69 @@ class Trainer:
         patience = self.config.training.patience
         return patience is not None and self.progress.stale >= patience
 
-    def _check_finite(self, batch: Batch, step: int, loss: float, norm: float) -> None:
-        """Raise `Diverged` unless loss and gradients of this step (from 1) are finite."""
-        if not (math.isfinite(loss) and math.isfinite(norm)):
-            dtype = torch.get_default_dtype()
-            culprit = find_culprit(self.model, dtype, lambda: self.step.gradients(batch, step - 1, watched=True))
-            first = f"; {culprit.tensor} is the first tensor that is not finite" if culprit else ""
-            raise self._diverged(step, f"loss {loss}, gradient norm {norm}{first}", culprit)
+    @contextlib.contextmanager
+    def _recording(self, stop: StopRequest) -> Iterator[None]:
+        """In this context steps are recorded; at its end everything is saved."""
+        self.recorder = Recorder(self.run, self.config, self._positions)
+        self._tokens, self._since = torch.zeros((), dtype=torch.int64, device=self.device), time.perf_counter()
+        try:
+            if self._positions is None and 0 in self.snapshots.steps:
+                self.snapshots.take(0, self.recorder)
+            try:
+                yield
+            except CannotCompile:
+                if stop.signal is None:  # otherwise Ctrl-C reached the C compiler too
+                    raise
+            self._save("finished" if self.finished else "interrupted")
+        except Exception as error:
+            if isinstance(error, Diverged) or plugin_error(error):
+                self._write_status("failed")
+            raise
+        finally:
+            self.recorder.close()
 
-    def _diverged(self, step: int, found: str, culprit: Culprit | None = None) -> Diverged:
-        return Diverged(step, found, culprit, saved=self.run.checkpoint("last").exists())
+    def _record(
+        self, batch: Batch, logits: Tensor, losses: Losses, norm: Tensor, rate: float, stop: StopRequest
+    ) -> None:
+        """Every `log_every` steps, and after the last one, record and show the numbers of the step just done."""
+        step, steps = self.progress.step, self.span.steps
+        if step % self.config.training.log_every and step != steps:
+            return
+        self._check_finite(step, losses.total, norm)
+        now = time.perf_counter()
+        values = {
+            **{name: loss.item() for name, loss in losses.parts.items()},
+            "accuracy": float(token_accuracy(logits, batch)),
+            "gradient_norm": float(norm),
+            "learning_rate": rate,
+            "tokens_per_second": float(self._tokens) / (now - self._since),
+        }
+        self._tokens, self._since = torch.zeros_like(self._tokens), now
+        self.recorder.step(step, values)
+        with stop_on_broken_pipe(stop):
+            self.display.step(self.run.name, step, f"{self.span.place_of_all(step)}: {describe_step(values)}")
+
+    def _look(self, stop: StopRequest) -> None:
+        """After the steps at which they are due: evaluate and save, and take a snapshot of the attention."""
+        step = self.progress.step
+        before = time.perf_counter()
+        due = step % self.span.evaluate_every == 0 or step == self.span.steps
+        results = self._evaluate() if due else None
+        if step in self.snapshots.steps or (self.finished and self.snapshots.steps):
+            self.snapshots.take(step, self.recorder)
+        if results is not None:
+            self._save("training")
+            with stop_on_broken_pipe(stop):
+                self.display.evaluation(self.run.name, f"{self.span.place(step)}: {results.describe()}")
+        self._since += time.perf_counter() - before  # tokens/s counts neither evaluations nor snapshots
+
+    def _check_finite(self, step: int, total: Tensor, norm: Tensor) -> None:
+        """Raise `Diverged` unless loss and gradients of this step (from 1) are finite."""
+        if not (math.isfinite(total.item()) and math.isfinite(norm.item())):
+            raise self._diverged(step, f"loss {total.item()}, gradient norm {norm.item()}")
+
+    def _diverged(self, step: int, reason: str) -> Diverged:
+        return Diverged(step, reason, saved=self.run.checkpoint("last").exists())
 
     # ---- evaluation ----
 
@@ -248,16 +239,9 @@ class Trainer:
 
     def _write_checkpoint(self, which: str) -> None:
         tensors = {MODEL + name: tensor for name, tensor in self.model.state_dict().items()}
-        if which == "last":
-            tensors |= {OPTIMISER + name: tensor for name, tensor in self.step.state().items()}
-        state = {
-            "step": self.progress.step,
-            "best": self.progress.best,
-            "summary": self.progress.summary,
-            "reached_target": self.progress.reached_target,
-            "stale": self.progress.stale,
-        }
+        state = asdict(self.progress)
         if which == "last":  # what resuming needs
+            tensors |= {OPTIMISER + name: tensor for name, tensor in self.step.state().items()}
             state["positions"] = self.recorder.positions()
         save_checkpoint(self.run.checkpoint(which), tensors, state)
 
@@ -280,33 +264,34 @@ class Trainer:
             return None
         checkpoint = load_checkpoint(path)
         load_weights(path, checkpoint, self.model)
-        self._restore_optimiser(path, checkpoint)
+        restore_optimiser(path, checkpoint, self.step)
         state = checkpoint.state
-        kinds = {"best": list, "summary": dict, "reached_target": bool, "positions": dict}
+        kinds = {"best": list, "summary": dict, "reached_target": bool, "stale": int, "positions": dict}
         wrong = [key for key, kind in kinds.items() if not isinstance(state.get(key), kind)]
         if not wrong:
-            counts = [*state["positions"].values(), state.get("stale", 0)]  # release 0.1 counted no stale evaluations
+            counts = [*state["positions"].values(), state["stale"]]
             known = all(map(is_number, state["best"])) and all(map(is_count, counts)) and is_summary(state["summary"])
             wrong = [] if known else ["best, summary or positions"]
         if wrong:
             raise _cannot_resume(path, f"its state has no usable {wrong[0]}")
-        progress = (state["step"], state["best"], state["summary"], state["reached_target"], state.get("stale", 0))
-        self.progress = Progress(*progress)
         positions: dict[str, int] = state["positions"]
+        self.progress = Progress(**{name: state[name] for name in asdict(self.progress)})
         return positions
 
-    def _restore_optimiser(self, path: Path, checkpoint: Checkpoint) -> None:
-        tensors = checkpoint.part(OPTIMISER)
-        if checkpoint.state["step"] > 0:  # there is no optimiser state before the first step
-            kept = {}
-            for name, expected in self.step.expected_state().items():
-                if name not in tensors:
-                    raise _cannot_resume(path, f"it lacks {OPTIMISER}{name}")
-                kept[name] = tensors.pop(name)
-                check_tensor(path, OPTIMISER + name, kept[name], expected)
-            self.step.load_state(kept)
-        if tensors:
-            raise _cannot_resume(path, f"it has unexpected {OPTIMISER}{min(tensors)}")
+
+def restore_optimiser(path: Path, checkpoint: Checkpoint, step: TrainingStep) -> None:
+    """Load the checkpoint's `optimiser.*` tensors into `step`, after checking names, shapes, types and values."""
+    tensors = checkpoint.part(OPTIMISER)
+    if checkpoint.state["step"] > 0:  # there is no optimiser state before the first step
+        kept = {}
+        for name, expected in step.expected_state().items():
+            if name not in tensors:
+                raise _cannot_resume(path, f"it lacks {OPTIMISER}{name}")
+            kept[name] = tensors.pop(name)
+            check_tensor(path, OPTIMISER + name, kept[name], expected)
+        step.load_state(kept)
+    if tensors:
+        raise _cannot_resume(path, f"it has unexpected {OPTIMISER}{min(tensors)}")
 
 
 def describe_step(values: Mapping[str, float]) -> str:
@@ -322,13 +307,7 @@ def _cannot_resume(path: Path, reason: str) -> CheckpointError:
 class Diverged(Seq2AttnError):
     """The loss or the gradients are not finite, or the loss on the dev set is beyond all measure."""
 
-    def __init__(self, step: int, found: str, culprit: Culprit | None, *, saved: bool) -> None:
+    def __init__(self, step: int, reason: str, *, saved: bool) -> None:
         before = "The last checkpoint is from before the divergence. " if saved else ""
         advice = "Try a smaller training.learning_rate, or a warm-up."
-        if culprit and culprit.part:
-            advice = f"{check_hint([culprit.part])}\nIf it passes: {advice[0].lower()}{advice[1:]}"
-        super().__init__(
-            f"training diverged at step {step}: {found}",
-            hint=f"{before}{advice}",
-            exit_code=1,
-        )
+        super().__init__(f"training diverged at step {step}: {reason}", hint=f"{before}{advice}", exit_code=1)

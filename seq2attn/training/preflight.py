@@ -15,6 +15,7 @@ from seq2attn.data.vocabulary import SOS, SPECIAL
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.greedy import greedy_decode
 from seq2attn.model.interface import Model
+from seq2attn.training.losses import training_losses
 from seq2attn.training.snapshots import watched_examples
 from seq2attn.training.step import TrainingStep
 from seq2attn.training.watching import Watch
@@ -53,12 +54,13 @@ def _try_model(config: Config, task: Task, device: torch.device) -> None:
     step = TrainingStep(model, config, device)
     watch = Watch(model, torch.get_default_dtype())
     with watch.attached():
-        result = step.gradients(batch, 0)
-    if not torch.isfinite(result.total + result.norm):
+        total = training_losses(step.forward(batch, 0), batch, config.training).total
+        norm = step.gradients(total)
+    if not torch.isfinite(total + norm):
         watch.look_at_gradients()
         parts = [watch.culprit.part] if watch.culprit and watch.culprit.part else chosen_parts(config)
         first = f"; {watch.culprit.tensor} is the first tensor that is not finite" if watch.culprit else ""
-        message = f"the loss of one tiny step of training is {float(result.total)}{first}"
+        message = f"the loss of one tiny step of training is {float(total)}{first}"
         raise Seq2AttnError(message, hint=check_hint(parts))
     _check_buffers(config, model, unsaved)
     step.update(config.training.learning_rate)

@@ -1,14 +1,20 @@
-"""Writing a run's metrics.jsonl, attention.jsonl and TensorBoard events during training."""
+"""Writing a run's metrics.jsonl, attention.jsonl and TensorBoard events during training, in the training's own thread."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import socket
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard.summary import hparams
 
 from seq2attn.config import Config, flat_values
@@ -16,10 +22,11 @@ from seq2attn.inference.maps import AttentionMap, colour
 from seq2attn.inference.results import Evaluation
 from seq2attn.runs.files import AppendFile, not_written
 from seq2attn.runs.run import Run
-from seq2attn.training.events import FILES as EVENT_FILES
-from seq2attn.training.events import EventFile
 
-PIXELS = 24  # side of a weight in TensorBoard's images
+EVENTS = "events.out.tfevents.*"  # files
+MOST_HELD, LONGEST_HELD = 1 << 16, 5.0  # bytes of events in memory, and seconds, as long as events follow
+LONGEST_TAG = 40  # characters of a source
+CELL = 24  # pixels a side of one weight
 
 
 class Recorder:
@@ -36,35 +43,38 @@ class Recorder:
         self._attention = AppendFile(run.attention_file)
         self._events = EventFile(run.path)
         if positions is None:
-            self._write_hparams(config)
+            for summary in _hyperparameters(config):
+                self._events.add(summary)
 
     def step(self, step: int, values: dict[str, float]) -> None:
         """One logged step: loss, learning_rate, gradient_norm, accuracy, tokens_per_second."""
-        self._line({"step": step, **values}, self._metrics)
-        for name, value in values.items():
-            self._events.scalar(f"train/{name}", value, step)
+        _add(self._metrics, {"step": step, **values})
+        self._scalars("train", values, step)
 
     def evaluation(self, step: int, results: Evaluation) -> None:
         """One evaluation: its rows, and to TensorBoard its summary too."""
-        self._line({"step": step, "evaluation": results.records()}, self._metrics)
-        for name, value in results.summary().items():
-            self._events.scalar(f"evaluation/{name}", value, step)
+        _add(self._metrics, {"step": step, "evaluation": results.records()})
+        self._scalars("evaluation", results.summary(), step)
         for row in results.rows:
             if row.length is not None:  # `validation_...` because TensorBoard sorts: these many come last
-                self._events.scalar(f"validation_{row.metric}/{row.length:03d}", row.value, step)
+                self._scalars(f"validation_{row.metric}", {f"{row.length:03d}": row.value}, step)
 
     def attention(self, step: int, maps: Sequence[AttentionMap], *, draw: bool) -> None:
         """The attention maps of a few strings: a line of attention.jsonl, and if `draw` an image each."""
-        self._line({"step": step, "maps": [one.to_json() for one in maps]}, self._attention)
+        _add(self._attention, {"step": step, "maps": [one.to_json() for one in maps]})
         for place, one in enumerate(maps if draw else (), start=1):
-            self._events.image(f"attention/{place}", _image(one), step)
+            tag = f"attention/{place} {one.source[:LONGEST_TAG]}"
+            self._events.add(Summary(value=[Summary.Value(tag=tag, image=_heat_map(one))]), step)
+
+    def _scalars(self, group: str, values: dict[str, float], step: int) -> None:
+        for name, value in values.items():
+            self._events.add(Summary(value=[Summary.Value(tag=f"{group}/{name}", simple_value=value)]), step)
 
     def positions(self) -> dict[str, int]:
         """Flush everything; the length of each file in bytes."""
         self._events.flush()
         try:
-            files = [self.run.metrics_file, self.run.attention_file, *self.run.path.glob(EVENT_FILES)]
-            return {file.name: file.stat().st_size for file in files}
+            return {file.name: file.stat().st_size for file in _files(self.run)}
         except OSError as error:
             raise not_written(Path(error.filename or self.run.path), error) from error
 
@@ -73,40 +83,79 @@ class Recorder:
         for file in (self._metrics, self._attention, self._events):
             file.close()
 
-    def _line(self, record: dict[str, Any], file: AppendFile) -> None:
-        file.add(f"{json.dumps(record)}\n".encode())
 
-    def _write_hparams(self, config: Config) -> None:
-        """The run's line in TensorBoard's table of hyperparameters; booleans, null and lists as text.
+class EventFile:
+    """One new event file in `folder`.
 
-        Without a description of the experiment, which would be that of one run, TensorBoard looks at all runs: it shows the
-        keys in which they differ first, and every scalar can be a column.
-        """
-        values = {
-            key: str(value).lower()
-            if isinstance(value, bool)
-            else value
-            if isinstance(value, int | float)
-            else str(value)
-            for key, value in flat_values(config).items()
-            if not key.startswith("evaluation.")
-        }
-        _, start, end = hparams(values, {})  # type: ignore[no-untyped-call]
-        for summary in (start, end):
-            self._events.add(summary)
+    TensorBoard's own writer has a thread, which on a full disk dies with a traceback or makes its owner wait. Here the call
+    that writes raises `Seq2AttnError`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        now = time.time()
+        self._file = AppendFile(folder / f"{EVENTS[:-1]}{int(now):010d}.{socket.gethostname()}.{os.getpid()}.0")
+        self._held = io.BytesIO()
+        self._written = time.monotonic()
+        self._add(Event(wall_time=now, file_version="brain.Event:2"))
+        self.flush()
+
+    def add(self, summary: Summary, step: int = 0) -> None:
+        """Add a summary."""
+        self._add(Event(wall_time=time.time(), step=step, summary=summary))
+        if self._held.tell() >= MOST_HELD or time.monotonic() - self._written >= LONGEST_HELD:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is held in memory."""
+        held, self._held = self._held, io.BytesIO()
+        self._written = time.monotonic()
+        self._file.add(held.getvalue())
+
+    def close(self) -> None:
+        """Write what is held in memory and close the file."""
+        self.flush()
+        self._file.close()
+
+    def _add(self, event: Event) -> None:
+        RecordWriter(self._held).write(event.SerializeToString())
 
 
-def _image(one: AttentionMap) -> Image.Image:
+def _heat_map(one: AttentionMap) -> Summary.Image:
     """A square of pixels for each weight: rows are output tokens, columns source tokens."""
     rows, columns = len(one.weights), len(one.source_symbols)
     image = Image.new("RGB", (columns, rows))
     image.putdata([colour(weight) for row in one.weights for weight in row])
-    return image.resize((PIXELS * columns, PIXELS * rows), Image.Resampling.NEAREST)
+    png = io.BytesIO()
+    image.resize((CELL * columns, CELL * rows), Image.Resampling.NEAREST).save(png, format="PNG")
+    return Summary.Image(height=CELL * rows, width=CELL * columns, colorspace=3, encoded_image_string=png.getvalue())
+
+
+def _hyperparameters(config: Config) -> Sequence[Summary]:
+    """The run's line in TensorBoard's table of hyperparameters; booleans, null and lists as text.
+
+    Without a description of the experiment, which would be that of one run, TensorBoard looks at all runs: it shows the
+    keys in which they differ first, and every scalar can be a column.
+    """
+    values = {
+        key: value if isinstance(value, int | float | str) and not isinstance(value, bool) else json.dumps(value)
+        for key, value in flat_values(config).items()
+        if not key.startswith("evaluation.")
+    }
+    summaries: Sequence[Summary] = hparams(values, {})[1:]  # type: ignore[no-untyped-call]
+    return summaries
+
+
+def _add(file: AppendFile, record: dict[str, Any]) -> None:
+    file.add(f"{json.dumps(record)}\n".encode())
+
+
+def _files(run: Run) -> list[Path]:
+    return [run.metrics_file, run.attention_file, *run.path.glob(EVENTS)]
 
 
 def _truncate(run: Run, positions: dict[str, int]) -> None:
     """Truncate each file to its position; remove those that have none."""
-    for file in [run.metrics_file, run.attention_file, *run.path.glob(EVENT_FILES)]:
+    for file in _files(run):
         size = positions.get(file.name, 0)
         try:
             if not file.exists():

@@ -12,23 +12,22 @@ import torch
 from seq2attn.build import build_model, build_training_data, read_task
 from seq2attn.config import Config
 from seq2attn.config.plugin_errors import plugin_error, suspects_error
-from seq2attn.data.batches import TrainingData
+from seq2attn.data.tasks import Task
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.kernels import describe_kernels, why_slow
-from seq2attn.model.interface import Model
 from seq2attn.runs.environment import describe_environment
 from seq2attn.runs.lock import training_lock
 from seq2attn.runs.machine import MOST_THREADS, choose_device, keep_freed_memory
 from seq2attn.runs.making import create_run
 from seq2attn.runs.resuming import check_same_files
 from seq2attn.runs.run import Run
-from seq2attn.training.compiling import check_batches, check_compiler
+from seq2attn.training.compiling import check_compiling
 from seq2attn.training.loop import Trainer
 from seq2attn.training.preflight import check_plugins
+from seq2attn.training.schedule import training_span
 from seq2attn.training.signals import StopRequest
 from seq2attn.training.snapshots import watched_strings
-from seq2attn.training.span import training_span
 
 
 @dataclass(frozen=True)
@@ -86,41 +85,27 @@ def train(
         raise explained from error
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """All that a training needs, checked, before its run is created."""
-
-    config: Config
-    where: Run | NewRun
-    device: torch.device
-    threads: int
-    model: Model
-    data: TrainingData
-
-    def run(self) -> Run:
-        """The run, which is created if it is a new one."""
-        if isinstance(self.where, Run):
-            return self.where
-        learned = self.data.task.learned() if self.config.data_files else None
-        return _create_run(self.config, self.where, self.device, self.threads, learned)
-
-    def trainer(self, run: Run, display: Display) -> Trainer:
-        """To be made and used while holding the run's lock."""
-        return Trainer(run, self.config, self.model.to(self.device), self.device, display, self.data)
-
-
 def _train(
-    config: Config,
-    where: Run | NewRun,
-    device: str,
-    threads: int | None,
-    display: Display,
-    request: StopRequest | None,
+    config: Config, where: Run | NewRun, device: str, threads: int | None, display: Display, request: StopRequest | None
 ) -> Training:
-    prepared = _prepare(config, where, device, threads)
-    run = prepared.run()
+    keep_freed_memory()
+    threads = threads or (_recorded_threads(where) if isinstance(where, Run) else None) or 1
+    torch.set_num_threads(threads)
+    chosen_device = choose_device(device)
+    task = read_task(config)
+    task.check_families(config.evaluation.families)
+    if config.training.compile:
+        check_compiling(task, chosen_device)
+    if isinstance(where, Run):
+        check_same_files(where, config, task)
+    model = build_model(config, task).to(chosen_device)
+    data = build_training_data(config, chosen_device, task)
+    training_span(config.training, data)  # raises before a run is created, as the next two do
+    check_plugins(config, task, chosen_device)
+    watched_strings(config, task)
+    run = where if isinstance(where, Run) else _create_run(config, where, chosen_device, threads, task)
     with training_lock(run) as locked:
-        trainer = prepared.trainer(run, display)
+        trainer = Trainer(run, config, model, chosen_device, display, data)
         for line in _notes(trainer, locked=locked):
             display.note(line)
         display.begin(run.name, trainer.span.steps, trainer.span.place(trainer.progress.step))
@@ -158,30 +143,8 @@ def _notes(trainer: Trainer, *, locked: bool) -> Iterator[str]:
     yield f"{'resuming' if step else 'training'} {run.path} on {trainer.device} from {trainer.span.place(step)}"
 
 
-def _prepare(config: Config, where: Run | NewRun, device: str, threads: int | None) -> _Prepared:
-    """Build and check everything."""
-    keep_freed_memory()
-    threads = threads or (_recorded_threads(where) if isinstance(where, Run) else None) or 1
-    torch.set_num_threads(threads)
-    chosen_device = choose_device(device)
-    task = read_task(config)
-    task.check_families(config.evaluation.families)
-    if config.training.compile:
-        check_batches(task)
-        check_compiler(chosen_device)
-    if isinstance(where, Run):
-        check_same_files(where, config, task)
-    model = build_model(config, task)
-    data = build_training_data(config, chosen_device, task)
-    training_span(config.training, data)  # raises before a run is created, as the next two do
-    check_plugins(config, task, chosen_device)
-    watched_strings(config, task)
-    return _Prepared(config, where, chosen_device, threads, model, data)
-
-
-def _create_run(
-    config: Config, new: NewRun, device: torch.device, threads: int, learned: Mapping[str, Any] | None
-) -> Run:
+def _create_run(config: Config, new: NewRun, device: torch.device, threads: int, task: Task) -> Run:
+    learned = task.learned() if config.data_files else None
     environment = describe_environment(
         seed=config.seed,
         device=device,

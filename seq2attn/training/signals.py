@@ -40,9 +40,8 @@ def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]
         restore()
 
     with contextlib.suppress(ValueError):  # only the main thread can handle signals
-        for name in NAMES:
-            number = getattr(signal, name, None)
-            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as under `nohup`
+        for number in (getattr(signal, name) for name in NAMES if hasattr(signal, name)):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as under `nohup`
                 previous[number] = signal.signal(number, request_stop)
     try:
         yield request

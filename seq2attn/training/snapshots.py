@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
 
 import torch
 
@@ -77,19 +76,20 @@ def watched_strings(config: Config, task: Task) -> list[str]:
     return list(config.training.watched)
 
 
-def _chosen_strings(task: Task) -> Sequence[str]:
+def _chosen_strings(task: Task) -> list[str]:
+    """`hello` if the task has it, a string of the middle length and one of the largest."""
     vocabulary = task.source_vocabulary
     if task.dev_set:
-        sources = sorted({source for source, _ in task.dev_set}, key=lambda one: (len(vocabulary.encode(one)), one))
+        sources = sorted({source for source, _ in task.dev_set}, key=lambda text: (len(vocabulary.encode(text)), text))
         return list(dict.fromkeys([sources[len(sources) // 2], sources[-1]]))
     hello = ["hello"] if task.is_trained(5) and set("hello") <= set(vocabulary.symbols) else []
-    return [*hello, *(vocabulary.decode(one.source[0].tolist()) for one in watched_examples(task))]
+    return [*hello, *(vocabulary.decode(example.source[0].tolist()) for example in watched_examples(task))]
 
 
 def watched_examples(task: Task) -> list[Examples]:
     """One string of the middle training length and one of the largest."""
-    found = []
+    examples = []
     for length in sorted({(task.min_length + task.max_length + 1) // 2, task.max_length}):
         with contextlib.suppress(Seq2AttnError):  # the task has no source of this length
-            found.append(task.examples(generator(torch.device("cpu"), "watched", length), 1, length))
-    return found
+            examples.append(task.examples(generator(torch.device("cpu"), "watched", length), 1, length))
+    return examples

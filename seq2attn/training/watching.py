@@ -96,15 +96,6 @@ class Watch:
         return call
 
 
-def find_culprit(model: nn.Module, dtype: torch.dtype, step: Callable[[], object]) -> Culprit | None:
-    """The first tensor of `step` that is not finite; None if it cannot be found out."""
-    watch = Watch(model, dtype)
-    with contextlib.suppress(Exception), watch.attached():
-        step()
-    watch.look_at_gradients()
-    return watch.culprit
-
-
 def _part_around(model: nn.Module, name: str) -> OwnPart | None:
     """The innermost part of a plug-in that holds the module or parameter `name`."""
     found, module = part_of_class(type(model)), model

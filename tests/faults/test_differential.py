@@ -27,6 +27,7 @@ from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights
 from seq2attn.runs.run import Run
+from seq2attn.training.losses import training_losses
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.session import NewRun, train
@@ -254,8 +255,8 @@ def _train_steps(config: Config, switch: str, monkeypatch: pytest.MonkeyPatch) -
     step = TrainingStep(model, config, CPU)
     losses, largest = [], torch.zeros(())
     for number, batch in zip(range(STEPS), build_training_data(config, CPU).batches(), strict=False):
-        result = step.gradients(batch, number)
-        losses += [result.total, result.norm]
+        total = training_losses(step.forward(batch, number), batch, config.training).total
+        losses += [total.detach(), step.gradients(total)]
         largest = torch.maximum(largest, _flat(parameter.grad for parameter in model.parameters()).abs())
         step.update(learning_rate(config.training, number % config.training.steps, config.training.steps))
     return _Trained(torch.stack(losses), _flat(parameter.detach() for parameter in model.parameters()), largest)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -13,7 +12,6 @@ from seq2attn.config import TrainingConfig
 from seq2attn.data.batches import Batch
 from seq2attn.data.vocabulary import PAD
 from seq2attn.model.interface import Decoded
-from seq2attn.model.resets import Resets
 
 
 def token_cross_entropy(logits: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
@@ -37,37 +35,23 @@ def coverage_loss(weights: Tensor, batch: Batch) -> Tensor:
     return repeated.where(real, 0).sum() / real.sum()
 
 
-class Objective(NamedTuple):
-    """What a step differentiates, and what is recorded of it."""
+class Losses(NamedTuple):
+    """Scalars, in nats per token."""
 
-    logits: Tensor
-    """(B, L, V) the model's outputs, without their graph"""
-    losses: dict[str, Tensor]
-    """scalars by name: `loss`, and `coverage_loss` where there is one; nats per token; without their graph"""
+    parts: dict[str, Tensor]
+    """`loss`, the cross-entropy, and `coverage_loss` where there is one"""
     total: Tensor
-    """scalar, the weighted sum of the losses, which is differentiated"""
+    """their weighted sum, which is differentiated"""
 
 
-def objective(
-    model: Callable[..., Decoded], batch: Batch, resets: Resets | None, training: TrainingConfig
-) -> Objective:
-    """The objective of one batch; `resets` is an argument of models that have recurrent states."""
-    decoded = model(*batch.inputs) if resets is None else model(*batch.inputs, resets)
-    losses, total = training_losses(decoded, batch, training)
-    return Objective(decoded.logits.detach(), {name: loss.detach() for name, loss in losses.items()}, total)
-
-
-def training_losses(decoded: Decoded, batch: Batch, training: TrainingConfig) -> tuple[dict[str, Tensor], Tensor]:
-    """The losses by name, `loss` and where there is one `coverage_loss`; and their weighted sum, which is differentiated.
-
-    All are scalars, in nats per token.
-    """
-    losses = {"loss": token_cross_entropy(decoded.logits, batch, training.label_smoothing)}
-    total = losses["loss"]
+def training_losses(decoded: Decoded, batch: Batch, training: TrainingConfig) -> Losses:
+    """The losses of a batch whose outputs are `decoded`."""
+    parts = {"loss": token_cross_entropy(decoded.logits, batch, training.label_smoothing)}
+    total = parts["loss"]
     if training.coverage_weight and decoded.weights is not None:
-        losses["coverage_loss"] = coverage_loss(decoded.weights, batch)
-        total = total + training.coverage_weight * losses["coverage_loss"]
-    return losses, total
+        parts["coverage_loss"] = coverage_loss(decoded.weights, batch)
+        total = total + training.coverage_weight * parts["coverage_loss"]
+    return Losses(parts, total)
 
 
 def token_accuracy(logits: Tensor, batch: Batch) -> Tensor:
