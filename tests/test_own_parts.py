@@ -282,19 +282,6 @@ def test_an_exception_in_another_command_names_the_plugin(cli, tmp_path):
     assert "Traceback" not in done.err
 
 
-def test_divergence_names_the_first_tensor_that_is_not_finite(tmp_path):
-    write_score(
-        tmp_path,
-        "self.calls += self.training; return scores * (torch.nan if self.calls > 20 else 1)",
-        "self.calls = 0",
-    )
-    with pytest.raises(Seq2AttnError) as caught:
-        trained(tmp_path / "runs", configured("training.steps=50"))
-    assert "training diverged at step" in caught.value.message
-    assert "; what forward of score 'odd' (class Odd, " in caught.value.message
-    assert "seq2attn check --plugin" in caught.value.hint
-
-
 def test_an_exception_outside_plugins_is_not_explained():
     with pytest.raises(ZeroDivisionError) as caught:
         1 / 0  # noqa: B018

@@ -60,7 +60,7 @@ def _try_model(config: Config, task: Task, device: torch.device) -> None:
         watch.look_at_gradients()
         parts = [watch.culprit.part] if watch.culprit and watch.culprit.part else chosen_parts(config)
         first = f"; {watch.culprit.tensor} is the first tensor that is not finite" if watch.culprit else ""
-        message = f"the loss of one tiny step of training is {float(total)}{first}"
+        message = f"the loss of one tiny step of training is {total.item()}{first}"
         raise Seq2AttnError(message, hint=check_hint(parts))
     _check_buffers(config, model, unsaved)
     step.update(config.training.learning_rate)
