@@ -9,6 +9,7 @@ from models import SIX_STEPS, is_real, make_cells
 from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
 from seq2attn.data.batches import generator
+from seq2attn.display.progress import Display
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.resets import Reset, Resets, draw_reset
 from seq2attn.runs.checkpoint import load_checkpoint
@@ -19,14 +20,6 @@ from seq2attn.training.step import TrainingStep
 CPU = torch.device("cpu")
 LENGTHS = torch.tensor([5, 3])
 SOURCE = torch.tensor([[3, 4, 5, 6, 2], [7, 3, 2, 0, 0]])
-
-
-class Silent:
-    def step(self, report):
-        pass
-
-    def evaluation(self, step, results):
-        pass
 
 
 def one_reset(rows, steps, width, at):
@@ -119,9 +112,9 @@ def drawn_in_training(config, batch, step):
 @pytest.mark.parametrize("share", ["encoder_reset", "decoder_reset"])
 def test_reset_shares_change_the_weights_but_not_the_data(tmp_path, share):
     config = configured(**{share: 0.5})
-    trainer = Trainer(create_run(tmp_path, "tiny", config, {}), config, build_model(config), CPU, Silent())
+    trainer = Trainer(create_run(tmp_path, "tiny", config, {}), config, build_model(config), CPU, Display())
     plain = Trainer(
-        create_run(tmp_path, "plain", configured(), {}), configured(), build_model(configured()), CPU, Silent()
+        create_run(tmp_path, "plain", configured(), {}), configured(), build_model(configured()), CPU, Display()
     )
     before = plain.model.state_dict()
     assert all(torch.equal(tensor, before[name]) for name, tensor in trainer.model.state_dict().items())
@@ -170,17 +163,17 @@ def test_only_resets_of_the_decoder_take_it_position_by_position(monkeypatch, sh
 def test_a_run_with_resets_resumes_bit_for_bit(tmp_path):
     config = configured(encoder_reset=0.4, decoder_reset=0.4)
 
-    class Stopper(Silent):
-        def step(self, report):
-            if report.step == 3:
+    class Stopper(Display):
+        def step(self, trial, step, text):
+            if step == 3:
                 signal.raise_signal(signal.SIGINT)
 
     whole = create_run(tmp_path, "whole", config, {})
-    Trainer(whole, config, build_model(config), CPU, Silent()).train()
+    Trainer(whole, config, build_model(config), CPU, Display()).train()
     stopped = create_run(tmp_path, "stopped", config, {})
     assert Trainer(stopped, config, build_model(config), CPU, Stopper()).train() == signal.SIGINT
     torch.manual_seed(99)  # of no matter
-    Trainer(stopped, config, build_model(config), CPU, Silent()).train()
+    Trainer(stopped, config, build_model(config), CPU, Display()).train()
     ours, theirs = (load_checkpoint(run.checkpoint("last")).tensors for run in (whole, stopped))
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())

@@ -169,7 +169,7 @@ class Trainer:
         values = {
             **{name: loss.item() for name, loss in losses.parts.items()},
             "accuracy": float(token_accuracy(logits, batch)),
-            "gradient_norm": float(norm),
+            "gradient_norm": norm.item(),
             "learning_rate": rate,
             "tokens_per_second": float(self._tokens) / (now - self._since),
         }
