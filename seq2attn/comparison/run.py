@@ -106,14 +106,11 @@ def read_tasks(trials: Sequence[Trial]) -> list[str]:
     Returns what users should know about them. Raises `Seq2AttnError`.
     """
     from seq2attn.build import read_task
-    from seq2attn.training.compiling import check_batches
 
     notes: list[str] = []
-    for trial in {(str(trial.config.task), trial.config.training.compile): trial for trial in trials}.values():
+    for trial in {str(trial.config.task): trial for trial in trials}.values():
         task = read_task(trial.config)
         task.check_families(trial.families)
-        if trial.config.training.compile:
-            check_batches(task)
         notes += task.notes
     return list(dict.fromkeys(notes))
 
