@@ -46,6 +46,7 @@ from seq2attn.training.step import TrainingStep
 
 VALIDATION_SEED = "validation"  # other strings than `eval` draws
 
+
 @dataclass
 class Progress:
     """The state of training: with weights and optimiser, all that resuming needs."""
