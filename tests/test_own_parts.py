@@ -95,7 +95,7 @@ def test_an_odd_score_trains_resumes_exactly_and_is_evaluated(tmp_path, kind):
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
     model = load_trained(whole, "last", "cpu")
-    assert len(measure(whole, model, [1, 2], samples=2).lengths) == 2
+    assert len(measure(model, [1, 2], samples=2).lengths) == 2
     name = "model.decoder.attention.score.w"
     if kind == "frozen":
         with torch.random.fork_rng():

@@ -200,10 +200,11 @@ def test_results_are_a_table(model):
     assert model.evaluate(2, samples=1).lengths == [2]
     results = model.evaluate(["1-2", 4], samples=3)
     assert (results.lengths, results.families) == ([1, 2, 4], ["random"])
-    header, *rows = repr(results).splitlines()
+    header, *rows, note = repr(results).splitlines()
+    assert note == "* never seen in training"
     assert header.split("  ")[0].strip() == "length"
     assert [row.split()[0] for row in rows] == ["1", "2", "4*"]
-    assert f" {results.get('exact_match', 2)} " in rows[1]
+    assert f" {results.get('exact_match', 2).value:.3f} [" in rows[1]
     assert results._repr_html_().count("<tr>") == 4
     assert not model.run.evaluations.exists()
     with pytest.raises(Seq2AttnError, match="data: run 'tiny' is on task 'reverse', which draws its own strings"):

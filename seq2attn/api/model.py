@@ -28,7 +28,7 @@ class TrainedModel:
 
     def __init__(self, run: Run, trained: Trained) -> None:
         self.run = run
-        self.config: Config = run.config()
+        self.config: Config = trained.config
         self.checkpoint = trained.checkpoint
         """best, last or step-N"""
         self.step = trained.step
@@ -155,7 +155,7 @@ class TrainedModel:
                     display.step(self.run.name, done, f"evaluating {self.run.name}: {done} lengths measured")
 
                 evaluation = measure(
-                    self.run, self._trained, numbers, families=kinds, samples=samples, seed=seed, progress=measured
+                    self._trained, numbers, families=kinds, samples=samples, seed=seed, progress=measured
                 )
         if save:
             save_evaluation(evaluation, self.run)

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import astuple, fields
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2attn.cli import evaluate_pairs, options
-from seq2attn.cli.family_table import show_families
-from seq2attn.cli.output import note, on_terminal, print_table, stdout, width, write_json, write_rows
-from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.results import Evaluation
-from seq2attn.parts import RANDOM
+from seq2attn.cli import options
+from seq2attn.cli.output import note, on_terminal, write_json
+from seq2attn.display.table import Column, Table
+from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.inference.results import Evaluation, Row, errors_table
 from seq2attn.runs.evaluations import save_evaluation
+from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
-HEADINGS = {
-    "exact_match": "exact match",
-    "character_accuracy": "characters",
-    "teacher_forced": "teacher-forced",
-    "alignment": "alignment",
-    "entropy": "entropy",
-}
-OPTIONAL = ("characters", "entropy", "alignment", "teacher-forced")  # dropped on a narrow terminal, in this order
+if TYPE_CHECKING:
+    from seq2attn.config import Config
+    from seq2attn.inference.beam import BeamSearch
+    from seq2attn.runs.loading import Trained
+
+SPLITS = ("train", "dev", "test")
+SIDE_BY_SIDE = (
+    Column("run"),
+    Column("", key="words"),
+    Column("WER %", key="wer", form=".1%"),
+    Column("SER %", optional=True, key="ser", form=".1%"),
+    Column("WER - first", key="wer_difference", form="+.1%"),
+    Column("SER - first", optional=True, key="ser_difference", form="+.1%"),
+    Column("only first", right=True, key="only_first_right"),
+    Column("only this", right=True, key="only_this_right"),
+    Column("p", right=True),
+)
 
 
 def evaluate(
@@ -101,114 +111,146 @@ def evaluate(
     wanted = options.parsed("--lengths", parse_lengths, lengths)
     kinds = options.parsed("--families", parse_families, families)
     search = options.beam_search(beam, length_penalty)
-    run = [*(run or ()), *(same or ())]
-    names = _check_runs(run, together=together)
     options.load_plugins(plugin)
-    members = [find_run(runs_dir, name) for name in names]
-    file = evaluate_pairs.file_to_measure(members[0], data=data, config=config, split=split)
-    if len(members) > 1 and not together:
-        unused = {
-            "--lengths": lengths,
-            "--samples": samples,
-            "--families": families,
-            "--plot": plot,
-            "--errors": errors,
-        }
-        _check_side_by_side(members, unused)
-        assert file is not None
-        evaluate_pairs.measure_each(members, file, checkpoint, device, search, as_json=as_json)
-        return
-    from seq2attn.runs.loading import load_ensemble, measure, measure_on_file
+    names = [*(run or ()), *(same or ())]
+    if together and len(names) < 2:
+        raise Seq2AttnError("--ensemble needs at least two runs", hint="seq2attn eval RUN RUN --ensemble")
+    members = [find_run(runs_dir, name) for name in names or [None]]
+    from seq2attn.runs.loading import load_ensemble, load_trained, measure, measure_on_file
 
+    of_strings = {"--lengths": lengths, "--samples": samples, "--families": families}
+    if len(members) > 1 and not together:
+        loaded = [load_trained(member, checkpoint, device) for member in members]
+        file = _file(members[0], loaded[0].config, data, config, split)
+        unused = {**of_strings, "--plot": plot, "--errors": errors}
+        _refuse(unused, "several runs are measured on a file of pairs")
+        _side_by_side(members, loaded, file, search, as_json=as_json)
+        return
     trained = load_ensemble(members, checkpoint, device)
     trained.predictor.search = search
-    chosen, title = members[0], " + ".join(member.name for member in members)
-    if not run:
-        options.note_newest(chosen, "seq2attn eval RUN")
-    options.note_checkpoint(chosen, checkpoint, trained)
+    title = " + ".join(member.name for member in members)
+    file = _file(members[0], trained.config, data, config, split)
+    if not names:
+        options.note_newest(members[0], "seq2attn eval RUN")
+    options.note_checkpoint(members[0], checkpoint, trained)
     if file is None:
-        _refuse("--errors", errors, f"run {chosen.name!r} is not on pairs of strings")
-        evaluation = measure(chosen, trained, wanted, samples=samples, seed=seed, families=kinds)
+        _refuse({"--errors": errors}, f"run {members[0].name!r} is not on pairs of strings")
+        evaluation = measure(trained, wanted, samples=samples, seed=seed, families=kinds)
     else:
-        for option, value in {
-            "--lengths": lengths,
-            "--samples": samples,
-            "--families": families,
-            "--seed": seed or None,
-        }.items():
-            _refuse(option, value, f"run {chosen.name!r} is measured on all pairs of a file")
+        unused = {**of_strings, "--seed": seed or None}
+        _refuse(unused, f"run {members[0].name!r} is measured on all pairs of a file")
         evaluation = measure_on_file(trained, file)
-        evaluate_pairs.note_training_file(trained.predictor, evaluation)
-        evaluate_pairs.write_errors(evaluation, errors)
+        _note_training_file(trained, evaluation)
+        _write_errors(evaluation, errors)
     try:
         if len(members) == 1 and search is None:
-            save_evaluation(evaluation, chosen)
+            save_evaluation(evaluation, members[0])
     finally:  # print the results even if they cannot be saved
-        if as_json:
-            write_json(evaluation.to_json(title))
-        elif not on_terminal():
-            write_rows(*_tsv(evaluation))
-        elif evaluation.answers:
-            evaluate_pairs.show(evaluation, f"{title} on {file}")
-        else:
-            _show(evaluation)
+        _show(evaluation, title, as_json=as_json)
     if plot is not None:
         from seq2attn.plotting.curves import accuracy_figure
 
         options.save_figure(accuracy_figure(evaluation, f"{title}: accuracy by length"), plot)
 
 
-def _refuse(option: str, value: object, why: str) -> None:
-    if value is not None:
-        raise Seq2AttnError(f"{option}: {why}", hint=f"Leave out {option}.")
+def _show(evaluation: Evaluation, title: str, *, as_json: bool) -> None:
+    if as_json:
+        write_json(evaluation.to_json(title))
+    elif on_terminal():
+        for table in evaluation.tables(title):
+            table.print()
+    else:
+        Table([Column(field.name) for field in fields(Row)], list(map(astuple, evaluation.rows))).show()
 
 
-def _check_runs(names: list[str], *, together: bool) -> list[str | None]:
-    """The runs to measure; None stands for the newest."""
-    if together and len(names) < 2:
-        raise Seq2AttnError("--ensemble needs at least two runs", hint="seq2attn eval RUN RUN --ensemble")
-    return [*names] if names else [None]
+def _write_errors(evaluation: Evaluation, path: Path | None) -> None:
+    """Write the wrong answers to a file, if one is named."""
+    if path is not None:
+        wrong = evaluation.errors()
+        write_atomically(path, errors_table(wrong).encode())
+        note(f"{len(wrong):,} wrong answers: {path}")
 
 
-def _check_side_by_side(runs: Sequence[Run], unused: Mapping[str, object]) -> None:
-    if any(run.config().task.name != "pairs" for run in runs):
+def _refuse(unused: Mapping[str, object], why: str) -> None:
+    """Raise `Seq2AttnError` for an option that has a value."""
+    for option, value in unused.items():
+        if value is not None:
+            raise Seq2AttnError(f"{option}: {why}", hint=f"Leave out {option}.")
+
+
+def _file(run: Run, own: Config, data: Path | None, config: Path | None, split: str | None) -> Path | None:
+    """The file of pairs that the user named; None for a run on another task, which needs none.
+
+    A run's own config never opens a file: the run may be somebody else's. Raises `Seq2AttnError` if none was named.
+    """
+    named = {"--config": config, "--split": split}
+    if own.task.name != "pairs":
+        _refuse(
+            {"--data": data, **named}, f"run {run.name!r} is on task {own.task.name!r}, which draws its own strings"
+        )
+        return None
+    if split is not None and split not in SPLITS:
+        raise Seq2AttnError(f"--split {shown(split)}: expected one of {', '.join(SPLITS)}")
+    if data is not None:
+        for option, value in named.items():
+            _refuse({"--data": value}, f"it names the file, and {option} does so too")
+        return data
+    split = split or "dev"
+    if config is None:
+        raise Seq2AttnError(
+            f"run {run.name!r} is measured on a file of pairs, which a run's own config never opens",
+            hint=f"Name the file: seq2attn eval {run.name} --data {shlex.quote(own.data_files.get(split, 'FILE'))}",
+        )
+    from seq2attn.config import load_config
+
+    files = load_config(config, []).data_files
+    if split not in files:
+        raise Seq2AttnError(f"{config}: names no {split} file (task.{split})")
+    return Path(files[split])
+
+
+def _note_training_file(trained: Trained, evaluation: Evaluation) -> None:
+    files = (trained.predictor.task.learned() or {}).get("files", {})
+    if evaluation.data is not None and files.get("train", {}).get("sha256") == evaluation.data["sha256"]:
+        note("this is the file that the model was trained on: the rates show how well it remembers")
+
+
+def _side_by_side(
+    runs: Sequence[Run], loaded: Sequence[Trained], file: Path | None, search: BeamSearch | None, *, as_json: bool
+) -> None:
+    """Measure several runs on one file, and print how each differs from the first, word by word."""
+    if file is None or any(trained.config.task.name != "pairs" for trained in loaded):
         raise Seq2AttnError(
             "several runs are measured together with --ensemble; only runs on pairs of strings are measured side by side",
             hint="Measure one after another, or each beside the others: seq2attn compare --help",
         )
-    for option, value in unused.items():
-        _refuse(option, value, "several runs are measured on a file of pairs")
+    from seq2attn.inference.paired import paired_difference
+    from seq2attn.runs.loading import measure_on_file
 
-
-def _tsv(results: Evaluation) -> tuple[list[str], list[list[str]]]:
-    heading = list(asdict(results.rows[0]))
-    return heading, [[_field(value) for value in asdict(row).values()] for row in results.rows]
-
-
-def _field(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "" if value is None else f"{value:.6f}" if isinstance(value, float) else str(value)
-
-
-def _show(results: Evaluation) -> None:
-    if results.families != [RANDOM]:
-        show_families(results)
-        return
-    columns, left_out = _columns(results, intervals=True), []
-    if width({name: cells for name, cells in columns.items() if name not in OPTIONAL}) > stdout().width:
-        columns, left_out = _columns(results, intervals=False), ["intervals"]
-    print_table(columns, right=("length", "entropy"), optional=OPTIONAL, left_out=left_out, wrap=False)
-    if not all(row.trained for row in results.rows):
-        note("* never seen in training")
-
-
-def _columns(results: Evaluation, *, intervals: bool) -> dict[str, list[str]]:
-    """Heading -> cells. Columns without any value, such as alignment without attention, are omitted."""
-    rows = {metric: results.by_length(metric) for metric in HEADINGS}
-    columns = {"length": [f"{row.length}{'' if row.trained else '*'}" for row in rows["exact_match"]]}
-    for metric, heading in HEADINGS.items():
-        if rows[metric]:
-            found = [results.get(metric, length, family) for family, length in results.places]
-            columns[heading] = ["-" if row is None else str(row) if intervals else f"{row.value:.3f}" for row in found]
-    return columns
+    first, rows = None, []
+    for run, trained in zip(runs, loaded, strict=True):
+        trained.predictor.search = search
+        evaluation = measure_on_file(trained, file)
+        _note_training_file(trained, evaluation)
+        if search is None:
+            save_evaluation(evaluation, run)
+        first = first or evaluation
+        try:
+            difference = None if evaluation is first else paired_difference([first], [evaluation])
+        except ValueError:
+            raise Seq2AttnError(
+                f"{runs[0].name} and {run.name} read different sources from {file}",
+                hint="Runs with the same columns, separators and normalisation can be compared word by word.",
+            ) from None
+        names = ("wer", "ser", "only_one", "only_other", "p_value")
+        differences = [getattr(difference, name, None) for name in names]
+        rows.append([run.name, len(evaluation.answers), evaluation.get("wer"), evaluation.get("ser"), *differences])
+    notes = (
+        "differences are paired word by word; only first, only this: words that only one of the two gets right; "
+        "p: McNemar's exact test. They are of these models, not of other seeds",
+    )
+    table = Table(SIDE_BY_SIDE, rows, notes=notes)
+    if as_json:
+        write_json(table.records())
+    else:
+        table.show()

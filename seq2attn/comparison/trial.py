@@ -276,7 +276,6 @@ def _measure(trial: Trial, device: str, watch: _Watch) -> Outcome:
             evaluation = measure_on_file(trained, Path(trial.config.data_files["dev"]))
         else:
             evaluation = measure(
-                run,
                 trained,
                 trial.lengths,
                 samples=trial.samples,

@@ -87,6 +87,15 @@ class Table:
         names = [column.name for column in self.columns]
         return [dict(zip(names, map(_plain, row), strict=True)) for row in self.rows]
 
+    def text(self) -> str:
+        """Plain lines, as wide as they are."""
+        texts = [
+            [text_of(cell, column.form) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows
+        ]
+        lines = [[column.heading for column in self.columns], *texts]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return "\n".join([*("  ".join(map(str.rjust, line, widths)) for line in lines), *self.notes])
+
     def html(self) -> str:
         """A `<table>`; numbers have the class `right`."""
 

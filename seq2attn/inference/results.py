@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime
-import html
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from statistics import fmean
 from typing import Any
 
+from seq2attn.display.table import Column, Table, text_of
 from seq2attn.inference.edits import Edit
 from seq2attn.inference.intervals import Estimate
 from seq2attn.parts import FAMILIES, RANDOM
@@ -27,6 +27,20 @@ METRICS = {  # name -> the largest possible value; the smallest is 0
     "unseen": 1.0,
     "unreachable": 1.0,
 }
+HEADINGS = {
+    "exact_match": "exact match",
+    "teacher_forced": "teacher-forced",
+    "alignment": "alignment",
+    "entropy": "entropy",
+    "character_accuracy": "characters",
+}
+RATES = {
+    "wer": "word error rate",
+    "ser": "symbol error rate",
+    "unseen": "source symbols unseen in training",
+    "unreachable": "words with a symbol unseen in training targets",
+}
+MOST_CONFUSIONS = 12  # shown to people
 LARGEST_COUNT = 2**63 - 1
 
 
@@ -69,11 +83,6 @@ class Row:
             raise ValueError(
                 f"{self.metric}, {self.value} in [{low}, {high}], is not from 0 to {METRICS[self.metric]:g}"
             )
-
-    def __str__(self) -> str:
-        """`0.750 [0.612, 0.851]`"""
-        interval = "" if self.low is None or self.high is None else f" [{self.low:.3f}, {self.high:.3f}]"
-        return f"{self.value:.3f}{interval}"
 
 
 def rows_of(
@@ -237,34 +246,57 @@ class Evaluation:
         """Plain values: what `read_record` reads; nothing for what is unknown. run: its name."""
         return {"run": run, **{name: value for name, value in asdict(self).items() if value not in (None, ())}}
 
-    def cells(self) -> tuple[list[str], list[list[str]]]:
-        """A heading and cells: the metrics by length, or by name those of all words. An asterisk: never seen in training."""
-        words = [row for row in self.rows if row.length is None]
-        if words:
-            return ["metric", f"{words[0].samples:,} words"], [[row.metric, str(row)] for row in words]
-        metrics = list(dict.fromkeys(row.metric for row in self.rows))
-        several = self.families != [RANDOM]
-        body = []
-        for family, length in self.places:
-            found = [self.get(metric, length, family) for metric in metrics]
-            trained = any(row and row.trained for row in found)
-            start = [*([family] if several else []), f"{length}{'' if trained else '*'}"]
-            body.append([*start, *("-" if row is None else str(row) for row in found)])
-        return [*(["family"] if several else []), "length", *(name.replace("_", " ") for name in metrics)], body
+    def tables(self, title: str = "") -> list[Table]:
+        """For people: accuracy by length, or exact match by family and length; of pairs, their rates and exact match."""
+        exact_match = self.by_length("exact_match")
+        notes = [] if all(row.trained for row in exact_match) else ["* never seen in training"]
+        if self.answers:
+            title = f"{title} on {self.data['name']}" if self.data and title else title or "pairs"
+            rates = [row for row in self.rows if row.metric in ("wer", "ser") or (row.metric in RATES and row.value)]
+            edits = ", ".join(f"{edit} {count:,}" for edit, count in self.confusions()[:MOST_CONFUSIONS])
+            if edits:
+                notes = [f"most frequent edits (a>b: b written for a; a>: left out; >b: added): {edits}", *notes]
+            columns = [
+                Column("source length", right=True),
+                Column("words", right=True),
+                Column("exact match %", form=".1%"),
+            ]
+            return [
+                Table(
+                    [Column("rate"), Column("%", form=".1%")],
+                    [[RATES[row.metric], row] for row in rates],
+                    f"{title}: {len(self.answers):,} words",
+                ),
+                Table(columns, [[_length(row), row.samples, row] for row in exact_match], notes=notes),
+            ]
+        if self.families != [RANDOM]:
+            return [self._families(notes)]
+        metrics = {metric: heading for metric, heading in HEADINGS.items() if self.by_length(metric)}
+        columns = [Column(heading, optional=metric != "exact_match") for metric, heading in metrics.items()]
+        rows = [[_length(row), *(self.get(metric, row.length) for metric in metrics)] for row in exact_match]
+        return [Table([Column("length", right=True), *columns], rows, notes=notes)]
+
+    def _families(self, notes: Sequence[str]) -> Table:
+        """Exact match: a row for each family, a column for each length, and which family is the worst."""
+        worst, rows = self.worst(), []
+        for family in self.families:
+            found = [self.get("exact_match", length, family) for length in self.lengths]
+            name = f"{family} (worst)" if worst and worst.family == family else family
+            rows.append([name, *(None if row is None else row.value for row in found)])
+        headings = {row.length: _length(row) for row in self.by_length("exact_match")}
+        columns = [Column("exact match"), *(Column(headings[length], right=True) for length in self.lengths)]
+        about = [f"worst: {worst.family} at length {worst.length}, {text_of(worst)}"] if worst else []
+        return Table(columns, rows, notes=[*about, *notes, "--json has every measure with its intervals"])
 
     def __repr__(self) -> str:
-        heading, body = self.cells()
-        widths = [max(map(len, column)) for column in zip(heading, *body, strict=True)]
-        return "\n".join("  ".join(map(str.rjust, row, widths)) for row in (heading, *body))
+        return "\n".join(table.text() for table in self.tables())
 
     def _repr_html_(self) -> str:
-        heading, body = self.cells()
-        rows = [_html_row("th", heading), *(_html_row("td", row) for row in body)]
-        return f"<table>{''.join(rows)}</table>"
+        return "".join(table.html() for table in self.tables())
 
 
-def _html_row(cell: str, texts: Iterable[str]) -> str:
-    return f"<tr>{''.join(f'<{cell}>{html.escape(text)}</{cell}>' for text in texts)}</tr>"
+def _length(row: Row) -> str:
+    return f"{row.length}{'' if row.trained else '*'}"
 
 
 def worst_place(values: Mapping[Place, float]) -> Place | None:

@@ -30,6 +30,8 @@ class Trained:
     """best, last or step-N: whichever was loaded"""
     step: int
     """after which it was written"""
+    config: Config
+    """of its run"""
 
 
 def load_predictor(run: Run, which: str = "best", device_name: str = "auto") -> Predictor:
@@ -57,7 +59,7 @@ def load_trained(run: Run, which: str = "best", device_name: str = "auto") -> Tr
     checkpoint = load_checkpoint(path)
     load_weights(path, checkpoint, model)
     predictor = Predictor(model, task, source_eos=config.model.source_eos, device=device)
-    return Trained(predictor, which, checkpoint.state["step"])
+    return Trained(predictor, which, checkpoint.state["step"], config)
 
 
 def load_ensemble(runs: Sequence[Run], which: str = "best", device_name: str = "auto") -> Trained:
@@ -78,7 +80,6 @@ def load_task(run: Run, config: Config) -> Task:
 
 
 def measure(
-    run: Run,
     trained: Trained,
     lengths: Sequence[int] | None = None,
     *,
@@ -87,12 +88,12 @@ def measure(
     families: Sequence[str] | None = None,
     progress: Callable[[], None] | None = None,
 ) -> Evaluation:
-    """Measure the `trained` model of `run`; nothing is saved yet.
+    """Measure a trained model; nothing is saved yet.
 
-    By default at the config's lengths, on its families of strings and its number of samples. `progress` is called after
+    By default at its config's lengths, on its families of strings and its number of samples. `progress` is called after
     each length of a family.
     """
-    config, predictor = run.config(), trained.predictor
+    config, predictor = trained.config, trained.predictor
     task = predictor.task
     lengths = lengths or config.evaluation_lengths or range(task.min_length, task.max_length + 1)
     samples = samples or config.evaluation.samples
