@@ -10,10 +10,9 @@ from torch import nn
 
 from seq2attn import parts
 from seq2attn.config import Config, Part, RecurrentConfig, TransformerConfig
-from seq2attn.config.plugin_errors import part_of_class
 from seq2attn.data.batches import TrainingData
 from seq2attn.data.epochs import EpochData
-from seq2attn.data.tasks import Task, check_task
+from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD, abridged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attention, NoAttention
@@ -113,45 +112,13 @@ def build_attention(model: RecurrentConfig, key_width: int) -> Attention | NoAtt
 
 
 def build_score(name: str, query_width: int, key_width: int, options: Mapping[str, Any]) -> Score:
-    """A score by its name. One from a plug-in is called once, so that its errors are reported here."""
+    """A score by its name."""
     score: Score = parts.SCORES.make(parts.SCORES.choose(name, **options), query_width, key_width)
-    if not type(score).__module__.startswith("seq2attn."):
-        _try_once(name, score)
     return score
 
 
-def _try_once(name: str, score: Score) -> None:
-    query, keys = torch.rand(2, 4, score.query_width), torch.rand(2, 3, score.key_width)
-    before = query._version, keys._version
-    score.eval()  # its buffers stay as they are
-    try:
-        with torch.no_grad():
-            result = score(query, score.project(keys))
-    except Exception as error:
-        raise Seq2AttnError(
-            f"score {name!r} failed on query {tuple(query.shape)} and keys {tuple(keys.shape)}: "
-            f"{type(error).__name__}: {error}",
-            hint="Its result is (B, L, S) for query (B, L, D) and keys (B, S, D); `seq2attn check --plugin FILE` says more.",
-        ) from error
-    finally:
-        score.train()
-    if not isinstance(result, torch.Tensor) or result.shape != (2, 4, 3):
-        found = tuple(result.shape) if isinstance(result, torch.Tensor) else type(result).__name__
-        raise Seq2AttnError(
-            f"score {name!r} returned {found} for query {tuple(query.shape)} and keys {tuple(keys.shape)}; "
-            "expected (B, L, S) = (2, 4, 3)"
-        )
-    where = part_of_class(type(score))
-    hint = f"Check it: {where.check}" if where else None
-    if result.dtype != query.dtype:
-        message = f"{where} returned {result.dtype} for query and keys of {query.dtype}; end with .to(query.dtype)"
-        raise Seq2AttnError(message, hint=hint)
-    if before != (query._version, keys._version):
-        raise Seq2AttnError(f"{where} changes query or keys in place; work on a copy", hint=hint)
-
-
 def build_task(config: Config, learned: Mapping[str, Any] | None = None) -> Task:
-    """The task of `config`. One from a plug-in draws a few examples first, so that its errors are reported here.
+    """The task of `config`.
 
     learned: what a run kept of a task that reads files (`Task.learned`). No file is opened: `read_task` does that.
     """
@@ -161,18 +128,13 @@ def build_task(config: Config, learned: Mapping[str, Any] | None = None) -> Task
             message = f"task {choice.name!r} reads files, which no command opens unless you name a config that does"
             raise Seq2AttnError(message, hint="seq2attn train --config FILE")
         choice = Part(choice.name, {**choice.keywords, "learned": learned})
-    return _made(choice)
+    task: Task = parts.TASKS.make(choice)
+    return task
 
 
 def read_task(config: Config) -> Task:
     """The task of a config that the user named: where it reads files, they are opened."""
-    return _made(config.task)
-
-
-def _made(choice: Part) -> Task:
-    task: Task = parts.TASKS.make(choice)
-    if not type(task).__module__.startswith("seq2attn."):
-        check_task(task)
+    task: Task = parts.TASKS.make(config.task)
     return task
 
 

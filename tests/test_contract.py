@@ -1,42 +1,45 @@
 """The contract of every kind of part: the built-in parts satisfy it, and each check fails for a part that breaks it."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
-from seq2attn.analysis.checks import REGISTRIES, Part
-from seq2attn.analysis.contract import CHECKS, INTERFACES, advice, run_check
-from seq2attn.data.tasks import Answer
+from seq2attn.contract.models import Broken
+from seq2attn.contract.parts import check_part
+from seq2attn.contract.tasks import check_examples
+from seq2attn.data.tasks import Answer, Task
 from seq2attn.data.tasks.copy import Copy
 from seq2attn.data.tasks.reverse import Reverse
+from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.bahdanau import BahdanauDecoder
 from seq2attn.model.cells import RNN, Cell
-from seq2attn.model.histories import Coverage, History
+from seq2attn.model.histories import Coverage, History, Shift
 from seq2attn.model.initial_state import InitialState, Last, Zeros
 from seq2attn.model.luong import LuongDecoder
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import LocalM, View, Window
-from seq2attn.parts import SCORES
+from seq2attn.parts import EXTENSIBLE
 from seq2attn.registry import register
 
 BUILT_IN = [
-    (kind, entry.name)
-    for kind in CHECKS
-    for entry in REGISTRIES[kind]
+    (registry.kind, entry.name)
+    for registry in EXTENSIBLE
+    for entry in registry
     if entry.implementation is not None and not entry.files
 ]
 
 
+def broken_rules(kind, name):
+    return {rule: reason for rule, reason in check_part(kind, name).items() if reason}
+
+
 @pytest.mark.parametrize(("kind", "name"), BUILT_IN)
 def test_built_in_parts_satisfy_the_contract(kind, name):
-    assert {label: result for label in CHECKS[kind] if (result := run_check(label, kind, name))} == {}
-
-
-def test_every_kind_has_checks_and_advice():
-    assert CHECKS.keys() == REGISTRIES.keys() == INTERFACES.keys()
+    assert broken_rules(kind, name) == {}
 
 
 # ---- scores ----
@@ -190,6 +193,13 @@ class UnusedMap(History):
 
     def update(self, past, weights):
         return weights.unsqueeze(1)
+
+
+class MovesAndReads(Shift):
+    """Content has an influence in every step."""
+
+    def combine(self, weights, past, valid, allowed):
+        return (super().combine(weights, past, valid, allowed) + weights) / 2
 
 
 class CountsItsCalls(Coverage):
@@ -356,69 +366,63 @@ class WrongAnswerAlignment(Reverse):
 _calls = itertools.count().__next__
 
 BROKEN = [
-    (Transposed, "shape", "shape (3, 5, 1), expected (3, 1, 5)"),
-    (NotANumber, "shape", "not finite"),
-    (NotANumber, "padding", "sum to"),
-    (SeesOtherRows, "batch invariance", "depends on the other rows"),
-    (SeesOtherKeys, "padding", "gradient on padding"),
-    (SeesOtherKeys, "padding invariance", "depends on padding"),
-    (ShiftedByTheBestKey, "loop form", "another score when scored alone"),
-    (SeesOtherQueries, "loop form", "query 1 and key 0 have another score"),
+    (Transposed, "shape", "scores: shape (3, 6, 4), expected (3, 4, 6)"),
+    (NotANumber, "shape", "scores: numbers that are not finite"),
+    (SeesOtherRows, "batch", "depends on the other rows"),
+    (SeesOtherKeys, "padding", "depends on padding"),
+    (ShiftedByTheBestKey, "pairs", "another score when scored alone"),
+    (SeesOtherQueries, "pairs", "query 1 and key 0 have another score"),
     (WrongGradient, "gradients", "Jacobian mismatch"),
-    (Random, "loop form", "another score"),
-    (Crashes, "shape", "raised ZeroDivisionError: no scores today"),
+    (Random, "randomness", "in evaluation the model is random"),
+    (Crashes, "shape", "ZeroDivisionError: no scores today"),
     (UnusedParameter, "parameters", "parameter bias receives no gradient"),
-    (NoView, "shape", "allowed: shape (3, 1, 5), expected (3, 3, 5)"),
-    (InfiniteOutside, "weights", "not finite"),
-    (ForgetsThePosition, "weights", "step 1 alone has another window"),
-    (CentredInTheWidth, "padding invariance", "depends on padding"),
-    (LongestRow, "batch invariance", "depends on the other rows"),
+    (NoView, "shape", "allowed: shape (3, 1, 6), expected (3, 4, 6)"),
+    (InfiniteOutside, "shape", "not finite"),
+    (ForgetsThePosition, "steps", "position 1 differs"),
+    (CentredInTheWidth, "padding", "depends on padding"),
+    (LongestRow, "batch", "depends on the other rows"),
     (WrongWindowGradient, "gradients", "Jacobian mismatch"),
     (UnusedCentre, "parameters", "parameter centre.weight receives no gradient"),
-    (NarrowFeatures, "shape", "features at step 0: shape (3, 1, 5, 1), expected (3, 1, 5, 4)"),
-    (AddsInPlace, "in place", "changed in place"),
-    (AveragesOverTheWidth, "padding invariance", "depends on padding"),
-    (AveragesOverTheBatch, "batch invariance", "depends on the other rows"),
+    (NarrowFeatures, "shape", "features: shape (3, 1, 6, 1), expected (3, 1, 6, 4)"),
+    (AddsInPlace, "steps", "changes in place what it was given"),
+    (AveragesOverTheWidth, "padding", "depends on padding"),
+    (AveragesOverTheBatch, "batch", "depends on the other rows"),
     (WrongHistoryGradient, "gradients", "Jacobian mismatch"),
     (UnusedMap, "parameters", "parameter map.weight receives no gradient"),
-    (CountsItsCalls, "teacher forcing", "position 1 differs"),
+    (MovesAndReads, "mask", "a row of weights sums to 0.5"),
+    (MovesAndReads, "steps", "differs between teacher forcing and single steps"),
+    (CountsItsCalls, "randomness", "random"),
     (TwoParts, "shape", "state after a step: 1 tensors, expected 2"),
-    (NoTuple, "shape", "state after a step: Tensor, expected a tuple of tensors"),
-    (OwnScan, "scan", "the output of step 0 differs"),
-    (OwnScan, "teacher forcing", "position 0 differs"),
-    (EndsWithThePadding, "padding invariance", "depends on padding"),
-    (NormsOverTheBatch, "batch invariance", "depends on the other rows"),
+    (NoTuple, "shape", "output: shape (4,), expected (3, 4)"),
+    (OwnScan, "steps", "position 0 differs"),
+    (EndsWithThePadding, "padding", "depends on padding"),
+    (NormsOverTheBatch, "batch", "depends on the other rows"),
     (WrongCellGradient, "gradients", "Jacobian mismatch"),
     (UnusedWeight, "parameters", "receives no gradient"),
-    (TransposedDecoder, "shape", "weights: shape (3, 5, 3), expected (3, 3, 5)"),
-    (StandsStill, "teacher forcing", "position 1 differs"),
-    (MeanOfTheBatch, "batch invariance", "depends on the other rows"),
-    (ReadsPadding, "padding invariance", "depends on padding"),
+    (TransposedDecoder, "shape", "weights: shape (3, 6, 4), expected (3, 4, 6)"),
+    (StandsStill, "steps", "position 1 differs"),
+    (MeanOfTheBatch, "batch", "depends on the other rows"),
+    (ReadsPadding, "padding", "depends on padding"),
     (UnusedOutput, "parameters", "parameter other.weight receives no gradient"),
     (OneTensor, "shape", "first state: 1 tensors, expected 4"),
-    (LastColumn, "padding invariance", "depends on padding"),
-    (MeanFinal, "batch invariance", "depends on the other rows"),
+    (LastColumn, "padding", "depends on padding"),
+    (MeanFinal, "batch", "depends on the other rows"),
     (UnusedBridge, "parameters", "parameter map.weight receives no gradient"),
     (Nothing, "shape", "first state: NoneType, expected a tuple of tensors"),
     (PlusOne, "examples", "target_length("),
     (TrainedLengthsOnly, "lengths", "has sources of 12 to 12 characters; expected 13"),
     (GlobalRandomness, "randomness", "source differs between two calls"),
     (NoRandomness, "randomness", "draws nothing from `random`"),
-    (OutsideTheSource, "alignment", "points outside the source"),
+    (OutsideTheSource, "examples", "points outside the source"),
     (WrongAnswer, "answer", "but an example has"),
     (WrongAnswerAlignment, "answer", "has the alignment [0, 1"),
 ]
 
 
-@pytest.mark.parametrize(("broken", "label", "reason"), BROKEN, ids=lambda value: getattr(value, "__name__", None))
-def test_each_check_finds_what_it_is_about(broken, label, reason, own_scores):
+@pytest.mark.parametrize(("broken", "rule", "reason"), BROKEN, ids=lambda value: getattr(value, "__name__", None))
+def test_each_rule_finds_what_it_is_about(broken, rule, reason, own_scores):
     register("broken", equal_widths=True)(broken)
-    assert reason in run_check(label, broken.registry.kind, "broken")
-
-
-def test_every_check_has_a_broken_part():
-    tested = {(broken.registry.kind, label) for broken, label, _ in BROKEN}
-    assert tested == {(kind, label) for kind, checks in CHECKS.items() for label in checks}
+    assert reason in check_part(broken.registry.kind, "broken")[rule]
 
 
 @pytest.mark.parametrize(
@@ -426,42 +430,17 @@ def test_every_check_has_a_broken_part():
     [
         (Product, set()),
         (WrongGradient, {"gradients"}),
-        (SeesOtherRows, {"batch invariance", "padding"}),  # one row's padding is another row's key
-        (SeesOtherQueries, {"loop form"}),
-        (SeesOtherKeys, {"padding", "padding invariance", "loop form"}),
+        (SeesOtherRows, {"batch", "padding", "steps"}),  # one row's padding is another row's key
+        (SeesOtherQueries, {"steps", "pairs"}),
+        (SeesOtherKeys, {"padding", "steps", "pairs"}),
         (Plain, set()),
         (UnusedCentre, {"parameters"}),
         (WrongAnswer, {"answer"}),
     ],
 )
-def test_only_the_checks_that_are_about_it_fail(part, failing, own_scores):
+def test_only_the_rules_that_are_about_it_are_broken(part, failing, own_scores):
     register("broken", equal_widths=True)(part)
-    kind = part.registry.kind
-    assert {label for label in CHECKS[kind] if run_check(label, kind, "broken")} == failing
-
-
-@pytest.mark.parametrize(
-    ("part", "says"),
-    [
-        (Transposed, "returns scores (B, L, S)."),
-        (NoView, "returns View(allowed, factor)"),
-        (NoTuple, "returns the next such tuple."),
-        (PlusOne, "`help(seq2attn.data.tasks.Task)`"),
-        (Product, 'say so: @register("broken", ..., equal_widths=True)'),
-        (SeesOtherRows, ""),
-    ],
-)
-def test_advice_for_a_part_whose_shapes_are_wrong(part, says, own_scores):
-    register("broken", equal_widths=part is SeesOtherRows)(part)
-    found = advice(part.registry.kind, "broken")
-    assert says in found if says else found == ""
-
-
-def test_the_checks_use_keys_wider_than_queries_where_allowed():
-    for entry in SCORES:
-        if entry.implementation is not None:
-            score = Part("score", entry.name).make()
-            assert (score.key_width > score.query_width) == (not entry.equal_widths)
+    assert broken_rules(part.registry.kind, "broken").keys() == failing
 
 
 def test_a_task_may_refuse_lengths_that_no_source_has(own_scores):
@@ -472,7 +451,7 @@ def test_a_task_may_refuse_lengths_that_no_source_has(own_scores):
                 raise Seq2AttnError(f"no source has {length} characters")
             return super().examples(random, count, length)
 
-    assert run_check("lengths", "task", "picky") == ""
+    assert broken_rules("task", "picky") == {}
 
 
 def test_frozen_parameters_need_no_gradient(own_scores):
@@ -482,13 +461,85 @@ def test_frozen_parameters_need_no_gradient(own_scores):
             super().__init__(query_width, key_width)
             self.factor = nn.Parameter(torch.ones(()), requires_grad=False)
 
-    assert {label: run_check(label, "score", "frozen") for label in CHECKS["score"]} == dict.fromkeys(
-        CHECKS["score"], ""
-    )
+    assert broken_rules("score", "frozen") == {}
 
 
 def test_a_check_leaves_the_global_generator_alone():
     before = torch.get_rng_state()
-    run_check("gradients", "score", "additive")
-    run_check("parameters", "cell", "gru")
+    check_part("score", "additive")
     assert torch.equal(torch.get_rng_state(), before)
+
+
+# ---- examples of a task ----
+
+
+class Shouting(Task):
+    """aa -> xyxy"""
+
+    def __init__(self):
+        self.source_vocabulary, self.target_vocabulary = Vocabulary("ab"), Vocabulary("xy")
+        self.min_length, self.max_length = 2, 3
+
+    def examples(self, random, count, length=None):
+        lengths = torch.randint(2, 4, (count,), generator=random) if length is None else torch.full((count,), length)
+        pairs = [("a" * n, "xy" * n) for n in lengths.tolist()]
+        return self.encode(pairs, torch.device("cpu"))
+
+    def target_length(self, source_length):
+        return 2 * source_length
+
+
+def changed(**values):
+    """A `Shouting` whose examples have these values."""
+
+    class Changed(Shouting):
+        def examples(self, random, count, length=None):
+            drawn = super().examples(random, count, length)
+            return replace(drawn, **{name: change(getattr(drawn, name), drawn) for name, change in values.items()})
+
+    return Changed()
+
+
+def without(name, value=None):
+    task = Shouting()
+    setattr(task, name, value)
+    return task
+
+
+def test_a_valid_task_passes():
+    check_examples(Shouting())
+
+
+@pytest.mark.parametrize(
+    ("task", "says"),
+    [
+        (without("source_vocabulary"), "its constructor has to set source_vocabulary, a Vocabulary"),
+        (without("target_vocabulary", "xy"), "its constructor has to set target_vocabulary, a Vocabulary"),
+        (without("min_length", 4), "min_length and max_length are 4 and 3; expected whole numbers, 1 <= min <= max"),
+        (without("max_length", "3"), "min_length and max_length are 2 and '3'"),
+        (without("examples", lambda *_: None), "examples(random, 8, None) returned NoneType; expected Examples"),
+        (
+            without("target_length", lambda n: n),
+            "target_length(2) is 2, but examples(random, 8, None) has a target of 4",
+        ),
+        (changed(source=lambda ids, _: ids.float()), "source has shape (8, 3) and type torch.float32"),
+        (changed(target=lambda ids, _: ids[0]), "target has shape (6,) and type torch.int64; expected (8, T)"),
+        (changed(target_lengths=lambda n, _: n[:2]), "target lengths has shape (2,) and type torch.int64"),
+        (changed(target_lengths=lambda n, _: n * 0), "target lengths are 0 to 0; expected 1 to 6, the width"),
+        (changed(target=lambda ids, _: ids + 2 * (ids == 4)), "target has ids 3 to 6; expected 3 to 4"),
+        (changed(source=lambda ids, _: ids - 1), "source has ids 2 to 2; expected 3 to 4"),
+        (changed(source=lambda ids, _: ids.clamp(min=1)), "source is not padded with 0"),
+        (changed(alignment=lambda _, drawn: drawn.source), "alignment has shape (8, 3); expected (8, 6)"),
+    ],
+)
+def test_the_first_violation_is_reported(task, says):
+    with pytest.raises(Broken) as caught:
+        check_examples(task)
+    assert says in str(caught.value)
+
+
+def test_sources_of_the_wrong_length_are_reported():
+    task = Shouting()
+    task.examples = lambda random, count, length=None: Shouting.examples(task, random, count)
+    with pytest.raises(Broken, match=r"examples\(random, 8, 2\) has sources of 2 to 3 characters; expected 2 to 2"):
+        check_examples(task)

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 import torch
 
-from seq2attn.data.tasks import check_task
+from seq2attn.contract.tasks import check_examples
 from seq2attn.data.tasks.dates import STYLES, Dates, is_held_out, read_date, write_date
 from seq2attn.errors import Seq2AttnError
 
@@ -116,7 +116,7 @@ def test_measured_sources_have_the_length_asked_for(length):
 def test_the_lengths_of_training_are_kept():
     task = Dates(min_length=10, max_length=12)
     assert {len(source) for source, _ in drawn(task, 500)} == {10, 11, 12}
-    check_task(task)
+    check_examples(task)
 
 
 def test_styles_and_dates_are_uniform():

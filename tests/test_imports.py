@@ -23,6 +23,7 @@ ROOMS = (  # the lowest first: a module imports from its own room and from those
     ("build",),
     ("inference",),
     ("runs",),
+    ("contract",),
     ("analysis",),
     ("training",),
     ("plotting",),

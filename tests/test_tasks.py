@@ -1,12 +1,11 @@
 import inspect
 import itertools
-from dataclasses import replace
 
 import pytest
 import torch
 
 import seq2attn.data.tasks
-from seq2attn.data.tasks import Answer, Task, check_task
+from seq2attn.data.tasks import Answer, Task
 from seq2attn.data.tasks.duplicate import Duplicate
 from seq2attn.data.tasks.reverse import Reverse
 from seq2attn.data.tasks.sort import Sort
@@ -170,86 +169,6 @@ def test_the_documented_example_works():
         assert all(int(target) == 2 * int(source) for source, target in texts)
         assert {len(source) for source, _ in texts} == ({1, 2} if length is None else {length})
         assert max(len(target) for _, target in texts) <= task.target_length(length or 2)
-
-
-# ---- check_task ----
-
-
-class Shouting(Task):
-    """aa -> xyxy"""
-
-    def __init__(self):
-        self.source_vocabulary, self.target_vocabulary = Vocabulary("ab"), Vocabulary("xy")
-        self.min_length, self.max_length = 2, 3
-
-    def examples(self, random, count, length=None):
-        lengths = torch.randint(2, 4, (count,), generator=random) if length is None else torch.full((count,), length)
-        pairs = [("a" * n, "xy" * n) for n in lengths.tolist()]
-        return self.encode(pairs, CPU)
-
-    def target_length(self, source_length):
-        return 2 * source_length
-
-
-def changed(**values):
-    """A `Shouting` whose examples have these values."""
-
-    class Changed(Shouting):
-        def examples(self, random, count, length=None):
-            drawn = super().examples(random, count, length)
-            return replace(drawn, **{name: change(getattr(drawn, name), drawn) for name, change in values.items()})
-
-    return Changed()
-
-
-def without(name, value=None):
-    task = Shouting()
-    setattr(task, name, value)
-    return task
-
-
-@pytest.mark.parametrize("task", [Shouting(), *(TASKS.get(name).load()(max_length=3) for name in COPYING)])
-def test_a_valid_task_passes(task):
-    check_task(task)
-
-
-@pytest.mark.parametrize(
-    ("task", "says"),
-    [
-        (without("source_vocabulary"), "its constructor has to set source_vocabulary, a Vocabulary"),
-        (without("target_vocabulary", "xy"), "its constructor has to set target_vocabulary, a Vocabulary"),
-        (without("min_length", 4), "min_length and max_length are 4 and 3; expected whole numbers, 1 <= min <= max"),
-        (without("max_length", "3"), "min_length and max_length are 2 and '3'"),
-        (without("examples", lambda *_: None), "examples(random, 8, None) returned NoneType; expected Examples"),
-        (without("examples", lambda *_: 1 // 0), "it raised ZeroDivisionError"),
-        (
-            without("target_length", lambda n: n),
-            "target_length(2) is 2, but examples(random, 8, None) has a target of 4",
-        ),
-        (changed(source=lambda ids, _: ids.float()), "source has shape (8, 3) and type torch.float32"),
-        (changed(target=lambda ids, _: ids[0]), "target has shape (6,) and type torch.int64; expected (8, T)"),
-        (changed(target_lengths=lambda n, _: n[:2]), "target lengths have shape (2,) and type torch.int64"),
-        (changed(target_lengths=lambda n, _: n * 0), "target lengths are 0 to 0; expected 1 to 6, the width"),
-        (changed(target=lambda ids, _: ids + 2 * (ids == 4)), "target has ids 3 to 6; expected 3 to 4"),
-        (changed(source=lambda ids, _: ids - 1), "source has ids 2 to 2; expected 3 to 4"),
-        (changed(source=lambda ids, _: ids.clamp(min=1)), "source is not padded with 0"),
-        (changed(alignment=lambda _, drawn: drawn.source), "alignment has shape (8, 3); expected (8, 6)"),
-    ],
-)
-def test_the_first_violation_is_reported(task, says):
-    with pytest.raises(Seq2AttnError) as caught:
-        check_task(task)
-    assert caught.value.message.startswith(f"task {type(task).__name__}: ")
-    assert says in caught.value.message
-
-
-def test_sources_of_the_wrong_length_are_reported():
-    task = Shouting()
-    task.examples = lambda random, count, length=None: Shouting.examples(task, random, count)
-    with pytest.raises(
-        Seq2AttnError, match=r"examples\(random, 8, 2\) has sources of 2 to 3 characters; expected 2 to 2"
-    ):
-        check_task(task)
 
 
 # ---- tasks of others ----

@@ -105,9 +105,6 @@ def _explain(error: Exception) -> Seq2AttnError | None:
         reason = (str(error) or "the system has none left").splitlines()[0]
         hint = "Make model.hidden, training.batch_size or the strings smaller, or use a machine with more."
         return Seq2AttnError(f"out of memory: {reason}", hint=hint)
-    from seq2attn.config.plugin_errors import check_hint, plugin_error, registered_parts
+    from seq2attn.config.plugins import plugin_error
 
-    explained, parts = plugin_error(error), registered_parts()
-    if explained is None and parts:  # one of them may have returned what it should not
-        error.add_note(f"Parts of plug-ins: {', '.join(map(str, parts))}\n{check_hint(parts)}")
-    return explained
+    return plugin_error(error)

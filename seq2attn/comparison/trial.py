@@ -16,8 +16,7 @@ from typing import Any
 
 from seq2attn.comparison.grid import CONFIG
 from seq2attn.config import Config, check_config, value_at
-from seq2attn.config.plugin_errors import plugin_error
-from seq2attn.config.plugins import load_plugin
+from seq2attn.config.plugins import load_plugin, plugin_error
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import Evaluation, Place

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from seq2attn.build import build_training_data
 from seq2attn.config import Config
-from seq2attn.config.plugin_errors import plugin_error
+from seq2attn.config.plugins import plugin_error
 from seq2attn.data.batches import Batch, TrainingData
 from seq2attn.display.progress import Display
 from seq2attn.errors import CheckpointError, Seq2AttnError

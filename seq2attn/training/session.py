@@ -11,7 +11,7 @@ import torch
 
 from seq2attn.build import build_model, build_training_data, read_task
 from seq2attn.config import Config
-from seq2attn.config.plugin_errors import plugin_error, suspects_error
+from seq2attn.contract.parts import check_parts
 from seq2attn.data.tasks import Task
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
@@ -24,7 +24,6 @@ from seq2attn.runs.resuming import check_same_files
 from seq2attn.runs.run import Run
 from seq2attn.training.compiling import check_compiling
 from seq2attn.training.loop import Trainer
-from seq2attn.training.preflight import check_plugins
 from seq2attn.training.schedule import training_span
 from seq2attn.training.signals import StopRequest
 from seq2attn.training.snapshots import watched_strings
@@ -76,23 +75,13 @@ def train(
     `threads` of the CPU: by default as many as the run was started with, 1 for a new one; this process keeps the setting.
     `request` as in `Trainer.train`.
     """
-    try:
-        return _train(config, where, device, threads, display or Display(), request)
-    except Exception as error:
-        explained = plugin_error(error) or suspects_error(error, config, "training")
-        if explained is None:
-            raise
-        raise explained from error
-
-
-def _train(
-    config: Config, where: Run | NewRun, device: str, threads: int | None, display: Display, request: StopRequest | None
-) -> Training:
+    display = display or Display()
     keep_freed_memory()
     threads = threads or (_recorded_threads(where) if isinstance(where, Run) else None) or 1
     torch.set_num_threads(threads)
     chosen_device = choose_device(device)
     task = read_task(config)
+    check_parts(config, task, chosen_device)  # raises before a run is created, as the others do
     task.check_families(config.evaluation.families)
     if config.training.compile:
         check_compiling(task, chosen_device)
@@ -101,7 +90,6 @@ def _train(
     model = build_model(config, task).to(chosen_device)
     data = build_training_data(config, chosen_device, task)
     training_span(config.training, data)  # raises before a run is created, as the next two do
-    check_plugins(config, task, chosen_device)
     watched_strings(config, task)
     run = where if isinstance(where, Run) else _create_run(config, where, chosen_device, threads, task)
     with training_lock(run) as locked:

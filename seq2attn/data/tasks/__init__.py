@@ -25,7 +25,6 @@
 """
 
 from seq2attn.data.tasks.base import Answer, Examples, Task
-from seq2attn.data.tasks.check import check_task
 from seq2attn.data.tasks.strings import StringTask
 
-__all__ = ["Answer", "Examples", "StringTask", "Task", "check_task"]
+__all__ = ["Answer", "Examples", "StringTask", "Task"]

@@ -1,0 +1,1 @@
+"""What every registered part satisfies: one implementation for `seq2attn check`, for training and for the tests."""
