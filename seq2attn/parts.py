@@ -23,7 +23,7 @@ MOST_COLUMNS = 1000  # of a file of pairs
 # ---- what is wrong with the value of an option ----
 
 
-def _alphabet(alphabet: str) -> None:
+def _alphabet(alphabet: str) -> str:
     if not alphabet:
         raise ValueError("must not be empty")
     if len(alphabet) > 10_000:
@@ -34,23 +34,27 @@ def _alphabet(alphabet: str) -> None:
     line_ends = [character for character in alphabet if len(f"a{character}b".splitlines()) > 1]
     if line_ends:
         raise ValueError(f"contains a line end, {line_ends[0]!r}")
+    return alphabet
 
 
-def _odd(size: int) -> None:
+def _odd(size: int) -> int:
     if size % 2 == 0:
         raise ValueError(f"must be odd, so that it is symmetric; found {size}")
+    return size
 
 
-def _separator(separator: str) -> None:
+def _separator(separator: str) -> str:
     if "\t" in separator or len(f"a{separator}b".splitlines()) > 1:
         raise ValueError(f"must not contain a tab or a line end, which separate columns and pairs; found {separator!r}")
     if len(separator) > 10:
         raise ValueError(f"must have at most 10 characters, found {len(separator):,}")
+    return separator
 
 
-def _path(path: str) -> None:
+def _path(path: str) -> str:
     if not path or "\0" in path:
         raise ValueError("expected the path of a file")
+    return path
 
 
 # ---- the parts ----
@@ -58,10 +62,9 @@ def _path(path: str) -> None:
 # A table, laid out by hand: what a part is, then where it is.
 # fmt: off
 _STD = option(float, None, "standard deviation of W's normal initialisation; null: the default of Linear", above=0)
-_INITIAL_STD = options_model("general", initial_std=_STD)
+_INITIAL_STD = options_model(initial_std=_STD)
 _RADIUS = option(int, 2, "R, positions that the window reaches to each side of its centre", 1, LONGEST)
 _CONVOLUTION = options_model(
-    "convolution",
     filters=option(int, 8, "convolution filters", 1, 1024),
     kernel=option(int, 5, "kernel size of the convolution, positions; odd", 1, 1001, check=_odd),
 )
@@ -70,7 +73,6 @@ _CONVOLUTION = options_model(
 def _lengths(shortest: int, longest: int, unit: str, **others: tuple[Any, Any]) -> type[Options]:
     """The options of a task whose strings have a shortest and a longest length in training."""
     return options_model(
-        "strings",
         **others,
         min_length=option(int, shortest, f"shortest training string, {unit}", 1, LONGEST),
         max_length=option(int, longest, f"longest training string, {unit}", 1, LONGEST),
@@ -101,17 +103,17 @@ SCORES = Registry("score", default="scaled", group="seq2attn.scores", entries=[
     Entry("additive", "v.tanh(W [s;h])", "a one-layer perceptron",
           "Bahdanau et al. 2015, appendix A.1.2; 'concat' in Luong et al. 2015",
           synonyms=("concat", "bahdanau"), implementation="seq2attn.model.scores.additive:Additive",
-          parameters="D_a*(D_s+D_h) + D_a", options=options_model("additive",
+          parameters="D_a*(D_s+D_h) + D_a", options=options_model(
               width=option(int, None, "D_a, the width of the hidden layer; null: the query's width", 1, WIDEST))),
     Entry("cosine", "s.h / (|s| |h|) * exp(b)", "cosine of the angle, with a learned scale",
           "after Graves et al. 2014, eq. 5 and 6",
           implementation="seq2attn.model.scores.cosine:Cosine", parameters="1", equal_widths=True,
-          options=options_model("cosine", learned_strength=option(
+          options=options_model(learned_strength=option(
               bool, True, "multiply by exp(b), b learned; false: the bare cosine"))),
     Entry("key_value", "(W_q s).(W_k h) / sqrt(d_k), values W_v h", "separate projections for queries, keys and values",
           "Vaswani et al. 2017, section 3.2.2, one head",
           implementation="seq2attn.model.scores.key_value:KeyValue", parameters="d_k*(D_s+D_h) + d_v*D_h",
-          options=options_model("key_value",
+          options=options_model(
               key_size=option(
                   int, None, "d_k, the width of projected queries and keys; null: the query's width", 1, WIDEST),
               value_size=option(int, None, "d_v, the width of the values; null: the key's width", 1, WIDEST))),
@@ -137,11 +139,11 @@ TASKS = Registry("task", group="seq2attn.tasks", entries=[
     Entry("dedupe", "target = each run of equal digits once", "7772 -> 72", "Ray Chowdhury & Caragea 2023",
           implementation="seq2attn.data.tasks.dedupe:DeDupe", options=_lengths(5, 30, "digits")),
     Entry("addition", "target = the sum, last digit first", "21+93 -> 15 (12 + 39 = 51)",
-          implementation="seq2attn.data.tasks.addition:Addition", options=options_model("addition",
+          implementation="seq2attn.data.tasks.addition:Addition", options=options_model(
               min_digits=option(int, 5, "fewest digits of each number in training", 1, LONGEST // 2 - 1),
               max_digits=option(int, 10, "most digits of each number in training", 1, LONGEST // 2 - 1))),
     Entry("dates", "target = the date in ISO 8601", "May 3, 1998 -> 1998-05-03",
-          implementation="seq2attn.data.tasks.dates:Dates", options=options_model("dates",
+          implementation="seq2attn.data.tasks.dates:Dates", options=options_model(
               first_year=option(int, 1900, "first year of the dates", 1000, 9999),
               last_year=option(int, 2099, "last year of the dates", 1000, 9999),
               held_out=option(
@@ -150,7 +152,7 @@ TASKS = Registry("task", group="seq2attn.tasks", entries=[
               max_length=option(
                   int, 36, "longest training string, characters; uniform over dates and 12 styles", 8, 36))),
     Entry("pairs", "target = the second string of each pair", "your own pairs of strings, from tab-separated files",
-          implementation="seq2attn.data.tasks.pairs:Pairs", options=options_model("pairs",
+          implementation="seq2attn.data.tasks.pairs:Pairs", options=options_model(
               train=_file("the training pairs, a tab-separated UTF-8 file"),
               dev=_file("the pairs that training is measured on"),
               test=_file("pairs kept for `eval --split test`; training never opens them"),
@@ -176,12 +178,12 @@ WINDOWS = Registry("window", group="seq2attn.windows", entries=[
     Entry("local_m", "|j - p_t| <= R, p_t = t or n-1-t",
           "a window that moves one key per step, forwards (centre: monotonic) or backwards (centre: reversed)",
           "Luong et al. 2015, section 3.2",
-          implementation="seq2attn.model.windows:LocalM", options=options_model("local_m", radius=_RADIUS, centre=option(
+          implementation="seq2attn.model.windows:LocalM", options=options_model(radius=_RADIUS, centre=option(
               Literal["monotonic", "reversed"], "monotonic",
               "monotonic: p_t = t; reversed: p_t = n-1-t, the correct position for reversal"))),
     Entry("local_p", "|j - p_t| <= R, p_t = (S-1) sigmoid(v_p.tanh(W_p s)); weights * exp(-2 (j - p_t)^2 / R^2)",
           "a window around a learned centre", "Luong et al. 2015, eq. 9 and 10",
-          implementation="seq2attn.model.windows:LocalP", options=options_model("local_p", radius=_RADIUS)),
+          implementation="seq2attn.model.windows:LocalP", options=options_model(radius=_RADIUS)),
 ])
 
 HISTORIES = Registry("history", group="seq2attn.histories", entries=[
@@ -199,7 +201,7 @@ HISTORIES = Registry("history", group="seq2attn.histories", entries=[
           "the previous weights, moved around the source by a learned distance; content decides only where to begin",
           "after Graves et al. 2014, eq. 8 and 9",
           implementation="seq2attn.model.histories:Shift",
-          options=options_model("shift",
+          options=options_model(
               reach=option(int, 2, "longest distance moved in a step, positions", 1, 500),
               rereading=option(bool, True, "the context ends with how often what is read now was read before"))),
 ])
@@ -232,7 +234,7 @@ DECODERS = Registry("decoder",
           implementation="seq2attn.model.bahdanau:BahdanauDecoder"),
     Entry("luong", "s_t = cell(emb(y_{t-1}), s_{t-1}); c_t from s_t; a_t = tanh(W_c [c_t; s_t]); logits = W_o a_t + b",
           "step, then attend", "Luong et al. 2015, eq. 5 and 6, section 3.3",
-          implementation="seq2attn.model.luong:LuongDecoder", options=options_model("luong", input_feeding=option(
+          implementation="seq2attn.model.luong:LuongDecoder", options=options_model(input_feeding=option(
               bool, False, "the cell also reads the previous attentional vector, a_{t-1}"))),
 ])
 

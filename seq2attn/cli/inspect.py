@@ -96,10 +96,9 @@ def _visible(symbol: str) -> str:
 
 def _config(target: str, overrides: list[str], runs_dir: Path) -> tuple[Config, Run | None]:
     """The config, and its run if `target` is one."""
-    from seq2attn.config import check_overrides, load_config
+    from seq2attn.config import load_config
     from seq2attn.config.shipped import find_config
 
-    check_overrides(overrides)
     if target.endswith((".yaml", ".yml")) or Path(target).is_file():
         return load_config(Path(target), overrides), None
     try:

@@ -99,9 +99,8 @@ def _check_resumed(resume: str, overrides: list[str] | None, name: str | None, c
 
 def _load(file: Path, overrides: Sequence[str]) -> tuple[Config, list[str]]:
     """The config, and what the overrides changed in it."""
-    from seq2attn.config import check_overrides, load_changed
+    from seq2attn.config import load_changed
 
-    check_overrides(overrides)
     try:
         return load_changed(file, overrides)
     except ConfigError as error:

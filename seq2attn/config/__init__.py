@@ -3,7 +3,6 @@
 from seq2attn.config.load import (
     Overrides,
     check_config,
-    check_overrides,
     dump_config,
     flat_values,
     load_changed,
@@ -33,7 +32,6 @@ __all__ = [
     "TrainingConfig",
     "TransformerConfig",
     "check_config",
-    "check_overrides",
     "dump_config",
     "flat_values",
     "load_changed",

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from seq2attn.config.schema import Config, all_keys, registry_of, sections_of
-from seq2attn.errors import Problem, closest, did_you_mean, shown
+from seq2attn.errors import Problem, closest, shown
 
 Location = tuple[str | int, ...]
 
@@ -74,16 +74,11 @@ def _unknown_key(location: Location, model: type[BaseModel], values: Any) -> str
             entry = registry.get(written.get(registry.key, registry.default))
             name, models = entry.name, [entry.options]
         model = models[0]
-    if registry is not None and (owners := registry.owners(key)):
+    owners = [entry.name for entry in registry or () if key in entry.options.model_fields]
+    if registry is not None and owners:
         kind, others = registry.kind, " or ".join(owners)
         return f"has no effect with {kind} {name!r}; set the {kind} to {others}, or leave this out"
     here = sorted(field.alias or one for one, field in model.model_fields.items() if one != "name")
-    guess = did_you_mean(key, here)
-    if not guess:
-        section = ".".join(map(str, location[:-1]))
-        paths = [path for path, _ in all_keys(root)]
-        below = {path.rpartition(".")[2]: path for path in paths if path.rsplit(".", 2)[0] == section}
-        close = closest(key, below)  # an option of one of the parts here
-        elsewhere = [path for path in paths if path.rpartition(".")[2] == key] + ([below[close]] if close else [])
-        guess = f"did you mean '{elsewhere[0]}'? " if elsewhere else ""
-    return f"unknown key; {guess}allowed here: {', '.join(here) or 'none'}"
+    paths = {path.rpartition(".")[2]: path for path, _ in reversed(list(all_keys(root)))}
+    guess = closest(key, here) or paths.get(key) or paths.get(closest(key, paths) or "")
+    return f"unknown key; {f'did you mean {guess!r}? ' if guess else ''}allowed here: {', '.join(here) or 'none'}"

@@ -79,18 +79,6 @@ def override_list(overrides: Overrides) -> list[str]:
     return [overrides] if isinstance(overrides, str) else list(overrides)
 
 
-def check_overrides(overrides: Sequence[str]) -> None:
-    """Refuse overrides whose order would matter: of one key, or of a key and one below it.
-
-    A part's name and its options may go together: `window=local_m` and `window.radius=3`.
-    """
-    for index, override in enumerate(overrides):
-        for other in overrides[:index]:
-            key, other_key = f"{_key(override)}.", f"{_key(other)}."
-            if key.startswith(other_key) or other_key.startswith(key):
-                raise Seq2AttnError(f"--set {shown(other)} and --set {shown(override)} set the same key; keep one")
-
-
 def value_at(config: Config, key: str) -> Any:
     """The value at a dotted key, as plain JSON. Raises `KeyError` if there is none.
 

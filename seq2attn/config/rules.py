@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from seq2attn.config.schema import Config, RecurrentConfig, TransformerConfig
 from seq2attn.errors import Problem
@@ -17,16 +17,12 @@ _SCORE = "model.attention.score"
 
 def combination_problems(config: Config) -> list[Problem]:
     """Every combination in `config` that cannot work, under the key to change."""
-    rules: list[Iterable[Problem]] = [
-        _files(config) if TASKS.get(config.task.name).files else _lengths(config),
-        _training(config),
-    ]
-    if isinstance(config.model, TransformerConfig):
-        rules.append(_transformer(config, config.model))
-    else:
-        rules.append(_widths(config.model))
-        rules.append(_no_attention(config, config.model) if config.score_name == "none" else ())
-    return [problem for rule in rules for problem in rule]
+    model = config.model
+    problems = [*(_files(config) if TASKS.get(config.task.name).files else _lengths(config)), *_training(config)]
+    if isinstance(model, TransformerConfig):
+        return [*problems, *_transformer(config, model)]
+    problems += _widths(model) if model.bidirectional else ()
+    return [*problems, *(_no_attention(config, model) if config.score_name == "none" else ())]
 
 
 def _problem(key: str, message: str, *rests_on: str) -> Problem:
@@ -38,24 +34,18 @@ def _lengths(config: Config) -> Iterator[Problem]:
     trained = config.trained_lengths
     if trained is None:
         if config.evaluation.lengths is None:
-            yield _problem(
-                "evaluation.lengths",
-                f"task {config.task.name!r} does not say which lengths it trains on; "
-                "name those to evaluate, such as --set evaluation.lengths=3-10",
-                "task",
-            )
+            message = f"task {config.task.name!r} does not say which lengths it trains on; "
+            message += "name those to evaluate, such as --set evaluation.lengths=3-10"
+            yield _problem("evaluation.lengths", message, "task")
         return
     shortest, longest = trained.start, trained.stop - 1
     if shortest > longest:
         message = f"{shortest} is above task.max_length, {longest}; swap or change them"
         yield _problem("task.min_length", message, "task.max_length")
     if config.training.target is not None and not any(map(config.is_trained, config.evaluation_lengths)):
-        yield _problem(
-            "training.target",
-            f"no length of evaluation.lengths lies within {shortest}-{longest}, "
-            "so the target could never be reached; add a trained length or drop the target",
-            *("task", "task.min_length", "task.max_length", "evaluation"),
-        )
+        message = f"no length of evaluation.lengths lies within {shortest}-{longest}, "
+        message += "so the target could never be reached; add a trained length or drop the target"
+        yield _problem("training.target", message, "task", "task.min_length", "task.max_length", "evaluation")
 
 
 def _training(config: Config) -> Iterator[Problem]:
@@ -65,14 +55,14 @@ def _training(config: Config) -> Iterator[Problem]:
         message = "training.steps and training.epochs are both set; set one of them to null"
         yield _problem("training.epochs", message, "training.steps")
     if steps is None and epochs is None:
-        message = "is null, and so is training.epochs; set one of them"
-        yield _problem("training.steps", message, "training.epochs")
+        yield _problem("training.steps", "is null, and so is training.epochs; set one of them", "training.epochs")
     if epochs is not None and config.trained_lengths is not None:
         message = f"task {config.task.name!r} draws its examples without end; set training.steps instead"
         yield _problem("training.epochs", message, "task")
     if steps is not None and warmup > steps:
-        message = f"{warmup} is above training.steps, {steps}; warm up for less, such as --set "
-        yield _problem("training.warmup", f"{message}training.warmup={steps // 10}", "training.steps")
+        message = f"{warmup} is above training.steps, {steps}; "
+        message += f"warm up for less, such as --set training.warmup={steps // 10}"
+        yield _problem("training.warmup", message, "training.steps")
     if training.snapshot_weights and not training.snapshots:
         message = "has no effect with training.snapshots 0; set that to 1 or more, or this to false"
         yield _problem("training.snapshot_weights", message, "training.snapshots")
@@ -104,35 +94,30 @@ def _files(config: Config) -> Iterator[Problem]:
         yield _problem("task.columns", message, *(f"task.{name}" for name in columns))
 
 
-def _widths(model: RecurrentConfig) -> Iterable[Problem]:
-    """What needs encoder and decoder states of equal width."""
-    if not model.bidirectional:
-        return
-    score = SCORES.get(model.attention.score.name)
+def _widths(model: RecurrentConfig) -> Iterator[Problem]:
+    """What needs encoder and decoder states of equal width, of a bidirectional encoder."""
+    score, width = SCORES.get(model.attention.score.name), model.hidden
     if score.equal_widths:
         others = [entry.name for entry in SCORES if not entry.equal_widths and entry.name != "none"]
-        message = (
-            f"{score.name!r} needs queries and keys of equal width, but a bidirectional encoder's keys are "
-            f"2 x {model.hidden} wide and the decoder's queries {model.hidden}; "
-            f"use {', '.join(others[:-1])} or {others[-1]}, or set model.bidirectional to false"
-        )
+        message = f"{score.name!r} needs queries and keys of equal width, but a bidirectional encoder's keys are "
+        message += f"2 x {width} wide and the decoder's queries {width}; "
+        message += f"use {', '.join(others[:-1])} or {others[-1]}, or set model.bidirectional to false"
         yield _problem(_SCORE, message, "model.bidirectional")
     if model.initial_state.name == "last":
-        message = (
-            f"'last' needs encoder and decoder states of equal width, but a bidirectional encoder's are "
-            f"2 x {model.hidden} wide and the decoder's {model.hidden}; "
-            "use bridge or zeros, or set model.bidirectional to false"
-        )
+        message = "'last' needs encoder and decoder states of equal width, but a bidirectional encoder's are "
+        message += f"2 x {width} wide and the decoder's {width}; "
+        message += "use bridge or zeros, or set model.bidirectional to false"
         yield _problem("model.initial_state", message, "model.bidirectional")
 
 
 def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
     """What has no effect, or cannot work, with the attention score `none`."""
-    attention, training = model.attention, config.training
+    attention, training, decoder = model.attention, config.training, model.decoder.name
     no_weights = "attention score 'none' has no weights, so this has no effect; set it to"
     bottleneck = "attention score 'none' stores the source only in the decoder's state, which a reset destroys"
     one_way = "with attention score 'none' the forward direction is not used (the bridge reads the backward one)"
-    needs_attention = DECODERS.get(model.decoder.name).declares("needs_attention")
+    unusable = f"decoder {decoder!r} cannot work with attention score 'none'; choose another score or decoder"
+    blind = "'zeros' with attention score 'none' leaves the decoder no way to see the source; use last or bridge"
     for key, wrong, message in (
         ("model.attention.window", attention.window.name != "global", f"{no_weights} global"),
         ("model.attention.history", attention.history.name != "none", f"{no_weights} none"),
@@ -141,17 +126,8 @@ def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
         ("training.coverage_weight", training.coverage_weight, f"{no_weights} 0"),
         ("training.decoder_reset", training.decoder_reset, f"{bottleneck}; set it to 0"),
         ("model.bidirectional", model.bidirectional, f"{one_way}; set it to false, or choose another score"),
-        (
-            "model.decoder",
-            needs_attention,
-            f"decoder {model.decoder.name!r} cannot work with attention score 'none'; choose another score or decoder",
-        ),
-        (
-            "model.initial_state",
-            model.initial_state.name == "zeros",
-            "'zeros' with attention score 'none' leaves the decoder no way to see the source; "
-            "use last or bridge, or another score",
-        ),
+        ("model.decoder", DECODERS.get(decoder).declares("needs_attention"), unusable),
+        ("model.initial_state", model.initial_state.name == "zeros", f"{blind}, or another score"),
     ):
         if wrong:
             yield _problem(key, message, _SCORE)
@@ -161,11 +137,9 @@ def _transformer(config: Config, model: TransformerConfig) -> Iterator[Problem]:
     if model.hidden % model.heads:
         message = f"{model.hidden} is not a multiple of model.heads, {model.heads}; change one of them"
         yield _problem("model.hidden", message, "model.heads")
-    for key, why in (
-        ("coverage_weight", "coverage is summed over a recurrent decoder's steps"),
-        ("encoder_reset", "it has no recurrent state to reset"),
-        ("decoder_reset", "it has no recurrent state to reset"),
-    ):
+    for key in ("coverage_weight", "encoder_reset", "decoder_reset"):
         if getattr(config.training, key):
-            message = f"has no effect with architecture 'transformer': {why}; set it to 0, or model.architecture to gru"
-            yield _problem(f"training.{key}", message, "model.architecture")
+            message = "has no effect with architecture 'transformer', which has no recurrent state; "
+            yield _problem(
+                f"training.{key}", f"{message}set it to 0, or model.architecture to gru", "model.architecture"
+            )

@@ -6,7 +6,6 @@ written as its name alone or as a mapping of its name and options. Combinations 
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import NoneType, UnionType
@@ -19,7 +18,7 @@ from pydantic_core import PydanticCustomError
 from seq2attn import parts
 from seq2attn.config.words import parse_families, parse_lengths
 from seq2attn.errors import Seq2AttnError
-from seq2attn.registry import Part, Registry
+from seq2attn.registry import Part, Registry, composed
 
 MOST_WATCHED = 20  # strings
 Size = Annotated[int, Field(ge=1, le=65_536)]
@@ -45,7 +44,7 @@ def _texts(value: Any) -> Any:
         return value
     if not 1 <= len(texts) <= MOST_WATCHED:
         raise Seq2AttnError(f"expected 1 to {MOST_WATCHED} strings, found {len(texts)}")
-    return tuple(dict.fromkeys(unicodedata.normalize("NFC", text) for text in texts))
+    return tuple(dict.fromkeys(composed(text) for text in texts))
 
 
 class Section(BaseModel):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
-from seq2attn.errors import closest
+from seq2attn.errors import closest, first_of
 
-MOST_FILES = 12  # listed of one folder
 CONFIGS = "configs"
 _PACKAGE = Path(__file__).parent.parent
 
@@ -37,12 +35,11 @@ def shipped_folder() -> Path:
 
 
 def hint_for_missing(path: Path) -> str:
-    """A hint for a config that does not exist: the likely one, and those that there are."""
+    """A hint for a config that does not exist: the likely one, and the first of those that there are."""
     names = _available(path)
-    stem = closest(path.stem, {Path(name).stem for name in names})
-    alike = [name for name in names if Path(name).stem == stem]
-    guess = f"Did you mean {difflib.get_close_matches(str(path), alike, 1, cutoff=0)[0]}? " if alike else ""
-    return f"{guess}There are: {', '.join(_by_folder(names))}"
+    near = closest(path.stem, {Path(name).stem for name in names})
+    guess = f"Did you mean {next(name for name in names if Path(name).stem == near)}? " if near else ""
+    return f"{guess}There are: {first_of(names)}"
 
 
 def _exists(path: Path) -> bool:
@@ -59,23 +56,11 @@ def _available(path: Path) -> list[str]:
     """The configs in the folder of `path`; if that has none or is `configs`, also those of the user and the shipped ones."""
     folder = path if path.is_dir() else path.parent
     try:
-        found = [str(file) for file in folder.glob("*.yaml")]
-        if not found or folder.parts[:1] == (CONFIGS,):
-            found += [str(file) for file in Path(CONFIGS).rglob("*.yaml")]
+        files = set(folder.glob("*.yaml"))
+        if not files or folder.parts[:1] == (CONFIGS,):
             shipped = shipped_folder()
-            found += [str(Path(CONFIGS, file.relative_to(shipped))) for file in shipped.rglob("*.yaml")]
+            files |= {*Path(CONFIGS).rglob("*.yaml")}
+            files |= {Path(CONFIGS, file.relative_to(shipped)) for file in shipped.rglob("*.yaml")}
     except OSError:
-        pass
-    return sorted(set(found), key=lambda name: (Path(name).parent, Path(name).stem))
-
-
-def _by_folder(names: list[str]) -> list[str]:
-    """`configs/{dot,scaled}.yaml`: the names of each folder, as a shell expands them."""
-    stems: dict[Path, list[str]] = {}
-    for name in names:
-        stems.setdefault(Path(name).parent, []).append(Path(name).stem)
-    shown = []
-    for folder, here in stems.items():
-        listed = ",".join(here[:MOST_FILES]) + (",..." if len(here) > MOST_FILES else "")
-        shown.append(str(folder / (f"{{{listed}}}.yaml" if len(here) > 1 else f"{listed}.yaml")))
-    return shown
+        return []
+    return [str(file) for file in sorted(files, key=lambda file: (len(file.parts), file))]

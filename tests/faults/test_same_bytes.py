@@ -37,22 +37,6 @@ def test_the_order_of_set_does_not_matter(server, work):
     assert all(outcome == outcomes[0] for outcome in outcomes)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ("seed=1", "seed=2"),
-        ("seed=1", "seed=1"),
-        ("model.hidden=8", "model={embedding: 3}"),
-        ("model={}", "model.hidden=8"),
-    ],
-)
-@pytest.mark.parametrize("command", [("train", "-c"), ("inspect",)])
-def test_a_key_set_twice_is_refused(cli, work, command, first, second):
-    done = cli(*command, "tiny.yaml", "--set", first, "--set", second)
-    assert (done.code, done.out) == (2, "")
-    assert done.err == f"error: --set {first!r} and --set {second!r} set the same key; keep one\n"
-
-
 @pytest.mark.slow
 def test_the_seed_determines_weights_data_and_dropout(server, work):
     for kind, key in (("without", "training.word_dropout=0"), ("with", "training.word_dropout=0.5")):
