@@ -126,7 +126,7 @@ def test_several_runs_are_compared_word_by_word(cli, run, monkeypatch):
     assert records[0]["wer_difference"] is None and records[1]["words"] == len(WORDS)
     assert records[1]["wer_difference"]["low"] <= records[1]["wer_difference"]["high"]
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    assert "only first" in cli("eval", "words", "more", "--data", "many.tsv").out
+    assert "McNemar's exact test" in cli("eval", "words", "more", "--data", "many.tsv").err
 
 
 def test_runs_that_read_other_columns_are_not_compared(cli, run):
