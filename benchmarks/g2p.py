@@ -21,7 +21,7 @@ import seq2attn
 from benchmarks.__main__ import machine, table
 from seq2attn.config import Config, load_config
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.beam import BeamSearch
+from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.results import Evaluation
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.loading import load_ensemble, measure_on_file

@@ -13,7 +13,7 @@ import torch
 import typer
 
 from seq2attn.data.batches import generator
-from seq2attn.inference.changes import Changes
+from seq2attn.inference.interventions import Changes
 from seq2attn.runs.loading import load_predictor
 from seq2attn.runs.run import find_run
 

@@ -17,8 +17,8 @@ from seq2attn.config import load_changed
 from seq2attn.data.batches import read_sources
 from seq2attn.data.padding import pad_rows
 from seq2attn.data.vocabulary import PAD
-from seq2attn.inference.changes import Changes
-from seq2attn.inference.greedy import greedy_decode
+from seq2attn.inference.decoding import greedy_decode
+from seq2attn.inference.interventions import Changes
 from seq2attn.inference.predictor import Predictor, output_bound
 
 CONFIGS = Path(__file__).parent.parent / "configs"
@@ -82,7 +82,7 @@ def in_pytorch(predictor: Predictor, text: str, changes: Changes | None = None) 
     changes = changes or Changes()
     ids = predictor.task.source_vocabulary.encode(text)
     source, lengths = read_sources(*pad_rows([ids], torch.device("cpu")), source_eos=predictor.source_eos)
-    changes.check(source.size(1) + changes.padding, predictor.task.target_vocabulary)
+    changes.check(source.size(1) + changes.padding)
     source = F.pad(source, (0, changes.padding), value=PAD)
     logits: list[np.ndarray] = []
     decoding = greedy_decode(

@@ -9,8 +9,7 @@ from models import ARRANGEMENTS, CELLS, HISTORIES, WINDOWS, make_model
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config
-from seq2attn.inference.beam import BeamSearch, beam_decode
-from seq2attn.inference.greedy import greedy_decode
+from seq2attn.inference.decoding import BeamSearch, beam_decode, greedy_decode
 from seq2attn.model.interface import Decoded
 
 EOS, V = 2, 5

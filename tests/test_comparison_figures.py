@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex
 
 from seq2attn.comparison import figures as drawing
 from seq2attn.comparison.results import Comparison, GroupResult, LengthSummary, TrialResult
-from seq2attn.inference.intervals import spread
+from seq2attn.inference.statistics import spread
 from seq2attn.plotting.style import score_colour
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from measured import value_of
 
-from seq2attn.inference.beam import BeamSearch
+from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.runs.loading import load_ensemble, load_predictor
 from seq2attn.runs.run import Run

@@ -7,7 +7,7 @@ import pytest
 
 from seq2attn.display.console import printable
 from seq2attn.display.table import Column, Table, text_of
-from seq2attn.inference.intervals import Estimate
+from seq2attn.inference.statistics import Estimate
 
 
 class Terminal(io.StringIO):

@@ -11,9 +11,8 @@ from seq2attn.build import build_model
 from seq2attn.config import check_config
 from seq2attn.data.tasks.copy import Copy
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.beam import BeamSearch, beam_decode
+from seq2attn.inference.decoding import BeamSearch, beam_decode, greedy_decode
 from seq2attn.inference.ensemble import Ensemble, ensemble
-from seq2attn.inference.greedy import greedy_decode
 from seq2attn.inference.predictor import Predictor
 
 SOURCE, LENGTHS = torch.tensor([[3, 4, 3, 3], [4, 3, 0, 0]]), torch.tensor([4, 2])

@@ -12,8 +12,8 @@ from seq2attn.config import check_config
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.decoding import rows_at_once
 from seq2attn.inference.evaluation import attention_entropy, evaluate
-from seq2attn.inference.greedy import rows_at_once
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.decoder import Decoded

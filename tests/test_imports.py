@@ -43,7 +43,7 @@ LIGHT = (  # these import nothing heavy when they are imported
     "cli",
     "comparison",
     "display",
-    "inference.intervals",
+    "inference.statistics",
     "inference.maps",
     "runs.evaluations",
     "runs.files",

@@ -8,9 +8,9 @@ from models import ARRANGEMENTS, HISTORIES, WINDOWS, make_batch, make_model
 
 from seq2attn.data.vocabulary import EOS
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.beam import BeamSearch
-from seq2attn.inference.changes import Changes
+from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.ensemble import Ensemble
+from seq2attn.inference.interventions import Changes
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.intervention import Intervention
 from seq2attn.model.transformer import Transformer

@@ -12,9 +12,9 @@ from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.edits import Edit, align
 from seq2attn.inference.evaluation import _rates, evaluate_pairs
-from seq2attn.inference.intervals import bootstrap_ratio, share
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation, PairAnswer, errors_table, rows_of
+from seq2attn.inference.statistics import bootstrap_ratio, share
 from seq2attn.model.interface import Decoded
 from seq2attn.runs.reading import parse
 

@@ -7,8 +7,9 @@ import pytest
 from measured import row
 
 from seq2attn.inference.edits import Edit
-from seq2attn.inference.paired import mcnemar, paired_difference
+from seq2attn.inference.paired import paired_difference
 from seq2attn.inference.results import Evaluation, PairAnswer
+from seq2attn.inference.statistics import mcnemar
 
 
 def result(wrong, words=10, length=4, order=1):

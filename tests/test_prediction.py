@@ -8,7 +8,7 @@ from seq2attn.data.tasks import Answer, Task
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference import predictor as predictor_module
-from seq2attn.inference.greedy import greedy_decode
+from seq2attn.inference.decoding import greedy_decode
 from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.model.decoder import Decoded
 from seq2attn.parts import TASKS

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from seq2attn.inference.intervals import share, spread, t_quantile
+from seq2attn.inference.statistics import share, spread, t_quantile
 
 Z = 1.959964
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config
-from seq2attn.inference.greedy import greedy_decode
+from seq2attn.inference.decoding import greedy_decode
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.attention import Attention
 from seq2attn.model.parameters import parameter_ledger

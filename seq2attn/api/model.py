@@ -13,8 +13,8 @@ from seq2attn.config.words import parse_families, parse_lengths
 from seq2attn.data.tasks import Task
 from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError, shown
-from seq2attn.inference.beam import BeamSearch
-from seq2attn.inference.changes import Changes
+from seq2attn.inference.decoding import BeamSearch
+from seq2attn.inference.interventions import Changes
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Model

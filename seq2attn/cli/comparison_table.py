@@ -16,7 +16,7 @@ from seq2attn.inference.results import worst_place
 if TYPE_CHECKING:
     from seq2attn.comparison.ranking import Ranked
     from seq2attn.comparison.results import Comparison, GroupResult, LengthSummary
-    from seq2attn.inference.intervals import Estimate, Spread
+    from seq2attn.inference.statistics import Estimate, Spread
 
 WORD_BY_WORD = ("over_words_low", "over_words_high", "words_better", "words_worse", "p")
 # of the columns, the same in every group

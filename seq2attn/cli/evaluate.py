@@ -21,7 +21,7 @@ from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
 if TYPE_CHECKING:
     from seq2attn.config import Config
-    from seq2attn.inference.beam import BeamSearch
+    from seq2attn.inference.decoding import BeamSearch
     from seq2attn.runs.loading import Trained
 
 SPLITS = ("train", "dev", "test")

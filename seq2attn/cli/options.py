@@ -19,7 +19,7 @@ from seq2attn.runs.run import DEFAULT_ROOT, Run, newest_first
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
 
-    from seq2attn.inference.beam import BeamSearch
+    from seq2attn.inference.decoding import BeamSearch
     from seq2attn.runs.loading import Trained
 
 Parsed = TypeVar("Parsed")
@@ -154,7 +154,7 @@ def beam_search(beam: int | None, length_penalty: float | None, n_best: int | No
         return None
     if beam is not None and n_best is not None and n_best > beam:
         raise Seq2AttnError(f"--n-best {n_best} asks for more outputs than --beam {beam} keeps", hint="Widen the beam.")
-    from seq2attn.inference.beam import BeamSearch
+    from seq2attn.inference.decoding import BeamSearch
 
     default = BeamSearch()
     return BeamSearch(beam or max(default.width, n_best or 1), length_penalty or default.length_penalty)

@@ -19,7 +19,7 @@ from seq2attn.runs.files import json_text
 __all__ = ["note", "on_terminal", "printable", "stderr", "stdout", "write_line"]
 
 if TYPE_CHECKING:
-    from seq2attn.inference.intervals import Estimate
+    from seq2attn.inference.statistics import Estimate
 
 
 def prepare_streams() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from seq2attn.inference.intervals import Spread, spread
+from seq2attn.inference.statistics import Spread, spread
 
 
 @dataclass(frozen=True)

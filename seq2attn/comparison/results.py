@@ -12,9 +12,9 @@ from seq2attn.comparison.experiment import ERROR_RATES, METRICS, Published
 from seq2attn.comparison.plan import Plan, name_values
 from seq2attn.comparison.ranking import Ranked, rank
 from seq2attn.comparison.trial import Trial, find_evaluation
-from seq2attn.inference.intervals import Spread, spread
 from seq2attn.inference.paired import PairedDifference, paired_difference
 from seq2attn.inference.results import Evaluation, Place
+from seq2attn.inference.statistics import Spread, spread
 from seq2attn.parts import RANDOM
 from seq2attn.runs.records import read_metrics
 

@@ -62,8 +62,7 @@ class Vocabulary:
 
     def encode(self, text: str) -> list[int]:
         """The ids of `text`. Raises as `check` does."""
-        self.check(text)
-        symbols, features = self.parts_of(text)
+        symbols, features = self._checked(text)
         ids = [self._ids.get(symbol, UNK) for symbol in symbols]
         return ids + [self._feature_ids.get(feature, UNK) for feature in features]
 
@@ -91,6 +90,11 @@ class Vocabulary:
 
         Raises `Seq2AttnError` unless it consists of symbols, and without `unknown` of the vocabulary's only.
         """
+        self._checked(text)
+        return self.shown(text)
+
+    def _checked(self, text: str) -> tuple[list[str], list[str]]:
+        """The symbols and features of a text that `check` accepts."""
         if not text:
             raise Seq2AttnError("the string is empty", hint=f"Give at least one {self._kind}.")
         if self.unknown:
@@ -102,9 +106,13 @@ class Vocabulary:
         if self.features is not None and (not features or "" in features):
             hint = f"Write the word, a tab, and its features with {FEATURE!r} between them."
             raise Seq2AttnError(f"{_cut(text)!r} lacks features, or has an empty one", hint=hint)
-        if not self.unknown and self.unseen(text):
+        if not (self.unknown or (self._ids.keys() >= set(symbols) and self._feature_ids.keys() >= set(features))):
             raise Seq2AttnError(self._unseen_message(text))
-        return self._shown(self._normal(text))
+        return symbols, features
+
+    def shown(self, text: str) -> str:
+        """The text in the form in which it is shown."""
+        return self._composed(self._normal(text))
 
     def _check_text(self, text: str) -> None:
         """Refuse what no file of pairs can contain: bytes that are not UTF-8, and more columns than are read."""
@@ -126,7 +134,7 @@ class Vocabulary:
         features: list[str] = []
         for index in ids:
             (features if index >= first else symbols).append(self.symbol(index))
-        text = self._shown(self.separator.join(self.joined(symbols)))
+        text = self._composed(self.separator.join(self.joined(symbols)))
         return f"{text}{FEATURES}{FEATURE.join(features)}" if features else text
 
     def joined(self, symbols: Sequence[str]) -> tuple[str, ...]:
@@ -156,7 +164,7 @@ class Vocabulary:
         as_written = not self.separator and not self.unknown and self._ids.keys() >= set(text)
         return text if as_written else normal_form(text, self.normalise)
 
-    def _shown(self, text: str) -> str:
+    def _composed(self, text: str) -> str:
         return composed(text, self.normalise) if self.normalise == "nfd" else text
 
     def _unseen_message(self, text: str) -> str:

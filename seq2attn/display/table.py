@@ -18,7 +18,7 @@ MOST_ITEMS = 4  # of a sequence in one cell, shown to people
 
 @runtime_checkable
 class WithInterval(Protocol):
-    """A number with a 95 % confidence interval, such as `seq2attn.inference.intervals.Estimate`; the ends may be None."""
+    """A number with a 95 % confidence interval, such as `seq2attn.inference.statistics.Estimate`; the ends may be None."""
 
     @property
     def value(self) -> float: ...

@@ -15,11 +15,11 @@ from seq2attn.data.padding import valid_mask
 from seq2attn.data.pairs import Pair
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD
+from seq2attn.inference.decoding import MAX_WEIGHTS, Decoding, rows_at_once
 from seq2attn.inference.edits import align
-from seq2attn.inference.greedy import MAX_WEIGHTS, Decoding, rows_at_once
-from seq2attn.inference.intervals import Estimate, bootstrap_ratio, share
 from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.inference.results import SHARES, Evaluation, PairAnswer, Row, rows_of
+from seq2attn.inference.statistics import Estimate, bootstrap_ratio, share
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.parts import RANDOM
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -16,15 +17,21 @@ from seq2attn.data.padding import pad_rows
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD, Vocabulary
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.beam import BeamDecoding, BeamSearch, beam_decode
-from seq2attn.inference.changes import Changes
-from seq2attn.inference.greedy import Decoding, greedy_decode, rows_at_once
+from seq2attn.inference.decoding import BeamDecoding, BeamSearch, Decoding, beam_decode, greedy_decode, rows_at_once
+from seq2attn.inference.interventions import Changes
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.model.interface import Model
 
 BLOCK = 2**16  # characters that `predict_blocks` decodes together
 LONGEST_WITH_WEIGHTS = 1000  # characters of a text whose attention it keeps: the map grows with the square
 MAX_WEIGHTS = 2**21  # attention weights that it keeps together
+
+
+class Source(NamedTuple):
+    """A text as it is shown, and its ids, without `<eos>`."""
+
+    text: str
+    ids: list[int]
 
 
 @dataclass(frozen=True)
@@ -89,47 +96,63 @@ class Predictor:
     """
 
     def __init__(
-        self,
-        model: Model,
-        task: Task,
-        *,
-        source_eos: bool,
-        device: torch.device,
-        search: BeamSearch | None = None,
+        self, model: Model, task: Task, *, source_eos: bool, device: torch.device, search: BeamSearch | None = None
     ) -> None:
         """search: how to search; None: greedy decoding."""
         self.model = model.to(device).eval()
-        self.task = task
-        self.source_eos = source_eos
-        self.device = device
-        self.search = search
+        self.task, self.source_eos, self.device, self.search = task, source_eos, device, search
+
+    @property
+    def width(self) -> int:
+        """Hypotheses decoded together for each source."""
+        return 1 if self.search is None else self.search.width
+
+    def read(self, text: str) -> Source:
+        """A text as the model reads it. Raises `Seq2AttnError` if it is empty or has characters outside the alphabet."""
+        vocabulary = self.task.source_vocabulary
+        ids = vocabulary.encode(text)
+        return Source(vocabulary.shown(text), ids)
 
     def predict(
-        self, texts: Sequence[str], *, keep_weights: bool = False, changes: Changes | None = None
+        self, texts: Sequence[str | Source], *, keep_weights: bool = False, changes: Changes | None = None
     ) -> list[Prediction]:
-        """Predictions for `texts`, in order. Raises first if one is empty or has characters outside the alphabet.
+        """Predictions for `texts`, in order. Raises as `read` does, before any is decoded.
 
         changes: made while each of the texts is decoded, greedily; weights are then kept. Raises
             `Seq2AttnError` if they do not fit the text.
         """
+        sources = [text if isinstance(text, Source) else self.read(text) for text in texts]
         by_length: dict[int, list[int]] = defaultdict(list)
-        texts = [self.task.source_vocabulary.check(text) for text in texts]
-        for index, text in enumerate(texts):
-            by_length[len(self.task.source_vocabulary.encode(text))].append(index)
+        for index, source in enumerate(sources):
+            by_length[len(source.ids)].append(index)
         predictions: dict[int, Prediction] = {}
         for length, indices in by_length.items():
             steps = output_bound(self.task, length)
             rows = rows_at_once(self.model, self.device, length + 1, steps if keep_weights else None, width=self.width)
             for start in range(0, len(indices), rows):
                 chunk = indices[start : start + rows]
-                predicted = self._predict_equally_long([texts[index] for index in chunk], length, keep_weights, changes)
+                predicted = self._predict_equally_long([sources[index] for index in chunk], keep_weights, changes)
                 predictions.update(zip(chunk, predicted, strict=True))
-        return [predictions[index] for index in range(len(texts))]
+        return [predictions[index] for index in range(len(sources))]
 
-    @property
-    def width(self) -> int:
-        """Hypotheses decoded together for each source."""
-        return 1 if self.search is None else self.search.width
+    def predict_blocks(
+        self, texts: Iterable[str | Source], *, keep_weights: bool = False
+    ) -> Iterator[list[Prediction]]:
+        """Predictions for a stream of texts, in order, a block at a time.
+
+        Texts of more than `LONGEST_WITH_WEIGHTS` characters come without weights.
+        """
+        for block in _blocks((text if isinstance(text, Source) else self.read(text) for text in texts), keep_weights):
+            yield self.predict(block, keep_weights=keep_weights and len(block[0].ids) <= LONGEST_WITH_WEIGHTS)
+
+    def attention_maps(self, texts: Sequence[str | Source]) -> list[AttentionMap]:
+        """Attention while decoding `texts`, with the ideal alignment if the task knows it; empty without attention."""
+        maps = []
+        for prediction in self.predict(texts, keep_weights=True):
+            answer = self.task.answer(prediction.source)
+            found = prediction.attention_map((answer and answer.alignment) or ())
+            maps += [found] if found is not None else []
+        return maps
 
     def decode(
         self,
@@ -141,19 +164,15 @@ class Predictor:
         changes: Changes | None = None,
     ) -> tuple[Decoding, BeamDecoding | None]:
         """The output for source (B, S), as the encoder reads it, lengths (B,); with a beam search also all that it found."""
-        if changes is not None:
-            if self.search is not None:
+        if self.search is not None:
+            if changes is not None:
                 raise Seq2AttnError("changes need greedy decoding, not a beam search")
-            return self._decode_changed(source, lengths, changes, max_steps), None
-        if self.search is None:
-            found = greedy_decode(self.model, source, lengths, max_steps=max_steps, keep_weights=keep_weights)
-            return found, None
-        beam = beam_decode(self.model, source, lengths, self.search, max_steps=max_steps, keep_weights=keep_weights)
-        return beam.best(), beam
-
-    def _decode_changed(self, source: Tensor, lengths: Tensor, changes: Changes, max_steps: int) -> Decoding:
+            beam = beam_decode(self.model, source, lengths, self.search, max_steps=max_steps, keep_weights=keep_weights)
+            return beam.best(), beam
+        if changes is None:
+            return greedy_decode(self.model, source, lengths, max_steps=max_steps, keep_weights=keep_weights), None
         vocabulary, width, dtype = self.task.target_vocabulary, source.size(1), next(self.model.parameters()).dtype
-        changes.check(width, vocabulary)
+        changes.check(width)
         decoding = greedy_decode(
             self.model,
             source,
@@ -165,81 +184,62 @@ class Predictor:
         )
         if decoding.weights is None and changes.need_attention:
             raise Seq2AttnError("this model has no attention to change (its score is `none`)")
-        return decoding
-
-    def predict_blocks(self, texts: Iterable[str], *, keep_weights: bool = False) -> Iterator[list[Prediction]]:
-        """Predictions for a stream of texts, in order, a block at a time.
-
-        Texts of more than `LONGEST_WITH_WEIGHTS` characters come without weights.
-        """
-        for block in _blocks(texts, weights=keep_weights):
-            yield self.predict(block, keep_weights=keep_weights and len(block[0]) <= LONGEST_WITH_WEIGHTS)
-
-    def attention_maps(self, texts: Sequence[str]) -> list[AttentionMap]:
-        """Attention while decoding `texts`, with the ideal alignment if the task knows it; empty without attention."""
-        maps = []
-        for prediction in self.predict(texts, keep_weights=True):
-            answer = self.task.answer(prediction.source)
-            found = prediction.attention_map((answer and answer.alignment) or ())
-            maps += [found] if found is not None else []
-        return maps
+        return decoding, None
 
     def _predict_equally_long(
-        self, texts: Sequence[str], length: int, keep_weights: bool, changes: Changes | None
+        self, sources: Sequence[Source], keep_weights: bool, changes: Changes | None
     ) -> list[Prediction]:
         read, write = self.task.source_vocabulary, self.task.target_vocabulary
-        ids, lengths = pad_rows([read.encode(text) for text in texts], self.device)
-        source, source_lengths = read_sources(ids, lengths, source_eos=self.source_eos)
+        ids, lengths = pad_rows([source.ids for source in sources], self.device)
+        batch, batch_lengths = read_sources(ids, lengths, source_eos=self.source_eos)
         if changes is not None:
-            source = F.pad(source, (0, changes.padding), value=PAD)
-        decoding, beam = self.decode(
-            source,
-            source_lengths,
-            max_steps=output_bound(self.task, length),
-            keep_weights=keep_weights,
-            changes=changes,
-        )
-        rows = zip(texts, decoding.tokens.tolist(), decoding.lengths.tolist(), decoding.finished.tolist(), strict=True)
+            batch = F.pad(batch, (0, changes.padding), value=PAD)
+        bound = output_bound(self.task, len(sources[0].ids))
+        decoding, beam = self.decode(batch, batch_lengths, max_steps=bound, keep_weights=keep_weights, changes=changes)
         predictions = []
-        for row, (text, tokens, count, finished) in enumerate(rows):
-            emitted = tokens[: count + finished]  # with its <eos>
-            prediction = Prediction(
-                text,
-                write.decode(tokens[:count]),
-                finished,
-                source_symbols=tuple(map(read.symbol, source[row].tolist())),
-                output_symbols=tuple(map(write.symbol, emitted)),
-                hypotheses=() if beam is None else _hypotheses(beam, row, write),
+        columns = (decoding.tokens, decoding.lengths, decoding.finished, batch)
+        rows = zip(sources, *(column.tolist() for column in columns), strict=True)
+        for row, (source, tokens, count, finished, read_ids) in enumerate(rows):
+            steps = count + finished  # with its <eos>
+            weights = None if decoding.weights is None else decoding.weights[row, :steps].tolist()
+            predictions.append(
+                Prediction(
+                    source.text,
+                    write.decode(tokens[:count]),
+                    finished,
+                    source_symbols=tuple(map(read.symbol, read_ids)),
+                    output_symbols=tuple(map(write.symbol, tokens[:steps])),
+                    weights=None if weights is None else tuple(map(tuple, weights)),
+                    hypotheses=() if beam is None else _hypotheses(beam, row, write),
+                )
             )
-            if decoding.weights is not None:
-                weights = tuple(map(tuple, decoding.weights[row, : len(emitted)].tolist()))
-                prediction = replace(prediction, weights=weights)
-            predictions.append(prediction)
         return predictions
 
 
 def _hypotheses(beam: BeamDecoding, row: int, vocabulary: Vocabulary) -> tuple[Hypothesis, ...]:
     """The hypotheses of one source, those that exist."""
     fields = (beam.tokens, beam.lengths, beam.log_probabilities, beam.scores, beam.finished)
-    found = zip(*(field[row].tolist() for field in fields), strict=True)
     return tuple(
         Hypothesis(vocabulary.decode(tokens[:length]), log_probability, score, finished)
-        for tokens, length, log_probability, score, finished in found
+        for tokens, length, log_probability, score, finished in zip(
+            *(field[row].tolist() for field in fields), strict=True
+        )
         if log_probability > -math.inf
     )
 
 
-def _blocks(texts: Iterable[str], *, weights: bool) -> Iterator[list[str]]:
-    """`texts` in blocks of about `BLOCK` characters, fewer if their `weights` are kept; a block is all short or all long."""
-    block: list[str] = []
+def _blocks(sources: Iterable[Source], weights: bool) -> Iterator[list[Source]]:
+    """Sources in blocks of about `BLOCK` symbols, fewer if `weights` are kept; a block is all short or all long."""
+    block: list[Source] = []
     held = 0
-    for text in texts:
-        long = len(text) > LONGEST_WITH_WEIGHTS
-        if block and long != (len(block[0]) > LONGEST_WITH_WEIGHTS):
+    for source in sources:
+        length = len(source.ids)
+        long = length > LONGEST_WITH_WEIGHTS
+        if block and long != (len(block[0].ids) > LONGEST_WITH_WEIGHTS):
             yield block
             block, held = [], 0
-        block.append(text)
-        held += len(text) if long or not weights else max(len(text), len(text) ** 2 * BLOCK // MAX_WEIGHTS)
+        block.append(source)
+        held += length if long or not weights else max(length, length**2 * BLOCK // MAX_WEIGHTS)
         if held >= BLOCK:
             yield block
             block, held = [], 0

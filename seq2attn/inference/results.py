@@ -13,7 +13,7 @@ from typing import Any
 
 from seq2attn.display.table import Column, Table, text_of
 from seq2attn.inference.edits import Edit
-from seq2attn.inference.intervals import Estimate
+from seq2attn.inference.statistics import Estimate
 from seq2attn.parts import FAMILIES, RANDOM
 
 Place = tuple[str, int]  # a family of strings and their length

@@ -58,26 +58,26 @@ class Changes:
         """Whether they change more than symbols."""
         return bool(self.force or self.ban or self.temperature != 1)
 
-    def check(self, positions: int, vocabulary: Vocabulary) -> None:
-        """Raise `Seq2AttnError` unless they fit a source of this many tokens, with its padding, and the vocabulary."""
-        for step, position in [*self.force, *(cell for cell in self.ban if isinstance(cell, tuple))]:
-            _check_place("step", step)
-            _check_place("position", position, positions)
-        for banned in self.ban:
-            if not isinstance(banned, tuple):
-                _check_place("position", banned, positions)
+    def check(self, positions: int) -> None:
+        """Raise `Seq2AttnError` unless they fit a source of this many tokens, with its padding."""
+        cells = [*self.force, *(place if isinstance(place, tuple) else (0, place) for place in self.ban)]
+        for kind, numbers, count in (
+            ("step", [*(step for step, _ in cells), *self.write], math.inf),
+            ("position", [position for _, position in cells], positions),
+        ):
+            for number in numbers:
+                if not 0 <= number < count:
+                    allowed = "0 or more" if count == math.inf else f"0 to {count - 1}"
+                    hint = f"The first {kind} is 0."
+                    raise Seq2AttnError(f"unknown {kind} {number!r}; allowed: {allowed}", hint=hint)
         sums: dict[int, float] = {}
         for (step, position), weight in self.force.items():
             if not _is_number(weight) or not 0 <= weight <= 1:
-                raise Seq2AttnError(
-                    f"the weight of step {step}, position {position} must be from 0 to 1, found {weight!r}"
-                )
+                where = f"the weight of step {step}, position {position}"
+                raise Seq2AttnError(f"{where} must be from 0 to 1, found {weight!r}")
             sums[step] = sums.get(step, 0.0) + weight
             if sums[step] > 1 + 1e-6:
                 raise Seq2AttnError(f"the weights set at step {step} sum to {sums[step]:g}; at most 1 is allowed")
-        for step in self.write:
-            _check_place("step", step)
-        self.written(vocabulary)
 
     def written(self, vocabulary: Vocabulary) -> dict[int, int]:
         """step -> the id that is written there. `<eos>` ends the output."""
@@ -126,9 +126,3 @@ def _is_cell(value: object) -> bool:
 
 def _misshapen(name: str, wanted: str, found: Any, example: str) -> Seq2AttnError:
     return Seq2AttnError(f"{name} must be {wanted}; found {shown(found)}", hint=f"For example {example}.")
-
-
-def _check_place(kind: str, number: int, count: float = math.inf) -> None:
-    if not 0 <= number < count:
-        allowed = "0 or more" if count == math.inf else f"0 to {count - 1}"
-        raise Seq2AttnError(f"unknown {kind} {number!r}; allowed: {allowed}", hint=f"The first {kind} is 0.")
