@@ -18,7 +18,7 @@ from seq2attn.inference.maps import colour
 from seq2attn.inference.predictor import Prediction
 from seq2attn.inference.results import Evaluation
 from seq2attn.plotting.attention import attention_figure, cropped, evolution_figure, save_animation, spread
-from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, averaged, loss_figure
+from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, averaged, curves_figure
 from seq2attn.plotting.style import logarithmic, looks, save_figure, score_colour
 from seq2attn.plotting.terminal import heat_map, legend
 
@@ -229,7 +229,7 @@ def test_an_animation_has_a_frame_a_step_of_one_layout(tmp_path):
 
 def test_losses_are_drawn_with_their_average():
     curves = {"one": [(10 * n, 2.0**-n) for n in range(4)], "two": [(10, 1.0), (20, 0.0)]}
-    (axes,) = loss_figure(curves, ["scaled", "dot"]).axes
+    (axes,) = curves_figure(curves, ["scaled", "dot"], "loss", log=True).axes
     assert axes.get_yscale() == "log"
     drawn = {
         line.get_label(): line.get_xydata().tolist() for line in axes.lines if not line.get_label().startswith("_")

@@ -1,20 +1,38 @@
+"""The report of runs and of comparisons: the numbers of its tables, what it is made of, and how it looks in a browser."""
+
+import html
 import json
 import re
+import shutil
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
 import measured
 import pytest
+from test_comparison_results import finish
+from test_pairs_cli import CONFIG, WORDS, write
 
+from seq2attn.comparison.experiment import read_experiment
+from seq2attn.comparison.plan import make_plan
+from seq2attn.comparison.saved import experiments, saved_plan
 from seq2attn.config import check_config
+from seq2attn.inference.edits import Edit
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.pages.report import collect, curves, flat, number, thinned
-from seq2attn.pages.report_page import embedded, render
+from seq2attn.pages.report import matrix, render, report_of_comparison, report_of_runs
+from seq2attn.runs.files import write_json
 from seq2attn.runs.making import create_run
 from seq2attn.runs.records import read_metrics
+from seq2attn.runs.run import Run
 
-NASTY = "</script><!--\"'&{{data}}"
+NASTY = "</script><!--\"'&{{style}}<img src=x onerror=alert(1)>"
 ALPHABET = "</script>&\"'"
+BASE = "model: {hidden: 8, initial_state: last}\ntask: {min_length: 3, max_length: 8}\n"
+EXPERIMENT = """\
+configs: base.yaml
+vary: {model.attention.score: [dot, scaled, none], seed: 1-3}
+lengths: [3, 9]
+"""
 
 
 def length(number, exact, *, trained=True, attends=True):
@@ -26,26 +44,19 @@ def length(number, exact, *, trained=True, attends=True):
 
 
 def one_map(source, output, weight):
-    other = 1 - weight
-    symbols = tuple(source)
-    rows = tuple(tuple(weight if i == j else other for j in range(len(source))) for i in range(len(output) + 1))
-    ideal = tuple(range(len(source)))[::-1]
-    return AttentionMap(source, output, symbols, (*output, "<eos>"), rows, ideal)
+    rows = tuple(tuple(weight if i == j else 1 - weight for j in range(len(source))) for i in range(len(output) + 1))
+    return AttentionMap(source, output, tuple(source), (*output, "<eos>"), rows, tuple(range(len(source)))[::-1])
 
 
 def make_run(root, name, *overrides, alphabet="ab<>/one tw", attends=True):
     """A run as training leaves it, without a model."""
     config = check_config({"model": {"hidden": 4, "embedding": 2}, "task": {"alphabet": alphabet}}, overrides)
-    run = create_run(
-        root, name, config, {"created": "2030-01-01T12:00:00+00:00", "command": ["train", NASTY]}, exact=True
-    )
-    lines = [
-        {"step": step, "loss": 4 / step, "accuracy": step / 20, "tokens_per_second": 1000.0} for step in range(1, 21)
-    ]
+    environment = {"created": "2030-01-01T12:00:00+00:00", "command": ["train", NASTY]}
+    run = create_run(root, name, config, environment, exact=True)
+    lines = [{"step": step, "loss": 4 / step, "tokens_per_second": 1000.0} for step in range(1, 21)]
     lines[3]["loss"] = float("nan")
-    lines.append({"step": 20, "evaluation": [*length(1, 1.0), *length(2, 0.25), *length(3, 0.0, trained=False)]})
-    if not attends:
-        lines[-1]["evaluation"] = length(1, 1.0, attends=False)
+    results = [*length(1, 1.0), *length(2, 0.25), *length(3, 0.0, trained=False)]
+    lines.append({"step": 20, "evaluation": results if attends else length(1, 1.0, attends=False)})
     run.metrics_file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     if attends:
         snapshots = []
@@ -63,296 +74,255 @@ def two_runs(tmp_path):
     return [make_run(root, "one"), make_run(root, "two", "model.attention.score=dot", alphabet=ALPHABET)]
 
 
-# ---- what a report is made of ----
+def cells(text):
+    """The rows of the tables in a section."""
+    rows = re.findall(r"<tr>(.*?)</tr>", text, re.S)
+    return [[html.unescape(cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.S)] for row in rows]
 
 
-def test_embedded_json_has_no_markup():
-    text = embedded({NASTY: ["é\u2028", 1.5, None]})
-    assert not re.search(r"[<>&]|[^ -~]", text)
-    assert json.loads(text) == {NASTY: ["é\u2028", 1.5, None]}
+def weights(text):
+    """The weights of a section's maps, in order."""
+    return [float(one) for one in re.findall(r"<title>[^<]*: ([0-9.]+)</title>", text)]
 
 
-def test_nan_cannot_be_embedded():
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        embedded(float("nan"))
+# ---- runs ----
 
 
-def test_the_page_refers_to_no_other_file(two_runs):
-    page = render(collect(two_runs), NASTY)
-    assert not re.search(r"""(src|href)=["'](?!data:)""", page)
-    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
-    assert page.count("</script>") == 2
-    assert "{{" not in page.replace(NASTY, "").replace("{{data}}", "")
-    assert "<title>&lt;/script&gt;" in page
+def test_the_report_of_two_runs(two_runs):
+    title, sections = report_of_runs(two_runs)
+    assert title == "one, two"
+    header, first, _ = cells(sections["Summary"])
+    row = dict(zip(header, first, strict=True))
+    assert (row["run"], row["exact match, worst"], row["tokens/s"]) == ("one", "0.250", "1,000")
+    assert (row["made"], row["steps"]) == ("2030-01-01 12:00", "20 of 1,500")
+    assert "WER" not in header  # nothing measured it
+    assert sections["Training"].count("<svg") == 6  # exact match, loss, speed, teacher-forced, alignment, entropy
+    lengths = cells(sections["Accuracy by string length"])
+    assert lengths[:3] == [
+        ["family", "length", "one", "two"],
+        ["random", "1", *["1.000 [0.500, 1.000]"] * 2],
+        ["random", "2", *["0.250 [0.125, 0.625]"] * 2],
+    ]
+    assert cells(sections["Config"])[:3] == [
+        ["key", "one", "two"],
+        ["task.alphabet", "ab<>/one tw", ALPHABET],
+        ["model.attention.score", "scaled", "dot"],
+    ]
+    assert ["key", "value"] in cells(sections["Config"])  # those that are the same
+    assert cells(sections["Parameters"])[-1][0] == "total"
+    assert ["command", f"train {NASTY}"] in cells(sections["Environment"])
+    # the last maps: 0.5 + 20 / 100 on the diagonal, in 3 rows of 2
+    assert weights(sections["Attention"])[:6] == [0.7, 0.3, 0.3, 0.7, 0.3, 0.3]
+    assert sections["Errors on pairs"] == ""
 
 
-def test_curves_are_means_over_trained_lengths_and_never_nan(two_runs):
-    found = curves(read_metrics(two_runs[0]))
-    assert found["loss"][:4] == [[1, 4.0], [2, 2.0], [3, pytest.approx(4 / 3, rel=1e-5)], [4, None]]
-    assert found["exact_match_mean"] == [[20, 0.625]]  # of 1 and 0.25; length 3 was not trained
-    assert found["exact_match_worst"] == [[20, 0.25]]
-    assert found["entropy"] == [[20, 0.5]]
-    assert "gradient_norm" not in found
-
-
-def test_numbers_are_not_rounded_before_the_page_rounds_them():
-    assert f"{number(1.68065049):.4f}" == "1.6807"  # six digits, 1.68065, would give 1.6806
-    assert [number(value) for value in (float("nan"), float("inf"), True, "1", None)] == [None] * 5
-
-
-def test_thinned_curves_keep_both_ends():
-    points = [[step, 0.0] for step in range(1001)]
-    kept = thinned(points)
-    assert (kept[0], kept[-1]) == (points[0], points[-1])
-    assert 300 <= len(kept) <= 402
-    assert thinned(points[:5]) == points[:5]
-    assert thinned([]) == []
-
-
-def test_nested_settings_get_dotted_names():
-    assert flat({"a": {"b": 1, "c": {}}, "d": [1, 2], "e": None}) == {"a.b": 1, "a.c": "{}", "d": "1 2", "e": None}
-
-
-def test_a_run_without_attention_is_reported_too(tmp_path):
-    run = make_run(tmp_path, "plain", "model.attention.score=none", attends=False)
-    (record,) = collect([run])["runs"]
-    assert record["attention"] == []
-    assert record["lengths"]["rows"][0]["alignment"] is None
-    assert "entropy" not in record["curves"]
-
-
-def test_a_run_that_was_never_trained_is_reported(tmp_path):
-    run = create_run(tmp_path, "new", check_config({}), {}, exact=True)
-    (record,) = collect([run])["runs"]
-    assert (record["curves"], record["lengths"], record["attention"]) == ({}, None, [])
-    assert record["parameters"]["total"] > 0
+def test_one_run_is_shown_through_training(two_runs):
+    _, sections = report_of_runs(two_runs[:1])
+    assert re.findall(r"<h3>(.*?)</h3>", sections["Attention"]) == ["step 10", "step 20"] * 2
+    assert weights(sections["Attention"])[:12:6] == [0.6, 0.7]
+    assert cells(sections["Accuracy by string length"])[0] == [
+        "family", "length", "exact match", "character accuracy", "teacher forced", "alignment", "entropy",
+    ]  # fmt: skip
 
 
 def test_the_last_eval_takes_precedence_over_training(two_runs):
     run = two_runs[0]
-    record = {"checkpoint": "best", "seed": 0, "rows": [*length(2, 1.0), *length(10, 1.0)]}
+    record = {"run": "one", "checkpoint": "best", "seed": 0, "rows": [*length(2, 1.0), *length(10, 1.0)]}
     run.evaluations.mkdir()
     (run.evaluations / "best-001.json").write_text(json.dumps(record))
     (run.evaluations / "best-002.json").touch()  # an `eval` that is still running
-    lengths = collect([run])["runs"][0]["lengths"]
-    assert lengths["source"] == "eval, best-001.json"
-    assert [row["length"] for row in lengths["rows"]] == [2, 10]
+    _, sections = report_of_runs([run])
+    assert "eval, best-001.json" in sections["Accuracy by string length"]
+    assert [row[1] for row in cells(sections["Accuracy by string length"])[1:]] == ["2", "10"]
 
 
-# ---- the command ----
-
-
-def test_report_prints_the_path_of_the_page(cli, runs_copy):
-    done = cli("report", "tiny", "--to", "page.html")
-    assert (done.code, done.out) == (0, "page.html\n")
-    assert "<title>seq2attn: tiny</title>" in Path("page.html").read_text()
-
-
-def test_a_report_is_replaced_with_a_note_and_any_other_file_is_kept(cli, runs_copy):
-    assert cli("report", "tiny").err == ""
-    done = cli("report")
-    assert done.code == 0
-    assert "replaced report.html, a report of tiny\n" in done.err
-    Path("mine.html").write_text("<title>My page</title>")
-    done = cli("report", "tiny", "--to", "mine.html")
-    assert done.code == 2
-    assert done.err == "error: mine.html exists and is not a report\nName another file with --to FILE.\n"
-    assert Path("mine.html").read_text() == "<title>My page</title>"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--to", "page.txt"), "a report's file name ends with .html"),
-        (("--to", "missing/page.html"), "there is no directory missing"),
-        (("tine",), "did you mean 'tiny'?"),
-    ],
-)
-def test_mistakes_are_errors(cli, runs_copy, arguments, message):
-    done = cli("report", *arguments)
-    assert done.code == 2
-    assert message in done.err
-    assert not Path("report.html").exists()
-
-
-def test_a_damaged_record_is_an_error_with_its_line(cli, runs_copy):
-    file = runs_copy / "tiny" / "metrics.jsonl"
-    file.write_text("{}\nno json\n")
-    done = cli("report", "tiny")
-    assert done.code == 2
-    assert done.err == (
-        "error: runs/tiny/metrics.jsonl:1: not a valid record: step: is missing\nRemove that line; the others are kept.\n"
-    )
-    file.write_text('{"step": 1, "loss": 1}\nno json\n')
-    assert "metrics.jsonl:2: not a valid record: it is not valid JSON\n" in cli("report", "tiny").err
-    evaluations = runs_copy / "tiny" / "evaluations"
-    evaluations.mkdir(exist_ok=True)
-    (evaluations / "best-001.json").write_text('{"lengths": \n')
-    file.write_text("")
-    message = cli("report", "tiny").err
-    assert (
-        "best-001.json:2: not a valid record: it is not valid JSON\nRemove that file; `seq2attn eval` makes another."
-        in message
-    )
+def test_runs_without_attention_or_without_training_are_reported(tmp_path):
+    plain = make_run(tmp_path, "plain", "model.attention.score=none", attends=False)
+    new = create_run(tmp_path, "new", check_config({}), {}, exact=True)
+    assert report_of_runs([plain])[1]["Attention"] == ""
+    _, sections = report_of_runs([new])
+    assert sections["Accuracy by string length"] == sections["Attention"] == ""
+    _, *parts = cells(sections["Parameters"])
+    counts = [int(count.replace(",", "")) for _, count in parts]
+    assert parts[-1][0] == "total" and sum(counts[:-1]) == counts[-1] > 0
 
 
 def test_a_partial_last_line_is_ignored(two_runs):
-    run = two_runs[0]
-    with run.metrics_file.open("a") as file:
+    with two_runs[0].metrics_file.open("a") as file:
         file.write('{"step": 21, "lo')
-    assert read_metrics(run).steps[-1].step == 20
+    assert read_metrics(two_runs[0]).steps[-1].step == 20
 
 
-# ---- in a browser ----
+# ---- errors on pairs ----
+
+
+def test_the_matrix_by_hand():
+    """a stands 10 times: 3 times b is written, once nothing; c twice, once as d; one b is added."""
+    confusions = {Edit("a", "b"): 3, Edit("a", ""): 1, Edit("c", "d"): 1, Edit("", "b"): 1}
+    drawn = matrix(confusions, Counter(a=10, b=5, c=2))
+    assert (drawn.output_symbols, drawn.source_symbols) == (("a", "c"), ("a", "c", "b", "∅", "d"))
+    assert drawn.weights == ((0.6, 0, 0.3, 0.1, 0), (0, 0.5, 0, 0, 0.5))
+    assert matrix({}, Counter(a=1)).weights == ()
+
+
+def test_rates_and_errors_of_a_run_on_pairs(cli, tmp_path):
+    write("train.tsv", WORDS)
+    write("dev.tsv", ["bb", "aa", "ab"])
+    write("test.tsv", ["bba", "aab"], more=["cab\tk t͡ʃ o", "b\tx"])
+    Path("pairs.yaml").write_text(CONFIG)
+    assert cli("train", "-c", "pairs.yaml", "--name", "words", "--device", "cpu").code == 0
+    run = Run(tmp_path / "runs" / "words")
+    assert report_of_runs([run])[1]["Errors on pairs"] == ""  # not measured on a file
+    assert cli("eval", "words", "--data", "test.tsv").code == 0
+    _, sections = report_of_runs([run])
+    header, row = cells(sections["Summary"])
+    assert row[header.index("WER")] == f"{run.status().wer:.3f}"
+    assert "words on test.tsv, 4 words" in sections["Errors on pairs"]
+    assert ["1", "1", "b"] in [
+        row[2:] for row in cells(sections["Errors on pairs"]) if row[0] == "x"
+    ]  # cannot be written
+
+
+# ---- comparisons ----
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """experiment.yaml, and its nine trials in `runs` as `compare` leaves them, with numbers made up."""
+    folder = tmp_path_factory.mktemp("comparison")
+    (folder / "base.yaml").write_text(BASE)
+    (folder / "experiment.yaml").write_text(EXPERIMENT)
+    for trial in make_plan(read_experiment(folder / "experiment.yaml"), folder / "runs").trials:
+        run = finish(folder / "runs", trial)
+        belongs = {"name": trial.experiment, "group": trial.group, "values": dict(trial.values)}
+        write_json(run.environment_file, {"command": [NASTY], "seed": trial.seed, "experiment": belongs})
+        if trial.group != "none":
+            maps = [one_map("ab", "ba", trial.seed / 4).to_json(), one_map("xyz", "z", 0.25).to_json()]
+            run.attention_file.write_text(json.dumps({"step": 10, "maps": maps}) + "\n")
+    return folder
 
 
 @pytest.fixture
-def page(browser, two_runs, tmp_path):
-    path = tmp_path / "page.html"
-    path.write_text(render(collect(two_runs), f"report {NASTY}"), encoding="utf-8")
-    browser.resize(1200, 900)
-    browser.open(path)
-    yield browser
-    assert browser.console() == []  # no error, no network request
+def work(made, cli, tmp_path):
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path
 
 
-def test_the_page_shows_every_part(page):
-    headings = page.run("return [...document.querySelectorAll('section:not([hidden]) h2')].map(one => one.textContent)")
-    assert headings == [
-        "Summary",
-        "Training",
-        "Accuracy by string length",
-        "Attention",
-        "Config",
-        "Parameters",
-        "Environment",
+def test_the_report_of_a_comparison(work):
+    found = experiments(work / "runs")["experiment"]
+    assert [run.name for run in found[:2]] == ["experiment-dot-seed_1", "experiment-dot-seed_2"]
+    title, sections, missing = report_of_comparison(saved_plan("experiment", found), work / "runs")
+    assert (title, missing) == ("experiment", 0)
+    # scaled at 3: 0.8, 0.7, 0.9, which is 0.3, 0.1, 0.2 more than dot; 4.3027 x 0.1 / sqrt(3) = 0.248
+    assert cells(sections["Summary"])[3] == [
+        "scaled", "3 of 3", "3", "0.800 [0.552, 1.000]", "0.100", "0.700 (2)", "0.200 [-0.048, 0.448]",
+    ]  # fmt: skip
+    assert cells(sections["Summary"])[2][:3] == ["dot", "3 of 3", "9 *"]
+    assert sections["Figures"].count("<svg") == 3  # loss, lengths, bars
+    assert cells(sections["Config"])[:2] == [
+        ["key", "dot", "scaled", "none"],
+        ["model.attention.score", "dot", "scaled", "none"],
     ]
-    assert page.run("return document.title") == f"report {NASTY}"
-    assert page.run("return document.querySelectorAll('#curves svg path').length") == 2 * 7  # two runs, seven curves
-    assert page.run("return document.querySelectorAll('#attention .map').length") == 2
-    assert NASTY in page.run("return document.querySelector('#environment').textContent")
+    assert ["seed", "1, 2, 3"] in cells(sections["Config"])
+    assert re.findall(r"<h3>(.*?)</h3>", sections["Attention"])[:2] == [
+        "dot: experiment-dot-seed_1", "scaled: experiment-scaled-seed_1",
+    ]  # fmt: skip
 
 
-def test_the_total_is_last_and_log_axes_have_round_ticks(page):
-    parts = page.run("return [...document.querySelectorAll('#parameters tbody th')].map(one => one.textContent)")
-    assert parts[-1] == "total"
-    assert page.run("return decades(-0.5, 1.1).map(n => shown(10 ** n))") == ["0.5", "1", "2", "5", "10"]
-    assert page.run("return decades(-3.2, 0.4).map(n => shown(10 ** n))") == ["0.001", "0.01", "0.1", "1"]
+@pytest.mark.parametrize("name", ["experiment", "experiment.yaml"])
+def test_a_comparison_is_found_by_its_name_or_its_file_and_missing_trials_are_named(cli, work, name):
+    assert cli("report", name) == (0, "report.html\n", "")
+    assert "<title>seq2attn: experiment</title>" in Path("report.html").read_text()
+    (work / "runs" / "experiment-dot-seed_2" / "status.json").unlink()
+    done = cli("report", name, "--to", "missing.html")
+    assert (done.code, done.err) == (0, "1 of 9 trials are not measured yet and are left out\n")
+    assert "Not measured yet and left out: experiment-dot-seed_2." in Path("missing.html").read_text()
 
 
-def test_only_the_keys_that_differ_are_shown_first(page):
-    rows = "return [...document.querySelectorAll('#config tbody tr')].map(row => [...row.cells].map(one => one.textContent))"
-    assert page.run(rows) == [
-        ["task.alphabet", "ab<>/one tw", ALPHABET],
-        ["model.attention.score", "scaled", "dot"],
-    ]
-    page.run("document.querySelector('#config input').click()")
-    assert len(page.run(rows)) > 20
+def test_the_most_common_measuring_settings_are_used(work):
+    runs = experiments(work / "runs")["experiment"]
+    record = json.loads((runs[0].evaluations / "best-001.json").read_text())
+    changed = {**record, "checkpoint": "last", "rows": [{**row, "samples": 7} for row in record["rows"]]}
+    for run in runs[1:]:
+        run.save_evaluation("last", changed)
+    assert {trial.checkpoint for trial in saved_plan("experiment", runs).trials} == {"best"}  # nine against eight
+    runs[0].save_evaluation("last", changed)
+    assert {(trial.checkpoint, trial.samples) for trial in saved_plan("experiment", runs).trials} == {("last", 7)}
 
 
-def test_shares_have_three_digits_and_empty_rows_are_hidden(page):
-    heads = page.run("return [...document.querySelectorAll('#summary thead th')].map(one => one.textContent)")
-    row = page.run("return [...document.querySelector('#summary tbody tr').cells].map(one => one.textContent)")
-    assert row[heads.index("exact match, worst")] == "0.250"
-    page.run(
-        "for (const run of RUNS) Object.assign(run.environment, {device_name: null, plugins: ''}); drawEnvironment()"
-    )
-    keys = page.run("return [...document.querySelectorAll('#environment tbody th')].map(one => one.textContent)")
-    assert keys == ["command"]
+@pytest.mark.parametrize(
+    "experiment", [3, {"name": 3}, {"name": "x", "group": "y"}, {"name": "x", "group": 1, "values": {}}]
+)
+def test_an_invalid_experiment_record_is_ignored(work, experiment):
+    write_json(Run(work / "runs" / "experiment-dot-seed_1").environment_file, {"experiment": experiment})
+    assert len(experiments(work / "runs")["experiment"]) == 8
 
 
-def test_choosing_a_string_switches_the_maps(page):
-    title = "return [...document.querySelectorAll('#attention .map p')].map(one => one.textContent)"
-    assert page.run(title) == ["ab → ba", "ab → ba"]
-    page.run(
-        "const box = document.querySelector('#attention select'); box.value = 1; box.dispatchEvent(new Event('change'))"
-    )
-    assert page.run(title) == ["</o> → x", "no attention recorded for this string"]
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["experimnt"],
+            "'experimnt' is neither a run nor a comparison in runs; did you mean 'experiment'? comparisons: ",
+        ),
+        (["experiment", "experiment-dot-seed_1"], "'experiment' is a comparison, which needs its own page"),
+        (["base.yaml"], "base.yaml: this is a model's config, not an experiment"),
+        (["other.yaml"], "no trial of 'other' in runs is trained and measured"),
+        (["missing.yaml"], "missing.yaml: no such file"),
+        (["experiment-dot-seed_1", "--to", "page.txt"], "page.txt: a report's file name ends with .html"),
+        (["experiment-dot-seed_1", "--to", "missing/page.html"], "missing/page.html: there is no directory missing"),
+    ],
+)
+def test_mistakes_are_errors(cli, work, words, message):
+    (work / "other.yaml").write_text(EXPERIMENT)
+    done = cli("report", *words)
+    assert done.code == 2
+    assert done.err.startswith(f"error: {message}")
+    assert not Path("report.html").exists()
 
 
-def test_the_slider_goes_back_in_training(page):
-    fill = "return document.querySelector('#attention rect.cell').getAttribute('fill')"
-    last = page.run(fill)
-    page.run(
-        "const one = document.querySelector('input[type=range]'); one.value = 0; one.dispatchEvent(new Event('input'))"
-    )
-    assert page.run("return document.querySelector('#attention output').textContent") == "step 10"
-    assert page.run(fill) != last
+# ---- the file ----
 
 
-def test_axes_are_labelled_and_cells_have_numbers_on_request(page):
-    labels = "return [...document.querySelectorAll('%s svg:first-of-type .axis')].map(one => one.textContent)"
-    assert page.run(labels % "#curves .chart:first-child") == ["step", "nats per token, log scale"]
-    assert page.run(labels % "#lengths") == ["string length", "exact match"]
-    assert page.run(labels % "#attention .map:first-child") == ["source", "output"]
-    numbers = "return [...document.querySelectorAll('#attention .map:first-child .digits')].map(one => one.textContent)"
-    assert page.run(numbers) == []
-    page.run("document.querySelectorAll('#attention input[type=checkbox]')[1].click()")
-    # 0.5 + 20 / 100 on the diagonal and 0.3 elsewhere, in 3 rows of 2
-    assert page.run(numbers) == [".70", ".30", ".30", ".70", ".30", ".30"]
-    assert page.run("return [0, 0.004, 0.005, 0.994, 0.996, 1].map(digits)") == ["0", "0", ".01", ".99", "1", "1"]
+def test_a_report_is_replaced_with_a_note_and_any_other_file_is_kept(cli, runs_copy):
+    assert cli("report", "tiny") == (0, "report.html\n", "")
+    assert "replaced report.html, a report of tiny\n" in cli("report").err
+    Path("mine.html").write_text("<title>My page</title>")
+    done = cli("report", "tiny", "--to", "mine.html")
+    assert (done.code, Path("mine.html").read_text()) == (2, "<title>My page</title>")
+    assert done.err == "error: mine.html exists and is not a report\nName another file with --to FILE.\n"
 
 
-def test_one_run_shows_all_its_strings_in_cells_of_one_size(browser, two_runs, tmp_path):
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("metrics.jsonl", "{}\nno json\n", "metrics.jsonl:1: not a valid record: step: is missing\nRemove that line"),
+        ("metrics.jsonl", '{"step": 1}\nno json\n', "metrics.jsonl:2: not a valid record: it is not valid JSON\n"),
+        ("evaluations/best-001.json", '{"rows": \n', "best-001.json:2: not a valid record: it is not valid JSON\n"),
+    ],
+)
+def test_a_damaged_record_is_an_error_with_its_line(cli, runs_copy, file, text, message):
+    (runs_copy / "tiny" / "evaluations").mkdir(exist_ok=True)
+    (runs_copy / "tiny" / file).write_text(text)
+    done = cli("report", "tiny")
+    assert done.code == 2
+    assert message in done.err
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_page_runs_nothing_refers_to_nothing_and_fits_the_window(browser, two_runs, tmp_path, count):
     path = tmp_path / "page.html"
-    path.write_text(render(collect(two_runs[:1]), "one"), encoding="utf-8")
-    browser.resize(1400, 900)
-    browser.open(path)
-    titles = "return [...document.querySelectorAll('#attention .map p')].map(one => one.textContent)"
-    assert browser.run(titles) == ["ab → ba", "</o> → x"]
-    cells = "[...document.querySelectorAll('#attention .map')].map(one => one.querySelector('.cell'))"
-    sides = browser.run(f"return {cells}.map(one => one.getBoundingClientRect().width)")
-    assert max(sides) - min(sides) < 0.5
-    assert min(sides) > 40
-    page_width = browser.run("return document.querySelector('#summary').getBoundingClientRect().width")
-    assert page_width > 1300
-    browser.run(
-        "const box = document.querySelector('#attention select'); box.value = 1; box.dispatchEvent(new Event('change'))"
-    )
-    assert browser.run(titles) == ["</o> → x"]
-
-
-HOVER = """
-const target = document.querySelector('%s');
-const box = target.getBoundingClientRect();
-const at = {clientX: box.left + %s * box.width, clientY: box.top + %s * box.height, bubbles: true};
-target.dispatchEvent(new PointerEvent('pointermove', at));
-return document.getElementById('tip').hidden ? '' : document.getElementById('tip').innerText;
-"""
-
-
-def test_pointing_at_a_cell_shows_its_weight(page):
-    # 44 of margin and cells of 24: the middle of row 2, column 1, in a map of 2 columns and 3 rows
-    text = page.run(HOVER % ("#attention svg", (44 + 12) / 96, (44 + 36) / 120))
-    assert "output a (2), source a (1)" in text
-    assert "0.300" in text  # 1 - (0.5 + 20 / 100)
-
-
-def test_pointing_at_a_curve_shows_its_value(page):
-    text = page.run(HOVER % ("#curves svg", 0.999, 0.5))
-    assert text.split() == ["step", "20", "one", "0.2", "two", "0.2"]
-
-
-def test_the_last_visible_run_cannot_be_hidden(page):
-    count = "return document.querySelectorAll('#summary tbody tr').length"
-    for button, left in ((0, 1), (1, 1), (0, 2)):
-        page.run(f"document.querySelectorAll('nav button')[{button}].click()")
-        assert page.run(count) == left
-
-
-@pytest.mark.parametrize("width", [390, 1200])
-def test_nothing_is_wider_than_the_window(page, width):
-    page.resize(width, 844)
-    assert page.run("return document.documentElement.scrollWidth") <= width
-    chart = page.run("return document.querySelector('#curves svg').getBoundingClientRect().width")
-    assert 250 < chart < width
-
-
-def test_the_summary_of_runs_with_long_names_is_not_cut(browser, tmp_path):
-    names = [f"compare-scaled-mask_padding_{word}-hidden_96-seed_10" for word in ("true", "false")]
-    path = tmp_path / "page.html"
-    path.write_text(render(collect([make_run(tmp_path / "runs", name) for name in names]), "long"), encoding="utf-8")
-    browser.resize(1100, 900)
-    browser.open(path)
-    left = "const box = document.querySelector('#summary .scroll'); return box.scrollWidth - box.clientWidth"
-    assert browser.run(left) == 0
+    path.write_text(render(f"report {NASTY}", report_of_runs(two_runs[:count])[1]), encoding="utf-8")
+    text = path.read_text()
+    assert "<script" not in text
+    assert not re.search(r"""(src|href)=["'](?!data:|#)""", text.replace(html.escape(NASTY), ""))
+    browser.console()
+    for width in (390, 1400):
+        browser.resize(width, 844)
+        browser.open(path)
+        assert browser.run("return document.documentElement.scrollWidth") <= width
+    assert browser.run("return [document.title, document.images.length]") == [f"report {NASTY}", 0]
+    assert NASTY in browser.run("return document.body.textContent")
+    headings = browser.run("return [...document.querySelectorAll('h2')].map(one => one.textContent).join()")
+    assert headings == "Summary,Training,Accuracy by string length,Attention,Config,Parameters,Environment"
+    assert browser.console() == []

@@ -58,9 +58,9 @@ def loss(
     found = _find(runs_dir, runs, same)
     curves = {run.name: [point for point in read_metrics(run).curve("loss") if point[1] > 0] for run in found}
     _refuse_empty(curves, "has no loss in metrics.jsonl yet")
-    from seq2attn.plotting.curves import loss_figure
+    from seq2attn.plotting.curves import curves_figure
 
-    save_figure(loss_figure(curves, _scores(found)), file)
+    save_figure(curves_figure(curves, _scores(found), "training loss, nats per token", log=True), file)
 
 
 @plot.command(cls=Command)

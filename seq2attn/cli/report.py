@@ -31,12 +31,12 @@ def report(
 ) -> None:
     """Write runs or a comparison as one HTML page; print its path.
 
-    The page opens from disk and needs no network: summary, interactive curves, accuracy by length, attention through
+    The page opens from disk and needs no network: summary, curves, accuracy by length, attention through
     training, configs with their differences highlighted, parameters and environment. An older report of the same file name
     is replaced; any other file is kept.
 
-    For a comparison it shows the groups over their seeds: the table of `compare`, curves with bands, accuracy by length,
-    and the attention of each trial. `compare` prints the comparison's name, with which every trial's name begins.
+    For a comparison it shows the groups over their seeds: the numbers of `compare`, its figures, and the attention of each
+    group's first trial. `compare` prints the comparison's name, with which every trial's name begins.
 
     Examples:
 
@@ -52,17 +52,15 @@ def report(
     names = [*(names or ()), *(same or ())]
     options.load_plugins(plugin)
     from seq2attn.comparison.plan import Plan
-    from seq2attn.pages.report_page import render
-    from seq2attn.pages.report_subject import find_subject, report_of_comparison, report_of_runs
+    from seq2attn.pages.report import find_subject, render, report_of_comparison, report_of_runs
 
     subject = find_subject(list(dict.fromkeys(names)), runs_dir)
     if isinstance(subject, Plan):
-        title, data = report_of_comparison(subject, runs_dir)
-        missing = data["experiment"]["missing"]
+        title, sections, missing = report_of_comparison(subject, runs_dir)
         if missing:
-            note(f"{len(missing):,} of {len(subject.trials):,} trials are not measured yet and are left out")
+            note(f"{missing:,} of {len(subject.trials):,} trials are not measured yet and are left out")
     else:
         if not names:
             options.note_newest(subject[0], "seq2attn report RUN")
-        title, data = report_of_runs(subject)
-    file.write(render(data, f"{TITLE}{title}"))
+        title, sections = report_of_runs(subject)
+    file.write(render(f"{TITLE}{title}", sections))

@@ -39,22 +39,25 @@ class Series:
     look: Look
 
 
-def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
-    """Draw every figure that has data, as `NAME-loss.png` and so on. Returns the files."""
-    figures = {
+def figures_of(comparison: Comparison) -> dict[str, Figure]:
+    """Every figure that has data, by its name."""
+    draw = {
         "loss": loss_figure,
         "lengths": length_figure,
         "bars": bar_figure,
         "families": family_figure,
         "entropy": entropy_figure,
     }
-    paths = []
-    for name, draw in figures.items():
-        figure = draw(comparison)
-        if figure is not None:
-            paths.append(folder / f"{comparison.name}-{name}.png")
-            save_figure(figure, paths[-1])
-    return paths
+    figures = {name: figure(comparison) for name, figure in draw.items()}
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
+    """Draw every figure that has data, as `NAME-loss.png` and so on. Returns the files."""
+    figures = {folder / f"{comparison.name}-{name}.png": figure for name, figure in figures_of(comparison).items()}
+    for path, figure in figures.items():
+        save_figure(figure, path)
+    return list(figures)
 
 
 def loss_figure(comparison: Comparison) -> Figure | None:

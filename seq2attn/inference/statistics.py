@@ -76,6 +76,11 @@ class Spread:
     least: float
     most: float
 
+    @property
+    def value(self) -> float:
+        """The mean, as a table shows it."""
+        return self.mean
+
 
 def spread(values: Sequence[float], least: float = -math.inf, most: float = math.inf) -> Spread:
     """Mean, standard deviation, Student's 95 % interval of the mean, and the extremes of independent numbers.

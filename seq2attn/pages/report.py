@@ -1,146 +1,340 @@
-"""The content of a report of runs, as plain values."""
+"""Runs, or a comparison, as one HTML file without scripts: figures as inline SVG, and tables."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import html
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seq2attn.build import build_model
-from seq2attn.config import Config, flat_values
+from seq2attn.comparison.experiment import read_experiment
+from seq2attn.comparison.figures import figures_of
+from seq2attn.comparison.plan import Plan, make_plan
+from seq2attn.comparison.results import Comparison, gather
+from seq2attn.comparison.saved import experiments, saved_plan
+from seq2attn.config import flat_values
+from seq2attn.display.table import Column, Table, WithInterval
+from seq2attn.errors import Seq2AttnError, did_you_mean, first_of, shown
+from seq2attn.inference.edits import Edit
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.inference.results import SHARES
+from seq2attn.inference.results import Evaluation
 from seq2attn.model.parameters import parameter_ledger
-from seq2attn.pages.report_errors import errors
-from seq2attn.plotting.style import looks
-from seq2attn.runs.evaluations import latest_by_length
+from seq2attn.plotting.attention import Snapshot, cropped, spread
+from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, curves_figure, runs_figure
+from seq2attn.plotting.html import html_map, svg_map
+from seq2attn.plotting.style import svg
+from seq2attn.runs.evaluations import latest_by_length, newest_pairs
 from seq2attn.runs.loading import load_task
 from seq2attn.runs.lock import state_of
 from seq2attn.runs.records import Metrics, read_attention, read_metrics
-from seq2attn.runs.run import Run
+from seq2attn.runs.run import Run, find_run, newest_first
 
-MAX_POINTS = 400  # of one curve
-MAX_WEIGHTS_OF_RUN = 200_000  # attention weights of one run
-MAX_WEIGHTS_OF_PAGE = 2_000_000  # of all runs, about 12 MB of page
-LOGGED = ("loss", "accuracy", "gradient_norm", "learning_rate", "tokens_per_second")
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_RUNS, MOST_TRIALS = 40, 400
+MOST_STEPS = 5  # of attention through training
+MOST_EDITS, MOST_SYMBOLS, MOST_WORDS = 40, 20, 3  # of a run; rows of its matrix; examples of an edit
+LOGGED = {  # name -> axis, and whether it is logarithmic
+    "loss": ("training loss, nats per token", True),
+    "gradient_norm": ("gradient norm before clipping", True),
+    "learning_rate": ("learning rate", False),
+    "tokens_per_second": ("target tokens per second", False),
+}
+MEASURED = {
+    "wer": "word error rate on the dev set",
+    "ser": "symbol error rate on the dev set",
+    "teacher_forced": "teacher-forced accuracy",
+    "alignment": "alignment accuracy",
+    "entropy": "attention entropy, nats",
+}
+Sections = dict[str, str]  # heading -> HTML
 
 
-def collect(runs: Sequence[Run]) -> dict[str, Any]:
-    """The content of a report of runs: JSON values without NaN."""
-    configs = [run.config() for run in runs]
-    drawn = looks([config.score_name for config in configs])
-    return {
-        "runs": [
-            {**_run(run, config, len(runs)), "colour": look.colour, "dash": look.dash}
-            for run, config, look in zip(runs, configs, drawn, strict=True)
-        ],
+def find_subject(names: Sequence[str], root: Path) -> list[Run] | Plan:
+    """The named runs (by default the newest), or the comparison with this name or experiment file."""
+    others = [name for name in names if not (root / Path(name).name).is_dir()]
+    if not others:
+        if len(names) > MOST_RUNS:
+            raise Seq2AttnError(f"{len(names)} runs are too many for one page; at most {MOST_RUNS} are allowed")
+        return [find_run(root, name) for name in names] or [find_run(root, None)]
+    name, known = others[0], experiments(root)
+    is_file = name.lower().endswith((".yaml", ".yml"))
+    if name not in known and not is_file:
+        runs = [run.name for run in newest_first(root)]
+        guess = did_you_mean(name, [*known, *runs])
+        present = [
+            f"{kind}: {first_of(some)}" for kind, some in {"comparisons": [*known], "runs": runs}.items() if some
+        ]
+        raise Seq2AttnError(
+            f"{shown(name)} is neither a run nor a comparison in {root}; {guess}{'; '.join(present) or 'there is none yet'}",
+            hint="`seq2attn runs` lists the runs. A comparison may also be named by its YAML file.",
+        )
+    if len(names) > 1:
+        raise Seq2AttnError(f"{shown(name)} is a comparison, which needs its own page", hint="Name nothing else.")
+    return make_plan(read_experiment(Path(name)), root) if is_file else saved_plan(name, known[name])
+
+
+def report_of_runs(runs: Sequence[Run]) -> tuple[str, Sections]:
+    """Title and sections of a report of runs."""
+    names = [run.name for run in runs]
+    configs = {run.name: run.config() for run in runs}
+    scores = [config.score_name for config in configs.values()]
+    metrics = {run.name: read_metrics(run) for run in runs}
+    ledgers = {
+        run.name: parameter_ledger(build_model(configs[run.name], load_task(run, configs[run.name]))) for run in runs
+    }
+    parts = dict.fromkeys(part for ledger in ledgers.values() for part in ledger if part != "total")
+    rows = [[part, *(ledger.get(part, 0) for ledger in ledgers.values())] for part in (*parts, "total")]
+    title = ", ".join(names[:4]) + (f" and {len(runs) - 4} more" if len(runs) > 4 else "")
+    return title, {
+        "Summary": _summary(runs, metrics, ledgers),
+        "Training": _figures(_training(metrics, scores)),
+        "Accuracy by string length": _lengths(runs, scores),
+        "Errors on pairs": "".join(map(_errors, runs)),
+        "Attention": _attention({run.name: read_attention(run) for run in runs}),
+        "Config": _settings({name: flat_values(config) for name, config in configs.items()}),
+        "Parameters": _table(["part", *names], rows),
+        "Environment": _settings({run.name: run.environment().shown() for run in runs}),
     }
 
 
-def _run(run: Run, config: Config, runs: int) -> dict[str, Any]:
-    metrics = read_metrics(run)
-    status = run.status()
-    environment = run.environment()
-    total = config.training.steps or status.steps or 0  # where it is counted in epochs, the status knows
-    speeds = [speed for _, speed in metrics.curve("tokens_per_second")]
-    ledger = parameter_ledger(build_model(config, load_task(run, config)))
-    return {
-        "name": run.name,
-        "summary": {
+def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections, int]:
+    """Title and sections of a report of a comparison, and the number of trials that are not measured yet."""
+    if len(plan.trials) > MOST_TRIALS:
+        raise Seq2AttnError(f"{len(plan.trials):,} trials are too many for one page; at most {MOST_TRIALS} are allowed")
+    comparison = gather(plan)
+    if not comparison.groups:
+        hint = "Run its `seq2attn compare` command; it continues where it stopped."
+        raise Seq2AttnError(f"no trial of {comparison.name!r} in {root} is trained and measured", hint=hint)
+    runs = {group.label: [Run(root / trial.run) for trial in group.trials] for group in comparison.groups}
+    missing = [
+        trial.name for trial in plan.trials if trial.name not in {run.name for own in runs.values() for run in own}
+    ]
+    note = f"<p>Not measured yet and left out: {html.escape(', '.join(missing))}.</p>" if missing else ""
+    firsts = {f"{label}: {own[0].name}": read_attention(own[0]) for label, own in runs.items()}
+    sections = {
+        "Summary": _comparison(comparison) + note,
+        "Figures": _figures(figures_of(comparison).values()),
+        "Attention": _attention(firsts),
+        "Config": _settings({label: _merged(flat_values(run.config()) for run in own) for label, own in runs.items()}),
+        "Environment": _settings(
+            {label: _merged(run.environment().shown() for run in own) for label, own in runs.items()}
+        ),
+    }
+    return comparison.name, sections, len(missing)
+
+
+def render(title: str, sections: Sections) -> str:
+    """The page. Sections without content are left out."""
+    folder = files("seq2attn.pages")
+    parts = {
+        "title": html.escape(title),
+        "style": (folder / "report.css").read_text("utf-8"),
+        "sections": "\n".join(f"<section><h2>{name}</h2>\n{text}</section>" for name, text in sections.items() if text),
+    }
+    page = (folder / "report.html").read_text("utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], page)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> str:
+    """A table that scrolls where it is wider than the window; columns with a number are aligned to the right."""
+    numeric = [any(isinstance(row[place], int | float | WithInterval) for row in rows) for place in range(len(header))]
+    columns = [Column(name, right=right) for name, right in zip(header, numeric, strict=True)]
+    return f'<div class="scroll">{Table(columns, rows, title).html()}</div>' if rows else ""
+
+
+def _figures(figures: Iterable[Figure]) -> str:
+    return '<div class="figures">' + "".join(f"<figure>{svg(figure)}</figure>" for figure in figures) + "</div>"
+
+
+def _summary(runs: Sequence[Run], metrics: Mapping[str, Metrics], ledgers: Mapping[str, dict[str, int]]) -> str:
+    rows = []
+    for run in runs:
+        config, status = run.config(), run.status()
+        speeds = [speed for _, speed in metrics[run.name].curve("tokens_per_second")]
+        rows.append({
+            "run": run.name,
             "score": config.score_name,
             "task": config.task.name,
             "seed": config.seed,
             "state": state_of(run, status),
-            "steps": f"{status.step or 0:,} of {total:,}",
-            "WER": number(status.wer),
-            "SER": number(status.ser),
-            "exact match, worst": number(status.exact_match_worst),
-            "mean": number(status.exact_match_mean),
-            "entropy": number(status.attention_entropy),
-            "parameters": ledger["total"],
-            "tokens/s": number(median(speeds)) if speeds else None,
-            "made": (environment.created or "").replace("T", " ")[:16] or None,
-        },
-        "config": flat(flat_values(config)),
-        "curves": curves(metrics),
-        "lengths": _lengths(run),
-        "errors": errors(run, config),
-        "attention": attention(read_attention(run), runs),
-        "parameters": ledger,
-        "environment": flat(environment.shown()),
-    }
+            "steps": f"{status.step or 0:,} of {config.training.steps or status.steps or 0:,}",
+            "WER": status.wer,
+            "SER": status.ser,
+            "exact match, worst": status.exact_match_worst,
+            "mean": status.exact_match_mean,
+            "entropy": status.attention_entropy,
+            "parameters": ledgers[run.name]["total"],
+            "tokens/s": round(median(speeds)) if speeds else None,
+            "made": (run.environment().created or "").replace("T", " ")[:16] or None,
+        })  # fmt: skip
+    names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    return _table(names, [[row[name] for name in names] for row in rows])
 
 
-def curves(metrics: Metrics, *, thin: bool = True) -> dict[str, list[list[float | None]]]:
-    """Name -> points (step, value)."""
-    points_of: dict[str, list[list[float | None]]] = {}
-    for name in LOGGED:
-        points = [[line.step, number(line.number(name))] for line in metrics.steps if getattr(line, name) is not None]
-        points_of[name] = thinned(points) if thin else points
-    for step, results in metrics.evaluations:
-        values = {"exact_match_mean": results.mean("exact_match"), "exact_match_worst": results.lowest().value}
-        values |= {metric: results.mean(metric) for metric in ("teacher_forced", "alignment", "entropy")}
-        values |= {rate: row.value for rate in ("wer", "ser") if (row := results.get(rate)) is not None}
-        for name, value in values.items():
-            if value is not None:
-                points_of.setdefault(name, []).append([step, number(value)])
-    return {name: points for name, points in points_of.items() if points}
+def _training(metrics: Mapping[str, Metrics], scores: Sequence[str]) -> Iterable[Figure]:
+    def measured(name: str, results: Evaluation) -> float | None:
+        row = results.get(name)
+        return row.value if row else results.mean(name)
+
+    evaluations = {name: [(step, one) for step, one in run.evaluations if one.lengths] for name, run in metrics.items()}
+    if any(evaluations.values()):
+        yield accuracy_curves_figure(evaluations, scores)
+    for name, (label, log) in LOGGED.items():
+        curves = {run: one.curve(name) for run, one in metrics.items()}
+        if any(curves.values()):
+            yield curves_figure(curves, scores, label, log=log)
+    for name, label in MEASURED.items():
+        values = {
+            run: [(step, measured(name, results)) for step, results in one.evaluations] for run, one in metrics.items()
+        }
+        curves = {run: [(step, value) for step, value in points if value is not None] for run, points in values.items()}
+        if any(curves.values()):
+            yield curves_figure(curves, scores, label)
 
 
-def thinned(points: list[list[float | None]]) -> list[list[float | None]]:
-    """Every n-th point, so that at most `MAX_POINTS` remain, and the last."""
-    size = math.ceil(len(points) / MAX_POINTS) or 1
-    kept = points[::size]
-    return kept if not points or kept[-1] is points[-1] else [*kept, points[-1]]
+def _lengths(runs: Sequence[Run], scores: Sequence[str]) -> str:
+    """Of the last `eval` of each run, or else of the last evaluation of training."""
+    latest = {run.name: one for run in runs if (one := latest_by_length(run)) is not None and one[1].lengths}
+    if not latest:
+        return ""
+    results = {name: evaluation for name, (_, evaluation) in latest.items()}
+    sources = "; ".join(f"{name}: {source}" for name, (source, _) in latest.items())
+    if len(runs) == 1:
+        (evaluation,) = results.values()
+        figure = accuracy_figure(evaluation, sources)
+        columns = [(name, evaluation, name) for name in dict.fromkeys(row.metric for row in evaluation.rows)]
+    else:
+        figure = runs_figure(results, [score for run, score in zip(runs, scores, strict=True) if run.name in results])
+        columns = [(name, evaluation, "exact_match") for name, evaluation in results.items()]
+    places = sorted({place for evaluation in results.values() for place in evaluation.places})
+    rows = [[*place, *(one.get(name, place[1], place[0]) for _, one, name in columns)] for place in places]
+    header = ["family", "length", *(heading.replace("_", " ") for heading, _, _ in columns)]
+    return _figures([figure]) + _table(header, rows, "" if len(runs) == 1 else f"exact match; {sources}")
 
 
-def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """`{"task": {"name": "copy"}}` -> `{"task.name": "copy"}`; a list as text."""
-    leaves: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, dict) and value:
-            leaves |= flat(value, f"{prefix}{key}.")
-        elif isinstance(value, list | tuple):
-            leaves[prefix + key] = " ".join(map(str, value))
-        else:
-            leaves[prefix + key] = "{}" if value == {} else value
-    return leaves
+def _errors(run: Run) -> str:
+    """Of a run on pairs: what is written in place of each symbol, and the most frequent edits."""
+    config = run.config()
+    evaluation = newest_pairs(run) if config.data_files else None
+    if evaluation is None:
+        return ""
+    vocabulary = load_task(run, config).target_vocabulary
+    occurs = Counter(
+        symbol for one in evaluation.answers for symbol in vocabulary.joined(vocabulary.symbols_of(one.right))
+    )
+    words: dict[Edit, list[str]] = {}
+    for answer in evaluation.errors():
+        for edit in dict.fromkeys(answer.edits):
+            words.setdefault(edit, []).append(answer.source.replace("\t", " "))
+    edits = [[edit.reference or "∅", edit.hypothesis or "∅", count, occurs[edit.reference] or None, words[edit][:MOST_WORDS]]
+             for edit, count in evaluation.confusions()[:MOST_EDITS]]  # fmt: skip
+    title = f"{run.name} on {(evaluation.data or {}).get('name', '')}, {len(evaluation.answers):,} words"
+    drawn = matrix(dict(evaluation.confusions()), occurs)
+    figure = f'<div class="scroll">{svg_map(drawn)}</div>' if drawn.weights else ""
+    note = "<p>Rows: the right symbols that are most often wrong; columns: what is written, ∅: nothing; as a share.</p>"
+    return f"<h3>{html.escape(title)}</h3>{figure}{note}{_table(['right', 'written', 'count', 'of', 'words'], edits)}"
 
 
-def _lengths(run: Run) -> dict[str, Any] | None:
-    """Accuracy by length from the last `eval`, or else from the last evaluation of training."""
-    latest = latest_by_length(run)
-    if latest is None:
-        return None
-    source, results = latest
-    worst, rows = results.worst(), []
-    for family, length in results.places:
-        exact = results.get("exact_match", length, family)
-        row: dict[str, Any] = {"family": family, "length": length, "worst": exact is not None and exact is worst}
-        for metric in (*SHARES, "entropy"):
-            found = results.get(metric, length, family)
-            ends = found and [found.value if end is None else end for end in (found.value, found.low, found.high)]
-            row[metric] = ends and [number(end) for end in ends]
-            if found is not None:
-                row |= {"trained": found.trained, "samples": found.samples}
-        rows.append(row)
-    return {"source": source, "rows": rows}
+def matrix(confusions: Mapping[Edit, int], occurs: Counter[str]) -> AttentionMap:
+    """What is written for each symbol, as shares of its occurrences: the symbols that are most often wrong.
+
+    The columns are those symbols, others that are written for them, and ∅ if they are left out.
+    """
+    wrong: Counter[str] = Counter()
+    for edit, count in confusions.items():
+        wrong[edit.reference] += count
+    del wrong[""]  # symbols that are added stand for none
+    rows = [symbol for symbol, _ in wrong.most_common(MOST_SYMBOLS)]
+    written: Counter[str] = Counter()
+    for edit, count in confusions.items():
+        if edit.reference in rows and edit.hypothesis not in rows:
+            written[edit.hypothesis] += count
+    columns = [*rows, *(symbol for symbol, _ in written.most_common(MOST_SYMBOLS))]
+    counts = {(row, row): occurs[row] - wrong[row] for row in rows} | dict(confusions)
+    shares = tuple(tuple(counts.get((row, column), 0) / max(1, occurs[row]) for column in columns) for row in rows)
+    return AttentionMap("", "", tuple(column or "∅" for column in columns), tuple(rows), shares)
 
 
-def attention(snapshots: Sequence[tuple[int, Sequence[AttentionMap]]], runs: int) -> list[dict[str, Any]]:
-    """The maps of one of `runs` through training: the last, and evenly spaced others if not all fit into the page."""
-    if not snapshots:
-        return []
-    weights = max(sum(len(one.weights) * len(one.source_symbols) for one in maps) for _, maps in snapshots)
-    most = max(1, min(MAX_WEIGHTS_OF_RUN, MAX_WEIGHTS_OF_PAGE // runs) // max(1, weights))
-    spacing = math.ceil(len(snapshots) / most)
-    kept = snapshots[::-spacing][::-1]
-    return [{"step": step, "maps": [one.to_json(digits=3) for one in maps]} for step, maps in kept]
+def _attention(recorded: Mapping[str, Sequence[Snapshot]]) -> str:
+    """For each string its maps: of one run through training, of several the last of each."""
+    maps: dict[str, list[str]] = {}  # by source
+    for name, snapshots in recorded.items():
+        for place in spread(snapshots, MOST_STEPS if len(recorded) == 1 else 1):
+            step, drawn = snapshots[place]
+            for one in drawn:
+                heading = f"step {step:,}" if len(recorded) == 1 else name
+                maps.setdefault(one.source, []).append(
+                    f"<figure><h3>{html.escape(heading)}</h3>{html_map(cropped(one, pad=False))}</figure>"
+                )
+    note = (
+        "<p>Rows: steps of decoding; columns: source. Bright: attended to. ⏎ is the end of a string.</p>"
+        if maps
+        else ""
+    )
+    return "".join(f'<div class="maps">{"".join(drawn)}</div>' for drawn in maps.values()) + note
 
 
-def number(value: Any) -> float | None:
-    """A finite number, to the nine digits of a float32; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(f"{value:.9g}")
+def _settings(records: Mapping[str, Mapping[str, Any]]) -> str:
+    """A table of the values that differ between runs or groups, and those that are the same."""
+    texts = {name: {key: _text(value) for key, value in record.items()} for name, record in records.items()}
+    keys = dict.fromkeys(key for record in texts.values() for key in record)
+    values = {key: [record.get(key, "-") for record in texts.values()] for key in keys}
+    differ = [[key, *some] for key, some in values.items() if len(set(some)) > 1]
+    same = [[key, some[0]] for key, some in values.items() if len(set(some)) == 1]
+    if len(records) == 1:
+        return _table(["key", *records], same)
+    rest = f"<details><summary>the same in all: {len(same)}</summary>{_table(['key', 'value'], same)}</details>"
+    return _table(["key", *records], differ) + rest
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {part}" for key, part in value.items())
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else "-" if value in (None, "") else str(value)
+
+
+def _merged(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """One record for the trials of a group: equal values are kept, different ones are joined with commas."""
+    texts = [{key: _text(value) for key, value in record.items()} for record in records]
+    keys = dict.fromkeys(key for record in texts for key in record)
+    return {key: ", ".join(dict.fromkeys(record.get(key, "-") for record in texts)) for key in keys}
+
+
+def _comparison(comparison: Comparison) -> str:
+    """The groups over their seeds."""
+    rows = [
+        [
+            group.label,
+            f"{len(group.trials)} of {group.planned}",
+            row.family if comparison.has_families else None,
+            f"{row.key}{'' if row.trained else ' *'}",
+            row.spread,
+            row.spread.deviation,
+            f"{row.values[row.worst_seed]:.3f} ({row.worst_seed})",
+            row.difference,
+            row.published,
+        ]
+        for group in comparison.groups
+        for row in group.lengths
+    ]
+    header = [
+        "group",
+        "trials",
+        "family",
+        "length",
+        "mean",
+        "deviation",
+        "worst (seed)",
+        "difference, paired",
+        "published",
+    ]
+    kept = [place for place in range(len(header)) if any(row[place] is not None for row in rows)]
+    title = f"{comparison.metric_label}, mean over seeds; differences are taken seed by seed; * never seen in training"
+    return _table([header[place] for place in kept], [[row[place] for place in kept] for row in rows], title)

@@ -86,7 +86,7 @@ def save_animation(snapshots: Sequence[Snapshot], path: Path, *, ideal: bool = F
     for step, maps in snapshots:
         figure = frame(step, maps)
         figure.set_layout_engine("none")
-        figure.set_size_inches(last.get_size_inches())
+        figure.set_size_inches(*last.get_size_inches())
         for axes, place in zip(figure.axes, places, strict=True):
             axes.set_axes_locator(None)  # type: ignore[arg-type]
             axes.set_position(place)
@@ -128,12 +128,12 @@ def draw_map(
             axes.add_patch(Rectangle(corner, side, side, fill=False, ec=IDEAL, lw=max(0.8, 5 * cell)))
 
 
-def cropped(one: AttentionMap) -> AttentionMap:
+def cropped(one: AttentionMap, *, pad: bool = True) -> AttentionMap:
     """A map with as many rows as the right answer has, `<eos>` counted: longer output is cut off, the rows that shorter
-    output lacks are blank.
+    output lacks are blank, unless `pad` is false.
     """
     rows = _answer_rows(one)
-    missing = max(0, rows - len(one.weights))
+    missing = max(0, rows - len(one.weights)) if pad else 0
     blank = (math.nan,) * len(one.source_symbols)  # is not drawn
     symbols = (*one.output_symbols[:rows], *("",) * missing)
     return replace(one, output_symbols=symbols, weights=(*one.weights[:rows], *(blank,) * missing))
@@ -240,7 +240,7 @@ def _sheet(
     bar = figure.colorbar(
         figure.axes[0].collections[0], ax=figure.axes, ticks=[0, 0.5, 1], shrink=shrink, aspect=18, anchor=(0, 1)
     )
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=8)
     bar.set_label("attention weight", fontsize=8)
     if heading:

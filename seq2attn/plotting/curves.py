@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.inference.results import Evaluation, Place, worst_place
+from seq2attn.inference.results import Evaluation, Place, Row, worst_place
 from seq2attn.plotting.style import clean, logarithmic, looks, new_panel
 
 if TYPE_CHECKING:
@@ -20,15 +20,23 @@ SMOOTHED = 50  # points of a curve, about: neighbours are averaged
 SHIFT = 0.16  # of a length, between points that would coincide
 
 
-def loss_figure(curves: Mapping[str, Sequence[tuple[float, float]]], scores: Sequence[str]) -> Figure:
-    """Training loss against step, on a logarithmic scale: run -> (step, loss). Faint: as logged; strong: averaged."""
+def curves_figure(
+    curves: Mapping[str, Sequence[tuple[float, float]]], scores: Sequence[str], label: str, *, log: bool = False
+) -> Figure:
+    """A number that is logged in training against step: run -> (step, value).
+
+    log: on a logarithmic scale, without values that are not positive; faint: as logged; strong: averaged.
+    """
     figure, panel = new_panel()
     for look, (name, points) in zip(looks(scores), curves.items(), strict=True):
-        positive = [(step, loss) for step, loss in points if loss > 0]
-        panel.plot(*zip(*positive, strict=True), color=look.colour, lw=0.5, alpha=0.3)
-        panel.plot(*zip(*averaged(positive), strict=True), color=look.colour, lw=1.6, ls=look.dash, label=name)
-    logarithmic(panel)
-    panel.set_ylabel("training loss, nats per token")
+        drawn = [(step, value) for step, value in points if value > 0] if log else points
+        if drawn and log:
+            panel.plot(*zip(*drawn, strict=True), color=look.colour, lw=0.5, alpha=0.3)
+            drawn = averaged(drawn)
+        panel.plot(*zip(*drawn, strict=True) if drawn else ([], []), look.dash, color=look.colour, lw=1.6, label=name)
+    if log:
+        logarithmic(panel)
+    panel.set_ylabel(label)
     _finish(panel, len(curves))
     return figure
 
@@ -46,7 +54,7 @@ def accuracy_curves_figure(curves: Mapping[str, Sequence[tuple[int, Evaluation]]
         panel.plot(steps, means, ms=look.width + 2.5, label=name, **style)
         panel.fill_between(steps, worst, means, color=look.colour, alpha=0.15, lw=0)
     panel.set_ylim(-0.03, 1.03)
-    panel.set_ylabel("exact match, mean and worst length")
+    panel.set_ylabel("exact match, mean to worst length")
     _finish(panel, len(curves))
     return figure
 
@@ -56,31 +64,50 @@ def accuracy_figure(results: Evaluation, title: str) -> Figure:
 
     Of results on several families of strings: exact match of each family.
     """
-    exact_match = results.by_length("exact_match")
-    untrained = sorted({row.length or 0 for row in exact_match if not row.trained})
     if len(results.families) > 1:
+        exact_match = results.by_length("exact_match")
+        untrained = sorted({row.length or 0 for row in exact_match if not row.trained})
         values = {(row.family, row.length or 0): row.value for row in exact_match}
         return families_figure(values, untrained, "exact match (greedy)", title)
+    labels = {
+        "exact_match": ("exact match (greedy)", "o", "#00429d"),
+        "character_accuracy": ("characters (greedy)", "s", "#c2571a"),
+        "teacher_forced": ("characters (teacher-forced)", "^", "#3c7d4c"),
+    }
+    series = [(label, marker, colour, results.by_length(metric)) for metric, (label, marker, colour) in labels.items()]
+    return _lengths_figure(series, "accuracy", title)
+
+
+def runs_figure(results: Mapping[str, Evaluation], scores: Sequence[str]) -> Figure:
+    """Exact match by length of several runs, with 95 % intervals; of several families of strings the first."""
+    series = []
+    for look, (name, evaluation) in zip(looks(scores), results.items(), strict=True):
+        rows = [row for row in evaluation.by_length("exact_match") if row.family == evaluation.families[0]]
+        series.append((name, look.marker, look.colour, rows))
+    return _lengths_figure(series, "exact match", "")
+
+
+def _lengths_figure(series: Sequence[tuple[str, str, str, Sequence[Row]]], label: str, title: str) -> Figure:
+    """Label, marker, colour and rows of each line, beside one another where they would coincide."""
     figure, panel = new_panel()
-    lengths = results.lengths
-    for metric, label, marker, colour, shift in (
-        ("exact_match", "exact match (greedy)", "o", "#00429d", -SHIFT),
-        ("character_accuracy", "characters (greedy)", "s", "#c2571a", 0.0),
-        ("teacher_forced", "characters (teacher-forced)", "^", "#3c7d4c", SHIFT),
-    ):
-        rows = sorted(results.by_length(metric), key=lambda row: row.length or 0)
+    trained = {row.length: row.trained for _, _, _, rows in series for row in rows}
+    lengths = sorted(length for length in trained if length is not None)
+    for number, (name, marker, colour, rows) in enumerate(series):
+        shift = SHIFT * (number - (len(series) - 1) / 2) * min(1.0, 3 / len(series))
+        rows = sorted(rows, key=lambda row: row.length or 0)
         places, middle = [(row.length or 0) + shift for row in rows], [row.value for row in rows]
         errors = [[row.value - (row.low or 0.0) for row in rows], [(row.high or 0.0) - row.value for row in rows]]
-        look = {"label": label, "marker": marker, "color": colour, "lw": 1.2 - 3 * shift}
+        look = {"label": name, "marker": marker, "color": colour, "lw": 1.2 - 3 * shift}
         panel.errorbar(places, middle, errors, ms=4, capsize=2, **look)
+    untrained = [length for length in lengths if not trained[length]]
     for length in untrained:
         panel.axvspan(length - 0.5, length + 0.5, color="0.92", lw=0, zorder=0)
     panel.set_xlabel("string length" + (" (grey: never seen in training)" if untrained else ""))
-    panel.set_ylabel("accuracy")
+    panel.set_ylabel(label)
     panel.set_ylim(-0.03, 1.03)
     panel.set_xticks(lengths if len(lengths) <= 20 else lengths[:: math.ceil(len(lengths) / 20)])
     clean(panel)
-    panel.legend(frameon=False, fontsize=8, loc="lower left")
+    panel.legend(frameon=False, fontsize=8)
     panel.set_title(title, fontsize=10, loc="left")
     return figure
 
@@ -108,7 +135,7 @@ def draw_families(panel: Axes, values: Mapping[Place, float], untrained: Sequenc
         colour, width = (WORST, 2.4) if bold else (COLOURS[number % len(COLOURS)], 1.0)
         name = f"{family} (worst)" if bold else family
         size = 3 + 1.2 * (len(families) - number)  # where lines coincide, all markers are seen
-        look = {"label": name, "color": colour, "lw": width, "marker": "o", "ms": size, "mfc": "none"}
+        look: dict[str, Any] = {"label": name, "color": colour, "lw": width, "marker": "o", "ms": size, "mfc": "none"}
         panel.plot(places, at, zorder=2 + bold, clip_on=False, **look)
     for place, length in enumerate(lengths):
         if length in untrained:

@@ -54,7 +54,7 @@ def svg_map(one: AttentionMap, largest: float = LARGEST_CELL) -> str:
         y = top + (t + 0.5) * cell
         parts.append(f'<text x="{left - 5:.1f}" y="{y:.1f}" dy=".35em" text-anchor="end">{escape(label)}</text>')
     width, height = left + cell * len(columns) + 1, top + cell * len(rows) + 1
-    style = f"max-width:100%;height:auto;font:{text:.1f}px monospace;fill:currentColor"
+    style = f"max-width:100%;height:auto;font:{text:.1f}px monospace;fill:currentColor;shape-rendering:crispEdges"
     return (
         f'<svg width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.1f} {height:.1f}" style="{style}" role="img" '
         f'aria-label="attention">{"".join(parts)}</svg>'
