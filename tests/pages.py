@@ -26,18 +26,29 @@ SMALL = ("model.hidden=12", "task.alphabet=abcdefghij")
 EXTRA = {  # what no shipped config has, or not alone
     "two layers": ("scaled.yaml", "model.layers=2"),
     "lstm, both ways, two layers": (
-        "mechanisms/bahdanau-2015.yaml",
+        "mechanisms.yaml",
+        "model.attention.score=additive",
+        "model.bidirectional=true",
+        "model.initial_state=bridge",
         "model.cell=lstm",
         "model.layers=2",
         "model.attention.window=local_p",
         "model.attention.history=location_coverage",
     ),
-    "rnn": ("mechanisms/cosine.yaml", "model.cell=rnn", "model.attention.score.learned_strength=false"),
-    "shift": ("mechanisms/luong-input-feeding.yaml", "model.attention.history=shift"),
-    "local_m": ("mechanisms/scalable-softmax.yaml", "model.attention.window=local_m"),
+    "rnn": (
+        "mechanisms.yaml",
+        "model.cell=rnn",
+        "model.attention.score=cosine",
+        "model.attention.score.learned_strength=false",
+    ),
+    "shift": ("mechanisms.yaml", "model.decoder={name: luong, input_feeding: true}", "model.attention.history=shift"),
+    "local_m": ("mechanisms.yaml", "model.attention.scalable_softmax=true", "model.attention.window=local_m"),
     "unmasked": ("chapter/additive.yaml", "model.attention.scalable_softmax=true"),
     "one of each": (
-        "mechanisms/bahdanau-2015.yaml",
+        "mechanisms.yaml",
+        "model.attention.score=additive",
+        "model.bidirectional=true",
+        "model.initial_state=bridge",
         "model.cell=lstm",
         "model.decoder=luong",
         "model.decoder.input_feeding=true",
@@ -45,7 +56,7 @@ EXTRA = {  # what no shipped config has, or not alone
         "model.attention.history=location_coverage",
         "model.attention.scalable_softmax=true",
     ),
-    "small transformer": ("mechanisms/transformer.yaml", "model.layers=1"),
+    "small transformer": ("transformer.yaml", "model.layers=1"),
     "zeros": ("scaled.yaml", "model.initial_state=zeros", "model.source_eos=true"),
 }
 

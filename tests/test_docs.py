@@ -14,7 +14,7 @@ from seq2attn.data.tasks import Answer
 from seq2attn.inference.predictor import Prediction
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 BLOCKS = [
     pytest.param(block, id=f"{page.name}-{number}")
     for page in PAGES
@@ -33,7 +33,10 @@ def test_python_examples_run(block):
 def test_named_configs_and_pages_exist(page):
     text = page.read_text("utf-8")
     names = re.findall(r"\bconfigs/[\w/-]+\.yaml", text)
-    names += [f"{page.parent.relative_to(ROOT)}/{link}" for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)]
+    names += [
+        str((page.parent / link).resolve().relative_to(ROOT))
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
+    ]
     missing = [name for name in names if not (ROOT / name).exists()]
     assert missing == []
 

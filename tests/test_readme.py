@@ -14,7 +14,7 @@ from seq2attn.parts import SCORES
 
 README = Path(__file__).parent.parent / "README.md"
 TEXT = README.read_text(encoding="utf-8")
-PAGES = [README, *sorted((README.parent / "docs").glob("*.md"))]
+PAGES = [README, *sorted((README.parent / "docs").rglob("*.md"))]
 COMMANDS = [
     command
     for page in PAGES

@@ -40,9 +40,31 @@ def test_the_recipes_reverse_every_trained_length(score, seed, tmp_path):
         assert result.alignment.value >= 0.99, length
 
 
-@pytest.mark.parametrize("path", sorted(Path("configs/mechanisms").glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_mechanism_reads_every_trained_length(path, tmp_path):
-    results = measured(trained(tmp_path, path), range(1, 13))
+ADDITIVE = "model.attention.score=additive"
+MECHANISMS = {
+    "bahdanau-2015": (ADDITIVE, "model.bidirectional=true", "model.initial_state=bridge"),
+    "cosine": ("model.attention.score=cosine",),
+    "coverage": (ADDITIVE, "model.attention.history=coverage", "training.coverage_weight=0.1"),
+    "key-value": ("model.attention.score=key_value",),
+    "local-m": ("model.attention.window={name: local_m, centre: reversed}",),
+    "local-p": ("model.attention.window={name: local_p, radius: 4}",),
+    "location": (ADDITIVE, "model.attention.history=location"),
+    "luong": ("model.decoder=luong",),
+    "luong-input-feeding": ("model.decoder={name: luong, input_feeding: true}",),
+    "scalable-softmax": ("model.attention.scalable_softmax=true",),
+    "scaled-general": ("model.attention.score=scaled_general",),
+}
+
+
+@pytest.mark.parametrize("overrides", MECHANISMS.values(), ids=MECHANISMS)
+def test_every_mechanism_reads_every_trained_length(overrides, tmp_path):
+    results = measured(trained(tmp_path, "configs/mechanisms.yaml", overrides), range(1, 13))
+    for length, result in results.items():
+        assert result.exact_match.value >= 0.999, length
+
+
+def test_the_transformer_reads_every_trained_length(tmp_path):
+    results = measured(trained(tmp_path, "configs/transformer.yaml"), range(1, 13))
     for length, result in results.items():
         assert result.exact_match.value >= 0.999, length
 
