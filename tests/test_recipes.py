@@ -1,6 +1,5 @@
 """What the README claims of the shipped recipes, by training them: minutes, so `make test-slow`."""
 
-from pathlib import Path
 
 import pytest
 import torch
