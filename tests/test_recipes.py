@@ -1,6 +1,5 @@
 """What the README claims of the shipped recipes, by training them: minutes, so `make test-slow`."""
 
-
 import pytest
 import torch
 from measured import places
