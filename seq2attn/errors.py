@@ -18,7 +18,7 @@ class Seq2AttnError(Exception):
 
     The message says what is wrong, where, what was found and what is allowed; `hint` says what to do next.
     `exit_code` is that of the process: 2 for an invalid request, 1 for a failure while running.
-    `run` is the directory of the run whose training failed.
+    `run` is the directory of a run that can be continued from its last checkpoint.
     """
 
     run: Path | None = None

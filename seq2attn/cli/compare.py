@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, program, write_json
+from seq2attn.cli.output import note, write_json
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options
 
@@ -150,7 +150,7 @@ def compare(
     _write_outputs(comparison, csv_file, plot)
     if comparison.groups:
         suffix = f"{options.runs_dir_option(runs_dir)}{plugin_options(plugins)}"
-        note(f"As one page: {program()} report {comparison.name}{suffix}")
+        note(f"As one page: seq2attn report {comparison.name}{suffix}")
     if failed:
         count = f"{len(failed):,} of {len(plan.trials):,} trials failed"
         reasons = "\n".join(f"  {run}: {reason}" for run, reason in failed.items())
@@ -185,7 +185,7 @@ def _run(plan: Plan, device: str, plugins: list[str], workers: int | None, execu
     if found.stopped_by is not None and done < len(plan.trials):
         name = signal.Signals(found.stopped_by).name
         note(f"stopped by {name}: {done:,} of {len(plan.trials):,} trials are done; running ones are saved.")
-        note(f"Continue with the same command: {program()} {shlex.join(sys.argv[1:])}")
+        note(f"Continue with the same command: seq2attn {shlex.join(sys.argv[1:])}")
         raise typer.Exit(128 + found.stopped_by)
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from seq2attn.config import Config
-    from seq2attn.data.tasks import Task
 
 
 def inspect(
@@ -58,35 +57,33 @@ def inspect(
         found = {} if learned is None else {"task": learned}
         write_json({"config": config.model_dump(mode="json"), **found, "parameters": ledger})
         return
-    lines = list(_explained(config))
+    lines, about = list(_explained(config)), _described(learned or {})
     if on_terminal():
         Table([Column("config"), Column("meaning")], lines).show()
-        for line in _described_task(task):
+        for line in about:
             write_line(printable(line))
         Table([Column("part"), Column("parameters", right=True)], list(ledger.items())).show()
         return
     for line, meaning in lines:
         write_line(f"{line:<40}  # {meaning}" if meaning else line)
-    for line in _described_task(task):
+    for line in (*about, *(f"parameters of {part}: {count}" for part, count in ledger.items())):
         write_line(f"# {line}")
-    for part, count in ledger.items():
-        write_line(f"# parameters of {part}: {count}")
 
 
-def _described_task(task: Task) -> list[str]:
-    """A line for each file that the task was learned from, and for each vocabulary; none for a task without files."""
-    learned = task.learned()
-    if learned is None:
-        return []
+def _described(learned: Mapping[str, Any]) -> list[str]:
+    """A line for each file that a task was learned from, and for each vocabulary; none for a task without files."""
     lines = [
         f"{split} file: {file['name']}, {file['pairs']:,} pairs, {file['bytes']:,} bytes, sha256 {file['sha256']}"
-        for split, file in learned["files"].items()
+        for split, file in learned.get("files", {}).items()
     ]
     for side in ("source", "target", "features"):
-        if learned[side] is not None:
-            lines.append(f"{side} symbols, {len(learned[side]):,}: {' '.join(map(_visible, learned[side]))}")
-    shortest, longest = learned["source_lengths"]
-    return [*lines, f"sources have {shortest} to {longest} symbols, targets up to {learned['longest_target']}"]
+        symbols = learned.get(side)
+        if symbols is not None:
+            lines.append(f"{side} symbols, {len(symbols):,}: {' '.join(map(_visible, symbols))}")
+    if learned:
+        shortest, longest = learned["source_lengths"]
+        lines.append(f"sources have {shortest} to {longest} symbols, targets up to {learned['longest_target']}")
+    return lines
 
 
 def _visible(symbol: str) -> str:
@@ -110,32 +107,29 @@ def _config(target: str, overrides: list[str], runs_dir: Path) -> tuple[Config, 
     return run.config(overrides), run
 
 
-def _explained(model: BaseModel, indent: str = "") -> Iterator[tuple[str, str]]:
+def _explained(config: Config) -> Iterator[tuple[str, str]]:
     """Each line of the resolved YAML with the meaning of its key."""
+    from seq2attn.config.yaml_files import write_yaml
+
+    meanings, path = dict(_meanings(config)), list[str]()
+    for line in write_yaml(config.model_dump(mode="json"), width=10**6).splitlines():
+        key = line.lstrip().partition(":")[0]
+        path[line.index(key) // 2 :] = [key]
+        yield line, meanings.get(".".join(path), "")
+
+
+def _meanings(section: BaseModel, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The dotted keys below a section, each with its meaning."""
     from pydantic import BaseModel
 
     from seq2attn.config.schema import registry_of
 
-    for name, field in type(model).model_fields.items():
-        value, meaning = getattr(model, name), " ".join((field.description or "").split())
-        registry = registry_of(field)
+    for name, field in type(section).model_fields.items():
+        yield f"{prefix}{name}", " ".join((field.description or "").split())
+        value, registry = getattr(section, name), registry_of(field)
         if isinstance(value, BaseModel):
-            yield f"{indent}{name}:", ""
-            yield from _explained(value, f"{indent}  ")
-        elif registry is None:
-            yield f"{indent}{name}: {_scalar(value)}", meaning
-        elif not value.keywords:
-            yield f"{indent}{name}: {_scalar(value.name)}", meaning
-        else:
+            yield from _meanings(value, f"{prefix}{name}.")
+        elif registry is not None:
             entry = registry.get(value.name)
-            yield f"{indent}{name}:", meaning
-            yield f"{indent}  name: {_scalar(value.name)}", entry.summary
-            for option, given in value.keywords.items():
-                yield f"{indent}  {option}: {_scalar(given)}", entry.meanings[option]
-
-
-def _scalar(value: Any) -> str:
-    from seq2attn.config.yaml_files import write_yaml
-
-    plain = list(value) if isinstance(value, tuple) else value
-    return write_yaml(plain, flow=True, width=10**6).removesuffix("...\n").strip()
+            for option, meaning in {"name": entry.summary, **entry.meanings}.items():
+                yield f"{prefix}{name}.{option}", meaning

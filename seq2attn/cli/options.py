@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from seq2attn.cli import completion
-from seq2attn.cli.output import note
+from seq2attn.display.console import note
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.run import DEFAULT_ROOT, Run, newest_first
+from seq2attn.runs.run import DEFAULT_ROOT, Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
@@ -39,94 +38,60 @@ def _check_figure(path: Path | None) -> Path | None:
     return path
 
 
+NEWEST = "A run's name. Default: the newest that is not a trial of a comparison."
+_RUN: Any = {"metavar": "RUN", "autocompletion": completion.runs}
+_FIGURE: Any = {"metavar": "FILE", "callback": _check_figure}
+
+RunArgument = Annotated[str | None, typer.Argument(help=NEWEST, **_RUN)]
+RunArguments = Annotated[list[str] | None, typer.Argument(help=f"{NEWEST} Several form an --ensemble.", **_RUN)]
+RunOptions = Annotated[list[str] | None, typer.Option("--run", "-r", help=f"{NEWEST} Several: an ensemble.", **_RUN)]
+SameRuns = Annotated[list[str] | None, typer.Option("--run", "-r", help="The same as RUN.", **_RUN)]
 RunsDir = Annotated[
     Path,
-    typer.Option(
-        "--runs-dir",
-        metavar="FOLDER",
-        envvar="SEQ2ATTN_RUNS",
-        help="The directory of the runs.",
-        callback=_check_runs_dir,
-    ),
-]
-NEWEST = "A run's name. Default: the newest that is not a trial of a comparison."
-RunArgument = Annotated[str | None, typer.Argument(metavar="RUN", help=NEWEST, autocompletion=completion.runs)]
-SEVERAL = f"{NEWEST} Several runs form an ensemble"
-SameRuns = Annotated[
-    list[str] | None,
-    typer.Option("--run", "-r", metavar="RUN", help="The same as RUN.", autocompletion=completion.runs),
-]
-RunArguments = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="RUN...", help=f"{SEVERAL} with --ensemble.", autocompletion=completion.runs),
-]
-RunOptions = Annotated[
-    list[str] | None,
-    typer.Option("--run", "-r", metavar="RUN", help=f"{SEVERAL}: repeat the option.", autocompletion=completion.runs),
-]
-Plugins = Annotated[
-    list[Path] | None,
-    typer.Option("--plugin", metavar="FILE", help="A Python file with parts of your own. May be repeated."),
-]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        "-s",
-        metavar="KEY=VALUE",
-        help="Override one key of the config. May be repeated.",
-    ),
-]
-Lengths = Annotated[
-    list[str] | None,
-    typer.Option("--lengths", metavar="N...", help="Lengths: 3 5 7 10, or 3,5,7, or 3-10. Default: the config's."),
-]
-Samples = Annotated[int | None, typer.Option(metavar="N", min=1, help="Strings per length. Default: the config's.")]
-Families = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--families",
-        metavar="NAME...",
-        help="Kinds of strings: all, or some of `seq2attn list families`. Default: the config's, random.",
-        autocompletion=completion.families,
-    ),
-]
-Device = Annotated[
-    str,
-    typer.Option(
-        "--device",
-        metavar="NAME",
-        help="auto, cpu, cuda or mps.",
-        autocompletion=lambda: ["auto", "cpu", "cuda", "mps"],
-    ),
+    typer.Option(metavar="FOLDER", envvar="SEQ2ATTN_RUNS", help="The directory of the runs.", callback=_check_runs_dir),
 ]
 CheckpointName = Annotated[
     str,
     typer.Option(
-        "--checkpoint",
         help="best (by validation), last, or step-N where training kept the weights.",
         metavar="best|last|step-N",
         autocompletion=lambda: ["best", "last"],
     ),
 ]
+Plugins = Annotated[
+    list[Path] | None, typer.Option(metavar="FILE", help="A Python file with parts of your own. May be repeated.")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", metavar="KEY=VALUE", help="Override one key of the config. May be repeated."),
+]
+Device = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.", autocompletion=lambda: ["auto", "cpu", "cuda", "mps"]),
+]
+Lengths = Annotated[
+    list[str] | None,
+    typer.Option(metavar="N...", help="Lengths: 3 5 7 10, or 3,5,7, or 3-10. Default: the config's."),
+]
+Samples = Annotated[int | None, typer.Option(metavar="N", min=1, help="Strings per length. Default: the config's.")]
+Families = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME...",
+        help="Kinds of strings: all, or some of `seq2attn list families`. Default: the config's, random.",
+        autocompletion=completion.families,
+    ),
+]
 Beam = Annotated[
-    int | None,
-    typer.Option("--beam", metavar="K", min=1, max=1000, help="Beam search over K outputs. Default: greedy."),
+    int | None, typer.Option(metavar="K", min=1, max=1000, help="Beam search over K outputs. Default: greedy.")
 ]
 LengthPenalty = Annotated[
     float | None,
-    typer.Option(
-        metavar="A", min=0, max=10, help="Exponent of the beam's length normalisation; 0, the default, is none."
-    ),
+    typer.Option(metavar="A", min=0, max=10, help="Exponent of the beam's length normalisation. Default: 0, none."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Plot = Annotated[
-    Path | None,
-    typer.Option("--plot", metavar="FILE", help="Also save a figure: .png, .svg or .pdf.", callback=_check_figure),
-]
-Figure = Annotated[
-    Path, typer.Option("--plot", metavar="FILE", help="The figure: .png, .svg or .pdf.", callback=_check_figure)
-]
+Plot = Annotated[Path | None, typer.Option(help="Also save a figure: .png, .svg or .pdf.", **_FIGURE)]
+Figure = Annotated[Path, typer.Option("--plot", help="The figure: .png, .svg or .pdf.", **_FIGURE)]
 
 
 def load_plugins(plugins: Sequence[Path] | None) -> list[str]:
@@ -165,17 +130,16 @@ def runs_dir_option(root: Path) -> str:
     return "" if root == DEFAULT_ROOT or os.environ.get("SEQ2ATTN_RUNS") else f" --runs-dir {shlex.quote(str(root))}"
 
 
+def named(run: Run) -> str:
+    """The run's name and directory for a suggested command."""
+    return f"{run.name}{runs_dir_option(run.path.parent)}"
+
+
 def note_newest(run: Run, how: str) -> None:
-    """Note which run was chosen by default, what was changed in its config, and `how` to choose another."""
-    environment = run.environment()
-    if environment.experiment is not None:
-        trial = f", a trial of {environment.experiment.name[:80]}"
-    else:
-        newer = itertools.takewhile(lambda other: other.path != run.path, newest_first(run.path.parent))
-        trial = " but for trials of comparisons" if any(other.experiment() for other in newer) else ""
-    changes = ", ".join(environment.changes)
-    changed = f"; with {changes if len(changes) <= 200 else f'{changes[:197]}...'}" if changes else ""
-    note(f"run: {run.path} (the newest{trial}{changed}; choose another with {how})")
+    """Note which run was chosen by default, and `how` to choose another."""
+    experiment = run.environment().experiment
+    trial = "" if experiment is None else f", a trial of {experiment.name[:80]}"
+    note(f"run: {run.path} (the newest{trial}; choose another with {how})")
 
 
 def note_checkpoint(run: Run, wanted: str, trained: Trained) -> None:

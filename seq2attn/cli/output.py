@@ -5,21 +5,16 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import shlex
-import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seq2attn.display.console import note, on_terminal, printable, stderr, stdout, write_line
-from seq2attn.display.table import Column, Table, text_of
+from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import json_text
 
 __all__ = ["note", "on_terminal", "printable", "stderr", "stdout", "write_line"]
-
-if TYPE_CHECKING:
-    from seq2attn.inference.statistics import Estimate
 
 
 def prepare_streams() -> None:
@@ -42,15 +37,6 @@ def drop_closed_streams() -> None:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def note_if_slow(device: object) -> None:
-    """Note why training is slower than it could be, if so."""
-    from seq2attn.kernels import why_slow
-
-    reason = why_slow(device)  # type: ignore[arg-type]
-    if reason is not None:
-        note(reason)
-
-
 def print_error(error: Seq2AttnError) -> None:
     """Print an error."""
     console = stderr()
@@ -59,13 +45,6 @@ def print_error(error: Seq2AttnError) -> None:
         console.print(printable(error.message), markup=False)
         if error.hint:
             console.print(printable(error.hint), style="dim", markup=False)
-
-
-def program() -> str:
-    """`seq2attn`, or its path, such as `.venv/bin/seq2attn`, if the environment is not active."""
-    called = sys.argv[0]
-    by_path = os.path.basename(called) == "seq2attn" and os.path.dirname(called)
-    return shlex.quote(called) if by_path and shutil.which("seq2attn") is None else "seq2attn"
 
 
 def write_json(value: Any, indent: int | None = 2) -> None:
@@ -103,11 +82,6 @@ def width(columns: Mapping[str, Sequence[str]]) -> int:
 
     words = [[*name.split("\n"), *cells] for name, cells in columns.items()]
     return 1 + sum(3 + max(map(cell_len, column)) for column in words)
-
-
-def interval(estimate: Estimate | None) -> str:
-    """`0.987 [0.978, 0.992]`, or a dash for None."""
-    return text_of(estimate)
 
 
 def with_interval(value: float, low: float | None, high: float | None, sign: str = "") -> str:

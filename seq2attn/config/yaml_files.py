@@ -137,9 +137,9 @@ def _syntax_message(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
     return f"{source}:{line}: not YAML: {f'{context} {problem}' if problem.startswith('but ') else problem}"
 
 
-def write_yaml(value: Any, *, flow: bool = False, width: int = 110) -> str:
-    """`value` as YAML, keys in their own order; flow: in one line, as `[1, 2]`."""
-    options: Any = {"default_flow_style": flow, "sort_keys": False, "allow_unicode": True, "width": width}
+def write_yaml(value: Any, *, width: int = 110) -> str:
+    """`value` as YAML, keys in their own order, lists as `[1, 2]`."""
+    options: Any = {"default_flow_style": False, "sort_keys": False, "allow_unicode": True, "width": width}
     return str(yaml.dump(value, Dumper=_Dumper, **options))
 
 
@@ -152,4 +152,9 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
 
 
+def _represent_list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.SequenceNode:
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=True)
+
+
 _Dumper.add_representer(str, _represent_text)
+_Dumper.add_representer(list, _represent_list)

@@ -23,7 +23,7 @@ from seq2attn.runs.making import create_run
 from seq2attn.runs.resuming import check_same_files
 from seq2attn.runs.run import Run
 from seq2attn.training.compiling import check_compiling
-from seq2attn.training.loop import Trainer
+from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.schedule import training_span
 from seq2attn.training.signals import StopRequest
 from seq2attn.training.snapshots import watched_strings
@@ -100,7 +100,8 @@ def train(
         try:
             stopped_by = trainer.train(request)
         except Seq2AttnError as error:
-            error.run = run.path
+            if run.checkpoint("last").is_file() and not isinstance(error, Diverged):
+                error.run = run.path
             raise
         display.end(run.name)
     progress = trainer.progress
