@@ -32,7 +32,7 @@ ROOMS = (  # the lowest first: a module imports from its own room and from those
     ("pages",),
     ("cli",),
 )
-LOOSE = {"__init__", "__main__", "errors", "registry", "parts", "build"}
+LOOSE = {"__init__", "__main__", "errors", "registry", "parts", "build", "api"}
 FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
 LIGHT = (  # these import nothing heavy when they are imported

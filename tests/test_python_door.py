@@ -15,7 +15,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 
 import seq2attn
-import seq2attn.api.answer
+import seq2attn.api
 from seq2attn.config import check_config
 from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError
@@ -47,9 +47,10 @@ def test_python_and_the_command_line_train_the_same_run(runs):
 
 @pytest.mark.parametrize("config", [TINY, check_config(TINY)], ids=["mapping", "Config"])
 def test_train_accepts_values_and_overrides(tmp_path, config):
-    run = seq2attn.train(config, ["seed=5"], runs_dir=tmp_path, device="cpu")
-    assert run.name == "run-seed_5-001"
-    assert (run.config().seed, run.status().step) == (5, 2)
+    for number, overrides in enumerate((["seed=5"], "seed=5", {"seed": 5}), start=1):
+        run = seq2attn.train(config, overrides, runs_dir=tmp_path, device="cpu")
+        assert run.name == f"run-seed_5-00{number}"
+        assert (run.config().seed, run.status().step) == (5, 2)
 
 
 def test_train_continues_a_run(tmp_path):
@@ -118,7 +119,7 @@ def test_the_map_of_a_notebook_is_escaped_and_has_no_script(model):
     assert page.count("<rect") == 6
     assert "&lt;b&gt; (0): 0.250" in page
     assert page.count("<svg") == 1
-    assert seq2attn.api.answer.Answers([answer, answer])._repr_html_().count("<svg") == 2
+    assert seq2attn.api.Answers([answer, answer])._repr_html_().count("<svg") == 2
 
 
 def test_an_answer_is_drawn_into_axes_of_one_s_own(model):
@@ -271,10 +272,9 @@ def test_progress_is_one_output_of_a_notebook(monkeypatch, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("name", sorted(seq2attn._MODULES))
-def test_names_for_plugins_are_importable(name):
-    assert getattr(seq2attn, name).__name__ == name
-    assert name in seq2attn.__all__
+def test_dir_shows_what_is_public_and_nothing_else():
+    assert dir(seq2attn) == sorted([*seq2attn.__all__, "__version__"])
+    assert [getattr(seq2attn, name).__name__ for name in seq2attn.__all__] == seq2attn.__all__
 
 
 def test_other_names_are_refused():
