@@ -12,61 +12,48 @@ import pytest
 import seq2attn
 
 PACKAGE = Path(seq2attn.__file__).parent
-ROOMS = (  # the lowest first: a module imports from its own room and from those before it
-    ("errors", "registry"),
-    ("display",),
-    ("parts",),
-    ("config",),
-    ("data",),
-    ("kernels",),
-    ("model",),
-    ("build",),
-    ("inference",),
-    ("runs",),
-    ("contract",),
-    ("analysis",),
-    ("training",),
-    ("plotting",),
-    ("comparison",),
-    ("api",),
-    ("pages",),
-    ("cli",),
-)
-LOOSE = {"__init__", "__main__", "errors", "registry", "parts", "build", "api"}
+BELOW = {  # room -> the rooms that it may import from, beside itself and `errors`
+    "errors": "",
+    "registry": "",
+    "display": "",
+    "kernels": "model",
+    "parts": "registry",
+    "config": "parts registry",
+    "data": "parts registry",
+    "model": "parts registry data kernels",
+    "build": "parts config data model",
+    "inference": "parts config data model display",
+    "contract": "parts config data model build",
+    "analysis": "parts data model build inference",
+    "runs": "config data model build inference kernels",
+    "training": "config data model build inference contract runs kernels display",
+    "plotting": "inference runs analysis",
+    "comparison": "parts config data model build inference runs training plotting kernels display",
+    "api": "parts config data model inference runs training comparison plotting display",
+    "pages": "parts config data model build inference runs comparison plotting display",
+    "cli": "registry parts config data model build contract analysis inference runs training plotting comparison api "
+    "pages display",
+}
+REACH = {"train": 86, "compare": 104}  # the most modules that a command leads to
 FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
 LIGHT = (  # these import nothing heavy when they are imported
-    "errors",
-    "registry",
-    "parts",
-    "config",
-    "cli",
-    "comparison",
-    "display",
-    "inference.statistics",
-    "inference.maps",
-    "runs.evaluations",
-    "runs.files",
-    "runs.lock",
-    "runs.machine",
-    "runs.making",
-    "runs.records",
-    "runs.run",
-    "plotting.terminal",
-    "plotting.html",
-)
+    "errors", "registry", "parts", "config", "cli", "comparison", "display", "inference.statistics", "inference.maps",
+    "runs.evaluations", "runs.files", "runs.lock", "runs.machine", "runs.making", "runs.records", "runs.run",
+    "plotting.terminal", "plotting.html",
+)  # fmt: skip
 
 
 def module_name(path):
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    names = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(names[:-1] if names[-1] == "__init__" else names)
 
 
 TREES = {module_name(path): ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def found_imports(node, everywhere):
-    """The names that `node` imports; unless `everywhere`, not those inside functions and under `if TYPE_CHECKING:`."""
+def imports(node, functions, types):
+    """The names that `node` imports, inside functions and under `if TYPE_CHECKING:` where those are asked for."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import):
             yield from (alias.name for alias in child.names)
@@ -75,49 +62,34 @@ def found_imports(node, everywhere):
             for alias in child.names:
                 submodule = f"{child.module}.{alias.name}"
                 yield submodule if submodule in TREES else child.module
-        elif everywhere:
-            yield from found_imports(child, everywhere)
-        elif isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
-            yield from found_imports(ast.Module(child.orelse, []), everywhere)
-        elif not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            yield from found_imports(child, everywhere)
+        elif not types and isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+            yield from imports(ast.Module(child.orelse, []), functions, types)
+        elif functions or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from imports(child, functions, types)
 
 
-AT_IMPORT = {name: set(found_imports(tree, everywhere=False)) for name, tree in TREES.items()}
-EVERYWHERE = {name: set(found_imports(tree, everywhere=True)) & TREES.keys() for name, tree in TREES.items()}
-
-
-def modules_of(*parts):
-    names = [name for name in TREES for part in parts if f"{name}.".startswith(f"seq2attn.{part}.")]
-    assert len(names) >= len(parts), f"no such modules: {parts}"
-    return names
-
-
-def height(module):
-    """The place of the module's room in `ROOMS`."""
-    (place,) = [place for place, rooms in enumerate(ROOMS) if module.split(".")[1] in rooms]
-    return place
-
-
-def packages_above(name):
-    """`seq2attn.cli.app` -> `seq2attn`, `seq2attn.cli`: importing a module runs these too."""
-    parts = name.split(".")
-    return {".".join(parts[:end]) for end in range(1, len(parts))}
+AT_IMPORT, AT_RUN, EVERYWHERE = (
+    {name: set(imports(tree, functions, types)) for name, tree in TREES.items()}
+    for functions, types in ((False, False), (True, False), (True, True))
+)
 
 
 def reached(start, edges):
-    """Every module that importing `start` leads to, itself included, each with the one that imports it."""
-    via, waiting = {start: None}, [start]
+    """Every module that importing `start` leads to, itself included."""
+    seen, waiting = set(), {start}
     while waiting:
         name = waiting.pop()
-        for target in edges.get(name, set()) | packages_above(name):
-            if target not in via:
-                via[target] = name
-                waiting.append(target)
-    return via
+        seen.add(name)
+        packages = {name.rpartition(".")[0]} - {"", "seq2attn"} if name in TREES else set()
+        waiting |= (edges.get(name, set()) | packages) - seen - FREE
+    return seen
 
 
-def test_found_imports_reads_every_form():
+def room(module):
+    return module.split(".")[1]
+
+
+def test_imports_are_found_in_every_form():
     source = """
 import a.b
 from typing import TYPE_CHECKING
@@ -136,47 +108,56 @@ class Body:
         import late
 """
     at_import = {"a.b", "typing", "seq2attn.errors", "seq2attn", "at_run", "attempt", "inside"}
-    assert set(found_imports(ast.parse(source), everywhere=False)) == at_import
-    assert set(found_imports(ast.parse(source), everywhere=True)) == at_import | {"late", "types_only"}
+    tree = ast.parse(source)
+    assert set(imports(tree, functions=False, types=False)) == at_import
+    assert set(imports(tree, functions=True, types=False)) == at_import | {"late"}
+    assert set(imports(tree, functions=True, types=True)) == at_import | {"late", "types_only"}
 
 
 def test_every_module_is_in_a_room():
-    loose = {path.stem for path in PACKAGE.glob("*.py")}
-    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    assert loose == LOOSE
-    assert loose - {"__init__", "__main__"} | rooms == {name for names in ROOMS for name in names}
+    assert {room(name) for name in TREES.keys() - FREE} == BELOW.keys()
 
 
-@pytest.mark.parametrize("module", sorted(TREES.keys() - FREE))
-def test_a_module_imports_from_its_own_room_and_lower_ones(module):
-    targets = EVERYWHERE[module] - {"seq2attn"}
-    assert not [target for target in sorted(targets) if target in FREE or height(target) > height(module)]
+@pytest.mark.parametrize("name", BELOW)
+def test_a_room_imports_from_those_below_it(name):
+    allowed = {name, "errors", *BELOW[name].split()}
+    wrong = {
+        (module, target)
+        for module in TREES.keys() - FREE
+        for target in EVERYWHERE[module] & TREES.keys() - {"seq2attn"}
+        if room(module) == name and (target in FREE or room(target) not in allowed)
+    }
+    assert wrong == set()
 
 
 def test_the_package_is_imported_only_for_its_version():
-    importers = {name for name, targets in EVERYWHERE.items() if "seq2attn" in targets}
-    assert importers <= {"seq2attn.cli.app"}
+    assert {name for name, targets in EVERYWHERE.items() if "seq2attn" in targets} <= {"seq2attn.cli.app"}
 
 
 def test_there_are_no_import_cycles():
     TopologicalSorter(EVERYWHERE).prepare()  # a cycle raises CycleError, which lists it
 
 
-@pytest.mark.parametrize("module", modules_of(*LIGHT))
+@pytest.mark.parametrize("command", REACH)
+def test_a_command_reaches_few_modules(command):
+    edges = {**AT_RUN, "seq2attn.cli.app": set()}  # which leads to every command
+    assert len(reached(f"seq2attn.cli.{command}", edges) & TREES.keys()) <= REACH[command]
+
+
+def light_modules():
+    names = [name for name in TREES for light in LIGHT if f"{name}.".startswith(f"seq2attn.{light}.")]
+    assert len(names) >= len(LIGHT)
+    return names
+
+
+@pytest.mark.parametrize("module", light_modules())
 def test_light_modules_import_nothing_heavy(module):
-    heavy = {name: by for name, by in reached(module, AT_IMPORT).items() if name.partition(".")[0] in HEAVY}
-    assert not heavy
+    assert {name.partition(".")[0] for name in reached(module, AT_IMPORT)} & HEAVY == set()
 
 
-def test_help_does_not_import_yaml_and_the_schema():
-    imported = reached("seq2attn.cli.app", AT_IMPORT)
-    assert "yaml" not in {name.partition(".")[0] for name in imported}
-    assert "seq2attn.config" not in imported
-
-
-def test_no_heavy_module_is_loaded_before_a_command_runs():
-    names = ", ".join(["seq2attn", *modules_of(*LIGHT)])
-    assert loaded_by(f"import {names}", HEAVY) == set()
+def test_help_imports_neither_yaml_nor_the_schema():
+    names = reached("seq2attn.cli.app", AT_IMPORT)
+    assert {"yaml", "seq2attn.config"} & names == set()
 
 
 def loaded_by(code, modules):
@@ -189,6 +170,10 @@ def loaded_by(code, modules):
         check=True,
     )
     return set(result.stdout.splitlines()[-1].split())
+
+
+def test_no_heavy_module_is_loaded_before_a_command_runs():
+    assert loaded_by(f"import {', '.join(['seq2attn', *light_modules()])}", HEAVY) == set()
 
 
 def test_training_and_counting_parameters_do_not_load_torchs_compiler(tmp_path):
