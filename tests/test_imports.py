@@ -34,7 +34,7 @@ BELOW = {  # room -> the rooms that it may import from, beside itself and `error
     "cli": "registry parts config data model build contract analysis inference runs training plotting comparison api "
     "pages display",
 }
-REACH = {"train": 86, "compare": 104}  # the most modules that a command leads to
+REACH = {"train": 84, "compare": 104}  # the most modules that a command leads to
 FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
 LIGHT = (  # these import nothing heavy when they are imported
@@ -141,7 +141,8 @@ def test_there_are_no_import_cycles():
 @pytest.mark.parametrize("command", REACH)
 def test_a_command_reaches_few_modules(command):
     edges = {**AT_RUN, "seq2attn.cli.app": set()}  # which leads to every command
-    assert len(reached(f"seq2attn.cli.{command}", edges) & TREES.keys()) <= REACH[command]
+    modules = {name for name, tree in TREES.items() if len(tree.body) > 1}  # more than a docstring
+    assert len(reached(f"seq2attn.cli.{command}", edges) & modules) <= REACH[command]
 
 
 def light_modules():
