@@ -1,34 +1,57 @@
-"""Anything at all as config, override, command line or status: an answer or a refusal, never a traceback, never a hang."""
+"""Anything at all as a config, a command line, or a field of a run's records: an answer or one sentence."""
 
 import contextlib
+import copy
 import io
-import os
+import json
+import random
+import shutil
 import signal
-import sys
+from pathlib import Path
+from unittest import mock
 
 import pytest
+from inline import Inline
 
 pytest.importorskip("hypothesis")
 
-from grammar import KEYS, VALUES, WORDS
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from seq2attn.cli import main
 from seq2attn.config import check_config, dump_config, load_config
 from seq2attn.errors import Seq2AttnError
+from seq2attn.runs.evaluations import newest_evaluation
+from seq2attn.runs.records import read_attention, read_metrics
+from seq2attn.runs.run import Run
 
 LONGEST = 20  # seconds that one input may take
+SLOW = pytest.mark.slow
 
-keys = st.sampled_from(KEYS) | st.text(max_size=8)
-scalars = st.sampled_from(VALUES) | st.text(max_size=12)
-plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12)
-trees = st.recursive(
-    plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4), max_leaves=12
-)
-lines = st.builds(lambda depth, key, value: f"{'  ' * depth}{key}: {value}", st.integers(0, 3), keys, scalars)
-documents = st.lists(lines, max_size=8).map("\n".join) | st.text(max_size=60)
-overrides = st.builds(lambda path, value: f"{'.'.join(path)}={value}", st.lists(keys, min_size=1, max_size=3), scalars)
+KEYS = [
+    "seed", "task", "model", "training", "evaluation", "name", "alphabet", "min_length", "max_length", "attention",
+    "score", "options", "mask_padding", "architecture", "embedding", "hidden", "bidirectional", "initial_state",
+    "decoder", "source_eos", "steps", "batch_size", "word_dropout", "learning_rate", "weight_decay", "clip_norm",
+    "schedule", "warmup", "log_every", "evaluate_every", "validation_samples", "target", "lengths", "samples",
+    "hiden", "<<", "", "a.b", "__class__", "width", "initial_std", "encoder_reset",
+]  # fmt: skip
+VALUES = [
+    "0", "1", "3", "-1", "1e3", "3e-3", ".inf", ".nan", "1_000", "0x10", "true", "no", "null", "~", "''", "abc", "aab",
+    "reverse", "copy", "dot", "scaled", "additive", "none", "general", "zeros", "last", "bridge", "cosine", "1-12",
+    "[3, 5]", "[]", "{}", "[[]]", "&a [1]", "*a", "!!python/name:os.system", "!!str 1", "2024-01-01", "999999999999",
+    "9" * 400, "[3-1]", "'\\0'", '"\\u0000"', '"\\ud800"', "|", ">", "? a", "- a", "%YAML 1.1", "---", "...", "\t", "é",
+]  # fmt: skip
+COMMANDS = ["train", "eval", "predict", "runs", "inspect", "list", "check", "trian", "--help", "--version"]
+WORDS = [
+    *COMMANDS, "--config", "-c", "--set", "-s", "--name", "--resume", "--device", "--threads", "--plugin", "--runs-dir",
+    "--lengths", "--samples", "--seed", "--json", "--plot", "--checkpoint", "--run", "-r", "--limit", "-n", "--", "-",
+    "--help", "-h", "tiny", "tiny.yaml", "bad.yaml", "none.yaml", "../tiny", "runs/tiny", "/etc", ".", "..", "ab", "cab",
+    "3", "0", "-1", "1-3", "3,5", "5-1", "best", "last", "cpu", "cuda", "gpu", "auto", "dot", "scores", "tasks",
+    "training.steps=1", "seed=2", "seed=x", "model.hidden=4", "=", "a=b", "map.png", "map.gif", "no/map.png", "score.py",
+    "bad.py", "--lengths=3", "--threads=2", "--json=1", "-c=", "--no-json", "--runs-dir=other", "",
+]  # fmt: skip
+
+# ---- the same for all ----
 
 
 @contextlib.contextmanager
@@ -47,110 +70,273 @@ def no_hang():
         signal.signal(signal.SIGALRM, before)
 
 
-def many(count):
+def fuzz(count, strategies, check):
     quick = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
-    return settings(
+    chosen = settings(
         max_examples=count, deadline=None, database=None, suppress_health_check=quick, phases=[Phase.generate]
     )
+    chosen(given(*strategies)(check))()
 
 
-def fuzz(count, strategies, check):
-    many(count)(given(*strategies)(check))()
-
-
-def read_config(path, text, extra):
-    """A config is read whole and comes back from its own dump, or it is refused in words."""
-    path.write_text(text, encoding="utf-8", errors="surrogatepass")
-    with no_hang():
+def call(words, stdin="ab\ncab\n"):
+    """The command line in this process -> its exit code, what it printed, and its messages; nothing else comes out."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        no_hang(),
+        mock.patch("sys.argv", ["seq2attn", *words]),
+        mock.patch("sys.stdin", io.StringIO(stdin)),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
         try:
-            config = load_config(path, extra)
-        except Seq2AttnError:
-            return
-    path.write_text(dump_config(config))
-    assert load_config(path) == config
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+    assert code in (0, 1, 2), (words, code)
+    assert "Traceback" not in out.getvalue() + err.getvalue(), words
+    assert "\x1b" not in out.getvalue() + err.getvalue(), words
+    return code, out.getvalue(), err.getvalue()
 
 
-def check_values(values, extra):
-    with no_hang(), contextlib.suppress(Seq2AttnError):
-        check_config(values, extra)
+@pytest.fixture(autouse=True)
+def a_plain_environment(monkeypatch):
+    monkeypatch.setattr("seq2attn.comparison.run.process_pool", lambda *_: Inline())
+    for name in ("SEQ2ATTN_RUNS", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_any_text_as_a_config(tmp_path, record_figure, count):
+# ---- configs ----
+
+keys = st.sampled_from(KEYS) | st.text(max_size=8)
+scalars = st.sampled_from(VALUES) | st.text(max_size=12)
+plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12)
+trees = st.recursive(
+    plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4), max_leaves=12
+)
+lines = st.builds(lambda depth, key, value: f"{'  ' * depth}{key}: {value}", st.integers(0, 3), keys, scalars)
+documents = (st.lists(lines, max_size=8).map("\n".join) | st.text(max_size=60)).map(
+    lambda text: text.encode(errors="surrogatepass")
+) | st.binary(max_size=200)
+overrides = st.lists(
+    st.builds(lambda path, value: f"{'.'.join(path)}={value}", st.lists(keys, min_size=1, max_size=3), scalars),
+    max_size=2,
+)
+
+
+@pytest.mark.parametrize("count", [150, pytest.param(10_000, marks=SLOW)])
+def test_any_file_as_a_config(tmp_path, record_figure, count):
+    """It is read whole and comes back from its own dump, or it is refused in words."""
     path = tmp_path / "any.yaml"
-    fuzz(count, (documents, st.lists(overrides, max_size=2)), lambda text, extra: read_config(path, text, extra))
-    record_figure(config_texts=count)
+
+    def check(data, extra):
+        path.write_bytes(data)
+        with no_hang():
+            try:
+                config = load_config(path, extra)
+            except Seq2AttnError:
+                return
+        path.write_text(dump_config(config))
+        assert load_config(path) == config
+
+    fuzz(count, (documents, overrides), check)
+    record_figure(config_files=count)
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=SLOW)])
 def test_any_values_as_a_config(record_figure, count):
-    mappings = st.dictionaries(keys, trees, max_size=5)
-    fuzz(count, (mappings, st.lists(overrides, max_size=2)), check_values)
+    def check(values, extra):
+        with no_hang(), contextlib.suppress(Seq2AttnError):
+            check_config(values, extra)
+
+    fuzz(count, (st.dictionaries(keys, trees, max_size=5), overrides), check)
     record_figure(config_values=count)
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(5_000, marks=pytest.mark.slow)])
-def test_any_bytes_as_a_config(tmp_path, record_figure, count):
-    def check(data):
-        (tmp_path / "any.yaml").write_bytes(data)
-        with no_hang(), contextlib.suppress(Seq2AttnError):
-            load_config(tmp_path / "any.yaml")
+# ---- command lines ----
 
-    fuzz(count, (st.binary(max_size=200),), check)
-    record_figure(config_files_of_bytes=count)
+
+@pytest.mark.parametrize("count", [20, pytest.param(10_000, marks=SLOW)])
+def test_any_command_line(run_copy, work, monkeypatch, own_scores, record_figure, count):
+    files = {
+        "tiny.yaml": run_copy.config_file.read_text().replace("steps: 24", "steps: 1"),
+        "bad.yaml": "seed: x\n",
+        "bad.py": "1 / 0\n",
+        "score.py": "import seq2attn\n",
+    }
+    for name, text in files.items():
+        (work / name).write_text(text)
+    monkeypatch.chdir(work)
+    some = st.text(st.characters(exclude_categories=["Nd"], exclude_characters="\0"), max_size=6)
+    words = st.lists(st.sampled_from(WORDS) | some, max_size=5)
+
+    def check(command, rest):
+        call([command, *rest])
+
+    fuzz(count, (st.sampled_from(COMMANDS), words), check)
+    assert {path.name for path in work.iterdir() if path.suffix in (".py", ".yaml")} == set(files)
+    assert not (work.parent / "tiny").exists()
+    record_figure(command_lines=count)
+
+
+# ---- any value in any field of a run's JSON files, for every command that reads runs ----
+
+KINDS = {  # as JSON, or what Python reads as JSON
+    "null": "null",
+    "true": "true",
+    "text": '"x"',
+    "markup": '"<b>$&{{title}}"',
+    "escapes": '"\\u001b[31m\\u0000\\n"',
+    "lone surrogate": '"\\ud800"',
+    "long text": f'"{"x" * 20_000}"',
+    "list of lists": "[[1]]",
+    "mapping of mappings": '{"name": {"name": NaN}}',
+    "infinity": "-Infinity",
+    "1e308": "1e308",
+    "below zero": "-1",
+    "a fraction": "1.5",
+    "2^63": str(2**63),
+    "5,000 digits": "9" * 5_000,
+    "deep": "[" * 3_000 + "]" * 3_000,
+}
+MISSING = "missing"
+TINY = """\
+model: {hidden: 8, embedding: 4}
+task: {min_length: 1, max_length: 3}
+training: {steps: 2, batch_size: 4, validation_samples: 2}
+evaluation: {samples: 2}
+"""
+RECORDS = ("status.json", "environment.json", "metrics.jsonl", "attention.jsonl", "evaluations/best-001.json")
+COMPARE = "compare -c tiny.yaml --vary seed=1 --name e --json"
+READERS = [
+    "runs",
+    "runs --json",
+    "report RUN --to x.html",
+    "report e --to x.html",
+    "plot loss RUN --plot x.svg",
+    "plot accuracy RUN --plot x.svg",
+    "plot accuracy RUN --by-length --plot x.svg",
+    "plot attention RUN --plot x.svg",
+    "plot attention RUN --ideal --plot x.gif",
+    "eval RUN --samples 1 --lengths 1 --json",
+    "predict ab --json",
+    "inspect RUN --json",
+    COMPARE,
+    "train --resume RUN",
+]
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory):
+    """A directory with tiny.yaml and one run, a trial of the comparison `e`, which is trained and measured."""
+    folder = tmp_path_factory.mktemp("trial")
+    (folder / "tiny.yaml").write_text(TINY)
+    with contextlib.chdir(folder), mock.patch("seq2attn.comparison.run.process_pool", return_value=Inline()):
+        assert call(COMPARE.split())[0] == 0
+    return folder
 
 
 @pytest.fixture
-def playground(run_copy, work, monkeypatch):
-    """A directory in which every command finds something to do, and nothing takes long."""
-    (work / "tiny.yaml").write_text(run_copy.config_file.read_text().replace("steps: 24", "steps: 1"))
-    (work / "bad.yaml").write_text("seed: x\n")
-    (work / "bad.py").write_text("1 / 0\n")
-    (work / "score.py").write_text("import seq2attn\n")
-    monkeypatch.chdir(work)
-    for name in ("SEQ2ATTN_RUNS", "FORCE_COLOR", "COLUMNS"):
-        monkeypatch.delenv(name, raising=False)
-    return work
+def copied(trial, tmp_path, monkeypatch):
+    """A copy of that directory to work in."""
+    monkeypatch.chdir(shutil.copytree(trial, tmp_path / "copy"))
+    return tmp_path / "copy"
 
 
-def call(words):
-    """The command line in this process -> its exit status and what it said; anything else that comes out is a failure."""
-    out, err = io.StringIO(), io.StringIO()
-    argv, stdin = sys.argv, sys.stdin
-    sys.argv, sys.stdin = ["seq2attn", *words], io.StringIO("ab\ncab\n")
+def run_of(folder):
+    (run,) = (folder / "runs").iterdir()
+    return run
+
+
+def values_of(folder, name):
+    """The JSON values of a file: one, or one of each line."""
+    text = (run_of(folder) / name).read_text()
+    return list(map(json.loads, text.splitlines())) if name.endswith("l") else [json.loads(text)]
+
+
+def places(value, path=()):
+    """The path of every field below `value`; of a list, only that of the first item."""
+    items = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*path, key)
+        yield from places(item, (*path, key))
+
+
+def every_damage(trial, *names):
+    """(file, number of its line, path of the field, kind of value) for every field of these records."""
+    return [
+        (name, number, path, kind)
+        for name in names
+        for number, value in enumerate(values_of(trial, name))
+        for path in ((), *places(value))
+        for kind in (*KINDS, MISSING)
+    ]
+
+
+def damage(folder, name, number, path, kind):
+    """Set one field of one record to a value of this kind."""
+    lines = values_of(folder, name)
+    whole = parent = {"": copy.deepcopy(lines[number])}
+    for key in ("", *path)[:-1]:
+        parent = parent[key]
+    if kind == MISSING:
+        del parent[("", *path)[-1]]
+    else:
+        parent[("", *path)[-1]] = "@@"
+    texts = [json.dumps(line) for line in lines]
+    texts[number] = json.dumps(whole.get("")).replace('"@@"', KINDS.get(kind, "")) if whole else ""
+    (run_of(folder) / name).write_text("".join(f"{text}\n" for text in texts))
+
+
+def refuse_constant(text):
+    raise AssertionError(f"{text} is not JSON")
+
+
+def check_reader(command, name):
+    """The command answers, or it is refused in words that name the file; what it prints as JSON is JSON."""
+    words = command.replace("RUN", run_of(Path()).name).split()
+    code, out, err = call(words)
+    if code == 0 and "--json" in words:
+        json.dumps(json.loads(out, parse_constant=refuse_constant), ensure_ascii=False).encode()  # no lone surrogate
+    if code:
+        (first,) = [line for line in err.splitlines() if line.startswith("error: ")]
+        assert any(word in first for word in (name, "trial", "has no ", "comparison")), err
+
+
+def is_accepted(run):
+    """Whether all records of the run can be read; a `Seq2AttnError` is the only way to refuse one."""
     try:
-        with no_hang(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            main()
-        status = 0
-    except SystemExit as stop:
-        status = stop.code or 0
-    finally:
-        sys.argv, sys.stdin = argv, stdin
-    return status, out.getvalue() + err.getvalue()
+        read_metrics(run), read_attention(run), newest_evaluation(run)
+    except Seq2AttnError:
+        return False
+    return run.status().problem is run.environment().problem is None
 
 
-def check_command(words):
-    status, said = call(words)
-    assert status in (0, 1, 2), (words, status)
-    assert "Traceback" not in said, words
+def attack(copied, trial, chosen, commands):
+    """Each damage by itself: the reader's answer, and the `commands` for one that was accepted or was not."""
+    for name, number, path, kind in chosen:
+        shutil.rmtree(copied / "runs")
+        shutil.copytree(trial / "runs", copied / "runs")
+        damage(copied, name, number, path, kind)
+        try:
+            for command in commands(is_accepted(Run(run_of(copied)))):
+                check_reader(command, name)
+        except (Exception, SystemExit) as error:
+            raise AssertionError(f"{name}, line {number}, {path} is {kind}") from error
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_any_command_line(playground, own_scores, record_figure, count):
-    words = st.sampled_from(WORDS) | st.text(
-        st.characters(exclude_categories=["Nd"], exclude_characters="\0"), max_size=6
-    )
-    fuzz(
-        count,
-        (st.builds(lambda a, b: [a, *b], st.sampled_from(WORDS[:10]), st.lists(words, max_size=5)),),
-        check_command,
-    )
-    outside = {path.name for path in playground.iterdir()} - {"runs", "other"}
-    assert {name for name in outside if name.endswith((".py", ".yaml"))} == {
-        "tiny.yaml",
-        "bad.yaml",
-        "bad.py",
-        "score.py",
-    }
-    assert not os.path.exists(playground.parent / "tiny")
-    record_figure(command_lines=count)
+def test_some_values_in_some_fields(copied, trial):
+    for command in READERS:  # of the undamaged run
+        assert call(command.replace("RUN", run_of(copied).name).split())[0] == 0, command
+    choose = random.Random(18)
+    chosen = choose.sample(every_damage(trial, *RECORDS), 150)
+    attack(copied, trial, chosen[:20], lambda accepted: choose.sample(READERS, 2 if accepted else 1))
+    attack(copied, trial, chosen[20:], lambda accepted: ())
+
+
+@SLOW
+@pytest.mark.parametrize("name", RECORDS)
+def test_every_value_in_every_field(copied, trial, record_figure, name):
+    choose, chosen = random.Random(name), every_damage(trial, name)
+    attack(copied, trial, chosen, lambda accepted: READERS if accepted else choose.sample(READERS, 1))
+    record_figure(damaged_fields=len(chosen))
