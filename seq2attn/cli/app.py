@@ -13,14 +13,12 @@ from seq2attn.cli.check import check
 from seq2attn.cli.commands import ClosedPipe, Command, UsageError, group
 from seq2attn.cli.compare import compare
 from seq2attn.cli.evaluate import evaluate
-from seq2attn.cli.export import export
 from seq2attn.cli.inspect import inspect
 from seq2attn.cli.list import list_names
 from seq2attn.cli.output import drop_closed_streams, prepare_streams, print_error, write_line
-from seq2attn.cli.page import page
+from seq2attn.cli.pages import export, page, report
 from seq2attn.cli.plot import plot
 from seq2attn.cli.predict import predict
-from seq2attn.cli.report import report
 from seq2attn.cli.runs import runs
 from seq2attn.cli.train import train
 from seq2attn.errors import Seq2AttnError, is_out_of_memory

@@ -13,7 +13,6 @@ from seq2attn.cli.commands import Command, group
 from seq2attn.cli.options import save_figure
 from seq2attn.cli.output import note
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
-from seq2attn.inference.maps import AttentionMap
 from seq2attn.runs.evaluations import latest_by_length
 from seq2attn.runs.records import read_attention, read_metrics
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
@@ -28,11 +27,9 @@ def _check_animation(file: Path) -> Path:
     return file
 
 
-FigureOrAnimation = Annotated[
+AnyFigure = Annotated[
     Path,
-    typer.Option(
-        "--plot", metavar="FILE", help=".png, .svg or .pdf; .gif for an animation.", callback=_check_animation
-    ),
+    typer.Option("--plot", metavar="FILE", help=".png, .svg or .pdf; .gif: an animation.", callback=_check_animation),
 ]
 Names = Annotated[
     list[str] | None,
@@ -41,33 +38,25 @@ Names = Annotated[
 
 
 @plot.command(cls=Command)
-def loss(
-    file: options.Figure,
-    runs: Names = None,
-    same: options.SameRuns = None,
-    runs_dir: options.RunsDir = DEFAULT_ROOT,
-) -> None:
+def loss(file: options.Figure, runs: Names = None, runs_dir: options.RunsDir = DEFAULT_ROOT) -> None:
     """Training loss of one or several runs, in one panel.
 
     Examples:
 
-      seq2attn plot loss --plot loss.png
-
       seq2attn plot loss scaled-001 dot-001 --plot loss.svg
     """
-    found = _find(runs_dir, runs, same)
-    curves = {run.name: [point for point in read_metrics(run).curve("loss") if point[1] > 0] for run in found}
+    chosen = _find(runs_dir, runs)
+    curves = {run.name: [point for point in read_metrics(run).curve("loss") if point[1] > 0] for run in chosen}
     _refuse_empty(curves, "has no loss in metrics.jsonl yet")
     from seq2attn.plotting.curves import curves_figure
 
-    save_figure(curves_figure(curves, _scores(found), "training loss, nats per token", log=True), file)
+    save_figure(curves_figure(curves, _scores(chosen), "training loss, nats per token", log=True), file)
 
 
 @plot.command(cls=Command)
 def accuracy(
     file: options.Figure,
     runs: Names = None,
-    same: options.SameRuns = None,
     by_length: Annotated[
         bool, typer.Option("--by-length", help="One run's last evaluation by string length, with intervals.")
     ] = False,
@@ -81,24 +70,27 @@ def accuracy(
 
       seq2attn plot accuracy scaled-001 --by-length --plot lengths.png
     """
-    found = _find(runs_dir, runs, same)
-    if by_length:
-        if len(found) > 1:
-            raise Seq2AttnError("--by-length draws one run")
-        _by_length(found[0], file)
-        return
-    curves = {run.name: read_metrics(run).evaluations for run in found}
-    _refuse_empty(curves, "has no evaluation yet")
-    from seq2attn.plotting.curves import accuracy_curves_figure
+    from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure
 
-    save_figure(accuracy_curves_figure(curves, _scores(found)), file)
+    chosen = _find(runs_dir, runs)
+    if not by_length:
+        curves = {run.name: read_metrics(run).evaluations for run in chosen}
+        _refuse_empty(curves, "has no evaluation yet")
+        save_figure(accuracy_curves_figure(curves, _scores(chosen)), file)
+        return
+    if len(chosen) > 1:
+        raise Seq2AttnError("--by-length draws one run")
+    (run,) = chosen
+    latest = latest_by_length(run)
+    if latest is None:
+        raise Seq2AttnError(f"run {run.name!r} has no evaluation yet", hint=f"Make one: seq2attn eval {run.name}")
+    save_figure(accuracy_figure(latest[1], f"{run.name}: {latest[0]}"), file)
 
 
 @plot.command(cls=Command)
 def attention(
-    file: FigureOrAnimation,
+    file: AnyFigure,
     run: options.RunArgument = None,
-    same: options.SameRuns = None,
     strings: Annotated[
         list[str] | None, typer.Option("--string", metavar="TEXT", help="Only this recorded string. May be repeated.")
     ] = None,
@@ -116,68 +108,43 @@ def attention(
 
       seq2attn plot attention scaled-001 --string hello --ideal --plot strip.svg
     """
-    found, *others = _find(runs_dir, [run] if run else None, same)
-    if others:
-        raise Seq2AttnError("attention through training is drawn for one run", hint="Name one run.")
-    snapshots = _snapshots(found, strings)
-    if file.suffix.lower() == ".gif":
-        from seq2attn.plotting.attention import save_animation
+    from seq2attn.plotting.attention import evolution_figure, save_animation
 
-        save_animation(snapshots, file, ideal=ideal)
-        note(f"figure: {file}")
-        return
-    from seq2attn.plotting.attention import evolution_figure
-
-    save_figure(evolution_figure(snapshots, ideal=ideal, largest=columns), file)
-
-
-def _snapshots(run: Run, strings: Sequence[str] | None) -> list[tuple[int, list[AttentionMap]]]:
-    """The attention maps of `strings`, by default of all that were recorded, with their training step."""
-    snapshots = read_attention(run)
+    (chosen,) = _find(runs_dir, [run] if run else None)
+    snapshots = read_attention(chosen)
     if not snapshots:
-        without = run.status().score == "none"
-        reason = (
-            "it has no attention (score 'none')"
-            if without
-            else "it has no evaluation yet, or an older version trained it"
-        )
-        raise Seq2AttnError(f"run {run.name!r} has no recorded attention: {reason}")
+        why = "it has no attention (score 'none')" if chosen.status().score == "none" else "it has no evaluation yet"
+        raise Seq2AttnError(f"run {chosen.name!r} has no recorded attention: {why}")
     recorded = [one.source for one in snapshots[0][1]]
-    for text in strings or []:
+    for text in strings or ():
         if text not in recorded:
-            guess = did_you_mean(text, recorded)
-            hint = f"For any string, with the trained model: seq2attn predict {text} --run {run.name} --plot FILE"
             raise Seq2AttnError(
-                f"run {run.name!r} has no recorded attention for {shown(text)}; {guess}recorded: {', '.join(recorded)}",
-                hint=hint,
+                f"run {chosen.name!r} has no recorded attention for {shown(text)}; {did_you_mean(text, recorded)}"
+                f"recorded: {', '.join(recorded)}",
+                hint=f"For any string, with the trained model: seq2attn predict {text} --run {chosen.name} --plot FILE",
             )
     places = [recorded.index(text) for text in strings or recorded]
-    return [(step, [maps[place] for place in places]) for step, maps in snapshots]
+    snapshots = [(step, [maps[place] for place in places]) for step, maps in snapshots]
+    if file.suffix.lower() == ".gif":
+        save_animation(snapshots, file, ideal=ideal)
+        note(f"figure: {file}")
+    else:
+        save_figure(evolution_figure(snapshots, ideal=ideal, largest=columns), file)
 
 
-def _by_length(run: Run, file: Path) -> None:
-    latest = latest_by_length(run)
-    if latest is None:
-        raise Seq2AttnError(f"run {run.name!r} has no evaluation yet", hint=f"Make one: seq2attn eval {run.name}")
-    from seq2attn.plotting.curves import accuracy_figure
-
-    save_figure(accuracy_figure(latest[1], f"{run.name}: {latest[0]}"), file)
-
-
-def _find(runs_dir: Path, *names: Sequence[str] | None) -> list[Run]:
-    given = dict.fromkeys(name for some in names for name in some or ())
-    if given:
-        return [find_run(runs_dir, name) for name in given]
-    run = find_run(runs_dir, None)
-    options.note_newest(run, "its name")
-    return [run]
+def _find(runs_dir: Path, names: Sequence[str] | None) -> list[Run]:
+    runs = [find_run(runs_dir, name) for name in dict.fromkeys(names or ())]
+    if not runs:
+        runs = [find_run(runs_dir, None)]
+        options.note_newest(runs[0], "its name")
+    return runs
 
 
 def _scores(runs: Sequence[Run]) -> list[str]:
     return [str(run.status().score) for run in runs]
 
 
-def _refuse_empty(curves: Mapping[str, Any], reason: str) -> None:
+def _refuse_empty(curves: Mapping[str, Sequence[Any]], reason: str) -> None:
     for name, points in curves.items():
         if not points:
             raise Seq2AttnError(f"run {name!r} {reason}")

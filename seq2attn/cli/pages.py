@@ -1,0 +1,173 @@
+"""`seq2attn report`, `page` and `export`: runs as HTML files, and models for other programs."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seq2attn.cli import completion, options
+from seq2attn.cli.output import note, write_line
+from seq2attn.errors import Seq2AttnError
+from seq2attn.runs.files import write_atomically
+from seq2attn.runs.run import DEFAULT_ROOT, find_run
+
+TITLE = "seq2attn: "  # how the title of every report begins
+MOST = 2  # models side by side
+MOST_STEPS = 8  # of training, before the last, unless the user wants more
+HtmlPath = Annotated[Path, typer.Option("--to", metavar="FILE", help="The page to write.")]
+
+
+def report(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="RUN...|EXPERIMENT",
+            help="Names of runs, or a comparison's name or experiment file. Default: the newest run that is not a trial.",
+            autocompletion=completion.runs,
+        ),
+    ] = None,
+    to: HtmlPath = Path("report.html"),
+    plugin: options.Plugins = None,
+    runs_dir: options.RunsDir = DEFAULT_ROOT,
+) -> None:
+    """Write runs or a comparison as one HTML page; print its path.
+
+    The page opens from disk and needs no network: summary, curves, accuracy by length, attention through training, the
+    settings that differ, parameters and environment. Of a comparison it shows the groups over their seeds. An older report
+    of the same file name is replaced; any other file is kept.
+
+    Examples:
+
+      seq2attn report scaled-001 dot-001 --to scores.html
+
+      seq2attn report chapter --to chapter.html
+    """
+    older = _older(to, "report", f"<title>{TITLE}(.*?)</title>")
+    options.load_plugins(plugin)
+    from seq2attn.comparison.plan import Plan
+    from seq2attn.pages.report import find_subject, render, report_of_comparison, report_of_runs
+
+    subject = find_subject(list(dict.fromkeys(names or ())), runs_dir)
+    if isinstance(subject, Plan):
+        title, sections, missing = report_of_comparison(subject, runs_dir)
+        if missing:
+            note(f"{missing:,} of {len(subject.trials):,} trials are not measured yet and are left out")
+    else:
+        if not names:
+            options.note_newest(subject[0], "seq2attn report RUN")
+        title, sections = report_of_runs(subject)
+    _write(to, render(f"{TITLE}{title}", sections), "report", older)
+
+
+def page(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="RUN [RUN]",
+            help="One run, or two side by side. Default: the newest.",
+            autocompletion=completion.runs,
+        ),
+    ] = None,
+    to: HtmlPath = Path("page.html"),
+    text: Annotated[
+        list[str] | None, typer.Option("--text", metavar="STRING", help="A string to begin with. May be repeated.")
+    ] = None,
+    snapshots: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, max=100, help=f"Earlier steps of training, if kept. Default: {MOST_STEPS}."),
+    ] = None,
+    checkpoint: options.CheckpointName = "best",
+    plugin: options.Plugins = None,
+    runs_dir: options.RunsDir = DEFAULT_ROOT,
+) -> None:
+    """Write a trained model as one HTML page that runs it; print its path.
+
+    The page opens from disk and needs no network. Type a string and watch the answer and its attention; step through the
+    decoding; set, ban or drag a weight, change what the model wrote, scale the scores. Two runs are shown side by side; a
+    run trained with training.snapshot_weights=true through its training. An older page of the same file name is replaced;
+    any other file is kept. Needs two packages: pip install "seq2attn[export]"
+
+    Examples:
+
+      seq2attn page scaled-001 --to scaled.html --text hello
+
+      seq2attn page scaled-001 dot-001 --to scores.html
+    """
+    older = _older(to, "page", '<meta name="generator" content="seq2attn page">.*?<title>(.*?)</title>')
+    if len(names or ()) > MOST:
+        raise Seq2AttnError(f"{len(names or ())} runs are too many for one page; at most {MOST} are allowed")
+    options.load_plugins(plugin)
+    from seq2attn.pages.graphs import need_exporter
+    from seq2attn.pages.page import render, shown_runs
+
+    need_exporter()
+    runs = [find_run(runs_dir, name) for name in names or []] or [find_run(runs_dir, None)]
+    if not names:
+        options.note_newest(runs[0], "seq2attn page RUN")
+    if snapshots and not any(run.kept_steps() for run in runs):
+        names_of = " and ".join(run.name for run in runs)
+        note(f"{names_of}: no weights of earlier steps were kept; train with --set training.snapshot_weights=true")
+    models = shown_runs(runs, checkpoint, text or (), MOST_STEPS if snapshots is None else snapshots)
+    _write(to, render(models), "page", older)
+
+
+def export(
+    run: options.RunArgument = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FOLDER", help="A new folder. Default: RUN-export.")
+    ] = None,
+    checkpoint: options.CheckpointName = "best",
+    plugin: options.Plugins = None,
+    runs_dir: options.RunsDir = DEFAULT_ROOT,
+) -> None:
+    """Export a trained model for use without seq2attn; print the folder.
+
+    The folder holds the model's own functions as ONNX graphs, a manifest with the vocabularies and the loops around them,
+    the config, the weights as safetensors, and a model card that explains how to run it. Needs two packages:
+    pip install "seq2attn[export]"
+
+    Examples:
+
+      seq2attn export scaled-001 --to scaled
+    """
+    options.load_plugins(plugin)
+    from seq2attn.pages.folder import write_folder
+    from seq2attn.pages.graphs import need_exporter
+
+    need_exporter()
+    chosen = find_run(runs_dir, run)
+    if run is None:
+        options.note_newest(chosen, "seq2attn export RUN")
+    folder = to or Path(f"{chosen.name}-export")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        state = "is not empty" if folder.is_dir() else "is a file, not a folder"
+        raise Seq2AttnError(f"{folder} {state}", hint="Name a new folder: --to FOLDER")
+    write_folder(folder, chosen, checkpoint)
+    write_line(str(folder))
+
+
+def _older(path: Path, kind: str, pattern: str) -> str | None:
+    """The title of the file that will be replaced. `pattern` finds the title in a file of this kind; others are refused."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise Seq2AttnError(f"{path}: a {kind}'s file name ends with .html")
+    if not path.parent.is_dir():
+        raise Seq2AttnError(f"{path}: there is no directory {path.parent}")
+    if not path.exists():
+        return None
+    with path.open(encoding="utf-8", errors="replace") as file:
+        title = re.search(pattern, file.read(4096), re.DOTALL)
+    if title is None:
+        raise Seq2AttnError(f"{path} exists and is not a {kind}", hint="Name another file with --to FILE.")
+    return html.unescape(title[1])
+
+
+def _write(path: Path, text: str, kind: str, older: str | None) -> None:
+    """Write a page and print its name."""
+    write_atomically(path, text.encode(errors="backslashreplace"))
+    if older is not None:
+        note(f"replaced {path}, a {kind} of {older}")
+    write_line(str(path))
