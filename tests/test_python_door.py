@@ -229,7 +229,7 @@ def test_compare_trains_measures_and_summarises(tmp_path):
     assert [trial.run for trial in comparison.groups[0].trials] == ["c-seed_1", "c-seed_2"]
     assert (comparison.metric, comparison.failed) == ("teacher_forced", {})
     assert repr(comparison) == "Comparison('c': 1 groups, 2 trials)"
-    assert comparison._repr_html_().count("<td") == 4  # trials, and three lengths
+    assert comparison._repr_html_().count("<td") == 5  # group, trials, and three lengths
     before = Run(tmp_path / "runs" / "c-seed_1").checkpoint("last").stat().st_mtime_ns
     assert seq2attn.compare(**arguments, metric="teacher_forced", name="c") == comparison  # uses the finished runs
     assert Run(tmp_path / "runs" / "c-seed_1").checkpoint("last").stat().st_mtime_ns == before

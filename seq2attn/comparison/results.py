@@ -160,7 +160,7 @@ class Comparison:
         return f"Comparison({self.name!r}: {len(self.groups)} groups, {trials} trials{best}{failed})"
 
     def _repr_html_(self) -> str:
-        from seq2attn.plotting.html import html_table
+        from seq2attn.display.table import Column, Table
 
         rows = sorted((row for group in self.groups for row in group.lengths), key=lambda row: row.length or 0)
         places = list(dict.fromkeys((row.family, row.key) for row in rows))
@@ -171,8 +171,8 @@ class Comparison:
             means = [f"{found[one].mean:.3f}{deviations[one]}" if one in found else "" for one in places]
             body.append([group.label, f"{len(group.trials)} of {group.planned}", *means])
         titles = [key if family == RANDOM else f"{family} {key}" for family, key in places]
-        table = html_table([f"{self.metric_label} at", "trials", *titles], body)
-        return f"{table}<p>Mean ± standard deviation over seeds.</p>"
+        columns = [Column(name) for name in (f"{self.metric_label} at", "trials", *titles)]
+        return Table(columns, body, notes=["Mean ± standard deviation over seeds."]).html()
 
     @property
     def metric_label(self) -> str:

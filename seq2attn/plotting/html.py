@@ -1,26 +1,13 @@
-"""Tables and attention maps as HTML without scripts, for notebooks and the report. Imports nothing heavy."""
+"""Attention maps as HTML without scripts, for notebooks and the report. Imports nothing heavy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from html import escape
 
 from seq2attn.inference.maps import AttentionMap, colour
 from seq2attn.plotting.style import sign
 
 LARGEST_CELL, SMALLEST_LABELLED, WIDEST, MOST_CELLS = 28, 9, 640, 20_000  # pixels; cells of a map
-
-
-def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; the first column is a heading."""
-    head = "".join(f'<th style="text-align:left">{escape(one)}</th>' for one in header)
-    body = "".join(
-        f'<tr><th style="text-align:left">{escape(first)}</th>'
-        + "".join(f'<td style="text-align:left">{escape(one)}</td>' for one in others)
-        + "</tr>"
-        for first, *others in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def html_map(one: AttentionMap, note: str = "") -> str:
