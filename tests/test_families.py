@@ -198,7 +198,7 @@ def test_eval_in_a_pipe_has_a_column_for_the_family(cli, runs_copy):
 def test_a_config_names_its_families(cli, runs_copy):
     config = runs_copy / "tiny" / "config.yaml"
     assert "families:" in config.read_text()
-    config.write_text(config.read_text().replace("- random", "- unary"))
+    config.write_text(config.read_text().replace("[random]", "[unary]"))
     assert cli("eval", "--lengths", "2").out.splitlines()[1].startswith("unary\t2")
 
 

@@ -75,7 +75,7 @@ def test_texts_are_normalised_unless_asked_not_to(tmp_path):
         (b"a\tx\0y", "it contains a NUL byte (character 4)"),
         (b"a\tx\ry", "it contains a carriage return (character 4)"),
         ("é\tx".encode("latin-1"), "it is not UTF-8 text (byte 1 is 0xe9)"),
-        (b"a\tx  y", "the target 'x  y' has an empty symbol; expected symbols with one ' ' between them"),
+        (b"a\tx  y", "the target 'x  y' has an empty one; expected symbols with one ' ' between them"),
         (b"a\t" + b"x" * 10_000_000, "it has 10,000,002 bytes; at most 10,000 are allowed"),
     ],
     ids=lambda value: ascii(value)[:30],
@@ -95,7 +95,7 @@ def test_all_malformed_lines_are_reported_together(tmp_path):
 
 def test_features_need_a_name_each(tmp_path):
     message = refused(tmp_path / "a.tsv", "walk\twalked\tV;;PST\n", features_column=3)
-    assert "the features 'V;;PST' have an empty one; expected ';' between them" in message
+    assert "the features 'V;;PST' has an empty one; expected features with one ';' between them" in message
 
 
 @pytest.mark.parametrize("content", ["", "\ufeff"])
@@ -157,7 +157,7 @@ def test_a_line_of_the_largest_length_is_read(tmp_path):
 
 def test_the_record_of_a_file_is_that_of_its_bytes(tmp_path):
     record = read_pairs(written(tmp_path / "a.tsv", "a\tb\n"), Format()).record
-    assert record.to_json() == {
+    assert record == {
         "name": "a.tsv",
         "bytes": 4,
         "pairs": 1,

@@ -236,7 +236,7 @@ def test_a_run_that_lacks_its_vocabularies_is_refused(work, cli):
         (["task.train=missing.tsv"], "missing.tsv: no such file"),
         (["task.train=data"], "data: cannot be read: a directory, not a file of pairs"),
         (["task.target_column=3"], "18 of 18 lines cannot be read\n  line 1: found 2 columns, expected 3"),
-        (["task.source_column=0"], "task.source_column (--set 'task.source_column=0'): columns are counted from 1"),
+        (["task.source_column=0"], "task.source_column (--set 'task.source_column=0'): must be at least 1, found 0"),
         (["task.target_column=1"], "1 is also task.source_column; name another column"),
         (["task.columns=1"], "1 is below the last column that is used, 2"),
         (["task.train=null"], "task.train (--set 'task.train=null'): is missing: name the file of pairs to train on"),

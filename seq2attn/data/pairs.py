@@ -10,10 +10,9 @@ import hashlib
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from seq2attn.data.vocabulary import composed
 from seq2attn.errors import Seq2AttnError, closest, shown
@@ -52,52 +51,36 @@ class Format:
         columns += [(self.features_column, "features")] if self.features_column is not None else []
         return sorted(columns)
 
-    def read(self, line: str) -> Pair:
-        """The pair of one line. Raises `ValueError` with what is wrong with it."""
-        fields = line.split("\t")
-        if not line.strip():
+    def read(self, line: bytes) -> Pair:
+        """The pair of one line, without its end. Raises `ValueError` with what is wrong with it."""
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"it has {len(line):,} bytes; at most {LONGEST_LINE:,} are allowed")
+        try:
+            text = line.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"it is not UTF-8 text (byte {error.start + 1} is 0x{line[error.start]:02x})") from None
+        for character, name in (("\0", "a NUL byte"), ("\r", "a carriage return")):
+            if character in text:
+                raise ValueError(f"it contains {name} (character {text.index(character) + 1})")
+        if not text.strip():
             raise ValueError("it is empty")
+        fields = [composed(field, self.normalise) for field in text.split("\t")]
         if len(fields) != self.width:
             names = ", ".join(f"{what} in column {number}" for number, what in self.named)
             raise ValueError(f"found {_counted(len(fields), 'column')}, expected {self.width} ({names})")
+        separators = {"source": self.source_separator, "target": self.target_separator, "features": ";"}
+        read = {}
         for number, what in self.named:
-            if not fields[number - 1].strip():
+            read[what] = field = fields[number - 1]
+            if not field.strip():
                 raise ValueError(f"the {what} (column {number}) is empty")
-        fields = [composed(field, self.normalise) for field in fields]
-        source, target = fields[self.source_column - 1], fields[self.target_column - 1]
-        for what, text, separator in (
-            ("source", source, self.source_separator),
-            ("target", target, self.target_separator),
-        ):
-            if separator and "" in text.split(separator):
-                raise ValueError(
-                    f"the {what} {shown(text)} has an empty symbol; expected symbols with one {separator!r} between them"
-                )
-        if self.features_column is not None:
-            features = fields[self.features_column - 1]
-            if "" in features.split(";"):
-                raise ValueError(f"the features {shown(features)} have an empty one; expected ';' between them")
-            source = f"{source}\t{features}"
-        return source, target
-
-
-@dataclass(frozen=True)
-class FileRecord:
-    """What a run keeps of a file of pairs, to recognise it."""
-
-    name: str
-    bytes: int
-    pairs: int
-    sha256: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, record: Any) -> Self:
-        """What `to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
-        return cls(str(record["name"]), int(record["bytes"]), int(record["pairs"]), str(record["sha256"]))
+            separator = separators[what]
+            if separator and "" in field.split(separator):
+                symbols = "features" if what == "features" else "symbols"
+                expected = f"an empty one; expected {symbols} with one {separator!r} between them"
+                raise ValueError(f"the {what} {shown(field)} has {expected}")
+        source = f"{read['source']}\t{read['features']}" if "features" in read else read["source"]
+        return source, read["target"]
 
 
 @dataclass(frozen=True)
@@ -105,7 +88,8 @@ class PairFile:
     """The pairs of one file, in its order."""
 
     path: Path
-    record: FileRecord
+    record: dict[str, Any]
+    """what a run keeps of the file, to recognise it: its name, bytes, pairs and sha256"""
     pairs: tuple[Pair, ...]
 
     def repetitions(self) -> str | None:
@@ -126,18 +110,28 @@ def read_pairs(path: Path, form: Format, if_missing: str = "") -> PairFile:
     data = _read_bytes(path, if_missing)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Seq2AttnError(f"{path}: the file is UTF-16 text", hint="Save it as UTF-8.")
-    pairs, problems, count = [], [], 0
-    for number, line in _lines(data):
-        count += 1
+    lines = data.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n")  # without a byte order mark
+    if lines == [b""]:
+        raise Seq2AttnError(f"{path}: the file is empty; expected one pair a line, its columns separated by tabs")
+    pairs, problems = [], []
+    for number, line in enumerate(lines, start=1):
         try:
-            pairs.append(form.read(_decode(line)))
+            pairs.append(form.read(line.removesuffix(b"\r")))
         except ValueError as error:
             problems.append(f"  line {number}: {error}")
     if problems:
-        raise Seq2AttnError(_listed(path, problems, count), hint=_hint(form, problems))
-    if not pairs:
-        raise Seq2AttnError(f"{path}: the file is empty; expected one pair a line, its columns separated by tabs")
-    return PairFile(path, FileRecord(path.name, len(data), len(pairs), hashlib.sha256(data).hexdigest()), tuple(pairs))
+        more = [f"  and {len(problems) - MOST_LISTED:,} more"] if len(problems) > MOST_LISTED else []
+        head = f"{path}: {len(problems):,} of {_counted(len(lines), 'line')} cannot be read"
+        hint = "Save it as UTF-8, one pair a line, a tab between columns."
+        if any(", expected " in problem for problem in problems):
+            hint += (
+                " task.source_column, task.target_column and task.features_column say which columns are used; "
+                f"if there are more than {form.width}, set task.columns."
+            )
+        raise Seq2AttnError("\n".join([head, *problems[:MOST_LISTED], *more]), hint=hint)
+    sha256 = hashlib.sha256(data).hexdigest()
+    record = {"name": path.name, "bytes": len(data), "pairs": len(pairs), "sha256": sha256}
+    return PairFile(path, record, tuple(pairs))
 
 
 def _read_bytes(path: Path, if_missing: str) -> bytes:
@@ -151,61 +145,16 @@ def _read_bytes(path: Path, if_missing: str) -> bytes:
                 raise OSError(errno.EINVAL, "not a regular file")
             data = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:
-        raise Seq2AttnError(f"{path}: no such file", hint=_nearby(path, if_missing)) from None
+        names = [item.name for item in path.parent.iterdir()] if path.parent.is_dir() else []
+        close = closest(path.name, names)
+        hint = " ".join(filter(None, (close and f"Did you mean {path.parent / close}?", if_missing)))
+        raise Seq2AttnError(f"{path}: no such file", hint=hint) from None
     except (OSError, ValueError) as error:
         raise Seq2AttnError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > LARGEST_FILE:
         message = f"{path}: the file is larger than {LARGEST_FILE:,} bytes, the most that is read"
         raise Seq2AttnError(message, hint="Train on a part of it.")
     return data
-
-
-def _nearby(path: Path, advice: str) -> str:
-    try:
-        names = [item.name for item in path.parent.iterdir() if item.is_file()]
-    except OSError:
-        return advice
-    close = closest(path.name, names)
-    return " ".join(filter(None, (close and f"Did you mean {path.parent / close}?", advice)))
-
-
-def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Line numbers, from 1, and lines without their ends; a byte order mark and a last line end are not part of them."""
-    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    for number, line in enumerate(lines, start=1):
-        yield number, line.removesuffix(b"\r")
-
-
-def _decode(line: bytes) -> str:
-    if len(line) > LONGEST_LINE:
-        raise ValueError(f"it has {len(line):,} bytes; at most {LONGEST_LINE:,} are allowed")
-    try:
-        text = line.decode()
-    except UnicodeDecodeError as error:
-        found = line[error.start]
-        raise ValueError(f"it is not UTF-8 text (byte {error.start + 1} is 0x{found:02x})") from None
-    for character, name in (("\0", "a NUL byte"), ("\r", "a carriage return")):
-        if character in text:
-            raise ValueError(f"it contains {name} (character {text.index(character) + 1})")
-    return text
-
-
-def _listed(path: Path, problems: list[str], count: int) -> str:
-    more = [f"  and {len(problems) - MOST_LISTED:,} more"] if len(problems) > MOST_LISTED else []
-    head = f"{path}: {len(problems):,} of {_counted(count, 'line')} cannot be read"
-    return "\n".join([head, *problems[:MOST_LISTED], *more])
-
-
-def _hint(form: Format, problems: list[str]) -> str:
-    rule = "Save it as UTF-8, one pair a line, a tab between columns."
-    if not any(", expected " in problem for problem in problems):
-        return rule
-    return (
-        f"{rule} task.source_column, task.target_column and task.features_column say which columns are used; "
-        f"if there are more than {form.width}, set task.columns."
-    )
 
 
 def _counted(count: int, noun: str) -> str:

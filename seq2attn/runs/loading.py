@@ -111,8 +111,7 @@ def measure_on_file(trained: Trained, path: Path) -> Evaluation:
     assert isinstance(task, Pairs)
     file = task.read(path)
     result = evaluate_pairs(trained.predictor, file.pairs)
-    data = file.record.to_json()
-    return replace(result, checkpoint=trained.checkpoint, step=trained.step, created=_now(), data=data)
+    return replace(result, checkpoint=trained.checkpoint, step=trained.step, created=_now(), data=file.record)
 
 
 def _now() -> str:

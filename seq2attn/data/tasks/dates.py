@@ -140,33 +140,16 @@ def write_date(date: datetime.date, style: str) -> str:
 
 def read_date(text: str) -> datetime.date | None:
     """The date that `text` writes in one of `STYLES`; None if it is none, or its weekday is wrong."""
-    for pattern in _patterns():
-        match = pattern.fullmatch(text)
-        if match is None:
-            continue
-        found = match.groupdict()
-        numbers = {name: _FIELDS[name].index(value) + 1 for name, value in found.items() if name in _FIELDS}
-        day = next(numbers[name] for name in _DAYS if name in numbers)
-        month = next(numbers[name] for name in _MONTH_FIELDS if name in numbers)
-        try:
-            date = datetime.date(int(found["year"]), month, day)
-        except ValueError:  # such as February 30
-            return None
-        return date if numbers.get("weekday") in (None, date.weekday() + 1) else None
-    return None
+    year = re.search(r"[0-9]{4}", text)
+    return _written(int(year[0])).get(text) if year and int(year[0]) else None
 
 
-@functools.cache
-def _patterns() -> list[re.Pattern[str]]:
-    def pattern(field: str) -> str:
-        return f"(?P<{field}>{'|'.join(map(re.escape, _FIELDS[field])) if field in _FIELDS else r'[0-9]{4}'})"
-
-    return [
-        re.compile(
-            "".join(re.escape(text) + (pattern(name) if name else "") for text, name, *_ in Formatter().parse(style))
-        )
-        for style in STYLES
-    ]
+@functools.lru_cache(maxsize=256)
+def _written(year: int) -> dict[str, datetime.date]:
+    """Every date of a year in every style."""
+    first, last = _day_range(year, year)
+    dates = map(datetime.date.fromordinal, range(first, last + 1))
+    return {write_date(date, style): date for date in dates for style in STYLES}
 
 
 def _day_range(first_year: int, last_year: int) -> tuple[int, int]:

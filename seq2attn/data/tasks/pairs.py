@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
-from seq2attn.data.pairs import FileRecord, Format, PairFile, read_pairs
+from seq2attn.data.pairs import Format, PairFile, read_pairs
 from seq2attn.data.tasks.base import Examples, Task
 from seq2attn.data.vocabulary import FEATURES, Vocabulary
 from seq2attn.errors import Seq2AttnError, first_of
 
+RECORDED = ("name", "bytes", "pairs", "sha256")  # of a file
 FEW = 100  # pairs of a training file
 IF_MISSING = (
     "Name your own with --set task.train=FILE --set task.dev=FILE. "
@@ -77,7 +78,7 @@ class Pairs(Task):
             "features": None if self.source_vocabulary.features is None else list(self.source_vocabulary.features),
             "source_lengths": [self.min_length, self.max_length],
             "longest_target": self.longest_target,
-            "files": {split: record.to_json() for split, record in self.files.items()},
+            "files": self.files,
         }
 
     def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
@@ -120,7 +121,7 @@ class Pairs(Task):
             "features": None if read.features is None else _distinct(features),
             "source_lengths": [min(lengths), max(lengths)],
             "longest_target": max(map(len, targets)),
-            "files": {split: file.record.to_json() for split, file in files.items()},
+            "files": {split: file.record for split, file in files.items()},
         }
 
     def _restore(self, learned: Mapping[str, Any]) -> None:
@@ -134,7 +135,9 @@ class Pairs(Task):
         self.longest_target = int(learned["longest_target"])
         if not 1 <= self.min_length <= self.max_length or self.longest_target < 1:
             raise ValueError("lengths")
-        self.files = {str(split): FileRecord.from_json(record) for split, record in learned["files"].items()}
+        self.files = {
+            str(split): {name: record[name] for name in RECORDED} for split, record in learned["files"].items()
+        }
 
     def _vocabularies(
         self, source: list[str], target: list[str], features: list[str] | None
@@ -184,7 +187,7 @@ def _notes_on_files(files: Mapping[str, PairFile]) -> list[str]:
         notes.append(
             f"{train.path}: {len(train.pairs):,} pairs are very few to learn from; expect wrong or empty answers"
         )
-    if train.record.sha256 == dev.record.sha256:
+    if train.record["sha256"] == dev.record["sha256"]:
         notes.append(
             f"warning: {dev.path}: dev file and training file have the same contents: dev figures will show memorisation"
         )
