@@ -73,13 +73,7 @@ def _build_reverser(model: RecurrentConfig, source_size: int, target_size: int) 
         layers=model.layers,
         dropout=model.dropout,
     )
-    encoder = Encoder(
-        source_size,
-        model.embedding,
-        cells,
-        bidirectional=model.bidirectional,
-        reads_padding=not model.attention.mask_padding,
-    )
+    encoder = Encoder(source_size, model.embedding, cells, bidirectional=model.bidirectional)
     attention = build_attention(model, encoder.width)
     decoder = parts.DECODERS.make(model.decoder, target_size, model.embedding, attention, cells)
     initial_state = parts.INITIAL_STATES.make(model.initial_state, encoder, decoder.recurrent)
@@ -105,7 +99,7 @@ def build_attention(model: RecurrentConfig, key_width: int) -> Attention | NoAtt
     return Attention(
         score,
         window=parts.WINDOWS.make(attention.window, model.hidden, model.source_eos),
-        history=parts.HISTORIES.make(attention.history, score.feature_width),
+        history=parts.HISTORIES.make(attention.history, score.feature_width, key_width),
         scalable_softmax=attention.scalable_softmax,
         mask_padding=attention.mask_padding,
     )

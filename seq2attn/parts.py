@@ -89,30 +89,30 @@ def _file(meaning: str) -> tuple[Any, Any]:
 
 SCORES = Registry("score", default="scaled", group="seq2attn.scores", entries=[
     Entry("dot", "s.h", "dot product", "Luong et al. 2015, eq. 8",
-          implementation="seq2attn.model.scores.dot:Dot", parameters="0", equal_widths=True),
+          implementation="seq2attn.model.scores:Dot", parameters="0", equal_widths=True),
     Entry("scaled", "s.h / sqrt(D)", "dot product with variance 1 at any width", "Vaswani et al. 2017, eq. 1",
-          synonyms=("scaled_dot",), implementation="seq2attn.model.scores.scaled:Scaled", parameters="0",
+          synonyms=("scaled_dot",), implementation="seq2attn.model.scores:Scaled", parameters="0",
           equal_widths=True),
     Entry("general", "s W h", "dot product after a learned linear map", "Luong et al. 2015, eq. 8",
-          synonyms=("bilinear", "multiplicative"), implementation="seq2attn.model.scores.general:General",
+          synonyms=("bilinear", "multiplicative"), implementation="seq2attn.model.scores:General",
           parameters="D_s*D_h", options=_INITIAL_STD),
     Entry("scaled_general", "s W h / sqrt(D)", "general, scaled",
           "Luong et al. 2015 with the factor of Vaswani et al. 2017",
-          synonyms=("scaled_bilinear",), implementation="seq2attn.model.scores.scaled_general:ScaledGeneral",
+          synonyms=("scaled_bilinear",), implementation="seq2attn.model.scores:ScaledGeneral",
           parameters="D_s*D_h", options=_INITIAL_STD),
     Entry("additive", "v.tanh(W [s;h])", "a one-layer perceptron",
           "Bahdanau et al. 2015, appendix A.1.2; 'concat' in Luong et al. 2015",
-          synonyms=("concat", "bahdanau"), implementation="seq2attn.model.scores.additive:Additive",
+          synonyms=("concat", "bahdanau"), implementation="seq2attn.model.scores:Additive",
           parameters="D_a*(D_s+D_h) + D_a", options=options_model(
               width=option(int, None, "D_a, the width of the hidden layer; null: the query's width", 1, WIDEST))),
     Entry("cosine", "s.h / (|s| |h|) * exp(b)", "cosine of the angle, with a learned scale",
           "after Graves et al. 2014, eq. 5 and 6",
-          implementation="seq2attn.model.scores.cosine:Cosine", parameters="1", equal_widths=True,
+          implementation="seq2attn.model.scores:Cosine", parameters="1", equal_widths=True,
           options=options_model(learned_strength=option(
               bool, True, "multiply by exp(b), b learned; false: the bare cosine"))),
     Entry("key_value", "(W_q s).(W_k h) / sqrt(d_k), values W_v h", "separate projections for queries, keys and values",
           "Vaswani et al. 2017, section 3.2.2, one head",
-          implementation="seq2attn.model.scores.key_value:KeyValue", parameters="d_k*(D_s+D_h) + d_v*D_h",
+          implementation="seq2attn.model.scores:KeyValue", parameters="d_k*(D_s+D_h) + d_v*D_h",
           options=options_model(
               key_size=option(
                   int, None, "d_k, the width of projected queries and keys; null: the query's width", 1, WIDEST),
@@ -231,10 +231,10 @@ DECODERS = Registry("decoder",
                     group="seq2attn.decoders", entries=[
     Entry("bahdanau", "c_t from s_{t-1}; s_t = cell([emb(y_{t-1}); c_t], s_{t-1}); logits = W_o [s_t; c_t] + b",
           "attend, then step", "Bahdanau et al. 2015",
-          implementation="seq2attn.model.bahdanau:BahdanauDecoder"),
+          implementation="seq2attn.model.decoder:BahdanauDecoder"),
     Entry("luong", "s_t = cell(emb(y_{t-1}), s_{t-1}); c_t from s_t; a_t = tanh(W_c [c_t; s_t]); logits = W_o a_t + b",
           "step, then attend", "Luong et al. 2015, eq. 5 and 6, section 3.3",
-          implementation="seq2attn.model.luong:LuongDecoder", options=options_model(input_feeding=option(
+          implementation="seq2attn.model.decoder:LuongDecoder", options=options_model(input_feeding=option(
               bool, False, "the cell also reads the previous attentional vector, a_{t-1}"))),
 ])
 

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seq2attn.data.batches import Batch
 from seq2attn.model.attention import Attention, NoAttention
-from seq2attn.model.bahdanau import BahdanauDecoder
 from seq2attn.model.cells import GRU, LSTM, RNN, Cell, Cells
+from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.histories import Coverage, Location, LocationCoverage, Shift
 from seq2attn.model.initial_state import Bridge, Last, Zeros
-from seq2attn.model.luong import LuongDecoder
 from seq2attn.model.reverser import Reverser
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import LocalM, LocalP
@@ -82,7 +82,7 @@ def make_model(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         cells = make_cells(cell, hidden, layers, dropout)
-        encoder = Encoder(vocabulary, embedding, cells, bidirectional=bidirectional, reads_padding=not mask_padding)
+        encoder = Encoder(vocabulary, embedding, cells, bidirectional=bidirectional)
         attention: Attention | NoAttention = NoAttention()
         if score != "none":
             made = make_score(score, hidden, encoder.width) if isinstance(score, str) else score(hidden, encoder.width)
@@ -90,13 +90,19 @@ def make_model(
             attention = Attention(
                 made,
                 window=make_window and make_window(hidden, source_eos),
-                history=make_history and make_history(made.feature_width),
+                history=make_history and make_history(made.feature_width, encoder.width),
                 scalable_softmax=scalable_softmax,
                 mask_padding=mask_padding,
             )
         decoder = ARRANGEMENTS[arrangement](vocabulary, embedding, attention, cells)
         model = Reverser(encoder, INITIAL_STATES[initial_state](encoder, decoder.recurrent), decoder)
         return model if dtype == torch.get_default_dtype() else model.to(dtype)
+
+
+def as_batch(source: Tensor, lengths: Tensor, tokens: Tensor, decoder_lengths: Tensor | None = None) -> Batch:
+    """What a model is called with: source (B, S), lengths (B,), decoder input (B, L), of which by default all is real."""
+    counts = torch.full_like(lengths, tokens.size(1)) if decoder_lengths is None else decoder_lengths
+    return Batch(source, lengths, tokens, tokens, counts - 1, None)
 
 
 def is_real(lengths: Tensor, width: int) -> Tensor:

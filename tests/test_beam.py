@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from models import ARRANGEMENTS, CELLS, HISTORIES, WINDOWS, make_model
+from models import ARRANGEMENTS, CELLS, HISTORIES, WINDOWS, as_batch, make_model
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config
@@ -41,7 +41,7 @@ def model_of(name, seed=3, sharper=4.0):
 def log_probability(model, source, tokens):
     """log P(tokens | source), by teacher forcing of one source alone."""
     inputs = torch.tensor([[1, *tokens[:-1]]])
-    logits = model(source.unsqueeze(0), torch.tensor([len(source)]), inputs).logits[0]
+    logits = model(as_batch(source.unsqueeze(0), torch.tensor([len(source)]), inputs)).logits[0]
     return sum(math.log(torch.softmax(row, dim=0)[token]) for row, token in zip(logits, tokens, strict=True))
 
 
@@ -118,7 +118,7 @@ def test_every_hypothesis_has_its_own_probability_and_weights(name):
             if found.weights is None:
                 continue
             inputs = torch.tensor([[1, *tokens[:-1]]])
-            expected = model(source.unsqueeze(0), torch.tensor([length]), inputs).weights[0]
+            expected = model(as_batch(source.unsqueeze(0), torch.tensor([length]), inputs)).weights[0]
             torch.testing.assert_close(found.weights[row, place, : len(tokens), :length], expected, rtol=0, atol=1e-9)
 
 

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from models import ATTENDING, CELLS, INITIAL_STATES, is_real, make_batch, make_cells, make_model
+from models import ATTENDING, CELLS, INITIAL_STATES, as_batch, is_real, make_batch, make_cells, make_model
 from torch import nn
 
 from seq2attn.build import build_model
@@ -194,11 +194,8 @@ def test_a_stack_is_torchs_layers(name, layers):
 def test_an_encoder_is_torchs_layers_on_packed_strings(name, layers, bidirectional):
     torch.manual_seed(1)
     encoder = Encoder(9, E, make_cells(name, D, layers), bidirectional=bidirectional).double()
-    kind = "gru" if name == "gru" else "cell"
     cells = [
-        layer.get_submodule(prefix + kind)
-        for layer in (encoder, *encoder.above)
-        for prefix in ("", "backward_")[: 1 + bidirectional]
+        layer.get_submodule(cell) for layer in encoder.layers for cell in ("cell", "backward_cell")[: 1 + bidirectional]
     ]
     theirs = torchs(name, cells, num_layers=layers, bidirectional=bidirectional)
     source = torch.randint(9, (3, 5), generator=torch.Generator().manual_seed(0))
@@ -260,8 +257,8 @@ def test_the_last_state_does_not_fit_a_wider_encoder():
 
 # ---- names and first weights, as in the last release ----
 
-ENCODER = [f"encoder.gru.{name}_l0" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-BACKWARD = [name.replace("gru", "backward_gru") for name in ENCODER]
+ENCODER = [f"encoder.layers.0.cell.{name}" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+BACKWARD = [name.replace("cell", "backward_cell") for name in ENCODER]
 BAHDANAU = [f"decoder.cell.{name}" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
 LUONG = [name.replace("encoder", "decoder") for name in ENCODER]
 EMBEDDINGS = ["encoder.embedding.weight", "decoder.embedding.weight"]
@@ -305,9 +302,12 @@ def drawn_as_released(vocabulary, embedding, hidden, *, bidirectional, arrangeme
     """The first weights as the last release drew them from the seed: torch's own modules, one after another."""
     width = 2 * hidden if bidirectional else hidden
     torch.manual_seed(seed)
-    parts = {"encoder.embedding": nn.Embedding(vocabulary, embedding), "encoder.gru": nn.GRU(embedding, hidden)}
+    parts = {
+        "encoder.embedding": nn.Embedding(vocabulary, embedding),
+        "encoder.layers.0.cell": nn.GRU(embedding, hidden),
+    }
     if bidirectional:
-        parts["encoder.backward_gru"] = nn.GRU(embedding, hidden)
+        parts["encoder.layers.0.backward_cell"] = nn.GRU(embedding, hidden)
     parts["decoder.attention.score.query_map"] = nn.Linear(hidden, hidden, bias=False)
     parts["decoder.attention.score.key_map"] = nn.Linear(width, hidden, bias=False)
     parts["decoder.attention.score.v"] = nn.Linear(hidden, 1, bias=False)
@@ -317,7 +317,7 @@ def drawn_as_released(vocabulary, embedding, hidden, *, bidirectional, arrangeme
         parts["decoder.cell"] = nn.GRUCell(embedding + width, hidden)
     else:
         parts["decoder.output"] = nn.Linear(hidden, vocabulary)
-        parts["decoder.gru"] = nn.GRU(embedding + hidden * (arrangement == "feeding"), hidden)
+        parts["decoder.cell"] = nn.GRU(embedding + hidden * (arrangement == "feeding"), hidden)
         parts["decoder.combine"] = nn.Linear(width + hidden, hidden, bias=False)
     if bridge:
         parts["initial_state.map"] = nn.Linear(hidden, hidden)
@@ -368,12 +368,12 @@ def test_dropout_acts_in_training_only(name, arrangement):
     model, without = (make_model("dot", dropout=dropout, **options) for dropout in (0.5, 0.0))
     batch = make_batch()
     torch.manual_seed(0)
-    first, second = model(*batch).logits, model(*batch).logits
+    first, second = model(as_batch(*batch)).logits, model(as_batch(*batch)).logits
     assert not torch.equal(first, second)
     torch.manual_seed(0)
-    assert torch.equal(model(*batch).logits, first)  # drawn from torch's default generator
+    assert torch.equal(model(as_batch(*batch)).logits, first)  # drawn from torch's default generator
     model.eval()
-    close(model(*batch).logits, without(*batch).logits)
+    close(model(as_batch(*batch)).logits, without(as_batch(*batch)).logits)
 
 
 def test_dropout_at_embeddings_between_layers_and_before_the_output():
@@ -387,13 +387,13 @@ def test_dropout_at_embeddings_between_layers_and_before_the_output():
         assert 0.3 < dropped.double().mean() < 0.7
 
     def run():
-        model(*batch)
+        model(as_batch(*batch))
 
     embedded = model.encoder.embedding(source).detach()
-    scaled_or_zero(seen_by(model.encoder.gru, run)[0], embedded)
+    scaled_or_zero(seen_by(model.encoder.layers[0].cell, run)[0], embedded)
     below = []
-    model.encoder.gru.register_forward_hook(lambda *call: below.append(call[2][0].detach()))
-    scaled_or_zero(seen_by(model.encoder.above[0].gru, run)[0], below[0])
+    model.encoder.layers[0].cell.register_forward_hook(lambda *call: below.append(call[2][0].detach()))
+    scaled_or_zero(seen_by(model.encoder.layers[1].cell, run)[0], below[0])
     bottom, top = model.decoder.cell.cells
     first = seen_by(bottom, run)
     scaled_or_zero(torch.stack([one[:, :16] for one in first], dim=1), model.decoder.embedding(tokens).detach())
@@ -410,7 +410,7 @@ def test_dropout_at_embeddings_between_layers_and_before_the_output():
 
 def test_dropout_does_not_take_the_compiled_recurrence_for_what_it_cannot_do():
     model, batch = make_model("dot", dropout=0.5), make_batch()
-    zeros = [seen == 0 for seen in seen_by(model.decoder.output, lambda: model(*batch))]
+    zeros = [seen == 0 for seen in seen_by(model.decoder.output, lambda: model(as_batch(*batch)))]
     assert any(zero.any() for zero in zeros)
     torch.manual_seed(0)
     one = model.encoder(*batch[:2]).states
@@ -432,13 +432,13 @@ def test_a_reset_replaces_the_states_of_all_layers(name, arrangement):
     parts = 2 if name == "lstm" else 1
     assert drawn.forward.noise.shape == drawn.backward.noise.shape == (2, 4, 2 * parts * 5)
     assert drawn.decoder.noise.shape == (2, 3, 2 * parts * 5)
-    close(model(source, lengths, tokens, None, drawn).logits, model(source, lengths, tokens).logits)
+    close(model(as_batch(source, lengths, tokens, None, drawn)).logits, model(as_batch(source, lengths, tokens)).logits)
     at_two = torch.tensor([[True, True, False, True]] * 2)
     resets = Resets(Reset(at_two, drawn.forward.noise.double()), drawn.backward, drawn.decoder)
     found = model.encoder(source, lengths, resets)
     kind = "gru" if name == "gru" else "cell"
     below = None
-    for number, layer in enumerate((model.encoder, *model.encoder.above)):
+    for number, layer in enumerate(model.encoder.layers):
         forwards, backwards = layer.get_submodule(kind), layer.get_submodule(f"backward_{kind}")
         inputs = model.encoder.embedding(source) if below is None else below
         begun = resets.forward.noise[:, 2, number * parts * 5 : (number + 1) * parts * 5].split(5, dim=1)
@@ -447,7 +447,7 @@ def test_a_reset_replaces_the_states_of_all_layers(name, arrangement):
         below = torch.cat([onward, back], dim=2)
     close(found.states, below)
     changed = Resets(drawn.forward, drawn.backward, Reset(at_two[:, :3], drawn.decoder.noise.double()))
-    logits = model(source, lengths, tokens, None, changed).logits
+    logits = model(as_batch(source, lengths, tokens, None, changed)).logits
     memory, state = model.encode(source, lengths)
     for position in range(3):
         if position == 2:
@@ -480,10 +480,10 @@ def test_a_string_is_answered_the_same_alone_padded_and_among_others(cell, layer
     model = shaped(cell, layers, arrangement, bidirectional)
     for lengths in ((4, 2, 1), (1, 4, 2)):
         source, counts, tokens = make_batch(lengths, padding=2)
-        together = model(source, counts, tokens)
+        together = model(as_batch(source, counts, tokens))
         for row, length in enumerate(lengths):
             rows = slice(row, row + 1)
-            alone = model(source[rows, :length], counts[rows], tokens[rows])
+            alone = model(as_batch(source[rows, :length], counts[rows], tokens[rows]))
             close(together.logits[row], alone.logits[0])
             close(together.weights[row, :, :length], alone.weights[0])
             assert (together.weights[row, :, length:] == 0).all()
@@ -493,7 +493,7 @@ def test_a_string_is_answered_the_same_alone_padded_and_among_others(cell, layer
 def test_teacher_forcing_is_stepping(cell, layers, arrangement, bidirectional):
     model = shaped(cell, layers, arrangement, bidirectional)
     source, lengths, tokens = make_batch()
-    forced = model(source, lengths, tokens)
+    forced = model(as_batch(source, lengths, tokens))
     memory, state = model.encode(source, lengths)
     for position in range(3):
         decoded, state = model.step(tokens[:, position], state, memory)
@@ -515,7 +515,7 @@ def test_gradients_along_a_direction_against_finite_differences(cell, layers, ar
         decoded = torch.func.functional_call(model, moved, batch)
         return decoded.logits.square().sum() + decoded.weights.square().sum()
 
-    decoded = model(*batch)
+    decoded = model(as_batch(*batch))
     (decoded.logits.square().sum() + decoded.weights.square().sum()).backward()
     assert all((parameter.grad != 0).any() for parameter in parameters.values())
     slope = sum(float((parameter.grad * direction[name]).sum()) for name, parameter in parameters.items())
@@ -555,14 +555,14 @@ class Shown(LSTM):
 def test_a_cell_of_ones_own_in_encoder_and_decoder(cell, layers, arrangement):
     model = make_model("dot", cell=cell, layers=layers, arrangement=arrangement, initial_state="last")
     source, lengths, tokens = make_batch()
-    forced = model(source, lengths, tokens)
+    forced = model(as_batch(source, lengths, tokens))
     memory, state = model.encode(source, lengths)
     for position in range(3):
         decoded, state = model.step(tokens[:, position], state, memory)
         close(decoded.logits, forced.logits[:, position : position + 1])
     forced.logits.square().sum().backward()
     assert all((parameter.grad != 0).any() for parameter in model.parameters())
-    alone = model(source[1:2, :2], lengths[1:2], tokens[1:2])
+    alone = model(as_batch(source[1:2, :2], lengths[1:2], tokens[1:2]))
     close(alone.logits[0], forced.logits[1])
 
 
@@ -592,7 +592,7 @@ def test_a_subclass_of_a_built_in_cell_is_read_by_its_own_step():
 def test_every_score_attends_with_every_cell(cell, score):
     model = make_model(score, cell=cell, initial_state="last")
     source, lengths, tokens = make_batch()
-    model(source, lengths, tokens).logits.square().sum().backward()
+    model(as_batch(source, lengths, tokens)).logits.square().sum().backward()
     assert all((parameter.grad != 0).any() for parameter in model.parameters())
 
 

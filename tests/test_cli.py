@@ -24,7 +24,7 @@ from seq2attn.config import check_config, load_config
 from seq2attn.data.tasks import Answer
 from seq2attn.data.tasks.reverse import Reverse
 from seq2attn.display.progress import Lines
-from seq2attn.kernels import describe_kernels, library
+from seq2attn.kernels import describe, library
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
 from seq2attn.runs.lock import training_lock
 from seq2attn.runs.making import run_name
@@ -194,7 +194,7 @@ def test_training_without_a_compiler_is_noted_as_slow(work, monkeypatch):
 
 
 def test_resuming_with_other_kernels_is_noted(work, monkeypatch):
-    compiled = describe_kernels(torch.device("cpu"))
+    compiled = describe(torch.device("cpu"))
     if "were not compiled" in compiled:
         pytest.skip(compiled)
     with monkeypatch.context() as patch:

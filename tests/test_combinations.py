@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 import torch
-from models import ARRANGEMENTS, ATTENDING, CELLS, HISTORIES, WINDOWS, is_real, make_batch, make_model
+from models import ARRANGEMENTS, ATTENDING, CELLS, HISTORIES, WINDOWS, as_batch, is_real, make_batch, make_model
 
 from seq2attn import parts
 from seq2attn.parts import SCORES
@@ -116,12 +116,12 @@ def test_pairs_by_hand():
 def check_padding_and_other_strings(choices):
     model = make(choices)
     source, lengths, tokens = make_batch(LENGTHS, padding=2 if choices["mask_padding"] else 0)
-    together = model(source, lengths, tokens)
+    together = model(as_batch(source, lengths, tokens))
     assert together.logits.isfinite().all()
     for row, length in enumerate(LENGTHS):
         width = length if choices["mask_padding"] else source.size(1)
         rows = slice(row, row + 1)
-        alone = model(source[rows, :width], lengths[rows], tokens[rows])
+        alone = model(as_batch(source[rows, :width], lengths[rows], tokens[rows]))
         close(together.logits[row], alone.logits[0])
         close(together.weights[row, :, :width], alone.weights[0])
         assert (together.weights[row, :, width:] == 0).all()
@@ -130,7 +130,7 @@ def check_padding_and_other_strings(choices):
 def check_stepping(choices):
     model = make(choices)
     source, lengths, tokens = make_batch(LENGTHS, padding=1)
-    forced = model(source, lengths, tokens)
+    forced = model(as_batch(source, lengths, tokens))
     memory, state = model.encode(source, lengths)
     for position in range(3):
         decoded, state = model.step(tokens[:, position], state, memory)
@@ -211,7 +211,7 @@ def check_answers(choices):
     """Each string alone and step by step, against all strings padded and at once."""
     model = make(choices)
     source, lengths, tokens = make_batch((3, 1), steps=2, padding=1 if choices["mask_padding"] else 0)
-    forced = model(source, lengths, tokens)
+    forced = model(as_batch(source, lengths, tokens))
     for row, length in enumerate(lengths.tolist()):
         width = length if choices["mask_padding"] else source.size(1)
         with torch.no_grad():

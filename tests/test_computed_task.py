@@ -58,7 +58,7 @@ def trained():
     losses = []
     data = TrainingData(task, source_eos=True, batch_size=32, seed=0, device=CPU)
     for batch, _ in zip(data.batches(), range(60), strict=False):
-        decoded = model(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
+        decoded = model(batch)
         loss = token_cross_entropy(decoded.logits, batch)
         optimiser.zero_grad()
         loss.backward()

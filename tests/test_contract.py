@@ -15,11 +15,10 @@ from seq2attn.data.tasks.copy import Copy
 from seq2attn.data.tasks.reverse import Reverse
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.bahdanau import BahdanauDecoder
 from seq2attn.model.cells import RNN, Cell
+from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder
 from seq2attn.model.histories import Coverage, History, Shift
 from seq2attn.model.initial_state import InitialState, Last, Zeros
-from seq2attn.model.luong import LuongDecoder
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import LocalM, View, Window
 from seq2attn.parts import EXTENSIBLE
@@ -159,8 +158,8 @@ class UnusedCentre(LocalM):
 
 
 class NarrowFeatures(Coverage):
-    def forward(self, past):
-        return super().forward(past)[..., :1]
+    def forward(self, past, prepared):
+        return super().forward(past, prepared)[..., :1]
 
 
 class AddsInPlace(Coverage):
@@ -169,26 +168,26 @@ class AddsInPlace(Coverage):
 
 
 class AveragesOverTheWidth(Coverage):
-    def forward(self, past):
-        return super().forward(past - past.mean(dim=2, keepdim=True))
+    def forward(self, past, prepared):
+        return super().forward(past - past.mean(dim=2, keepdim=True), prepared)
 
 
 class AveragesOverTheBatch(Coverage):
-    def forward(self, past):
-        return super().forward(past - past.mean(dim=0))
+    def forward(self, past, prepared):
+        return super().forward(past - past.mean(dim=0), prepared)
 
 
 class WrongHistoryGradient(Coverage):
-    def forward(self, past):
-        return HalfTheGradient.apply(super().forward(past))
+    def forward(self, past, prepared):
+        return HalfTheGradient.apply(super().forward(past, prepared))
 
 
 class UnusedMap(History):
-    def __init__(self, feature_width):
-        super().__init__(feature_width)
+    def __init__(self, feature_width, key_width):
+        super().__init__(feature_width, key_width)
         self.map = nn.Linear(1, feature_width)
 
-    def forward(self, past):
+    def forward(self, past, prepared):
         return past.mT.unsqueeze(1).expand(-1, -1, -1, self.feature_width)
 
     def update(self, past, weights):
@@ -198,8 +197,8 @@ class UnusedMap(History):
 class MovesAndReads(Shift):
     """Content has an influence in every step."""
 
-    def combine(self, weights, past, valid, allowed):
-        return (super().combine(weights, past, valid, allowed) + weights) / 2
+    def combine(self, weights, past, prepared, valid, allowed):
+        return (super().combine(weights, past, prepared, valid, allowed) + weights) / 2
 
 
 class CountsItsCalls(Coverage):
@@ -234,14 +233,14 @@ class NoTuple(Plain):
 
 
 class OwnScan(Plain):
-    def scan(self, inputs, state, lengths=None, reset=None):
-        outputs, state = super().scan(inputs, state, lengths, reset)
+    def forward(self, inputs, state, lengths=None, reset=None):
+        outputs, state = super().forward(inputs, state, lengths, reset)
         return 2 * outputs, state
 
 
 class EndsWithThePadding(Plain):
-    def scan(self, inputs, state, lengths=None, reset=None):
-        return super().scan(inputs, state, None, reset)
+    def forward(self, inputs, state, lengths=None, reset=None):
+        return super().forward(inputs, state, None, reset)
 
 
 class NormsOverTheBatch(Plain):

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from models import make_model
+from models import as_batch, make_model
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config
@@ -29,7 +29,7 @@ def members():
 
 def probabilities(model, source, tokens):
     """P of each token, and the weights, by teacher forcing of one source alone: (L, V), (L, S)."""
-    decoded = model(source.unsqueeze(0), torch.tensor([len(source)]), torch.tensor([tokens]))
+    decoded = model(as_batch(source.unsqueeze(0), torch.tensor([len(source)]), torch.tensor([tokens])))
     return torch.softmax(decoded.logits[0], dim=1), decoded.weights[0]
 
 
@@ -80,7 +80,8 @@ def test_beam_search_of_an_ensemble_against_enumeration():
 def test_an_ensemble_of_one_model_is_that_model():
     model = members()[0]
     torch.testing.assert_close(
-        Ensemble([model])(SOURCE, LENGTHS, SOURCE).logits, model(SOURCE, LENGTHS, SOURCE).logits.log_softmax(2)
+        Ensemble([model])(SOURCE, LENGTHS, SOURCE).logits,
+        model(as_batch(SOURCE, LENGTHS, SOURCE)).logits.log_softmax(2),
     )
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from measured import places
+from models import as_batch
 from torch import nn
 
 from seq2attn.build import build_model, build_task
@@ -64,10 +65,10 @@ class FakeModel(nn.Module):
         width, answers = memory
         return self.decoded(answers, [state], width), state + 1
 
-    def forward(self, source, lengths, decoder_input, decoder_lengths):
-        self.forced_input.extend(decoder_input.tolist())
-        answers = [self.forced(ids) for ids in self.characters(source, lengths)]
-        return self.decoded(answers, list(range(decoder_input.size(1))), source.size(1))
+    def forward(self, batch, resets=None):
+        self.forced_input.extend(batch.decoder_input.tolist())
+        answers = [self.forced(ids) for ids in self.characters(batch.source, batch.source_lengths)]
+        return self.decoded(answers, list(range(batch.decoder_input.size(1))), batch.source.size(1))
 
 
 def one_hot(index, width):
@@ -397,7 +398,7 @@ def test_a_real_model(score, source_eos):
     source = torch.tensor([[A, EOS], [B, EOS]])[:, : 1 + source_eos]
     target = torch.tensor([[A, EOS], [B, EOS]])
     for _ in range(80):  # learns to copy single letters
-        logits = model(source, torch.tensor([1 + source_eos] * 2), torch.tensor([[SOS, A], [SOS, B]])).logits
+        logits = model(as_batch(source, torch.tensor([1 + source_eos] * 2), torch.tensor([[SOS, A], [SOS, B]]))).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten())
         optimiser.zero_grad()
         loss.backward()

@@ -162,12 +162,11 @@ def test_a_mask_that_is_switched_off_or_on_is_that_of_the_config(scalable):
     assert not torch.allclose(off[0], on[0])
 
 
-def test_the_compiled_recurrence_steps_aside(monkeypatch):
-    monkeypatch.setenv("SEQ2ATTN_KERNELS", "on")
+def test_teacher_forcing_intervenes_at_every_position():
     model = make_model("dot")
     memory, state = model.encode(SOURCE, LENGTHS)
     change = intervention(forced={1: 1.0})
-    decoded = model.decoder(TOKENS, None, state, model.intervene(memory, change))
+    decoded, _ = model.decoder(TOKENS, state, model.intervene(memory, change))
     torch.testing.assert_close(decoded.logits, outputs(model.eval(), change)[0])
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from models import as_batch
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config
@@ -41,18 +42,18 @@ def gru_step(gru, x, s):
 def test_the_arrangement_by_hand(input_feeding):
     model = make(input_feeding=input_feeding)
     source, tokens = batch()
-    found = model(source, LENGTHS, tokens)
+    found = model(as_batch(source, LENGTHS, tokens))
     decoder = model.decoder
     for row, length in enumerate(LENGTHS.tolist()):
         states, s = [], torch.zeros(D, dtype=torch.float64)
         for token in source[row, :length]:
-            s = gru_step(model.encoder.gru, model.encoder.embedding.weight[token], s)
+            s = gru_step(model.encoder.layers[0].cell, model.encoder.embedding.weight[token], s)
             states.append(s)
         keys = torch.stack(states)
         a = torch.zeros(D, dtype=torch.float64)
         for t, token in enumerate(tokens[row]):
             embedded = decoder.embedding.weight[token]
-            s = gru_step(decoder.gru, torch.cat([embedded, a]) if input_feeding else embedded, s)
+            s = gru_step(decoder.cell, torch.cat([embedded, a]) if input_feeding else embedded, s)
             scores = keys @ decoder.attention.score.map.weight.t() @ s  # s W h for each h
             weights = torch.exp(scores) / torch.exp(scores).sum()
             a = torch.tanh(decoder.combine.weight @ torch.cat([weights @ keys, s]))
@@ -92,15 +93,15 @@ def test_without_input_feeding_attention_is_asked_once_for_all_positions(monkeyp
         lambda self, query, *others: asked.append(query.shape) or forward(self, query, *others),
     )
     source, tokens = batch()
-    model(source, LENGTHS, tokens)
+    model(as_batch(source, LENGTHS, tokens))
     assert asked == [(2, 4, D)]
 
 
 def test_the_real_positions_do_not_depend_on_the_decoders_lengths():
     model = make()
     source, tokens = batch()
-    everything = model(source, LENGTHS, tokens)
-    shortened = model(source, LENGTHS, tokens, torch.tensor([4, 2]))
+    everything = model(as_batch(source, LENGTHS, tokens))
+    shortened = model(as_batch(source, LENGTHS, tokens, torch.tensor([4, 2])))
     torch.testing.assert_close(shortened.logits[0], everything.logits[0])
     torch.testing.assert_close(shortened.logits[1, :2], everything.logits[1, :2])
 
@@ -108,6 +109,6 @@ def test_the_real_positions_do_not_depend_on_the_decoders_lengths():
 def test_without_attention_only_the_first_state_carries_the_source():
     model = make("none")
     source, tokens = batch()
-    decoded = model(source, LENGTHS, tokens)
+    decoded = model(as_batch(source, LENGTHS, tokens))
     assert decoded.weights is None
     assert model.decoder.combine.weight.shape == (D, D)

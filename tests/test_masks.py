@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from seq2attn.model.masks import masked_softmax
+from seq2attn.model.attention import masked_softmax
 
 
 def loop_softmax(scores, valid):

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from models import as_batch
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config, load_config
@@ -84,7 +85,7 @@ def gru_weights(model, prefix):
     """weight_ih, weight_hh, bias_ih, bias_hh of the one GRU under `prefix`, stacked as torch does: r, z, n."""
     arrays = parameters_under(model, prefix)
     ends = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    found = {end: array for end in ends for name, array in arrays.items() if name.removesuffix("_l0").endswith(end)}
+    found = {end: array for end in ends for name, array in arrays.items() if name.endswith(end)}
     assert len(found) == 4
     return found
 
@@ -113,10 +114,10 @@ def gru_loop(weights, xs):
 def encode_by_loop(model, tokens):
     """(n, width) states of one string."""
     embedded = [parameters_under(model, "encoder.embedding.")["weight"][token] for token in tokens]
-    states = gru_loop(gru_weights(model, "encoder.gru."), embedded)
+    states = gru_loop(gru_weights(model, "encoder.layers.0.cell."), embedded)
     if model.encoder.width == D:
         return np.stack(states)
-    backward = gru_loop(gru_weights(model, "encoder.backward_gru."), embedded[::-1])[::-1]
+    backward = gru_loop(gru_weights(model, "encoder.layers.0.backward_cell."), embedded[::-1])[::-1]
     return np.stack([np.concatenate(pair) for pair in zip(states, backward, strict=True)])
 
 
@@ -187,7 +188,7 @@ def test_the_encoder_is_a_gru_by_hand(bidirectional):
 def test_the_whole_model_by_hand(score, initial_state, bidirectional):
     model = make_model(score, initial_state, bidirectional)
     tokens = given(3, 6)
-    decoded = model(*read(TEXTS), tokens)
+    decoded = model(as_batch(*read(TEXTS), tokens))
     for row, text in enumerate(TEXTS):
         source = VOCABULARY.encode(text)
         logits, weights = decode_by_loop(model, score, initial_state, source, tokens[row].tolist())
@@ -205,13 +206,13 @@ def test_nothing_depends_on_padding_or_on_the_other_strings(score, initial_state
     tokens = given(3, 6)
     for texts in (TEXTS, LONGEST_FIRST):
         source, lengths = read(texts, source_eos, padding=2)
-        together = model(source, lengths, tokens)
+        together = model(as_batch(source, lengths, tokens))
         garbage = source.clone()
         for row, length in enumerate(lengths):
             garbage[row, length:] = 4
-        with_garbage = model(garbage, lengths, tokens)
+        with_garbage = model(as_batch(garbage, lengths, tokens))
         for row, text in enumerate(texts):
-            alone = model(*read([text], source_eos), tokens[row : row + 1])
+            alone = model(as_batch(*read([text], source_eos), tokens[row : row + 1]))
             length = int(lengths[row])
             for batch in (together, with_garbage):
                 close(batch.logits[row], alone.logits[0])
@@ -235,9 +236,9 @@ def test_a_score_need_not_be_defined_on_padding():
     model = make_model("dot", "last")
     model.decoder.attention.score = Cosine(D, D)
     tokens = given(3, 6)
-    together = model(*read(LONGEST_FIRST), tokens)
+    together = model(as_batch(*read(LONGEST_FIRST), tokens))
     for row, text in enumerate(LONGEST_FIRST):
-        close(together.logits[row], model(*read([text]), tokens[row : row + 1]).logits[0])
+        close(together.logits[row], model(as_batch(*read([text]), tokens[row : row + 1])).logits[0])
     together.logits.sum().backward()
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
@@ -247,7 +248,7 @@ def test_teacher_forcing_is_stepping(score, initial_state, bidirectional, source
     model = make_model(score, initial_state, bidirectional)
     source, lengths = read(TEXTS, source_eos, padding=1)
     tokens = given(3, 6)
-    forced = model(source, lengths, tokens)
+    forced = model(as_batch(source, lengths, tokens))
     assert forced.logits.shape == (3, 6, len(VOCABULARY))
     memory, state = model.encode(source, lengths)
     for position in range(6):
@@ -268,12 +269,12 @@ def test_no_real_position_depends_on_the_decoders_lengths(score, initial_state, 
     tokens = given(3, 6)
     for texts in (TEXTS, LONGEST_FIRST):
         source, lengths = read(texts, source_eos)
-        full = model(source, lengths, tokens)
+        full = model(as_batch(source, lengths, tokens))
         real = torch.tensor([len(text) + 1 for text in texts])
         garbage = tokens.clone()
         for row, length in enumerate(real):
             garbage[row, length:] = 0
-        short = model(source, lengths, garbage, real)
+        short = model(as_batch(source, lengths, garbage, real))
         assert short.logits.shape == full.logits.shape
         for row, length in enumerate(real):
             close(short.logits[row, :length], full.logits[row, :length])
@@ -287,7 +288,7 @@ def test_no_output_depends_on_later_input():
     tokens = given(3, 6)
     changed = tokens.clone()
     changed[:, 4:] = EOS
-    one, other = model(source, lengths, tokens), model(source, lengths, changed)
+    one, other = model(as_batch(source, lengths, tokens)), model(as_batch(source, lengths, changed))
     assert torch.equal(one.logits[:, :4], other.logits[:, :4])
     assert not torch.equal(one.logits[:, 4:], other.logits[:, 4:])
 
@@ -296,7 +297,7 @@ def test_no_output_depends_on_later_input():
 def test_without_the_mask_padding_is_let_in(score):
     model = make_model(score, "last", mask_padding=False)
     tokens = given(1, 4)
-    alone, padded = model(*read(["cab"]), tokens), model(*read(["cab"], padding=3), tokens)
+    alone, padded = model(as_batch(*read(["cab"]), tokens)), model(as_batch(*read(["cab"], padding=3), tokens))
     assert (padded.weights[:, :, 3:] > 0.01).all()
     close(padded.weights.sum(dim=2), torch.ones(1, 4, dtype=torch.float64))
     assert (padded.logits - alone.logits).abs().max() > 1e-3
@@ -360,7 +361,7 @@ def test_first_states_by_formula(initial_state, bidirectional):
 def loss_on(model, texts, source_eos, tokens, decoder_lengths):
     """A number that every real logit and weight goes into."""
     source, lengths = read(texts, source_eos)
-    decoded = model(source, lengths, tokens, decoder_lengths)
+    decoded = model(as_batch(source, lengths, tokens, decoder_lengths))
     loss = torch.zeros((), dtype=torch.float64)
     for row, length in enumerate(decoder_lengths):
         loss = loss + decoded.logits[row, :length].logsumexp(dim=1).sum()
@@ -438,7 +439,7 @@ def test_a_zero_padding_vector_stays_zero_and_changes_no_other_weight():
         assert not start or (learned[0].any() and not zero[0].any())
     source, tokens = torch.tensor([[5, 6, 7, 8], [9, 0, 0, 0]]), torch.tensor([[1, 8], [1, 0]])
     for model, moves in zip(models, (True, False), strict=True):
-        loss = model(source, torch.tensor([4, 1]), tokens).logits.square().sum()
+        loss = model(as_batch(source, torch.tensor([4, 1]), tokens)).logits.square().sum()
         loss.backward()
         assert bool(model.encoder.embedding.weight.grad[0].any()) is moves
         assert bool(model.decoder.embedding.weight.grad[0].any()) is moves

@@ -162,7 +162,7 @@ from seq2attn.model.windows import Window, View
 from seq2attn.model.histories import History
 from seq2attn.model.cells import Cell
 from seq2attn.model.initial_state import InitialState
-from seq2attn.model.bahdanau import BahdanauDecoder
+from seq2attn.model.decoder import BahdanauDecoder
 from seq2attn.data.tasks.reverse import Reverse
 
 @register("odd")
@@ -178,7 +178,7 @@ class Odd({base}):
         ("Window", "def forward(self, *inputs): pass", WINDOW, "shape: raised TypeError: cannot unpack"),
         (
             "History",
-            "def forward(self, past): return past.mT.unsqueeze(1)\n"
+            "def forward(self, past, prepared): return past.mT.unsqueeze(1)\n"
             "    def update(self, past, weights): return past.add_(weights.unsqueeze(1))",
             HISTORY,
             "steps: a step changes in place what it was given",
@@ -211,8 +211,11 @@ def test_a_broken_part_of_any_kind_is_refused_before_a_run_is_made(tmp_path, mon
 
 def test_a_history_may_have_no_features(tmp_path, monkeypatch, cli):
     monkeypatch.chdir(tmp_path)
-    body = "    def forward(self, past): return None\n    def update(self, past, weights): return weights.unsqueeze(1)"
-    body += "\n    def combine(self, weights, past, valid, allowed): return (weights + past) / (1 + past.sum(2, True))"
+    body = (
+        "    def forward(self, past, prepared): return None\n"
+        "    def update(self, past, weights): return weights.unsqueeze(1)\n"
+        "    def combine(self, weights, past, prepared, valid, allowed): return (weights + past) / (1 + past.sum(2, True))"
+    )
     (tmp_path / "odd.py").write_text(PARTS.format(base="History", body=body))
     assert cli("check", "--plugin", "odd.py").code == 0
     run = trained(tmp_path / "runs", configured(f"{HISTORY}=odd", score="scaled"))

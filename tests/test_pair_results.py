@@ -153,8 +153,8 @@ class Echo(torch.nn.Module):
         source, place = state
         return Decoded(self._logits(source)[:, place : place + 1], None), (source, place + 1)
 
-    def forward(self, source, lengths, decoder_input, decoder_lengths=None):
-        return Decoded(self._logits(source)[:, : decoder_input.size(1)], None)
+    def forward(self, batch, resets=None):
+        return Decoded(self._logits(batch.source)[:, : batch.decoder_input.size(1)], None)
 
     def select(self, state, rows):
         return state

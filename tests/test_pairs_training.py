@@ -295,10 +295,10 @@ class Speller(Model):
         logits = 10 * nn.functional.one_hot(torch.tensor(ids), self.size).float().unsqueeze(1)
         return Decoded(logits, None), (first, position + 1)
 
-    def forward(self, source, lengths, decoder_input, decoder_lengths=None):
-        memory, state = self.encode(source, lengths)
+    def forward(self, batch, resets=None):
+        memory, state = self.encode(batch.source, batch.source_lengths)
         steps = []
-        for tokens in decoder_input.unbind(1):
+        for tokens in batch.decoder_input.unbind(1):
             decoded, state = self.step(tokens, state, memory)
             steps.append(decoded.logits)
         return Decoded(torch.cat(steps, dim=1), None)

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from models import as_batch
 from torch import nn
 
 from seq2attn.build import build_model
@@ -194,7 +195,7 @@ def test_greedy_decoding_equals_teacher_forcing_on_its_output():
     decoding = greedy_decode(model, source, lengths, max_steps=12, keep_weights=True)
     assert len(set(decoding.tokens.flatten().tolist())) > 1
     fed = torch.cat([torch.full((5, 1), SOS), decoding.tokens[:, :-1]], dim=1)
-    forced = model(source, lengths, fed)
+    forced = model(as_batch(source, lengths, fed))
     for row in range(5):
         shown = int(decoding.lengths[row]) + int(decoding.finished[row])
         assert forced.logits[row, :shown].argmax(dim=1).tolist() == decoding.tokens[row, :shown].tolist()

@@ -48,7 +48,7 @@ def test_with_a_history_too(history, options, decoder, feeding):
 
 
 def assert_the_same(ours, plain, batch, tolerance):
-    decoded = ours(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
+    decoded = ours(batch)
     loss = token_cross_entropy(decoded.logits, batch)
     loss.backward()
     logits, weights = plain(batch.source, batch.source_lengths, batch.decoder_input)

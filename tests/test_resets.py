@@ -4,7 +4,7 @@ import signal
 
 import pytest
 import torch
-from models import SIX_STEPS, is_real, make_cells
+from models import SIX_STEPS, as_batch, is_real, make_cells
 
 from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
@@ -57,14 +57,14 @@ def test_the_encoder_forgets_what_came_before_a_reset(bidirectional):
     torch.testing.assert_close(encoder(SOURCE, LENGTHS, Resets(none, none, none)).states[real], plain[real])
     states = encoder(SOURCE, LENGTHS, Resets(forward=reset, backward=none, decoder=none)).states
     torch.testing.assert_close(states[:, :2], plain[:, :2])
-    rest = encoder.gru(encoder.embedding(SOURCE[:, 2:]), (reset.noise[:, 2],))[0]  # begun with the noise
+    rest = encoder.layers[0].cell(encoder.embedding(SOURCE[:, 2:]), (reset.noise[:, 2],))[0]  # begun with the noise
     torch.testing.assert_close(states[0, 2:, :6], rest[0])
     torch.testing.assert_close(states[1, 2, :6], rest[1, 0])
     torch.testing.assert_close(states[0, :, 6:], plain[0, :, 6:])  # the other direction
     if bidirectional:
         states = encoder(SOURCE, LENGTHS, Resets(forward=none, backward=reset, decoder=none)).states
         turned = encoder.embedding(SOURCE[:1].flip(1))
-        rest = encoder.backward_gru(turned[:, 2:], (reset.noise[:1, 2],))[0].flip(1)
+        rest = encoder.layers[0].backward_cell(turned[:, 2:], (reset.noise[:1, 2],))[0].flip(1)
         torch.testing.assert_close(states[0, :3, 6:], rest[0])
 
 
@@ -75,10 +75,10 @@ def test_the_decoder_forgets_what_came_before_a_reset(decoder):
     model = build_model(check_config({"model": {"hidden": 6, "embedding": 4, "initial_state": "bridge", **decoder}}))
     tokens = torch.tensor([[1, 3, 4, 5], [1, 6, 7, 0]])
     keep_all = one_reset(2, 5, 6, None)
-    plain = model(SOURCE, LENGTHS, tokens).logits
-    torch.testing.assert_close(model(SOURCE, LENGTHS, tokens, None, Resets(*[keep_all] * 3)).logits, plain)
+    plain = model(as_batch(SOURCE, LENGTHS, tokens)).logits
+    torch.testing.assert_close(model(as_batch(SOURCE, LENGTHS, tokens, None, Resets(*[keep_all] * 3))).logits, plain)
     reset = one_reset(2, 4, 6, 2)
-    logits = model(SOURCE, LENGTHS, tokens, None, Resets(keep_all, keep_all, reset)).logits
+    logits = model(as_batch(SOURCE, LENGTHS, tokens, None, Resets(keep_all, keep_all, reset))).logits
     torch.testing.assert_close(logits[:, :2], plain[:, :2])
     assert (logits[:, 2] - plain[:, 2]).abs().amax(dim=1).min() > 1e-3
     memory, state = model.encode(SOURCE, LENGTHS)

@@ -373,7 +373,7 @@ def test_training_is_adam_on_clipped_gradients(tmp_path, clip):
     logged = [line for line in metrics(run) if "loss" in line]
     for step in range(6):
         batch = data.batch(step)
-        loss = own_loss(model(batch.source, batch.source_lengths, batch.decoder_input).logits, batch.decoder_output)
+        loss = own_loss(model(batch).logits, batch.decoder_output)
         model.zero_grad()
         loss.backward()
         norm = math.sqrt(sum(float(weight.grad.square().sum()) for weight in model.parameters()))
@@ -715,7 +715,7 @@ def test_a_step_matches_textbook_clipping_and_adamw(weight_decay):
         norm_found = step.gradients(training_losses(step.forward(batch, number), batch, config.training).total)
         step.update(rate)
         optimiser.zero_grad()
-        decoded = model(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
+        decoded = model(batch)
         token_cross_entropy(decoded.logits, batch).backward()
         norm = math.sqrt(sum(float(parameter.grad.square().sum()) for parameter in model.parameters()))
         assert float(norm_found) == pytest.approx(norm, rel=1e-5)

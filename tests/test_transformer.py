@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from models import is_real, make_score
+from models import as_batch, is_real, make_score
 from torch import nn
 
 from seq2attn.build import build_model, build_task
@@ -40,7 +40,7 @@ def close(found, expected, tolerance=1e-12):
 def test_it_computes_what_pytorchs_decoder_computes():
     model = make()
     source, tokens = batch()
-    found = model(source, LENGTHS, tokens)
+    found = model(as_batch(source, LENGTHS, tokens))
     valid = is_real(LENGTHS, 5)
     states = model.source_embedding(source) * math.sqrt(D) + sinusoids(0, 5, D)
     for layer in model.encoder:
@@ -96,7 +96,7 @@ def test_sinusoids_by_formula():
 def test_cached_decoding_is_teacher_forcing():
     model = make().eval()
     source, tokens = batch(padding=1)
-    forced = model(source, LENGTHS, tokens)
+    forced = model(as_batch(source, LENGTHS, tokens))
     memory, state = model.encode(source, LENGTHS)
     for position in range(4):
         decoded, state = model.step(tokens[:, position], state, memory)
@@ -127,7 +127,7 @@ def test_no_position_sees_the_future():
     source, tokens = batch()
     changed = tokens.clone()
     changed[:, 2] = 3 + (changed[:, 2] - 2) % 4
-    one, other = model(source, LENGTHS, tokens), model(source, LENGTHS, changed)
+    one, other = model(as_batch(source, LENGTHS, tokens)), model(as_batch(source, LENGTHS, changed))
     close(one.logits[:, :2], other.logits[:, :2])
     assert (one.logits[:, 2] != other.logits[:, 2]).any()
 
@@ -137,9 +137,9 @@ def test_a_string_is_answered_the_same_alone_padded_and_among_others(training):
     model = make().train(training)
     with torch.set_grad_enabled(training):
         source, tokens = batch(padding=2)
-        together = model(source, LENGTHS, tokens)
+        together = model(as_batch(source, LENGTHS, tokens))
         for row, length in enumerate(LENGTHS.tolist()):
-            alone = model(source[row : row + 1, :length], LENGTHS[row : row + 1], tokens[row : row + 1])
+            alone = model(as_batch(source[row : row + 1, :length], LENGTHS[row : row + 1], tokens[row : row + 1]))
             close(together.logits[row], alone.logits[0], 1e-11)
             close(together.weights[row, :, :length], alone.weights[0], 1e-11)
             assert (together.weights[row, :, length:] == 0).all()
@@ -153,7 +153,7 @@ def test_gradients_against_finite_differences():
     assert len(parameters) > 8
 
     def logits(*_):
-        return model(source[:2, :3], LENGTHS[1:], tokens[:2, :2]).logits
+        return model(as_batch(source[:2, :3], LENGTHS[1:], tokens[:2, :2])).logits
 
     assert torch.autograd.gradcheck(logits, parameters)
 

@@ -134,7 +134,7 @@ def test_what_each_history_keeps():
 
 def shift(p, power=2.0):
     """A `Shift` with these probabilities of moving from left to right, and this power."""
-    history = Shift(1, reach=len(p) // 2).double()
+    history = Shift(1, D, reach=len(p) // 2).double()
     with torch.no_grad():
         history.logits.copy_(torch.tensor(p).clamp(min=1e-30).log() / history.speed)
         history.power.fill_(math.log(math.exp(power - 1) - 1))  # the power is 1 + ln(1 + exp(power))
@@ -185,7 +185,7 @@ def test_a_shift_tells_how_often_it_has_read_what_it_reads():
         read.append(float(history.read(weights, past).detach()))
         past = history.update(past, weights.squeeze(1))
     assert read == pytest.approx([0, 0, 0, 1, 1, 1, 2])
-    widths = [make_attention("dot", history=Shift(1, rereading=kind)).context_width for kind in (True, False)]
+    widths = [make_attention("dot", history=Shift(1, D, rereading=kind)).context_width for kind in (True, False)]
     assert widths == [D + 1, D]
 
 
@@ -235,7 +235,7 @@ def test_after_the_first_step_the_scores_are_not_computed_without_gradients():
 
 
 def test_coverage_is_one_number_a_key():
-    history = Coverage(2).double()
+    history = Coverage(2, D).double()
     past = randn(1, 1, 3)
     for j in range(3):
         torch.testing.assert_close(history(past)[0, 0, j], history.map.weight[:, 0] * past[0, 0, j])
@@ -243,7 +243,7 @@ def test_coverage_is_one_number_a_key():
 
 @pytest.mark.parametrize("score", ["additive", "dot"])
 def test_features_enter_inside_the_tanh_or_as_a_term(score):
-    attention = make_attention(score, history=Coverage(D if score == "additive" else 1))
+    attention = make_attention(score, history=Coverage(D if score == "additive" else 1, D))
     query, past = randn(B, 1, D), randn(B, 1, S, seed=5).abs()
     attended, states = attend(attention, query, past)
     made, w = attention.score, attention.history.map.weight[:, 0]
@@ -260,7 +260,7 @@ def test_features_enter_inside_the_tanh_or_as_a_term(score):
 
 
 def test_history_begins_with_nothing_looked_at_and_is_never_changed_in_place():
-    attention = make_attention(history=LocationCoverage(1))
+    attention = make_attention(history=LocationCoverage(1, D))
     memory = attention.prepare(randn(B, S, D), is_real(LENGTHS, S), SOURCE)
     past = attention.begin(memory)
     assert past.shape == (B, 2, S) and (past == 0).all()
@@ -303,7 +303,7 @@ def test_attention_stays_as_sharp_on_longer_sources():
 
 
 def test_a_history_without_the_past_weights_is_an_error():
-    attention = make_attention("additive", history=Coverage(D))
+    attention = make_attention("additive", history=Coverage(D, D))
     memory = attention.prepare(randn(B, S, D), is_real(LENGTHS, S))
     with pytest.raises(ValueError, match="needs the past weights"):
         attention(randn(B, 1, D), memory)

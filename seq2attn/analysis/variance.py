@@ -12,8 +12,7 @@ from torch import Tensor
 from seq2attn.analysis.sampling import BLOCK, check_work, seeded_score
 from seq2attn.data.batches import generator
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.scores import Score
-from seq2attn.model.scores.multiplicative import MultiplicativeScore
+from seq2attn.model.scores import Dot, Score
 
 LARGEST = 1e6
 
@@ -101,7 +100,7 @@ def _row(name: str, score: Score, width: int, samples: int, seed: int, component
 @torch.no_grad()
 def theoretical_moments(score: Score, width: int, components: Components) -> tuple[float | None, float | None]:
     """Mean and variance of a multiplicative score by formula; (None, None) for other scores."""
-    if not isinstance(score, MultiplicativeScore):
+    if not isinstance(score, Dot):
         return None, None
     matrix = score.project(torch.eye(width).unsqueeze(0))[0].double()  # (D, D), row j = M e_j: the transpose of M
     query_variance, key_variance = components.query_sd**2, components.key_sd**2

@@ -119,12 +119,12 @@ def _together(trial: Trial, decoded: Decoded, batch: Batch) -> Tensor:
 def _forward(trial: Trial, batch: Batch | None = None) -> Tensor:
     """Teacher forcing: logits beside weights (B, L, V + S)."""
     batch = batch or trial.batch
-    return _together(trial, trial.model(*batch.inputs), batch)
+    return _together(trial, trial.model(batch), batch)
 
 
 def _loss(trial: Trial) -> Tensor:
     real = valid_mask(trial.batch.decoder_lengths, L)
-    return cross_entropy(trial.model(*trial.batch.inputs).logits[real], trial.batch.decoder_output[real])
+    return cross_entropy(trial.model(trial.batch).logits[real], trial.batch.decoder_output[real])
 
 
 def _masks(trial: Trial) -> bool:
@@ -146,7 +146,7 @@ def check_shape(trial: Trial) -> None:
             trial.expect_state("state after a step", state, part)
     encoded = model.encoder(trial.batch.source, trial.batch.source_lengths)
     trial.expect_state("first state", model.initial_state(encoded), model.decoder.recurrent)
-    logits, weights = model(*trial.batch.inputs)
+    logits, weights = model(trial.batch)
     trial.expect_tensor("logits", logits, rows, L, model.decoder.output.out_features)
     if weights is not None:
         trial.expect_tensor("weights", weights, rows, L, width)
@@ -166,10 +166,11 @@ def _results(trial: Trial, part: Any, width: int) -> Iterator[tuple[Any, ...]]:
             yield "factor", factor, B, L, width
     elif isinstance(part, History):
         past, weights, allowed = draw(B, part.channels, width) * 0, trial.weights(), trial.valid.unsqueeze(1)
-        features = part(past)
+        prepared = part.prepare(draw(B, width, part.key_width))
+        features = part(past, prepared)
         if features is not None:
             yield "features", features, B, 1, width, part.feature_width
-        combined = part.combine(weights.unsqueeze(1), past, allowed, allowed)
+        combined = part.combine(weights.unsqueeze(1), past, prepared, allowed, allowed)
         yield "weights", combined, B, 1, width
         yield "addition to the context", part.read(combined, past), B, 1, part.read_width
         yield "past", part.update(past, weights), B, part.channels, width

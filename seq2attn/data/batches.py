@@ -43,11 +43,6 @@ class Batch:
         """(B,) real tokens of `decoder_input`, and of `decoder_output`"""
         return self.target_lengths + 1
 
-    @property
-    def inputs(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What a model is called with: source, source_lengths, decoder_input, decoder_lengths."""
-        return self.source, self.source_lengths, self.decoder_input, self.decoder_lengths
-
     def rows(self, start: int, stop: int) -> Batch:
         """The batch of rows `start` to `stop`, as views."""
         return self._map(lambda tensor: tensor[start:stop])

@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from seq2attn.data.batches import Batch
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.intervention import Intervention
+from seq2attn.model.resets import Resets
 
 
 class Ensemble(Model):
@@ -29,10 +31,8 @@ class Ensemble(Model):
         encoded = [model.encode(source, lengths) for model in self._members()]
         return tuple(memory for memory, _ in encoded), tuple(state for _, state in encoded)
 
-    def forward(
-        self, source: Tensor, lengths: Tensor, decoder_input: Tensor, decoder_lengths: Tensor | None = None
-    ) -> Decoded:
-        return average([model(source, lengths, decoder_input, decoder_lengths) for model in self._members()])
+    def forward(self, batch: Batch, resets: Resets | None = None) -> Decoded:
+        return average([model(batch) for model in self._members()])
 
     def step(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
         stepped = [model.step(tokens, *parts) for model, *parts in zip(self._members(), state, memory, strict=True)]

@@ -177,7 +177,7 @@ def _forced(model: Model, batch: Batch) -> Iterator[Decoded]:
     """Teacher forcing, all positions at once, or one by one if their weights (B, L, S) would take too much memory."""
     rows, steps = batch.decoder_input.shape
     if rows * steps * batch.source.size(1) <= MAX_WEIGHTS:
-        yield model(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_lengths)
+        yield model(batch)
         return
     memory, state = model.encode(batch.source, batch.source_lengths)
     for tokens in batch.decoder_input.unbind(1):  # (B,) each

@@ -14,22 +14,18 @@ from seq2attn.kernels.binding import FIXED, LEARNED, Kernels
 def gru(kernels: Kernels, inputs: Mapping[str, Tensor | None]) -> tuple[Tensor, Tensor]:
     """Outputs (B, L, D) and each row's last one (B, D), which a row that has ended keeps.
 
+    With attention: outputs beside contexts (B, L, D + Dc), with `combine` attentional vectors (B, L, D); and attention
+    weights (B, L, S).
     inputs: by the names in binding.py, with the shapes in recurrence.c; those that are not needed may be missing.
     """
-    found: tuple[Tensor, Tensor] = Recurrence.apply(kernels, *map(inputs.get, (*FIXED, *LEARNED)))  # type: ignore[no-untyped-call]
-    return found
-
-
-def attentive_gru(kernels: Kernels, inputs: Mapping[str, Tensor | None]) -> tuple[Tensor, Tensor]:
-    """Outputs beside contexts (B, L, D + Dc), with `combine` attentional vectors (B, L, D); attention weights (B, L, S)."""
-    return gru(kernels, inputs)
+    results: tuple[Tensor, Tensor] = Recurrence.apply(kernels, *map(inputs.get, (*FIXED, *LEARNED)))  # type: ignore[no-untyped-call]
+    return results
 
 
 class Recurrence(torch.autograd.Function):
-    """Inputs in the order of binding.py -> what `attentive_gru` returns.
+    """Inputs in the order of binding.py -> what `gru` returns.
 
-    Without attention, in the place of the weights: the output at each row's end (B, D). A row that has ended keeps its last
-    output and context, so that this is the one in the last column.
+    A row that has ended keeps its last output and context, so that the output at its end is the one in the last column.
     """
 
     @staticmethod
@@ -63,16 +59,11 @@ class Recurrence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_features: Tensor | None, grad_other: Tensor | None) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():  # create_graph=True; unlike once_differentiable this cannot be missed
-            raise RuntimeError(
-                "gradients of the compiled recurrence have no gradients; set SEQ2ATTN_KERNELS=off for them"
-            )
         count = len(FIXED) + len(LEARNED)
         saved = ctx.saved_tensors
         inputs, results = saved[:count], saved[count:]
         of = dict(zip(LEARNED, inputs[len(FIXED) :], strict=True))
         _, _, states, vectors, *_ = results
-        keys, values = of["keys"], of["values"]
         features = states if vectors is None else vectors
         grads = (
             torch.zeros_like(features)
@@ -80,23 +71,19 @@ class Recurrence(torch.autograd.Function):
             else grad_features.clone(memory_format=torch.contiguous_format)
         )
         grad_weights = None
-        if keys is not None and grad_other is not None:
+        if of["keys"] is not None and grad_other is not None:
             grad_weights = grad_other.contiguous()
         elif grad_other is not None:
             grads[:, -1] += grad_other
-        shared = (
-            keys is not None and keys.shape == values.shape and keys.data_ptr() == values.data_ptr()
-        )  # one gradient
         wanted = [
             name
             for name, needed in zip(LEARNED, ctx.needs_input_grad[1 + len(FIXED) :], strict=True)
-            if of[name] is not None and (name != "initial" or needed) and not (name == "values" and shared)
+            if of[name] is not None and (name != "initial" or needed)
         ]
         likes = [of[name] for name in wanted]
         buffer = states.new_zeros(sum(like.numel() for like in likes))  # one: an allocation each would cost more
         parts = torch._C._nn.unflatten_dense_tensors(buffer, likes)
         gradients: dict[str, Tensor] = dict(zip(wanted, parts, strict=True))
-        written = [gradients.get("keys" if name == "values" and shared else name) for name in LEARNED]
         own = (grads, None) if vectors is None else (torch.zeros_like(states), grads)
-        ctx.kernels.backward(ctx.sizes, inputs, results, (*own, grad_weights, *written))
+        ctx.kernels.backward(ctx.sizes, inputs, results, (*own, grad_weights, *map(gradients.get, LEARNED)))
         return None, *[None] * len(FIXED), *map(gradients.get, LEARNED)

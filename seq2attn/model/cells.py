@@ -61,28 +61,19 @@ class Cell(nn.Module):
         All steps for inputs (B, S, input_width): the outputs (B, S, D), and the state after each string's last token;
         lengths (B,), None: all S. Past a string's end its outputs are undefined.
         """
-        if inputs.dim() == 3:
-            return self.scan(inputs, state, lengths, reset)
-        state = self.step(self.read(inputs), state)
-        return self.output(state), state
-
-    def scan(
-        self, inputs: Tensor, state: State, lengths: Tensor | None = None, reset: Reset | None = None
-    ) -> tuple[Tensor, State]:
-        """All steps, one after another; see `forward`."""
+        if inputs.dim() == 2:
+            state = self.step(self.read(inputs), state)
+            return self.output(state), state
         states = []
         for position, read in enumerate(self.read(inputs).unbind(1)):  # (B, ...) each
             state = self.step(read, state if reset is None else reset(state, position))
             states.append(state)
         outputs = torch.stack(list(map(self.output, states)), dim=1)  # (B, S, D)
         if lengths is not None:
-            state = tuple(_at_end(torch.stack(part, dim=1), lengths) for part in zip(*states, strict=True))
+            last = (lengths - 1).view(-1, 1, 1).expand(-1, 1, self.width)  # (B, 1, D)
+            parts = [torch.stack(part, dim=1) for part in zip(*states, strict=True)]  # (B, S, D) each
+            state = tuple(part.gather(1, last).squeeze(1) for part in parts)
         return outputs, state
-
-
-def _at_end(states: Tensor, lengths: Tensor) -> Tensor:
-    """states (B, S, D) -> those at each string's last token (B, D)."""
-    return states.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, states.size(2))).squeeze(1)
 
 
 class TorchCell(Cell):
@@ -93,36 +84,24 @@ class TorchCell(Cell):
 
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__(input_width, width)
-        self._suffix = ""
-        bound = 1 / math.sqrt(width)
+
+        def drawn(*shape: int) -> nn.Parameter:
+            bound = 1 / math.sqrt(width)
+            return nn.Parameter(nn.init.uniform_(torch.empty(shape), -bound, bound))
+
         rows = self.gates * width
-        for name, shape in {
-            "weight_ih": (rows, input_width),
-            "weight_hh": (rows, width),
-            "bias_ih": (rows,),
-            "bias_hh": (rows,),
-        }.items():
-            self.register_parameter(name, nn.Parameter(nn.init.uniform_(torch.empty(shape), -bound, bound)))
-
-    def named_as_layer(self) -> TorchCell:
-        """This cell, its parameters called `weight_ih_l0` and so on: torch.nn.GRU's names, not torch.nn.GRUCell's."""
-        for name in list(self._parameters):
-            self._parameters[f"{name}_l0"] = self._parameters.pop(name)
-        self._suffix = "_l0"
-        return self
-
-    def weight(self, name: str) -> Tensor:
-        """`weight_ih`, `weight_hh`, `bias_ih` or `bias_hh`."""
-        found: Tensor = getattr(self, name + self._suffix)
-        return found
+        self.weight_ih = drawn(rows, input_width)
+        self.weight_hh = drawn(rows, width)
+        self.bias_ih = drawn(rows)
+        self.bias_hh = drawn(rows)
 
     def read(self, inputs: Tensor) -> Tensor:
         """W_i x + b_i of all gates: (..., E) -> (..., G D)"""
-        return F.linear(inputs, self.weight("weight_ih"), self.weight("bias_ih"))
+        return F.linear(inputs, self.weight_ih, self.bias_ih)
 
     def recall(self, hidden: Tensor) -> Tensor:
         """W_h h + b_h of all gates: (B, D) -> (B, G D)"""
-        return F.linear(hidden, self.weight("weight_hh"), self.weight("bias_hh"))
+        return F.linear(hidden, self.weight_hh, self.bias_hh)
 
 
 class GRU(TorchCell):
@@ -133,7 +112,6 @@ class GRU(TorchCell):
     """
 
     gates = 3
-    kernel = "gru"
 
     def step(self, read: Tensor, state: State) -> State:
         (h,) = state
@@ -142,7 +120,7 @@ class GRU(TorchCell):
         recalled_rz, recalled_n = torch.split(self.recall(h), widths, dim=1)
         r, z = torch.sigmoid(read_rz + recalled_rz).chunk(2, dim=1)  # (B, D) each
         n = torch.tanh(torch.addcmul(read_n, r, recalled_n))  # read_n + r * recalled_n
-        return (torch.lerp(n, h.to(n.dtype), z),)  # n + z * (h - n)
+        return (torch.lerp(n, h, z),)  # (1 - z) * n + z * h
 
 
 class LSTM(TorchCell):
@@ -203,14 +181,9 @@ class Cells:
     dropout: float = 0.0
     """probability of dropping a number in training: between layers, on embeddings, before the output layer"""
 
-    def layer(self, input_width: int) -> Cell:
-        """One layer that reads whole strings."""
-        cell = self.make(input_width)
-        return cell.named_as_layer() if isinstance(cell, TorchCell) else cell
-
-    def stack(self, input_width: int, *, steps: bool = False) -> Cell:
-        """All layers of a decoder, `steps` if it only ever takes one step at a time."""
-        if self.layers > 1:
-            above = [self.make(self.width) for _ in range(self.layers - 1)]
-            return Stack([self.make(input_width), *above], self.dropout)
-        return self.make(input_width) if steps else self.layer(input_width)
+    def stack(self, input_width: int) -> Cell:
+        """All layers of a decoder."""
+        if self.layers == 1:
+            return self.make(input_width)
+        above = [self.make(self.width) for _ in range(self.layers - 1)]
+        return Stack([self.make(input_width), *above], self.dropout)

@@ -1,4 +1,4 @@
-"""What every decoder arrangement shares: its state, its results, and decoding one position after another."""
+"""Decoders: the order of attention and recurrence, one output position after another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2attn import kernels
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.cells import Cell, Cells, State
 from seq2attn.model.interface import Decoded
@@ -33,7 +32,7 @@ class Decoder(nn.Module):
     """Embedding, recurrent layers, attention and an output layer; an arrangement defines their order (`advance`).
 
     Every arrangement is made the same way, `Decoder(vocabulary_size, embedding, attention, cells, **options)`. It makes its
-    recurrent layers under the name that checkpoints use; `recurrent` returns them.
+    recurrent layers under a name of its own; `recurrent` returns them.
     """
 
     registry: ClassVar = DECODERS
@@ -62,11 +61,6 @@ class Decoder(nn.Module):
     def recurrent(self) -> Cell:
         """The recurrent layers."""
 
-    @property
-    def _combination(self) -> nn.Linear | None:
-        """W_c of decoders that step, then attend, as `luong` does."""
-        return None
-
     @abstractmethod
     def advance(
         self, embedded: Tensor, state: DecoderState, memory: Memory
@@ -78,42 +72,13 @@ class Decoder(nn.Module):
         position = torch.zeros((), dtype=torch.int64, device=memory.keys.device)
         return DecoderState(first, position, self.attention.begin(memory))
 
-    def forward(self, tokens: Tensor, lengths: Tensor | None, state: DecoderState, memory: Memory) -> Decoded:
-        """Teacher forcing: tokens (B, L), right-padded, lengths (B,) real ones (None: all).
-
-        Past a row's end the result is undefined.
-        """
-        return self.forward_in_order(tokens, lengths, state, memory)
-
-    def forward_in_order(
-        self, tokens: Tensor, lengths: Tensor | None, state: DecoderState, memory: Memory, reset: Reset | None = None
-    ) -> Decoded:
-        """Teacher forcing, in order of positions: by `kernels.recurrence` or, where it cannot, by `advance`."""
-        compiled = self._compiled(tokens, lengths, state, memory, reset)
-        return self.forward_by_steps(tokens, state, memory, reset) if compiled is None else compiled
-
-    def _compiled(
-        self, tokens: Tensor, lengths: Tensor | None, state: DecoderState, memory: Memory, reset: Reset | None = None
-    ) -> Decoded | None:
-        fast = kernels.recurrence(
-            self,
-            tokens,
-            lengths,
-            self.recurrent,
-            state.cell,
-            self.attention,
-            memory,
-            past=state.past,
-            combine=self._combination,
-            fed=state.attentional,
-            reset=reset,
-        )
-        return None if fast is None else self.decode(*fast, memory)
-
-    def forward_by_steps(
+    def forward(
         self, tokens: Tensor, state: DecoderState, memory: Memory, reset: Reset | None = None
-    ) -> Decoded:
-        """Teacher forcing, one position after another, by `advance`."""
+    ) -> tuple[Decoded, DecoderState]:
+        """The last tokens (B, L) -> logits (B, L, V) and weights (B, L, S) of L positions, and the state after them.
+
+        A loop over `advance`. An arrangement may compute all positions at once instead (`LuongDecoder`).
+        """
         features: list[Tensor] = []
         weights: list[Tensor] = []
         for position, embedded in enumerate(self.embed(tokens).unbind(1)):  # (B, E) each
@@ -124,12 +89,7 @@ class Decoder(nn.Module):
             if weight is not None:
                 weights.append(weight)
         all_weights = torch.stack(weights, dim=1) if weights else None  # (B, L, S)
-        return self.decode(torch.stack(features, dim=1), all_weights, memory)
-
-    def step(self, tokens: Tensor, state: DecoderState, memory: Memory) -> tuple[Decoded, DecoderState]:
-        """One position: tokens (B,) -> logits (B, 1, V), weights (B, 1, S), and the next state."""
-        state, feature, weight = self.advance(self.embed(tokens), state, memory)
-        return self.decode(feature.unsqueeze(1), None if weight is None else weight.unsqueeze(1), memory), state
+        return self.decode(torch.stack(features, dim=1), all_weights, memory), state
 
     def embed(self, tokens: Tensor) -> Tensor:
         """tokens (...) -> (..., E)"""
@@ -139,3 +99,102 @@ class Decoder(nn.Module):
     def decode(self, features: Tensor, weights: Tensor | None, memory: Memory) -> Decoded:
         """features (B, L, output_width), weights (B, L, S) -> logits (B, L, V): where a pointer would mix in the source."""
         return Decoded(self.output(self.dropout(features)), weights)
+
+
+class BahdanauDecoder(Decoder):
+    """`bahdanau`: attend with the previous state, then step (Bahdanau et al. 2015).
+
+    c_t = attention(s_{t-1});  s_t = cell([emb(y_{t-1}); c_t], s_{t-1});  logits = W_o [s_t; c_t] + b
+    """
+
+    def __init__(self, vocabulary_size: int, embedding: int, attention: Attention | NoAttention, cells: Cells) -> None:
+        width = cells.width + attention.context_width
+        super().__init__(vocabulary_size, embedding, attention, cells, output_width=width)
+        self.cell = cells.stack(embedding + attention.context_width)
+
+    @property
+    def recurrent(self) -> Cell:
+        return self.cell
+
+    def advance(
+        self, embedded: Tensor, state: DecoderState, memory: Memory
+    ) -> tuple[DecoderState, Tensor, Tensor | None]:
+        query = self.cell.output(state.cell).unsqueeze(1)  # (B, 1, D)
+        attended = self.attention(query, memory, state.past, state.position)
+        context = attended.context.squeeze(1)  # (B, Dv)
+        output, cell = self.cell(torch.cat([embedded, context], dim=1), state.cell)
+        weights = None if attended.weights is None else attended.weights.squeeze(1)
+        state = DecoderState(cell, state.position + 1, attended.past)
+        return state, torch.cat([output, context], dim=1), weights
+
+
+class LuongDecoder(Decoder):
+    """`luong`: step, then attend with the new state (Luong et al. 2015, eq. 5 and 6).
+
+    s_t = cell(emb(y_{t-1}), s_{t-1});  c_t = attention(s_t);  a_t = tanh(W_c [c_t; s_t]);  logits = W_o a_t + b
+
+    input_feeding: the cell also reads the previous attentional vector, [emb(y_{t-1}); a_{t-1}], zeros at first
+        (section 3.3). Without it, states do not depend on attention.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding: int,
+        attention: Attention | NoAttention,
+        cells: Cells,
+        *,
+        input_feeding: bool = False,
+    ) -> None:
+        super().__init__(vocabulary_size, embedding, attention, cells, output_width=cells.width)
+        self.input_feeding = input_feeding
+        self.cell = cells.stack(embedding + cells.width * input_feeding)
+        self.combine = nn.Linear(attention.context_width + cells.width, cells.width, bias=False)  # W_c
+
+    @property
+    def recurrent(self) -> Cell:
+        return self.cell
+
+    def begin(self, first: State, memory: Memory) -> DecoderState:
+        state = super().begin(first, memory)
+        fed = torch.zeros_like(self.cell.output(first)) if self.input_feeding else None
+        return state._replace(attentional=fed)
+
+    def advance(
+        self, embedded: Tensor, state: DecoderState, memory: Memory
+    ) -> tuple[DecoderState, Tensor, Tensor | None]:
+        inputs = embedded if state.attentional is None else torch.cat([embedded, state.attentional], dim=1)
+        output, cell = self.cell(inputs, state.cell)  # (B, D)
+        query = output.unsqueeze(1)
+        attended = self.attention(query, memory, state.past, state.position)
+        vector = self._combine(attended.context, query).squeeze(1)  # (B, D)
+        weights = None if attended.weights is None else attended.weights.squeeze(1)
+        fed = vector if self.input_feeding else None
+        return DecoderState(cell, state.position + 1, attended.past, fed), vector, weights
+
+    def forward(
+        self, tokens: Tensor, state: DecoderState, memory: Memory, reset: Reset | None = None
+    ) -> tuple[Decoded, DecoderState]:
+        """As `Decoder.forward`. Without input feeding and history, the matrix form of `advance`: first the cell, over all
+        positions, then the attention of all states at once.
+        """
+        if self.input_feeding or state.past is not None or reset is not None or not self._is_matrix_form():
+            return super().forward(tokens, state, memory, reset)
+        states, cell = self.cell(self.embed(tokens), state.cell)  # (B, L, D)
+        attended = self.attention(states, memory, None, state.position)
+        features = self._combine(attended.context, states)
+        state = DecoderState(cell, state.position + tokens.size(1))
+        return self.decode(features, attended.weights, memory), state
+
+    def _is_matrix_form(self) -> bool:
+        """Whether `advance` is the one above, not a subclass's or another one, and no hook looks at single positions."""
+        parts = (*self.cell.modules(), self.attention)
+        hooked = any(part._forward_hooks or part._forward_pre_hooks for part in parts)
+        return getattr(self.advance, "__func__", None) is _LUONG_ADVANCE and not hooked
+
+    def _combine(self, context: Tensor, states: Tensor) -> Tensor:
+        """The attentional vectors of contexts (B, L, Dv) and states (B, L, D): (B, L, D)."""
+        return torch.tanh(self.combine(torch.cat([context, states], dim=2)))
+
+
+_LUONG_ADVANCE = LuongDecoder.advance

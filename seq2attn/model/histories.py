@@ -1,24 +1,25 @@
 """Histories: how attention depends on its own past weights. They combine with every score.
 
 A history has C numbers per key, (B, C, S), zeros at first, which are passed from step to step. Its features enter the score
-through `Score.with_features`; or it changes the weights themselves (`combine`).
+through `Score.with_features`; or it changes the weights themselves (`combine`). It may use the keys too (`prepare`).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2attn import kernels
 from seq2attn.parts import HISTORIES
 
 
 class History(nn.Module):
-    """Every history is constructed as `History(feature_width, **options)`, with the width that the score expects."""
+    """Every history is constructed as `History(feature_width, key_width, **options)`: the width of the features that the
+    score expects, and that of the keys.
+    """
 
     registry: ClassVar = HISTORIES
     channels = 1
@@ -26,28 +27,34 @@ class History(nn.Module):
     read_width: int = 0
     """numbers that it adds to each context"""
 
-    def __init__(self, feature_width: int) -> None:
+    def __init__(self, feature_width: int, key_width: int) -> None:
         super().__init__()
         self.feature_width = feature_width
+        self.key_width = key_width
+
+    def prepare(self, keys: Tensor) -> Any | None:
+        """What depends on the keys alone, computed once per sequence and passed to `forward` and `combine` as `prepared`.
+
+        keys (B, S, key_width) -> tensors whose first dimension is B, perhaps in tuples. The default: None.
+        """
+        return None
 
     @abstractmethod
-    def forward(self, past: Tensor) -> Tensor | None:
+    def forward(self, past: Tensor, prepared: Any) -> Tensor | None:
         """past (B, C, S) -> features (B, 1, S, feature_width) of each key; None: the score has none."""
 
     @abstractmethod
     def update(self, past: Tensor, weights: Tensor) -> Tensor:
         """The past (B, C, S) after a step with these weights (B, S)."""
 
-    def combine(self, weights: Tensor, past: Tensor, valid: Tensor | None, allowed: Tensor | None) -> Tensor:
+    def combine(
+        self, weights: Tensor, past: Tensor, prepared: Any, valid: Tensor | None, allowed: Tensor | None
+    ) -> Tensor:
         """The weights to attend with (B, 1, S), from those of the softmax (B, 1, S).
 
         valid (B, 1, S): the real tokens, None: all; allowed (B, 1, S): those in the window too. The default: the softmax's.
         """
         return weights
-
-    def is_settled(self, past: Tensor) -> bool:
-        """Whether the next weights do not depend on the scores, which are then not computed; False if that is not known."""
-        return False
 
     def read(self, weights: Tensor, past: Tensor) -> Tensor:
         """What a step with these weights (B, 1, S) adds to the context: (B, 1, read_width)."""
@@ -61,14 +68,12 @@ class Location(History):
     filters: number of filters; kernel: their width, odd.
     """
 
-    kernel = "location"
-
-    def __init__(self, feature_width: int, *, filters: int = 8, kernel: int = 5) -> None:
-        super().__init__(feature_width)
+    def __init__(self, feature_width: int, key_width: int, *, filters: int = 8, kernel: int = 5) -> None:
+        super().__init__(feature_width, key_width)
         self.convolution = nn.Conv1d(self.channels, filters, kernel, padding=kernel // 2, bias=False)
         self.map = nn.Linear(filters, feature_width, bias=False)
 
-    def forward(self, past: Tensor) -> Tensor:
+    def forward(self, past: Tensor, prepared: Any) -> Tensor:
         located = self.convolution(past)  # (B, filters, S)
         mapped: Tensor = self.map(located.mT).unsqueeze(1)  # (B, S, filters) -> (B, 1, S, feature_width)
         return mapped
@@ -80,13 +85,11 @@ class Location(History):
 class Coverage(History):
     """`coverage`: w C_t, C_t the sum of all past weights (See et al. 2017, eq. 10 and 11)."""
 
-    kernel = "coverage"
-
-    def __init__(self, feature_width: int) -> None:
-        super().__init__(feature_width)
+    def __init__(self, feature_width: int, key_width: int) -> None:
+        super().__init__(feature_width, key_width)
         self.map = nn.Linear(1, feature_width, bias=False)
 
-    def forward(self, past: Tensor) -> Tensor:
+    def forward(self, past: Tensor, prepared: Any) -> Tensor:
         mapped: Tensor = self.map(past.mT).unsqueeze(1)  # (B, S, 1) -> (B, 1, S, feature_width)
         return mapped
 
@@ -99,7 +102,6 @@ class LocationCoverage(Location):
     synthesis models (the sum alone: Shen et al. 2018, section 2.2).
     """
 
-    kernel = "location_coverage"
     channels = 2
 
     def update(self, past: Tensor, weights: Tensor) -> Tensor:
@@ -119,55 +121,39 @@ class Shift(History):
         second.
     """
 
-    kernel = "shift"
     channels = 2
     speed = 8.0
     """p = softmax(speed * logits): they change this many times as fast as other parameters"""
 
-    def __init__(self, feature_width: int, *, reach: int = 2, rereading: bool = True) -> None:
-        super().__init__(feature_width)
+    def __init__(self, feature_width: int, key_width: int, *, reach: int = 2, rereading: bool = True) -> None:
+        super().__init__(feature_width, key_width)
         self.reach = reach
         self.read_width = int(rereading)
         self.logits = nn.Parameter(torch.zeros(2 * reach + 1))  # of p, from d = -reach
         self.power = nn.Parameter(torch.zeros(()))
 
-    def forward(self, past: Tensor) -> None:
+    def forward(self, past: Tensor, prepared: Any) -> None:
         return None
 
     def update(self, past: Tensor, weights: Tensor) -> Tensor:
         return torch.stack([weights, past[:, 1] + weights], dim=1)
 
-    def combine(self, weights: Tensor, past: Tensor, valid: Tensor | None, allowed: Tensor | None) -> Tensor:
+    def combine(
+        self, weights: Tensor, past: Tensor, prepared: Any, valid: Tensor | None, allowed: Tensor | None
+    ) -> Tensor:
         p = torch.softmax(self.speed * self.logits, dim=0)  # (2 reach + 1,)
-        near = None if allowed is not valid else self._near(past, valid)
-        around = self._around(past[:, :1], valid) if near is None else past[:, :1, near]
-        inner = slice(0, past.size(2)) if near is None else slice(near.start + self.reach, near.stop - self.reach)
-        weights, allowed = weights[..., inner], None if allowed is None else allowed[..., inner]
-        moved = torch.zeros_like(weights)  # (B, 1, S), or only the part of S where it is not 0
+        around = self._around(past[:, :1], valid)  # (B, 1, reach + S + reach)
+        moved = torch.zeros_like(weights)  # (B, 1, S)
         for start, chance in enumerate(p.flip(0)):
             moved = torch.addcmul(moved, chance, around[..., start : start + moved.size(2)])
         if allowed is not None:
             moved = moved.masked_fill(~allowed, 0.0)
         moved = torch.where(moved.sum(dim=2, keepdim=True) > 0.5, moved, weights)
         sharp = moved ** (1 + F.softplus(self.power))
-        sharp = sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
-        return F.pad(sharp, (inner.start, past.size(2) - inner.stop))
-
-    def is_settled(self, past: Tensor) -> bool:
-        return bool((past[:, 0].sum(dim=1) > 0.5).all())
+        return sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
 
     def read(self, weights: Tensor, past: Tensor) -> Tensor:
         return (weights * past[:, 1:]).sum(dim=2, keepdim=True)
-
-    def _near(self, past: Tensor, valid: Tensor | None) -> slice | None:
-        """The positions from which the weights move, and those that they can reach, twice as far as they move.
-
-        None: all. Others are left out only where no gradient is wanted, and nothing goes around or comes from the scores.
-        """
-        near = kernels.nonzero_span(past[:, 0], margin=2 * self.reach)
-        if near is None or not (valid is None or valid[..., near.stop - 1].all()) or not self.is_settled(past):
-            return None
-        return near
 
     def _around(self, weights: Tensor, valid: Tensor | None) -> Tensor:
         """weights (B, 1, S) -> (B, 1, reach + S + reach), each row's end before its start and its start after its end."""

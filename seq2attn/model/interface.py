@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor, nn
 
 from seq2attn.model.intervention import Intervention
+from seq2attn.model.resets import Resets
+
+if TYPE_CHECKING:
+    from seq2attn.data.batches import Batch
 
 
 class Decoded(NamedTuple):
@@ -30,12 +34,10 @@ class Model(nn.Module):
         """source (B, S), right-padded, lengths (B,) -> memory, what the decoder attends to, and its first state."""
 
     @abstractmethod
-    def forward(
-        self, source: Tensor, lengths: Tensor, decoder_input: Tensor, decoder_lengths: Tensor | None = None
-    ) -> Decoded:
-        """Teacher forcing: source (B, S), lengths (B,), decoder_input (B, L), decoder_lengths (B,), by default all L.
+    def forward(self, batch: Batch, resets: Resets | None = None) -> Decoded:
+        """Teacher forcing: the logits (B, L, V) and weights (B, L, S) of a batch; past a row's end they are undefined.
 
-        Returns logits (B, L, V) and weights (B, L, S); past a row's end they are undefined.
+        resets: of the recurrent states, in training; None: none.
         """
 
     @abstractmethod

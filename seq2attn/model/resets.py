@@ -30,7 +30,7 @@ class Reset:
         return tuple(torch.where(kept, part, other) for part, other in zip(state, noise, strict=True))
 
     def beyond(self, width: int) -> Reset:
-        """The same with the first `width` numbers of the noise used up, by the layers below."""
+        """The same with the first `width` numbers of the noise used up, by the layer below."""
         return Reset(self.kept, self.noise[:, :, width:])
 
 
@@ -43,10 +43,10 @@ class Resets:
     """the encoder's two directions"""
     decoder: Reset | None = None
 
-    def above(self, below: tuple[Tensor, ...]) -> Resets:
-        """The resets of the encoder's layers above those with the states `below`."""
-        width = sum(part.size(1) for part in below)
-        forward, backward = (one and one.beyond(width) for one in (self.forward, self.backward))
+    def above(self, final: tuple[Tensor, ...]) -> Resets:
+        """The resets of the encoder's layers above the one whose last state is `final`, tensors (B, D)."""
+        width = sum(part.size(1) for part in final)
+        forward, backward = (reset and reset.beyond(width) for reset in (self.forward, self.backward))
         return Resets(forward, backward, self.decoder)
 
 

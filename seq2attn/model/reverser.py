@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
@@ -12,6 +14,9 @@ from seq2attn.model.encoder import Encoder
 from seq2attn.model.initial_state import InitialState
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.resets import Resets, draw_reset
+
+if TYPE_CHECKING:
+    from seq2attn.data.batches import Batch
 
 
 class Reverser(Model):
@@ -29,22 +34,13 @@ class Reverser(Model):
         memory = self.decoder.attention.prepare(encoded.states, valid, source)
         return memory, self.decoder.begin(self.initial_state(encoded), memory)
 
-    def forward(
-        self,
-        source: Tensor,
-        lengths: Tensor,
-        decoder_input: Tensor,
-        decoder_lengths: Tensor | None = None,
-        resets: Resets | None = None,
-    ) -> Decoded:
-        memory, state = self.encode(source, lengths, resets)
-        if resets is not None and resets.decoder is not None:
-            return self.decoder.forward_in_order(decoder_input, decoder_lengths, state, memory, resets.decoder)
-        decoded: Decoded = self.decoder(decoder_input, decoder_lengths, state, memory)
+    def forward(self, batch: Batch, resets: Resets | None = None) -> Decoded:
+        memory, state = self.encode(batch.source, batch.source_lengths, resets)
+        decoded, _ = self.decoder(batch.decoder_input, state, memory, None if resets is None else resets.decoder)
         return decoded
 
     def step(self, tokens: Tensor, state: DecoderState, memory: Memory) -> tuple[Decoded, DecoderState]:
-        return self.decoder.step(tokens, state, memory)
+        return self.decoder(tokens.unsqueeze(1), state, memory)
 
     def draw_resets(
         self, random: torch.Generator, source: Tensor, decoder_input: Tensor, *, encoder: float, decoder: float

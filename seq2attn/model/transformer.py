@@ -10,17 +10,20 @@ Shapes besides B, S, L, V: H heads, D = model width, d = D / H.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2attn.data.padding import valid_mask
-from seq2attn.model.attention import Attended
+from seq2attn.model.attention import Attended, masked_softmax
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.intervention import Intervention
-from seq2attn.model.masks import masked_softmax
+from seq2attn.model.resets import Resets
+
+if TYPE_CHECKING:
+    from seq2attn.data.batches import Batch
 
 Projected = tuple[Tensor, Tensor]
 """keys and values of one attention, (B, H, S, d) each"""
@@ -87,11 +90,9 @@ class Transformer(Model):
         projected = tuple(project(layer.multihead_attn, states) for layer in self._decoder_layers())
         return TransformerMemory(projected, valid[:, None, None]), TransformerState()
 
-    def forward(
-        self, source: Tensor, lengths: Tensor, decoder_input: Tensor, decoder_lengths: Tensor | None = None
-    ) -> Decoded:
-        memory, state = self.encode(source, lengths)
-        return self.decode_attended(decoder_input, state, memory)[0]
+    def forward(self, batch: Batch, resets: Resets | None = None) -> Decoded:
+        memory, state = self.encode(batch.source, batch.source_lengths)
+        return self.decode_attended(batch.decoder_input, state, memory)[0]
 
     def step(
         self, tokens: Tensor, state: TransformerState, memory: TransformerMemory

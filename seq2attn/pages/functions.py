@@ -68,9 +68,8 @@ def _encoder_functions(model: Reverser, source: Tensor) -> Iterator[Function]:
     encoder = model.encoder
     inputs = source[:, 0]  # (1,)
     final: State = ()
-    for number, layer in enumerate([encoder, *encoder.above]):
-        for direction in ("forward", "backward"):
-            cell = layer._modules[("backward_" if direction == "backward" else "") + layer.cell_name]
+    for number, layer in enumerate(encoder.layers):
+        for direction, cell in (("forward", layer.cell), ("backward", layer.backward_cell)):
             if cell is not None:
                 first = cell.initial(1)
                 last = first

@@ -90,12 +90,10 @@ def describe_environment(
     threads: int,
     plugins: Sequence[str],
     changes: Sequence[str] = (),
-    compile: bool = False,
+    kernels: str = "",
 ) -> dict[str, Any]:
     """The contents of environment.json, but for the time, which is that of the run's directory."""
     import torch
-
-    from seq2attn.kernels import describe_kernels
 
     packages = ("seq2attn", "torch", "numpy", "safetensors", "pydantic", "tensorboard")
     return {
@@ -105,7 +103,7 @@ def describe_environment(
         "device": device.type,
         "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor(),
         "threads": threads,
-        "kernels": describe_kernels(device, compile=compile),
+        "kernels": kernels,
         "plugins": list(map(_text, plugins)),
         "git": _git(),
         "platform": platform.platform(),

@@ -37,6 +37,7 @@ from seq2attn.runs.files import remove_leftovers, write_json
 from seq2attn.runs.run import Run
 from seq2attn.runs.status import Status, is_summary
 from seq2attn.training.compiling import CannotCompile
+from seq2attn.training.leaf import is_due
 from seq2attn.training.losses import Losses, token_accuracy, training_losses
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate, training_span
@@ -61,6 +62,8 @@ class Progress:
     reached_target: bool = False
     stale: int = 0
     """evaluations since the last one that was better than all before it"""
+    formulas: bool = False
+    """whether the leaf was found to differ from the formulas, which compute every step since"""
 
 
 class Trainer:
@@ -78,6 +81,8 @@ class Trainer:
         device: torch.device,
         display: Display,
         data: TrainingData | None = None,
+        *,
+        formulas: bool = False,
     ) -> None:
         self.run = run
         self.config = config
@@ -89,11 +94,13 @@ class Trainer:
         self.predictor = Predictor(self.model, self.data.task, source_eos=config.model.source_eos, device=device)
         self.snapshots = Snapshots(run, config, self.predictor, self.span.steps)
         self.step = TrainingStep(self.model, config, device)
-        self.progress = Progress()
+        self.progress = Progress(formulas=formulas)
         run.checkpoints.mkdir(exist_ok=True)  # a copy of a run may lack it
         for folder in (run.path, run.checkpoints):
             remove_leftovers(folder)
         self._positions = self._restore()
+        if self.progress.formulas:
+            self.step.use_formulas()
 
     def train(self, request: StopRequest | None = None) -> int | None:
         """Train to the end, to the target, or to a signal. Returns the signal's number if one stopped it.
@@ -113,6 +120,8 @@ class Trainer:
             batches = self.data.batches(progress.step)
             while not self.finished and stop.signal is None:
                 batch = next(batches)
+                if is_due(progress.step):
+                    self.step.prove(batch, progress.step)
                 decoded = self.step.forward(batch, progress.step)
                 losses = training_losses(decoded, batch, training)
                 norm = self.step.gradients(losses.total)
@@ -123,7 +132,9 @@ class Trainer:
                 progress.step += 1
                 self._tokens += batch.decoder_lengths.sum()
                 self._record(batch, decoded.logits.detach(), losses, norm, rate, stop)
-                self._look(stop)
+                self._look(batch, stop)
+            if progress.step and not self.finished:
+                self.step.prove(next(batches), progress.step)
         return None if self.finished else stop.signal
 
     @property
@@ -179,11 +190,13 @@ class Trainer:
         with stop_on_broken_pipe(stop):
             self.display.step(self.run.name, step, f"{self.span.place_of_all(step)}: {describe_step(values)}")
 
-    def _look(self, stop: StopRequest) -> None:
+    def _look(self, batch: Batch, stop: StopRequest) -> None:
         """After the steps at which they are due: evaluate and save, and take a snapshot of the attention."""
         step = self.progress.step
         before = time.perf_counter()
         due = step % self.span.evaluate_every == 0 or step == self.span.steps
+        if due or step in self.snapshots.steps:
+            self.step.prove(batch, step)  # no checkpoint without a proof
         results = self._evaluate() if due else None
         if step in self.snapshots.steps or (self.finished and self.snapshots.steps):
             self.snapshots.take(step, self.recorder)
@@ -267,7 +280,14 @@ class Trainer:
         load_weights(path, checkpoint, self.model)
         restore_optimiser(path, checkpoint, self.step)
         state = checkpoint.state
-        kinds = {"best": list, "summary": dict, "reached_target": bool, "stale": int, "positions": dict}
+        kinds = {
+            "best": list,
+            "summary": dict,
+            "reached_target": bool,
+            "stale": int,
+            "formulas": bool,
+            "positions": dict,
+        }
         wrong = [key for key, kind in kinds.items() if not isinstance(state.get(key), kind)]
         if not wrong:
             counts = [*state["positions"].values(), state["stale"]]
@@ -276,7 +296,8 @@ class Trainer:
         if wrong:
             raise _cannot_resume(path, f"its state has no usable {wrong[0]}")
         positions: dict[str, int] = state["positions"]
-        self.progress = Progress(**{name: state[name] for name in asdict(self.progress)})
+        formulas = self.progress.formulas or state["formulas"]
+        self.progress = Progress(**{name: state[name] for name in asdict(self.progress)} | {"formulas": formulas})
         return positions
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,6 @@ from seq2attn.contract.parts import check_parts
 from seq2attn.data.tasks import Task
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.kernels import describe_kernels, why_slow
 from seq2attn.runs.environment import describe_environment
 from seq2attn.runs.lock import training_lock
 from seq2attn.runs.machine import MOST_THREADS, choose_device, keep_freed_memory
@@ -23,9 +23,10 @@ from seq2attn.runs.making import create_run
 from seq2attn.runs.resuming import check_same_files
 from seq2attn.runs.run import Run
 from seq2attn.training.compiling import check_compiling
+from seq2attn.training.leaf import LeafDiffers, describe, why_slow
 from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.schedule import training_span
-from seq2attn.training.signals import StopRequest
+from seq2attn.training.signals import StopRequest, stop_on_signals
 from seq2attn.training.snapshots import watched_strings
 
 
@@ -92,13 +93,20 @@ def train(
     training_span(config.training, data)  # raises before a run is created, as the next two do
     watched_strings(config, task)
     run = where if isinstance(where, Run) else _create_run(config, where, chosen_device, threads, task)
-    with training_lock(run) as locked:
+    stopping = stop_on_signals() if request is None else contextlib.nullcontext(request)
+    with training_lock(run) as locked, stopping as stop:
         trainer = Trainer(run, config, model, chosen_device, display, data)
         for line in _notes(trainer, locked=locked):
             display.note(line)
         display.begin(run.name, trainer.span.steps, trainer.span.place(trainer.progress.step))
         try:
-            stopped_by = trainer.train(request)
+            try:
+                stopped_by = trainer.train(stop)
+            except LeafDiffers as difference:
+                display.note(f"{difference}; training continues from the last checkpoint, with the formulas")
+                model = build_model(config, task).to(chosen_device)
+                trainer = Trainer(run, config, model, chosen_device, display, data, formulas=True)
+                stopped_by = trainer.train(stop)
         except Seq2AttnError as error:
             if run.checkpoint("last").is_file() and not isinstance(error, Diverged):
                 error.run = run.path
@@ -125,7 +133,7 @@ def _notes(trainer: Trainer, *, locked: bool) -> Iterator[str]:
         slow = why_slow(trainer.device)
         if slow is not None:
             yield slow
-        before, now = run.environment().kernels or "not compiled", describe_kernels(trainer.device)
+        before, now = run.environment().kernels or "not compiled", describe(trainer.device)
         if step and before != now:
             yield f"{run.path} was started with other kernels ({before}) than it continues with ({now})"
             yield "its weights will not be bit-identical to those of an uninterrupted run"
@@ -140,7 +148,7 @@ def _create_run(config: Config, new: NewRun, device: torch.device, threads: int,
         threads=threads,
         plugins=new.plugins,
         changes=new.changes,
-        compile=config.training.compile,
+        kernels=describe(device, compile=config.training.compile),
     )
     if new.experiment is not None:
         environment["experiment"] = dict(new.experiment)

@@ -13,6 +13,8 @@ from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.resets import Resets
 from seq2attn.model.reverser import Reverser
 from seq2attn.training.compiling import Forward, compiled
+from seq2attn.training.leaf import LeafDiffers, agree, leaf_for, unchanged
+from seq2attn.training.losses import training_losses
 
 UPDATES = "step"  # of AdamW's state: updates done
 BETAS, EPSILON = (0.9, 0.999), 1e-8  # AdamW's, as torch has them
@@ -40,23 +42,43 @@ class TrainingStep:
             for dtype in dict.fromkeys(one.dtype for one in self._parameters)
         ]
         self._state: list[dict[str, Tensor]] = []  # of AdamW, for each group; see `_zero_state`
-        self._forward: Forward = self._formulas
+        self._leaf: Forward | None = None
+        self._forward: Forward = model
         if config.training.compile:
-            self._forward = compiled(self._formulas, device)
+            self._forward = compiled(model, device)
+        elif device.type == "cpu":
+            self._leaf = leaf_for(model)
+            self._forward = self._leaf or model
 
-    def _formulas(self, batch: Batch, resets: Resets | None) -> Decoded:
-        decoded: Decoded = self.model(*batch.inputs) if resets is None else self.model(*batch.inputs, resets)
-        return decoded
+    def use_formulas(self) -> None:
+        """From now on compute every step by the model itself."""
+        self._leaf, self._forward = None, self.model
+
+    def prove(self, batch: Batch, number: int) -> None:
+        """Raise `LeafDiffers` unless the leaf, if there is one, computes what the model does. Changes nothing."""
+        if self._leaf is None:
+            return
+        numbers = []
+        for forward in (self.model, self._leaf):
+            with unchanged(self.model):
+                decoded = self._call(forward, batch, number)
+                total = training_losses(decoded, batch, self.config.training).total
+                numbers.append([total.detach(), *self._differentiate(total)])
+        if not agree(numbers[1], numbers[0]):
+            raise LeafDiffers(number)
 
     def forward(self, batch: Batch, number: int) -> Decoded:
         """The model's outputs in step `number` (from 0). Its random numbers are a function of seed and step alone."""
+        return self._call(self._forward, batch, number)
+
+    def _call(self, forward: Forward, batch: Batch, number: int) -> Decoded:
         self.model.train()
         seed = generator(torch.device("cpu"), self.config.seed, "dropout", number).initial_seed()
         if batch.source.device.type == "cpu":
             torch.default_generator.manual_seed(seed)
         else:  # of every device, which takes longer
             torch.manual_seed(seed)
-        return self._forward(batch, self._draw_resets(batch, number))
+        return forward(batch, self._draw_resets(batch, number))
 
     def _draw_resets(self, batch: Batch, number: int) -> Resets | None:
         training = self.config.training
@@ -69,7 +91,7 @@ class TrainingStep:
 
     def gradients(self, total: Tensor) -> Tensor:
         """Differentiate the sum of the losses, and clip. Returns the gradient's norm before, a scalar."""
-        gradients = torch.autograd.grad(total, self._parameters, allow_unused=True, materialize_grads=True)
+        gradients = self._differentiate(total)
         for group in self._groups:
             own = [one for one in gradients if one.dtype == group.vector.dtype]
             torch.cat([gradient.flatten() for gradient in own], out=group.gradient)
@@ -85,6 +107,9 @@ class TrainingStep:
             elif float(norm) > limit:
                 group.gradient *= limit / float(norm)
         return norm
+
+    def _differentiate(self, total: Tensor) -> tuple[Tensor, ...]:
+        return torch.autograd.grad(total, self._parameters, allow_unused=True, materialize_grads=True)
 
     def update(self, rate: float) -> None:
         """Change the weights by their gradients, with this learning rate."""

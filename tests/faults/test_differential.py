@@ -183,7 +183,7 @@ def check_batch(config: Config, model: torch.nn.Module, book: Textbook) -> None:
     wider = _padded(batch) if config.model.attention.mask_padding else batch
     for grad, one in ((True, batch), (False, batch), (True, wider), (False, wider)):
         with torch.set_grad_enabled(grad):
-            decoded = model(one.source, one.source_lengths, one.decoder_input, one.decoder_lengths)
+            decoded = model(one)
         for row, (size, steps) in enumerate(zip(one.source_lengths, one.decoder_lengths, strict=True)):
             source, inputs = one.source[row, :size].tolist(), one.decoder_input[row, :steps].tolist()
             logits, weights = book.teacher_forced(source, inputs)

@@ -65,11 +65,10 @@ class Textbook:
         inputs = [self.tensors["encoder.embedding.weight"][token] for token in source]
         final: list[Tensor] = []
         for layer in range(self.model.layers):
-            prefix = "encoder" if layer == 0 else f"encoder.above.{layer - 1}"
-            name = "gru" if kind == "gru" else "cell"
+            prefix = f"encoder.layers.{layer}"
             outputs = []
             for direction in ("", "backward_") if self.model.bidirectional else ("",):
-                weights = self._cell(f"{prefix}.{direction}{name}", "_l0")
+                weights = self._cell(f"{prefix}.{direction}cell")
                 state = [torch.zeros(width, dtype=torch.float64) for _ in range(PARTS[kind])]
                 read = []
                 for x in reversed(inputs) if direction else inputs:
@@ -90,9 +89,9 @@ class Textbook:
         mapped = torch.tanh(self.tensors["initial_state.map.weight"] @ h + self.tensors["initial_state.map.bias"])
         return list(mapped.chunk(len(final)))
 
-    def _cell(self, prefix: str, suffix: str) -> dict[str, Tensor]:
+    def _cell(self, prefix: str) -> dict[str, Tensor]:
         names = {"W": "weight_ih", "U": "weight_hh", "b": "bias_ih", "d": "bias_hh"}
-        return {letter: self.tensors[f"{prefix}.{name}{suffix}"] for letter, name in names.items()}
+        return {letter: self.tensors[f"{prefix}.{name}"] for letter, name in names.items()}
 
     # ---- decoder ----
 
@@ -105,12 +104,11 @@ class Textbook:
         weights, past, fed = None, step.past, step.fed
         if self.model.decoder.name == "bahdanau":
             context, weights = self._attend(step.state[top], step, source)
-            state = self._advance("decoder.cell", "", torch.cat([x, context]), step.state)
+            state = self._advance(torch.cat([x, context]), step.state)
             features = torch.cat([state[top], context])
         else:
             inputs = torch.cat([x, fed]) if self.model.decoder.keywords["input_feeding"] else x
-            name = "gru" if self.model.cell.name == "gru" and self.model.layers == 1 else "cell"
-            state = self._advance(f"decoder.{name}", "_l0", inputs, step.state)
+            state = self._advance(inputs, step.state)
             context, weights = self._attend(state[top], step, source)
             fed = features = torch.tanh(self.tensors["decoder.combine.weight"] @ torch.cat([context, state[top]]))
         logits = self.tensors["decoder.output.weight"] @ features + self.tensors["decoder.output.bias"]
@@ -118,13 +116,13 @@ class Textbook:
             past = [*past, weights]
         return logits, weights, Step(state, step.position + 1, past, fed)
 
-    def _advance(self, prefix: str, suffix: str, x: Tensor, state: list[Tensor]) -> list[Tensor]:
+    def _advance(self, x: Tensor, state: list[Tensor]) -> list[Tensor]:
         kind, parts = self.model.cell.name, PARTS[self.model.cell.name]
         if self.model.layers == 1:
-            return cell_step(kind, self._cell(prefix, suffix), x, state)
+            return cell_step(kind, self._cell("decoder.cell"), x, state)
         after: list[Tensor] = []
         for layer in range(self.model.layers):
-            own = cell_step(kind, self._cell(f"{prefix}.cells.{layer}", ""), x, state[layer * parts :][:parts])
+            own = cell_step(kind, self._cell(f"decoder.cell.cells.{layer}"), x, state[layer * parts :][:parts])
             after += own
             x = own[0]
         return after

@@ -1,0 +1,188 @@
+"""`leaf_for`: a faster form of one model's `forward`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from seq2attn.data.batches import Batch
+from seq2attn.data.padding import valid_mask
+from seq2attn.kernels.binding import Kernels
+from seq2attn.kernels.function import gru
+from seq2attn.kernels.known import PRODUCTS, as_written, classes_as_written
+from seq2attn.kernels.library import load
+from seq2attn.model.attention import Attention, Memory, NoAttention, log_count
+from seq2attn.model.cells import GRU, State
+from seq2attn.model.decoder import BahdanauDecoder, DecoderState, LuongDecoder
+from seq2attn.model.encoder import Encoded, Encoder, Layer, flip_index
+from seq2attn.model.histories import Coverage, Location, Shift
+from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.resets import Reset, Resets
+from seq2attn.model.reverser import Reverser
+from seq2attn.model.scores import Additive
+
+LARGE = 2**25  # B x D^2 from which on PyTorch's products on several threads are faster than the C, which uses one
+
+
+def leaf_for(model: Model) -> Leaf | None:
+    """A function `(batch, resets) -> Decoded` that computes what `model` does, faster; None if there is none.
+
+    It reads the model's weights whenever it is called. Only for models of built-in parts without hooks, changed methods and
+    parametrizations, on a CPU; the model must stay as it is.
+    """
+    weights = list(model.parameters())
+    kinds = {(type(weight), weight.dtype, weight.device.type) for weight in weights}
+    if len(kinds) != 1 or type(model) is not Reverser or not as_written(model) or not classes_as_written():
+        return None
+    ((kind, dtype, device),) = kinds
+    kernels = load(dtype)
+    reads, decodes = _is_known_encoder(model.encoder), _is_known_decoder(model.decoder)
+    if kind is not nn.Parameter or device != "cpu" or isinstance(kernels, str) or not (reads or decodes):
+        return None
+    return Leaf(model, kernels, reads=reads, decodes=decodes)
+
+
+class Leaf:
+    """The model with the first layer of its encoder (`reads`), its decoder (`decodes`) or both in C."""
+
+    def __init__(self, model: Reverser, kernels: Kernels, *, reads: bool, decodes: bool) -> None:
+        self.model = model
+        self._kernels = kernels
+        self._reads, self._decodes = reads, decodes
+        self._width = max(model.encoder.top.width, model.decoder.recurrent.width)
+
+    def __call__(self, batch: Batch, resets: Resets | None = None) -> Decoded:
+        """As the model itself, up to rounding."""
+        model, resets = self.model, resets or Resets()
+        if len(batch.source) * self._width**2 >= LARGE and torch.get_num_threads() > 1:
+            return model.forward(batch, resets)
+        read = self._encode if self._reads else model.encoder
+        encoded = read(batch.source, batch.source_lengths, resets)
+        memory = model.decoder.attention.prepare(
+            encoded.states, valid_mask(batch.source_lengths, batch.source.size(1)), batch.source
+        )
+        state = model.decoder.begin(model.initial_state(encoded), memory)
+        if self._decodes:
+            return self._decode(batch, state, memory, resets.decoder)
+        decoded: Decoded = model.decoder(batch.decoder_input, state, memory, resets.decoder)[0]
+        return decoded
+
+    def _encode(self, source: Tensor, lengths: Tensor, resets: Resets) -> Encoded:
+        encoder: Any = self.model.encoder
+        bottom: Any = encoder.layers[0]
+        states, final = self._read(bottom, bottom.cell, source, lengths, resets.forward)  # (B, S, D)
+        if bottom.backward_cell is not None:
+            index = flip_index(lengths, source.size(1))  # (B, S)
+            turned = source.gather(1, index)
+            back, final = self._read(bottom, bottom.backward_cell, turned, lengths, resets.backward)
+            states = torch.cat([states, back.gather(1, index.unsqueeze(2).expand_as(back))], dim=2)
+        below = Encoded(states, final)
+        for layer in encoder.layers[1:]:
+            resets = resets.above(below.final)
+            below, final = layer(below.states, lengths, resets), below.final
+            below = Encoded(below.states, final + below.final)
+        return below
+
+    def _read(
+        self, layer: Layer, cell: GRU, source: Tensor, lengths: Tensor, reset: Reset | None
+    ) -> tuple[Tensor, State]:
+        """What a cell makes of embedded tokens (B, S): outputs (B, S, D), and the state at each string's end."""
+        embedding, attention = self.model.encoder.embedding, self.model.decoder.attention
+        first = cell.initial(len(source))
+        ends = getattr(attention, "mask_padding", True) and _is_descending(lengths, source.size(1))
+        inputs = _embedded(embedding, layer.dropout, source) | _cell(cell, first, reset)
+        inputs["lengths"] = lengths if ends else None
+        outputs, last = gru(self._kernels, inputs)
+        if not ends:
+            last = outputs.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, cell.width)).squeeze(1)
+        return outputs, (last,)
+
+    def _decode(self, batch: Batch, state: DecoderState, memory: Memory, reset: Reset | None) -> Decoded:
+        decoder: Any = self.model.decoder
+        attends = isinstance(decoder.attention, Attention)
+        inputs = _embedded(decoder.embedding, decoder.dropout, batch.decoder_input)
+        inputs |= _cell(decoder.cell, state.cell, reset)
+        lengths = batch.decoder_lengths
+        inputs["lengths"] = lengths if _is_descending(lengths, batch.decoder_input.size(1)) else None
+        if attends:
+            inputs |= _attention(decoder.attention, memory)
+        combines = isinstance(decoder, LuongDecoder)
+        if combines and attends:
+            inputs["combine"] = decoder.combine.weight.roll(decoder.cell.width, 1)  # of [c; s] -> of [s; c]
+        features, weights = gru(self._kernels, inputs)
+        if combines and not attends:
+            features = decoder._combine(features[..., :0], features)
+        return decoder.decode(features, weights if attends else None, memory)  # type: ignore[no-any-return]
+
+
+# ---- which parts the C knows ----
+
+
+def _is_known_encoder(encoder: nn.Module) -> bool:
+    """Whether its first layer is a GRU."""
+    if type(encoder) is not Encoder:
+        return False
+    layer: Any = encoder.layers[0]
+    cells = [cell for cell in (layer.cell, layer.backward_cell) if cell is not None]
+    known = all(type(cell) is GRU for cell in cells)
+    return known and as_written(encoder, encoder.embedding, layer, layer.dropout, *cells)
+
+
+def _is_known_decoder(decoder: Any) -> bool:
+    """Whether it is a GRU that attends with the softmax of the scores of projected keys, perhaps changed by a history, or
+    that does not attend.
+    """
+    if type(decoder) not in (BahdanauDecoder, LuongDecoder) or not as_written(*decoder.modules()):
+        return False
+    attention = decoder.attention
+    if type(attention) is NoAttention:
+        return type(decoder.cell) is GRU and not getattr(decoder, "input_feeding", False)
+    scores = (Additive, *PRODUCTS)
+    return type(decoder.cell) is GRU and type(attention.score) in scores and attention.window is None
+
+
+def _is_descending(lengths: Tensor, steps: int) -> bool:
+    """Whether rows come longest first, each of 1 to `steps` tokens: then those that have ended take no part."""
+    counts = lengths.tolist()
+    return bool(steps >= counts[0] and counts[-1] >= 1 and counts == sorted(counts, reverse=True))
+
+
+# ---- what the C computes from, by the names in binding.py ----
+
+
+def _embedded(embedding: nn.Embedding, dropout: nn.Dropout, tokens: Tensor) -> dict[str, Any]:
+    if dropout.training and dropout.p:  # a token's vector differs from place to place: a table of places
+        table = dropout(embedding(tokens)).flatten(0, 1)  # (B L, E)
+        return {"embedding": table, "tokens": torch.arange(tokens.numel()).view_as(tokens)}
+    table, row = embedding.weight, embedding.padding_idx  # (V, E)
+    if row is not None:  # it has no gradient
+        fixed = (torch.arange(len(table)) == row).unsqueeze(1)
+        table = torch.where(fixed, table.detach(), table)
+    return {"embedding": table, "tokens": tokens}
+
+
+def _cell(cell: GRU, first: State, reset: Reset | None) -> dict[str, Any]:
+    inputs: dict[str, Any] = {**dict(cell.named_parameters()), "initial": first[0]}
+    if reset is not None:
+        inputs |= {"kept": reset.kept, "noise": reset.noise[:, :, : cell.width].to(first[0].dtype)}
+    return inputs
+
+
+def _attention(attention: Attention, memory: Memory) -> dict[str, Any]:
+    score, history = attention.score, attention.history
+    inputs: dict[str, Any] = {"keys": memory.keys, "values": memory.values, "valid": memory.valid}
+    if attention.scalable_softmax:
+        inputs["scale"] = log_count(memory.valid, memory.keys[..., :1].mT)
+    if isinstance(score, Additive):
+        inputs |= {"query_weight": score.query_map.weight, "v": score.v.weight}
+    if isinstance(history, Shift):
+        moves = torch.softmax(history.speed * history.logits, dim=0)
+        inputs |= {"past_weight": moves.flip(0).view(1, -1, 1), "power": 1 + F.softplus(history.power).view(1)}
+    elif isinstance(history, Coverage):  # 0 for the last weights
+        inputs["past_weight"] = F.pad(history.map.weight.t().unsqueeze(0), (0, 0, 0, 0, 1, 0))
+    elif isinstance(history, Location):
+        inputs["past_weight"] = history.convolution.weight.permute(1, 2, 0) @ history.map.weight.t()  # (C, T, features)
+    return inputs

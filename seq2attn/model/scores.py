@@ -1,0 +1,199 @@
+"""Score functions e(s, h): how well a query s matches a key h.
+
+Your own score is one class in one file::
+
+    import torch
+    from seq2attn.model.scores import Score, register
+
+    @register("distance", formula="-|s - h|^2", equal_widths=True)
+    class Distance(Score):
+        def forward(self, query, keys):          # (B, L, D), (B, S, D)
+            return -torch.cdist(query, keys) ** 2  # (B, L, S)
+
+`seq2attn train --plugin FILE --set model.attention.score=distance` uses it, `seq2attn check --plugin FILE` checks
+it against the contract that all built-in scores satisfy.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from seq2attn.parts import SCORES
+from seq2attn.registry import Registry, register
+
+__all__ = ["Score", "register"]
+
+AT_ONCE = 2**22  # largest hidden layer (B, L, S, D_a) of `additive` that is kept for the backward pass
+
+
+class Score(nn.Module):
+    """e(s, h) for all queries and keys of a batch at once.
+
+    Every score is constructed as `Score(query_width, key_width, **options)`. `Attention` adds mask, softmax and contexts.
+    """
+
+    registry: ClassVar[Registry] = SCORES
+
+    def __init__(self, query_width: int, key_width: int) -> None:
+        super().__init__()
+        self.query_width = query_width
+        self.key_width = key_width
+        self.value_width = key_width
+        """width of `values`"""
+        self.feature_width = 1
+        """width of the features in `with_features`"""
+
+    def project(self, keys: Tensor) -> Tensor:
+        """The part of the score that depends only on the keys, computed once per sequence.
+
+        keys (B, S, key_width) -> (B, S, ...), passed to `forward` as `keys`. The default: the keys.
+        """
+        return keys
+
+    @abstractmethod
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        """query (B, L, query_width), keys (B, S, ...) from `project` -> scores (B, L, S)."""
+
+    def values(self, states: Tensor) -> Tensor:
+        """The values that contexts average: states (B, S, key_width) -> (B, S, value_width). The default: the states."""
+        return states
+
+    def with_features(self, query: Tensor, keys: Tensor, features: Tensor) -> Tensor:
+        """`forward` with features (B, L, S, feature_width) for each key. The default: added to the scores."""
+        scores: Tensor = self(query, keys)
+        return scores + features.squeeze(3)
+
+
+class Dot(Score):
+    """`dot`: s.h (Luong et al. 2015, eq. 8). Needs equal widths; has no parameters.
+
+    For components of variance 1 the score's variance is D, which saturates the softmax at large D. The base class of all
+    scores that are dot products with projected keys.
+    """
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return torch.bmm(query, keys.mT)  # (B, L, D) x (B, D, S) -> (B, L, S)
+
+
+class Scaled(Dot):
+    """`scaled`: s.h / sqrt(D) (Vaswani et al. 2017, eq. 1). Needs equal widths; has no parameters."""
+
+    def project(self, keys: Tensor) -> Tensor:
+        return keys / math.sqrt(self.key_width)
+
+
+class General(Dot):
+    """`general`: s W h (Luong et al. 2015, eq. 8); W is (query_width, key_width), no bias. Computed as s.(W h).
+
+    initial_std: standard deviation of a normal initialisation of W; None: PyTorch's default for Linear.
+    """
+
+    def __init__(self, query_width: int, key_width: int, *, initial_std: float | None = None) -> None:
+        super().__init__(query_width, key_width)
+        self.map = nn.Linear(key_width, query_width, bias=False)
+        if initial_std is not None:
+            nn.init.normal_(self.map.weight, std=initial_std)
+
+    def project(self, keys: Tensor) -> Tensor:
+        projected: Tensor = self.map(keys)  # (B, S, query_width)
+        return projected
+
+
+class ScaledGeneral(General):
+    """`scaled_general`: s W h / sqrt(D), D the query's width: `general` with the factor of Vaswani et al. 2017."""
+
+    def project(self, keys: Tensor) -> Tensor:
+        return super().project(keys) / math.sqrt(self.query_width)
+
+
+class KeyValue(Dot):
+    """`key_value`: (W_q s).(W_k h) / sqrt(d_k), contexts averaged over W_v h (Vaswani et al. 2017, section 3.2.2, one head).
+
+    No biases. Computed as s.(W_q^T W_k h).
+
+    key_size: d_k; None: the query's width. value_size: d_v; None: the key's width.
+    """
+
+    def __init__(
+        self, query_width: int, key_width: int, *, key_size: int | None = None, value_size: int | None = None
+    ) -> None:
+        super().__init__(query_width, key_width)
+        self.key_size = query_width if key_size is None else key_size
+        self.value_width = key_width if value_size is None else value_size
+        self.query_map = nn.Linear(query_width, self.key_size, bias=False)
+        self.key_map = nn.Linear(key_width, self.key_size, bias=False)
+        self.value_map = nn.Linear(key_width, self.value_width, bias=False)
+
+    def project(self, keys: Tensor) -> Tensor:
+        mapped = self.key_map(keys) / math.sqrt(self.key_size)  # (B, S, d_k)
+        return F.linear(mapped, self.query_map.weight.t())  # (B, S, query_width)
+
+    def values(self, states: Tensor) -> Tensor:
+        mapped: Tensor = self.value_map(states)  # (B, S, d_v)
+        return mapped
+
+
+class Cosine(Score):
+    """`cosine`: s.h / (|s| |h|), times a strength (after Graves et al. 2014, eq. 5 and 6, where the controller emits the
+    strength at each step; here it is one learned number). Needs equal widths.
+
+    A cosine lies between -1 and 1, too little for a sharp softmax.
+
+    learned_strength: multiply by exp(b), b learned (the inverse of a temperature); initially it is sqrt(D), which gives
+        scores of random vectors variance 1. False: the bare cosine.
+    """
+
+    def __init__(self, query_width: int, key_width: int, *, learned_strength: bool = True) -> None:
+        super().__init__(query_width, key_width)
+        self.log_strength = nn.Parameter(torch.tensor(0.5 * math.log(query_width))) if learned_strength else None
+
+    def project(self, keys: Tensor) -> Tensor:
+        return F.normalize(keys, dim=2)
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        scores = torch.bmm(F.normalize(query, dim=2), keys.mT)  # (B, L, D) x (B, D, S) -> (B, L, S)
+        return scores if self.log_strength is None else scores * self.log_strength.exp()
+
+
+class Additive(Score):
+    """`additive`: v.tanh(W [s;h]) (Bahdanau et al. 2015, appendix A.1.2; "concat" in Luong et al. 2015). No biases.
+
+    W is split into W_s and W_h, since W [s;h] = W_s s + W_h h exactly: W_h h is computed once per sequence, and no
+    tensor of width D_s + D_h is built. A very large hidden layer is computed again in the backward pass, to save memory.
+
+    width: D_a, the width of the hidden layer; None: the query's width.
+    """
+
+    def __init__(self, query_width: int, key_width: int, *, width: int | None = None) -> None:
+        super().__init__(query_width, key_width)
+        self.feature_width = query_width if width is None else width
+        self.query_map = nn.Linear(query_width, self.feature_width, bias=False)
+        self.key_map = nn.Linear(key_width, self.feature_width, bias=False)
+        self.v = nn.Linear(self.feature_width, 1, bias=False)
+
+    def project(self, keys: Tensor) -> Tensor:
+        projected: Tensor = self.key_map(keys)  # (B, S, D_a)
+        return projected
+
+    def forward(self, query: Tensor, keys: Tensor, features: Tensor | None = None) -> Tensor:
+        rows, steps, _ = query.shape
+        if steps > 1 and torch.is_grad_enabled() and rows * steps * keys[0].numel() > AT_ONCE:
+            by_step = [
+                checkpoint(self.forward, step, keys, use_reentrant=False) for step in torch.split(query, 1, dim=1)
+            ]
+            return torch.cat(by_step, dim=1)
+        total = self.query_map(query).unsqueeze(2) + keys.unsqueeze(1)  # (B, L, 1, D_a) + (B, 1, S, D_a)
+        scores: Tensor = self.v(torch.tanh(total if features is None else total + features)).squeeze(3)
+        return scores
+
+    def with_features(self, query: Tensor, keys: Tensor, features: Tensor) -> Tensor:
+        """v.tanh(W [s;h] + f): inside the tanh (Chorowski et al. 2015, eq. 9; See et al. 2017, eq. 11)."""
+        scores: Tensor = self(query, keys, features)
+        return scores
