@@ -16,8 +16,8 @@ from seq2attn.data.tasks.reverse import Reverse
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.cells import RNN, Cell
-from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder
-from seq2attn.model.histories import Coverage, History, Shift
+from seq2attn.model.decoder import BahdanauDecoder
+from seq2attn.model.histories import Coverage, History
 from seq2attn.model.initial_state import InitialState, Last, Zeros
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import LocalM, View, Window
@@ -194,13 +194,6 @@ class UnusedMap(History):
         return weights.unsqueeze(1)
 
 
-class MovesAndReads(Shift):
-    """Content has an influence in every step."""
-
-    def combine(self, weights, past, prepared, valid, allowed):
-        return (super().combine(weights, past, prepared, valid, allowed) + weights) / 2
-
-
 class CountsItsCalls(Coverage):
     calls = 0
 
@@ -232,12 +225,6 @@ class NoTuple(Plain):
         return super().step(read, state)[0]
 
 
-class OwnScan(Plain):
-    def forward(self, inputs, state, lengths=None, reset=None):
-        outputs, state = super().forward(inputs, state, lengths, reset)
-        return 2 * outputs, state
-
-
 class EndsWithThePadding(Plain):
     def forward(self, inputs, state, lengths=None, reset=None):
         return super().forward(inputs, state, None, reset)
@@ -265,14 +252,6 @@ class UnusedWeight(RNN):
 class TransposedDecoder(BahdanauDecoder):
     def decode(self, features, weights, memory):
         return super().decode(features, weights.mT, memory)
-
-
-class StandsStill(LuongDecoder):
-    """Never counts the position, which windows need."""
-
-    def advance(self, embedded, state, memory):
-        after, features, weights = super().advance(embedded, state, memory)
-        return after._replace(position=state.position), features, weights
 
 
 class MeanOfTheBatch(BahdanauDecoder):
@@ -388,18 +367,14 @@ BROKEN = [
     (AveragesOverTheBatch, "batch", "depends on the other rows"),
     (WrongHistoryGradient, "gradients", "Jacobian mismatch"),
     (UnusedMap, "parameters", "parameter map.weight receives no gradient"),
-    (MovesAndReads, "mask", "a row of weights sums to 0.5"),
-    (MovesAndReads, "steps", "differs between teacher forcing and single steps"),
     (CountsItsCalls, "randomness", "random"),
     (TwoParts, "shape", "state after a step: 1 tensors, expected 2"),
     (NoTuple, "shape", "output: shape (4,), expected (3, 4)"),
-    (OwnScan, "steps", "position 0 differs"),
     (EndsWithThePadding, "padding", "depends on padding"),
     (NormsOverTheBatch, "batch", "depends on the other rows"),
     (WrongCellGradient, "gradients", "Jacobian mismatch"),
     (UnusedWeight, "parameters", "receives no gradient"),
     (TransposedDecoder, "shape", "weights: shape (3, 6, 4), expected (3, 4, 6)"),
-    (StandsStill, "steps", "position 1 differs"),
     (MeanOfTheBatch, "batch", "depends on the other rows"),
     (ReadsPadding, "padding", "depends on padding"),
     (UnusedOutput, "parameters", "parameter other.weight receives no gradient"),
@@ -429,7 +404,7 @@ def test_each_rule_finds_what_it_is_about(broken, rule, reason, own_scores):
     [
         (Product, set()),
         (WrongGradient, {"gradients"}),
-        (SeesOtherRows, {"batch", "padding", "steps"}),  # one row's padding is another row's key
+        (SeesOtherRows, {"batch", "padding"}),  # one row's padding is another row's key
         (SeesOtherQueries, {"steps", "pairs"}),
         (SeesOtherKeys, {"padding", "steps", "pairs"}),
         (Plain, set()),

@@ -36,11 +36,13 @@ class Reverser(Model):
 
     def forward(self, batch: Batch, resets: Resets | None = None) -> Decoded:
         memory, state = self.encode(batch.source, batch.source_lengths, resets)
-        decoded, _ = self.decoder(batch.decoder_input, state, memory, None if resets is None else resets.decoder)
+        reset = None if resets is None else resets.decoder
+        decoded: Decoded = self.decoder(batch.decoder_input, state, memory, reset)[0]
         return decoded
 
     def step(self, tokens: Tensor, state: DecoderState, memory: Memory) -> tuple[Decoded, DecoderState]:
-        return self.decoder(tokens.unsqueeze(1), state, memory)
+        decoded, state = self.decoder(tokens.unsqueeze(1), state, memory)
+        return decoded, state
 
     def draw_resets(
         self, random: torch.Generator, source: Tensor, decoder_input: Tensor, *, encoder: float, decoder: float
