@@ -71,7 +71,7 @@ def run_comparison(
     workers: trials at a time; by default one per core, or per Dask worker. The first signal stops: running trials are saved,
     and the comparison has the signal's number. Raises `Seq2AttnError` for what keeps all trials from running.
     """
-    from seq2attn.kernels import why_slow
+    from seq2attn.training.leaf import why_slow
 
     display = display or Display()
     check_executor(executor)
