@@ -7,9 +7,9 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
-from seq2attn.config.schema import all_keys, types_of
+from seq2attn.config.schema import all_keys
 from seq2attn.config.yaml_files import read_text
 from seq2attn.errors import Seq2AttnError, shown
 
@@ -55,8 +55,9 @@ def make_axis(key: str, values: Any, where: str) -> Axis:
             f"{where}: not a config key; list base configs with --config FILE, or under `configs` in a file"
         )
     values = values if isinstance(values, list) else [values]
-    field = dict(all_keys()).get(key)
-    whole_number = field is not None and int in types_of(field)  # elsewhere `1-12` is one value, as in lengths
+    kind = getattr(dict(all_keys()).get(key), "annotation", None)
+    kinds = [getattr(one, "__origin__", one) for one in (kind, *get_args(kind))]
+    whole_number = int in kinds  # elsewhere `1-12` is one value, as in evaluation.lengths
     pieces = tuple(_range(value, where) or (value,) for value in values) if whole_number else (tuple(values),)
     if not any(map(len, pieces)):
         raise Seq2AttnError(f"{where}: no values")

@@ -11,9 +11,9 @@ import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from seq2attn import parts
+from seq2attn.config.load import flat_values
 from seq2attn.config.schema import PARTS, Config
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
 
@@ -46,23 +46,15 @@ def load_plugin(path: Path) -> list[tuple[str, str]]:
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # no __pycache__ among the user's files
     try:
         spec.loader.exec_module(module)
-    except Seq2AttnError as error:
-        raise Seq2AttnError(f"plugin {path}{_line(error, spec.origin)}: {error.message}", hint=error.hint) from error
-    except SyntaxError as error:
-        imported = error.filename not in (None, spec.origin)  # the mistake is in a module that the plug-in imports
-        where = f"{path}{_line(error, spec.origin)}: {error.filename}" if imported else str(path)
-        raise Seq2AttnError(f"plugin {where}:{error.lineno}: {error.msg}") from error
     except (Exception, SystemExit) as error:
-        line = _line(error, spec.origin)
-        raise Seq2AttnError(f"plugin {path}{line}: {type(error).__name__}: {error}") from error
+        raise _load_error(error, path, spec.origin) from error
     finally:
         sys.dont_write_bytecode = writes
     added = [part for part in _registered() if part not in before]
     if not added:
         raise Seq2AttnError(
             f"plugin {path}: registered nothing",
-            hint='Decorate a class with @register("name"), such as a Score: '
-            "from seq2attn.model.scores import Score, register.",
+            hint='Decorate a class with @register("name"): from seq2attn.model.scores import Score, register.',
         )
     return added
 
@@ -71,10 +63,16 @@ def _registered() -> list[tuple[str, str]]:
     return [(registry.kind, name) for registry in parts.EXTENSIBLE for name in registry.names()]
 
 
-def _line(error: BaseException, origin: str | None) -> str:
-    """`:7` for the last line of the file `origin` in the traceback of `error`; empty if there is none."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == origin]
-    return f":{frames[-1].lineno}" if frames else ""
+def _load_error(error: BaseException, path: Path, origin: str | None) -> Seq2AttnError:
+    """An exception of the file as a message with the line in which it passed through the file."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == origin]
+    where = f"plugin {path}:{lines[-1]}" if lines else f"plugin {path}"
+    if isinstance(error, Seq2AttnError):
+        return Seq2AttnError(f"{where}: {error.message}", hint=error.hint)
+    if isinstance(error, SyntaxError):
+        module = f": {error.filename}" if error.filename not in (None, origin) else ""  # one that the plug-in imports
+        return Seq2AttnError(f"{where}{module}:{error.lineno}: {error.msg}")
+    return Seq2AttnError(f"{where}: {type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True)
@@ -106,23 +104,15 @@ class ForeignPart:
 
 def foreign_parts(config: Config | None = None) -> list[ForeignPart]:
     """The parts that plug-ins and installed packages have registered: all, or those that `config` names."""
-    chosen = None if config is None else set(_chosen(config))
+    names = {} if config is None else flat_values(config)
+    chosen = {(registry.kind, names.get(key)) for key, registry in PARTS.items()}
     return [
         ForeignPart(registry.kind, entry.name, entry.implementation)
         for registry in parts.EXTENSIBLE
         for entry in registry
         if isinstance(entry.implementation, type) and not entry.implementation.__module__.startswith("seq2attn.")
-        if chosen is None or (registry.kind, entry.name) in chosen
+        if config is None or (registry.kind, entry.name) in chosen
     ]
-
-
-def _chosen(config: Config) -> Iterable[tuple[str, str]]:
-    for key, registry in PARTS.items():
-        part: Any = config
-        for name in key.split("."):
-            part = getattr(part, name, None)
-        if part is not None:  # None: the other architecture's
-            yield registry.kind, part.name
 
 
 def plugin_error(error: BaseException) -> Seq2AttnError | None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
@@ -255,20 +254,6 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type):
         return [annotation] if issubclass(annotation, BaseModel) else []
     return [model for inner in get_args(annotation) for model in _models_in(inner)]
-
-
-def types_of(field: FieldInfo) -> set[Any]:
-    """The types of the values that a key can have: `{int, None}`."""
-    return set(_types_in(field.annotation))
-
-
-def _types_in(annotation: Any) -> Iterator[Any]:
-    origin, inner = get_origin(annotation), get_args(annotation)
-    if origin in (Annotated, Union, UnionType):
-        for one in inner[:1] if origin is Annotated else inner:
-            yield from _types_in(one)
-    else:
-        yield type(inner[0]) if origin is Literal else None if annotation is NoneType else annotation
 
 
 def all_keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:

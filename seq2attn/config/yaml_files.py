@@ -7,7 +7,6 @@ are refused. A file cannot execute code.
 from __future__ import annotations
 
 import functools
-import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,14 +19,12 @@ from seq2attn.errors import Seq2AttnError, shown
 
 LARGEST_FILE = 200_000  # bytes
 DEEPEST = 20  # levels
-
 _SCALARS = (  # YAML 1.2's core schema
-    (re.compile(r"(?:null|Null|NULL|~|)"), lambda text: None),
-    (re.compile(r"(?:true|True|TRUE|false|False|FALSE)"), lambda text: text.lower() == "true"),
+    (re.compile(r"null|Null|NULL|~|"), lambda text: None),
+    (re.compile(r"true|True|TRUE|false|False|FALSE"), lambda text: text.lower() == "true"),
     (re.compile(r"[-+]?[0-9]{1,300}"), int),
     (re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"), float),
-    (re.compile(r"[-+]?\.(?:inf|Inf|INF)"), lambda text: -math.inf if text[0] == "-" else math.inf),
-    (re.compile(r"\.(?:nan|NaN|NAN)"), lambda text: math.nan),
+    (re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"), lambda text: float(text.replace(".", ""))),
 )
 
 
@@ -50,10 +47,9 @@ def read_file(path: Path) -> Document:
         with path.open("rb") as file:
             data = file.read(LARGEST_FILE + 1)
         text = data.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise Seq2AttnError(f"{path}: no such file", hint=hint_for_missing(path)) from None
-    except IsADirectoryError:
-        raise Seq2AttnError(f"{path} is a directory, not a file", hint=hint_for_missing(path)) from None
+    except (FileNotFoundError, IsADirectoryError) as error:
+        what = ": no such file" if isinstance(error, FileNotFoundError) else " is a directory, not a file"
+        raise Seq2AttnError(f"{path}{what}", hint=hint_for_missing(path)) from None
     except UnicodeDecodeError as error:
         raise Seq2AttnError(f"{path}: not UTF-8 text (byte {error.start})", hint="Save it as UTF-8.") from None
     except (OSError, ValueError) as error:
@@ -69,16 +65,13 @@ def read_text(text: str, source: str) -> Document:
     try:
         loader = _Loader(text)
         loader.name = source
-        try:
-            node = loader.get_single_node()
-        finally:
-            loader.dispose()
+        node = loader.get_single_node()
     except yaml.MarkedYAMLError as error:
         raise Seq2AttnError(_syntax_message(error, text, source)) from None
     except yaml.YAMLError as error:
         raise Seq2AttnError(f"{source}: not YAML: {' '.join(str(error).split())}") from None
-    lines: dict[tuple[str | int, ...], int] = {}
-    return Document(None if node is None else _value(node, (), lines, source), lines)
+    document = Document(None)
+    return Document(None if node is None else _value(node, (), document.lines, source), document.lines)
 
 
 class _Loader(yaml.SafeLoader):
@@ -89,12 +82,12 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()  # type: ignore[no-untyped-call]
         self.depth += 1
-        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+        if self.depth > DEEPEST + 1:
+            raise Seq2AttnError(f"{self.name}: nested deeper than {DEEPEST} levels")
+        if event.anchor is not None:
             raise _refusal(self.name, event, "an alias (&name, *name)", "write the value out each time")
         if event.tag is not None:
             raise _refusal(self.name, event, f"the tag {shown(event.tag)}", "write a plain value")
-        if self.depth > DEEPEST + 1:
-            raise Seq2AttnError(f"{self.name}: nested deeper than {DEEPEST} levels")
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
@@ -122,10 +115,10 @@ def _refusal(source: str, at: Any, what: str, instead: str) -> Seq2AttnError:
 
 
 def _syntax_message(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
-    mark = error.problem_mark or error.context_mark
+    mark, context = error.problem_mark or error.context_mark, error.context or ""
     line = mark.line + 1 if mark else 1
-    context, problem = error.context or "", " ".join((error.problem or error.context or "syntax error").split())
-    written = text.splitlines()[line - 1] if line <= len(text.splitlines()) else ""
+    problem = " ".join((error.problem or context or "syntax error").split())
+    written = next(iter(text.splitlines()[line - 1 : line]), "")
     if "\t" in written[: len(written) - len(written.lstrip())]:
         return f"{source}:{line}: a tab in the indentation; YAML requires spaces"
     if "found character '\\t'" in problem:
@@ -137,24 +130,18 @@ def _syntax_message(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
     return f"{source}:{line}: not YAML: {f'{context} {problem}' if problem.startswith('but ') else problem}"
 
 
-def write_yaml(value: Any, *, width: int = 110) -> str:
-    """`value` as YAML, keys in their own order, lists as `[1, 2]`."""
-    options: Any = {"default_flow_style": False, "sort_keys": False, "allow_unicode": True, "width": width}
+def write_yaml(value: Any, *, flow: bool = False, width: int = 110) -> str:
+    """`value` as YAML, keys in their own order; flow: in one line, as `[1, 2]`."""
+    options: Any = {"default_flow_style": flow, "sort_keys": False, "allow_unicode": True, "width": width}
     return str(yaml.dump(value, Dumper=_Dumper, **options))
 
 
 class _Dumper(yaml.SafeDumper):
     """Quotes text that would be read as something else: PyYAML leaves `0123456789` unquoted."""
 
-
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = None if isinstance(_plain(text), str) else "'"
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
-
-
-def _represent_list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.SequenceNode:
-    return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=True)
+    def represent_str(self, text: str) -> yaml.ScalarNode:
+        style = None if isinstance(_plain(text), str) else "'"
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style)
 
 
-_Dumper.add_representer(str, _represent_text)
-_Dumper.add_representer(list, _represent_list)
+_Dumper.add_representer(str, _Dumper.represent_str)
