@@ -24,7 +24,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.results import Evaluation
 from seq2attn.runs.files import write_atomically
-from seq2attn.runs.loading import load_ensemble, measure_on_file
+from seq2attn.runs.load import load_ensemble, measure_on_file
 from seq2attn.runs.run import Run
 
 CONFIGS = Path(__file__).parents[1] / "configs" / "pairs"

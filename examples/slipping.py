@@ -14,7 +14,7 @@ import typer
 
 from seq2attn.data.batches import generator
 from seq2attn.inference.interventions import Changes
-from seq2attn.runs.loading import load_predictor
+from seq2attn.runs.load import load_run
 from seq2attn.runs.run import find_run
 
 STRINGS = 100
@@ -24,7 +24,7 @@ SCALED_AS = (None, 20, 30)  # None: as the model does
 
 def main(name: str, folder: str = "runs"):
     """Print a line for each length."""
-    predictor = load_predictor(find_run(Path(folder), name), "last")
+    predictor = load_run(find_run(Path(folder), name), "last").predictor
     task = predictor.task
     print("length", *("as they are" if length is None else f"as for {length}" for length in SCALED_AS), sep="\t")
     for length in LENGTHS:

@@ -15,7 +15,7 @@ import typer
 from seq2attn.data.batches import generator, make_batch
 from seq2attn.data.vocabulary import EOS
 from seq2attn.parts import FAMILIES
-from seq2attn.runs.loading import load_predictor
+from seq2attn.runs.load import load_run
 from seq2attn.runs.run import find_run
 
 STRINGS = 50
@@ -35,7 +35,7 @@ def contexts_of(model, batch):
 
 def main(name: str, length: int, folder: str = "runs"):
     """Print a line for each family."""
-    predictor = load_predictor(find_run(Path(folder), name), "last")
+    predictor = load_run(find_run(Path(folder), name), "last").predictor
     for family in FAMILIES.names():
         random = generator(torch.device("cpu"), 0, "example", family)
         examples = predictor.task.family(family, random, STRINGS, length)

@@ -16,7 +16,7 @@ import typer
 
 from seq2attn.data.batches import generator
 from seq2attn.parts import FAMILIES
-from seq2attn.runs.loading import load_predictor
+from seq2attn.runs.load import load_run
 from seq2attn.runs.run import find_run
 
 STRINGS = 50
@@ -38,7 +38,7 @@ def first_mistake(prediction, answer):
 
 def main(name: str, length: int, folder: str = "runs"):
     """Print a line for each family."""
-    predictor = load_predictor(find_run(Path(folder), name), "last")
+    predictor = load_run(find_run(Path(folder), name), "last").predictor
     task = predictor.task
     for family in FAMILIES.names():
         drawn = task.family(family, generator(torch.device("cpu"), 0, "example", family), STRINGS, length)

@@ -26,10 +26,9 @@ from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.predictor import Hypothesis, Prediction, Predictor
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Model
-from seq2attn.runs.evaluations import save_evaluation
-from seq2attn.runs.loading import Trained, load_trained, measure, measure_on_file
-from seq2attn.runs.making import run_name
-from seq2attn.runs.resuming import config_to_resume
+from seq2attn.runs.create import config_to_resume, run_name
+from seq2attn.runs.load import Trained, load_run, measure, measure_on_file
+from seq2attn.runs.logs import save_evaluation
 from seq2attn.runs.run import Run, find_run
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def load(
     checkpoint: best, last, or `step-64`, one of those that `training.snapshot_weights` keeps.
     """
     chosen = _find(run, runs_dir)
-    return TrainedModel(chosen, load_trained(chosen, checkpoint, device))
+    return TrainedModel(chosen, load_run(chosen, checkpoint, device))
 
 
 def evaluate(

@@ -208,7 +208,7 @@ def save_header(path, header):
 
 
 @pytest.mark.parametrize(
-    ("version", "words"), [(2, "version 2;"), (10, "version 10;"), (0, "damaged"), (-1, "damaged")]
+    ("version", "words"), [(2, "version 2;"), (10, "version 10;"), (0, "version 0;"), (-1, "version -1;")]
 )
 def test_another_version_is_refused(path, version, words):
     save_header(path, json.dumps({"version": version, "state": "{}", "checksum": ""}))

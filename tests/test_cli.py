@@ -26,8 +26,8 @@ from seq2attn.data.tasks.reverse import Reverse
 from seq2attn.display.progress import Lines
 from seq2attn.kernels import describe, library
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
+from seq2attn.runs.create import run_name
 from seq2attn.runs.lock import training_lock
-from seq2attn.runs.making import run_name
 from seq2attn.runs.run import Run, check_name
 
 # Only six strings: learnt within a second for any seed.

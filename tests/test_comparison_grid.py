@@ -9,7 +9,7 @@ from seq2attn.comparison.grid import count_trials, describe_count, parse_vary
 from seq2attn.comparison.plan import make_plan
 from seq2attn.config import load_config
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.making import create_run
+from seq2attn.runs.create import create_run
 from seq2attn.runs.run import check_name
 
 EXPERIMENTS = sorted((Path(__file__).parent.parent / "configs" / "experiments").glob("*.yaml"))

@@ -19,8 +19,8 @@ from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.ranking import rank
 from seq2attn.comparison.results import TrialResult, _summaries, gather
 from seq2attn.inference.results import Evaluation
+from seq2attn.runs.create import create_run
 from seq2attn.runs.files import write_json
-from seq2attn.runs.making import create_run
 
 EXACT = {  # group -> length -> values of seeds 1, 2, 3
     "dot": {3: (0.5, 0.6, 0.7), 9: (0.1, 0.1, 0.1)},
@@ -50,7 +50,9 @@ def finish(root, trial):
     rows = [one for n in trial.lengths for one in records(trial.group, n, EXACT[trial.group][n][place])]
     rows = [{**one, "samples": trial.samples} for one in rows]
     settings = {"checkpoint": trial.checkpoint, "seed": 0, "step": 20, "trained_steps": 20}
-    run.save_evaluation("best", {**settings, "parameters": {"attention": 0, "total": 1234}, "rows": rows})
+    run.evaluations.mkdir()
+    record = {**settings, "parameters": {"attention": 0, "total": 1234}, "rows": rows}
+    write_json(run.evaluations / "best-001.json", record)
     lines = [
         {"step": 10, "loss": 9.0, "tokens_per_second": 100.0 * trial.seed},
         {"step": 10, "evaluation": records("dot", 3, 0.0, 2.0 + trial.seed)},

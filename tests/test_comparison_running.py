@@ -19,9 +19,9 @@ import seq2attn
 from seq2attn.comparison.run import DIED, LOST
 from seq2attn.comparison.trial import Outcome, Workplace, train_and_measure, versions
 from seq2attn.errors import Seq2AttnError
+from seq2attn.runs.create import create_run
 from seq2attn.runs.lock import is_training, training_lock
-from seq2attn.runs.making import create_run
-from seq2attn.runs.records import steps_done
+from seq2attn.runs.logs import steps_done
 from seq2attn.runs.run import Run
 from seq2attn.training.loop import Trainer
 

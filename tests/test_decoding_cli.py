@@ -8,7 +8,7 @@ from measured import value_of
 
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.evaluation import evaluate
-from seq2attn.runs.loading import load_ensemble, load_predictor
+from seq2attn.runs.load import load_ensemble, load_run
 from seq2attn.runs.run import Run
 
 
@@ -25,7 +25,7 @@ def test_n_best_lines_are_source_output_and_log_probability(cli, runs_copy):
     done = cli("predict", "abc", "b", "--n-best", "3")
     rows = [line.split("\t") for line in done.out.splitlines()]
     assert [row[0] for row in rows] == ["abc"] * 3 + ["b"] * 3
-    predictor = load_predictor(Run(runs_copy / "tiny"), device_name="cpu")
+    predictor = load_run(Run(runs_copy / "tiny"), device="cpu").predictor
     predictor.search = BeamSearch(5)
     for text, found in (("abc", rows[:3]), ("b", rows[3:])):
         (expected,) = predictor.predict([text])
@@ -38,7 +38,7 @@ def test_n_best_lines_are_source_output_and_log_probability(cli, runs_copy):
 def test_the_log_probability_is_that_of_teacher_forcing(cli, runs_copy):
     record = json.loads(cli("predict", "abca", "--beam", "2", "--length-penalty", "1", "--json").out)
     assert len(record["hypotheses"]) == 2
-    predictor = load_predictor(Run(runs_copy / "tiny"), device_name="cpu")
+    predictor = load_run(Run(runs_copy / "tiny"), device="cpu").predictor
     read, write = predictor.task.source_vocabulary, predictor.task.target_vocabulary
     for one in record["hypotheses"]:
         tokens = [write.symbols.index(character) + 3 for character in one["output"]] + [2] * one["finished"]
@@ -66,13 +66,13 @@ def test_eval_with_a_beam_counts_right_outputs_and_is_not_kept(cli, runs_copy):
     record = json.loads(cli("eval", "--beam", "4", "--lengths", "1", "2", "--samples", "40", "--json").out)
     after = sorted((runs_copy / "tiny" / "evaluations").glob("*")) if (runs_copy / "tiny/evaluations").exists() else []
     assert after == before
-    predictor = load_predictor(Run(runs_copy / "tiny"), device_name="cpu")
+    predictor = load_run(Run(runs_copy / "tiny"), device="cpu").predictor
     predictor.search = BeamSearch(4)
     assert record["rows"] == evaluate(predictor, [1, 2], samples=40, seed=0).records()
 
 
 def test_an_ensemble_of_two_runs(cli, two_runs):
-    predictor = load_ensemble([Run(two_runs / "tiny"), Run(two_runs / "other")], device_name="cpu").predictor
+    predictor = load_ensemble([Run(two_runs / "tiny"), Run(two_runs / "other")], device="cpu").predictor
     words = ["abc", "hello"]
     expected = [one.output for one in predictor.predict(words)]
     assert cli("predict", *words, "--run", "tiny", "--run", "other").out.split() == expected

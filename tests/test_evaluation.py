@@ -19,7 +19,7 @@ from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.decoder import Decoded
 from seq2attn.parts import TASKS
-from seq2attn.runs.reading import parse
+from seq2attn.runs.records import parse
 
 VOCABULARY = Vocabulary("abcdef")
 A, B = VOCABULARY.encode("ab")

@@ -13,7 +13,7 @@ import typer
 from seq2attn import __version__
 from seq2attn.cli.app import app, main
 from seq2attn.cli.commands import repeat_flag
-from seq2attn.runs.making import run_name as default_name
+from seq2attn.runs.create import run_name as default_name
 from seq2attn.runs.run import check_name
 
 FILES = {

@@ -11,7 +11,7 @@ from seq2attn.config.plugins import load_plugin, plugin_error
 from seq2attn.display.progress import Display
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.runs.checkpoint import load_checkpoint
-from seq2attn.runs.loading import load_trained, measure
+from seq2attn.runs.load import load_run, measure
 from seq2attn.training.session import NewRun, train
 
 pytestmark = pytest.mark.usefixtures("own_scores")
@@ -93,7 +93,7 @@ def test_an_odd_score_trains_resumes_exactly_and_is_evaluated(tmp_path, kind):
     ours, theirs = (load_checkpoint(run.checkpoint("last")).tensors for run in (whole, stopped))
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
-    model = load_trained(whole, "last", "cpu")
+    model = load_run(whole, "last", "cpu")
     assert len(measure(model, [1, 2], samples=2).lengths) == 2
     name = "model.decoder.attention.score.w"
     if kind == "frozen":

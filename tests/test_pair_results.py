@@ -16,7 +16,7 @@ from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation, PairAnswer, errors_table, rows_of
 from seq2attn.inference.statistics import bootstrap_ratio, share
 from seq2attn.model.interface import Decoded
-from seq2attn.runs.reading import parse
+from seq2attn.runs.records import parse
 
 CPU = torch.device("cpu")
 

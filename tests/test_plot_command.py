@@ -11,9 +11,8 @@ from PIL import Image
 
 import seq2attn
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.runs.evaluations import newest_evaluation
-from seq2attn.runs.reading import parse
-from seq2attn.runs.records import read_attention, read_metrics
+from seq2attn.runs.logs import newest_evaluation, read_attention, read_metrics
+from seq2attn.runs.records import parse
 from seq2attn.runs.run import Run
 
 WHOLE = {

@@ -9,7 +9,7 @@ from seq2attn.config import load_config
 from seq2attn.display.progress import Display
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.parts import FAMILIES
-from seq2attn.runs.making import create_run
+from seq2attn.runs.create import create_run
 from seq2attn.training.loop import Trainer
 
 pytestmark = pytest.mark.slow

@@ -20,9 +20,9 @@ from seq2attn.config import check_config
 from seq2attn.inference.edits import Edit
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.pages.report import matrix, render, report_of_comparison, report_of_runs
+from seq2attn.runs.create import create_run
 from seq2attn.runs.files import write_json
-from seq2attn.runs.making import create_run
-from seq2attn.runs.records import read_metrics
+from seq2attn.runs.logs import read_metrics
 from seq2attn.runs.run import Run
 
 NASTY = "</script><!--\"'&{{style}}<img src=x onerror=alert(1)>"
@@ -244,9 +244,9 @@ def test_the_most_common_measuring_settings_are_used(work):
     record = json.loads((runs[0].evaluations / "best-001.json").read_text())
     changed = {**record, "checkpoint": "last", "rows": [{**row, "samples": 7} for row in record["rows"]]}
     for run in runs[1:]:
-        run.save_evaluation("last", changed)
+        write_json(run.evaluations / "last-001.json", changed)
     assert {trial.checkpoint for trial in saved_plan("experiment", runs).trials} == {"best"}  # nine against eight
-    runs[0].save_evaluation("last", changed)
+    write_json(runs[0].evaluations / "last-001.json", changed)
     assert {(trial.checkpoint, trial.samples) for trial in saved_plan("experiment", runs).trials} == {("last", 7)}
 
 

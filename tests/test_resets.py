@@ -13,7 +13,7 @@ from seq2attn.display.progress import Display
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.resets import Reset, Resets, draw_reset
 from seq2attn.runs.checkpoint import load_checkpoint
-from seq2attn.runs.making import create_run
+from seq2attn.runs.create import create_run
 from seq2attn.training.loop import Trainer
 from seq2attn.training.step import TrainingStep
 

@@ -11,9 +11,11 @@ import pytest
 
 from seq2attn.config import Config, check_config
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.making import create_run
+from seq2attn.inference.results import Evaluation, Row
+from seq2attn.runs.create import create_run
+from seq2attn.runs.logs import save_evaluation
+from seq2attn.runs.records import Status
 from seq2attn.runs.run import Run, all_runs, check_name, find_run, need_checkpoint, newest_first
-from seq2attn.runs.status import Status
 
 CONFIG = Config()
 
@@ -85,7 +87,7 @@ CREATE_TWENTY = """
 import sys
 from pathlib import Path
 from seq2attn.config import Config
-from seq2attn.runs.making import create_run
+from seq2attn.runs.create import create_run
 print("ready", flush=True)
 sys.stdin.readline()
 print(*(create_run(Path(sys.argv[1]), "a", Config(), {}).name for _ in range(20)))
@@ -170,12 +172,6 @@ def test_resuming_does_not_make_a_run_newer(tmp_path):
     older.status_file.write_text("{}")
     older.checkpoint("last").write_bytes(b"new")
     assert find_run(tmp_path, None).name == "newer"
-
-
-def test_runs_created_at_the_same_time_are_ordered_by_number(tmp_path):
-    for name in ("run-9", "run-10", "run-2", "run", "other-11"):
-        make(tmp_path, name)
-    assert names(newest_first(tmp_path)) == ["run-10", "run-9", "run-2", "run", "other-11"]
 
 
 def test_directories_named_with_other_digits_are_ignored(tmp_path):
@@ -284,7 +280,7 @@ def test_a_root_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
     def refuse(_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(os, "listdir", refuse)
     assert "Permission denied" in message(find_run, tmp_path, None)
 
 
@@ -301,11 +297,15 @@ def test_an_unreadable_status_is_empty(tmp_path, content):
     assert "not a valid record: " in run.status().problem
 
 
+def measured(checkpoint, seed):
+    return Evaluation((Row("random", 3, "exact_match", 1.0, 0.9, 1.0, 10, True),), checkpoint=checkpoint, seed=seed)
+
+
 def test_evaluations_are_numbered_and_never_replaced(tmp_path):
     run = make(tmp_path, "mine")
-    paths = [run.save_evaluation(name, {"n": n}) for n, name in enumerate(["best", "best", "last", "best"])]
+    paths = [save_evaluation(measured(name, n), run) for n, name in enumerate(["best", "best", "last", "best"])]
     assert [path.name for path in paths] == ["best-001.json", "best-002.json", "last-001.json", "best-003.json"]
-    assert [json.loads(path.read_text())["n"] for path in paths] == [0, 1, 2, 3]
+    assert [json.loads(path.read_text())["seed"] for path in paths] == [0, 1, 2, 3]
     assert sorted(run.evaluations.iterdir()) == sorted(paths)
 
 
@@ -315,13 +315,12 @@ def test_evaluations_saved_at_the_same_time_are_all_kept(tmp_path):
 
     def save(thread):
         start.wait()
-        return [run.save_evaluation("best", {"from": [thread, n]}) for n in range(5)]
+        return [save_evaluation(measured("best", 5 * thread + n), run) for n in range(5)]
 
     with ThreadPoolExecutor(8) as pool:
         paths = [path for part in pool.map(save, range(8)) for path in part]
     assert len(set(paths)) == 40
-    kept = sorted(json.loads(path.read_text())["from"] for path in run.evaluations.iterdir())
-    assert kept == [[thread, n] for thread in range(8) for n in range(5)]
+    assert sorted(json.loads(path.read_text())["seed"] for path in run.evaluations.iterdir()) == list(range(40))
 
 
 def test_an_evaluation_that_cannot_be_written_leaves_no_file(tmp_path, monkeypatch):
@@ -331,6 +330,6 @@ def test_an_evaluation_that_cannot_be_written_leaves_no_file(tmp_path, monkeypat
     run = make(tmp_path, "mine")
     monkeypatch.setattr(os, "replace", refuse)
     with pytest.raises(Seq2AttnError, match="No space left") as caught:
-        run.save_evaluation("best", {})
+        save_evaluation(measured("best", 0), run)
     assert caught.value.exit_code == 1
     assert list(run.evaluations.iterdir()) == []

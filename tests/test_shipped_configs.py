@@ -8,7 +8,7 @@ import torch
 from seq2attn.build import build_model, build_training_data, read_task
 from seq2attn.config import load_config
 from seq2attn.display.progress import Display
-from seq2attn.runs.making import create_run
+from seq2attn.runs.create import create_run
 from seq2attn.training.loop import Trainer
 
 ROOT = Path(__file__).parent.parent

@@ -15,14 +15,14 @@ from seq2attn.cli.output import note, on_terminal, write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.inference.results import Evaluation, Row, errors_table
-from seq2attn.runs.evaluations import save_evaluation
 from seq2attn.runs.files import write_atomically
+from seq2attn.runs.logs import save_evaluation
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
 if TYPE_CHECKING:
     from seq2attn.config import Config
     from seq2attn.inference.decoding import BeamSearch
-    from seq2attn.runs.loading import Trained
+    from seq2attn.runs.load import Trained
 
 SPLITS = ("train", "dev", "test")
 SIDE_BY_SIDE = (
@@ -116,11 +116,11 @@ def evaluate(
     if together and len(names) < 2:
         raise Seq2AttnError("--ensemble needs at least two runs", hint="seq2attn eval RUN RUN --ensemble")
     members = [find_run(runs_dir, name) for name in names or [None]]
-    from seq2attn.runs.loading import load_ensemble, load_trained, measure, measure_on_file
+    from seq2attn.runs.load import load_ensemble, load_run, measure, measure_on_file
 
     of_strings = {"--lengths": lengths, "--samples": samples, "--families": families}
     if len(members) > 1 and not together:
-        loaded = [load_trained(member, checkpoint, device) for member in members]
+        loaded = [load_run(member, checkpoint, device) for member in members]
         file = _file(members[0], loaded[0].config, data, config, split)
         unused = {**of_strings, "--plot": plot, "--errors": errors}
         _refuse(unused, "several runs are measured on a file of pairs")
@@ -225,7 +225,7 @@ def _side_by_side(
             hint="Measure one after another, or each beside the others: seq2attn compare --help",
         )
     from seq2attn.inference.paired import paired_difference
-    from seq2attn.runs.loading import measure_on_file
+    from seq2attn.runs.load import measure_on_file
 
     first, rows = None, []
     for run, trained in zip(runs, loaded, strict=True):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
 
     from seq2attn.inference.decoding import BeamSearch
-    from seq2attn.runs.loading import Trained
+    from seq2attn.runs.load import Trained
 
 Parsed = TypeVar("Parsed")
 

@@ -13,8 +13,7 @@ from seq2attn.cli.commands import Command, group
 from seq2attn.cli.options import save_figure
 from seq2attn.cli.output import note
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
-from seq2attn.runs.evaluations import latest_by_length
-from seq2attn.runs.records import read_attention, read_metrics
+from seq2attn.runs.logs import latest_by_length, read_attention, read_metrics
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
 plot = group("plot", help="Draw a run's loss, accuracy or attention through training.")

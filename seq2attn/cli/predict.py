@@ -81,7 +81,7 @@ def predict(
     options.load_plugins(plugin)
     chosen = [find_run(runs_dir, name) for name in run] if run else [find_run(runs_dir, None)]
     from seq2attn.data.tasks.pairs import Pairs
-    from seq2attn.runs.loading import load_ensemble
+    from seq2attn.runs.load import load_ensemble
 
     trained = load_ensemble(chosen, checkpoint, device)
     predictor = trained.predictor

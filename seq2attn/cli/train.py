@@ -64,13 +64,13 @@ def train(
         ):  # with a config, which a run on files needs, --set may name the files
             hint = f"For a new run: seq2attn train --config {runs_dir / resume}/config.yaml --set ..."
             raise Seq2AttnError("--resume continues a run unchanged; --set and --name are for new runs", hint=hint)
-        from seq2attn.runs.resuming import config_to_resume
+        from seq2attn.runs.create import config_to_resume
 
         where = find_run(runs_dir, resume)
         settings = config_to_resume(where, None if config is None else _load(config, overrides or ())[0])
     elif config is not None:
         settings, changes = _load(config, overrides or ())
-        from seq2attn.runs.making import run_name
+        from seq2attn.runs.create import run_name
         from seq2attn.training.session import NewRun
 
         chosen = run_name(config, changes) if name is None else name

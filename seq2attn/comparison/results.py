@@ -16,7 +16,7 @@ from seq2attn.inference.paired import PairedDifference, paired_difference
 from seq2attn.inference.results import Evaluation, Place
 from seq2attn.inference.statistics import Spread, spread
 from seq2attn.parts import RANDOM
-from seq2attn.runs.records import read_metrics
+from seq2attn.runs.logs import read_metrics
 
 Curve = tuple[tuple[int, float], ...]  # (step, value), step by step
 

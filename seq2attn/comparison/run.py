@@ -42,8 +42,8 @@ from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 from seq2attn.runs.files import not_written
 from seq2attn.runs.lock import is_training
+from seq2attn.runs.logs import steps_done
 from seq2attn.runs.machine import available_cores, choose_device
-from seq2attn.runs.records import steps_done
 from seq2attn.training.signals import StopRequest, stop_on_signals
 
 POLL = 0.25  # seconds

@@ -11,7 +11,7 @@ from seq2attn.comparison.experiment import Experiment
 from seq2attn.comparison.grid import CONFIG
 from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.trial import Trial
-from seq2attn.runs.evaluations import readable_evaluations, time_measured
+from seq2attn.runs.logs import readable_evaluations, time_measured
 from seq2attn.runs.run import Run, check_plain, newest_first
 
 Settings = tuple[str, int, tuple[int, ...], tuple[str, ...]]  # checkpoint, samples, lengths, families

@@ -21,11 +21,10 @@ from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import Evaluation, Place
 from seq2attn.parts import RANDOM
-from seq2attn.runs.evaluations import readable_evaluations, save_evaluation
+from seq2attn.runs.create import RunExists, check_same_files
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.lock import BeingTrained, training_lock
-from seq2attn.runs.making import RunExists
-from seq2attn.runs.resuming import check_same_files
+from seq2attn.runs.logs import readable_evaluations, save_evaluation
 from seq2attn.runs.run import Run, check_plain
 from seq2attn.training.signals import StopRequest
 
@@ -258,10 +257,10 @@ def _run(trial: Trial, place: Workplace) -> Outcome:
 def _measure(trial: Trial, device: str, watch: _Watch) -> Outcome:
     from seq2attn.build import read_task
     from seq2attn.model.parameters import parameter_ledger
-    from seq2attn.runs.loading import load_trained, measure, measure_on_file
+    from seq2attn.runs.load import load_run, measure, measure_on_file
 
     run = trial.run
-    trained = load_trained(run, trial.checkpoint, device)
+    trained = load_run(run, trial.checkpoint, device)
     if trained.checkpoint != trial.checkpoint:
         raise Seq2AttnError(f"{run.checkpoint(trial.checkpoint)}: no such checkpoint", exit_code=1)
 

@@ -13,7 +13,7 @@ from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.pages.graphs import OPSET, Exported, export_graphs
 from seq2attn.runs.files import json_text, write_atomically
-from seq2attn.runs.loading import Trained, load_trained
+from seq2attn.runs.load import Trained, load_run
 from seq2attn.runs.run import Run
 
 LONGEST = 500  # tokens of a source for which the number of steps is given
@@ -21,7 +21,7 @@ LONGEST = 500  # tokens of a source for which the number of steps is given
 
 def write_folder(folder: Path, run: Run, checkpoint: str = "best") -> None:
     """Export a run's model to a folder, which is made. Raises `Seq2AttnError` as `export_graphs` does."""
-    trained = load_trained(run, checkpoint, "cpu")
+    trained = load_run(run, checkpoint, "cpu")
     model, config = trained.predictor.model, run.config()
     exported = export_graphs(model)
     described = manifest(trained.predictor, exported)

@@ -24,8 +24,8 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.predictor import Predictor
 from seq2attn.pages.folder import manifest
 from seq2attn.pages.graphs import export_graphs
-from seq2attn.runs.loading import Trained, load_trained
-from seq2attn.runs.records import read_attention
+from seq2attn.runs.load import Trained, load_run
+from seq2attn.runs.logs import read_attention
 from seq2attn.runs.run import Run
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def plain_graph(model: onnx.ModelProto, weights: set[str]) -> dict[str, Any]:
 
 
 def _shown(run: Run, checkpoint: str, examples: list[str], snapshots: int) -> Shown:
-    trained = load_trained(run, checkpoint, "cpu")
+    trained = load_run(run, checkpoint, "cpu")
     config, task = run.config(), trained.predictor.task
     for text in examples:
         task.source_vocabulary.check(text)
@@ -163,7 +163,7 @@ def _through_training(run: Run, trained: Trained, count: int) -> dict[str, dict[
     steps = [step for step in run.kept_steps() if step < trained.step]
     if len(steps) > count:
         steps = [steps[round(index * (len(steps) - 1) / max(1, count - 1))] for index in range(count)]
-    predictors = {step: load_trained(run, f"step-{step}", "cpu").predictor for step in steps}
+    predictors = {step: load_run(run, f"step-{step}", "cpu").predictor for step in steps}
     return {
         f"after {step:,} step{'s' * (step != 1)}": predictor.model.state_dict()
         for step, predictor in (*predictors.items(), (trained.step, trained.predictor))

@@ -28,10 +28,10 @@ from seq2attn.plotting.attention import Snapshot, cropped, spread
 from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, curves_figure, runs_figure
 from seq2attn.plotting.html import html_map, svg_map
 from seq2attn.plotting.style import svg
-from seq2attn.runs.evaluations import latest_by_length, newest_pairs
-from seq2attn.runs.loading import load_task
+from seq2attn.runs.load import load_task
 from seq2attn.runs.lock import state_of
-from seq2attn.runs.records import Metrics, read_attention, read_metrics
+from seq2attn.runs.logs import latest_by_length, newest_pairs, read_attention, read_metrics
+from seq2attn.runs.records import Metrics
 from seq2attn.runs.run import Run, find_run, newest_first
 
 if TYPE_CHECKING:

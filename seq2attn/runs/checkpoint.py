@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,14 +64,14 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise
     except Exception as error:  # safetensors may raise anything
         raise _damaged(path, getattr(error, "strerror", None) or _safetensors_reason(error)) from None
-    text = header["state"]
-    if header["checksum"] != _checksum(tensors, text):
+    if header["checksum"] != _checksum(tensors, header["state"]):
         raise _damaged(path, "its checksum does not match its contents")
     try:
-        state = json.loads(text)
+        state = json.loads(header["state"])
     except (ValueError, RecursionError):
         raise _damaged(path, "its state is not valid JSON") from None
-    if not isinstance(state, dict) or not is_count(state.get("step")):
+    step = state.get("step") if isinstance(state, dict) else None
+    if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < 2**63:
         raise _damaged(path, "its state has no step")
     return Checkpoint(tensors, state)
 
@@ -80,16 +79,23 @@ def load_checkpoint(path: Path) -> Checkpoint:
 def load_weights(path: Path, checkpoint: Checkpoint, model: nn.Module) -> None:
     """Load the checkpoint's `model.*` tensors into `model`, after checking names, shapes, types and values."""
     found, expected = checkpoint.part(MODEL), model.state_dict()
-    missing, extra = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
-    extra += sorted(name for name in checkpoint.tensors if not name.startswith((MODEL, OPTIMISER)))
-    if missing or extra:
-        parts = [f"lacks {', '.join(missing[:3])}"] if missing else []
-        parts += [f"has unexpected {', '.join(shown(name) for name in extra[:3])}"] if extra else []
-        raise _foreign(path, " and ".join(parts))
+    check_names(path, found, expected)
+    extra = sorted(name for name in checkpoint.tensors if not name.startswith((MODEL, OPTIMISER)))
+    if extra:
+        raise _foreign(path, f"has unexpected {shown(extra[0])}")
     parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     for name, tensor in found.items():  # a buffer, such as a mask of a plug-in's, may hold infinities
         check_tensor(path, name, tensor, expected[name], finite=name in parameters)
     model.load_state_dict(found)
+
+
+def check_names(path: Path, found: Mapping[str, Tensor], expected: Mapping[str, Tensor], prefix: str = "") -> None:
+    """Raise `CheckpointError` unless the names, which follow `prefix`, are the expected ones."""
+    missing, extra = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
+    if missing or extra:
+        parts = [f"lacks {', '.join(prefix + name for name in missing[:3])}"] if missing else []
+        parts += [f"has unexpected {', '.join(shown(prefix + name) for name in extra[:3])}"] if extra else []
+        raise _foreign(path, " and ".join(parts))
 
 
 def check_tensor(path: Path, name: str, tensor: Tensor, like: Tensor, *, finite: bool = True) -> None:
@@ -99,16 +105,6 @@ def check_tensor(path: Path, name: str, tensor: Tensor, like: Tensor, *, finite:
         raise _foreign(path, f"has {name} as {found}, expected {like.dtype} {tuple(like.shape)}")
     if finite and not torch.isfinite(tensor).all():
         raise _damaged(path, f"{name} holds values that are not finite")
-
-
-def is_count(value: object) -> bool:
-    """Whether `value` is a whole number from 0 to 2^63 - 1."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-
-
-def is_number(value: object) -> bool:
-    """Whether `value` is a finite number."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _check_size(path: Path) -> None:
@@ -123,21 +119,18 @@ def _check_size(path: Path) -> None:
 
 
 def _read_header(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
-    """Version, checksum and state, which are checked to exist; the version must be readable."""
+    """Version, checksum and state, which are checked to exist; the version must be this one."""
     if FORMAT not in metadata:
         raise CheckpointError(f"{path}: not a seq2attn checkpoint (its header does not say {FORMAT!r})")
     try:
         header = json.loads(metadata[FORMAT])
-        version = header["version"]
+        version, texts = header["version"], (header["state"], header["checksum"])
     except (ValueError, RecursionError, KeyError, TypeError):
-        version = None
-    if not isinstance(version, int) or version < 1:
-        raise _damaged(path, "its header has no format version")
-    if version > VERSION:
-        message = f"{path}: written in format version {version}; this seq2attn reads up to {VERSION}"
-        raise CheckpointError(message, hint="Install a newer seq2attn.")
-    if not isinstance(header.get("state"), str) or not isinstance(header.get("checksum"), str):
-        raise _damaged(path, "its header lacks state or checksum")
+        raise _damaged(path, "its header lacks version, state or checksum") from None
+    if version != VERSION:
+        raise CheckpointError(f"{path}: written in format version {shown(version)}; this seq2attn reads {VERSION}")
+    if not all(isinstance(text, str) for text in texts):
+        raise _damaged(path, "its header lacks version, state or checksum")
     return dict(header)
 
 
@@ -151,16 +144,15 @@ def _checksum(tensors: Mapping[str, Tensor], text: str) -> str:
 
 
 def _damaged(path: Path, reason: str) -> CheckpointError:
-    reason = " ".join(reason.split())[:200]
     other = "last" if path.stem == "best" else "best"
     hint = f"The run's other checkpoint may be intact: eval and predict take --checkpoint {other}."
-    return CheckpointError(f"{path}: damaged: {reason}", hint=hint)
+    return CheckpointError(f"{path}: damaged: {' '.join(reason.split())[:200]}", hint=hint)
 
 
 def _safetensors_reason(error: Exception) -> str:
     """Our words for an error of safetensors, whose own differ from version to version ("too small", "TooSmall")."""
-    found = str(error).lower().replace(" ", "")
-    cut = any(word in found for word in ("incomplete", "invalidheaderlength", "toosmall"))
+    text = str(error).lower().replace(" ", "")
+    cut = any(word in text for word in ("incomplete", "invalidheaderlength", "toosmall"))
     return "it is cut short, or longer than its header says" if cut else "its header cannot be read"
 
 

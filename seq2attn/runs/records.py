@@ -1,25 +1,139 @@
-"""The records of training, metrics.jsonl and attention.jsonl, read back as plain values. Imports no torch."""
+"""The records in a run's JSON files: status, environment, metrics, attention. Imports no torch.
+
+A run may come from somebody else, or be damaged: each value must have its field's type exactly, or one sentence says what
+is wrong, and where. Unknown keys are ignored.
+"""
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+import datetime
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.results import Evaluation, Row
-from seq2attn.runs.reading import check_count, parse, read_records
-from seq2attn.runs.run import Run
+from seq2attn.runs.files import read_plain
 
-TAIL = 65_536  # bytes at the end of metrics.jsonl that `steps_done` reads
+LARGEST_FILE = 100_000_000  # bytes of a file with one record
+LARGEST_LOG = 4_000_000_000  # bytes of a file with a record in each line
 LARGEST_NUMBER = 3.4e38  # of float32: a number beyond it was not measured
+LAST_YEAR = 2999  # of a creation time that is believed
+
+Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Kind = TypeVar("Kind")
 
 
-@dataclass(frozen=True)
-class MetricsLine:
+class Record(BaseModel):
+    """The base of all records."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+class Summary(Record):
+    """What status.json says of the last evaluation; None for what is unknown."""
+
+    exact_match_worst: Share | None = None
+    """of the trained lengths"""
+    exact_match_mean: Share | None = None
+    attention_entropy: Annotated[float, Field(ge=0, le=100)] | None = None
+    wer: Share | None = None
+    """word error rate on the dev file, of a run on pairs of strings, as the next two"""
+    ser: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    dev_loss: Annotated[float, Field(ge=0, le=1e6)] | None = None
+
+
+class Status(Summary):
+    """status.json: how far the training of a run has come; None for what is unknown."""
+
+    state: str | None = None
+    """training, finished, interrupted or failed, when it was written"""
+    step: Count | None = None
+    """optimiser steps done"""
+    steps: Count | None = None
+    task: str | None = None
+    score: str | None = None
+    seed: Count | None = None
+    problem: str | None = None
+    """why the file cannot be read, in which case all else is unknown"""
+
+
+class TrialOf(Record):
+    """The comparison that a run is a trial of."""
+
+    name: str
+    group: str
+    values: dict[str, Any]
+
+
+class Environment(Record):
+    """environment.json: when a run was made, and with which versions, machine and code; None or empty for the unknown."""
+
+    created: str | None = None
+    """ISO 8601; UTC if it has no time zone"""
+    command: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    """KEY=VALUE for each key that `--set` changed"""
+    seed: Count | None = None
+    device: str | None = None
+    device_name: str | None = None
+    threads: Count | None = None
+    kernels: str | None = None
+    plugins: tuple[str, ...] = ()
+    git: dict[str, str | bool] | None = None
+    platform: str | None = None
+    versions: dict[str, str | None] = {}
+    experiment: TrialOf | None = None
+    problem: str | None = None
+    """why the file cannot be read, in which case all else is unknown"""
+
+    @model_validator(mode="after")
+    def _has_a_possible_time(self) -> Self:
+        _ = self.time
+        return self
+
+    @property
+    def time(self) -> datetime.datetime | None:
+        """When the run was created."""
+        return None if self.created is None else utc_time(self.created)
+
+    def shown(self) -> dict[str, Any]:
+        """What is known, for a page; the seed is in the config, and time, changes and comparison are shown elsewhere."""
+        record = self.model_dump(exclude={"created", "seed", "changes", "experiment"})
+        return {name: value for name, value in record.items() if value not in (None, ())}
+
+
+class Progress(BaseModel):
+    """The state of training in a checkpoint: with weights and optimiser, all that resuming needs."""
+
+    model_config = ConfigDict(strict=True)
+
+    step: Count
+    """optimiser steps done"""
+    best: list[Annotated[float, Field(allow_inf_nan=False)]]
+    """of the best evaluation so far: worst and mean exact match, teacher-forced accuracy; of pairs: minus word error rate,
+    minus loss. Compared in this order"""
+    summary: Summary
+    """of the last evaluation"""
+    reached_target: bool
+    stale: Count
+    """evaluations since the last one that was better than all before it"""
+    formulas: bool
+    """whether the leaf was found to differ from the formulas, which compute every step since"""
+    positions: dict[str, Count]
+    """bytes of each file of records"""
+
+
+class MetricsLine(Record):
     """One line of metrics.jsonl: the numbers logged at a step, or an evaluation after it."""
 
-    step: int
+    step: Count
     loss: float | None = None
     accuracy: float | None = None
     gradient_norm: float | None = None
@@ -27,17 +141,13 @@ class MetricsLine:
     tokens_per_second: float | None = None
     evaluation: tuple[Row, ...] | None = None
 
-    def __post_init__(self) -> None:
-        check_count("step", self.step)
-
     def number(self, name: str) -> float | None:
         """A logged number; None if there is none, or if it is not finite."""
         value: float | None = getattr(self, name)
         return value if value is not None and abs(value) <= LARGEST_NUMBER else None
 
 
-@dataclass(frozen=True)
-class Metrics:
+class Metrics(Record):
     """metrics.jsonl: what was logged while a run trained."""
 
     steps: list[MetricsLine]
@@ -46,62 +156,87 @@ class Metrics:
     """after which step, and what was measured"""
 
     def curve(self, name: str) -> list[tuple[int, float]]:
-        """A logged number by step, where there is one."""
+        """A logged number by step, where there is one and it is finite."""
         points = [(line.step, line.number(name)) for line in self.steps]
         return [(step, value) for step, value in points if value is not None]
 
 
-@dataclass(frozen=True)
-class _Snapshot:
+class Snapshot(Record):
     """One line of attention.jsonl: the attention maps after a step."""
 
-    step: int
-    maps: tuple[AttentionMap, ...]
+    step: Count
+    maps: Annotated[tuple[AttentionMap, ...], Field(min_length=1)]
 
-    def __post_init__(self) -> None:
-        check_count("step", self.step)
-        if not self.maps:
-            raise ValueError("it has no maps")
+    @model_validator(mode="after")
+    def _has_whole_maps(self) -> Self:
         for one in self.maps:
             one.check()
+        return self
 
 
-def read_metrics(run: Run) -> Metrics:
-    """The run's metrics so far; an incomplete last line is ignored."""
-    steps: list[MetricsLine] = []
-    evaluations: list[tuple[int, Evaluation]] = []
-    for line in read_records(MetricsLine, run.metrics_file):
-        if line.evaluation is None:
-            steps.append(line)
-        elif line.evaluation:
-            evaluations.append((line.step, Evaluation(line.evaluation)))
-    return Metrics(steps, evaluations)
-
-
-def steps_done(run: Run) -> int:
-    """The last step in metrics.jsonl, read from the file's end while the run trains; 0 before there is one."""
+def utc_time(text: str) -> datetime.datetime:
+    """A time in ISO 8601, which is UTC if it has no time zone. Raises ValueError for anything else."""
     try:
-        with run.metrics_file.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
-            lines = file.read().splitlines()
-    except OSError:
-        return 0
-    for line in reversed(lines):
-        try:
-            return parse(MetricsLine, line, run.metrics_file).step
-        except Seq2AttnError:  # the first line of the tail may be cut off, the last one incomplete
-            continue
-    return 0
+        time = datetime.datetime.fromisoformat(text)
+        utc = time.astimezone(datetime.UTC) if time.tzinfo else time.replace(tzinfo=datetime.UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f"created must be a time in ISO 8601, found {text[:60]!r}") from None
+    if utc.year > LAST_YEAR:
+        raise ValueError(f"created is after the year {LAST_YEAR}: {text[:60]!r}")
+    return utc
 
 
-def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
-    """The attention maps of the same strings, by step; empty for a run that has none."""
-    snapshots: list[tuple[int, list[AttentionMap]]] = []
-    for line in read_records(_Snapshot, run.attention_file):
-        strings = [one.source for one in line.maps]
-        first = [one.source for one in snapshots[0][1]] if snapshots else strings
-        if strings != first:
-            reason = f"the maps after step {line.step:,} are of other strings"
-            raise Seq2AttnError(f"{run.attention_file}: not a valid record: {reason}", hint="Remove that line.")
-        snapshots.append((line.step, list(line.maps)))
-    return snapshots
+# ---- reading ----
+
+
+def read_record(kind: type[Kind], path: Path, limit: int = LARGEST_FILE) -> Kind:
+    """The record in a file. Raises `Seq2AttnError` for anything else, and `FileNotFoundError` if there is no file."""
+    return parse(kind, _contents(path, limit), path)
+
+
+def read_records(kind: type[Kind], path: Path) -> Iterator[Kind]:
+    """The record in each line of a file; an incomplete last line is ignored, and a missing file is empty."""
+    try:
+        lines = _contents(path, LARGEST_LOG).splitlines(keepends=True)
+    except FileNotFoundError:
+        return
+    for number, line in enumerate(lines, start=1):
+        if number < len(lines) or line.endswith(b"\n"):
+            yield parse(kind, line, path, number)
+
+
+def parse(kind: type[Kind], text: bytes, path: Path, line: int | None = None) -> Kind:
+    """The record in a JSON text, which is that of `path`, or of one line of it."""
+    try:
+        record: Kind = _reader(cast(Any, kind)).validate_json(text, strict=True)
+        return record
+    except ValidationError as error:
+        in_text = re.search(r"Invalid JSON: .* at line (\d+)", str(error))
+        number = line or (in_text and in_text[1])
+        place = f"{path}:{number}" if number else path
+        hint = "Remove that line; the others are kept." if path.suffix == ".jsonl" else "Remove that file."
+        raise Seq2AttnError(f"{place}: not a valid record: {reason_of(error)}", hint=hint) from None
+
+
+def reason_of(error: ValidationError) -> str:
+    """The first problem of a record in our words."""
+    from seq2attn.config.describe import describe_errors
+
+    if error.errors(include_url=False)[0]["type"] == "json_invalid":
+        return "it is not valid JSON"
+    problem = describe_errors(error)[0]
+    return f"{problem.path}: {problem.message}" if problem.path else problem.message
+
+
+@cache
+def _reader(kind: Any) -> Any:
+    return TypeAdapter(kind)
+
+
+def _contents(path: Path, limit: int) -> bytes:
+    try:
+        return read_plain(path, limit)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise Seq2AttnError(f"{path}: cannot be read: {error.strerror or error}") from None

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import itertools
+import functools
 import json
 import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, shown
-from seq2attn.runs.environment import Environment, TrialOf
-from seq2attn.runs.files import file_time, not_written, read_plain, write_json
-from seq2attn.runs.reading import read_record
-from seq2attn.runs.status import Status
+from seq2attn.runs.files import file_time, read_plain
+from seq2attn.runs.records import Environment, Status, TrialOf, read_record
 
 if TYPE_CHECKING:  # `--help` imports this module, but needs no config
     from seq2attn.config import Config
@@ -27,7 +25,7 @@ DEFAULT_ROOT = Path("runs")
 MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
 LARGEST_JSON = 1_000_000  # bytes of status.json or environment.json
 LARGEST_TASK = 100_000_000  # bytes of task.json
-Known = TypeVar("Known", Environment, Status)
+Known = TypeVar("Known", Status, Environment)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -52,10 +50,10 @@ class Run:
     task_file = _Inside("task.json")  # what the task learned from its files: vocabularies, and the files' checksums
     status_file = _Inside("status.json")  # the state of training and its last evaluation
     metrics_file = _Inside("metrics.jsonl")  # one JSON object a line: losses and evaluations
-    attention_file = _Inside("attention.jsonl")  # attention on a few strings, one JSON object an evaluation
+    attention_file = _Inside("attention.jsonl")  # attention on a few strings, one JSON object a snapshot
     checkpoints = _Inside("checkpoints")  # last.safetensors (to resume), best.safetensors (to use), step-N
     evaluations = _Inside("evaluations")  # what `eval` and `compare` measured
-    lock_file = _Inside("training.lock")  # present while the run is trained
+    lock_file = _Inside("training.lock")  # locked while the run is trained
 
     @property
     def name(self) -> str:
@@ -70,17 +68,23 @@ class Run:
 
     def kept_steps(self) -> list[int]:
         """The steps N, ascending, whose weights are kept as checkpoint `step-N`."""
-        found = (re.fullmatch(r"step-(0|[1-9]\d*)", file.stem) for file in self.checkpoints.glob("step-*.safetensors"))
-        return sorted(int(match[1]) for match in found if match)
+        matches = (
+            re.fullmatch(r"step-(0|[1-9]\d*)", file.stem) for file in self.checkpoints.glob("step-*.safetensors")
+        )
+        return sorted(int(match[1]) for match in matches if match)
 
     @property
     def has_checkpoint(self) -> bool:
         return self.checkpoint("best").is_file() or self.checkpoint("last").is_file()
 
     def config(self, overrides: Sequence[str] = ()) -> Config:
-        """The run's config with `overrides` applied, checked like any other."""
+        """The run's config with `overrides` applied, checked like any other. A run of another version is refused."""
         from seq2attn.config import load_config
 
+        made_by, here = self.environment().versions.get("seq2attn"), version("seq2attn")
+        if made_by not in (None, here):
+            message = f"run {self.name!r} was made by seq2attn {shown(made_by)}, and this is seq2attn {here}"
+            raise Seq2AttnError(message, hint="Use it with that version, or train it again.")
         try:
             return load_config(self.config_file, overrides)
         except ConfigError as error:
@@ -120,28 +124,24 @@ class Run:
         """The contents of environment.json, as far as they are known."""
         return _known(Environment, self.environment_file)
 
-    def save_evaluation(self, name: str, record: dict[str, Any]) -> Path:
-        """Write `record` as a new file of `evaluations/`, whose name starts with `name`; nothing is replaced."""
-        try:
-            self.evaluations.mkdir(exist_ok=True)
-            path = self._claim_evaluation(name)
-        except OSError as error:
-            raise not_written(self.evaluations, error) from error
-        try:
-            write_json(path, record)
-        except Seq2AttnError:
-            path.unlink(missing_ok=True)
-            raise
-        return path
 
-    def _claim_evaluation(self, name: str) -> Path:
-        """A new empty file; of two processes that try the same number, one gets the next."""
-        for number in itertools.count(1):
-            path = self.evaluations / f"{name}-{number:03d}.json"
-            with contextlib.suppress(FileExistsError):
-                path.touch(exist_ok=False)
-                break
-        return path
+def _known(kind: type[Known], path: Path) -> Known:
+    """The record in a file; one of which nothing is known, but perhaps the problem, if it cannot be read."""
+    try:
+        return read_record(kind, path, LARGEST_JSON).model_copy(update={"problem": None})
+    except FileNotFoundError:
+        return kind()
+    except Seq2AttnError as error:
+        return kind(problem=error.message)
+
+
+@functools.cache
+def version(package: str) -> str | None:
+    """The installed version of a package; None if it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def plugin_options(plugins: Iterable[str]) -> str:
@@ -175,8 +175,6 @@ def find_run(root: Path, name: str | None) -> Run:
         raise Seq2AttnError(message, hint="Name another directory with --runs-dir DIR.")
     run = Run(root / last)
     if not run.path.is_dir():
-        if run.path.is_symlink():
-            raise Seq2AttnError(f"{run.path} is a link to {os.readlink(run.path)}, which is not a directory")
         raise _no_such_run(last, root)
     if not run.config_file.is_file():
         raise Seq2AttnError(f"{run.path} is not a run: it has no config.yaml", hint=MAKE_ONE)
@@ -202,20 +200,15 @@ def check_plain(run: Run) -> Run:
         try:
             with os.scandir(unvisited.pop()) as entries:
                 for entry in entries:
-                    path = Path(entry.path)
                     if entry.is_dir(follow_symlinks=False):
-                        unvisited.append(path)
-                    elif not entry.is_file(follow_symlinks=False) and os.path.lexists(path):  # or it is gone
-                        raise _not_plain(path, run)
+                        unvisited.append(Path(entry.path))
+                    elif not entry.is_file(follow_symlinks=False) and os.path.lexists(entry.path):  # or it is gone
+                        kind = "a link" if entry.is_symlink() else "not a plain file"
+                        message = f"{entry.path} is {kind}; a run holds plain files and directories only"
+                        raise Seq2AttnError(message, hint="Put the file itself there, or remove it.")
         except OSError as error:
             raise Seq2AttnError(f"{run.path}: cannot be read: {error.strerror or error}") from error
     return run
-
-
-def _not_plain(path: Path, run: Run) -> Seq2AttnError:
-    link = path.is_symlink()
-    kind, hint = ("a link", "Put the file itself there, or remove it.") if link else ("not a plain file", "Remove it.")
-    return Seq2AttnError(f"{path} is {kind}; a run holds plain files and directories only", hint=hint)
 
 
 def need_checkpoint(run: Run) -> Run:
@@ -232,46 +225,28 @@ def all_runs(root: Path) -> Iterator[Run]:
     if not root.is_dir():
         return
     try:
-        with os.scandir(root) as entries:
-            names = [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+        names = os.listdir(root)
     except OSError as error:
         raise Seq2AttnError(f"{root}: cannot be read: {error.strerror or error}") from error
     for name in names:
-        if os.path.isfile(os.path.join(root, name, "config.yaml")):
+        if not name.startswith(".") and os.path.isfile(os.path.join(root, name, "config.yaml")):
             yield Run(root / name)
 
 
 def newest_first(root: Path) -> list[Run]:
     """Every run, the last one made first."""
-    return sorted(all_runs(root), key=lambda run: (time_made(run), _natural(run.name)), reverse=True)
+    return sorted(all_runs(root), key=lambda run: (time_made(run), run.name), reverse=True)
 
 
 def _newest(root: Path) -> Run:
     runs = newest_first(root)
-    usable = (run for run in runs if run.has_checkpoint)
-    found = next((run for run in runs if run.has_checkpoint and run.experiment() is None), None) or next(usable, None)
-    if found is not None:
-        return check_plain(found)
-    if runs:
-        return need_checkpoint(runs[0])
-    raise Seq2AttnError(f"no run in {root} yet", hint=MAKE_ONE)
+    if not runs:
+        raise Seq2AttnError(f"no run in {root} yet", hint=MAKE_ONE)
+    usable = [run for run in runs if run.has_checkpoint]
+    run = next((run for run in usable if run.experiment() is None), None) or next(iter(usable or runs))
+    return need_checkpoint(check_plain(run))
 
 
 def time_made(run: Run) -> datetime.datetime:
     """When the run was created; the time of its config where that is not recorded."""
     return run.environment().time or file_time(run.config_file)
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Sort key that puts run-9 before run-10."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
-
-
-def _known(kind: type[Known], path: Path) -> Known:
-    """The record in a file; one of which nothing is known, but perhaps the problem, if it cannot be read."""
-    try:
-        return replace(read_record(kind, path, LARGEST_JSON), problem=None)
-    except FileNotFoundError:
-        return kind()
-    except Seq2AttnError as error:
-        return kind(problem=error.message)

@@ -6,10 +6,9 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from seq2attn.build import build_training_data
@@ -25,17 +24,15 @@ from seq2attn.model.interface import Model
 from seq2attn.runs.checkpoint import (
     MODEL,
     OPTIMISER,
-    Checkpoint,
+    check_names,
     check_tensor,
-    is_count,
-    is_number,
     load_checkpoint,
     load_weights,
     save_checkpoint,
 )
 from seq2attn.runs.files import remove_leftovers, write_json
+from seq2attn.runs.records import Progress, Status, Summary, reason_of
 from seq2attn.runs.run import Run
-from seq2attn.runs.status import Status, is_summary
 from seq2attn.training.compiling import CannotCompile
 from seq2attn.training.leaf import is_due
 from seq2attn.training.losses import Losses, token_accuracy, training_losses
@@ -46,24 +43,6 @@ from seq2attn.training.snapshots import Snapshots
 from seq2attn.training.step import TrainingStep
 
 VALIDATION_SEED = "validation"  # other strings than `eval` draws
-
-
-@dataclass
-class Progress:
-    """The state of training: with weights and optimiser, all that resuming needs."""
-
-    step: int = 0
-    """optimiser steps done"""
-    best: list[float] = field(default_factory=list)
-    """of the best evaluation so far: worst and mean exact match, teacher-forced accuracy; of pairs: minus word error rate,
-    minus loss. Compared in this order"""
-    summary: dict[str, float] = field(default_factory=dict)
-    """of the last evaluation"""
-    reached_target: bool = False
-    stale: int = 0
-    """evaluations since the last one that was better than all before it"""
-    formulas: bool = False
-    """whether the leaf was found to differ from the formulas, which compute every step since"""
 
 
 class Trainer:
@@ -94,11 +73,15 @@ class Trainer:
         self.predictor = Predictor(self.model, self.data.task, source_eos=config.model.source_eos, device=device)
         self.snapshots = Snapshots(run, config, self.predictor, self.span.steps)
         self.step = TrainingStep(self.model, config, device)
-        self.progress = Progress(formulas=formulas)
         run.checkpoints.mkdir(exist_ok=True)  # a copy of a run may lack it
         for folder in (run.path, run.checkpoints):
             remove_leftovers(folder)
-        self._positions = self._restore()
+        restored = self._restore()
+        self.progress = restored or Progress(
+            step=0, best=[], summary=Summary(), reached_target=False, stale=0, formulas=formulas, positions={}
+        )
+        self._resumed = restored is not None
+        self.progress.formulas |= formulas
         if self.progress.formulas:
             self.step.use_formulas()
 
@@ -151,10 +134,10 @@ class Trainer:
     @contextlib.contextmanager
     def _recording(self, stop: StopRequest) -> Iterator[None]:
         """In this context steps are recorded; at its end everything is saved."""
-        self.recorder = Recorder(self.run, self.config, self._positions)
+        self.recorder = Recorder(self.run, self.config, self.progress.positions if self._resumed else None)
         self._tokens, self._since = torch.zeros((), dtype=torch.int64, device=self.device), time.perf_counter()
         try:
-            if self._positions is None and 0 in self.snapshots.steps:
+            if not self._resumed and 0 in self.snapshots.steps:
                 self.snapshots.take(0, self.recorder)
             try:
                 yield
@@ -236,11 +219,11 @@ class Trainer:
             wer, loss = results.get("wer"), results.get("loss")
             if wer is None or loss is None:
                 raise self._diverged(progress.step, "the loss on the dev set is not a number")
-            progress.summary = results.summary()
+            progress.summary = Summary(**results.summary())
             return results, [-wer.value, -loss.value], 1 - wer.value
         lengths, samples = self.config.evaluation_lengths, training.validation_samples
         results = evaluate(self.predictor, lengths, samples=samples, seed=VALIDATION_SEED)
-        progress.summary = results.summary()
+        progress.summary = Summary(**results.summary())
         worst = results.lowest().value
         means = [results.mean(metric) or 0.0 for metric in ("exact_match", "teacher_forced")]
         return results, [worst, *means], worst
@@ -253,11 +236,10 @@ class Trainer:
 
     def _write_checkpoint(self, which: str) -> None:
         tensors = {MODEL + name: tensor for name, tensor in self.model.state_dict().items()}
-        state = asdict(self.progress)
         if which == "last":  # what resuming needs
             tensors |= {OPTIMISER + name: tensor for name, tensor in self.step.state().items()}
-            state["positions"] = self.recorder.positions()
-        save_checkpoint(self.run.checkpoint(which), tensors, state)
+        self.progress.positions = self.recorder.positions()
+        save_checkpoint(self.run.checkpoint(which), tensors, self.progress.model_dump(exclude_none=True))
 
     def _write_status(self, state: str) -> None:
         status = Status(
@@ -267,63 +249,34 @@ class Trainer:
             task=self.config.task.name,
             score=self.config.score_name,
             seed=self.config.seed,
-            **self.progress.summary,  # type: ignore[arg-type]
+            **self.progress.summary.model_dump(),
         )
-        write_json(self.run.status_file, status.to_json())
+        write_json(self.run.status_file, status.model_dump(exclude_none=True))
 
-    def _restore(self) -> dict[str, int] | None:
-        """Load checkpoint `last`, if there is one. Returns the lengths of the records at that time."""
+    def _restore(self) -> Progress | None:
+        """Load checkpoint `last`, if there is one."""
         path = self.run.checkpoint("last")
         if not path.exists():
             return None
         checkpoint = load_checkpoint(path)
         load_weights(path, checkpoint, self.model)
-        restore_optimiser(path, checkpoint, self.step)
-        state = checkpoint.state
-        kinds = {
-            "best": list,
-            "summary": dict,
-            "reached_target": bool,
-            "stale": int,
-            "formulas": bool,
-            "positions": dict,
-        }
-        wrong = [key for key, kind in kinds.items() if not isinstance(state.get(key), kind)]
-        if not wrong:
-            counts = [*state["positions"].values(), state["stale"]]
-            known = all(map(is_number, state["best"])) and all(map(is_count, counts)) and is_summary(state["summary"])
-            wrong = [] if known else ["best, summary or positions"]
-        if wrong:
-            raise _cannot_resume(path, f"its state has no usable {wrong[0]}")
-        positions: dict[str, int] = state["positions"]
-        formulas = self.progress.formulas or state["formulas"]
-        self.progress = Progress(**{name: state[name] for name in asdict(self.progress)} | {"formulas": formulas})
-        return positions
-
-
-def restore_optimiser(path: Path, checkpoint: Checkpoint, step: TrainingStep) -> None:
-    """Load the checkpoint's `optimiser.*` tensors into `step`, after checking names, shapes, types and values."""
-    tensors = checkpoint.part(OPTIMISER)
-    if checkpoint.state["step"] > 0:  # there is no optimiser state before the first step
-        kept = {}
-        for name, expected in step.expected_state().items():
-            if name not in tensors:
-                raise _cannot_resume(path, f"it lacks {OPTIMISER}{name}")
-            kept[name] = tensors.pop(name)
-            check_tensor(path, OPTIMISER + name, kept[name], expected)
-        step.load_state(kept)
-    if tensors:
-        raise _cannot_resume(path, f"it has unexpected {OPTIMISER}{min(tensors)}")
+        optimiser = checkpoint.part(OPTIMISER)
+        expected = self.step.expected_state() if checkpoint.state["step"] else {}  # none before the first step
+        check_names(path, optimiser, expected, OPTIMISER)
+        for name, tensor in optimiser.items():
+            check_tensor(path, OPTIMISER + name, tensor, expected[name])
+        if optimiser:
+            self.step.load_state(optimiser)
+        try:
+            return Progress.model_validate(checkpoint.state)
+        except ValidationError as error:
+            raise CheckpointError(f"{path}: cannot be resumed: its state has {reason_of(error)}") from None
 
 
 def describe_step(values: Mapping[str, float]) -> str:
     """`loss 0.1234, accuracy 0.987, 25,000 tokens/s`, of target tokens."""
     rate = f"{values['tokens_per_second']:,.0f} tokens/s"
     return f"loss {values['loss']:.4f}, accuracy {values['accuracy']:.3f}, {rate}"
-
-
-def _cannot_resume(path: Path, reason: str) -> CheckpointError:
-    return CheckpointError(f"{path}: cannot be resumed: {reason}")
 
 
 class Diverged(Seq2AttnError):

@@ -16,11 +16,9 @@ from seq2attn.contract.parts import check_parts
 from seq2attn.data.tasks import Task
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.environment import describe_environment
+from seq2attn.runs.create import check_same_files, create_run, describe_environment
 from seq2attn.runs.lock import training_lock
 from seq2attn.runs.machine import MOST_THREADS, choose_device, keep_freed_memory
-from seq2attn.runs.making import create_run
-from seq2attn.runs.resuming import check_same_files
 from seq2attn.runs.run import Run
 from seq2attn.training.compiling import check_compiling
 from seq2attn.training.leaf import LeafDiffers, describe, why_slow

@@ -17,7 +17,7 @@ from test_stop import until
 from seq2attn.build import build_model
 from seq2attn.config import Config
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights
-from seq2attn.runs.making import create_run
+from seq2attn.runs.create import create_run
 from seq2attn.runs.run import Run, find_run
 
 TRAIN = ("train", "-c", "tiny.yaml", "--name", "tiny")

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from seq2attn.cli import main
 from seq2attn.config import check_config, dump_config, load_config
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.evaluations import newest_evaluation
-from seq2attn.runs.records import read_attention, read_metrics
+from seq2attn.runs.logs import newest_evaluation, read_attention, read_metrics
 from seq2attn.runs.run import Run
 
 LONGEST = 20  # seconds that one input may take

@@ -10,8 +10,8 @@ from seq2attn.config import check_config
 from seq2attn.config.rules import MOST_RECORDS
 from seq2attn.errors import ConfigError
 from seq2attn.inference.evaluation import evaluate
-from seq2attn.runs.loading import load_predictor
-from seq2attn.runs.making import create_run
+from seq2attn.runs.create import create_run
+from seq2attn.runs.load import load_run
 from seq2attn.runs.run import find_run, newest_first
 from seq2attn.training.recorder import Recorder
 
@@ -90,7 +90,7 @@ def test_many_runs_are_listed_quickly(run_copy, work, cli, record_figure, count)
 
 @pytest.mark.parametrize("samples", [4_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_many_strings_are_evaluated(run_copy, record_figure, samples):
-    predictor = load_predictor(run_copy)
+    predictor = load_run(run_copy).predictor
     evaluate(predictor, [2], samples=2_000, seed=0)
     before = resident()
     result = evaluate(predictor, [2], samples=samples, seed=0)

@@ -33,15 +33,13 @@ def test_a_second_training_is_refused_until_the_first_ends(server, work, cli):
     assert cli("train", "--resume", "tiny") == (
         2,
         "",
-        f"error: run 'tiny' is being trained by another process (pid {pid})\nWait for it, or stop it; then resume.\n",
+        "error: run 'tiny' is being trained by another process\nWait for it, or stop it; then resume.\n",
     )
     assert "tiny\ttraining\t" in cli("runs").out
     os.kill(pid, signal.SIGKILL)
     assert server.wait() == -signal.SIGKILL
-    assert (work / "runs" / "tiny" / "training.lock").exists()
     with training_lock(Run(work / "runs" / "tiny")) as locked:
         assert locked
-    assert not (work / "runs" / "tiny" / "training.lock").exists()
 
 
 def test_only_one_of_many_threads_gets_the_lock(run_copy):
@@ -77,7 +75,7 @@ def test_is_training_does_not_take_the_lock(run_copy):
     with training_lock(run_copy):
         assert is_training(run_copy)
         with (
-            pytest.raises(Seq2AttnError, match=r"is being trained by another process \(pid \d+\)"),
+            pytest.raises(Seq2AttnError, match="is being trained by another process"),
             training_lock(run_copy),
         ):
             pass

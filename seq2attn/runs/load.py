@@ -1,4 +1,4 @@
-"""A run's trained model: loading it from a checkpoint, and measuring it by string length."""
+"""A run's trained model, from a checkpoint, and what it measures."""
 
 from __future__ import annotations
 
@@ -23,60 +23,58 @@ from seq2attn.runs.run import Run, need_checkpoint
 
 @dataclass(frozen=True)
 class Trained:
-    """A run's model with the weights of one of its checkpoints."""
+    """A run's config and task, and its model with the weights of one of its checkpoints."""
 
+    run: Run
+    config: Config
     predictor: Predictor
+    """has the model and the task"""
     checkpoint: str
     """best, last or step-N: whichever was loaded"""
     step: int
     """after which it was written"""
-    config: Config
-    """of its run"""
 
 
-def load_predictor(run: Run, which: str = "best", device_name: str = "auto") -> Predictor:
-    """The `predictor` of `load_trained`."""
-    return load_trained(run, which, device_name).predictor
-
-
-def load_trained(run: Run, which: str = "best", device_name: str = "auto") -> Trained:
+def load_run(run: Run, checkpoint: str = "best", device: str = "auto") -> Trained:
     """The model of `run` with the weights of its checkpoint `best`, `last` or `step-N` (`last` if there is no `best`).
 
     Raises `Seq2AttnError` for a run without a checkpoint, or one that is damaged or does not fit the config.
     """
     names = ["best", "last", *(f"step-{step}" for step in run.kept_steps())]
-    if which not in names:
+    if checkpoint not in names:
         kept = "To keep weights through training: --set training.snapshot_weights=true"
-        hint = kept if which.startswith("step-") and len(names) == 2 else None
-        raise Seq2AttnError(f"unknown checkpoint {shown(which)}; allowed: {', '.join(names)}", hint=hint)
+        hint = kept if checkpoint.startswith("step-") and len(names) == 2 else None
+        raise Seq2AttnError(f"unknown checkpoint {shown(checkpoint)}; allowed: {', '.join(names)}", hint=hint)
     config = need_checkpoint(run).config()
-    device = choose_device(device_name)
-    if which == "best" and not run.checkpoint("best").exists():
-        which = "last"
-    path = run.checkpoint(which)
+    if checkpoint == "best" and not run.checkpoint("best").exists():
+        checkpoint = "last"
+    path = run.checkpoint(checkpoint)
     task = load_task(run, config)
     model = build_model(config, task)
-    checkpoint = load_checkpoint(path)
-    load_weights(path, checkpoint, model)
-    predictor = Predictor(model, task, source_eos=config.model.source_eos, device=device)
-    return Trained(predictor, which, checkpoint.state["step"], config)
+    saved = load_checkpoint(path)
+    load_weights(path, saved, model)
+    predictor = Predictor(model, task, source_eos=config.model.source_eos, device=choose_device(device))
+    return Trained(run, config, predictor, checkpoint, saved.state["step"])
 
 
-def load_ensemble(runs: Sequence[Run], which: str = "best", device_name: str = "auto") -> Trained:
+def load_ensemble(runs: Sequence[Run], checkpoint: str = "best", device: str = "auto") -> Trained:
     """The models of several runs as one, which averages their probabilities; of a single run, its own model.
 
-    Its step is the first run's. Raises as `load_trained` does, and for runs whose models cannot decode together.
+    The rest is the first run's. Raises as `load_run` does, and for runs whose models cannot decode together.
     """
-    loaded = [load_trained(run, which, device_name) for run in runs]
+    loaded = [load_run(run, checkpoint, device) for run in runs]
     if len(loaded) == 1:
         return loaded[0]
-    predictor = ensemble([one.predictor for one in loaded], [run.name for run in runs])
+    predictor = ensemble([trained.predictor for trained in loaded], [run.name for run in runs])
     return replace(loaded[0], predictor=predictor)
 
 
 def load_task(run: Run, config: Config) -> Task:
     """The task of `run`, whose config this is, from what the run itself keeps: no data file is opened."""
     return build_task(config, run.learned_task(config))
+
+
+# ---- measuring; nothing is saved yet ----
 
 
 def measure(
@@ -88,25 +86,24 @@ def measure(
     families: Sequence[str] | None = None,
     progress: Callable[[], None] | None = None,
 ) -> Evaluation:
-    """Measure a trained model; nothing is saved yet.
+    """Measure a model by length: by default at the config's lengths, on its families and its number of samples.
 
-    By default at its config's lengths, on its families of strings and its number of samples. `progress` is called after
-    each length of a family.
+    `progress` is called after each length of a family.
     """
-    config, predictor = trained.config, trained.predictor
-    task = predictor.task
-    lengths = lengths or config.evaluation_lengths or range(task.min_length, task.max_length + 1)
-    samples = samples or config.evaluation.samples
-    families = families or config.evaluation.families
-    results = evaluate(predictor, lengths, samples=samples, seed=seed, families=families, progress=progress)
+    config, task = trained.config, trained.predictor.task
+    results = evaluate(
+        trained.predictor,
+        lengths or config.evaluation_lengths or range(task.min_length, task.max_length + 1),
+        samples=samples or config.evaluation.samples,
+        seed=seed,
+        families=families or config.evaluation.families,
+        progress=progress,
+    )
     return replace(results, checkpoint=trained.checkpoint, seed=seed, step=trained.step, created=_now())
 
 
 def measure_on_file(trained: Trained, path: Path) -> Evaluation:
-    """Measure a model whose task is `pairs` on the pairs of a file; nothing is saved yet.
-
-    Raises `Seq2AttnError` for a file that cannot be read.
-    """
+    """Measure a model whose task is `pairs` on the pairs of a file. Raises `Seq2AttnError` if that cannot be read."""
     task = trained.predictor.task
     assert isinstance(task, Pairs)
     file = task.read(path)

@@ -1,0 +1,233 @@
+"""Creating run directories: atomically, and never over an existing one; and who may continue one.
+
+Imports no torch at the top.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import itertools
+import os
+import platform
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seq2attn.config import Config, dump_config, flat_values
+from seq2attn.config.shipped import find_config
+from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.runs.files import write_atomically, write_json
+from seq2attn.runs.run import Run, check_name, resume_options, version
+
+if TYPE_CHECKING:
+    import torch
+
+    from seq2attn.data.tasks import Task
+
+LONGEST_NAME = 80  # characters of a default name, without its number
+PACKAGES = ("seq2attn", "torch", "numpy", "safetensors", "pydantic", "tensorboard")
+
+
+class RunExists(Seq2AttnError):
+    """There is a run of this name already."""
+
+
+def run_name(config: Path, changes: Sequence[str] = ()) -> str:
+    """`configs/chapter/dot.yaml` -> `chapter-dot`; elsewhere the file's own name; then the `changes`, as `KEY=VALUE`.
+
+    `scaled.yaml` with `model.attention.score=additive` -> `scaled-score_additive`. What does not fit is left out, which
+    ends the name with `etc`. All in characters that a run's name may have.
+    """
+    *folders, stem = find_config(config).with_suffix("").parts
+    below = folders if "configs" in folders else []
+    while "configs" in below:
+        below = below[below.index("configs") + 1 :]
+    name = _word("-".join([*below, stem]))[:LONGEST_NAME] or "run"
+    for change in changes:
+        key, _, value = change.partition("=")
+        longer = f"{name}-{_word(key.removesuffix('.name').rpartition('.')[2])}_{_word(value) or 'x'}"
+        if len(longer) > LONGEST_NAME:
+            return f"{name}-etc"
+        name = longer
+    return name
+
+
+def _word(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")
+
+
+def create_run(
+    root: Path,
+    name: str,
+    config: Config,
+    environment: Mapping[str, Any],
+    *,
+    exact: bool = False,
+    learned: Mapping[str, Any] | None = None,
+) -> Run:
+    """A new run directory: `name` itself if `exact`, otherwise `name-001`, `name-002`, ... whichever is free.
+
+    learned: what the run's task learned from its files.
+
+    Nothing is overwritten: `RunExists` if the exact name exists. The directory is made under a temporary name and
+    renamed once it is complete, so that no run lacks its config.
+    """
+    check_name(name)
+    made = root / f".new-{secrets.token_hex(8)}"
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        made.mkdir()
+        Run(made).checkpoints.mkdir()
+        created = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
+        write_json(Run(made).environment_file, {"created": created, **environment})
+        if learned is not None:
+            write_json(Run(made).task_file, learned)
+        write_atomically(Run(made).config_file, dump_config(config).encode())
+        return Run(_take_name(made, root, name) if exact else _take_number(made, root, name))
+    except FileExistsError:
+        if not root.is_dir():
+            raise Seq2AttnError(f"cannot create a run in {root}: it is not a directory") from None
+        resume = f"seq2attn train --resume {name}{resume_options(Run(root / name))}"
+        raise RunExists(
+            f"run {name!r} already exists in {root}", hint=f"Choose another --name, or continue it: {resume}"
+        ) from None
+    except (OSError, Seq2AttnError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        reason = getattr(cause, "strerror", None) or error
+        raise Seq2AttnError(f"cannot create a run in {root}: {reason}", exit_code=1) from error
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _take_name(made: Path, root: Path, name: str) -> Path:
+    """Give the directory `made` the name `root/name`; `FileExistsError` if something has it."""
+    path = root / name
+    if os.path.lexists(path):
+        raise FileExistsError(path)
+    try:
+        made.rename(path)  # if two processes get here, the second fails: a run is never an empty directory
+    except OSError as error:
+        if os.path.lexists(path):
+            raise FileExistsError(path) from error
+        raise
+    return path
+
+
+def _take_number(made: Path, root: Path, name: str) -> Path:
+    """The same with the next free number behind the name."""
+    pattern = re.compile(re.escape(name) + r"-(\d{3,})")
+    numbers = [int(match[1]) for entry in os.listdir(root) if (match := pattern.fullmatch(entry))]
+    for number in itertools.count(max(numbers, default=0) + 1):
+        with contextlib.suppress(FileExistsError):  # another process may take the same number at the same moment
+            path = _take_name(made, root, f"{name}-{number:03d}")
+            break
+    return path
+
+
+def describe_environment(
+    *,
+    seed: int,
+    device: torch.device,
+    threads: int,
+    plugins: Sequence[str],
+    changes: Sequence[str] = (),
+    kernels: str = "",
+) -> dict[str, Any]:
+    """The contents of environment.json, but for the time, which is that of the run's directory."""
+    import torch
+
+    return {
+        "command": list(map(_text, sys.argv)),
+        "changes": list(map(_text, changes)),
+        "seed": seed,
+        "device": device.type,
+        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor(),
+        "threads": threads,
+        "kernels": kernels,
+        "plugins": list(map(_text, plugins)),
+        "git": _git(),
+        "platform": platform.platform(),
+        "versions": {"python": platform.python_version(), **{package: version(package) for package in PACKAGES}},
+    }
+
+
+def _text(word: str) -> str:
+    """A word of the command line with the bytes that are not text as `\\xff`; JSON holds text only."""
+    return os.fsencode(word).decode(errors="backslashreplace")
+
+
+def _git() -> dict[str, Any] | None:
+    """The commit of the working directory, and whether anything is uncommitted; None outside a repository."""
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+
+    def ask(*words: str) -> str:
+        return subprocess.check_output(
+            ["git", *words], stderr=subprocess.DEVNULL, text=True, timeout=5, env=environment
+        ).strip()
+
+    try:
+        return {"commit": ask("rev-parse", "HEAD"), "dirty": bool(ask("status", "--porcelain", "-uno"))}
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+# ---- continuing ----
+
+
+def config_to_resume(run: Run, named: Config | None) -> Config:
+    """The config with which `run` is continued: its own, or where its task reads files, the one that the user `named`.
+
+    A run never makes a command read a file: somebody else's run could name any. Raises `Seq2AttnError` where a config is
+    needed and not named, and where the named one differs in more than the files' places.
+    """
+    own = run.config()
+    if not own.data_files:
+        if named is not None:
+            message = "both --config and --resume are given: one starts a new run, the other continues one"
+            raise Seq2AttnError(message, hint="Leave one of them out. See: seq2attn train --help")
+        return own
+    if named is None:
+        files = ", ".join(shown(path, 200) for path in own.data_files.values())
+        raise Seq2AttnError(
+            f"run {run.name!r} is trained on files, which a run's own config never opens: {files}",
+            hint=f"Name a config, if you trust its paths: seq2attn train --resume {run.name}{resume_options(run)}",
+        )
+    before, now = flat_values(own), flat_values(named)
+    places = {f"task.{name}" for name in (*own.data_files, *named.data_files)}
+    changed = [key for key in {**before, **now} if key not in places and before.get(key) != now.get(key)]
+    if changed:
+        key = changed[0]
+        more = f", and {len(changed) - 1:,} more keys differ" if len(changed) > 1 else ""
+        raise Seq2AttnError(
+            f"this is not the config of run {run.name!r}: {key} is {shown(now.get(key))}, and {shown(before.get(key))} "
+            f"in the run{more}",
+            hint="A run is continued unchanged; only the places of its files may differ.",
+        )
+    return named
+
+
+def check_same_files(run: Run, config: Config, task: Task) -> None:
+    """Raise `Seq2AttnError` unless `task`, just read from files, is the one that `run` was started with."""
+    kept, now = run.learned_task(config), task.learned()
+    if kept is None or now is None or kept == now:
+        return
+    before = kept.get("files")
+    for split, record in now["files"].items():
+        then = before.get(split) if isinstance(before, dict) else None
+        if isinstance(then, dict) and then.get("sha256") != record["sha256"]:
+            raise Seq2AttnError(
+                f"{config.data_files[split]} has changed since run {run.name!r} was started: it has {_described(record)}; "
+                f"it had {_described(then)}",
+                hint="A run is continued on the same data. Restore that file, or start a new run with this one.",
+            )
+    raise Seq2AttnError(f"{run.task_file}: does not belong to these files", hint="Start a new run.")
+
+
+def _described(record: dict[str, object]) -> str:
+    return f"{record.get('pairs')} pairs, {record.get('bytes')} bytes, sha256 {str(record.get('sha256'))[:12]}..."

@@ -1,0 +1,137 @@
+"""What a run has recorded: metrics and attention through training, and the files of `evaluations/`. Imports no torch."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.maps import AttentionMap
+from seq2attn.inference.results import Evaluation
+from seq2attn.runs.files import file_time, not_written, write_json
+from seq2attn.runs.records import Metrics, MetricsLine, Snapshot, parse, read_record, read_records, utc_time
+from seq2attn.runs.run import Run
+
+TAIL = 65_536  # bytes at the end of metrics.jsonl that `steps_done` reads
+
+
+def read_metrics(run: Run) -> Metrics:
+    """The run's metrics so far."""
+    steps: list[MetricsLine] = []
+    evaluations: list[tuple[int, Evaluation]] = []
+    for line in read_records(MetricsLine, run.metrics_file):
+        if line.evaluation is None:
+            steps.append(line)
+        elif line.evaluation:
+            evaluations.append((line.step, Evaluation(line.evaluation)))
+    return Metrics.model_construct(steps=steps, evaluations=evaluations)
+
+
+def steps_done(run: Run) -> int:
+    """The last step in metrics.jsonl, read from the file's end while the run trains; 0 before there is one."""
+    try:
+        with run.metrics_file.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
+            lines = file.read().splitlines()
+    except OSError:
+        return 0
+    for line in reversed(lines):
+        try:
+            return parse(MetricsLine, line, run.metrics_file).step
+        except Seq2AttnError:  # the first line of the tail may be cut off, the last one incomplete
+            continue
+    return 0
+
+
+def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
+    """The attention maps of the same strings, by step; empty for a run that has none."""
+    snapshots: list[tuple[int, list[AttentionMap]]] = []
+    for line in read_records(Snapshot, run.attention_file):
+        strings = [one.source for one in line.maps]
+        if snapshots and strings != [one.source for one in snapshots[0][1]]:
+            reason = f"the maps after step {line.step:,} are of other strings"
+            raise Seq2AttnError(f"{run.attention_file}: not a valid record: {reason}", hint="Remove that line.")
+        snapshots.append((line.step, list(line.maps)))
+    return snapshots
+
+
+# ---- evaluations ----
+
+
+def save_evaluation(evaluation: Evaluation, run: Run) -> Path:
+    """Write it as a new file of the run; nothing is replaced."""
+    try:
+        run.evaluations.mkdir(exist_ok=True)
+        for number in itertools.count(1):
+            path = run.evaluations / f"{evaluation.checkpoint}-{number:03d}.json"
+            try:
+                path.touch(exist_ok=False)  # of two processes that try the same number, one gets the next
+                break
+            except FileExistsError:
+                continue
+    except OSError as error:
+        raise not_written(run.evaluations, error) from error
+    try:
+        write_json(path, evaluation.to_json(run.name))
+    except Seq2AttnError:
+        path.unlink(missing_ok=True)
+        raise
+    return path
+
+
+def read_evaluation(path: Path) -> Evaluation:
+    """Read one file; `Seq2AttnError` if it is damaged."""
+    return read_record(Evaluation, path)
+
+
+def readable_evaluations(run: Run, checkpoint: str = "*") -> Iterator[tuple[Path, Evaluation]]:
+    """Every readable file, of one checkpoint or of all, in the order of names; damaged files are skipped."""
+    for path in sorted(run.evaluations.glob(f"{checkpoint}-*.json")):
+        try:
+            yield path, read_evaluation(path)
+        except (OSError, Seq2AttnError):
+            continue
+
+
+def time_measured(path: Path, saved: Evaluation) -> datetime.datetime:
+    """When a file was measured; the file's time where that is not recorded."""
+    return file_time(path) if saved.created is None else utc_time(saved.created)
+
+
+def newest_evaluation(run: Run) -> tuple[str, Evaluation] | None:
+    """File name and contents of the last evaluation; None if there is none. `Seq2AttnError` if it is damaged."""
+    found: list[tuple[datetime.datetime, str, Evaluation | Seq2AttnError]] = []
+    for path in run.evaluations.glob("*.json"):
+        try:
+            if not path.lstat().st_size:  # it is still being written
+                continue
+            saved = read_evaluation(path)
+            found.append((time_measured(path, saved), path.name, saved))
+        except Seq2AttnError as error:
+            found.append((file_time(path), path.name, error))
+        except OSError:
+            continue
+    if not found:
+        return None
+    _, name, newest = max(found, key=lambda one: one[:2])
+    if isinstance(newest, Seq2AttnError):
+        raise newest
+    return name, newest
+
+
+def newest_pairs(run: Run) -> Evaluation | None:
+    """The last readable evaluation on a file of pairs; None if there is none."""
+    found = [(time_measured(path, one), path.name, one) for path, one in readable_evaluations(run) if one.answers]
+    return max(found, key=lambda one: one[:2])[2] if found else None
+
+
+def latest_by_length(run: Run) -> tuple[str, Evaluation] | None:
+    """The last `eval`, otherwise the last evaluation in training, and a text that says which."""
+    saved = newest_evaluation(run)
+    if saved is not None:
+        return f"eval, {saved[0]}", saved[1]
+    evaluations = read_metrics(run).evaluations
+    return (f"training, after step {evaluations[-1][0]:,}", evaluations[-1][1]) if evaluations else None
