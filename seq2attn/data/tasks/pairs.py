@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from seq2attn.data.tasks.base import Examples, Task
 from seq2attn.data.vocabulary import FEATURES, Vocabulary
 from seq2attn.errors import Seq2AttnError, first_of
 
-RECORDED = ("name", "bytes", "pairs", "sha256")  # of a file
 FEW = 100  # pairs of a training file
 IF_MISSING = (
     "Name your own with --set task.train=FILE --set task.dev=FILE. "
@@ -72,14 +72,7 @@ class Pairs(Task):
         return source if features is None else f"{source}{FEATURES}{fields[features - 1]}"
 
     def learned(self) -> Mapping[str, Any]:
-        return {
-            "source": list(self.source_vocabulary.symbols),
-            "target": list(self.target_vocabulary.symbols),
-            "features": None if self.source_vocabulary.features is None else list(self.source_vocabulary.features),
-            "source_lengths": [self.min_length, self.max_length],
-            "longest_target": self.longest_target,
-            "files": self.files,
-        }
+        return self._learned
 
     def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
         """Training pairs, drawn with replacement."""
@@ -102,11 +95,9 @@ class Pairs(Task):
         if train is None or dev is None:
             message = "task 'pairs' needs two files: pairs to train on, and pairs to measure on during training"
             raise Seq2AttnError(message, hint="In a config: task: {name: pairs, train: train.tsv, dev: dev.tsv}")
-        files = {
-            split: read_pairs(Path(path), self.form, IF_MISSING) for split, path in (("train", train), ("dev", dev))
-        }
-        self.training_set, self.dev_set = files["train"].pairs, files["dev"].pairs
-        return files
+        files = [read_pairs(Path(path), self.form, IF_MISSING) for path in (train, dev)]
+        self.training_set, self.dev_set = (file.pairs for file in files)
+        return dict(zip(("train", "dev"), files, strict=True))
 
     def _learn(self, files: Mapping[str, PairFile]) -> dict[str, Any]:
         """Vocabularies and lengths of the training file, and a record of both files."""
@@ -125,7 +116,7 @@ class Pairs(Task):
         }
 
     def _restore(self, learned: Mapping[str, Any]) -> None:
-        form, features = self.form, learned["features"]
+        form, features, self._learned = self.form, learned["features"], learned
         if (features is None) != (form.features_column is None):
             raise ValueError("features")
         self.source_vocabulary, self.target_vocabulary = self._vocabularies(
@@ -135,25 +126,16 @@ class Pairs(Task):
         self.longest_target = int(learned["longest_target"])
         if not 1 <= self.min_length <= self.max_length or self.longest_target < 1:
             raise ValueError("lengths")
-        self.files = {
-            str(split): {name: record[name] for name in RECORDED} for split, record in learned["files"].items()
-        }
+        if any(record.keys() != {"name", "bytes", "pairs", "sha256"} for record in learned["files"].values()):
+            raise ValueError("files")
 
     def _vocabularies(
         self, source: list[str], target: list[str], features: list[str] | None
     ) -> tuple[Vocabulary, Vocabulary]:
-        form = self.form
+        form, make = self.form, partial(Vocabulary, unknown=True, normalise=self.form.normalise)
         return (
-            Vocabulary(
-                source, separator=form.source_separator, unknown=True, features=features, normalise=form.normalise
-            ),
-            Vocabulary(
-                target,
-                separator=form.target_separator,
-                unknown=True,
-                split=self.split_targets,
-                normalise=form.normalise,
-            ),
+            make(source, separator=form.source_separator, features=features),
+            make(target, separator=form.target_separator, split=self.split_targets),
         )
 
     # ---- what a user should know ----
@@ -184,17 +166,14 @@ def _notes_on_files(files: Mapping[str, PairFile]) -> list[str]:
     train, dev = files["train"], files["dev"]
     notes = [note for file in (train, dev) if (note := file.repetitions())]
     if len(train.pairs) < FEW:
-        notes.append(
-            f"{train.path}: {len(train.pairs):,} pairs are very few to learn from; expect wrong or empty answers"
-        )
+        few = f"{train.path}: {len(train.pairs):,} pairs are very few to learn from; expect wrong or empty answers"
+        notes.append(few)
+    both = sum(map(set(train.pairs).__contains__, dev.pairs))
     if train.record["sha256"] == dev.record["sha256"]:
-        notes.append(
-            f"warning: {dev.path}: dev file and training file have the same contents: dev figures will show memorisation"
-        )
-    else:
-        known = set(train.pairs)
-        both = sum(pair in known for pair in dev.pairs)
-        notes += [f"{dev.path}: {both:,} of {len(dev.pairs):,} pairs are also in the training file"] if both else []
+        same = "dev file and training file have the same contents: dev figures will show memorisation"
+        notes.append(f"warning: {dev.path}: {same}")
+    elif both:
+        notes.append(f"{dev.path}: {both:,} of {len(dev.pairs):,} pairs are also in the training file")
     return notes
 
 
