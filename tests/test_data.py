@@ -1,5 +1,4 @@
 import hashlib
-import itertools
 import math
 from collections import Counter
 
@@ -7,11 +6,10 @@ import pytest
 import torch
 
 from seq2attn.data.batches import TrainingData, make_batch
-from seq2attn.data.padding import pad_rows, valid_mask
+from seq2attn.data.padding import pad_rows
 from seq2attn.data.tasks import Examples
 from seq2attn.data.tasks.reverse import Reverse
-from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
-from seq2attn.errors import Seq2AttnError
+from seq2attn.data.vocabulary import EOS, PAD, SOS
 from seq2attn.parts import TASKS
 
 CPU = torch.device("cpu")
@@ -111,14 +109,6 @@ def test_a_batch_without_alignment_and_with_targets_of_other_lengths():
         assert part.alignment is None
 
 
-def test_valid_mask():
-    assert valid_mask(torch.tensor([2, 0, 3]), 3).tolist() == [
-        [True, True, False],
-        [False, False, False],
-        [True, True, True],
-    ]
-
-
 def test_rows_are_padded_on_the_right():
     ids, lengths = pad_rows([[7], [], [8, 9]], CPU, padding=-1)
     assert ids.tolist() == [[7, -1], [-1, -1], [8, 9]] and lengths.tolist() == [1, 0, 2]
@@ -194,17 +184,6 @@ def test_making_a_batch_leaves_the_global_generator_alone():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_the_strings_do_not_depend_on_source_eos_or_task():
-    plain = strings(training_data().batch(2))
-    assert strings(training_data(source_eos=True).batch(2), source_eos=True) == plain
-    assert strings(training_data("sort").batch(2)) == plain
-
-
-def test_one_length_and_one_character():
-    batch = training_data(alphabet="x", min_length=3, max_length=3).batch(0)
-    assert batch.source.tolist() == [[3, 3, 3]] * 16
-
-
 def test_lengths_and_characters_are_uniform():
     data = training_data(min_length=3, max_length=8, batch_size=64)
     texts = [text for index in range(200) for text in strings(data.batch(index))]
@@ -215,25 +194,6 @@ def test_lengths_and_characters_are_uniform():
         characters = Counter(text[position] for text in texts)
         assert sorted(characters) == list(range(3, 29))
         assert chi_square(characters.values(), len(texts) / 26) < chi_square_bound(26)
-
-
-def test_neighbouring_characters_and_neighbouring_batches_are_independent():
-    data = training_data(alphabet="abcd", min_length=4, max_length=4, batch_size=32)
-    batches = [strings(data.batch(index)) for index in range(201)]
-    within = Counter((text[0], text[1]) for texts in batches for text in texts)
-    across = Counter(
-        (one[0], other[0])
-        for before, after in itertools.pairwise(batches)
-        for one, other in zip(before, after, strict=True)
-    )
-    for pairs in (within, across):
-        assert len(pairs) == 16
-        assert chi_square(pairs.values(), sum(pairs.values()) / 16) < chi_square_bound(16)
-
-
-def test_unseen_characters_are_an_error_that_names_them():
-    with pytest.raises(Seq2AttnError, match=r"'1', 'É'"):
-        Vocabulary(LETTERS).encode("caf1É")
 
 
 def test_batches_are_sorted_longest_first():

@@ -77,30 +77,15 @@ def test_beam_search_of_an_ensemble_against_enumeration():
 
 
 @torch.no_grad()
-def test_an_ensemble_of_one_model_is_that_model():
-    model = members()[0]
-    torch.testing.assert_close(
-        Ensemble([model])(SOURCE, LENGTHS, SOURCE).logits,
-        model(as_batch(SOURCE, LENGTHS, SOURCE)).logits.log_softmax(2),
-    )
-
-
-@torch.no_grad()
 def test_a_model_without_attention_leaves_no_weights():
     silent = make_model("none", initial_state="bridge", vocabulary=V).eval()
-    assert Ensemble([members()[0], silent])(SOURCE, LENGTHS, SOURCE).weights is None
+    assert Ensemble([members()[0], silent])(as_batch(SOURCE, LENGTHS, SOURCE)).weights is None
 
 
 def predictor(alphabet="ab", source_eos=True):
     return Predictor(
         make_model(vocabulary=3 + len(alphabet)), Copy(alphabet=alphabet), source_eos=source_eos, device=CPU
     )
-
-
-def test_predictors_together():
-    together = ensemble([predictor(), predictor()], ["one", "two"])
-    assert isinstance(together.model, Ensemble) and not together.model.training
-    assert together.predict(["ab"])[0].source == "ab"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from seq2attn.data import epochs
-from seq2attn.data.batches import TrainingData
 from seq2attn.data.epochs import EpochData
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD, SOS, Vocabulary
@@ -63,11 +62,6 @@ def tensors(batch):
     return [tensor for tensor in vars(batch).values() if tensor is not None]
 
 
-def test_orders_differ_between_epochs_and_seeds():
-    orders = [[words(batch) for batch in epoch_of(stream(seed), epoch)] for seed, epoch in ((1, 0), (1, 1), (2, 0))]
-    assert orders[0] != orders[1] and orders[0] != orders[2]
-
-
 def test_targets_belong_to_their_sources_and_the_longest_comes_first():
     for batch in epoch_of(stream(), 0):
         lengths = batch.source_lengths.tolist()
@@ -112,9 +106,3 @@ def test_words_are_dropped_from_the_decoders_input_only():
         shares.append(changed.sum() / one.target_lengths.sum())
         assert torch.equal(other.decoder_input, stream(word_dropout=0.5).batch(number).decoder_input)
     assert 0.4 < sum(shares) / 20 < 0.6
-
-
-def test_both_streams_have_the_same_interface():
-    common = {"batch", "batches", "task", "source_eos", "batch_size", "seed", "device", "word_dropout"}
-    for cls in (EpochData, TrainingData):
-        assert common <= {*dir(cls), *cls.__dataclass_fields__}

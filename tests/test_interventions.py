@@ -134,17 +134,6 @@ def test_the_temperature_divides_the_scores():
         torch.testing.assert_close(attended.softmax, attended.weights)
 
 
-def test_softmax_is_what_a_window_then_multiplies():
-    model = make_model("dot", window="local_p").eval()
-    seen = []
-    model.decoder.attention.register_forward_hook(lambda module, inputs, output: seen.append(output))
-    outputs(model)
-    for attended in seen:
-        torch.testing.assert_close(attended.softmax.sum(dim=2), torch.ones(2, 1, dtype=torch.float64))
-        assert torch.all(attended.weights <= attended.softmax)
-        assert attended.weights.sum() < attended.softmax.sum()
-
-
 @pytest.mark.parametrize("scalable", [False, True])
 def test_a_mask_that_is_switched_off_or_on_is_that_of_the_config(scalable):
     source = torch.nn.functional.pad(SOURCE, (0, 2))
@@ -265,7 +254,3 @@ def test_changes_need_greedy_decoding():
     predictor.search = BeamSearch(2)
     with pytest.raises(Seq2AttnError, match="greedy decoding"):
         changed(predictor, force={(0, 0): 1.0})
-
-
-def test_eos_is_a_symbol_that_can_be_written():
-    assert Changes(write={1: "<eos>"}).written(make_predictor().task.target_vocabulary) == {1: EOS}

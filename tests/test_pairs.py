@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from seq2attn.data import pairs
-from seq2attn.data.pairs import LONGEST_LINE, Format, read_pairs
+from seq2attn.data.pairs import Format, read_pairs
 from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
@@ -148,11 +148,6 @@ def test_a_file_of_the_largest_size_is_read_and_a_larger_one_refused(tmp_path, m
     monkeypatch.setattr(pairs, "LARGEST_FILE", 4)
     with pytest.raises(Seq2AttnError, match="larger than 4 bytes"):
         read_pairs(file, Format())
-
-
-def test_a_line_of_the_largest_length_is_read(tmp_path):
-    text = "x" * (LONGEST_LINE - 2)
-    assert read_pairs(written(tmp_path / "a.tsv", f"a\t{text}"), Format()).pairs == (("a", text),)
 
 
 def test_the_record_of_a_file_is_that_of_its_bytes(tmp_path):

@@ -97,12 +97,6 @@ def test_a_config_that_the_user_names_may_name_the_file(cli, run):
     assert default.out == cli("eval", "words", "--data", "dev.tsv").out
 
 
-def test_the_next_command_after_training_can_be_typed(cli, run):
-    done = cli("train", "--config", "pairs.yaml", "--name", "again", "--device", "cpu")
-    (line,) = (line for line in done.err.splitlines() if line.startswith("Next: "))
-    assert cli(*line.split()[2:]).code == 0
-
-
 def test_an_ensemble_on_pairs(cli, run):
     assert cli("train", "--config", "pairs.yaml", "--set", "seed=5", "--name", "more", "--device", "cpu").code == 0
     record = json.loads(cli("eval", "words", "more", "--ensemble", "--beam", "2", "--data", "dev.tsv", "--json").out)
@@ -164,23 +158,10 @@ def test_mistakes(cli, run, arguments, says):
     assert done.code == 2 and says in done.err and "Traceback" not in done.err and not done.out
 
 
-def test_errors_that_cannot_be_written(cli, run):
-    done = cli("eval", "words", "--data", "dev.tsv", "--errors", "no/such.tsv")
-    assert done.code == 1 and done.err.startswith("error: no/such.tsv: cannot be written: No such file or directory")
-
-
 @pytest.mark.parametrize("option", ["--data", "--config", "--split", "--errors"])
 def test_other_tasks_have_no_files(cli, runs_copy, option):
     done = cli("eval", option, "dev")
     assert done.code == 2 and f"{option}: run 'tiny' is" in done.err
-
-
-def test_measuring_opens_no_file_that_only_the_run_names(cli, run):
-    for name in ("train.tsv", "test.tsv"):
-        Path(name).unlink()
-    Path("dev.tsv").rename("elsewhere.tsv")
-    assert cli("eval", "words", "--data", "elsewhere.tsv").code == 0
-    assert cli("predict", "ab", "--run", "words").code == 0
 
 
 # ---- predict ----
@@ -223,11 +204,6 @@ def test_symbols_that_the_model_never_saw_are_named(cli, run):
     done = cli("predict", "abc", "aé", "--run", "words")
     assert done.code == 0 and "symbols that the training file lacks, read as <unk>: 'c', 'é'" in done.err
     assert "read as <unk>" not in cli("predict", "ab", "--run", "words").err
-
-
-def test_tab_separated_output_on_request(cli, runs_copy):
-    plain = cli("predict", "ab").out
-    assert cli("predict", "ab", "--tsv").out == f"ab\t{plain}"
 
 
 def test_features_are_asked_for_after_a_tab(cli, tmp_path, monkeypatch):

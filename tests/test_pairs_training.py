@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from seq2attn.build import read_task
-from seq2attn.config import check_config, load_config
+from seq2attn.config import load_config
 from seq2attn.data.tasks import pairs as pairs_task
 from seq2attn.display.progress import Display
-from seq2attn.errors import ConfigError, Seq2AttnError
+from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.edits import Edit
 from seq2attn.inference.evaluation import evaluate_pairs
 from seq2attn.inference.predictor import Predictor
@@ -101,13 +101,6 @@ def test_paths_are_relative_to_the_config_and_in_overrides_to_the_working_direct
     assert config.data_files == {split: str(work / place) for split, place in places.items()}
 
 
-def test_steps_instead_of_epochs(work, cli):
-    overrides = ("--set", "training.epochs=null", "--set", "training.steps=7", "--set", "training.evaluate_every=4")
-    done = cli("train", "--config", "my.yaml", *overrides)
-    assert done.code == 0
-    assert [line.partition(":")[0] for line in done.err.splitlines() if "WER" in line] == ["step 4", "step 7"]
-
-
 # ---- resuming ----
 
 
@@ -137,31 +130,6 @@ def test_a_resumed_training_ends_with_the_same_weights_and_records(work, at):
     assert metrics(whole.run) == metrics(again.run)
 
 
-class Copier(Display):
-    """Copies the run's directory at a step, as a kill at that moment would leave it."""
-
-    def __init__(self, run, at):
-        self.run, self.at = run, at
-
-    def step(self, trial, step, text):
-        if step == self.at:
-            shutil.copytree(self.run.path, self.run.path.with_name("killed"))
-
-
-def test_a_killed_training_repeats_what_it_lost(work):
-    """Killed at step 8: the last checkpoint is that of the first epoch, step 5, and the records go further."""
-    config = load_config("my.yaml")
-    whole = trained(config, NewRun(work / "runs", "whole"), Copier(Run(work / "runs" / "whole"), 8))
-    killed = Run(work / "runs" / "killed")
-    assert load_checkpoint(killed.checkpoint("last")).state["step"] == 5
-    assert metrics(killed)[-1]["step"] == 8
-    assert trained(config, killed).finished
-    for which in ("last", "best"):
-        one, other = tensors(whole.run, which), tensors(killed, which)
-        assert all(torch.equal(one[name], other[name]) for name in one)
-    assert metrics(whole.run) == metrics(killed)
-
-
 def stopped_run(work, **options):
     display = Stopper(6)
     return trained(load_config("my.yaml"), NewRun(work / "runs", "mine"), display, request=display.request).run
@@ -178,14 +146,6 @@ def test_a_run_alone_opens_no_file_and_says_what_to_type(work, cli, monkeypatch)
     for command in (("predict", "ab"), ("eval", "mine"), ("inspect", "mine"), ("report", "mine"), ("runs",)):
         cli(*command)
     assert opened == []
-
-
-def test_a_name_in_use_says_how_to_continue_that_run(work, cli):
-    arguments = ("train", "--config", "my.yaml", "--name", "mine", "--set", "training.epochs=1")
-    assert cli(*arguments).code == 0
-    done = cli(*arguments)
-    assert done.code == 2
-    assert "continue it: seq2attn train --resume mine --config runs/mine/config.yaml" in done.err
 
 
 def test_the_suggested_command_continues(work, cli):
@@ -254,26 +214,6 @@ def test_a_mistake_gives_one_message_and_no_run(work, cli, overrides, says):
     assert done.code == 2
     assert says in done.err and "Traceback" not in done.err
     assert not (work / "runs").exists()
-
-
-def test_what_a_user_should_know_is_noted_once_training_begins(work, cli):
-    done = cli("train", "--config", "my.yaml", "--set", "task.dev=data/train.tsv")
-    assert done.code == 0 and "have the same contents: dev figures will show memorisation" in done.err
-
-
-def test_epochs_need_a_training_set():
-    with pytest.raises(ConfigError, match="draws its examples without end"):
-        check_config({"training": {"epochs": 3}})
-    assert check_config({"training": {"steps": 3}}).training.epochs is None
-
-
-def test_a_resolved_config_is_read_back(work):
-    from seq2attn.config import dump_config
-
-    config = load_config("my.yaml")
-    (work / "again.yaml").write_text(dump_config(config))
-    assert load_config("again.yaml") == config
-    assert (config.training.steps, config.training.evaluate_every) == (None, 1)
 
 
 # ---- measuring, selection and patience ----
@@ -383,16 +323,6 @@ def test_a_target_is_for_the_dev_set(work, monkeypatch):
     monkeypatch.setattr(loop, "evaluate_pairs", Fixed((0.5, 1.0), (0.2, 1.0), (0.0, 1.0)))
     ended = trained(load_config("my.yaml", ["training.epochs=9", "training.target=0.8"]), NewRun(work / "runs", "a"))
     assert (ended.step, ended.reached_target) == (10, True)
-
-
-def test_patience_for_synthetic_tasks_too(tmp_path):
-    values = {
-        "task": {"max_length": 3},
-        "model": {"hidden": 4, "embedding": 2},
-        "training": {"steps": 50, "evaluate_every": 1, "validation_samples": 2, "patience": 3, "learning_rate": 1e-9},
-    }
-    ended = trained(check_config(values), NewRun(tmp_path, "a"))
-    assert ended.stalled and ended.step < 50
 
 
 def test_pairs_of_a_few_symbols_are_learned(work):

@@ -104,16 +104,6 @@ def test_the_bound_counts_the_eos(max_steps, finished):
     assert decoding.weights is None
 
 
-@pytest.mark.parametrize("score", ["additive", "none"])
-@pytest.mark.parametrize("source_eos", [False, True])
-def test_decoding_stops_at_the_models_eos(source_eos, score):
-    predictor, model = make_gru(source_eos, score)
-    always(model, EOS)
-    for prediction in predictor.predict(["abc", "h"], keep_weights=True):
-        assert (prediction.output, prediction.finished) == ("", True)
-        assert prediction.output_symbols == ("<eos>",)
-
-
 @pytest.mark.parametrize(("task", "bound"), [("reverse", 2 * 3 + 10), ("duplicate", 4 * 3 + 10)])
 def test_a_model_that_never_emits_eos_is_stopped(task, bound):
     predictor, model = make_gru(True, task=task)
@@ -142,14 +132,6 @@ def test_more_strings_than_are_decoded_together():
     predictions = make_predictor(model).predict(texts)
     assert [prediction.output for prediction in predictions] == texts
     assert len(model.batches) > 1 and sum(model.batches) == 2500
-
-
-def test_rows_of_weights_are_outputs_and_columns_are_sources():
-    predictor = make_predictor(Scripted(lambda ids: [*forget_eos(ids)[::-1], EOS]), source_eos=True)
-    (prediction,) = predictor.predict(["abc"], keep_weights=True)
-    assert prediction.source_symbols == ("a", "b", "c", "<eos>")
-    assert prediction.output_symbols == ("c", "b", "a", "<eos>")
-    assert prediction.weights == ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1))
 
 
 @pytest.mark.parametrize("source_eos", [False, True])
@@ -214,11 +196,6 @@ def test_weights_are_returned_only_if_requested():
     assert all(sum(row) == pytest.approx(1, abs=1e-5) for row in record["weights"])
 
 
-def test_emitted_special_tokens_are_shown_by_name():
-    (prediction,) = make_predictor(Scripted(lambda ids: [0, 3, 1, EOS])).predict(["a"])
-    assert prediction.output == "<pad>a<sos>"
-
-
 @pytest.mark.parametrize(
     ("texts", "says"), [(["abc", ""], "empty"), (["abc", "aXa"], "'X'"), (["abc", "a b"], "' '"), (["abc", "A"], "'A'")]
 )
@@ -227,10 +204,6 @@ def test_invalid_texts_are_refused_before_anything_is_computed(texts, says):
     with pytest.raises(Seq2AttnError, match=says):
         make_predictor(model).predict(texts)
     assert model.batches == []
-
-
-def test_predicting_no_texts():
-    assert make_predictor(Scripted(lambda ids: [EOS])).predict([]) == []
 
 
 class Spelled(Task):
@@ -342,11 +315,6 @@ def test_maps_have_the_ideal_alignment_if_the_task_knows_it():
     assert maps[1].weights == ((1, 0), (0, 1))
 
 
-def test_a_model_without_attention_has_no_maps():
-    predictor, _ = make_gru(False, "none")
-    assert predictor.attention_maps(["abc"]) == []
-
-
 def test_a_predictors_model_is_in_evaluation_mode_and_keeps_no_gradients():
     model = make_gru(True)[1]
     model.train()
@@ -354,15 +322,3 @@ def test_a_predictors_model_is_in_evaluation_mode_and_keeps_no_gradients():
     assert not model.training
     decoding = greedy_decode(model, torch.tensor([[3, EOS]]), torch.tensor([2]), max_steps=3, keep_weights=True)
     assert not decoding.weights.requires_grad
-
-
-def test_decomposed_input_is_predicted_and_shown_composed():
-    predictor = Predictor(
-        Scripted(lambda ids: [*forget_eos(ids), EOS]),
-        TASKS.get("copy").load()(alphabet="aa\u0303"),
-        source_eos=True,
-        device=CPU,
-    )
-    (prediction,) = predictor.predict(["a\u0303a"], keep_weights=True)
-    assert (prediction.source, prediction.output) == ("\u00e3a", "\u00e3a")
-    assert prediction.source_symbols == ("\u00e3", "a", "<eos>")

@@ -5,7 +5,6 @@ import json
 import shutil
 import sys
 from dataclasses import replace
-from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -17,7 +16,6 @@ from matplotlib.figure import Figure
 import seq2attn
 import seq2attn.api
 from seq2attn.config import check_config
-from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import Run
@@ -178,13 +176,6 @@ def test_mistakes_in_predict(model, arguments, message):
         model.predict(**{"text": "ab", **arguments})
 
 
-def test_beam_search(model):
-    answer = model.predict("ab", beam=3)
-    assert len(answer.hypotheses) == 3
-    assert answer.hypotheses[0].output == answer.output
-    assert model.predictor.search is None
-
-
 def test_load_takes_a_checkpoint(runs):
     model = seq2attn.load("tiny", runs_dir=runs, checkpoint="last")
     assert (model.checkpoint, model.step, model.run.name) == ("last", 2, "tiny")
@@ -248,28 +239,6 @@ def test_progress_is_shown_on_a_terminal(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     seq2attn.train(TINY, runs_dir=tmp_path, device="cpu", progress=False)
     assert terminal.getvalue() == ""
-
-
-def test_progress_is_one_output_of_a_notebook(monkeypatch, capsys):
-    shown = []
-
-    def display(data, *, raw, display_id):
-        shown.append(data["text/plain"])
-        return SimpleNamespace(update=lambda data, raw: shown.append(f"update {data['text/plain']}"))
-
-    notebook = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=1))
-    monkeypatch.setitem(sys.modules, "IPython", notebook)
-    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
-    with make_display(None) as bars:
-        bars.begin("a", 4)
-        bars.step("a", 1, "step 1")  # too soon
-        bars.evaluation("a", "exact match 0.5")
-        bars.begin("b", None)
-        bars.end("b", "done")
-    first, last = shown[0], shown[-1]
-    assert "--:--" in first
-    assert last == "update exact match 0.5\nb: done\n"
-    assert capsys.readouterr() == ("", "")
 
 
 def test_dir_shows_what_is_public_and_nothing_else():

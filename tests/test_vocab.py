@@ -14,16 +14,6 @@ def test_specials_come_first_then_the_alphabet_in_order():
     assert [vocabulary.symbol(index) for index in (0, 1, 2, 3, 28)] == ["<pad>", "<sos>", "<eos>", "a", "z"]
 
 
-def test_ids_follow_the_order_of_the_alphabet():
-    assert Vocabulary("zña").encode("añz") == [5, 4, 3]
-
-
-def test_symbols_may_be_any_sequence():
-    vocabulary = Vocabulary(["b", "a"])
-    assert vocabulary.symbols == Vocabulary("ba").symbols == ("b", "a")
-    assert vocabulary.encode("ab") == [4, 3]
-
-
 def test_decode_is_the_inverse_of_encode_and_names_special_tokens():
     vocabulary = Vocabulary("xyz ")
     assert vocabulary.decode(vocabulary.encode("zx y")) == "zx y"
@@ -44,11 +34,6 @@ def test_long_texts_and_lists_of_unseen_characters_are_shortened():
         Vocabulary("A").encode(LETTERS * 100)
     assert "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j' and 16 more" in str(caught.value)
     assert len(str(caught.value)) < 300
-
-
-def test_the_empty_string_is_refused():
-    with pytest.raises(Seq2AttnError, match="empty"):
-        Vocabulary("abc").check("")
 
 
 @pytest.mark.parametrize(
