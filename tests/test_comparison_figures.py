@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 
+import measured
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
 from seq2attn.comparison import figures as drawing
-from seq2attn.comparison.results import Comparison, GroupResult, LengthSummary, TrialResult
+from seq2attn.comparison.groups import GroupResult, LengthSummary, TrialResult
+from seq2attn.comparison.results import Comparison
+from seq2attn.inference.results import Evaluation
 from seq2attn.inference.statistics import spread
 from seq2attn.plotting.style import score_colour
 
@@ -17,7 +20,8 @@ def trial(seed, level):
     return TrialResult(
         run=f"r-{seed}",
         seed=seed,
-        results={},
+        evaluation=Evaluation((measured.row("exact_match", 3, 0.5),)),
+        places=[],
         parameters={"total": 1},
         losses=((10, level), (20, level / (1 + seed))),
         entropies=((10, level * seed), (20, 0.5)),

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2attn.comparison.experiment import Experiment, name_bases, read_experiment
-from seq2attn.comparison.grid import count_trials, describe_count, parse_vary
+from seq2attn.comparison.experiment import compose_experiment, name_bases
 from seq2attn.comparison.plan import make_plan
 from seq2attn.config import load_config
 from seq2attn.errors import Seq2AttnError
@@ -22,9 +21,8 @@ def base(tmp_path):
     return path
 
 
-def experiment(*configs, vary=(), **settings):
-    axes = tuple(map(parse_vary, vary))
-    return Experiment("e", "command", name_bases(configs), axes=axes, **settings)
+def experiment(*configs, name="e", **settings):
+    return compose_experiment(None, configs, name=name, **settings)
 
 
 def plan(*configs, root=Path("none"), most=1000, **settings):
@@ -38,14 +36,16 @@ def refusal(call, *arguments, **keywords):
     return str(caught.value)
 
 
-def values(text):
-    return list(parse_vary(text))
+@pytest.fixture
+def values(base):
+    """The values of an axis as they are written after --vary."""
+    return lambda text: list(experiment(base, vary=[text]).axes[0])
 
 
 # ---- --vary ----
 
 
-def test_values_are_read_as_yaml():
+def test_values_are_read_as_yaml(values):
     assert values("model.attention.score=dot,scaled") == ["dot", "scaled"]
     assert values("training.learning_rate=3e-3,0.01") == [0.003, 0.01]
     assert values("model.bidirectional=true,false") == [True, False]
@@ -54,7 +54,7 @@ def test_values_are_read_as_yaml():
     assert values("task.alphabet='a,b',no") == ["a,b", "no"]
 
 
-def test_ranges_are_only_for_whole_numbers():
+def test_ranges_are_only_for_whole_numbers(values):
     assert values("seed=1-4") == [1, 2, 3, 4]
     assert values("seed=1-3,7,10-11") == [1, 2, 3, 7, 10, 11]
     assert values("model.hidden=8-9") == [8, 9]
@@ -63,17 +63,27 @@ def test_ranges_are_only_for_whole_numbers():
     assert values("task.alphabet=0-9") == ["0-9"]
 
 
-def test_a_range_is_counted_without_being_expanded():
-    axes = [parse_vary("seed=0-99999999999999999"), parse_vary("model.hidden=1,2")]
-    assert count_trials(axes) == 2 * 10**17
-    assert describe_count(axes) == "200,000,000,000,000,000 trials (100,000,000,000,000,000 seed x 2 model.hidden)"
+def test_a_range_is_counted_without_being_expanded(base):
+    found = experiment(base, vary=["seed=0-99999999999999999", "model.hidden=1,2"])
+    assert found.count == 2 * 10**17
+    assert str(found) == "200,000,000,000,000,000 trials (2 model.hidden x 100,000,000,000,000,000 seed)"
 
 
 @pytest.mark.parametrize(
-    "text", ["seed", "=1", "seed=", "seed= ", "seed=3-1", "seed=1,,2", "seed=[1", "seed=*a", "a={", "config=a,b"]
+    ("text", "reason"),
+    [
+        ("seed", "expected KEY=VALUE,VALUE,..."),
+        ("=1", "expected KEY=VALUE,VALUE,..."),
+        ("seed= ", "expected KEY=VALUE,VALUE,..."),
+        ("seed=3-1", "'3-1' counts down; write 1-3"),
+        ("seed=[1", "--vary 'seed=[1'"),
+        ("a={", "--vary 'a={'"),
+        ("config=a,b", "not a config key; list base configs with --config FILE"),
+    ],
 )
-def test_invalid_axes_are_refused(text):
-    assert f"--vary {text!r}" in refusal(parse_vary, text)
+def test_invalid_axes_are_refused(base, text, reason):
+    message = refusal(experiment, base, vary=[text])
+    assert reason in message and f"--vary {text!r}" in message
 
 
 # ---- trials ----
@@ -134,9 +144,9 @@ def test_several_base_configs_are_an_axis(base, tmp_path):
 
 
 def test_measurement_settings_default_to_the_config(base):
-    (trial,) = plan(base).trials
+    (trial,) = plan(base, vary=["seed=1"]).trials
     assert (trial.lengths, trial.samples, trial.checkpoint) == ((1, 2, 3), 1000, "best")
-    (trial,) = plan(base, lengths=(4, 9), samples=7, checkpoint="last").trials
+    (trial,) = plan(base, vary=["seed=1"], lengths=(4, 9), samples=7, checkpoint="last").trials
     assert (trial.lengths, trial.samples, trial.checkpoint) == ((4, 9), 7, "last")
 
 
@@ -146,14 +156,14 @@ GRID = ("model.attention.score=additive,dot", "model.hidden=8,16", "seed=1-2")
 
 
 def test_the_baseline_differs_only_in_its_values(base):
-    found = plan(base, vary=GRID, baseline={"model.attention.score": "dot"})
+    found = plan(base, vary=GRID, baseline=["model.attention.score=dot"])
     assert found.baseline_of("additive, hidden=8") == "dot, hidden=8"
     assert found.baseline_of("additive, hidden=16") == "dot, hidden=16"
     assert found.baseline_of("dot, hidden=16") == "dot, hidden=16"
 
 
 def test_a_full_baseline_applies_to_every_group(base):
-    found = plan(base, vary=GRID, baseline={"model.attention.score": "concat", "model.hidden": 16})
+    found = plan(base, vary=GRID, baseline=["model.attention.score=concat", "model.hidden=16"])
     assert {found.baseline_of(group) for group in found.groups} == {"additive, hidden=16"}
 
 
@@ -165,14 +175,14 @@ def test_the_default_baseline_is_the_first_group(base):
 @pytest.mark.parametrize(
     ("baseline", "expected"),
     [
-        ({"model.attention.score": "dott"}, "no trial has 'dott'; did you mean 'dot'? allowed: additive, dot"),
-        ({"model.hidden": 9}, "no trial has 9; allowed: 8, 16"),
-        ({"hidden": 8}, "is not varied; did you mean 'model.hidden'? allowed: model.attention.score, model.hidden"),
-        ({"seed": 1}, "the seed cannot be a baseline"),
+        ("model.attention.score=dott", "no trial has 'dott'; did you mean 'dot'? allowed: additive, dot"),
+        ("model.hidden=9", "no trial has 9; allowed: 8, 16"),
+        ("hidden=8", "is not varied; did you mean 'model.hidden'? allowed: model.attention.score, model.hidden"),
+        ("seed=1", "the seed cannot be a baseline"),
     ],
 )
 def test_an_unknown_baseline_is_refused(base, baseline, expected):
-    assert expected in refusal(plan, base, vary=GRID, baseline=baseline)
+    assert expected in refusal(plan, base, vary=GRID, baseline=[baseline])
 
 
 # ---- refusals ----
@@ -184,7 +194,7 @@ def test_a_typo_is_reported_with_place_and_count(base):
     assert "did you mean 'scaled'?" in text
     assert "(6 of 12 trials)" in text
     assert "model.hiden (--vary 'model.hiden=1,2'): unknown key; did you mean 'hidden'?" in text
-    assert "command: 2 problems" in text
+    assert "seq2attn compare: 2 problems" in text
     assert "Nothing was run: 12 trials (2 model.attention.score x 2 model.hiden x 3 seed)" in text
 
 
@@ -193,11 +203,11 @@ def test_an_invalid_combination_is_reported_with_its_count(base):
         plan,
         base,
         vary=("model.attention.score=dot,general", "model.bidirectional=false,true", "seed=1-5"),
-        fixed=("model.initial_state=bridge",),
+        overrides=("model.initial_state=bridge",),
     )
     assert "'dot' needs queries and keys of equal width" in text
     assert "(5 of 20 trials)" in text
-    assert "command: 1 problem\n" in text
+    assert "seq2attn compare: 1 problem\n" in text
 
 
 def test_too_many_trials_are_refused_before_any_is_checked(base):
@@ -257,15 +267,11 @@ def written(base, text=FILE):
 
 
 def test_an_experiment_file_sets_everything(base, monkeypatch):
-    found = read_experiment(written(base))
-    assert (found.name, found.metric, found.lengths, found.samples, found.checkpoint) == (
-        "mine",
-        "teacher_forced",
-        (3, 4, 5),
-        10,
-        "last",
-    )
-    assert found.published[0].values == {3: 0.5, 5: 1.0}
+    found = compose_experiment(written(base))
+    settings = found.settings
+    assert (found.name, settings.metric, settings.lengths) == ("mine", "teacher_forced", (3, 4, 5))
+    assert (settings.samples, settings.checkpoint) == (10, "last")
+    assert settings.published[0].values == {3: 0.5, 5: 1.0}
     monkeypatch.chdir("/")  # paths are from the file's folder
     trials = make_plan(found, Path("none")).trials
     assert [(trial.group, trial.seed) for trial in trials] == [(s, n) for s in ("dot", "scaled") for n in (1, 2, 3)]
@@ -273,7 +279,7 @@ def test_an_experiment_file_sets_everything(base, monkeypatch):
 
 
 def test_a_command_line_axis_replaces_the_file_s(base):
-    found = read_experiment(written(base)).varied([parse_vary("seed=7"), parse_vary("model.hidden=4,5")])
+    found = compose_experiment(written(base), vary=["seed=7", "model.hidden=4,5"])
     trials = make_plan(found, Path("none")).trials
     assert [(trial.group, trial.seed) for trial in trials] == [
         (f"{score}, hidden={hidden}", 7) for score in ("dot", "scaled") for hidden in (4, 5)
@@ -282,7 +288,7 @@ def test_a_command_line_axis_replaces_the_file_s(base):
 
 def test_every_mistake_in_a_file_is_reported_with_its_line(base):
     text = refusal(
-        read_experiment,
+        compose_experiment,
         written(
             base, "confgs: base.yaml\nmetric: exact\nlengths: [0]\nsamples: many\npublished:\n  - valeus: {3: 1}\n"
         ),
@@ -302,33 +308,33 @@ def test_every_mistake_in_a_file_is_reported_with_its_line(base):
 
 def test_every_mistake_in_vary_is_reported_with_its_line(base):
     vary = "configs: base.yaml\nvary:\n  seed: 3-1\n  model: {hidden: [1]}\n  model.hidden: []\n"
-    text = refusal(read_experiment, written(base, vary))
+    text = refusal(compose_experiment, written(base, vary))
     assert "vary.seed (" in text and "mine.yaml:3): '3-1' counts down; write 1-3" in text
     assert "mine.yaml:4): expected a list of values" in text
     assert "mine.yaml:5): no values" in text
-    found = read_experiment(written(base, "configs: base.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1]\n"))
+    found = compose_experiment(written(base, "configs: base.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1]\n"))
     text = refusal(make_plan, found, Path("none"))
     assert "seeed (" in text and "mine.yaml:2): unknown key" in text
     assert "mine.yaml:4): must be at least 1, found -1 (1 of 2 trials)" in text
 
 
 def test_published_keys_must_exist_in_a_config(base):
-    found = read_experiment(written(base)).varied([parse_vary("model.attention.score=scaled")])
+    found = compose_experiment(written(base), vary=["model.attention.score=scaled"])
     make_plan(found, Path("none"))
-    found = read_experiment(written(base, FILE.replace("where: {model.attention.score", "where: {model.score")))
+    found = compose_experiment(written(base, FILE.replace("where: {model.attention.score", "where: {model.score")))
     assert "published.0.where.model.score: no config has this key" in refusal(make_plan, found, Path("none"))
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
 def test_shipped_experiments_are_valid(path):
-    found = make_plan(read_experiment(path), Path("none"))
-    assert found.experiment.description
+    found = make_plan(compose_experiment(path), Path("none"))
+    assert found.description
     assert all(len(trials) > 1 for trials in found.groups.values())  # one seed says nothing
 
 
 def test_the_chapter_s_experiment_differs_only_in_the_mask():
     (path,) = [path for path in EXPERIMENTS if path.stem == "chapter"]
-    found = make_plan(read_experiment(path), Path("none"))
+    found = make_plan(compose_experiment(path), Path("none"))
     assert len(found.trials) == 80
     shipped = path.parent.parent / "chapter"
     for label, trials in found.groups.items():

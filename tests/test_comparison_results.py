@@ -1,23 +1,17 @@
 """What tables say, against numbers worked out by hand from runs made up for the purpose."""
 
-import csv
-import io
 import json
 import math
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import asdict, replace
 
 import measured
 import pytest
-from rich.console import Console
 
-from seq2attn.cli import comparison_table
-from seq2attn.comparison.experiment import Experiment, Published
-from seq2attn.comparison.exporting import csv_rows, to_json
-from seq2attn.comparison.grid import parse_vary
+from seq2attn.comparison.experiment import Published, compose_experiment
+from seq2attn.comparison.groups import TrialResult, _summaries, rank
 from seq2attn.comparison.plan import make_plan
-from seq2attn.comparison.ranking import rank
-from seq2attn.comparison.results import TrialResult, _summaries, gather
+from seq2attn.comparison.results import gather
+from seq2attn.display.table import Table
 from seq2attn.inference.results import Evaluation
 from seq2attn.runs.create import create_run
 from seq2attn.runs.files import write_json
@@ -69,17 +63,9 @@ def planned(tmp_path):
         "model: {hidden: 8, initial_state: last}\ntask: {min_length: 3, max_length: 8}\n"
     )
 
-    def make(**settings):
-        experiment = Experiment(
-            "e",
-            "test",
-            {"base": tmp_path / "base.yaml"},
-            axes=tuple(map(parse_vary, ("model.attention.score=dot,scaled,none", "seed=1-3"))),
-            lengths=(3, 9),
-            published=PUBLISHED,
-            **settings,
-        )
-        return make_plan(experiment, tmp_path / "runs")
+    def make(vary=("model.attention.score=dot,scaled,none", "seed=1-3"), **settings):
+        made = compose_experiment(None, [tmp_path / "base.yaml"], vary, name="e", lengths=(3, 9), **settings)
+        return replace(make_plan(made, tmp_path / "runs"), published=PUBLISHED)
 
     for trial in make().trials:
         finish(tmp_path / "runs", trial)
@@ -130,7 +116,7 @@ def test_the_interval_of_a_difference_of_shares_stays_between_minus_1_and_1():
     mine, others = trials_with([1.0, 1.0, 0.0]), trials_with([0.0, 0.0, 0.0])
     half = 4.302653 / 3  # t of 2 degrees of freedom, deviation sqrt(1/3), over sqrt(3): 1.43
     for first, second, sign in ((mine, others, 1), (others, mine, -1)):
-        (found,) = _summaries("exact_match", first, second, ())
+        (found,) = _summaries("exact_match", first, second, {})
         assert found.difference.mean == pytest.approx(sign * 2 / 3)
         near, far = sorted((found.difference.low, found.difference.high), key=abs)
         assert far == sign * 1.0
@@ -138,7 +124,7 @@ def test_the_interval_of_a_difference_of_shares_stays_between_minus_1_and_1():
 
 
 def test_the_interval_of_an_entropy_is_cut_at_0_and_that_of_a_difference_is_not():
-    (found,) = _summaries("entropy", trials_with([1.0, 1.0, 0.0]), trials_with([0.0, 0.0, 0.0]), ())
+    (found,) = _summaries("entropy", trials_with([1.0, 1.0, 0.0]), trials_with([0.0, 0.0, 0.0]), {})
     assert found.spread.low == 0.0
     assert found.spread.high == pytest.approx(2 + 4.302653, abs=1e-6)
     assert found.difference.low == pytest.approx(2 - 4.302653, abs=1e-6)
@@ -162,7 +148,7 @@ def test_differences_are_taken_seed_by_seed(comparison):
 
 def test_another_baseline(planned):
     make, _ = planned
-    found = gather(make(baseline={"model.attention.score": "none"}))
+    found = gather(make(baseline=["model.attention.score=none"]))
     assert row(found, "dot", 3).difference.mean == pytest.approx((0.5 + 0.6 + 0.7 - 1 - 1 - 0.7) / 3)
     assert group(found, "none").baseline is None
 
@@ -217,87 +203,6 @@ def test_removed_metrics_lose_only_the_curves(planned):
     assert found.loss.mean == pytest.approx(0.4)
 
 
-# ---- for programs ----
-
-
-def test_json_holds_groups_and_trials(comparison):
-    told = json.loads(json.dumps(to_json(comparison)))
-    assert (told["experiment"], told["metric"], len(told["groups"]), len(told["trials"])) == ("e", "exact_match", 3, 9)
-    scaled = told["groups"][1]
-    assert (scaled["group"], scaled["baseline"], scaled["trials"], scaled["planned"]) == ("scaled", "dot", 3, 3)
-    assert scaled["values"] == {"model.attention.score": "scaled"}
-    assert scaled["lengths"]["3"]["mean"] == pytest.approx(0.8)
-    assert scaled["lengths"]["3"]["difference"]["mean"] == pytest.approx(0.2)
-    assert scaled["lengths"]["9"]["trained"] is False
-    assert measured.value_of(told["trials"][0], "exact_match", 3) == 0.5
-
-
-def test_csv_has_a_row_for_each_trial_and_length(comparison):
-    file = io.StringIO()
-    csv.writer(file).writerows(csv_rows(comparison))
-    rows = list(csv.DictReader(io.StringIO(file.getvalue())))
-    assert len(rows) == 9 * 2
-    first, last = rows[0], rows[-1]
-    assert (first["run"], first["model.attention.score"], first["seed"], first["length"]) == (
-        "e-dot-seed_1",
-        "dot",
-        "1",
-        "3",
-    )
-    assert (first["exact_match"], first["trained"], first["parameters"], first["last_loss"]) == (
-        "0.5",
-        "true",
-        "1234",
-        "0.1",
-    )
-    assert (last["group"], last["length"], last["trained"], last["entropy"]) == ("none", "9", "false", "")
-
-
-def test_the_piped_table_has_a_row_for_each_group_and_length(comparison, capsys):
-    comparison_table.show(comparison)
-    header, *lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    rows = [dict(zip(header, line, strict=True)) for line in lines]
-    assert [(row["group"], row["length"]) for row in rows] == [
-        (label, length) for label in EXACT for length in ("3", "9")
-    ]
-    scaled = rows[2]
-    assert (scaled["seeds"], scaled["mean"], scaled["sd"]) == ("3", "0.800000", "0.100000")
-    assert (scaled["worst"], scaled["worst_seed"], scaled["best"], scaled["best_seed"]) == (
-        "0.700000",
-        "2",
-        "0.900000",
-        "3",
-    )
-    assert (scaled["baseline"], scaled["difference"], scaled["published"]) == ("dot", "0.200000", "")
-    assert (rows[0]["published"], rows[0]["published_loss"], rows[1]["trained"]) == ("0.550000", "0.150000", "no")
-    assert header[-1] == "tokens_per_second"  # a timing: apart from what two invocations share
-
-
-def test_the_rich_table_fits_80_columns(comparison):
-    file = io.StringIO()
-    comparison_table._show_to_people(comparison, Console(file=file, width=80, soft_wrap=True))
-    lines = file.getvalue().splitlines()
-    assert max(map(len, lines)) <= 80
-    assert "…" not in file.getvalue()
-    text = " ".join(file.getvalue().split())
-    assert "3 0.800 ± 0.100 0.700 0.900 0.552-1.000 +0.200 [-0.048, +0.448]" in text
-    assert "9* 0.100 ± 0.000" in text
-    assert "3 0.600 ± 0.100 0.550 0.500 0.700" in text
-    assert "3 seeds, 1,234 parameters, loss 0.2000 (published 0.1500), 400 tokens/s" in text
-    assert "scaled against dot" in text
-
-
-def test_one_seed_gets_a_table_without_intervals(planned):
-    make, root = planned
-    experiment = make().experiment.varied([parse_vary("seed=2")])
-    found = gather(make_plan(experiment, Path(root)))
-    file = io.StringIO()
-    comparison_table._show_to_people(found, Console(file=file, width=100))
-    text = " ".join(file.getvalue().split())
-    assert "3 0.700 +0.100" in text
-    assert "interval" not in text.replace("95 % intervals", "")
-
-
 # ---- ranking ----
 # means over the two lengths, by seed: dot .3 .35 .4, scaled .45 .45 .6, none .5 .5 .35
 
@@ -335,42 +240,91 @@ def test_equal_groups_share_a_rank_and_groups_without_values_are_left_out():
 
 
 def test_one_group_and_entropy_have_no_ranking(planned):
-    make, root = planned
+    make, _ = planned
     assert gather(make(metric="entropy")).ranking == ()
     assert [one.group for one in gather(make(metric="alignment")).ranking] == ["dot", "scaled"]
-    one = make().experiment.varied([parse_vary("model.attention.score=dot")])
-    assert gather(make_plan(one, Path(root))).ranking == ()
+    assert gather(make(["model.attention.score=dot", "seed=1-3"])).ranking == ()
 
 
-def test_the_ranking_is_shown_and_names_the_best(comparison):
-    file = io.StringIO()
-    comparison_table._show_to_people(comparison, Console(file=file, width=80, soft_wrap=True))
-    lines = [" ".join(line.split()) for line in file.getvalue().split("ranking: ")[1].splitlines()]
-    assert lines == [
-        "exact match, mean over the lengths",
-        "group mean behind the best",
-        "1 scaled 0.500 [0.285, 0.715]",
-        "2 none 0.450 [0.235, 0.665] -0.050 [-0.480, +0.380]",
-        "3 dot 0.350 [0.226, 0.474] -0.150 [-0.274, -0.026]",
-        "Best: scaled. These seeds do not show that it is better than none.",
+# ---- tables and records ----
+
+
+def lines(table):
+    return [" ".join(line.split()) for line in str(table).splitlines() if line.strip("─ ")]
+
+
+def test_a_comparison_prints_as_tables(comparison):
+    assert repr(comparison) == "\n".join(map(str, comparison.tables()))
+    dot, scaled, _, ranking = comparison.tables()
+    assert lines(dot) == [
+        "dot: exact match, the baseline",
+        "length mean sd worst worst seed best published",
+        "3 0.600 [0.352, 0.848] 0.100 0.500 1 0.700 0.550",
+        "9* 0.100 [0.100, 0.100] 0.000 0.100 1 0.100 -",
     ]
+    assert lines(scaled)[0] == "scaled: exact match, against dot"
+    assert lines(scaled)[2] == "3 0.800 [0.552, 1.000] 0.100 0.700 2 0.900 +0.200 [-0.048, +0.448]"
+    assert lines(ranking) == [
+        "e: exact match, mean over the lengths",
+        "rank group trials mean behind the best parameters loss",
+        "1 scaled 3 of 3 0.500 [0.285, 0.715] - 1,234 0.4000",
+        "2 none 3 of 3 0.450 [0.235, 0.665] -0.050 [-0.480, +0.380] 1,234 2.0000",
+        "3 dot 3 of 3 0.350 [0.226, 0.474] -0.150 [-0.274, -0.026] 1,234 0.2000",
+        "Best: scaled. These seeds do not show that it is better than none.",
+        "means over seeds with 95 % intervals (Student's); differences seed by seed",
+        "* never seen in training",
+    ]
+    headings = [column.heading for column in ranking.columns]
+    assert headings[5:] == ["parameters", "loss", "published loss", "tokens/s"]  # where there is room
+    assert ranking.rows[2][5:] == pytest.approx([1234, 0.2, 0.15, 400.0])
+    assert comparison._repr_html_().count("<table>") == 4
 
 
-def test_the_ranking_of_one_seed_is_said_to_be_uncertain(planned):
-    make, root = planned
-    experiment = make().experiment.varied([parse_vary("seed=2")])
-    file = io.StringIO()
-    comparison_table._show_to_people(gather(make_plan(experiment, Path(root))), Console(file=file, width=80))
-    assert "Best: none. With one seed each, the order may be chance" in file.getvalue()
+def test_one_seed_has_no_intervals_and_its_order_may_be_chance(planned):
+    make, _ = planned
+    found = gather(make(["model.attention.score=dot,scaled,none", "seed=2"]))
+    assert lines(found.tables()[1])[-3:] == ["length mean difference", "3 0.700 +0.100", "9* 0.200 +0.100"]
+    assert "Best: none. With one seed each, the order may be chance" in repr(found)
 
 
-def test_the_ranking_is_in_json_csv_and_the_piped_table(comparison, capsys):
-    ranking = to_json(comparison)["ranking"]
-    assert [(one["rank"], one["group"]) for one in ranking] == [(1, "scaled"), (2, "none"), (3, "dot")]
-    assert ranking[1]["difference"]["mean"] == pytest.approx(-0.05)
-    header, *lines = csv_rows(comparison)
-    assert {(line[1], line[header.index("rank")]) for line in lines} == {("scaled", 1), ("none", 2), ("dot", 3)}
-    comparison_table.show(comparison)
-    header, *lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    row = dict(zip(header, lines[0], strict=True))
-    assert (row["group"], row["rank"], row["overall"], row["overall_low"][:5]) == ("dot", "3", "0.350000", "0.225")
+def test_records_are_flat_and_the_same_in_every_output(comparison):
+    records = comparison.records()
+    assert [(one["group"], one["length"]) for one in records] == [(label, n) for label in EXACT for n in (3, 9)]
+    found = records[2]
+    expected = {
+        "model.attention.score": "scaled",
+        "family": "random",
+        "metric": "exact_match",
+        "trained": True,
+        "seeds": 3,
+        "mean": pytest.approx(0.8),
+        "mean_low": pytest.approx(0.5516, abs=1e-4),
+        "sd": pytest.approx(0.1),
+        "worst": 0.7,
+        "worst_seed": 2,
+        "best": 0.9,
+        "best_seed": 3,
+        "baseline": "dot",
+        "difference": pytest.approx(0.2),
+        "difference_high": pytest.approx(0.4484, abs=1e-4),
+        "published": None,
+        "rank": 1,
+        "overall": pytest.approx(0.5),
+        "loss": pytest.approx(0.4),
+        "parameters": 1234,
+    }
+    assert {key: found[key] for key in expected} == expected
+    assert (records[0]["published"], records[0]["published_loss"], records[1]["trained"]) == (0.55, 0.15, False)
+    header, *rows = [line.split("\t") for line in Table.of_records(records).tsv()]
+    assert header == list(found) and rows[2][header.index("worst")] == "0.7"
+    told = json.loads(json.dumps(comparison.to_json()))
+    assert told["groups"] == records and (told["experiment"], told["metric"]) == ("e", "exact_match")
+
+
+def test_each_trial_has_a_record_of_each_metric(comparison):
+    records = comparison.trial_records()
+    assert len(records) == 2 * 3 * (5 + 5 + 3)  # without attention there are three metrics
+    first = records[0]
+    assert (first["run"], first["seed"], first["length"], first["metric"]) == ("e-dot-seed_1", 1, 3, "exact_match")
+    assert (first["value"], first["trained"], first["parameters"], first["last_loss"]) == (0.5, True, 1234, 0.1)
+    assert first["model.attention.score"] == "dot"

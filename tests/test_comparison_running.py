@@ -24,6 +24,7 @@ from seq2attn.runs.lock import is_training, training_lock
 from seq2attn.runs.logs import steps_done
 from seq2attn.runs.run import Run
 from seq2attn.training.loop import Trainer
+from seq2attn.training.recorder import Recorder
 
 TINY = """\
 model: {hidden: 8, embedding: 4, initial_state: last, attention: {score: none}}
@@ -153,17 +154,17 @@ def test_a_trial_whose_best_checkpoint_is_gone_is_not_measured_with_another(tria
 
 @pytest.mark.parametrize("content", [b"stop", None])  # asked to stop; the comparison ended
 def test_a_stopped_trial_is_saved_when_it_logs_and_continues_later(trial, monkeypatch, content):
-    whole, update = replace(trial, name="whole"), Trainer.updated
+    whole, record = replace(trial, name="whole"), Recorder.step
     train_and_measure(whole)
     marker = trial.workplace.marker
 
-    def updated(self, *arguments):
-        if self.progress.step == 2:  # before the record of the third
+    def stop_at_the_third(self, step, values):
+        record(self, step, values)
+        if step == 3:
             marker.unlink() if content is None else marker.write_bytes(content)
-        return update(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "updated", updated)
+        patch.setattr(Recorder, "step", stop_at_the_third)
         assert train_and_measure(trial) == Outcome("stopped")
     assert (trial.run.status().state, trial.run.status().step) == ("interrupted", 3)
     marker.write_bytes(b"stop")

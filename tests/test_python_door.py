@@ -219,8 +219,8 @@ def test_compare_trains_measures_and_summarises(tmp_path):
     comparison = seq2attn.compare(**arguments, metric="teacher_forced", name="c", device="cpu", workers=1)
     assert [trial.run for trial in comparison.groups[0].trials] == ["c-seed_1", "c-seed_2"]
     assert (comparison.metric, comparison.failed) == ("teacher_forced", {})
-    assert repr(comparison) == "Comparison('c': 1 groups, 2 trials)"
-    assert comparison._repr_html_().count("<td") == 5  # group, trials, and three lengths
+    assert "2 of 2" in repr(comparison) and comparison._repr_html_().count("<table>") == 2
+    assert [record["seeds"] for record in comparison.records()] == [2, 2, 2]
     before = Run(tmp_path / "runs" / "c-seed_1").checkpoint("last").stat().st_mtime_ns
     assert seq2attn.compare(**arguments, metric="teacher_forced", name="c") == comparison  # uses the finished runs
     assert Run(tmp_path / "runs" / "c-seed_1").checkpoint("last").stat().st_mtime_ns == before

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, write_json
+from seq2attn.cli.output import note, on_terminal, write_json
+from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options
 
@@ -120,7 +121,6 @@ def compare(
       seq2attn compare configs/experiments/chapter.yaml --vary seed=1-2 --baseline model.attention.mask_padding=false
     """
     from seq2attn.comparison.experiment import compose_experiment
-    from seq2attn.comparison.exporting import to_json
     from seq2attn.comparison.plan import make_plan
 
     _check_outputs(csv_file, plot)
@@ -142,11 +142,10 @@ def compare(
     comparison = _run(plan, device, plugins, workers, executor)
     failed = comparison.failed
     if as_json:
-        write_json(to_json(comparison))
+        write_json(comparison.to_json())
     else:
-        from seq2attn.cli.comparison_table import show
-
-        show(comparison)
+        for table in comparison.tables() if on_terminal() else [Table.of_records(comparison.records())]:
+            table.show()
     _write_outputs(comparison, csv_file, plot)
     if comparison.groups:
         suffix = f"{options.runs_dir_option(runs_dir)}{plugin_options(plugins)}"
@@ -192,11 +191,12 @@ def _run(plan: Plan, device: str, plugins: list[str], workers: int | None, execu
 
 def _write_outputs(comparison: Comparison, csv_file: Path | None, plot: Path | None) -> None:
     if csv_file is not None:
-        from seq2attn.comparison.exporting import csv_rows
-
+        rows = comparison.trial_records()
         try:
             with csv_file.open("w", encoding="utf-8", newline="") as file:
-                csv.writer(file).writerows(csv_rows(comparison))
+                writer = csv.DictWriter(file, list(rows[0]) if rows else [])
+                writer.writeheader()
+                writer.writerows(rows)
         except OSError as error:
             raise Seq2AttnError(f"{csv_file}: cannot be written: {error.strerror or error}", exit_code=1) from error
         note(f"table: {csv_file}")

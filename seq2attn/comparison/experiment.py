@@ -1,27 +1,30 @@
-"""An experiment, from a file (`configs/experiments/`), from options of the command line, or from both."""
+"""An experiment and its grid, from a file (`configs/experiments/`), from the command line or Python, or from both."""
 
 from __future__ import annotations
 
-import json
+import itertools
+import math
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NoReturn, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field, ValidationError
 
-from seq2attn.comparison.grid import CONFIG, SEED, Axis, make_axis, parse_vary
 from seq2attn.config import Config
 from seq2attn.config.describe import describe_errors
+from seq2attn.config.load import override_list, place_of
+from seq2attn.config.schema import Section, all_keys, checked
 from seq2attn.config.shipped import find_config
 from seq2attn.config.words import parse_families, parse_lengths
-from seq2attn.config.yaml_files import Document, read_file, read_text
+from seq2attn.config.yaml_files import read_file, read_text
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
 from seq2attn.runs.run import check_name
 
+CONFIG = "config"  # the axis of several base configs
+SEED = "seed"
 METRICS = {  # name -> how it is called in tables and figures
     "exact_match": "exact match",
     "character_accuracy": "characters (greedy)",
@@ -32,53 +35,15 @@ METRICS = {  # name -> how it is called in tables and figures
     "ser": "symbol error rate",
 }
 ERROR_RATES = ("wer", "ser")  # of runs on pairs, on their whole dev file; lower is better
-CHECKPOINTS = ("best", "last")
-MEASUREMENT = (
-    "baseline",
-    "metric",
-    "lengths",
-    "families",
-    "samples",
-    "checkpoint",
-    "published",
-)  # fields of file and experiment
 HINT = "An experiment names base configs and what to vary; docs/comparing.md explains its keys."
+_RANGE = re.compile(r"\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*")
 
 
-def check_metric(name: str) -> str:
-    """Raise `Seq2AttnError` unless `name` is a metric."""
+def _metric(name: Any) -> Any:
     if name not in METRICS:
-        raise Seq2AttnError(f"unknown metric {shown(name)}; {did_you_mean(name, METRICS)}allowed: {', '.join(METRICS)}")
+        guess = did_you_mean(str(name), METRICS)
+        raise Seq2AttnError(f"unknown metric {shown(name)}; {guess}allowed: {', '.join(METRICS)}")
     return name
-
-
-def check_checkpoint(name: str) -> str:
-    """Raise `Seq2AttnError` unless `name` is a checkpoint."""
-    if name not in CHECKPOINTS:
-        raise Seq2AttnError(f"unknown checkpoint {shown(name)}; allowed: {', '.join(CHECKPOINTS)}")
-    return name
-
-
-def _validator(check: Any) -> BeforeValidator:
-    """A function that raises `Seq2AttnError`, as a pydantic validator."""
-
-    def validate(value: Any) -> Any:
-        if value is None:
-            return None
-        try:
-            return check(value)
-        except Seq2AttnError as error:
-            raise PydanticCustomError("seq2attn", "{m}", {"m": str(error)}) from error
-
-    return BeforeValidator(validate)
-
-
-def _lengths(value: Any) -> tuple[int, ...]:
-    return parse_lengths(value if isinstance(value, list | tuple) else [value])
-
-
-def _families(value: Any) -> tuple[str, ...]:
-    return parse_families(value if isinstance(value, list | tuple) else [value])
 
 
 def _many(value: Any) -> Any:
@@ -87,29 +52,21 @@ def _many(value: Any) -> Any:
 
 def _by_length(value: Any) -> Any:
     """Keys as numbers: YAML reads them as text."""
-    if not isinstance(value, dict):
-        return value
-    return {parse_lengths([key])[0]: number for key, number in value.items()}
+    return {parse_lengths(key)[0]: number for key, number in value.items()} if isinstance(value, dict) else value
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
-
-
-class Published(_Section):
+class Published(Section):
     """Published figures, shown next to ours."""
 
     where: dict[str, Any]
     """config keys and values of the groups that they belong to; `config` is a base's name"""
-    values: Annotated[dict[int, float], _validator(_by_length)]
+    values: Annotated[dict[int, float], checked(_by_length)]
     """the metric by length"""
     loss: float | None = None
     """the training loss at the end"""
 
 
-class ExperimentFile(_Section):
+class Settings(Section):
     """The keys of an experiment file."""
 
     description: str = ""
@@ -122,19 +79,33 @@ class ExperimentFile(_Section):
     """config keys and the values that each takes: a list, or a range such as 1-10"""
     baseline: dict[str, Any] = Field(default_factory=dict)
     """each group is compared with the one that differs from it in these values only"""
-    metric: Annotated[str | None, _validator(check_metric)] = None
+    metric: Annotated[str | None, checked(_metric)] = None
     """what the table shows: exact_match, character_accuracy, teacher_forced, alignment, entropy, or of runs on pairs of
     strings wer or ser; null: exact_match, of pairs wer"""
-    lengths: Annotated[tuple[int, ...] | None, _validator(_lengths)] = None
+    lengths: Annotated[tuple[int, ...] | None, checked(parse_lengths)] = None
     """string lengths, as [3, 5, 7] or "1-12"; null: the config's"""
-    families: Annotated[tuple[str, ...] | None, _validator(_families)] = None
+    families: Annotated[tuple[str, ...] | None, checked(parse_families)] = None
     """kinds of strings, as [random, unary], or all; null: the config's"""
     samples: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
     """strings per length; null: the config's"""
-    checkpoint: Annotated[str, _validator(check_checkpoint)] = "best"
+    checkpoint: Literal["best", "last"] = "best"
     """which weights are measured: best (by validation) or last"""
     published: Annotated[tuple[Published, ...], BeforeValidator(_many)] = ()
     """published figures to show next to ours"""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A config key and its values; ranges are not expanded, so that 1-1000000000 needs no memory."""
+
+    key: str
+    pieces: tuple[Sequence[Any], ...]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.pieces))
+
+    def __iter__(self) -> Iterator[Any]:
+        return itertools.chain.from_iterable(self.pieces)
 
 
 @dataclass(frozen=True)
@@ -147,69 +118,28 @@ class Experiment:
     """the file or command line, for messages"""
     bases: Mapping[str, Path]
     """config files, by the name that tables use"""
-    fixed: tuple[str, ...] = ()
-    """overrides as `train --set` takes them"""
+    settings: Settings
+    overrides: tuple[str, ...] = ()
+    """`KEY=VALUE`, the same in all trials"""
     axes: tuple[Axis, ...] = ()
-    baseline: Mapping[str, Any] = field(default_factory=dict)
-    metric: str | None = None
-    """None: that of `Plan.metric`"""
-    lengths: tuple[int, ...] | None = None
-    families: tuple[str, ...] | None = None
-    samples: int | None = None
-    checkpoint: str = "best"
-    published: tuple[Published, ...] = ()
-    description: str = ""
+    """in the order of tables: the base configs first, the seed last; the last one changes fastest"""
     places: Mapping[str, str] = field(default_factory=dict)
-    """override -> where it was written"""
+    """dotted key -> where it was written"""
 
-    def all_axes(self) -> tuple[Axis, ...]:
-        """The axes in the order of tables: the base configs first, the seed last."""
-        bases = (Axis(CONFIG, (tuple(self.bases),), self.source),) if len(self.bases) > 1 else ()
-        return (*bases, *sorted(self.axes, key=lambda axis: axis.key == SEED))
+    @property
+    def count(self) -> int:
+        """How many trials the grid has."""
+        return math.prod(map(len, self.axes))
 
-    def varied(self, axes: Sequence[Axis]) -> Experiment:
-        """With these axes, which replace those with the same key."""
-        new = {axis.key: axis for axis in axes}
-        kept = [new.pop(axis.key, axis) for axis in self.axes]
-        return replace(self, axes=(*kept, *new.values()))
+    def __str__(self) -> str:
+        """`80 trials (4 config x 2 model.attention.mask_padding x 10 seed)`"""
+        factors = " x ".join(f"{len(axis):,} {axis.key}" for axis in self.axes)
+        return f"{self.count:,} trial{'' if self.count == 1 else 's'}{f' ({factors})' if factors else ''}"
 
-
-def read_experiment(path: Path) -> Experiment:
-    """An experiment from its file, the user's or a shipped one. Raises `ConfigError` with every problem found."""
-    file = find_config(path)
-    document = read_file(file)
-    if not isinstance(document.value, dict):
-        raise Seq2AttnError(f"{path}: expected keys and values (a mapping)", hint=HINT)
-    if "configs" not in document.value and document.value.keys() & Config.model_fields.keys():
-        hint = f"To train it with several seeds: seq2attn compare -c {shlex.quote(str(path))} --vary seed=1-5"
-        raise Seq2AttnError(f"{path}: this is a model's config, not an experiment, which names configs", hint=hint)
-    try:
-        found = ExperimentFile.model_validate(document.value)
-    except ValidationError as error:
-        problems = describe_errors(error, ExperimentFile, document.value)
-        placed = [replace(problem, where=_line(document, problem.path, path)) for problem in problems]
-        raise ConfigError(str(path), placed, hint=HINT) from None
-    axes: list[Axis] = []
-    problems = []
-    for key, values in found.vary.items():
-        where = f"{path}:{document.lines['vary', key]}"
-        try:
-            axes.append(make_axis(key, values, where))
-        except Seq2AttnError as error:
-            problems.append(Problem(f"vary.{key}", error.message.removeprefix(f"{where}: "), where))
-    if problems:
-        raise ConfigError(str(path), problems, hint=HINT)
-    fixed = {override(key, value): f"{path}:{document.lines['set', key]}" for key, value in found.fixed.items()}
-    return Experiment(
-        name=run_word(path.stem),
-        source=str(path),
-        bases=name_bases([file.parent / config for config in found.configs]),
-        fixed=tuple(fixed),
-        axes=tuple(axes),
-        **{name: getattr(found, name) for name in MEASUREMENT},
-        description=" ".join(found.description.split()),
-        places=fixed,
-    )
+    def combinations(self) -> Iterator[dict[str, Any]]:
+        """The value of each axis, for every trial."""
+        for values in itertools.product(*self.axes):
+            yield dict(zip((axis.key for axis in self.axes), values, strict=True))
 
 
 def compose_experiment(
@@ -220,64 +150,146 @@ def compose_experiment(
     *,
     name: str | None = None,
     baseline: Sequence[str] = (),
-    metric: str | None = None,
-    lengths: Sequence[object] | None = None,
-    families: Sequence[object] | None = None,
-    samples: int | None = None,
-    checkpoint: str | None = None,
+    **options: Any,
 ) -> Experiment:
     """The experiment of `file`, or of base `configs` and what to `vary`; the other arguments replace the file's settings.
 
-    `vary` has `KEY=A,B`, `baseline` `KEY=VALUE`, `overrides` as for `train --set`. Raises `Seq2AttnError`.
+    `vary` has `KEY=A,B`, `baseline` `KEY=VALUE`, `overrides` as for `train --set`; options: `metric`, `lengths`, `families`,
+    `samples` and `checkpoint`. Raises `Seq2AttnError`, a `ConfigError` with every problem found in the settings.
     """
     if (file is None) == (not configs):
         hint = "See: seq2attn compare --help"
         raise Seq2AttnError("expected an experiment file, or --config FILE and --vary KEY=A,B,...", hint=hint)
-    axes = [parse_vary(text) for text in vary]
-    experiment = read_experiment(file) if file is not None else _from_configs(configs or ())
-    for path in experiment.bases.values():
+    values, places = ({}, {}) if file is None else _read(file)
+    source, folder = ("seq2attn compare", Path()) if file is None else (str(file), find_config(file).parent)
+    _replace(values, places, configs, vary, baseline, options)
+    settings = _checked_settings(values, source, places)
+    axes = _axes(settings, source, places)
+    bases = name_bases([folder / config for config in settings.configs])
+    for path in bases.values():
         if not find_config(path).is_file():
             read_file(path)  # raises an error with the reason
-    keys = [axis.key for axis in axes]
-    repeated = {key for key in keys if keys.count(key) > 1}
-    if repeated:
-        raise Seq2AttnError(f"--vary names {', '.join(sorted(repeated))} twice; list all its values once")
-    if name is not None:
-        check_name(name)
-        experiment = replace(experiment, name=name)
-    experiment = replace(experiment.varied(axes), fixed=(*experiment.fixed, *overrides))
-    if not experiment.all_axes():
-        words = [str(file)] if file is not None else ["-c", str(next(iter(experiment.bases.values())))]
+    if len(bases) > 1:
+        axes.insert(0, Axis(CONFIG, (tuple(bases),)))
+    elif not axes:
+        words = [str(file)] if file is not None else ["-c", str(next(iter(bases.values())))]
         hint = f"For example: {shlex.join(['seq2attn', 'compare', *words, '--vary', 'seed=1-5'])}"
         raise Seq2AttnError("nothing to compare: one config, and no --vary", hint=hint)
-    if metric is not None:
-        other = check_metric(metric) != (experiment.metric or "exact_match")
-        experiment = replace(experiment, metric=metric, published=() if other else experiment.published)
-    if checkpoint is not None:
-        experiment = replace(experiment, checkpoint=check_checkpoint(checkpoint))
-    option = "lengths"
-    try:
-        experiment = experiment if lengths is None else replace(experiment, lengths=parse_lengths(lengths))
-        option = "families"
-        experiment = experiment if families is None else replace(experiment, families=parse_families(families))
-    except Seq2AttnError as error:
-        raise Seq2AttnError(f"--{option}: {error.message}") from None
+    if name is None:
+        name = run_word(file.stem if file else f"compare-{next(iter(bases))}" if len(bases) == 1 else "compare")
+    check_name(name)
+    own = {key.partition(".")[2]: place for key, place in places.items() if key.startswith(("set.", "vary."))}
+    for text in overrides:  # load_config names their place
+        own.pop(text.partition("=")[0].strip(), None)
+    fixed = (*(override(key, value) for key, value in settings.fixed.items()), *overrides)
+    by_seed = tuple(sorted(axes, key=lambda axis: axis.key == SEED))
+    return Experiment(name, source, bases, settings, fixed, by_seed, own)
+
+
+def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """The values of an experiment file, and where each is written."""
+    document = read_file(find_config(file))
+    if not isinstance(document.value, dict):
+        raise Seq2AttnError(f"{file}: expected keys and values (a mapping)", hint=HINT)
+    if "configs" not in document.value and document.value.keys() & Config.model_fields.keys():
+        hint = f"To train it with several seeds: seq2attn compare -c {shlex.quote(str(file))} --vary seed=1-5"
+        raise Seq2AttnError(f"{file}: this is a model's config, not an experiment, which names configs", hint=hint)
+    return dict(document.value), {".".join(map(str, key)): f"{file}:{line}" for key, line in document.lines.items()}
+
+
+def _replace(
+    values: dict[str, Any],
+    places: dict[str, str],
+    configs: Sequence[Path] | None,
+    vary: Sequence[str],
+    baseline: Sequence[str],
+    options: Mapping[str, Any],
+) -> None:
+    """Replace the settings of a file by those of the command line."""
+    if configs:
+        values["configs"] = list(map(str, configs))
+    if options.get("metric") not in (None, values.get("metric", "exact_match")):
+        values.pop("published", None)
+    for option, value in options.items():
+        if value is not None:
+            values[option], places[option] = list(value) if isinstance(value, tuple) else value, f"--{option}"
+    _set_all(values, places, "vary", [_split("--vary", text, "KEY=VALUE,VALUE,...", "[{}]") for text in vary])
     if baseline:
-        experiment = replace(experiment, baseline=dict(map(_baseline_value, baseline)))
-    return replace(experiment, samples=samples or experiment.samples)
+        values.pop("baseline", None)
+        _set_all(values, places, "baseline", [_split("--baseline", text, "KEY=VALUE", "{}") for text in baseline])
 
 
-def _from_configs(configs: Sequence[Path]) -> Experiment:
-    bases = name_bases(configs)
-    name = run_word(f"compare-{next(iter(bases))}" if len(bases) == 1 else "compare")
-    return Experiment(name=name, source="seq2attn compare", bases=bases)
+def _checked_settings(values: Mapping[str, Any], source: str, places: Mapping[str, str]) -> Settings:
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        _refuse(source, describe_errors(error, Settings, values), places)
 
 
-def _baseline_value(text: str) -> tuple[str, Any]:
+def _axes(settings: Settings, source: str, places: Mapping[str, str]) -> list[Axis]:
+    axes, problems = [], []
+    for key, values in settings.vary.items():
+        try:
+            axes.append(make_axis(key, values))
+        except Seq2AttnError as error:
+            problems.append(Problem(f"vary.{key}", error.message))
+    if problems:
+        _refuse(source, problems, places)
+    return axes
+
+
+def _split(option: str, text: str, form: str, as_yaml: str) -> tuple[str, Any, str]:
+    """The key and value of `KEY=VALUE`, read as YAML, and where it was written."""
+    where = f"{option} {shown(text)}"
     key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise Seq2AttnError(f"--baseline {text!r}: expected KEY=VALUE, such as model.attention.score=none")
-    return key.strip(), read_text(value, "--baseline").value
+    if not equals or not key.strip() or not value.strip():
+        example = "model.attention.score=dot,scaled" if option == "--vary" else "model.attention.score=none"
+        raise Seq2AttnError(f"{where}: expected {form} with a dotted key, such as {example}")
+    return key.strip(), read_text(as_yaml.format(value), where).value, where
+
+
+def _set_all(
+    values: dict[str, Any], places: dict[str, str], section: str, given: Sequence[tuple[str, Any, str]]
+) -> None:
+    """Set keys of a section, which replace the file's."""
+    keys = [key for key, _, _ in given]
+    repeated = {key for key in keys if keys.count(key) > 1}
+    if repeated:
+        raise Seq2AttnError(f"--{section} names {', '.join(sorted(repeated))} twice; list all its values once")
+    for key, value, where in given:
+        written = values.get(section)
+        values[section] = {**(written if isinstance(written, dict) else {}), key: value}
+        places[f"{section}.{key}"] = where
+
+
+def _refuse(source: str, problems: Sequence[Problem], places: Mapping[str, str]) -> NoReturn:
+    raise ConfigError(source, [replace(problem, where=place_of(problem, places)) for problem in problems], hint=HINT)
+
+
+def make_axis(key: str, values: Any) -> Axis:
+    """The axis of a key and its values: one value or a list. `1-10` is a range if the key is a whole number."""
+    if isinstance(values, dict):
+        raise Seq2AttnError("expected a list of values, found keys; use dotted keys, as in model.hidden")
+    if key == CONFIG:
+        raise Seq2AttnError("not a config key; list base configs with --config FILE, or under `configs` in a file")
+    values = values if isinstance(values, list) else [values]
+    kind = getattr(dict(all_keys()).get(key), "annotation", None)
+    kinds = [getattr(one, "__origin__", one) for one in (kind, *get_args(kind))]
+    whole_number = int in kinds  # elsewhere `1-12` is one value, as in evaluation.lengths
+    pieces = tuple(_range(value) or (value,) for value in values) if whole_number else (tuple(values),)
+    if not any(map(len, pieces)):
+        raise Seq2AttnError("no values")
+    return Axis(key, pieces)
+
+
+def _range(value: Any) -> range | None:
+    match = _RANGE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return None
+    first, last = int(match[1]), int(match[2])
+    if first > last:
+        raise Seq2AttnError(f"{shown(value)} counts down; write {last}-{first}")
+    return range(first, last + 1)
 
 
 def name_bases(paths: Sequence[Path]) -> dict[str, Path]:
@@ -294,19 +306,9 @@ def name_bases(paths: Sequence[Path]) -> dict[str, Path]:
 
 def override(key: str, value: Any) -> str:
     """`model.hidden=64`, as `train --set` takes it."""
-    return f"{key}={json.dumps(value, ensure_ascii=False)}"
+    return override_list({key: value})[0]
 
 
 def run_word(text: str) -> str:
     """`text` in characters that a run's name may have."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._") or "x"
-
-
-def _line(document: Document, dotted: str, path: Path) -> str:
-    """The line of a problem's key, or of the nearest key above it."""
-    keys = {".".join(map(str, key)): line for key, line in document.lines.items()}
-    while dotted:
-        if dotted in keys:
-            return f"{path}:{keys[dotted]}"
-        dotted = dotted.rpartition(".")[0]
-    return str(path)

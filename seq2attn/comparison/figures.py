@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from seq2attn.comparison.results import Comparison, GroupResult
+    from seq2attn.comparison.groups import GroupResult
+    from seq2attn.comparison.results import Comparison
 
 SCORE = "model.attention.score"
 COLUMNS = 3  # panels side by side

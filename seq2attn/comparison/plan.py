@@ -6,14 +6,23 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from seq2attn.comparison.experiment import ERROR_RATES, Experiment, override, run_word
-from seq2attn.comparison.grid import CONFIG, SEED, combinations, count_trials, describe_count
+from seq2attn.comparison.experiment import (
+    CONFIG,
+    ERROR_RATES,
+    SEED,
+    Experiment,
+    Published,
+    Settings,
+    override,
+    run_word,
+)
 from seq2attn.comparison.trial import Trial, blocked_by
 from seq2attn.config import Config, load_config, value_at
+from seq2attn.config.load import place_of
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
 
 MOST_TRIALS = 1000
@@ -24,15 +33,21 @@ LONGEST_NAME = 80  # characters of a run's name; a longer one is cut and ends wi
 
 @dataclass(frozen=True)
 class Plan:
-    """The trials of an experiment, group by group."""
+    """The trials of an experiment, group by group, and what they are compared by."""
 
-    experiment: Experiment
+    name: str
     trials: tuple[Trial, ...]
+    wanted: str | None = None
+    """the metric; None: the one that suits the trials"""
+    baseline: Mapping[str, Any] = field(default_factory=dict)
+    """each group is compared with the one that differs from it in these values only; empty: with the first"""
+    published: tuple[Published, ...] = ()
+    description: str = ""
 
     @property
     def metric(self) -> str:
         """What tables and figures show."""
-        return self.experiment.metric or ("wer" if all(trial.on_files for trial in self.trials) else "exact_match")
+        return self.wanted or ("wer" if all(trial.on_files for trial in self.trials) else "exact_match")
 
     @property
     def groups(self) -> dict[str, list[Trial]]:
@@ -43,11 +58,11 @@ class Plan:
         return groups
 
     def baseline_of(self, group: str) -> str:
-        """The group that `group` is compared with: the first, or that which differs only in the values of `baseline`."""
+        """The group that `group` is compared with."""
         groups = self.groups
-        if not self.experiment.baseline:
+        if not self.baseline:
             return next(iter(groups))
-        wanted = {**groups[group][0].values, **self.experiment.baseline}
+        wanted = {**groups[group][0].values, **self.baseline}
         return next(label for label, trials in groups.items() if trials[0].values == wanted)
 
 
@@ -57,37 +72,37 @@ def make_plan(experiment: Experiment, root: Path, most: int = MOST_TRIALS) -> Pl
     Raises `ConfigError` with every problem of the whole grid: too many trials, invalid keys, values and combinations, trials
     with the same config, and existing runs with another config.
     """
-    axes = experiment.all_axes()
-    keys = Counter(axis.key for axis in axes)
-    problems = [Problem(key, "varied twice; list all its values once") for key, count in keys.items() if count > 1]
-    if count_trials(axes) > most:
-        problems.append(Problem("", f"{describe_count(axes)}; at most {most:,} are allowed"))
-        raise ConfigError(experiment.source, problems, hint="Nothing was run. --max-trials N allows more.")
+    if experiment.count > most:
+        problem = Problem("", f"{experiment}; at most {most:,} are allowed")
+        raise ConfigError(experiment.source, [problem], hint="Nothing was run. --max-trials N allows more.")
     trials: list[Trial] = []
-    found: Counter[Problem] = Counter()
-    for values in combinations(axes) if not problems else ():
+    counts: Counter[Problem] = Counter()
+    for values in experiment.combinations():
         try:
             trials.append(_make_trial(experiment, values, root))
         except ConfigError as error:
-            found.update(_relocated(problem, experiment, values) for problem in error.problems)
-    problems += [_counted(problem, count, count_trials(axes)) for problem, count in found.items()]
+            counts.update(_relocated(problem, experiment) for problem in error.problems)
+    problems = [_counted(problem, count, experiment.count) for problem, count in counts.items()]
+    baseline: dict[str, Any] = {}
     if not problems:
-        experiment, problems = _with_known_baseline(experiment, trials)
+        baseline, problems = _known_baseline(experiment, trials)
         problems += _published_problems(experiment, trials) + _same_config_problems(trials)
-        problems += _measurement_problems(experiment, trials)
-    nothing_run = f"Nothing was run: {describe_count(axes)}."
+        problems += _measurement_problems(experiment.settings, trials)
+    nothing_run = f"Nothing was run: {experiment}."
     if problems:
         raise ConfigError(experiment.source, problems, hint=nothing_run)
     blocked = [Problem("", reason) for trial in trials if (reason := blocked_by(trial))]
     if blocked:
         raise ConfigError(experiment.source, blocked, hint=nothing_run, most=MOST_BLOCKED)
-    return Plan(experiment, tuple(trials))
+    settings = experiment.settings
+    description = " ".join(settings.description.split())
+    return Plan(experiment.name, tuple(trials), settings.metric, baseline, settings.published, description)
 
 
 def _make_trial(experiment: Experiment, values: Mapping[str, Any], root: Path) -> Trial:
-    base = values.get(CONFIG, next(iter(experiment.bases)))
+    settings, base = experiment.settings, values.get(CONFIG, next(iter(experiment.bases)))
     overrides = [override(key, value) for key, value in values.items() if key != CONFIG]
-    config = load_config(experiment.bases[base], [*experiment.fixed, *overrides])
+    config = load_config(experiment.bases[base], [*experiment.overrides, *overrides])
     resolved = {key: base if key == CONFIG else _resolved(config, key, value) for key, value in values.items()}
     seed = resolved.pop(SEED, config.seed)
     label = ", ".join(name_values(resolved).values()) or base
@@ -100,10 +115,10 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any], root: Path) -
         base=base,
         settings=config.model_dump(mode="json"),
         root=root,
-        lengths=experiment.lengths or config.evaluation_lengths,
-        samples=experiment.samples or config.evaluation.samples,
-        families=experiment.families or config.evaluation.families,
-        checkpoint=experiment.checkpoint,
+        lengths=settings.lengths or config.evaluation_lengths,
+        samples=settings.samples or config.evaluation.samples,
+        families=settings.families or config.evaluation.families,
+        checkpoint=settings.checkpoint,
     )
 
 
@@ -144,13 +159,11 @@ def _run_name(experiment: str, values: Mapping[str, Any], seed: int) -> str:
     return f"{name[: LONGEST_NAME - 9]}-{digest}"
 
 
-def _relocated(problem: Problem, experiment: Experiment, values: Mapping[str, Any]) -> Problem:
+def _relocated(problem: Problem, experiment: Experiment) -> Problem:
     """`problem` with the place where the user wrote the value, instead of our override."""
-    places = {f"--set {shown(text)}": where for text, where in experiment.places.items()}
-    for axis in experiment.axes:
-        places[f"--set {shown(override(axis.key, values[axis.key]))}"] = axis.where
-    above = [axis.where for axis in experiment.axes if f"{axis.key}.".startswith(f"{problem.path}.")]
-    return replace(problem, where=places.get(problem.where or "", problem.where) or next(iter(above), None))
+    if problem.where is not None and not problem.where.startswith("--set "):
+        return problem
+    return replace(problem, where=place_of(problem, experiment.places) or problem.where)
 
 
 def _counted(problem: Problem, count: int, trials: int) -> Problem:
@@ -172,52 +185,46 @@ def _same_config_problems(trials: Sequence[Trial]) -> list[Problem]:
     return [Problem("", f"{message}; list each value once, and no synonym of it")]
 
 
-def _with_known_baseline(experiment: Experiment, trials: Sequence[Trial]) -> tuple[Experiment, list[Problem]]:
-    """The experiment with its baseline's values resolved, and the problems of these values."""
-    varied = list(trials[0].values)
-    problems = []
-    resolved = {}
-    for key, value in experiment.baseline.items():
-        path = f"baseline.{key}"
-        if key == SEED:
-            problems.append(
-                Problem(path, "the seed cannot be a baseline: the trials of a group differ only in their seed")
-            )
-            continue
-        if key not in varied:
-            allowed = f"allowed: {', '.join(varied)}" if varied else "only the seed is varied"
-            same_end = [f"did you mean '{other}'? " for other in varied if other.rpartition(".")[2] == key]
-            guess = did_you_mean(key, varied) or "".join(same_end[:1])
-            problems.append(Problem(path, f"is not varied; {guess}{allowed}"))
-            continue
-        values = [trial.values[key] for trial in trials]
+def _known_baseline(experiment: Experiment, trials: Sequence[Trial]) -> tuple[dict[str, Any], list[Problem]]:
+    """The baseline's values as they are in resolved configs, and the problems of these values."""
+    varied, problems, resolved = list(trials[0].values), [], {}
+    for key, value in experiment.settings.baseline.items():
+        values = [trial.values.get(key) for trial in trials]
         if value not in values:
             value = _resolved_alone(experiment, key, value)
-        if value not in values:
-            there = list(dict.fromkeys(map(_shown_value, values)))
-            guess = did_you_mean(str(value), there)
-            problems.append(Problem(path, f"no trial has {shown(value)}; {guess}allowed: {', '.join(there)}"))
         resolved[key] = value
-    return replace(experiment, baseline=resolved), problems
+        if key == SEED:
+            message = "the seed cannot be a baseline: the trials of a group differ only in their seed"
+        elif key not in varied:
+            allowed = f"allowed: {', '.join(varied)}" if varied else "only the seed is varied"
+            same_end = [f"did you mean '{other}'? " for other in varied if other.rpartition(".")[2] == key]
+            message = f"is not varied; {did_you_mean(key, varied) or ''.join(same_end[:1])}{allowed}"
+        elif value not in values:
+            names = list(dict.fromkeys(map(_shown_value, values)))
+            message = f"no trial has {shown(value)}; {did_you_mean(str(value), names)}allowed: {', '.join(names)}"
+        else:
+            continue
+        problems.append(Problem(f"baseline.{key}", message))
+    return resolved, problems
 
 
 def _resolved_alone(experiment: Experiment, key: str, value: Any) -> Any:
     """The value in the resolved config of the first base, such as the name for a synonym; itself if it is invalid."""
     try:
-        config = load_config(next(iter(experiment.bases.values())), [*experiment.fixed, override(key, value)])
+        config = load_config(next(iter(experiment.bases.values())), [*experiment.overrides, override(key, value)])
         return _resolved(config, key, value)
     except Seq2AttnError:
         return value
 
 
-def _measurement_problems(experiment: Experiment, trials: Sequence[Trial]) -> list[Problem]:
+def _measurement_problems(settings: Settings, trials: Sequence[Trial]) -> list[Problem]:
     """What cannot be measured: error rates of strings that a task draws, and chosen lengths of a file of pairs."""
     on_files = [trial.on_files for trial in trials]
     problems = []
-    if experiment.metric in ERROR_RATES and not all(on_files):
-        problems.append(Problem("metric", f"{experiment.metric} is measured on files of pairs (task: pairs)"))
+    if settings.metric in ERROR_RATES and not all(on_files):
+        problems.append(Problem("metric", f"{settings.metric} is measured on files of pairs (task: pairs)"))
     for name in ("lengths", "samples"):
-        if getattr(experiment, name) is not None and any(on_files):
+        if getattr(settings, name) is not None and any(on_files):
             problems.append(Problem(name, "runs on pairs are measured on all pairs of their dev file; leave this out"))
     return problems
 
@@ -226,7 +233,7 @@ def _published_problems(experiment: Experiment, trials: Sequence[Trial]) -> list
     """Keys that no trial has. Published figures for groups that are not compared are allowed."""
     return [
         Problem(f"published.{number}.where.{key}", "no config has this key")
-        for number, published in enumerate(experiment.published)
+        for number, published in enumerate(experiment.settings.published)
         for key in published.where
         if not any(trial.has(key) for trial in trials)
     ]

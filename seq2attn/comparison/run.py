@@ -76,7 +76,7 @@ def run_comparison(
     display = display or Display()
     check_executor(executor)
     trials = [trial for trial in plan.trials if find_evaluation(trial) is None]
-    name, done = plan.experiment.name, len(plan.trials) - len(trials)
+    name, done = plan.name, len(plan.trials) - len(trials)
     if not trials:
         display.note(f"{name}: all {done:,} trials are done")
         return gather(plan)
@@ -89,8 +89,8 @@ def run_comparison(
         _workplace(root, device, plugins) as place,
         stop_on_signals() as request,
     ):
-        if plan.experiment.description:
-            display.note(plan.experiment.description)
+        if plan.description:
+            display.note(plan.description)
         every = f"{len(plan.trials):,} trial{'' if len(plan.trials) == 1 else 's'}"
         display.note(f"{name}: {every}, {done:,} done, {len(trials):,} to run, {at_once():,} at a time; runs in {root}")
         ready = [replace(trial, root=root.resolve(), workplace=place) for trial in trials]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import datetime
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from seq2attn.comparison.experiment import Experiment
-from seq2attn.comparison.grid import CONFIG
+from seq2attn.comparison.experiment import CONFIG
 from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.trial import Trial
-from seq2attn.runs.logs import readable_evaluations, time_measured
+from seq2attn.runs.logs import readable_evaluations
 from seq2attn.runs.run import Run, check_plain, newest_first
 
-Settings = tuple[str, int, tuple[int, ...], tuple[str, ...]]  # checkpoint, samples, lengths, families
+Measurement = tuple[str, int, tuple[int, ...], tuple[str, ...]]  # checkpoint, samples, lengths, families
 
 
 def experiments(root: Path) -> dict[str, list[Run]]:
@@ -53,20 +51,15 @@ def saved_plan(name: str, runs: Sequence[Run]) -> Plan:
                 families=families or config.evaluation.families,
             )
         )
-    return Plan(Experiment(name, source=name, bases={}, checkpoint=checkpoint), tuple(trials))
+    return Plan(name, tuple(trials))
 
 
-def _measured(runs: Sequence[Run]) -> Settings:
-    """The settings with which `compare` (not `eval`) measured most of the runs; on a tie the last used."""
-    counts: Counter[Settings] = Counter()
-    last: dict[Settings, datetime.datetime] = {}
-    for run in runs:
-        of_run = set()
-        for path, saved in readable_evaluations(run):
-            if saved.parameters is not None:
-                settings = (saved.checkpoint, saved.samples, tuple(saved.lengths), tuple(saved.families))
-                of_run.add(settings)
-                time = time_measured(path, saved)
-                last[settings] = max(time, last.get(settings, time))
-        counts.update(of_run)
-    return max(counts, key=lambda settings: (counts[settings], last[settings]), default=("best", 0, (), ()))
+def _measured(runs: Sequence[Run]) -> Measurement:
+    """The settings with which `compare` (not `eval`) measured most of the runs; on a tie those of the newest run."""
+    counts = Counter(
+        (saved.checkpoint, saved.samples, tuple(saved.lengths), tuple(saved.families))
+        for run in reversed(runs)
+        for _, saved in reversed(list(readable_evaluations(run)))
+        if saved.parameters is not None
+    )
+    return max(counts, key=lambda settings: counts[settings], default=("best", 0, (), ()))

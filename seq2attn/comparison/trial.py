@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from seq2attn.comparison.grid import CONFIG
+from seq2attn.comparison.experiment import CONFIG
 from seq2attn.config import Config, check_config, value_at
 from seq2attn.config.plugins import load_plugin, plugin_error
 from seq2attn.display.progress import Display

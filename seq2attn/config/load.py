@@ -142,7 +142,7 @@ def _check(values: Mapping[str, Any], overrides: Overrides, places: dict[str, st
         problems += wrong + _combinations_of_the_rest(values, {problem.path for problem in wrong})
     unknown = [part.kind for part in PARTS.values() if any(f"unknown {part.kind} '" in one.message for one in problems)]
     hint = f"{HINT} A {unknown[0]} of your own needs --plugin FILE." if unknown else HINT
-    placed = [replace(problem, where=problem.where or _place(problem, places)) for problem in problems]
+    placed = [replace(problem, where=problem.where or place_of(problem, places)) for problem in problems]
     raise ConfigError(source, placed, hint=hint)
 
 
@@ -190,7 +190,7 @@ def _absolute(values: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
     return {**values, "task": {**task, **absolute}}
 
 
-def _place(problem: Problem, places: Mapping[str, str]) -> str | None:
+def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
     """Where the problem's key is written, one below it, a key that the problem rests on, or the nearest key above."""
     above = problem.path.split(".")[:-1]
     for key in (problem.path, *problem.rests_on):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator, Sequence
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 GAP = 3  # characters between two columns on a terminal
+TEXT_WIDTH = 100  # of a table as text
 MOST_ITEMS = 4  # of a sequence in one cell, shown to people
 
 
@@ -60,6 +62,12 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     title: str = ""
     notes: Sequence[str] = ()
+
+    @classmethod
+    def of_records(cls, records: Sequence[Mapping[str, Cell]]) -> Table:
+        """The table of flat records with the same keys."""
+        columns = [Column(key, key=key) for key in (records[0] if records else ())]
+        return cls(columns, [list(record.values()) for record in records])
 
     def show(self) -> None:
         """Print the table on a terminal, or tab-separated lines in a pipe. Notes are for people only."""
@@ -128,6 +136,15 @@ class Table:
             note(f"not shown at this width: {', '.join(missing)}; --json has everything")
         for text in self.notes:
             note(text)
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(file=io.StringIO(), width=TEXT_WIDTH, color_system=None)
+        with console.capture() as captured:
+            console.print(self._rich(self._fitting(TEXT_WIDTH - 1)[0], TEXT_WIDTH - 1))
+        lines = [line.rstrip() for line in captured.get().splitlines()]
+        return "\n".join([*lines, *map(printable, self.notes)])
 
     def _fitting(self, width: int) -> tuple[dict[Column, list[str]], list[str]]:
         """The texts of the columns that fit into `width`, and what was dropped: optional columns, or else intervals too."""

@@ -12,10 +12,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.build import build_model
-from seq2attn.comparison.experiment import read_experiment
+from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.figures import figures_of
 from seq2attn.comparison.plan import Plan, make_plan
-from seq2attn.comparison.results import Comparison, gather
+from seq2attn.comparison.results import gather
 from seq2attn.comparison.saved import experiments, saved_plan
 from seq2attn.config import flat_values
 from seq2attn.display.table import Column, Table, WithInterval
@@ -77,7 +77,7 @@ def find_subject(names: Sequence[str], root: Path) -> list[Run] | Plan:
         )
     if len(names) > 1:
         raise Seq2AttnError(f"{shown(name)} is a comparison, which needs its own page", hint="Name nothing else.")
-    return make_plan(read_experiment(Path(name)), root) if is_file else saved_plan(name, known[name])
+    return make_plan(compose_experiment(Path(name)), root) if is_file else saved_plan(name, known[name])
 
 
 def report_of_runs(runs: Sequence[Run]) -> tuple[str, Sections]:
@@ -119,7 +119,7 @@ def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections, int]:
     note = f"<p>Not measured yet and left out: {html.escape(', '.join(missing))}.</p>" if missing else ""
     firsts = {f"{label}: {own[0].name}": read_attention(own[0]) for label, own in runs.items()}
     sections = {
-        "Summary": _comparison(comparison) + note,
+        "Summary": "".join(f'<div class="scroll">{table.html()}</div>' for table in comparison.tables()) + note,
         "Figures": _figures(figures_of(comparison).values()),
         "Attention": _attention(firsts),
         "Config": _settings({label: _merged(flat_values(run.config()) for run in own) for label, own in runs.items()}),
@@ -305,36 +305,3 @@ def _merged(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     texts = [{key: _text(value) for key, value in record.items()} for record in records]
     keys = dict.fromkeys(key for record in texts for key in record)
     return {key: ", ".join(dict.fromkeys(record.get(key, "-") for record in texts)) for key in keys}
-
-
-def _comparison(comparison: Comparison) -> str:
-    """The groups over their seeds."""
-    rows = [
-        [
-            group.label,
-            f"{len(group.trials)} of {group.planned}",
-            row.family if comparison.has_families else None,
-            f"{row.key}{'' if row.trained else ' *'}",
-            row.spread,
-            row.spread.deviation,
-            f"{row.values[row.worst_seed]:.3f} ({row.worst_seed})",
-            row.difference,
-            row.published,
-        ]
-        for group in comparison.groups
-        for row in group.lengths
-    ]
-    header = [
-        "group",
-        "trials",
-        "family",
-        "length",
-        "mean",
-        "deviation",
-        "worst (seed)",
-        "difference, paired",
-        "published",
-    ]
-    kept = [place for place in range(len(header)) if any(row[place] is not None for row in rows)]
-    title = f"{comparison.metric_label}, mean over seeds; differences are taken seed by seed; * never seen in training"
-    return _table([header[place] for place in kept], [[row[place] for place in kept] for row in rows], title)
