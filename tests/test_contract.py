@@ -194,6 +194,11 @@ class UnusedMap(History):
         return weights.unsqueeze(1)
 
 
+class HalvesTheWeights(Coverage):
+    def combine(self, weights, past, prepared, valid, allowed):
+        return weights / 2
+
+
 class CountsItsCalls(Coverage):
     calls = 0
 
@@ -367,6 +372,7 @@ BROKEN = [
     (AveragesOverTheBatch, "batch", "depends on the other rows"),
     (WrongHistoryGradient, "gradients", "Jacobian mismatch"),
     (UnusedMap, "parameters", "parameter map.weight receives no gradient"),
+    (HalvesTheWeights, "mask", "a row of weights sums to 0.5"),
     (CountsItsCalls, "randomness", "random"),
     (TwoParts, "shape", "state after a step: 1 tensors, expected 2"),
     (NoTuple, "shape", "output: shape (4,), expected (3, 4)"),
@@ -496,9 +502,9 @@ def test_a_valid_task_passes():
             without("target_length", lambda n: n),
             "target_length(2) is 2, but examples(random, 8, None) has a target of 4",
         ),
-        (changed(source=lambda ids, _: ids.float()), "source has shape (8, 3) and type torch.float32"),
-        (changed(target=lambda ids, _: ids[0]), "target has shape (6,) and type torch.int64; expected (8, T)"),
-        (changed(target_lengths=lambda n, _: n[:2]), "target lengths has shape (2,) and type torch.int64"),
+        (changed(source=lambda ids, _: ids.float()), "source is torch.float32 (8, 3); expected torch.int64 (8, T)"),
+        (changed(target=lambda ids, _: ids[0]), "target is torch.int64 (6,); expected"),
+        (changed(target_lengths=lambda n, _: n[:2]), "target has 8 rows and 2 lengths; expected 8"),
         (changed(target_lengths=lambda n, _: n * 0), "target lengths are 0 to 0; expected 1 to 6, the width"),
         (changed(target=lambda ids, _: ids + 2 * (ids == 4)), "target has ids 3 to 6; expected 3 to 4"),
         (changed(source=lambda ids, _: ids - 1), "source has ids 2 to 2; expected 3 to 4"),

@@ -62,11 +62,11 @@ def _check(task: Task, length: int | None, examples: Examples, call: str) -> Non
 
 def _check_rows(what: str, ids: Tensor, lengths: Tensor, vocabulary_size: int) -> None:
     """ids (DRAWN, T), right-padded, of lengths (DRAWN,)."""
-    for name, tensor, right in (("", ids, ids.dim() == 2 and len(ids) == DRAWN), ("lengths", lengths, True)):
-        expected = (DRAWN,) if name else f"({DRAWN}, T)"
-        right = tensor.dtype == torch.int64 and (tensor.shape == (DRAWN,) if name else right)
-        message = f"{what} {name} has shape {tuple(tensor.shape)} and type {tensor.dtype}"
-        expect(right, f"{message.replace('  ', ' ')}; expected {expected} and torch.int64")
+    found = f"{what} is {ids.dtype} {tuple(ids.shape)}"
+    expect(ids.dtype == torch.int64 and ids.dim() == 2, f"{found}; expected torch.int64 ({DRAWN}, T)")
+    expect(
+        len(ids) == len(lengths) == DRAWN, f"{what} has {len(ids)} rows and {len(lengths)} lengths; expected {DRAWN}"
+    )
     low, high, width = int(lengths.min()), int(lengths.max()), ids.size(1)
     expect(1 <= low <= high <= width, f"{what} lengths are {low} to {high}; expected 1 to {width}, the width")
     valid = valid_mask(lengths, width)
