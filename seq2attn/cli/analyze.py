@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from seq2attn import parts
-from seq2attn.cli import analyze_shared as shared
-from seq2attn.cli import options
+from seq2attn.cli import completion, options
 from seq2attn.cli.commands import Command, group
+from seq2attn.cli.output import write_json
+from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
 
 analyze = group(
@@ -17,20 +21,42 @@ analyze = group(
     help="Measure attention before training; compare with theory.",
     epilog="Start with:  seq2attn analyze variance",
 )
+WITH_SCORE = tuple(name for name in parts.SCORES.names() if name != "none")
+SHADES = " ░▒▓█"
+
+
+def _counts(flag: str, metavar: str, meaning: str, most: int) -> Any:
+    return typer.Option(flag, metavar=metavar, min=1, max=most, help=meaning)
+
+
+Scores = Annotated[
+    list[str],
+    typer.Option(
+        metavar="NAME...", help="Score functions; `seq2attn list scores` shows them.", autocompletion=completion.scores
+    ),
+]
+Widths = Annotated[list[int], _counts("--widths", "D...", "Widths of queries and keys.", 65_536)]
+Samples = Annotated[int, typer.Option(metavar="N", min=2, max=10**7, help="Random draws.")]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, max=2**63 - 1, help="Random seed.")]
+Keys = Annotated[int, typer.Option("--keys", "-S", metavar="N", min=2, max=4_096, help="S, number of keys.")]
+Batch = Annotated[int, typer.Option("--batch", "-B", metavar="N", min=1, max=10**6, help="B, sequences.")]
+Source = Annotated[int, typer.Option("--source", "-S", metavar="N", min=1, max=10**6, help="S, source positions.")]
+Target = Annotated[int, typer.Option("--target", "-L", metavar="N", min=1, max=10**6, help="L, output positions.")]
+Width = Annotated[int, typer.Option("--width", "-D", metavar="N", min=1, max=65_536, help="D, of queries and keys.")]
+Mean = Annotated[float, typer.Option(metavar="X", help="Mean of each component.")]
+Deviation = Annotated[float, typer.Option(metavar="X", min=0, help="Standard deviation of each component.")]
 
 
 @analyze.command(cls=Command)
 def variance(
-    scores: shared.Scores = None,
-    widths: shared.Widths = None,
-    query_mean: Annotated[float, typer.Option(metavar="X", help="Mean of each component of s.")] = 0.0,
-    query_sd: Annotated[
-        float, typer.Option(metavar="X", min=0, help="Standard deviation of each component of s.")
-    ] = 1.0,
-    key_mean: Annotated[float, typer.Option(metavar="X", help="Mean of each component of h.")] = 0.0,
-    key_sd: Annotated[float, typer.Option(metavar="X", min=0, help="Standard deviation of each component of h.")] = 1.0,
-    samples: shared.Samples = 20_000,
-    seed: shared.Seed = 0,
+    scores: Scores = ["dot", "scaled"],  # noqa: B006
+    widths: Widths = [16, 64, 256, 1024],  # noqa: B006
+    query_mean: Mean = 0.0,
+    query_sd: Deviation = 1.0,
+    key_mean: Mean = 0.0,
+    key_sd: Deviation = 1.0,
+    samples: Samples = 20_000,
+    seed: Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     plugin: options.Plugins = None,
@@ -43,33 +69,32 @@ def variance(
 
     Examples:
 
-      seq2attn analyze variance
-
       seq2attn analyze variance --scores dot general additive --widths 64 256 --plot variance.svg
-
-      seq2attn analyze variance --query-mean 0.5 --key-mean 0.5
     """
-    names, sizes = shared.read_scores_and_widths(scores, widths, plugin, "dot scaled", "16 64 256 1024")
+    names = _names(scores, plugin)
     from seq2attn.analysis.variance import Components, score_variance
 
     components = Components(query_mean, query_sd, key_mean, key_sd)
-    result = score_variance(names, sizes, samples=samples, seed=seed, components=components)
-    columns = {"score": "", "width": "d", "mean": ".4g", "mean_theory": ".4g", "variance": ".5g"}
-    columns |= {"variance_error": ".2g", "variance_theory": ".5g", "deviation": "+.1f"}
-    headings = ("score", "D", "mean", "expected mean", "variance", "±", "expected variance", "off by")
-    draws = f"s ~ N({query_mean:g}, {query_sd:g}^2), h ~ N({key_mean:g}, {key_sd:g}^2)"
-    shared.print_result(
-        result, columns, headings, f"{samples:,} pairs, {draws}, seed {seed}", as_json=as_json, plot=plot
-    )
+    result = score_variance(names, widths, samples=samples, seed=seed, components=components)
+    columns = [
+        "score",
+        "D=width ,",
+        "mean .4g",
+        "expected mean=mean_theory .4g",
+        "variance .5g",
+        "±=variance_error .2g",
+    ]
+    columns += ["expected variance=variance_theory .5g", "off by=deviation +.1f"]
+    _present(result, columns, f"{samples:,} pairs, seed {seed}", as_json, plot)
 
 
 @analyze.command(cls=Command)
 def saturation(
-    scores: shared.Scores = None,
-    widths: shared.Widths = None,
-    keys: shared.Keys = 8,
-    samples: shared.Samples = 2_000,
-    seed: shared.Seed = 0,
+    scores: Scores = ["dot", "scaled"],  # noqa: B006
+    widths: Widths = [16, 64, 256, 1024],  # noqa: B006
+    keys: Keys = 8,
+    samples: Samples = 2_000,
+    seed: Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     plugin: options.Plugins = None,
@@ -80,31 +105,25 @@ def saturation(
 
     Examples:
 
-      seq2attn analyze saturation
-
       seq2attn analyze saturation --scores dot scaled cosine --keys 32 --plot saturation.png
     """
-    names, sizes = shared.read_scores_and_widths(scores, widths, plugin, "dot scaled", "16 64 256 1024")
+    names = _names(scores, plugin)
     from seq2attn.analysis.saturation import weight_saturation
 
-    result = weight_saturation(names, sizes, keys=keys, samples=samples, seed=seed)
-    columns = {"score": "", "width": "d"}
-    columns |= dict.fromkeys(("largest", "largest_error", "saturated", "weights"), ".3f")
-    headings = ("score", "D", "largest weight", "±", "saturated", "weights by rank")
+    result = weight_saturation(names, widths, keys=keys, samples=samples, seed=seed)
+    columns = ["score", "D=width ,", "largest weight=largest .3f", "±=largest_error .3f", "saturated .3f"]
     about = f"{samples:,} queries, {keys} keys each, components N(0, 1), seed {seed}"
-    shared.print_result(result, columns, headings, about, as_json=as_json, plot=plot)
+    _present(result, [*columns, "weights by rank=weights .3f"], about, as_json, plot)
 
 
 @analyze.command(cls=Command)
 def gradient(
     scales: Annotated[
-        list[str] | None, typer.Option("--scales", metavar="C...", help="Standard deviations of the scores.")
-    ] = None,
-    keys: Annotated[
-        int, typer.Option("--keys", "-S", metavar="N", min=2, max=shared.MAX_KEYS, help="S, number of keys.")
-    ] = 8,
-    samples: shared.Samples = 10_000,
-    seed: shared.Seed = 0,
+        list[float], typer.Option(metavar="C...", min=1e-6, max=1e6, help="Standard deviations of the scores.")
+    ] = [0.01, 0.1, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 20, 50],  # noqa: B006
+    keys: Keys = 8,
+    samples: Samples = 10_000,
+    seed: Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
 ) -> None:
@@ -115,28 +134,24 @@ def gradient(
 
     Examples:
 
-      seq2attn analyze gradient
-
       seq2attn analyze gradient --scales 0.5 1 2 4 8 16 --keys 64 --plot gradient.svg
     """
-    factors = shared.real_numbers("--scales", scales, "0.01 0.1 0.3 0.5 0.7 1 1.5 2 3 5 7 10 20 50")
-    shared.use_one_thread()
+    _use_one_thread()
     from seq2attn.analysis.saturation import gradient_by_scale
 
-    result = gradient_by_scale(factors, keys=keys, samples=samples, seed=seed)
-    columns = {"scale": "g", "mean": ".4f", "mean_error": ".4f", "formula": ".4f", "median": ".4f", "largest": ".3f"}
-    headings = ("scale c", "mean norm", "±", "by formula", "median norm", "largest weight")
+    result = gradient_by_scale(scales, keys=keys, samples=samples, seed=seed)
+    columns = ["scale c=scale g", "mean norm=mean .4f", "±=mean_error .4f", "by formula=formula .4f"]
     about = f"the peak is at c = {result.peak:g}; {samples:,} draws of {keys} scores, seed {seed}"
-    shared.print_result(result, columns, headings, about, as_json=as_json, plot=plot)
+    _present(result, [*columns, "median norm=median .4f", "largest weight=largest .3f"], about, as_json, plot)
 
 
 @analyze.command(cls=Command)
 def entropy(
-    scores: shared.Scores = None,
-    widths: shared.Widths = None,
-    keys: Annotated[list[str] | None, typer.Option("--keys", metavar="S...", help="Numbers of keys.")] = None,
-    samples: shared.Samples = 500,
-    seed: shared.Seed = 0,
+    scores: Scores = ["dot", "scaled"],  # noqa: B006
+    widths: Widths = [4, 16, 64, 256, 1024, 4096],  # noqa: B006
+    keys: Annotated[list[int], _counts("--keys", "S...", "Numbers of keys.", 4_096)] = [16, 64],  # noqa: B006
+    samples: Samples = 500,
+    seed: Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     plugin: options.Plugins = None,
@@ -148,37 +163,26 @@ def entropy(
 
     Examples:
 
-      seq2attn analyze entropy
-
-      seq2attn analyze entropy --keys 8 --widths 16 64 256 --samples 5000 --plot entropy.svg
+      seq2attn analyze entropy --keys 8 --widths 16 64 256 --samples 5000
     """
-    names, sizes = shared.read_scores_and_widths(scores, widths, plugin, "dot scaled", "4 16 64 256 1024 4096")
-    counts = shared.whole_numbers("--keys", keys, "16 64", shared.MAX_KEYS)
+    names = _names(scores, plugin)
     from seq2attn.analysis.entropy import entropy_by_width
 
-    result = entropy_by_width(names, sizes, keys=counts, samples=samples, seed=seed)
-    columns = {"keys": "d", "score": "", "width": "d", "entropy": ".4f", "entropy_error": ".4f", "limit": ".4f"}
-    headings = ("S", "score", "D", "entropy", "±", "expected")
-    about = [
-        f"S = {count}: uniform {result.uniform[count]:.4f}, expected for scaled {result.plateau[count]:.4f}"
-        for count in counts
-    ]
-    shared.print_result(result, columns, headings, "\n".join(about), as_json=as_json, plot=plot)
+    result = entropy_by_width(names, widths, keys=keys, samples=samples, seed=seed)
+    columns = ["S=keys ,", "score", "D=width ,", "entropy .4f", "±=entropy_error .4f", "expected=limit .4f"]
+    limits = (f"S = {n}: uniform {result.uniform[n]:.4f}, expected for scaled {result.plateau[n]:.4f}" for n in keys)
+    _present(result, columns, "\n".join(limits), as_json, plot)
 
 
 @analyze.command(cls=Command)
 def ledger(
-    scores: shared.Scores = None,
-    batch: shared.Batch = 64,
-    source: shared.Source = 12,
-    target: shared.Target = 13,
-    width: shared.Width = 96,
-    embedding: Annotated[
-        int, typer.Option("--embedding", "-E", metavar="N", min=1, max=shared.MAX_WIDTH, help="E, of characters.")
-    ] = 32,
-    vocabulary: Annotated[
-        int, typer.Option("--vocabulary", "-V", metavar="N", min=4, max=10**6, help="V, tokens.")
-    ] = 29,
+    scores: Scores = list(WITH_SCORE),  # noqa: B006
+    batch: Batch = 64,
+    source: Source = 12,
+    target: Target = 13,
+    width: Width = 96,
+    embedding: Annotated[int, typer.Option("--embedding", "-E", metavar="N", min=1, help="E, of characters.")] = 32,
+    vocabulary: Annotated[int, typer.Option("--vocabulary", "-V", metavar="N", min=4, help="V, tokens.")] = 29,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
 ) -> None:
@@ -187,45 +191,27 @@ def ledger(
     Parameters are counted for the whole model (one direction, arrangement bahdanau) and for its attention alone. A
     multiplication and an addition count as two operations; projecting the keys happens once per sequence and is divided
     among its queries. Bytes are those of projected keys, hidden layer, scores and weights in float32, with all queries
-    scored at once and with one at a time. In a pipe and with --json the operations are also split into scoring,
-    projecting and the rest.
+    scored at once and with one at a time. In a pipe and with --json the operations are also split.
 
     Examples:
 
-      seq2attn analyze ledger
-
-      seq2attn analyze ledger --source 800 --target 801 --width 256 --plot ledger.svg
+      seq2attn analyze ledger --source 800 --target 801 --width 256
     """
-    from seq2attn.analysis.costs import Sizes, formulas, score_costs
+    names = _names(scores, None)
+    from seq2attn.analysis.costs import Sizes, score_costs
 
-    sizes = Sizes(batch, source, target, width, embedding, vocabulary)
-    names = shared.score_names(scores, " ".join(name for name in parts.SCORES.names() if name in formulas(sizes)))
-    result = score_costs(names, sizes)
-    shown = {
-        "score": "score",
-        "total_parameters": "parameters",
-        "attention_parameters": "of attention",
-        **dict.fromkeys(("flops_scoring", "flops_projecting", "flops_rest"), ""),
-        "flops_query": "operations per query",
-        "bytes_at_once": "bytes at once",
-        "bytes_by_step": "by step",
-    }
-    columns = {field: "" if field == "score" else ",d" for field in shown}
+    result = score_costs(names, Sizes(batch, source, target, width, embedding, vocabulary))
+    columns = ["score", "parameters=total_parameters ,", "of attention=attention_parameters ,", "=flops_scoring"]
+    columns += ["=flops_projecting", "=flops_rest", "operations per query=flops_query ,"]
     about = f"B = {batch:,}, S = {source:,}, L = {target:,}, D = {width:,}, E = {embedding:,}, V = {vocabulary:,}"
-    shared.print_result(result, columns, tuple(shown.values()), about, as_json=as_json, plot=plot)
+    _present(result, [*columns, "bytes at once=bytes_at_once ,", "by step=bytes_by_step ,"], about, as_json, plot)
 
 
 @analyze.command(cls=Command)
 def masks(
-    source: Annotated[
-        int, typer.Option("--source", "-S", metavar="N", min=1, max=200, help="S, source positions.")
-    ] = 12,
-    target: Annotated[
-        int, typer.Option("--target", "-L", metavar="N", min=1, max=200, help="L, output positions.")
-    ] = 12,
-    radius: Annotated[
-        int, typer.Option("--radius", "-R", metavar="N", min=0, max=200, help="R; windows hold 2R+1.")
-    ] = 2,
+    source: Annotated[int, typer.Option("--source", "-S", metavar="N", min=1, max=200, help="S, columns.")] = 12,
+    target: Annotated[int, typer.Option("--target", "-L", metavar="N", min=1, max=200, help="L, rows.")] = 12,
+    radius: Annotated[int, typer.Option("--radius", "-R", min=0, max=200, help="R; windows hold 2R+1.")] = 2,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
 ) -> None:
@@ -237,27 +223,28 @@ def masks(
 
     Examples:
 
-      seq2attn analyze masks
-
       seq2attn analyze masks --source 20 --target 20 --radius 4 --plot masks.svg
     """
     from seq2attn.analysis.masks import window_masks
 
     result = window_masks(source, target, radius)
-    shared.print_masks(result, as_json=as_json)
-    shared.save_figure(result, plot)
+    rows = [
+        (mask.kind, t, None if mask.centres is None else mask.centres[t], _picture(factors), factors)
+        for mask in result.masks
+        for t, factors in enumerate(mask.factors)
+    ]
+    columns = ["mask", "t ,", "centre .3g", "source positions=picture", "=factors"]
+    _present(result, columns, "", as_json, plot, rows)
 
 
 @analyze.command(cls=Command)
 def forms(
-    scores: shared.Scores = None,
-    batch: Annotated[int, typer.Option("--batch", "-B", metavar="N", min=1, max=64, help="B, sequences.")] = 3,
-    source: Annotated[int, typer.Option("--source", "-S", metavar="N", min=1, max=64, help="S, keys of each.")] = 8,
-    target: Annotated[int, typer.Option("--target", "-L", metavar="N", min=1, max=64, help="L, queries of each.")] = 6,
-    width: Annotated[
-        int, typer.Option("--width", "-D", metavar="N", min=1, max=4096, help="D, of queries and keys.")
-    ] = 96,
-    seed: shared.Seed = 0,
+    scores: Scores = list(WITH_SCORE),  # noqa: B006
+    batch: Batch = 3,
+    source: Source = 8,
+    target: Target = 6,
+    width: Width = 96,
+    seed: Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     plugin: options.Plugins = None,
@@ -268,17 +255,58 @@ def forms(
 
     Examples:
 
-      seq2attn analyze forms
-
       seq2attn analyze forms --scores dot additive --width 256
     """
-    default = " ".join(name for name in parts.SCORES.names() if name != "none")
-    names, _ = shared.read_scores_and_widths(scores, None, plugin, default, "1")
+    names = _names(scores, plugin)
     from seq2attn.analysis.forms import compare_forms
 
     result = compare_forms(names, batch=batch, source=source, target=target, width=width, seed=seed)
-    columns = {"score": "", "precision": "", "weights": ".1e", "contexts": ".1e", "rounding": ".1e", "agree": "yes"}
-    headings = ("score", "precision", "in weights", "in contexts", "rounding", "agree")
-    shared.print_result(result, columns, headings, as_json=as_json, plot=plot)
+    columns = ["score", "precision", "in weights=weights .1e", "in contexts=contexts .1e", "rounding .1e", "agree"]
+    _present(result, columns, "", as_json, plot)
     if not all(row.agree for row in result.rows):
         raise Seq2AttnError("the two forms differ by more than rounding", exit_code=1)
+
+
+def _names(words: Sequence[str], plugins: list[Path] | None) -> list[str]:
+    """The distinct names of `--scores`, with synonyms resolved; plug-ins are loaded before."""
+    options.load_plugins(plugins)
+    names = [parts.SCORES.get(word).name for word in words]
+    if "none" in names:
+        raise Seq2AttnError("--scores: 'none' has no score function; leave it out")
+    _use_one_thread()
+    return list(dict.fromkeys(names))
+
+
+def _use_one_thread() -> None:
+    """The tensors are small, and sums are reproducible on machines of the same kind."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _picture(factors: Sequence[float]) -> str:
+    """A row of a mask in shades of grey."""
+    return "".join(SHADES[round(factor * (len(SHADES) - 1))] * 2 for factor in factors)
+
+
+def _present(
+    result: Any, columns: Sequence[str], about: str, as_json: bool, plot: Path | None, rows: Any = None
+) -> None:
+    """Print `result.rows`, or these rows, and draw the figure. columns: `heading=field format`, the heading first."""
+    if as_json:
+        write_json(asdict(result))
+    else:
+        made = [_column(spec) for spec in columns]
+        rows = rows or [[getattr(row, column.name) for column in made] for row in result.rows]
+        Table(made, rows, notes=about.splitlines()).show()
+    if plot is not None:
+        from seq2attn.plotting import analysis
+
+        draw = getattr(analysis, f"{type(result).__name__.lower()}_figure")
+        options.save_figure(draw(result), plot)
+
+
+def _column(spec: str) -> Column:
+    heading, equals, field = spec.rpartition("=")
+    key, _, form = field.partition(" ")
+    return Column(heading if equals else key, bool(form), key=key, form=form)

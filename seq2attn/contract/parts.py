@@ -64,6 +64,7 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
     if of_model:
         classes = frozenset(part.cls for part in of_model)
         trial = partial(_trial, config, task, classes, torch.get_default_dtype(), device)
+        trial()  # a part that cannot be made says so itself
         for rule, rule_check in models.WHILE_TRAINING.items():
             _refuse(of_model, rule, _broken(rule_check, trial, device))
 
