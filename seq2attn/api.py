@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2attn.config import Config, check_config, load_changed
+from seq2attn.config import Config
 from seq2attn.config.load import Overrides, override_list
 from seq2attn.config.plugins import load_plugins
 from seq2attn.config.words import parse_families, parse_lengths
@@ -26,7 +26,7 @@ from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.predictor import Hypothesis, Prediction, Predictor
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Model
-from seq2attn.runs.create import config_to_resume, run_name
+from seq2attn.runs.create import prepare_training
 from seq2attn.runs.load import Trained, load_run, measure, measure_on_file
 from seq2attn.runs.logs import save_evaluation
 from seq2attn.runs.run import Run, find_run
@@ -63,25 +63,8 @@ def train(
     from seq2attn.training import session
 
     loaded = load_plugins(plugins)
-    where: Run | session.NewRun
-    if isinstance(config, Run):
-        if overrides or name or resume:
-            raise Seq2AttnError("a run is continued unchanged; overrides and name are for new runs")
-        settings, where = config_to_resume(config, None), config
-    else:
-        file = Path("run")
-        if isinstance(config, str | Path):
-            file = Path(config)
-            settings, changed = load_changed(file, overrides)
-        else:
-            values = config.model_dump(mode="json") if isinstance(config, Config) else config
-            settings, changed = check_config(values, overrides), override_list(overrides)
-        if resume is None:
-            new = run_name(file, changed) if name is None else name
-            where = session.NewRun(Path(runs_dir), new, exact=name is not None, plugins=loaded, changes=changed)
-        else:
-            where = _find(resume, runs_dir)
-            settings = config_to_resume(where, settings)
+    given, resume = (None, config) if isinstance(config, Run) else (config, resume)
+    settings, where = prepare_training(given, overrides, root=Path(runs_dir), name=name, resume=resume, plugins=loaded)
     with make_display(progress) as display:
         ended = session.train(settings, where, device=device, threads=threads, display=display)
     if ended.stopped_by is not None:

@@ -137,7 +137,15 @@ def test_a_training_from_its_config_to_its_records(work):
     assert any(line.startswith("step 1: exact match ") for line in said)
     assert said[-1] == f"Next: seq2attn eval {run.name}"
     names = {path.name for path in run.iterdir() if not path.name.startswith("events.out.")}
-    files = {"config.yaml", "environment.json", "status.json", "metrics.jsonl", "attention.jsonl", "checkpoints"}
+    files = {
+        "config.yaml",
+        "environment.json",
+        "status.json",
+        "metrics.jsonl",
+        "attention.jsonl",
+        "checkpoints",
+        "training.lock",
+    }
     assert names == files
     config = load_config(run / "config.yaml")
     assert (config.score_name, config.model.hidden, config.training.steps) == ("additive", 16, 1)

@@ -58,7 +58,7 @@ def test_train_continues_a_run(tmp_path):
     assert seq2attn.train(run, device="cpu") == run
     assert len(run.checkpoint("last").read_bytes()) == len(whole)
     assert seq2attn.train(run, device="cpu") == run  # it is finished
-    with pytest.raises(Seq2AttnError, match="a run is continued unchanged"):
+    with pytest.raises(Seq2AttnError, match="continues a run unchanged"):
         seq2attn.train(run, ["training.steps=9"])
 
 

@@ -84,7 +84,7 @@ def page(
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Write a trained model as one HTML page that runs it; print its path.
+    """Write a trained model as one HTML page that runs it.
 
     The page opens from disk and needs no network. Type a string and watch the answer and its attention; step through the
     decoding; set, ban or drag a weight, change what the model wrote, scale the scores. Two runs are shown side by side; a
@@ -124,7 +124,7 @@ def export(
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Export a trained model for use without seq2attn; print the folder.
+    """Export a trained model for use without seq2attn.
 
     The folder holds the model's own functions as ONNX graphs, a manifest with the vocabularies and the loops around them,
     the config, the weights as safetensors, and a model card that explains how to run it. Needs two packages:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import shlex
 import signal
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from seq2attn.cli import completion, options
 from seq2attn.display.console import note, write_line
 from seq2attn.display.progress import make_display
-from seq2attn.errors import ConfigError, Seq2AttnError
+from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.machine import MOST_THREADS
-from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run, plugin_options, resume_options
-
-if TYPE_CHECKING:
-    from seq2attn.config import Config
-    from seq2attn.training.session import NewRun
+from seq2attn.runs.run import DEFAULT_ROOT, Run, plugin_options, resume_options
 
 
 def train(
@@ -57,26 +52,11 @@ def train(
       seq2attn train --config configs/pairs/small.yaml --set task.train=train.tsv --set task.dev=dev.tsv
     """
     plugins = options.load_plugins(plugin)
-    where: Run | NewRun
-    if resume is not None:
-        if name or (
-            overrides and config is None
-        ):  # with a config, which a run on files needs, --set may name the files
-            hint = f"For a new run: seq2attn train --config {runs_dir / resume}/config.yaml --set ..."
-            raise Seq2AttnError("--resume continues a run unchanged; --set and --name are for new runs", hint=hint)
-        from seq2attn.runs.create import config_to_resume
+    from seq2attn.runs.create import prepare_training
 
-        where = find_run(runs_dir, resume)
-        settings = config_to_resume(where, None if config is None else _load(config, overrides or ())[0])
-    elif config is not None:
-        settings, changes = _load(config, overrides or ())
-        from seq2attn.runs.create import run_name
-        from seq2attn.training.session import NewRun
-
-        chosen = run_name(config, changes) if name is None else name
-        where = NewRun(runs_dir, chosen, exact=name is not None, plugins=plugins, changes=changes)
-    else:
-        raise Seq2AttnError("give either --config FILE or --resume RUN", hint="See: seq2attn train --help")
+    settings, where = prepare_training(
+        config, overrides or (), root=runs_dir, name=name, resume=resume, plugins=plugins
+    )
     from seq2attn.training import session
 
     try:
@@ -99,19 +79,6 @@ def train(
     data = "" if dev is None else f" --data {shlex.quote(dev)}"
     note(f"Next: seq2attn eval {options.named(run)}{plugin_options(run.plugins())}{data}")
     write_line(str(run.path))
-
-
-def _load(file: Path, overrides: Sequence[str]) -> tuple[Config, list[str]]:
-    """The config, and what the overrides changed in it."""
-    from seq2attn.config import load_changed
-
-    try:
-        return load_changed(file, overrides)
-    except ConfigError as error:
-        if not any(problem.path == "configs" for problem in error.problems):
-            raise
-        hint = f"Run it with: seq2attn compare {shlex.quote(str(file))}"
-        raise Seq2AttnError(f"{file}: this is an experiment, not the config of a model", hint=hint) from None
 
 
 def _continue(run: Run) -> str:

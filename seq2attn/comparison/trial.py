@@ -231,7 +231,8 @@ class _Watch(Display):
 
 def _run(trial: Trial, place: Workplace) -> Outcome:
     from seq2attn.build import read_task
-    from seq2attn.training.session import NewRun, train
+    from seq2attn.runs.create import NewRun
+    from seq2attn.training.session import train
 
     run, watch = trial.run, _Watch(place.marker)
     if watch.look():

@@ -8,7 +8,7 @@ from torch import nn
 
 PARTS = (  # patterns of parameter names; the first match counts
     (r"encoder\.embedding|source_embedding", "encoder embedding"),
-    (r"encoder\.((backward_)?(gru|cell)|above)", "encoder cells"),
+    (r"encoder\.layers\.", "encoder cells"),
     (r"initial_state", "initial state"),
     (r"decoder\.attention|.*\.(self_attn|multihead_attn)", "attention"),
     (r"decoder\.embedding|target_embedding", "decoder embedding"),

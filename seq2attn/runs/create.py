@@ -12,18 +12,21 @@ import os
 import platform
 import re
 import secrets
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.config import Config, dump_config, flat_values
+from seq2attn.config import Config, check_config, dump_config, flat_values, load_changed
+from seq2attn.config.load import Overrides, override_list
 from seq2attn.config.shipped import find_config
-from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.errors import ConfigError, Seq2AttnError, shown
 from seq2attn.runs.files import write_atomically, write_json
-from seq2attn.runs.run import Run, check_name, resume_options, version
+from seq2attn.runs.run import Run, check_name, find_run, resume_options, version
 
 if TYPE_CHECKING:
     import torch
@@ -32,6 +35,21 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 80  # characters of a default name, without its number
 PACKAGES = ("seq2attn", "torch", "numpy", "safetensors", "pydantic", "tensorboard")
+
+
+@dataclass(frozen=True)
+class NewRun:
+    """Where to create a run, and what its environment.json records besides the machine."""
+
+    root: Path
+    name: str
+    exact: bool = True
+    """use exactly this name; otherwise a number is appended"""
+    plugins: Sequence[str] = ()
+    changes: Sequence[str] = ()
+    """`KEY=VALUE` for what differs from the config's file"""
+    experiment: Mapping[str, Any] | None = None
+    """the comparison that the run is a trial of"""
 
 
 class RunExists(Seq2AttnError):
@@ -178,6 +196,49 @@ def _git() -> dict[str, Any] | None:
 
 
 # ---- continuing ----
+
+
+def prepare_training(
+    config: str | Path | Mapping[str, Any] | Config | None,
+    overrides: Overrides = (),
+    *,
+    root: Path,
+    name: str | None = None,
+    resume: str | Run | None = None,
+    plugins: Sequence[str] = (),
+) -> tuple[Config, Run | NewRun]:
+    """The config to train, and the run that is continued with it or made for it in `root`."""
+    if config is None and resume is None:
+        raise Seq2AttnError("give either --config FILE or --resume RUN", hint="See: seq2attn train --help")
+    if resume is not None and (name or (overrides and config is None)):  # for files, a config may be named, and changed
+        run_config = f"{root / (resume if isinstance(resume, str) else resume.name)}/config.yaml"
+        raise Seq2AttnError(
+            "--resume continues a run unchanged; --set and --name are for new runs",
+            hint=f"For a new run: seq2attn train --config {run_config} --set ...",
+        )
+    settings, changes, file = None, override_list(overrides), Path("run")
+    if isinstance(config, str | Path):
+        file = Path(config)
+        settings, changes = _load(file, overrides)
+    elif config is not None:
+        settings = check_config(config.model_dump(mode="json") if isinstance(config, Config) else config, overrides)
+    if resume is not None:
+        run = resume if isinstance(resume, Run) else find_run(root, resume)
+        return config_to_resume(run, settings), run
+    assert settings is not None
+    chosen = run_name(file, changes) if name is None else name
+    return settings, NewRun(root, chosen, exact=name is not None, plugins=plugins, changes=changes)
+
+
+def _load(file: Path, overrides: Overrides) -> tuple[Config, list[str]]:
+    """The config, and what the overrides changed in it."""
+    try:
+        return load_changed(file, overrides)
+    except ConfigError as error:
+        if not any(problem.path == "configs" for problem in error.problems):
+            raise
+        hint = f"Run it with: seq2attn compare {shlex.quote(str(file))}"
+        raise Seq2AttnError(f"{file}: this is an experiment, not the config of a model", hint=hint) from None
 
 
 def config_to_resume(run: Run, named: Config | None) -> Config:

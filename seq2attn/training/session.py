@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -16,7 +14,7 @@ from seq2attn.contract.parts import check_parts
 from seq2attn.data.tasks import Task
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.create import check_same_files, create_run, describe_environment
+from seq2attn.runs.create import NewRun, check_same_files, create_run, describe_environment
 from seq2attn.runs.lock import training_lock
 from seq2attn.runs.machine import MOST_THREADS, choose_device, keep_freed_memory
 from seq2attn.runs.run import Run
@@ -26,21 +24,6 @@ from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.schedule import training_span
 from seq2attn.training.signals import StopRequest, stop_on_signals
 from seq2attn.training.snapshots import watched_strings
-
-
-@dataclass(frozen=True)
-class NewRun:
-    """Where to create a run, and what its environment.json records besides the machine."""
-
-    root: Path
-    name: str
-    exact: bool = True
-    """use exactly this name; otherwise a number is appended"""
-    plugins: Sequence[str] = ()
-    changes: Sequence[str] = ()
-    """`KEY=VALUE` for what differs from the config's file"""
-    experiment: Mapping[str, Any] | None = None
-    """the comparison that the run is a trial of"""
 
 
 @dataclass(frozen=True)
