@@ -240,7 +240,6 @@ def test_a_part_without_options_is_dumped_as_its_name():
         (WINDOW, "local_m"),
         (f"{WINDOW}.radius", 2),
         ("evaluation.lengths", [1, 2]),
-        ("evaluation", {"lengths": [1, 2], "samples": 1000, "families": ["random"]}),
         *((key, KeyError) for key in ("modle", "model.hiden", "model.heads", "seed.more", "task.radius")),
     ],
 )

@@ -13,7 +13,6 @@ from seq2attn.config.load import (
 from seq2attn.config.schema import (
     AttentionConfig,
     Config,
-    EvaluationConfig,
     ModelConfig,
     RecurrentConfig,
     TrainingConfig,
@@ -22,20 +21,7 @@ from seq2attn.config.schema import (
 from seq2attn.registry import Part
 
 __all__ = [
-    "AttentionConfig",
-    "Config",
-    "EvaluationConfig",
-    "ModelConfig",
-    "Overrides",
-    "Part",
-    "RecurrentConfig",
-    "TrainingConfig",
-    "TransformerConfig",
-    "check_config",
-    "dump_config",
-    "flat_values",
-    "load_changed",
-    "load_config",
-    "override_list",
+    "AttentionConfig", "Config", "ModelConfig", "Overrides", "Part", "RecurrentConfig", "TrainingConfig",
+    "TransformerConfig", "check_config", "dump_config", "flat_values", "load_changed", "load_config", "override_list",
     "value_at",
-]
+]  # fmt: skip

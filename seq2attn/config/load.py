@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from seq2attn.config.describe import describe_errors, kind_of
 from seq2attn.config.rules import combination_problems
@@ -21,7 +21,6 @@ from seq2attn.config.schema import PARTS, Config
 from seq2attn.config.shipped import find_config
 from seq2attn.config.yaml_files import DEEPEST, read_file, read_text, write_yaml
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, shown
-from seq2attn.registry import Part
 
 Overrides = str | Sequence[str] | Mapping[str, Any]
 """`"model.hidden=64"`, several of them, or `{"model.hidden": 64}`"""
@@ -51,14 +50,15 @@ def load_changed(path: Path | str, overrides: Overrides) -> tuple[Config, list[s
     """`load_config`, and `KEY=VALUE` for each key that the overrides gave another value than the file does, sorted."""
     config = load_config(path, overrides)
     try:
-        original = load_config(path) if overrides else None
+        before = flat_values(load_config(path))
     except Seq2AttnError:
-        original = None
-    values = {key: _value(config, key) for key in sorted(_key(override) for override in override_list(overrides))}
+        before = {}
+    written = [_key(override) for override in override_list(overrides)]
+    names, below = {key.removesuffix(".name") for key in written}, tuple(f"{key}." for key in written)
     return config, [
-        f"{key.removesuffix('.name')}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
-        for key, value in values.items()
-        if original is None or _value(original, key) != value
+        f"{key}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for key, value in sorted(flat_values(config).items())
+        if (key in names or key.startswith(below)) and (key not in before or before[key] != value)
     ]
 
 
@@ -84,18 +84,12 @@ def value_at(config: Config, key: str) -> Any:
 
     A part is its name if all its options have their defaults, otherwise a mapping of its name and the other options.
     """
-    value: Any = config
-    for word in key.split("."):
-        if isinstance(value, Part):
-            value = {"name": value.name, **value.keywords}
-        value = (dict(value) if isinstance(value, BaseModel | dict) else {})[word]
-    if isinstance(value, Part):
-        defaults = PARTS[key].choose(value.name).keywords
-        changed = {name: given for name, given in value.keywords.items() if given != defaults[name]}
-        return {"name": value.name, **changed} if changed else value.name
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    return list(value) if isinstance(value, tuple) else value
+    values = flat_values(config)
+    if key not in PARTS:
+        return values[key.removesuffix(".name")] if key.removesuffix(".name") in PARTS else values[key]
+    defaults = PARTS[key].choose(values[key]).keywords
+    changed = {name: values[f"{key}.{name}"] for name in defaults if values[f"{key}.{name}"] != defaults[name]}
+    return {"name": values[key], **changed} if changed else values[key]
 
 
 def flat_values(config: Config) -> dict[str, Any]:
@@ -110,14 +104,6 @@ def _flat(values: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
             yield from _flat(value, f"{key}.")
         else:
             yield key, value
-
-
-def _value(config: Config, key: str) -> Any:
-    """The value at a key; None if the config does not have it."""
-    try:
-        return value_at(config, key)
-    except KeyError:
-        return None
 
 
 def _check(values: Mapping[str, Any], overrides: Overrides, places: dict[str, str], source: str) -> Config:
