@@ -236,10 +236,11 @@ class Trainer:
 
     def _write_checkpoint(self, which: str) -> None:
         tensors = {MODEL + name: tensor for name, tensor in self.model.state_dict().items()}
+        state = self.progress.model_dump(exclude_none=True, exclude={"positions"})
         if which == "last":  # what resuming needs
             tensors |= {OPTIMISER + name: tensor for name, tensor in self.step.state().items()}
-        self.progress.positions = self.recorder.positions()
-        save_checkpoint(self.run.checkpoint(which), tensors, self.progress.model_dump(exclude_none=True))
+            state["positions"] = self.recorder.positions()
+        save_checkpoint(self.run.checkpoint(which), tensors, state)
 
     def _write_status(self, state: str) -> None:
         status = Status(

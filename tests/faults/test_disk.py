@@ -7,7 +7,6 @@ import shutil
 import stat
 import subprocess
 import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,8 @@ from outcomes import same_outcome
 from test_stop import until
 
 from seq2attn.build import build_model
-from seq2attn.config import Config
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights
-from seq2attn.runs.create import create_run
-from seq2attn.runs.run import Run, find_run
+from seq2attn.runs.run import Run
 
 TRAIN = ("train", "-c", "tiny.yaml", "--name", "tiny")
 KINDS = ("half a file", "before a name", "half a record")
@@ -188,16 +185,6 @@ def test_divergence_is_reported(server, work):
     run = Run(work / "runs" / "tiny")
     assert run.status().state == "failed"
     load_weights(run.checkpoint("last"), load_checkpoint(run.checkpoint("last")), build_model(run.config()))
-
-
-def test_the_newest_run_does_not_depend_on_the_clock(tmp_path):
-    ahead = datetime.now(UTC) + timedelta(days=100)
-    first = create_run(tmp_path, "z", Config(), {"created": ahead.isoformat()})
-    first.checkpoint("last").write_bytes(b"")
-    for name in ("y", "x", "a"):  # made while the clock is three months behind
-        run = create_run(tmp_path, name, Config(), {})
-        run.checkpoint("last").write_bytes(b"")
-        assert find_run(tmp_path, None).name == run.name
 
 
 @pytest.mark.slow

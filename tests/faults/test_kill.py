@@ -116,6 +116,7 @@ def test_a_killed_run_is_listed_as_stopped(server, work):
 
 
 def test_a_kill_between_checkpoint_and_status(server, reference, run_copy, work):
-    run_copy.status_file.write_text(json.dumps({**run_copy.status().to_json(), "state": "training", "step": 20}))
+    status = json.loads(run_copy.status_file.read_text())
+    run_copy.status_file.write_text(json.dumps({**status, "state": "training", "step": 20}))
     assert server.call(work, *RESUME)[0] == 0
     same_outcome(run_copy, reference)
