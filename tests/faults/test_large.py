@@ -1,6 +1,5 @@
 """A great many steps, runs and strings: memory stays constant, files stay small, lists are fast."""
 
-import json
 import resource
 import time
 
