@@ -16,62 +16,36 @@ from seq2attn.build import build_model, build_task
 from seq2attn.config import load_changed
 from seq2attn.data.batches import read_sources
 from seq2attn.data.padding import pad_rows
-from seq2attn.data.vocabulary import PAD
-from seq2attn.inference.decoding import greedy_decode
+from seq2attn.data.vocabulary import EOS, PAD, SOS
 from seq2attn.inference.interventions import Changes
 from seq2attn.inference.predictor import Predictor, output_bound
+from seq2attn.parts import HISTORIES, SCORES, WINDOWS
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 SMALL = ("model.hidden=12", "task.alphabet=abcdefghij")
-EXTRA = {  # what no shipped config has, or not alone
-    "two layers": ("scaled.yaml", "model.layers=2"),
-    "lstm, both ways, two layers": (
-        "mechanisms.yaml",
-        "model.attention.score=additive",
-        "model.bidirectional=true",
-        "model.initial_state=bridge",
-        "model.cell=lstm",
-        "model.layers=2",
-        "model.attention.window=local_p",
-        "model.attention.history=location_coverage",
-    ),
-    "rnn": (
-        "mechanisms.yaml",
-        "model.cell=rnn",
-        "model.attention.score=cosine",
-        "model.attention.score.learned_strength=false",
-    ),
-    "shift": ("mechanisms.yaml", "model.decoder={name: luong, input_feeding: true}", "model.attention.history=shift"),
-    "local_m": ("mechanisms.yaml", "model.attention.scalable_softmax=true", "model.attention.window=local_m"),
-    "unmasked": ("chapter/additive.yaml", "model.attention.scalable_softmax=true"),
-    "one of each": (
-        "mechanisms.yaml",
-        "model.attention.score=additive",
-        "model.bidirectional=true",
-        "model.initial_state=bridge",
-        "model.cell=lstm",
-        "model.decoder=luong",
-        "model.decoder.input_feeding=true",
-        "model.attention.window=local_p",
-        "model.attention.history=location_coverage",
-        "model.attention.scalable_softmax=true",
-    ),
-    "small transformer": ("transformer.yaml", "model.layers=1"),
-    "zeros": ("scaled.yaml", "model.initial_state=zeros", "model.source_eos=true"),
+BAHDANAU = "mechanisms.yaml model.attention.score=additive model.bidirectional=true model.initial_state=bridge"
+MECHANISMS = {
+    **{name: f"{name}.yaml" for name in ("dot", "scaled", "general", "additive", "none", "transformer")},
+    **{f"score {name}": f"mechanisms.yaml model.attention.score={name}" for name in SCORES.names() if name != "none"},
+    **{f"window {name}": f"mechanisms.yaml model.attention.window={name}" for name in WINDOWS.names()},
+    **{f"history {name}": f"mechanisms.yaml model.attention.history={name}" for name in HISTORIES.names()},
+    "luong": "mechanisms.yaml model.decoder=luong model.decoder.input_feeding=true model.attention.history=shift",
+    "two layers": "scaled.yaml model.layers=2",
+    "rnn": "mechanisms.yaml model.cell=rnn model.attention.score=cosine model.attention.score.learned_strength=false",
+    "lstm, both ways, two layers": f"{BAHDANAU} model.cell=lstm model.layers=2 model.attention.window=local_p "
+    "model.attention.history=location_coverage",
+    "local_m": "mechanisms.yaml model.attention.scalable_softmax=true model.attention.window=local_m",
+    "unmasked": "chapter/additive.yaml model.attention.scalable_softmax=true",
+    "one of each": f"{BAHDANAU} model.cell=lstm model.decoder=luong model.decoder.input_feeding=true "
+    "model.attention.window=local_p model.attention.history=location_coverage model.attention.scalable_softmax=true",
+    "small transformer": "transformer.yaml model.layers=1",
+    "zeros": "scaled.yaml model.initial_state=zeros model.source_eos=true",
 }
 
 
-def mechanisms() -> dict[str, tuple[str, ...]]:
-    """Name -> config file and overrides."""
-    shipped = ["dot", "scaled", "general", "additive", "none"]
-    files = [f"{name}.yaml" for name in shipped] + [
-        f"mechanisms/{path.name}" for path in sorted((CONFIGS / "mechanisms").glob("*.yaml"))
-    ]
-    return {Path(file).stem: (file,) for file in files} | EXTRA
-
-
-def make_predictor(file: str, *overrides: str, seed: int = 1) -> Predictor:
+def make_predictor(words: str, seed: int = 1) -> Predictor:
     """The model of a config as it is drawn, with larger weights and no liking for `<eos>`, so that its answers differ."""
+    file, *overrides = words.split()
     config, _ = load_changed(CONFIGS / file, [*overrides, *SMALL, f"seed={seed}"])
     task = build_task(config)
     model = build_model(config, task)
@@ -88,29 +62,26 @@ def random_texts(predictor: Predictor, count: int, seed: int = 0, longest: int =
     return ["".join(drawn.choices(symbols, k=drawn.randint(1, longest))) for _ in range(count)]
 
 
+@torch.no_grad()
 def in_pytorch(predictor: Predictor, text: str, changes: Changes | None = None) -> dict[str, Any]:
-    """tokens, logits (T, V) and weights (T, S), None without attention, as `greedy_decode` finds them."""
+    """tokens, logits (T, V) and weights (T, S), None without attention, step by step."""
     changes = changes or Changes()
-    ids = predictor.task.source_vocabulary.encode(text)
+    model, ids = predictor.model.eval(), predictor.task.source_vocabulary.encode(text)
     source, lengths = read_sources(*pad_rows([ids], torch.device("cpu")), source_eos=predictor.source_eos)
-    changes.check(source.size(1) + changes.padding)
     source = F.pad(source, (0, changes.padding), value=PAD)
-    logits: list[np.ndarray] = []
-    decoding = greedy_decode(
-        predictor.model,
-        source,
-        lengths,
-        max_steps=output_bound(predictor.task, len(ids)),
-        keep_weights=True,
-        watch=lambda _, decoded: logits.append(decoded.logits[0, 0].numpy()),
-        intervene=lambda step: changes.at(step, lengths, source.size(1), torch.float32),
-        write=changes.written(predictor.task.target_vocabulary),
-    )
-    return {
-        "tokens": decoding.tokens[0, : len(logits)].tolist(),
-        "logits": np.array(logits),
-        "weights": None if decoding.weights is None else decoding.weights[0].numpy(),
-    }
+    changes.check(source.size(1))
+    write = changes.written(predictor.task.target_vocabulary)
+    memory, state = model.encode(source, lengths)
+    tokens, logits, weights = [SOS], [], []
+    for step in range(output_bound(predictor.task, len(ids))):
+        changed = model.intervene(memory, changes.at(step, lengths, source.size(1), torch.float32))
+        decoded, state = model.step(torch.tensor(tokens[-1:]), state, changed)
+        logits.append(decoded.logits[0, 0].numpy())
+        weights += [] if decoded.weights is None else [decoded.weights[0, 0].numpy()]
+        tokens.append(write.get(step, int(logits[-1].argmax())))
+        if tokens[-1] == EOS:
+            break
+    return {"tokens": tokens[1:], "logits": np.array(logits), "weights": np.array(weights) if weights else None}
 
 
 def random_changes(predictor: Predictor, text: str, seed: int, attends: bool = True) -> Changes:
