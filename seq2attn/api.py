@@ -280,20 +280,14 @@ class Answer:
 
     source: str
     output: str
-    finished: bool
-    """False if the model emitted no `<eos>` within the maximum number of steps"""
-    source_symbols: tuple[str, ...]
-    """S tokens, as the model reads them: the columns of `weights`"""
-    output_symbols: tuple[str, ...]
-    """T tokens with the `<eos>`: the rows of `weights`"""
+    finished: bool  # False if the model emitted no `<eos>` within the maximum number of steps
+    source_symbols: tuple[str, ...]  # S tokens, as the model reads them: the columns of `weights`
+    output_symbols: tuple[str, ...]  # T tokens with the `<eos>`: the rows of `weights`
     weights: NDArray[np.float32] | None
     """(T, S) attention weights; None without attention, and for sources of more than 1,000 characters"""
-    expected: str | None = None
-    """the right answer, if the task knows it"""
-    ideal: tuple[int, ...] = ()
-    """the source position that each character of the right answer copies; empty if unknown"""
-    hypotheses: tuple[Hypothesis, ...] = ()
-    """what a beam search found, best first"""
+    expected: str | None = None  # the right answer, if the task knows it
+    ideal: tuple[int, ...] = ()  # the source position that each character of the right answer copies; empty if unknown
+    hypotheses: tuple[Hypothesis, ...] = ()  # what a beam search found, best first
 
     @classmethod
     def of(cls, prediction: Prediction, task: Task) -> Answer:

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.edits import Edit, align
 from seq2attn.inference.evaluation import _rates, evaluate_pairs
 from seq2attn.inference.predictor import Predictor
-from seq2attn.inference.results import Evaluation, PairAnswer, errors_table, rows_of
+from seq2attn.inference.results import Evaluation, PairAnswer, rows_of
 from seq2attn.inference.statistics import bootstrap_ratio, share
 from seq2attn.model.interface import Decoded
 from seq2attn.runs.records import parse
@@ -57,7 +58,7 @@ def test_rates_counted_by_hand():
 
 def test_errors_are_sorted_for_reading():
     assert [one.source for one in RESULT.errors()] == ["bb", "abc", "ca", "cab", "b", "abca"]
-    assert errors_table(RESULT.errors()).splitlines() == [
+    assert list(RESULT.errors_table().tsv()) == [
         "source\tright\tanswer\tedits\twhat",
         "bb\tb b\tb b\t0\t(cut off)",
         "abc\ta b c\ta b d\t1\tc>d",
@@ -69,11 +70,12 @@ def test_errors_are_sorted_for_reading():
 
 
 def test_features_have_a_column_of_their_own():
-    lines = errors_table([answer("go\tV;PST", "w e n t", "g o"), answer("x", "x", "")]).splitlines()
+    answers = (answer("go\tV;PST", "w e n t", "g o"), answer("x", "x", ""))
+    lines = list(replace(RESULT, answers=answers).errors_table().tsv())
     assert [line.split("\t")[:4] for line in lines] == [
         ["source", "features", "right", "answer"],
-        ["go", "V;PST", "w e n t", "g o"],
         ["x", "", "x", ""],
+        ["go", "V;PST", "w e n t", "g o"],
     ]
 
 

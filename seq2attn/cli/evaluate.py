@@ -14,7 +14,7 @@ from seq2attn.cli import options
 from seq2attn.cli.output import note, on_terminal, write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError, shown
-from seq2attn.inference.results import Evaluation, Row, errors_table
+from seq2attn.inference.results import Evaluation, Row
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.logs import save_evaluation
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
@@ -166,9 +166,8 @@ def _show(evaluation: Evaluation, title: str, *, as_json: bool) -> None:
 def _write_errors(evaluation: Evaluation, path: Path | None) -> None:
     """Write the wrong answers to a file, if one is named."""
     if path is not None:
-        wrong = evaluation.errors()
-        write_atomically(path, errors_table(wrong).encode())
-        note(f"{len(wrong):,} wrong answers: {path}")
+        write_atomically(path, "".join(f"{line}\n" for line in evaluation.errors_table().tsv()).encode())
+        note(f"{len(evaluation.errors()):,} wrong answers: {path}")
 
 
 def _refuse(unused: Mapping[str, object], why: str) -> None:

@@ -25,16 +25,11 @@ CELLS = 2**20  # characters drawn together at most, except for a single batch
 class Batch:
     """B strings with their targets. L = T + 1 for the `<eos>`; S includes the source's `<eos>` if there is one."""
 
-    source: Tensor
-    """(B, S) ids, right-padded"""
-    source_lengths: Tensor
-    """(B,) real tokens of each source, including `<eos>`"""
-    decoder_input: Tensor
-    """(B, L) `<sos>` + target, right-padded"""
-    decoder_output: Tensor
-    """(B, L) target + `<eos>`, right-padded"""
-    target_lengths: Tensor
-    """(B,) characters of each target, without `<eos>`"""
+    source: Tensor  # (B, S) ids, right-padded
+    source_lengths: Tensor  # (B,) real tokens of each source, including `<eos>`
+    decoder_input: Tensor  # (B, L) `<sos>` + target, right-padded
+    decoder_output: Tensor  # (B, L) target + `<eos>`, right-padded
+    target_lengths: Tensor  # (B,) characters of each target, without `<eos>`
     alignment: Tensor | None
     """(B, L) ideal source position of each output position, -1 at `<eos>` and past it; None if the task has none"""
 

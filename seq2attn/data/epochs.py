@@ -28,8 +28,7 @@ class EpochData(TrainingData):
     Where the pairs do not fill the last batch, the smaller batch is a random sample of all.
     """
 
-    lengths: Tensor = field(init=False)
-    """(N,) symbols of each source"""
+    lengths: Tensor = field(init=False)  # (N,) symbols of each source
     encoded: dict[int, tuple[list[int], list[int]]] = field(init=False, default_factory=dict)
     """the ids of source and target of the pairs that were needed so far, by row of the training set"""
 

@@ -32,8 +32,7 @@ class Format:
     source_column: int = 1
     target_column: int = 2
     features_column: int | None = None
-    columns: int | None = None
-    """columns of each line; None: as many as the last one named"""
+    columns: int | None = None  # columns of each line; None: as many as the last one named
     source_separator: str = ""
     target_separator: str = ""
     normalise: str = "nfc"
@@ -88,8 +87,7 @@ class PairFile:
     """The pairs of one file, in its order."""
 
     path: Path
-    record: dict[str, Any]
-    """what a run keeps of the file, to recognise it: its name, bytes, pairs and sha256"""
+    record: dict[str, Any]  # what a run keeps of the file, to recognise it: its name, bytes, pairs and sha256
     pairs: tuple[Pair, ...]
 
     def repetitions(self) -> str | None:

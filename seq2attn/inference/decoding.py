@@ -98,8 +98,7 @@ class BeamSearch:
     |Y| counts the tokens of Y with its `<eos>`.
     """
 
-    width: int = 5
-    """K, hypotheses kept per source; 1 is greedy decoding"""
+    width: int = 5  # K, hypotheses kept per source; 1 is greedy decoding
     length_penalty: float = 0.0
     """alpha: 0 ranks by probability, which favours short outputs; 0.6 to 1 is usual in translation"""
 
@@ -116,18 +115,12 @@ class BeamSearch:
 class BeamDecoding:
     """The K best hypotheses of B sources, best first, of at most T steps each."""
 
-    tokens: Tensor
-    """(B, K, T) ids; `<eos>` at the end of each hypothesis and past it"""
-    lengths: Tensor
-    """(B, K) tokens before the `<eos>`; T if there is none"""
-    finished: Tensor
-    """(B, K) True where the hypothesis ends with `<eos>`"""
-    log_probabilities: Tensor
-    """(B, K) nats, natural logarithm of P(Y|X); -inf where fewer than K hypotheses exist"""
-    scores: Tensor
-    """(B, K) what they are ranked by, in descending order"""
-    weights: Tensor | None
-    """(B, K, T, S) attention weights, if requested and the model has any"""
+    tokens: Tensor  # (B, K, T) ids; `<eos>` at the end of each hypothesis and past it
+    lengths: Tensor  # (B, K) tokens before the `<eos>`; T if there is none
+    finished: Tensor  # (B, K) True where the hypothesis ends with `<eos>`
+    log_probabilities: Tensor  # (B, K) nats, natural logarithm of P(Y|X); -inf where fewer than K hypotheses exist
+    scores: Tensor  # (B, K) what they are ranked by, in descending order
+    weights: Tensor | None  # (B, K, T, S) attention weights, if requested and the model has any
 
     def best(self) -> Decoding:
         """The first hypothesis of each source."""

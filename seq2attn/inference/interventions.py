@@ -31,14 +31,11 @@ class Changes:
     """(step, position) -> the weight, from 0 to 1; the others of the step are scaled, so that its weights sum to 1"""
     ban: Collection[int | tuple[int, int]] = ()
     """positions that no step may attend to, and (step, position) for a single step"""
-    temperature: float = 1.0
-    """the scores are divided by it"""
+    temperature: float = 1.0  # the scores are divided by it
     write: Mapping[int, str] = field(default_factory=dict)
     """step -> the symbol that the output gets there, and the next step reads, in place of the model's own"""
-    padding: int = 0
-    """how many `<pad>` follow the source"""
-    mask_padding: bool | None = None
-    """whether padding is masked in attention; None: as the model does"""
+    padding: int = 0  # how many `<pad>` follow the source
+    mask_padding: bool | None = None  # whether padding is masked in attention; None: as the model does
 
     def __post_init__(self) -> None:
         if not isinstance(self.force, Mapping) or not all(map(_is_cell, self.force)):

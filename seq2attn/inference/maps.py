@@ -28,14 +28,10 @@ class AttentionMap:
 
     source: str
     output: str
-    source_symbols: tuple[str, ...]
-    """columns of `weights`, including `<eos>` if the model reads it"""
-    output_symbols: tuple[str, ...]
-    """rows of `weights`, including `<eos>`"""
-    weights: tuple[tuple[float, ...], ...]
-    """one row per output token, one column per source token"""
-    ideal: tuple[int, ...] = ()
-    """the source position that each character of the right answer copies; empty if unknown"""
+    source_symbols: tuple[str, ...]  # columns of `weights`, including `<eos>` if the model reads it
+    output_symbols: tuple[str, ...]  # rows of `weights`, including `<eos>`
+    weights: tuple[tuple[float, ...], ...]  # one row per output token, one column per source token
+    ideal: tuple[int, ...] = ()  # the source position that each character of the right answer copies; empty if unknown
 
     def to_json(self, digits: int = 4) -> dict[str, Any]:
         """Plain values, weights to `digits` decimals."""

@@ -20,14 +20,11 @@ class PairedDifference:
     words: int
     only_one: int
     """words that `one` gets right with more of its seeds; with one seed each: words that only `one` gets right"""
-    only_other: int
-    """the same of `other`"""
+    only_other: int  # the same of `other`
     p_value: float
     """McNemar's exact test, two-sided: how probable a split of these words this uneven is if both are equally good"""
-    wer: Estimate
-    """word error rate of `other` minus that of `one`, with a paired 95 % bootstrap interval over words"""
-    ser: Estimate
-    """the same of symbol error rates"""
+    wer: Estimate  # word error rate of `other` minus that of `one`, with a paired 95 % bootstrap interval over words
+    ser: Estimate  # the same of symbol error rates
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

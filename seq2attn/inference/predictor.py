@@ -39,12 +39,9 @@ class Hypothesis:
     """One of the outputs that beam search found for a string."""
 
     output: str
-    log_probability: float
-    """nats, natural logarithm of the probability of the whole output with its `<eos>`"""
-    score: float
-    """what hypotheses are ranked by: the log-probability after the length penalty"""
-    finished: bool
-    """False if it was cut off before an `<eos>`"""
+    log_probability: float  # nats, natural logarithm of the probability of the whole output with its `<eos>`
+    score: float  # what hypotheses are ranked by: the log-probability after the length penalty
+    finished: bool  # False if it was cut off before an `<eos>`
 
 
 @dataclass(frozen=True)
@@ -53,35 +50,26 @@ class Prediction:
 
     source: str
     output: str
-    finished: bool
-    """False if the model emitted no `<eos>` within the maximum number of steps"""
-    source_symbols: tuple[str, ...] = ()
-    """the source's tokens as the model reads them, columns of `weights`, including `<eos>` if the model reads it"""
-    output_symbols: tuple[str, ...] = ()
-    """the emitted tokens, rows of `weights`, including `<eos>`"""
-    weights: tuple[tuple[float, ...], ...] | None = None
-    """attention: one row per emitted token, one column per source token; None if not requested, or without attention"""
-    hypotheses: tuple[Hypothesis, ...] = ()
-    """what beam search found, best first: the first is the output; empty under greedy decoding"""
+    finished: bool  # False if the model emitted no `<eos>` within the maximum number of steps
+    source_symbols: tuple[str, ...] = ()  # as the model reads them, with `<eos>` if it does: the columns of `weights`
+    output_symbols: tuple[str, ...] = ()  # the emitted tokens, with `<eos>`: the rows of `weights`
+    weights: tuple[tuple[float, ...], ...] | None = None  # attention; None if not requested, or without attention
+    hypotheses: tuple[Hypothesis, ...] = ()  # what beam search found, best first: the first is the output
 
     def attention_map(self, ideal: Sequence[int] = ()) -> AttentionMap | None:
         """The weights as a map, with the ideal alignment if it is known; None without weights."""
         if self.weights is None:
             return None
-        return AttentionMap(
-            self.source, self.output, self.source_symbols, self.output_symbols, self.weights, tuple(ideal)
-        )
+        symbols = self.source_symbols, self.output_symbols
+        return AttentionMap(self.source, self.output, *symbols, self.weights, tuple(ideal))
 
     def to_json(self) -> dict[str, object]:
         """Plain values."""
-        record: dict[str, object] = {"source": self.source, "output": self.output, "finished": self.finished}
-        if self.hypotheses:
-            record["hypotheses"] = [asdict(one) for one in self.hypotheses]
-        if self.weights is not None:
-            record["source_symbols"] = list(self.source_symbols)
-            record["output_symbols"] = list(self.output_symbols)
-            record["weights"] = [[round(weight, 6) for weight in row] for row in self.weights]
-        return record
+        names = ["source", "output", "finished", *(["hypotheses"] if self.hypotheses else [])]
+        names += ["source_symbols", "output_symbols", "weights"] if self.weights is not None else []
+        rounded = [[round(weight, 6) for weight in row] for row in self.weights or ()]
+        record = {**asdict(self), "weights": rounded}
+        return {name: record[name] for name in names}
 
 
 def output_bound(task: Task, length: int) -> int:

@@ -57,25 +57,18 @@ class Row:
     words whose right answer has a symbol that the model cannot write.
     """
 
-    family: str
-    """of the strings"""
-    length: int | None
-    """characters of each source; None: words of any length"""
+    family: str  # of the strings
+    length: int | None  # characters of each source; None: words of any length
     metric: str
     value: float
-    low: float | None
+    low: float | None  # ends of the interval; None for a metric that has none
     high: float | None
-    """ends of the interval; None for a metric that has none"""
-    samples: int
-    """strings or words measured"""
-    trained: bool
-    """whether sources of this length occur in training"""
+    samples: int  # strings or words measured
+    trained: bool  # whether sources of this length occur in training
 
     def __post_init__(self) -> None:
-        if self.family not in FAMILIES.names():
-            raise ValueError(f"unknown family {self.family!r}")
-        if self.metric not in METRICS:
-            raise ValueError(f"unknown metric {self.metric!r}")
+        if self.family not in FAMILIES.names() or self.metric not in METRICS:
+            raise ValueError(f"unknown family {self.family!r} or metric {self.metric!r}")
         if not (1 <= self.samples <= LARGEST_COUNT and (self.length is None or 1 <= self.length <= LARGEST_COUNT)):
             raise ValueError(f"{self.samples} samples of length {self.length} are not a measurement")
         low, high = (self.value if end is None else end for end in (self.low, self.high))
@@ -100,20 +93,14 @@ class PairAnswer:
     """The model's answer to one source, beside the right one."""
 
     source: str
-    right: str
-    """the right answer; of several, the one closest to the model's"""
+    right: str  # of several right answers, the one closest to the model's
     answer: str
-    source_length: int
-    """symbols, features counted"""
+    source_length: int  # symbols, features counted
     right_length: int
-    edits: tuple[Edit, ...]
-    """what turns the right answer into the model's: the errors of a cheapest alignment, in order"""
-    finished: bool
-    """False if the model wrote no `<eos>`: the answer is then wrong"""
-    unseen: int = 0
-    """symbols of the source that are not in the model's vocabulary"""
-    reachable: bool = True
-    """False if the right answer has a symbol that the model cannot write"""
+    edits: tuple[Edit, ...]  # what turns the right answer into the model's: the errors of a cheapest alignment
+    finished: bool  # False if the model wrote no `<eos>`: the answer is then wrong
+    unseen: int = 0  # symbols of the source that are not in the model's vocabulary
+    reachable: bool = True  # False if the right answer has a symbol that the model cannot write
 
     @property
     def is_right(self) -> bool:
@@ -125,24 +112,15 @@ class PairAnswer:
 class Evaluation:
     """What was measured of one model, on strings that a task draws or on the pairs of a file."""
 
-    rows: tuple[Row, ...]
-    """by family, length and metric"""
-    answers: tuple[PairAnswer, ...] = ()
-    """of pairs: one per different source, in the order of the pairs"""
-    checkpoint: str = ""
-    """best, last or step-N, whichever was measured"""
-    step: int | None = None
-    """after which the checkpoint was written"""
-    seed: int = 0
-    """of the strings"""
-    created: str | None = None
-    """when it was measured, ISO 8601"""
-    trained_steps: int | None = None
-    """the run's last step at that time; only `compare` records this and the parameters"""
-    parameters: dict[str, int] | None = None
-    """by part, and their total"""
-    data: dict[str, Any] | None = None
-    """of pairs: the record of their file, its name, bytes, pairs and sha256"""
+    rows: tuple[Row, ...]  # by family, length and metric
+    answers: tuple[PairAnswer, ...] = ()  # of pairs: one per different source, in the order of the pairs
+    checkpoint: str = ""  # best, last or step-N, whichever was measured
+    step: int | None = None  # after which the checkpoint was written
+    seed: int = 0  # of the strings
+    created: str | None = None  # when it was measured, ISO 8601
+    trained_steps: int | None = None  # the run's last step at that time; only `compare` records this and the parameters
+    parameters: dict[str, int] | None = None  # by part, and their total
+    data: dict[str, Any] | None = None  # of pairs: name, bytes, pairs and sha256 of their file
 
     def __post_init__(self) -> None:
         if not self.rows or len(self._by_place) < len(self.rows):
@@ -238,6 +216,19 @@ class Evaluation:
         counts = Counter(answer.edits for answer in wrong)
         return sorted(wrong, key=lambda answer: (len(answer.edits), -counts[answer.edits], answer.edits, answer.source))
 
+    def errors_table(self) -> Table:
+        """The wrong answers: source, features if there are any, right answer, answer, number of edits, and the edits as
+        `a>b` (written b), `a>` (left out) or `>b` (added).
+        """
+        wrong = self.errors()
+        names = ["source", *(["features"] if any("\t" in one.source for one in wrong) else []), "right", "answer"]
+        rows: list[list[Any]] = []
+        for one in wrong:
+            what = " ".join([*map(str, one.edits), *([] if one.finished else ["(cut off)"])])
+            source = [*one.source.split("\t"), ""][: len(names) - 2]
+            rows.append([*source, one.right, one.answer, len(one.edits), what])
+        return Table([*map(Column, names), Column("edits", right=True), Column("what")], rows)
+
     def records(self) -> list[dict[str, Any]]:
         """The rows as plain values, such as for pandas."""
         return [asdict(row) for row in self.rows]
@@ -256,11 +247,8 @@ class Evaluation:
             edits = ", ".join(f"{edit} {count:,}" for edit, count in self.confusions()[:MOST_CONFUSIONS])
             if edits:
                 notes = [f"most frequent edits (a>b: b written for a; a>: left out; >b: added): {edits}", *notes]
-            columns = [
-                Column("source length", right=True),
-                Column("words", right=True),
-                Column("exact match %", form=".1%"),
-            ]
+            counts = [Column("source length", right=True), Column("words", right=True)]
+            columns = [*counts, Column("exact match %", form=".1%")]
             return [
                 Table(
                     [Column("rate"), Column("%", form=".1%")],
@@ -312,16 +300,3 @@ def worst_place(values: Mapping[Place, float]) -> Place | None:
         return None
     worst = min(ranks, key=lambda family: ranks[family])
     return min((place for place in values if place[0] == worst), key=lambda place: values[place])
-
-
-def errors_table(answers: Sequence[PairAnswer]) -> str:
-    """Wrong answers as tab-separated lines under a header: source, features if there are any, right answer, answer,
-    number of edits, and the edits as `a>b` (written b), `a>` (left out) or `>b` (added).
-    """
-    features = any("\t" in answer.source for answer in answers)
-    lines = ["\t".join(["source", *["features"][:features], "right", "answer", "edits", "what"])]
-    for answer in answers:
-        source = answer.source if not features or "\t" in answer.source else f"{answer.source}\t"
-        what = " ".join(map(str, answer.edits)) + ("" if answer.finished else " (cut off)")
-        lines.append("\t".join([source, answer.right, answer.answer, str(len(answer.edits)), what.strip()]))
-    return "".join(f"{line}\n" for line in lines)

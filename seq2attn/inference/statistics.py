@@ -68,11 +68,9 @@ class Spread:
 
     count: int
     mean: float
-    deviation: float | None
-    """standard deviation over seeds (n - 1); None for one seed"""
+    deviation: float | None  # standard deviation over seeds (n - 1); None for one seed
     low: float | None
-    high: float | None
-    """95 % confidence interval of the mean, Student's; None for one seed"""
+    high: float | None  # 95 % confidence interval of the mean, Student's; None for one seed
     least: float
     most: float
 

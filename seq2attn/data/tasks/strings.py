@@ -24,8 +24,7 @@ class StringTask(Task):
     not that multiple of it.
     """
 
-    expansion: ClassVar[int] = 1
-    """length of the longest target / length of its source"""
+    expansion: ClassVar[int] = 1  # length of the longest target / length of its source
 
     def __init__(
         self, *, alphabet: str = "abcdefghijklmnopqrstuvwxyz", min_length: int = 1, max_length: int = 12
