@@ -310,7 +310,7 @@ def test_at_most_so_many_trials_run_at_once(monkeypatch):
         future.set_result(call(trial))
 
     waiting, executor = [], Slow()
-    monkeypatch.setattr("seq2attn.comparison.run.wait", finish_the_oldest)
+    monkeypatch.setattr("concurrent.futures.wait", finish_the_oldest)
     assert len(compare("seed=1-5", executor=lambda: executor, workers=2).groups[0].trials) == 5
     assert executor.most == 2
 

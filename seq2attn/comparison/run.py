@@ -11,17 +11,9 @@ import secrets
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    CancelledError,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    ThreadPoolExecutor,
-    wait,
-)
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent import futures
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,7 +43,6 @@ ANSWER = 10  # seconds for a Dask scheduler to answer
 DIED = "its process died: killed, or out of memory"
 LOST = "the connection to the executor of the trials is lost; finished trials are kept"
 ALL = "all trials"  # as the display calls their total
-CANCELLED = Outcome("stopped", "cancelled")
 
 ExecutorWord = str | Callable[[], Executor] | None
 """`processes` of this machine (also None), `processes=N`, `dask:ADDRESS`, or a function that makes an Executor"""
@@ -81,7 +72,7 @@ def run_comparison(
         display.note(f"{name}: all {done:,} trials are done")
         return gather(plan)
     root = trials[0].root
-    for line in [*read_tasks(trials), why_slow(choose_device(device))]:
+    for line in [*_read_tasks(trials), why_slow(choose_device(device))]:
         if line:
             display.note(line)
     with (
@@ -100,11 +91,8 @@ def run_comparison(
     return replace(gather(plan), failed=failed, busy=busy, stopped_by=request.signal)
 
 
-def read_tasks(trials: Sequence[Trial]) -> list[str]:
-    """Make the tasks of the trials' configs, and read their files, so that mistakes are reported before any trial runs.
-
-    Returns what users should know about them. Raises `Seq2AttnError`.
-    """
+def _read_tasks(trials: Sequence[Trial]) -> list[str]:
+    """Read the files of the trials' tasks before any trial runs, and return what users should know about them."""
     from seq2attn.build import read_task
 
     notes: list[str] = []
@@ -143,7 +131,7 @@ def _open_executor(
 def process_pool(workers: int) -> Executor:
     """Processes of this machine that end when this process ends, however it ends."""
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
+    return futures.ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
 
 
 def _start_worker() -> None:
@@ -211,81 +199,68 @@ def run_trials(
     trials: Sequence[Trial],
     make_executor: Callable[[], Executor],
     at_once: Callable[[], int],
-    display: Display | None = None,
-    request: StopRequest | None = None,
+    display: Display,
+    request: StopRequest,
 ) -> dict[str, Outcome]:
     """Run every trial -> outcome by its name. After a stop `request`, running trials are waited for.
 
     If a worker dies and breaks the executor, a new one is made. Trials that ran at that time are run again, each alone, so
     that only the one that kills its process fails. A trial that another process trains is left to that process.
     """
-    display, request = display or Display(), request or StopRequest()
-    display.begin(ALL, len(trials))
+    waiting, suspects = deque(trials), set[str]()  # suspects ran at a break and have to run alone
+    running: dict[Future[Outcome], Trial] = {}
     outcomes: dict[str, Outcome] = {}
-    waiting = deque((trial, False) for trial in trials)  # and whether it must run alone
-    running: dict[Future[Outcome], tuple[Trial, bool]] = {}
     executor = make_executor()
-    if isinstance(executor, ThreadPoolExecutor):
-        raise Seq2AttnError(
-            "trials cannot run in the threads of one process: they share torch's random generator",
-            hint="Use processes: ProcessPoolExecutor, loky, or Dask workers of one thread each.",
-        )
-
-    def collect(done: Sequence[Future[Outcome]]) -> bool:
-        """Record what ended. Returns whether the executor is broken."""
-        broken = False
-        for future in done:
-            trial, alone = running.pop(future)
-            outcome = _outcome(future)
-            if outcome == CANCELLED and request.signal is None:
-                raise Seq2AttnError(LOST, hint="Start it again; then the same command continues.", exit_code=1)
-            if outcome is None:
-                broken, outcome = True, Outcome("failed", DIED) if alone else Outcome("stopped")
-                if not alone:
-                    waiting.appendleft((trial, True))
-            if outcome.state != "stopped":
-                outcomes[trial.name] = outcome
-            reason = f": {outcome.reason}" if outcome.reason else ""
-            display.end(trial.name, f"{outcome.state}{reason}")
-            display.step(ALL, len(outcomes), f"{len(outcomes):,}/{len(trials):,} trials")
-        return broken
-
+    if isinstance(executor, futures.ThreadPoolExecutor):
+        hint = "Use processes: ProcessPoolExecutor, loky, or Dask workers of one thread each."
+        raise Seq2AttnError("trials cannot run in threads of one process: they share its random generator", hint=hint)
+    display.begin(ALL, len(trials))
     try:
         while (waiting or running) and request.signal is None:
-            while waiting and len(running) < (1 if _is_alone(waiting[0], running) else at_once()):
-                trial, alone = waiting.popleft()
+            while waiting and len(running) < (1 if suspects else at_once()):
+                trial = waiting.popleft()
                 display.begin(trial.name, trial.config.training.steps)
-                running[_submit(executor, trial)] = (trial, alone)
-            wait(running, timeout=POLL, return_when=FIRST_COMPLETED)
-            if collect([future for future in running if future.done()]):
-                wait(running)  # they are broken too
-                collect(list(running))
+                running[_submit(executor, trial)] = trial
+            futures.wait(running, timeout=POLL, return_when=futures.FIRST_COMPLETED)
+            done = {future: _outcome(future) for future in running if future.done()}
+            if None in done.values():
+                futures.wait(running)  # they are broken too
+                done = {future: _outcome(future) for future in running}
                 executor.shutdown(wait=False)
                 executor = make_executor()
-            for trial, _ in running.values():
+            for future, outcome in done.items():
+                trial = running.pop(future)
+                if outcome is None and trial.name not in suspects:
+                    suspects.add(trial.name)
+                    waiting.appendleft(trial)
+                    display.end(trial.name)
+                    continue
+                suspects.discard(trial.name)
+                outcomes[trial.name] = outcome = outcome or Outcome("failed", DIED)
+                display.end(trial.name, outcome.state + (f": {outcome.reason}" if outcome.reason else ""))
+                display.step(ALL, len(outcomes), f"{len(outcomes):,}/{len(trials):,} trials")
+            for trial in running.values():
                 step = steps_done(trial.run)
                 display.step(trial.name, step, "measuring" if step == trial.config.training.steps else f"step {step:,}")
         if running:
             display.note(f"stopping: waiting for {len(running)} trial{'' if len(running) == 1 else 's'} to save")
-            _stop(running)
-            collect(list(running))
-    finally:
-        for trial, _ in running.values():  # only after an error, or a second signal
-            _ask_to_stop(trial)
-        executor.shutdown(wait=not running)
-        display.end(ALL)
+            _ask_to_stop(running.values())
+            begun = [future for future, trial in running.items() if is_training(trial.run) or not future.cancel()]
+            futures.wait(begun)
+            outcomes |= {running.pop(future).name: _outcome(future) or Outcome("stopped") for future in begun}
+    except BaseException:  # also a second signal
+        _ask_to_stop(running.values())
+        executor.shutdown(wait=False)
+        raise
+    executor.shutdown()
+    display.end(ALL)
     return outcomes
-
-
-def _is_alone(first: tuple[Trial, bool], running: dict[Future[Outcome], tuple[Trial, bool]]) -> bool:
-    """Whether one trial runs at a time now: the next must run alone, or one does."""
-    return first[1] or any(alone for _, alone in running.values())
 
 
 def _submit(executor: Executor, trial: Trial) -> Future[Outcome]:
     try:
         return executor.submit(train_and_measure, trial)
-    except BrokenExecutor as error:
+    except futures.BrokenExecutor as error:
         future: Future[Outcome] = Future()
         future.set_exception(error)
         return future
@@ -295,23 +270,17 @@ def _outcome(future: Future[Outcome]) -> Outcome | None:
     """How a trial ended; None if its executor is broken."""
     try:
         return future.result()
-    except BrokenExecutor:
+    except futures.BrokenExecutor:
         return None
-    except CancelledError:
-        return CANCELLED
+    except futures.CancelledError:  # by the executor: a trial that we cancel is not asked for its outcome
+        raise Seq2AttnError(LOST, hint="Start it again; then the same command continues.", exit_code=1) from None
     except Exception as error:  # of the executor: `train_and_measure` raises none
         killed = type(error).__name__ == "KilledWorker"  # of Dask, which has tried it on other workers before
         return Outcome("failed", DIED if killed else f"{type(error).__name__}: {error}")
 
 
-def _ask_to_stop(trial: Trial) -> None:
-    assert trial.workplace is not None
-    with contextlib.suppress(OSError):
-        trial.workplace.marker.write_bytes(STOP)
-
-
-def _stop(running: dict[Future[Outcome], tuple[Trial, bool]]) -> None:
-    """Make the trials save, and wait for them; those that no worker has begun are cancelled."""
-    for trial, _ in running.values():
-        _ask_to_stop(trial)
-    wait([future for future, (trial, _) in running.items() if is_training(trial.run) or not future.cancel()])
+def _ask_to_stop(trials: Iterable[Trial]) -> None:
+    for trial in trials:
+        assert trial.workplace is not None
+        with contextlib.suppress(OSError):
+            trial.workplace.marker.write_bytes(STOP)
