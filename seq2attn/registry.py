@@ -29,10 +29,18 @@ class Part:
     keywords: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Options(BaseModel):
+class Section(BaseModel):
+    """Keys and values of a YAML file."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+class Options(Section):
     """The options of one part; a subclass has a field for each."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=())
+    model_config = ConfigDict(use_attribute_docstrings=False)  # it has none to search the source for
     name: str
 
 

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from seq2attn import parts
 from seq2attn.config.words import parse_families, parse_lengths
 from seq2attn.errors import Seq2AttnError
-from seq2attn.registry import Part, Registry, composed
+from seq2attn.registry import Part, Registry, Section, composed
 
 MOST_WATCHED = 20  # strings
 Size = Annotated[int, Field(ge=1, le=65_536)]
@@ -44,19 +44,6 @@ def _texts(value: Any) -> Any:
     if not 1 <= len(texts) <= MOST_WATCHED:
         raise Seq2AttnError(f"expected 1 to {MOST_WATCHED} strings, found {len(texts)}")
     return tuple(dict.fromkeys(composed(text) for text in texts))
-
-
-class Section(BaseModel):
-    """Keys and values of a YAML file."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        allow_inf_nan=False,
-        use_attribute_docstrings=True,
-        protected_namespaces=(),
-    )
 
 
 class AttentionConfig(Section):
