@@ -48,13 +48,11 @@ class Unit:
             "initial_state": "zeros",
             "source_eos": self.source_eos,
             "bidirectional": self.bidirectional,
-            "decoder": self.decoder,
+            "decoder": {"name": "luong", "input_feeding": True} if self.input_feeding else self.decoder,
             "attention": {"score": self.score, "history": self.history},
         }
         if self.score_width is not None:
             model["attention"]["score"] = {"name": self.score, "width": self.score_width}
-        if self.input_feeding:
-            model["input_feeding"] = True
         return check_config(
             {
                 "task": {"min_length": self.shortest, "max_length": self.longest},

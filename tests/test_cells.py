@@ -5,12 +5,12 @@ import math
 
 import pytest
 import torch
-from models import ATTENDING, CELLS, INITIAL_STATES, as_batch, is_real, make_batch, make_cells, make_model
+from models import CELLS, INITIAL_STATES, as_batch, is_real, make_batch, make_cells, make_model
 from torch import nn
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config
-from seq2attn.model.cells import GRU, LSTM, RNN, Cell, Stack
+from seq2attn.model.cells import GRU, LSTM, Cell, Stack
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.resets import Reset, Resets
 
@@ -255,59 +255,19 @@ def test_the_last_state_does_not_fit_a_wider_encoder():
         make_model("general", initial_state="last", bidirectional=True, hidden=D)
 
 
-# ---- names and first weights, as in the last release ----
-
-ENCODER = [f"encoder.layers.0.cell.{name}" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-BACKWARD = [name.replace("cell", "backward_cell") for name in ENCODER]
-BAHDANAU = [f"decoder.cell.{name}" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-LUONG = [name.replace("encoder", "decoder") for name in ENCODER]
-EMBEDDINGS = ["encoder.embedding.weight", "decoder.embedding.weight"]
-OUTPUT = ["decoder.output.weight", "decoder.output.bias"]
-ADDITIVE = [f"decoder.attention.score.{name}.weight" for name in ("query_map", "key_map", "v")]
-LOCATION = [f"decoder.attention.history.{name}.weight" for name in ("convolution", "map")]
-BRIDGE = ["initial_state.map.weight", "initial_state.map.bias"]
-COMBINE = ["decoder.combine.weight"]
-RELEASED = [
-    ({}, [*ENCODER, *BAHDANAU, *ADDITIVE]),
-    (
-        {"bidirectional": True, "initial_state": "bridge", "attention": {"score": "additive", "history": "location"}},
-        [*ENCODER, *BACKWARD, *BAHDANAU, *ADDITIVE, *LOCATION, *BRIDGE],
-    ),
-    (
-        {"decoder": "luong", "initial_state": "last", "attention": {"score": "general", "window": "local_p"}},
-        [
-            *ENCODER,
-            *LUONG,
-            *COMBINE,
-            "decoder.attention.score.map.weight",
-            "decoder.attention.window.map.weight",
-            "decoder.attention.window.v.weight",
-        ],
-    ),
-    (
-        {"decoder": "luong", "input_feeding": True, "initial_state": "zeros", "attention": {"score": "dot"}},
-        [*ENCODER, *LUONG, *COMBINE],
-    ),
-]
+# ---- names and first weights ----
 
 
-@pytest.mark.parametrize(("model", "names"), RELEASED)
-def test_one_layer_of_gru_keeps_its_parameters_names(model, names):
-    model = {"initial_state": "zeros", "attention": {"score": "additive"}, **model}
-    built = build_model(check_config({"model": {"hidden": 6, "embedding": 4, **model}}))
-    assert sorted(built.state_dict()) == sorted([*EMBEDDINGS, *OUTPUT, *names])
-
-
-def drawn_as_released(vocabulary, embedding, hidden, *, bidirectional, arrangement, bridge, seed):
-    """The first weights as the last release drew them from the seed: torch's own modules, one after another."""
+def drawn_by_torch(vocabulary, embedding, hidden, *, bidirectional, arrangement, bridge, seed):
+    """The first weights of a seed, drawn by torch's own modules, one after another."""
     width = 2 * hidden if bidirectional else hidden
     torch.manual_seed(seed)
     parts = {
         "encoder.embedding": nn.Embedding(vocabulary, embedding),
-        "encoder.layers.0.cell": nn.GRU(embedding, hidden),
+        "encoder.layers.0.cell": nn.GRUCell(embedding, hidden),
     }
     if bidirectional:
-        parts["encoder.layers.0.backward_cell"] = nn.GRU(embedding, hidden)
+        parts["encoder.layers.0.backward_cell"] = nn.GRUCell(embedding, hidden)
     parts["decoder.attention.score.query_map"] = nn.Linear(hidden, hidden, bias=False)
     parts["decoder.attention.score.key_map"] = nn.Linear(width, hidden, bias=False)
     parts["decoder.attention.score.v"] = nn.Linear(hidden, 1, bias=False)
@@ -317,7 +277,7 @@ def drawn_as_released(vocabulary, embedding, hidden, *, bidirectional, arrangeme
         parts["decoder.cell"] = nn.GRUCell(embedding + width, hidden)
     else:
         parts["decoder.output"] = nn.Linear(hidden, vocabulary)
-        parts["decoder.cell"] = nn.GRU(embedding + hidden * (arrangement == "feeding"), hidden)
+        parts["decoder.cell"] = nn.GRUCell(embedding + hidden * (arrangement == "feeding"), hidden)
         parts["decoder.combine"] = nn.Linear(width + hidden, hidden, bias=False)
     if bridge:
         parts["initial_state.map"] = nn.Linear(hidden, hidden)
@@ -326,17 +286,19 @@ def drawn_as_released(vocabulary, embedding, hidden, *, bidirectional, arrangeme
 
 @pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_first_weights_are_those_of_the_last_release_bit_by_bit(bidirectional, arrangement):
-    decoder = {"decoder": "bahdanau"} if arrangement == "bahdanau" else {"decoder": "luong"}
-    if arrangement == "feeding":
-        decoder["input_feeding"] = True
-    values = {"hidden": 24, "embedding": 6, "bidirectional": bidirectional, "initial_state": "bridge", **decoder}
+def test_first_weights_are_drawn_in_this_order_bit_by_bit(bidirectional, arrangement):
+    decoder = {"name": "luong", "input_feeding": True} if arrangement == "feeding" else arrangement
+    values = {
+        "hidden": 24,
+        "embedding": 6,
+        "bidirectional": bidirectional,
+        "initial_state": "bridge",
+        "decoder": decoder,
+    }
     values["attention"] = {"score": "additive"}
     found = build_model(check_config({"seed": 9, "task": {"alphabet": "abcde"}, "model": values})).state_dict()
     with torch.random.fork_rng(devices=[]):
-        expected = drawn_as_released(
-            8, 6, 24, bidirectional=bidirectional, arrangement=arrangement, bridge=True, seed=9
-        )
+        expected = drawn_by_torch(8, 6, 24, bidirectional=bidirectional, arrangement=arrangement, bridge=True, seed=9)
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name], weight) for name, weight in expected.items())
 
@@ -408,15 +370,6 @@ def test_dropout_at_embeddings_between_layers_and_before_the_output():
     scaled_or_zero(read, torch.cat([torch.stack(features, dim=1), torch.stack(contexts, dim=1)], dim=2))
 
 
-def test_dropout_does_not_take_the_compiled_recurrence_for_what_it_cannot_do():
-    model, batch = make_model("dot", dropout=0.5), make_batch()
-    zeros = [seen == 0 for seen in seen_by(model.decoder.output, lambda: model(as_batch(*batch)))]
-    assert any(zero.any() for zero in zeros)
-    torch.manual_seed(0)
-    one = model.encoder(*batch[:2]).states
-    assert not torch.equal(one, model.encoder(*batch[:2]).states)  # at the embeddings
-
-
 # ---- resets ----
 
 
@@ -432,14 +385,13 @@ def test_a_reset_replaces_the_states_of_all_layers(name, arrangement):
     parts = 2 if name == "lstm" else 1
     assert drawn.forward.noise.shape == drawn.backward.noise.shape == (2, 4, 2 * parts * 5)
     assert drawn.decoder.noise.shape == (2, 3, 2 * parts * 5)
-    close(model(as_batch(source, lengths, tokens, None, drawn)).logits, model(as_batch(source, lengths, tokens)).logits)
+    close(model(as_batch(source, lengths, tokens), drawn).logits, model(as_batch(source, lengths, tokens)).logits)
     at_two = torch.tensor([[True, True, False, True]] * 2)
     resets = Resets(Reset(at_two, drawn.forward.noise.double()), drawn.backward, drawn.decoder)
     found = model.encoder(source, lengths, resets)
-    kind = "gru" if name == "gru" else "cell"
     below = None
     for number, layer in enumerate(model.encoder.layers):
-        forwards, backwards = layer.get_submodule(kind), layer.get_submodule(f"backward_{kind}")
+        forwards, backwards = layer.cell, layer.backward_cell
         inputs = model.encoder.embedding(source) if below is None else below
         begun = resets.forward.noise[:, 2, number * parts * 5 : (number + 1) * parts * 5].split(5, dim=1)
         onward = torch.cat([forwards(inputs[:, :2], forwards.initial(2))[0], forwards(inputs[:, 2:], begun)[0]], dim=1)
@@ -447,81 +399,13 @@ def test_a_reset_replaces_the_states_of_all_layers(name, arrangement):
         below = torch.cat([onward, back], dim=2)
     close(found.states, below)
     changed = Resets(drawn.forward, drawn.backward, Reset(at_two[:, :3], drawn.decoder.noise.double()))
-    logits = model(as_batch(source, lengths, tokens, None, changed)).logits
+    logits = model(as_batch(source, lengths, tokens), changed).logits
     memory, state = model.encode(source, lengths)
     for position in range(3):
         if position == 2:
             state = state._replace(cell=changed.decoder.noise[:, 2].split(5, dim=1))
         decoded, state = model.step(tokens[:, position], state, memory)
         close(logits[:, position], decoded.logits[:, 0])
-
-
-# ---- whole models ----
-
-SHAPES = list(
-    itertools.product(CELLS, (1, 2), ("bahdanau", "luong", "feeding"), (False, True))
-)  # cell, layers, arrangement, bidirectional
-every_shape = pytest.mark.parametrize(("cell", "layers", "arrangement", "bidirectional"), SHAPES)
-
-
-def shaped(cell, layers, arrangement, bidirectional):
-    return make_model(
-        "general",
-        cell=cell,
-        layers=layers,
-        arrangement=arrangement,
-        bidirectional=bidirectional,
-        initial_state="bridge" if bidirectional else "last",
-    )
-
-
-@every_shape
-def test_a_string_is_answered_the_same_alone_padded_and_among_others(cell, layers, arrangement, bidirectional):
-    model = shaped(cell, layers, arrangement, bidirectional)
-    for lengths in ((4, 2, 1), (1, 4, 2)):
-        source, counts, tokens = make_batch(lengths, padding=2)
-        together = model(as_batch(source, counts, tokens))
-        for row, length in enumerate(lengths):
-            rows = slice(row, row + 1)
-            alone = model(as_batch(source[rows, :length], counts[rows], tokens[rows]))
-            close(together.logits[row], alone.logits[0])
-            close(together.weights[row, :, :length], alone.weights[0])
-            assert (together.weights[row, :, length:] == 0).all()
-
-
-@every_shape
-def test_teacher_forcing_is_stepping(cell, layers, arrangement, bidirectional):
-    model = shaped(cell, layers, arrangement, bidirectional)
-    source, lengths, tokens = make_batch()
-    forced = model(as_batch(source, lengths, tokens))
-    memory, state = model.encode(source, lengths)
-    for position in range(3):
-        decoded, state = model.step(tokens[:, position], state, memory)
-        close(decoded.logits, forced.logits[:, position : position + 1])
-        close(decoded.weights, forced.weights[:, position : position + 1])
-
-
-@every_shape
-def test_gradients_along_a_direction_against_finite_differences(cell, layers, arrangement, bidirectional):
-    model = shaped(cell, layers, arrangement, bidirectional)
-    batch = make_batch()
-    parameters = dict(model.named_parameters())
-    direction = {
-        name: randn(*parameter.shape, seed=number) for number, (name, parameter) in enumerate(parameters.items())
-    }
-
-    def loss(step):
-        moved = {name: parameter + step * direction[name] for name, parameter in parameters.items()}
-        decoded = torch.func.functional_call(model, moved, batch)
-        return decoded.logits.square().sum() + decoded.weights.square().sum()
-
-    decoded = model(as_batch(*batch))
-    (decoded.logits.square().sum() + decoded.weights.square().sum()).backward()
-    assert all((parameter.grad != 0).any() for parameter in parameters.values())
-    slope = sum(float((parameter.grad * direction[name]).sum()) for name, parameter in parameters.items())
-    with torch.no_grad():
-        found = float(loss(1e-6) - loss(-1e-6)) / 2e-6
-    assert slope == pytest.approx(found, rel=1e-6, abs=1e-6)
 
 
 # ---- a cell of one's own ----
@@ -585,34 +469,6 @@ def test_a_subclass_of_a_built_in_cell_is_read_by_its_own_step():
     source, lengths, _ = make_batch((1, 1))
     first = plain.encoder(source, lengths).states
     close(doubled.encoder(source, lengths).states, 2 * first)
-
-
-@pytest.mark.parametrize("score", [*ATTENDING, "none"])
-@pytest.mark.parametrize("cell", [LSTM, RNN])
-def test_every_score_attends_with_every_cell(cell, score):
-    model = make_model(score, cell=cell, initial_state="last")
-    source, lengths, tokens = make_batch()
-    model(as_batch(source, lengths, tokens)).logits.square().sum().backward()
-    assert all((parameter.grad != 0).any() for parameter in model.parameters())
-
-
-@every_shape
-def test_decoding_goes_on_from_selected_rows(cell, layers, arrangement, bidirectional):
-    model = shaped(cell, layers, arrangement, bidirectional)
-    source, lengths, tokens = make_batch()
-    memory, state = model.encode(source, lengths)
-    _, state = model.step(tokens[:, 0], state, memory)
-    rows = torch.tensor([1, 1, 2, 0, 2])
-    selected_memory, selected = model.select(memory, rows), model.select(state, rows)
-    assert type(selected) is type(state) and type(selected_memory) is type(memory)
-    assert [part.shape for part in selected.cell] == [(5, 5)] * len(state.cell)
-    assert all(torch.equal(one, other[rows]) for one, other in zip(selected.cell, state.cell, strict=True))
-    assert torch.equal(selected_memory.source, source[rows]) and selected.position == state.position
-    for position in (1, 2):
-        expected, state = model.step(tokens[:, position], state, memory)
-        found, selected = model.step(tokens[rows, position], selected, selected_memory)
-        close(found.logits, expected.logits[rows])
-        close(found.weights, expected.weights[rows])
 
 
 def test_rows_of_a_state_without_attention():

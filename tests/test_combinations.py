@@ -147,7 +147,7 @@ def check_gradients(choices):
     along = {name: torch.randn(p.shape, generator=random, dtype=p.dtype) for name, p in parameters.items()}
 
     def loss(moved):
-        decoded = torch.func.functional_call(model, moved, batch)
+        decoded = torch.func.functional_call(model, moved, as_batch(*batch))
         return decoded.logits.square().sum() + decoded.weights.square().sum()
 
     gradients = torch.autograd.grad(
@@ -167,7 +167,7 @@ def check_window(choices):
     if choices["window"] not in ("local_m", "reversed"):
         return
     source, lengths, tokens = make_batch(LENGTHS, padding=1)
-    weights = make(choices)(source, lengths, tokens).weights
+    weights = make(choices)(as_batch(source, lengths, tokens)).weights
     for row, length in enumerate(LENGTHS):
         for t in range(3):
             characters = length - choices["source_eos"]

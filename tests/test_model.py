@@ -302,7 +302,7 @@ def test_without_the_mask_padding_is_let_in(score):
     close(padded.weights.sum(dim=2), torch.ones(1, 4, dtype=torch.float64))
     assert (padded.logits - alone.logits).abs().max() > 1e-3
     masked = make_model(score, "last")
-    close(alone.logits, masked(*read(["cab"]), tokens).logits)  # unpadded, the mask changes nothing
+    close(alone.logits, masked(as_batch(*read(["cab"]), tokens)).logits)  # unpadded, the mask changes nothing
 
 
 @pytest.mark.parametrize("score", ["dot", "additive"])
@@ -310,7 +310,10 @@ def test_without_the_mask_padding_is_read_as_any_token(score):
     unmasked, masked = make_model(score, mask_padding=False), make_model(score)
     tokens = given(3, 4)
     source, lengths = read(LONGEST_FIRST, padding=1)
-    found, expected = unmasked(source, lengths, tokens), masked(source, torch.full_like(lengths, 6), tokens)
+    found, expected = (
+        unmasked(as_batch(source, lengths, tokens)),
+        masked(as_batch(source, torch.full_like(lengths, 6), tokens)),
+    )
     close(found.logits, expected.logits)
     close(found.weights, expected.weights)
 

@@ -1,5 +1,7 @@
 """The fast model against the plain loop that the benchmarks measure it by."""
 
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,23 +15,21 @@ CPU = torch.device("cpu")
 ARRANGEMENTS = [("bahdanau", False), ("luong", False), ("luong", True)]
 
 
-pytestmark = pytest.mark.usefixtures("compiled_and_not")
-
-
 def both(score, decoder, feeding, dtype, **options):
     """Our model and the plain one with the same weights, and a batch of mixed lengths."""
     unit = Unit(score, decoder=decoder, input_feeding=feeding, batch=6, hidden=7, shortest=2, longest=5, **options)
     ours = build_model(unit.config()).to(dtype)
     plain = PlainReverser(29, 32, 7, score, decoder, feeding, **options).to(dtype)
-    plain.load_state_dict({torchs_name(name): tensor for name, tensor in ours.state_dict().items()})
+    plain.load_state_dict({torchs_name(name, decoder == "luong"): tensor for name, tensor in ours.state_dict().items()})
     batch = build_training_data(unit.config(), CPU).batch(0)
     assert len(batch.source_lengths.unique()) > 1
     return ours, plain, batch
 
 
-def torchs_name(name):
-    """Of a parameter of our backward cell in torch's bidirectional GRU."""
-    return name.replace("backward_gru", "gru") + "_reverse" * ("backward_gru" in name)
+def torchs_name(name, luong):
+    """Of our parameter in the plain model, whose cells are torch's."""
+    torchs = re.sub(r"layers\.0\.(backward_)?cell\.(\w+)", r"gru.\2_l0", name) + "_reverse" * ("backward" in name)
+    return re.sub(r"decoder\.cell\.(\w+)", r"decoder.gru.\1_l0", torchs) if luong else torchs
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
@@ -58,9 +58,10 @@ def assert_the_same(ours, plain, batch, tolerance):
     real = torch.arange(decoded.weights.size(1)) < batch.decoder_lengths.unsqueeze(1)
     torch.testing.assert_close(decoded.weights[real], weights[real], rtol=tolerance, atol=tolerance)
     wanted = {name: parameter.grad for name, parameter in plain.named_parameters()}
+    luong = hasattr(plain.decoder, "gru")
     largest = max(gradient.norm() for gradient in wanted.values())
     for name, parameter in ours.named_parameters():
-        assert (parameter.grad - wanted[torchs_name(name)]).norm() <= tolerance * largest, name
+        assert (parameter.grad - wanted[torchs_name(name, luong)]).norm() <= tolerance * largest, name
 
 
 def test_the_operations_of_a_step_by_hand():

@@ -68,17 +68,17 @@ def test_the_encoder_forgets_what_came_before_a_reset(bidirectional):
         torch.testing.assert_close(states[0, :3, 6:], rest[0])
 
 
-@pytest.mark.parametrize(
-    "decoder", [{"decoder": "bahdanau"}, {"decoder": "luong"}, {"decoder": "luong", "input_feeding": True}]
-)
+@pytest.mark.parametrize("decoder", ["bahdanau", "luong", {"name": "luong", "input_feeding": True}])
 def test_the_decoder_forgets_what_came_before_a_reset(decoder):
-    model = build_model(check_config({"model": {"hidden": 6, "embedding": 4, "initial_state": "bridge", **decoder}}))
+    model = build_model(
+        check_config({"model": {"hidden": 6, "embedding": 4, "initial_state": "bridge", "decoder": decoder}})
+    )
     tokens = torch.tensor([[1, 3, 4, 5], [1, 6, 7, 0]])
     keep_all = one_reset(2, 5, 6, None)
     plain = model(as_batch(SOURCE, LENGTHS, tokens)).logits
-    torch.testing.assert_close(model(as_batch(SOURCE, LENGTHS, tokens, None, Resets(*[keep_all] * 3))).logits, plain)
+    torch.testing.assert_close(model(as_batch(SOURCE, LENGTHS, tokens), Resets(*[keep_all] * 3)).logits, plain)
     reset = one_reset(2, 4, 6, 2)
-    logits = model(as_batch(SOURCE, LENGTHS, tokens, None, Resets(keep_all, keep_all, reset))).logits
+    logits = model(as_batch(SOURCE, LENGTHS, tokens), Resets(keep_all, keep_all, reset)).logits
     torch.testing.assert_close(logits[:, :2], plain[:, :2])
     assert (logits[:, 2] - plain[:, 2]).abs().amax(dim=1).min() > 1e-3
     memory, state = model.encode(SOURCE, LENGTHS)
@@ -140,24 +140,6 @@ def test_nothing_is_drawn_for_states_that_are_never_reset():
     torch.rand(rows, steps, generator=expected)
     torch.rand(rows, steps, 6, generator=expected)
     assert torch.equal(random.get_state(), expected.get_state())
-
-
-@pytest.mark.parametrize(("share", "by_steps"), [("encoder_reset", False), ("decoder_reset", True)])
-def test_only_resets_of_the_decoder_take_it_position_by_position(monkeypatch, share, by_steps):
-    config = configured(**{share: 0.5})
-    model, called = build_model(config), []
-    monkeypatch.setattr(
-        model.decoder,
-        "forward_by_steps",
-        lambda *inputs: called.append("by steps") or type(model.decoder).forward_by_steps(model.decoder, *inputs),
-    )
-    monkeypatch.setattr(
-        model.decoder,
-        "forward",
-        lambda *inputs: called.append("at once") or type(model.decoder).forward(model.decoder, *inputs),
-    )
-    TrainingStep(model, config, CPU).forward(build_training_data(config, CPU).batch(0), 0)
-    assert called[0] == ("by steps" if by_steps else "at once")
 
 
 def test_a_run_with_resets_resumes_bit_for_bit(tmp_path):

@@ -5,7 +5,8 @@ import torch
 from models import make_score
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.scores import additive, register
+from seq2attn.model import scores
+from seq2attn.model.scores import register
 from seq2attn.parts import SCORES
 
 NAMES = [name for name in SCORES.names() if name != "none"]
@@ -168,7 +169,7 @@ def test_register_refuses_other_classes_and_names_in_use():
     with pytest.raises(Seq2AttnError, match="which is not a part that a config can name"):
         register("mine", formula="?")(dict)
     with pytest.raises(Seq2AttnError, match=r"'concat' is already registered \(it means 'additive'\)"):
-        register("concat", formula="?")(additive.Additive)
+        register("concat", formula="?")(scores.Additive)
     assert "mine" not in SCORES.names()
 
 
@@ -188,7 +189,7 @@ def test_additive_scores_step_by_step_match_all_steps_at_once(monkeypatch):
     tanh = torch.tanh
     monkeypatch.setattr(torch, "tanh", lambda numbers: widest.append(numbers.numel()) or tanh(numbers))
     for limit, computed in [(2 * 3 * 5 * 4 - 1, [2 * 5 * 4] * 3), (2 * 3 * 5 * 4, [2 * 3 * 5 * 4])]:
-        monkeypatch.setattr(additive, "AT_ONCE", limit)
+        monkeypatch.setattr(scores, "AT_ONCE", limit)
         widest.clear()
         found = score(query, score.project(keys))
         assert widest == computed  # numbers in each hidden layer

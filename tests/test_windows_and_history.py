@@ -107,9 +107,9 @@ def test_gradients_reach_the_learned_centre():
 @pytest.mark.parametrize("kind", [Location, LocationCoverage])
 def test_location_is_a_convolution_over_what_was_kept(kind):
     torch.manual_seed(2)
-    history = kind(3, filters=2, kernel=5).double()
+    history = kind(3, D, filters=2, kernel=5).double()
     past = randn(B, kind.channels, S)
-    features = history(past)
+    features = history(past, None)
     assert features.shape == (B, 1, S, 3)
     mapped = history.map.weight
     for row in range(B):
@@ -126,7 +126,7 @@ def test_what_each_history_keeps():
     first, second = torch.tensor([[0.5, 0.25, 0.25]]), torch.tensor([[0.0, 1.0, 0.0]])
     total = torch.tensor([[0.5, 1.25, 0.25]])
     for kind, expected in ((Location, [second]), (Coverage, [total]), (LocationCoverage, [second, total])):
-        history = kind(1)
+        history = kind(1, D)
         past = torch.zeros(1, kind.channels, 3)
         past = history.update(history.update(past, first), second)
         assert torch.equal(past, torch.stack(expected, dim=1))
@@ -152,7 +152,7 @@ def test_a_shift_moves_the_weights_around_the_source():
     past = with_past([[1.0, 0, 0, 0], [0, 1.0, 0, 0], [0, 0, 0, 0]])
     content = torch.tensor([0.25, 0.25, 0.5, 0.0]).double().expand(3, 1, 4)
     valid = torch.tensor([True, True, True, False]).expand(3, 1, 4)
-    found = history.combine(content, past, valid, valid).squeeze(1)
+    found = history.combine(content, past, None, valid, valid).squeeze(1)
     # row 0 has .1, .1 and at its other end .8; row 1 .8, .1, .1; both squared: .64, .01, .01.
     # row 2 has nothing to move: content, squared: 1/16, 1/16, 4/16
     expected = [[1 / 66, 1 / 66, 64 / 66, 0.0], [64 / 66, 1 / 66, 1 / 66, 0.0], [1 / 6, 1 / 6, 4 / 6, 0.0]]
@@ -164,7 +164,7 @@ def test_a_shift_goes_around_a_source_shorter_than_its_reach():
     for length, expected in ((1, [1.0]), (2, [0.4 + 0.1 + 0.05, 0.3 + 0.15]), (3, [0.1, 0.4 + 0.15, 0.3 + 0.05])):
         past = with_past([[1.0, *[0.0] * 4]])
         valid = (torch.arange(5) < length).expand(1, 1, 5)
-        found = history.combine(torch.zeros(1, 1, 5).double(), past, valid, valid)[0, 0]
+        found = history.combine(torch.zeros(1, 1, 5).double(), past, None, valid, valid)[0, 0]
         torch.testing.assert_close(found, torch.tensor([*expected, *[0.0] * (5 - length)]).double(), atol=1e-3, rtol=0)
 
 
@@ -174,14 +174,16 @@ def test_in_a_window_that_the_weights_have_left_content_decides_again():
     content = torch.tensor([[[0.75, 0.25, 0.0, 0.0]]]).double()
     for place, expected in ((0, [0.0, 1.0, 0.0, 0.0]), (1, [0.9, 0.1, 0.0, 0.0])):  # .75 and .25, squared: 9 to 1
         past = with_past([[float(place == j) for j in range(4)]])
-        torch.testing.assert_close(history.combine(content, past, None, allowed)[0, 0], torch.tensor(expected).double())
+        torch.testing.assert_close(
+            history.combine(content, past, None, None, allowed)[0, 0], torch.tensor(expected).double()
+        )
 
 
 def test_a_shift_tells_how_often_it_has_read_what_it_reads():
     history, read = shift([0.0, 0.0, 1.0]), []
     past, weights = torch.zeros(1, 2, 3).double(), torch.tensor([[[1.0, 0.0, 0.0]]]).double()
     for _ in range(7):  # three letters, read more than twice
-        weights = history.combine(weights, past, None, None)
+        weights = history.combine(weights, past, None, None, None)
         read.append(float(history.read(weights, past).detach()))
         past = history.update(past, weights.squeeze(1))
     assert read == pytest.approx([0, 0, 0, 1, 1, 1, 2])
@@ -195,50 +197,17 @@ def test_a_shift_stays_sharp_over_many_steps():
     past = torch.zeros(1, 2, 300).double()
     past[0, :, 299] = 1.0
     for step in range(1, 1000):
-        weights = history.combine(torch.full((1, 1, 300), 1 / 300).double(), past, None, None)
+        weights = history.combine(torch.full((1, 1, 300), 1 / 300).double(), past, None, None, None)
         past = history.update(past, weights.squeeze(1))
         assert int(weights.argmax()) == (299 - step) % 300
     assert float(weights.max()) > 0.9
-
-
-def test_without_gradients_a_shift_is_computed_only_where_the_weights_are(monkeypatch):
-    """With the same result, around the ends too, and in rows that end earlier."""
-    left, widths = shift([0.1, 0.7, 0.1, 0.06, 0.04]), []
-    monkeypatch.setattr(left, "_around", lambda *given: widths.append(1) or Shift._around(left, *given))
-    width = 600
-    valid = torch.stack([torch.arange(width) < length for length in (width, 570)]).unsqueeze(1)
-    past = torch.zeros(2, 2, width).double()
-    past[:, :, 12] = 1.0
-    for _ in range(40):
-        content = torch.zeros(2, 1, width).double()
-        expected = left.combine(content, past, valid, valid).detach()
-        with torch.no_grad():
-            torch.testing.assert_close(left.combine(content, past, valid, valid), expected, rtol=1e-12, atol=1e-15)
-        past = left.update(past, expected.squeeze(1))
-    assert past[:, 0].argmax(dim=1).tolist() == [572, 542]  # 40 places left of 12, around the source
-    assert 40 < len(widths) < 80  # once a step by the formula, and without gradients only near the ends
-
-
-def test_after_the_first_step_the_scores_are_not_computed_without_gradients():
-    """And are, with the same result, where a gradient or a window needs them."""
-    made = make_attention("additive", history=shift([0.1, 0.8, 0.1]))
-    query, past = randn(B, 1, D), with_past(torch.eye(S)[:B].tolist())
-    memory = made.prepare(randn(B, S, D, seed=3), torch.ones(B, S, dtype=torch.bool))
-    with torch.no_grad():
-        assert made(query, memory, torch.zeros_like(past)).scores is not None
-        skipped = made(query, memory, past)
-    computed = made(query, memory, past)
-    assert skipped.scores is None
-    assert computed.scores is not None
-    torch.testing.assert_close(skipped.context, computed.context.detach())
-    torch.testing.assert_close(skipped.past, computed.past.detach())
 
 
 def test_coverage_is_one_number_a_key():
     history = Coverage(2, D).double()
     past = randn(1, 1, 3)
     for j in range(3):
-        torch.testing.assert_close(history(past)[0, 0, j], history.map.weight[:, 0] * past[0, 0, j])
+        torch.testing.assert_close(history(past, None)[0, 0, j], history.map.weight[:, 0] * past[0, 0, j])
 
 
 @pytest.mark.parametrize("score", ["additive", "dot"])

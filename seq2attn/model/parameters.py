@@ -12,7 +12,7 @@ PARTS = (  # patterns of parameter names; the first match counts
     (r"initial_state", "initial state"),
     (r"decoder\.attention|.*\.(self_attn|multihead_attn)", "attention"),
     (r"decoder\.embedding|target_embedding", "decoder embedding"),
-    (r"decoder\.(cell|gru)", "decoder cells"),
+    (r"decoder\.cell", "decoder cells"),
     (r"decoder\.combine", "attentional vector"),
     (r"(encoder|decoder)(\.\d|_norm)", "feed-forward and norms"),
     (r"(decoder\.)?output", "output layer"),
