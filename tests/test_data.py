@@ -1,6 +1,5 @@
 import hashlib
 import math
-from collections import Counter
 
 import pytest
 import torch
@@ -65,16 +64,6 @@ def strings(batch, source_eos=False):
 
 def padded(row, width, value=PAD):
     return row + [value] * (width - len(row))
-
-
-def chi_square(counts, expected):
-    return sum((count - expected) ** 2 / expected for count in counts)
-
-
-def chi_square_bound(bins):
-    """The 1 - 1e-4 quantile at bins - 1 degrees of freedom (Wilson & Hilferty 1931; 3.719 is the normal's)."""
-    freedom = bins - 1
-    return freedom * (1 - 2 / (9 * freedom) + 3.719 * math.sqrt(2 / (9 * freedom))) ** 3
 
 
 def test_a_batch_by_hand():
@@ -182,18 +171,6 @@ def test_making_a_batch_leaves_the_global_generator_alone():
     before = torch.get_rng_state()
     training_data().batch(0)
     assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_lengths_and_characters_are_uniform():
-    data = training_data(min_length=3, max_length=8, batch_size=64)
-    texts = [text for index in range(200) for text in strings(data.batch(index))]
-    lengths = Counter(map(len, texts))
-    assert sorted(lengths) == [3, 4, 5, 6, 7, 8]
-    assert chi_square(lengths.values(), len(texts) / 6) < chi_square_bound(6)
-    for position in (0, 1, -1):
-        characters = Counter(text[position] for text in texts)
-        assert sorted(characters) == list(range(3, 29))
-        assert chi_square(characters.values(), len(texts) / 26) < chi_square_bound(26)
 
 
 def test_batches_are_sorted_longest_first():

@@ -129,26 +129,6 @@ def test_accuracies_by_hand(free, forced, expected, source_eos):
     assert result.alignment is None and result.entropy is None
 
 
-@pytest.mark.parametrize(
-    ("task", "answer"),
-    [
-        ("copy", lambda ids: [*ids, EOS]),
-        ("sort", lambda ids: [*sorted(ids), EOS]),
-        ("duplicate", lambda ids: [*ids, *ids, EOS]),
-    ],
-)
-def test_the_other_tasks(task, answer):
-    assert values_of(measure(FakeModel(answer), task=task)[0]) == [1, 1, 1]
-    half = FakeModel(lambda ids: [*answer(ids)[: len(answer(ids)) // 2], EOS])
-    assert values_of(measure(half, task=task)[0]) == [0, 0.5, 0.5]
-
-
-def test_teacher_forcing_feeds_the_right_previous_characters():
-    model = FakeModel(wrong_at(1))
-    measure(model)
-    assert model.forced_input == [[SOS, *ids[::-1]] for ids in model.asked]
-
-
 def test_decoding_position_by_position_gives_the_same_result(monkeypatch):
     config = check_config({"model": {"hidden": 8, "attention": {"score": "additive"}}, "task": {"alphabet": "abc"}})
     predictor = Predictor(build_model(config).double(), build_task(config), source_eos=True, device=CPU)

@@ -18,7 +18,6 @@ from seq2attn.data.tasks import StringTask
 from seq2attn.data.vocabulary import SPECIAL
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import worst_place
-from seq2attn.plotting.curves import families_figure
 
 ALL = ("random", "unary", "periodic", "two_letter", "palindrome", "sorted", "runs")
 
@@ -134,17 +133,6 @@ def test_the_worst_family_by_hand():
     assert worst_place({**values, ("runs", 8): 0.5}) == ("runs", 8)
     assert worst_place({("random", 8): 0.2, ("random", 20): 0.1}) is None  # one family
     assert worst_place({("random", 8): 1.0, ("unary", 8): 1.0}) is None
-
-
-def test_the_figure_draws_the_worst_family_boldly():
-    lengths, families = (2, 5, 40), ("random", "unary", "runs")
-    values = {(family, length): 0.5 if family == "unary" else 1.0 for family in families for length in lengths}
-    (panel,) = families_figure(values, [40], "exact match", "title").axes
-    lines = {line.get_label(): line for line in panel.get_lines()}
-    assert list(lines) == ["random", "unary (worst)", "runs"]
-    assert list(lines["unary (worst)"].get_ydata()) == [0.5] * 3
-    assert lines["unary (worst)"].get_linewidth() > lines["runs"].get_linewidth()
-    assert [label.get_text() for label in panel.get_xticklabels()] == ["2", "5", "40"]
 
 
 # ---- from the command line ----

@@ -148,19 +148,6 @@ def test_a_run_alone_opens_no_file_and_says_what_to_type(work, cli, monkeypatch)
     assert opened == []
 
 
-def test_the_suggested_command_continues(work, cli):
-    stopped_run(work)
-    done = cli("train", "--resume", "mine", "--config", "runs/mine/config.yaml")
-    assert done.code == 0 and "resuming runs/mine on cpu from epoch 1.2" in done.err
-
-
-def test_moved_files_are_named_by_a_config_and_set(work, cli):
-    stopped_run(work)
-    (work / "data").rename(work / "moved")
-    files = ("--set", "task.train=moved/train.tsv", "--set", "task.dev=moved/dev.tsv")
-    assert cli("train", "--resume", "mine", "--config", "my.yaml", *files).code == 0
-
-
 def test_a_changed_file_is_refused(work, cli):
     run = stopped_run(work)
     before = tensors(run)
@@ -172,12 +159,6 @@ def test_a_changed_file_is_refused(work, cli):
     assert "it had 18 pairs" in done.err and "Restore that file, or start a new run" in done.err
     after = tensors(run)
     assert all(torch.equal(before[name], after[name]) for name in before)
-
-
-def test_another_config_is_refused(work, cli):
-    stopped_run(work)
-    done = cli("train", "--resume", "mine", "--config", "my.yaml", "--set", "model.hidden=9")
-    assert done.code == 2 and "this is not the config of run 'mine': model.hidden is 9, and 8 in the run" in done.err
 
 
 def test_a_run_that_lacks_its_vocabularies_is_refused(work, cli):

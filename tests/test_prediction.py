@@ -1,6 +1,5 @@
 import pytest
 import torch
-from models import as_batch
 from torch import nn
 
 from seq2attn.build import build_model
@@ -150,38 +149,6 @@ def test_symbols_and_weights_of_unequal_lengths_agree(source_eos):
         assert len(prediction.source_symbols) == 2 + source_eos
         assert len(prediction.weights) == len(prediction.output_symbols)
         assert {len(row) for row in prediction.weights} == {len(prediction.source_symbols)}
-
-
-@pytest.mark.parametrize("score", ["scaled", "additive", "none"])
-@pytest.mark.parametrize("source_eos", [False, True])
-def test_an_answer_does_not_depend_on_the_other_strings(score, source_eos):
-    predictor, _ = make_gru(source_eos, score, varied=True)
-    texts = ["abc", "h", "feed", "cab", "hag", "gg", "badcafe", "abc"]
-    together = predictor.predict(texts, keep_weights=True)
-    assert len({prediction.output for prediction in together}) > 1
-    for prediction, text in zip(together, texts, strict=True):
-        (alone,) = predictor.predict([text], keep_weights=True)
-        assert alone.output == prediction.output
-        assert alone.finished == prediction.finished
-        assert alone.output_symbols == prediction.output_symbols
-        if score == "none":
-            assert alone.weights is None and prediction.weights is None
-        else:
-            torch.testing.assert_close(torch.tensor(alone.weights), torch.tensor(prediction.weights), rtol=0, atol=1e-6)
-
-
-def test_greedy_decoding_equals_teacher_forcing_on_its_output():
-    _, model = make_gru(True, varied=True)
-    source = torch.tensor([[3, 9, 5, 2], [8, 8, 2, 0], [4, 2, 0, 0], [10, 7, 3, 2], [6, 3, 2, 0]])
-    lengths = torch.tensor([4, 3, 2, 4, 3])
-    decoding = greedy_decode(model, source, lengths, max_steps=12, keep_weights=True)
-    assert len(set(decoding.tokens.flatten().tolist())) > 1
-    fed = torch.cat([torch.full((5, 1), SOS), decoding.tokens[:, :-1]], dim=1)
-    forced = model(as_batch(source, lengths, fed))
-    for row in range(5):
-        shown = int(decoding.lengths[row]) + int(decoding.finished[row])
-        assert forced.logits[row, :shown].argmax(dim=1).tolist() == decoding.tokens[row, :shown].tolist()
-        torch.testing.assert_close(forced.weights[row, :shown].detach(), decoding.weights[row, :shown])
 
 
 def test_weights_are_returned_only_if_requested():

@@ -1,9 +1,7 @@
 """The Python interface: its functions do what the commands do, and the names for plug-ins can be imported."""
 
-import io
 import json
 import shutil
-import sys
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -17,6 +15,7 @@ import seq2attn
 import seq2attn.api
 from seq2attn.config import check_config
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.interventions import Changes
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import Run
 
@@ -133,25 +132,15 @@ def test_an_answer_is_drawn_into_axes_of_one_s_own(model):
     pyplot.close(new.figure)
 
 
-def test_interventions(model):
-    plain = model.predict("ab")
-    forced = model.predict("ab", force={(0, 1): 1.0})
-    assert forced.weights[0].tolist() == [0.0, 1.0, 0.0]
-    half = model.predict("ab", force={(0, 1): 0.5})
-    rest = plain.weights[0][[0, 2]]
-    assert np.allclose(half.weights[0][[0, 2]], 0.5 * rest / rest.sum(), atol=1e-6)
-    assert not model.predict("ab", ban=[2]).weights[:, 2].any()
-    flat = model.predict("ab", temperature=1000.0)
-    assert np.allclose(flat.weights[0], 1 / 3, atol=0.01)
-    assert model.predict("ab", write={0: "b", 1: "<eos>"}).output == "b"
-    with pytest.raises(Seq2AttnError, match="unknown position 3; allowed: 0 to 2"):
-        model.predict("ab", force={(0, 3): 1.0})
-    padded = model.predict("ab", padding=2, mask_padding=False)
-    assert padded.weights.shape[1] == 5
-    assert padded.weights[:, 3:].all()
-    assert not model.predict("ab", padding=2, mask_padding=True).weights[:, 3:].any()
-    numpy = {(np.int64(0), plain.weights.argmax(axis=1)[0]): np.float32(1)}
-    assert model.predict("ab", force=numpy).weights[0].max() == 1
+def test_interventions_are_those_of_the_predictor(model):
+    changes = {"force": {(np.int64(0), 1): np.float32(0.5)}, "ban": [2], "temperature": 2.0, "write": {0: "b"}}
+    changes |= {"padding": 2, "mask_padding": False}
+    (expected,) = model.predictor.predict(["ab"], changes=Changes(**changes))
+    answer = model.predict("ab", **changes)
+    assert (answer.output, answer.output[0], answer.weights.shape[1]) == (expected.output, "b", 5)
+    assert np.allclose(answer.weights, expected.weights) and answer.weights[0, 1] == 0.5
+    beamed = model.predict("ab", beam=3)
+    assert (beamed.hypotheses[0].output, len(beamed.hypotheses)) == (beamed.output, 3)
 
 
 @pytest.mark.parametrize(
@@ -224,21 +213,6 @@ def test_compare_trains_measures_and_summarises(tmp_path):
     before = Run(tmp_path / "runs" / "c-seed_1").checkpoint("last").stat().st_mtime_ns
     assert seq2attn.compare(**arguments, metric="teacher_forced", name="c") == comparison  # uses the finished runs
     assert Run(tmp_path / "runs" / "c-seed_1").checkpoint("last").stat().st_mtime_ns == before
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_progress_is_shown_on_a_terminal(tmp_path, monkeypatch):
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    seq2attn.train(TINY, ["training.log_every=1"], runs_dir=tmp_path, device="cpu")
-    assert "step 2: exact match" in terminal.getvalue()
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    seq2attn.train(TINY, runs_dir=tmp_path, device="cpu", progress=False)
-    assert terminal.getvalue() == ""
 
 
 def test_dir_shows_what_is_public_and_nothing_else():
