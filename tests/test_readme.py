@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -82,19 +81,6 @@ def test_figures_and_pages_linked_exist(page):
 
 def test_figures_are_small():
     assert all(file.stat().st_size < 60_000 for file in (README.parent / "docs" / "images").iterdir())
-
-
-def test_error_examples_match(cli, tmp_path):
-    """The example of a config with four mistakes, from its `printf` to its last line."""
-    example = re.search(
-        r"^    \$ (printf '.*?' > (\S+))\n    \$ seq2attn (train.*)\n((?:    .+\n)+)", TEXT, re.MULTILINE
-    )
-    assert example is not None
-    make, file, command, shown = example.groups()
-    (tmp_path / file).parent.mkdir()
-    subprocess.run(["sh", "-c", make], cwd=tmp_path, check=True)
-    done = cli(*command.split())
-    assert (done.code, done.err) == (2, shown.replace("\n    ", "\n").removeprefix("    "))
 
 
 def test_files_written_by_the_examples_are_ignored_by_git():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -239,10 +240,11 @@ def _least_widths(columns: dict[Column, list[str]]) -> list[int]:
 
 
 def _width(column: Column, texts: Iterable[str], *, unbroken: bool) -> int:
-    """The width of a column, with the gap beside it, whose lines are broken between words unless `unbroken`."""
+    """The width of a column, with the gap beside it, whose lines are broken between words, but no interval is, unless `unbroken`."""
     from rich.cells import cell_len
 
     lines = [line for text in texts for line in text.split("\n")]
-    cells = lines if unbroken or column.right else [word for line in lines for word in line.split()]
+    whole = unbroken or column.right
+    cells = lines if whole else [word for line in lines for word in re.findall(r"\S+ \[[^\]]*\]|\S+", line)]
     heading = column.heading.split("\n") if unbroken else column.heading.split()
     return GAP + max(map(cell_len, [*cells, *heading]), default=0)
