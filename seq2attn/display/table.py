@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-import re
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -240,7 +240,7 @@ def _least_widths(columns: dict[Column, list[str]]) -> list[int]:
 
 
 def _width(column: Column, texts: Iterable[str], *, unbroken: bool) -> int:
-    """The width of a column, with the gap beside it, whose lines are broken between words, but no interval is, unless `unbroken`."""
+    """The width of a column, with the gap beside it; lines break between words, not in intervals, unless `unbroken`."""
     from rich.cells import cell_len
 
     lines = [line for text in texts for line in text.split("\n")]
