@@ -19,10 +19,11 @@ from measured import value_of
 
 from seq2attn import __version__, parts
 from seq2attn.cli import main
-from seq2attn.cli.output import prepare_streams, write_json
+from seq2attn.cli.app import _prepare_streams
 from seq2attn.config import check_config, load_config
 from seq2attn.data.tasks import Answer
 from seq2attn.data.tasks.reverse import Reverse
+from seq2attn.display.console import write_json
 from seq2attn.display.progress import Lines
 from seq2attn.kernels import describe, library
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
@@ -656,7 +657,7 @@ def test_a_plugin_score_works_from_the_contract_to_prediction(work):
 def test_json_is_valid_in_any_encoding(monkeypatch, encoding, written):
     file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     monkeypatch.setattr(sys, "stdout", file)
-    prepare_streams()
+    _prepare_streams()
     write_json("ä")
     file.flush()
     assert file.buffer.getvalue().decode(encoding) == f"{written}\n"

@@ -25,7 +25,7 @@ BELOW = {  # room -> the rooms that it may import from, beside itself and `error
     "inference": "parts config data model display",
     "contract": "parts config data model build",
     "analysis": "parts data model build inference",
-    "runs": "config data model build inference",
+    "runs": "config data model build inference display",
     "training": "config data model build inference contract runs kernels display",
     "plotting": "inference runs analysis",
     "comparison": "parts config data model build inference runs training plotting display",

@@ -185,7 +185,7 @@ MISTAKES = [  # with a run `tiny`
     ("train -c good.yaml --device gpu", "--device: unknown device 'gpu'; allowed: auto, cpu, "),
     (
         "train -c good.yaml --plugin mine.py --set model.attention.score=mine",
-        "score 'mine' (class Mine, mine.py): shape: score 'mine' cannot be made: Mine(8, 8) raised ValueError: boom\n",
+        "score 'mine' cannot be made: Mine(8, 8) raised ValueError: boom\n",
     ),
     *(
         (f"{command} --plugin plugin.py", ZERO)

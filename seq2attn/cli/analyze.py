@@ -12,7 +12,7 @@ import typer
 from seq2attn import parts
 from seq2attn.cli import completion, options
 from seq2attn.cli.commands import Command, group
-from seq2attn.cli.output import write_json
+from seq2attn.display.console import write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
 

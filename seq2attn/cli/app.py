@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from seq2attn import __version__
 from seq2attn.cli.analyze import analyze
 from seq2attn.cli.check import check
-from seq2attn.cli.commands import ClosedPipe, Command, UsageError, group
+from seq2attn.cli.commands import Command, UsageError, group
 from seq2attn.cli.compare import compare
 from seq2attn.cli.evaluate import evaluate
 from seq2attn.cli.inspect import inspect
 from seq2attn.cli.list import list_names
-from seq2attn.cli.output import drop_closed_streams, prepare_streams, print_error, write_line
 from seq2attn.cli.pages import export, page, report
 from seq2attn.cli.plot import plot
 from seq2attn.cli.predict import predict
 from seq2attn.cli.runs import runs
 from seq2attn.cli.train import train
+from seq2attn.display.console import print_error, write_line
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
 
 app = group("seq2attn", epilog="Start with:  seq2attn train --config configs/scaled.yaml")
@@ -62,39 +65,69 @@ app.add_typer(plot)
 
 def main() -> None:
     """Run the command line. A user's mistake gives one message, never a traceback."""
-    prepare_streams()
+    _prepare_streams()
+    code = 0
     try:
         try:
-            code = app(prog_name="seq2attn", standalone_mode=False)
+            _run(typer.main.get_command(app))
         finally:
             sys.stdout.flush()  # here, where an error can still be reported
-        sys.exit(code if isinstance(code, int) else 0)
+    except typer.Exit as stop:
+        code = stop.exit_code
     except UsageError as error:
+        code = 2
         if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
             write_line(error.format_message())
         else:
             command = error.ctx.command_path if error.ctx else "seq2attn"
             print_error(Seq2AttnError(error.format_message(), hint=f"See: {command} --help"))
-        sys.exit(2)
     except Seq2AttnError as error:
+        code = error.exit_code
         print_error(error)
-        sys.exit(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        sys.exit(130)
-    except (ClosedPipe, BrokenPipeError):  # the reader closed the pipe, as `| head` does
-        sys.exit(141)
+        code = 130
+    except BrokenPipeError:  # the reader closed the pipe, as `| head` does
+        code = 141
     except OSError as error:
-        where = error.filename or "reading or writing failed"
-        print_error(Seq2AttnError(f"{where}: {error.strerror or error}"))
-        sys.exit(1)
+        code = 1
+        print_error(Seq2AttnError(f"{error.filename or 'reading or writing failed'}: {error.strerror or error}"))
     except Exception as error:
+        code = 1
         explained = _explain(error)
         if explained is None:
             raise
         print_error(explained)
-        sys.exit(1)
     finally:
-        drop_closed_streams()
+        _drop_closed_streams()
+    sys.exit(code)
+
+
+def _run(command: Any) -> None:
+    """Without Typer's own handling of errors, for which a closed pipe is one like any other."""
+    if "_SEQ2ATTN_COMPLETE" in os.environ:  # set by the scripts that `--install-completion` installs
+        command(prog_name="seq2attn")
+    with command.make_context("seq2attn", sys.argv[1:]) as context:
+        command.invoke(context)
+
+
+def _prepare_streams() -> None:
+    """Replace closed standard streams, and escape characters that a stream's encoding lacks."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the shell: `>&-`
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_closed_streams() -> None:
+    """Discard output that its reader no longer takes; otherwise the interpreter would exit with its own code."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _explain(error: Exception) -> Seq2AttnError | None:

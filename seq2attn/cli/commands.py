@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from seq2attn.parts import FAMILIES
 
@@ -18,10 +18,6 @@ VARIADIC = {  # options that take several values -> what a value after the first
     "--families": re.compile(_FAMILY),
     **dict.fromkeys(("--scores", "--widths", "--keys", "--scales"), re.compile(r"[^-].*", re.DOTALL)),
 }
-
-
-class ClosedPipe(Exception):
-    """Stands in for a `BrokenPipeError`, which Typer would turn into exit code 1."""
 
 
 class Command(TyperCommand):
@@ -38,21 +34,10 @@ class Command(TyperCommand):
             raise
 
 
-class Commands(TyperGroup):
-    """A group of commands."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError as error:
-            raise ClosedPipe from error
-
-
 def group(name: str, **settings: Any) -> typer.Typer:
-    """A Typer application of `Commands`, with plain help: panels take half as long again."""
+    """A group of commands, with plain help: panels take half as long again."""
     return typer.Typer(
         name=name,
-        cls=Commands,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,

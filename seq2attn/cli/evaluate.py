@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, on_terminal, write_json
+from seq2attn.display.console import note, on_terminal, write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.inference.results import Evaluation, Row

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seq2attn.cli import completion, options
-from seq2attn.cli.output import write_json
-from seq2attn.display.console import on_terminal, printable, write_line
+from seq2attn.display.console import on_terminal, printable, write_json, write_line
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.plotting.style import sign

@@ -9,8 +9,7 @@ import typer
 
 from seq2attn import parts
 from seq2attn.cli import options
-from seq2attn.cli.output import write_json
-from seq2attn.display.console import on_terminal
+from seq2attn.display.console import on_terminal, write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 from seq2attn.registry import Entry, Registry

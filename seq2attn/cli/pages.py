@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from seq2attn.cli import completion, options
-from seq2attn.cli.output import note, write_line
+from seq2attn.display.console import note, write_line
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import DEFAULT_ROOT, find_run

@@ -11,7 +11,7 @@ import typer
 from seq2attn.cli import completion, options
 from seq2attn.cli.commands import Command, group
 from seq2attn.cli.options import save_figure
-from seq2attn.cli.output import note
+from seq2attn.display.console import note
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 from seq2attn.runs.logs import latest_by_length, read_attention, read_metrics
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import note, on_terminal, print_error, printable, stdout, write_json, write_line
+from seq2attn.display.console import note, on_terminal, print_error, printable, stdout, write_json, write_line
 from seq2attn.errors import Seq2AttnError, first_of, shown
 from seq2attn.parts import LONGEST
 from seq2attn.runs.run import DEFAULT_ROOT, all_runs, find_run

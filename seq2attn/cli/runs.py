@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from seq2attn.cli import options
-from seq2attn.cli.output import write_json
-from seq2attn.display.console import note
+from seq2attn.display.console import note, write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.runs.lock import state_of
 from seq2attn.runs.run import DEFAULT_ROOT, MAKE_ONE, Run, newest_first

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import sys
 from typing import TYPE_CHECKING, Any
+
+from seq2attn.errors import Seq2AttnError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,10 +32,40 @@ def write_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def note(text: str) -> None:
+def write_json(value: Any, indent: int | None = 2) -> None:
+    """Write a value as JSON, in ASCII unless the stream is Unicode."""
+    write_line(json_text(value, indent=indent, ensure_ascii="utf" not in (sys.stdout.encoding or "").lower()))
+
+
+def json_text(value: Any, **options: Any) -> str:
+    """`json.dumps(value, **options)`, with null for numbers that are not finite, which JSON does not have."""
+    try:
+        return json.dumps(value, allow_nan=False, **options)
+    except ValueError:
+        return json.dumps(_finite(value), allow_nan=False, **options)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_finite, value))
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def note(text: str, style: str = "dim") -> None:
     """Print a message for people on standard error."""
     with contextlib.suppress(OSError):
-        stderr().print(printable(text), style="dim", markup=False)
+        stderr().print(printable(text), style=style, markup=False)
+
+
+def print_error(error: Seq2AttnError) -> None:
+    """Print an error: its message, and what to do."""
+    with contextlib.suppress(OSError):
+        stderr().print("error: ", style="bold red", end="")
+    note(error.message, style="")
+    if error.hint:
+        note(error.hint)
 
 
 def stdout() -> Console:

@@ -10,9 +10,10 @@ from safetensors.torch import save
 from torch import Tensor
 
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
+from seq2attn.display.console import json_text
 from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.pages.graphs import OPSET, Exported, export_graphs
-from seq2attn.runs.files import json_text, write_atomically
+from seq2attn.runs.files import write_atomically
 from seq2attn.runs.load import Trained, load_run
 from seq2attn.runs.run import Run
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import errno
-import json
-import math
 import os
 import re
 import secrets
@@ -14,6 +12,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from seq2attn.display.console import json_text
 from seq2attn.errors import Seq2AttnError
 
 _TEMPORARY = re.compile(r"\..+\.[0-9]+-[0-9a-f]{8}")  # as `write_atomically` names them
@@ -43,22 +42,6 @@ def write_json(path: Path, value: Any) -> None:
     """`write_atomically` a JSON value, indented, with a line end; what is not valid Unicode is escaped, as in JSON."""
     text = json_text(value, indent=2, ensure_ascii=False) + "\n"
     write_atomically(path, text.encode(errors="backslashreplace"))
-
-
-def json_text(value: Any, **options: Any) -> str:
-    """`json.dumps(value, **options)`, with null for numbers that are not finite, which JSON does not have."""
-    try:
-        return json.dumps(value, allow_nan=False, **options)
-    except ValueError:
-        return json.dumps(_finite(value), allow_nan=False, **options)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return list(map(_finite, value))
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def remove_leftovers(folder: Path) -> None:
