@@ -565,7 +565,10 @@ def test_an_override_of_a_part_or_its_options(written, overrides, part):
     [("global", f"{WINDOW}.radius=3"), ({"name": "local_p", "radius": 4}, f"{WINDOW}=global")],
 )
 def test_no_setting_is_dropped(window, override):
-    assert list(problems(attention(window=window), override)) == [f"{WINDOW}.radius"]
+    with pytest.raises(ConfigError) as caught:
+        check_config(attention(window=window), [override])
+    assert [problem.path for problem in caught.value.problems] == [f"{WINDOW}.radius"]
+    assert caught.value.hint.endswith(f"\n--set '{WINDOW}={{...}}' replaces all of {WINDOW}.")
 
 
 def test_what_overrides_changed_is_told(file):

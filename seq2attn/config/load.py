@@ -128,6 +128,8 @@ def _check(values: Mapping[str, Any], overrides: Overrides, places: dict[str, st
         problems += wrong + _combinations_of_the_rest(values, {problem.path for problem in wrong})
     unknown = [part.kind for part in PARTS.values() if any(f"unknown {part.kind} '" in one.message for one in problems)]
     hint = f"{HINT} A {unknown[0]} of your own needs --plugin FILE." if unknown else HINT
+    idle = [one.path.rpartition(".")[0] for one in problems if one.message.startswith("has no effect with ")]
+    hint += f"\n--set '{idle[0]}={{...}}' replaces all of {idle[0]}." if idle and overrides else ""
     placed = [replace(problem, where=problem.where or place_of(problem, places)) for problem in problems]
     raise ConfigError(source, placed, hint=hint)
 
