@@ -212,9 +212,15 @@ MISTAKES = [  # with a run `tiny`
         for command in ("eval", "predict abc")
         for file in ("map.gif", "map", "map.png.txt")
     ),
-    (["predict", "Hello!"], "'Hello!' has characters the model never saw: '!', 'H'; its alphabet is a-z"),
-    (["predict", "abc", "héllo"], "'héllo' has characters the model never saw: 'é' (U+00E9); its alphabet is a-z"),
-    (["predict", "a b"], "'a b' has characters the model never saw: ' '; its alphabet is a-z"),
+    (
+        ["predict", "Hello!"],
+        "'Hello!' has characters the model never saw: '!', 'H'; its alphabet is abcdefghijklmnopqrstuvwxyz",
+    ),
+    (
+        ["predict", "abc", "héllo"],
+        "'héllo' has characters the model never saw: 'é' (U+00E9); its alphabet is abcdefghijklmnopqrstuvwxyz",
+    ),
+    (["predict", "a b"], "'a b' has characters the model never saw: ' '; its alphabet is abcdefghijklmnopqrstuvwxyz"),
     (["predict", "abc", ""], "the string is empty\nGive at least one character."),
     ("list score", "unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks, "),
     ("check dto", "unknown part 'dto'; did you mean 'dot'? allowed: dot, "),

@@ -26,7 +26,7 @@ def test_unseen_characters_are_listed_once(ask):
         ask("aZb7Z")
     assert "'7', 'Z'" in str(caught.value) and "'a'" not in str(caught.value)
     assert "'aZb7Z'" in str(caught.value)
-    assert "a-c" in str(caught.value)
+    assert "abc" in str(caught.value)
 
 
 def test_long_texts_and_lists_of_unseen_characters_are_shortened():
@@ -39,12 +39,10 @@ def test_long_texts_and_lists_of_unseen_characters_are_shortened():
 @pytest.mark.parametrize(
     ("alphabet", "text"),
     [
-        ("abcdefxyz", "a-f x-z"),
-        ("ab", "ab"),
-        ("abc", "a-c"),
-        ("acb", "a c b"),
-        ("a bc", "a ' ' bc"),
-        ("0123a", "0-3 a"),
+        ("abcdefxyz", "abcdefxyz"),
+        (["a", "bc"], "a bc"),
+        ("a\u0303b", "a U+0303 b"),
+        ("a bc", "a ' ' b c"),
     ],
 )
 def test_alphabets_are_abridged(alphabet, text):
@@ -83,9 +81,8 @@ def test_jamo_of_an_alphabet_are_read_as_they_are_written():
 def test_unseen_characters_are_named_by_code_point_where_their_look_could_mislead(unseen, name):
     with pytest.raises(Seq2AttnError) as caught:
         Vocabulary("abc").encode(unseen)
-    assert f"has characters the model never saw: {name} its alphabet is a-c" in str(caught.value)
+    assert f"has characters the model never saw: {name} its alphabet is abc" in str(caught.value)
 
 
 def test_marks_of_an_alphabet_are_named():
     assert abridged("a\u0303b") == "a U+0303 b"
-    assert abridged("\u0300\u0301\u0302") == "U+0300-U+0302"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -28,15 +29,16 @@ class EpochData(TrainingData):
     Where the pairs do not fill the last batch, the smaller batch is a random sample of all.
     """
 
-    lengths: Tensor = field(init=False)  # (N,) symbols of each source
-    encoded: dict[int, tuple[list[int], list[int]]] = field(init=False, default_factory=dict)
-    """the ids of source and target of the pairs that were needed so far, by row of the training set"""
+    @cached_property
+    def encoded(self) -> list[tuple[list[int], list[int]]]:
+        """The ids of source and target of each pair."""
+        read, write = self.task.source_vocabulary.encode, self.task.target_vocabulary.encode
+        return [(read(source), write(target)) for source, target in self.task.training_set or ()]
 
-    def __post_init__(self) -> None:
-        assert self.task.training_set, "the task draws its examples"
-        symbols_of = self.task.source_vocabulary.symbols_of
-        lengths = torch.tensor([len(symbols_of(source)) for source, _ in self.task.training_set])
-        object.__setattr__(self, "lengths", lengths)
+    @cached_property
+    def lengths(self) -> Tensor:
+        """(N,) symbols of each source."""
+        return torch.tensor([len(source) for source, _ in self.encoded])
 
     @property
     def per_epoch(self) -> int:
@@ -62,23 +64,13 @@ class EpochData(TrainingData):
         return [batches[place] for place in torch.randperm(len(batches), generator=random).tolist()]
 
     def _make(self, rows: Tensor, index: int) -> Batch:
-        pairs = [self._encode(row) for row in self._longest_first(rows).tolist()]
+        pairs = [self.encoded[row] for row in self._longest_first(rows).tolist()]
         source, target = (pad_rows(side, torch.device("cpu")) for side in zip(*pairs, strict=True))
         batch = make_batch(Examples(*source, *target), source_eos=self.source_eos)
         if self.word_dropout:
             random = generator(torch.device("cpu"), self.seed, "word dropout", index)
             batch = drop_words(batch, self.word_dropout, random)
         return batch.to(self.device)
-
-    def _encode(self, row: int) -> tuple[list[int], list[int]]:
-        if row not in self.encoded:
-            assert self.task.training_set is not None
-            source, target = self.task.training_set[row]
-            self.encoded[row] = (
-                self.task.source_vocabulary.encode(source),
-                self.task.target_vocabulary.encode(target),
-            )
-        return self.encoded[row]
 
     def _longest_first(self, rows: Tensor) -> Tensor:
         return rows[self.lengths[rows].argsort(stable=True, descending=True)]

@@ -169,12 +169,10 @@ class Vocabulary:
 
     def _unseen_message(self, text: str) -> str:
         unseen = self.unseen(text)
-        names = ", ".join(map(character_name, unseen[:10])) + (
-            f" and {len(unseen) - 10} more" if len(unseen) > 10 else ""
-        )
-        return (
-            f"{_cut(text)!r} has {self._kind}s the model never saw: {names}; its alphabet is {abridged(self.symbols)}"
-        )
+        names = ", ".join(map(character_name, unseen[:10]))
+        more = f" and {len(unseen) - 10} more" if len(unseen) > 10 else ""
+        alphabet = abridged(self.symbols)
+        return f"{_cut(text)!r} has {self._kind}s the model never saw: {names}{more}; its alphabet is {alphabet}"
 
 
 def _cut(text: str) -> str:
@@ -202,24 +200,10 @@ def composed(text: str, normalise: str) -> str:
 
 
 def abridged(alphabet: Sequence[str]) -> str:
-    """An alphabet with its ranges shortened: `abcdefxyz` -> `a-f x-z`."""
-    runs: list[list[str]] = []
-    characters = all(len(symbol) == 1 for symbol in alphabet)
-    for symbol in alphabet:
-        if runs and characters and ord(runs[-1][-1]) + 1 == ord(symbol):
-            runs[-1].append(symbol)
-        else:
-            runs.append([symbol])
-    text = " ".join(part for run in runs for part in _abridged_run(run))
+    """An alphabet in one line, with spaces where symbols are longer, and code points for those that cannot be seen."""
+    names = [symbol if _is_visible(symbol) else character_name(symbol) for symbol in alphabet]
+    text = ("" if all(len(name) == 1 for name in names) else " ").join(names)
     return text if len(text) <= 200 else f"{text[:197]}..."
-
-
-def _abridged_run(run: Sequence[str]) -> list[str]:
-    """Consecutive characters: `a-f`, or each of one or two; those that cannot be seen alone by their code points."""
-    names = [character if _is_visible(character) else character_name(character) for character in run]
-    if len(run) > 2:
-        return [f"{names[0]}-{names[-1]}"]
-    return ["".join(names)] if all(map(_is_visible, run)) else names
 
 
 def _is_visible(character: str) -> bool:
