@@ -6,6 +6,7 @@ import re
 import pytest
 
 from seq2attn.display.console import printable
+from seq2attn.display.progress import Bars, Display, Lines, make_display
 from seq2attn.display.table import Column, Table, text_of
 from seq2attn.inference.statistics import Estimate
 
@@ -140,3 +141,47 @@ def test_cells(cell, form, text):
 
 def test_printable_keeps_letters_and_line_ends():
     assert printable("þ́ a\nb\r\u202e") == "þ́ a\nb\\r\\u202e"
+
+
+def test_progress_in_a_pipe_names_the_trials_once_there_are_two(capsys):
+    with Lines(seconds=0) as display:
+        display.note("training runs/a")
+        display.begin("a", 4)
+        display.step("a", 1, "step 1 of 4")
+        display.evaluation("a", "exact match 0.5")
+        display.begin("b", None, "step 0")
+        display.step("a", 2, "step 2 of 4")
+        display.end("b", "done")
+        display.end("a")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == [
+        "training runs/a",
+        "step 1 of 4",
+        "exact match 0.5",
+        "a: step 2 of 4; b: step 0",
+        "b: done",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("terminal", "wanted", "kind"),
+    [(True, None, Bars), (True, False, Display), (False, None, Display), (False, True, Lines), (True, True, Bars)],
+)
+def test_the_display_suits_standard_error(monkeypatch, terminal, wanted, kind):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stderr", Terminal() if terminal else io.StringIO())
+    with make_display(wanted) as display:
+        assert type(display) is kind
+
+
+def test_bars_print_evaluations_above_them(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    with make_display() as display:
+        display.begin("a", 4)
+        display.step("a", 1, "step 1 of 4")
+        display.evaluation("a", "exact match 0.5")
+        display.end("a")
+    assert "step 1 of 4" in terminal.getvalue()
+    assert "exact match 0.5\n" in terminal.getvalue()

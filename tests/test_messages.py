@@ -226,7 +226,7 @@ MISTAKES = [  # with a run `tiny`
     ("check dto", "unknown part 'dto'; did you mean 'dot'? allowed: dot, "),
     ("check score/dto", "unknown score 'dto'; did you mean 'dot'? allowed: dot, "),
     ("check --kind scores", "unknown kind 'scores'; did you mean 'score'? allowed: score, "),
-    ("inspect tinny", "'tinny' is not a config file, and no run 'tinny' in runs; did you mean 'tiny'? "),
+    ("inspect tinny", "no run 'tinny' in runs; did you mean 'tiny'? "),
     *(
         (f"{line} --runs-dir good.yaml", NOT_A_FOLDER)
         for line in ("runs", "eval", "train -c good.yaml", "compare -c good.yaml --vary seed=1", "report", "inspect x")
@@ -425,8 +425,9 @@ LIGHT = [
 ]
 WATCH = """\
 import sys
-from seq2attn.cli import completion, main
-completion.checkable("")
+from seq2attn.cli import main, options
+from seq2attn.parts import EXTENSIBLE
+options.names_in(*EXTENSIBLE)("")
 for words in sys.argv[1:]:
     sys.argv = ["seq2attn", *words.split()]
     try:

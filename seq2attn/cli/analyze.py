@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from seq2attn import parts
-from seq2attn.cli import completion, options
+from seq2attn.cli import options
 from seq2attn.cli.commands import Command, group
 from seq2attn.display.console import write_json
 from seq2attn.display.table import Column, Table
@@ -32,7 +32,9 @@ def _counts(flag: str, metavar: str, meaning: str, most: int) -> Any:
 Scores = Annotated[
     list[str],
     typer.Option(
-        metavar="NAME...", help="Score functions; `seq2attn list scores` shows them.", autocompletion=completion.scores
+        metavar="NAME...",
+        help="Score functions; `seq2attn list scores` shows them.",
+        autocompletion=options.names_in(parts.SCORES),
     ),
 ]
 Widths = Annotated[list[int], _counts("--widths", "D...", "Widths of queries and keys.", 65_536)]

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from seq2attn import parts
-from seq2attn.cli import completion, options
+from seq2attn.cli import options
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, shown
 from seq2attn.registry import UnknownName
@@ -25,7 +25,7 @@ def check(
         typer.Argument(
             metavar="NAME...",
             help="NAME or KIND/NAME; by default all parts of the plug-ins, or else all.",
-            autocompletion=completion.checkable,
+            autocompletion=options.names_in(*parts.EXTENSIBLE),
         ),
     ] = None,
     kind: Annotated[

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seq2attn.cli import completion, options
+from seq2attn.cli import options
 from seq2attn.display.console import on_terminal, printable, write_json, write_line
 from seq2attn.display.table import Column, Table
-from seq2attn.errors import Seq2AttnError
 from seq2attn.plotting.style import sign
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 def inspect(
     target: Annotated[
         str,
-        typer.Argument(metavar="CONFIG|RUN", help="A YAML config, or a run's name.", autocompletion=completion.runs),
+        typer.Argument(metavar="CONFIG|RUN", help="A YAML config, or a run's name.", autocompletion=options.runs),
     ],
     overrides: options.Overrides = None,
     as_json: options.AsJson = False,
@@ -95,14 +94,9 @@ def _config(target: str, overrides: list[str], runs_dir: Path) -> tuple[Config, 
     from seq2attn.config import load_config
     from seq2attn.config.shipped import find_config
 
-    if target.endswith((".yaml", ".yml")) or Path(target).is_file():
-        return load_config(Path(target), overrides), None
-    try:
-        run = find_run(runs_dir, target)
-    except Seq2AttnError as error:
-        if find_config(target).is_file():
-            return load_config(target, overrides), None
-        raise Seq2AttnError(f"{target!r} is not a config file, and {error.message}", hint=error.hint) from None
+    if target.endswith((".yaml", ".yml")) or find_config(target).is_file():
+        return load_config(target, overrides), None
+    run = find_run(runs_dir, target)
     return run.config(overrides), run
 
 

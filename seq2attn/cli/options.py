@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from seq2attn.cli import completion
 from seq2attn.display.console import note
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.run import DEFAULT_ROOT, Run
+from seq2attn.parts import FAMILIES
+from seq2attn.registry import Registry
+from seq2attn.runs.run import DEFAULT_ROOT, Run, all_runs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
@@ -38,8 +39,24 @@ def _check_figure(path: Path | None) -> Path | None:
     return path
 
 
+def runs(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The names of runs that the shell offers when Tab is pressed."""
+    root = Path(ctx.params.get("runs_dir") or os.environ.get("SEQ2ATTN_RUNS") or DEFAULT_ROOT)
+    return sorted(run.name for run in all_runs(root) if run.name.startswith(incomplete))
+
+
+def names_in(*registries: Registry) -> Callable[[str], list[tuple[str, str]]]:
+    """The same for the names of registered parts, with their meanings."""
+
+    def offer(incomplete: str) -> list[tuple[str, str]]:
+        entries = (entry for registry in registries for entry in registry if entry.name.startswith(incomplete))
+        return [(entry.name, entry.formula or entry.summary) for entry in entries]
+
+    return offer
+
+
 NEWEST = "A run's name. Default: the newest that is not a trial of a comparison."
-_RUN: Any = {"metavar": "RUN", "autocompletion": completion.runs}
+_RUN: Any = {"metavar": "RUN", "autocompletion": runs}
 _FIGURE: Any = {"metavar": "FILE", "callback": _check_figure}
 
 RunArgument = Annotated[str | None, typer.Argument(help=NEWEST, **_RUN)]
@@ -79,7 +96,7 @@ Families = Annotated[
     typer.Option(
         metavar="NAME...",
         help="Kinds of strings: all, or some of `seq2attn list families`. Default: the config's, random.",
-        autocompletion=completion.families,
+        autocompletion=names_in(FAMILIES),
     ),
 ]
 Beam = Annotated[

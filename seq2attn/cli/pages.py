@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from seq2attn.cli import completion, options
+from seq2attn.cli import options
 from seq2attn.display.console import note, write_line
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
@@ -27,7 +27,7 @@ def report(
         typer.Argument(
             metavar="RUN...|EXPERIMENT",
             help="Names of runs, or a comparison's name or experiment file. Default: the newest run that is not a trial.",
-            autocompletion=completion.runs,
+            autocompletion=options.runs,
         ),
     ] = None,
     to: HtmlPath = Path("report.html"),
@@ -69,7 +69,7 @@ def page(
         typer.Argument(
             metavar="RUN [RUN]",
             help="One run, or two side by side. Default: the newest.",
-            autocompletion=completion.runs,
+            autocompletion=options.runs,
         ),
     ] = None,
     to: HtmlPath = Path("page.html"),

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from seq2attn.cli import completion, options
+from seq2attn.cli import options
 from seq2attn.cli.commands import Command, group
 from seq2attn.cli.options import save_figure
 from seq2attn.display.console import note
@@ -32,7 +32,7 @@ AnyFigure = Annotated[
 ]
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="RUN...", help=f"{options.NEWEST} May be repeated.", autocompletion=completion.runs),
+    typer.Argument(metavar="RUN...", help=f"{options.NEWEST} May be repeated.", autocompletion=options.runs),
 ]
 
 

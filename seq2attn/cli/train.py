@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from seq2attn.cli import completion, options
+from seq2attn.cli import options
 from seq2attn.display.console import note, write_line
 from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError
@@ -27,7 +27,7 @@ def train(
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="RUN", help="Continue a run from its last checkpoint.", autocompletion=completion.runs),
+        typer.Option(metavar="RUN", help="Continue a run from its last checkpoint.", autocompletion=options.runs),
     ] = None,
     device: options.Device = "auto",
     threads: Annotated[

@@ -80,16 +80,12 @@ class Table:
 
     def tsv(self) -> Iterator[str]:
         """Tab-separated lines under a header. A number with an interval takes three columns: `x`, `x_low`, `x_high`."""
-        wide = [any(isinstance(cell, WithInterval) for cell in cells) for cells in self._cells()]
-        names = [
-            name
-            for column, three in zip(self.columns, wide, strict=True)
-            for name in ([column.name, f"{column.name}_low", f"{column.name}_high"] if three else [column.name])
+        columns = [
+            [column.name + ending, *(_field(_end(cell, end)) for cell in cells)]
+            for column, cells in self._columns()
+            for end, ending in (("value", ""), ("low", "_low"), ("high", "_high"))[: 3 if _intervals(cells) else 1]
         ]
-        yield "\t".join(names)
-        for row in self.rows:
-            fields = (field for cell, three in zip(row, wide, strict=True) for field in _fields(cell, three))
-            yield "\t".join(fields)
+        return map("\t".join, zip(*columns, strict=True))
 
     def records(self) -> list[dict[str, Any]]:
         """A dictionary for each row, for JSON. A number with an interval is `{"value": ..., "low": ..., "high": ...}`."""
@@ -98,32 +94,36 @@ class Table:
 
     def text(self) -> str:
         """Plain lines, as wide as they are."""
-        texts = [
-            [text_of(cell, column.form) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows
-        ]
-        lines = [[column.heading for column in self.columns], *texts]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join([*("  ".join(map(str.rjust, line, widths)) for line in lines), *self.notes])
+        columns = [[column.heading, *texts] for column, texts in self._texts().items()]
+        widths = [max(map(len, column)) for column in columns]
+        lines = ("  ".join(map(str.rjust, line, widths)) for line in zip(*columns, strict=True))
+        return "\n".join([*lines, *self.notes])
 
     def html(self) -> str:
         """A `<table>`; numbers have the class `right`."""
 
-        def line(tag: str, cells: Iterable[str]) -> str:
+        def row(tag: str, texts: Iterable[str]) -> str:
             opening = [f'<{tag} class="right">' if column.right else f"<{tag}>" for column in columns]
-            return "".join(f"{start}{html.escape(cell)}</{tag}>" for start, cell in zip(opening, cells, strict=True))
+            cells = (f"{start}{html.escape(text)}</{tag}>" for start, text in zip(opening, texts, strict=True))
+            return f"<tr>{''.join(cells)}</tr>"
 
-        shown = [place for place, column in enumerate(self.columns) if column.heading]
-        columns = [self.columns[place] for place in shown]
-        rows = [line("td", (text_of(row[place], self.columns[place].form) for place in shown)) for row in self.rows]
+        columns = self._texts()
         caption = f"<caption>{html.escape(printable(self.title))}</caption>" if self.title else ""
-        head = line("th", (printable(column.heading) for column in columns))
-        body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+        head = row("th", (printable(column.heading) for column in columns))
+        body = "\n".join(row("td", texts) for texts in zip(*columns.values(), strict=True))
         notes = "".join(f"<p>{html.escape(printable(text))}</p>\n" for text in self.notes)
-        return f"<table>{caption}\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n{notes}"
+        return f"<table>{caption}\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>\n{notes}"
 
-    def _cells(self) -> list[list[Cell]]:
-        """The cells of each column."""
-        return [[row[place] for row in self.rows] for place in range(len(self.columns))]
+    def _columns(self) -> list[tuple[Column, list[Cell]]]:
+        return [(column, [row[place] for row in self.rows]) for place, column in enumerate(self.columns)]
+
+    def _texts(self, *, intervals: bool = True) -> dict[Column, list[str]]:
+        """What people see."""
+        return {
+            column: [text_of(cell, column.form, intervals=intervals) for cell in cells]
+            for column, cells in self._columns()
+            if column.heading
+        }
 
     # ---- the terminal ----
 
@@ -150,17 +150,11 @@ class Table:
     def _fitting(self, width: int) -> tuple[dict[Column, list[str]], list[str]]:
         """The texts of the columns that fit into `width`, and what was dropped: optional columns, or else intervals too."""
         for intervals in (True, False):
-            columns = {
-                column: [text_of(cell, column.form, intervals=intervals) for cell in cells]
-                for column, cells in zip(self.columns, self._cells(), strict=True)
-                if column.heading
-            }
-            missing = [] if intervals else ["intervals"]
+            columns, missing = self._texts(intervals=intervals), [] if intervals else ["intervals"]
             for column in [column for column in reversed(self.columns) if column.optional]:
                 if sum(_least_widths(columns)) > width and columns.pop(column, None) is not None:
                     missing.append(column.heading)
-            has_intervals = any(isinstance(cell, WithInterval) for cells in self._cells() for cell in cells)
-            if sum(_least_widths(columns)) <= width or not has_intervals:
+            if sum(_least_widths(columns)) <= width or not any(_intervals(cells) for _, cells in self._columns()):
                 break
         return columns, missing
 
@@ -207,13 +201,13 @@ def text_of(cell: Cell, form: str = "", *, intervals: bool = True) -> str:
     return f"{value} [{low}, {high}]" if intervals and low is not None else str(value)
 
 
-def _fields(cell: Cell, three: bool) -> list[str]:
-    """A cell for programs, in three fields if its column has intervals."""
-    if not three:
-        return [_field(cell)]
-    if isinstance(cell, WithInterval):
-        return [_field(cell.value), _field(cell.low), _field(cell.high)]
-    return [_field(cell), "", ""]
+def _intervals(cells: Sequence[Cell]) -> bool:
+    return any(isinstance(cell, WithInterval) for cell in cells)
+
+
+def _end(cell: Cell, end: str) -> Any:
+    """The value of a number with an interval, or an end of that; of any other cell, itself or nothing."""
+    return getattr(cell, end) if isinstance(cell, WithInterval) else cell if end == "value" else None
 
 
 def _field(cell: Any) -> str:
