@@ -238,7 +238,7 @@ class Trainer:
         tensors = {MODEL + name: tensor for name, tensor in self.model.state_dict().items()}
         state = self.progress.model_dump(exclude_none=True, exclude={"positions"})
         if which == "last":  # what resuming needs
-            tensors |= {OPTIMISER + name: tensor for name, tensor in self.step.state().items()}
+            tensors |= {OPTIMISER + name: tensor for name, tensor in self.step.state.items()}
             state["positions"] = self.recorder.positions()
         save_checkpoint(self.run.checkpoint(which), tensors, state)
 
@@ -262,12 +262,10 @@ class Trainer:
         checkpoint = load_checkpoint(path)
         load_weights(path, checkpoint, self.model)
         optimiser = checkpoint.part(OPTIMISER)
-        expected = self.step.expected_state() if checkpoint.state["step"] else {}  # none before the first step
-        check_names(path, optimiser, expected, OPTIMISER)
+        check_names(path, optimiser, self.step.state, OPTIMISER)
         for name, tensor in optimiser.items():
-            check_tensor(path, OPTIMISER + name, tensor, expected[name])
-        if optimiser:
-            self.step.load_state(optimiser)
+            check_tensor(path, OPTIMISER + name, tensor, self.step.state[name])
+            self.step.state[name].copy_(tensor)
         try:
             return Progress.model_validate(checkpoint.state)
         except ValidationError as error:

@@ -24,7 +24,6 @@ from seq2attn.runs.files import AppendFile, not_written
 from seq2attn.runs.run import Run
 
 EVENTS = "events.out.tfevents.*"  # files
-MOST_HELD, LONGEST_HELD = 1 << 16, 5.0  # bytes of events in memory, and seconds, as long as events follow
 LONGEST_TAG = 40  # characters of a source
 CELL = 24  # pixels a side of one weight
 
@@ -41,10 +40,12 @@ class Recorder:
         _truncate(run, positions or {})
         self._metrics = AppendFile(run.metrics_file)
         self._attention = AppendFile(run.attention_file)
-        self._events = EventFile(run.path)
+        name = f"{EVENTS[:-1]}{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.0"
+        self._events = AppendFile(run.path / name)
+        self._event(file_version="brain.Event:2")
         if positions is None:
             for summary in _hyperparameters(config):
-                self._events.add(summary)
+                self._event(summary=summary)
 
     def step(self, step: int, values: dict[str, float]) -> None:
         """One logged step: loss, learning_rate, gradient_norm, accuracy, tokens_per_second."""
@@ -64,15 +65,21 @@ class Recorder:
         _add(self._attention, {"step": step, "maps": [one.to_json() for one in maps]})
         for place, one in enumerate(maps if draw else (), start=1):
             tag = f"attention/{place} {one.source[:LONGEST_TAG]}"
-            self._events.add(Summary(value=[Summary.Value(tag=tag, image=_heat_map(one))]), step)
+            self._event(step=step, summary=Summary(value=[Summary.Value(tag=tag, image=_heat_map(one))]))
 
     def _scalars(self, group: str, values: dict[str, float], step: int) -> None:
         for name, value in values.items():
-            self._events.add(Summary(value=[Summary.Value(tag=f"{group}/{name}", simple_value=value)]), step)
+            summary = Summary(value=[Summary.Value(tag=f"{group}/{name}", simple_value=value)])
+            self._event(step=step, summary=summary)
+
+    def _event(self, **values: Any) -> None:
+        """Write an event in this thread: that of TensorBoard's own writer dies with a traceback on a full disk."""
+        record = io.BytesIO()
+        RecordWriter(record).write(Event(wall_time=time.time(), **values).SerializeToString())
+        self._events.add(record.getvalue())
 
     def positions(self) -> dict[str, int]:
-        """Flush everything; the length of each file in bytes."""
-        self._events.flush()
+        """The length of each file in bytes."""
         try:
             return {file.name: file.stat().st_size for file in _files(self.run)}
         except OSError as error:
@@ -82,42 +89,6 @@ class Recorder:
         """Close the files."""
         for file in (self._metrics, self._attention, self._events):
             file.close()
-
-
-class EventFile:
-    """One new event file in `folder`.
-
-    TensorBoard's own writer has a thread, which on a full disk dies with a traceback or makes its owner wait. Here the call
-    that writes raises `Seq2AttnError`.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        now = time.time()
-        self._file = AppendFile(folder / f"{EVENTS[:-1]}{int(now):010d}.{socket.gethostname()}.{os.getpid()}.0")
-        self._held = io.BytesIO()
-        self._written = time.monotonic()
-        self._add(Event(wall_time=now, file_version="brain.Event:2"))
-        self.flush()
-
-    def add(self, summary: Summary, step: int = 0) -> None:
-        """Add a summary."""
-        self._add(Event(wall_time=time.time(), step=step, summary=summary))
-        if self._held.tell() >= MOST_HELD or time.monotonic() - self._written >= LONGEST_HELD:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what is held in memory."""
-        held, self._held = self._held, io.BytesIO()
-        self._written = time.monotonic()
-        self._file.add(held.getvalue())
-
-    def close(self) -> None:
-        """Write what is held in memory and close the file."""
-        self.flush()
-        self._file.close()
-
-    def _add(self, event: Event) -> None:
-        RecordWriter(self._held).write(event.SerializeToString())
 
 
 def _heat_map(one: AttentionMap) -> Summary.Image:

@@ -57,7 +57,7 @@ def full_from(server, reference, work, kind, count):
 
 
 @pytest.mark.parametrize(
-    ("kind", "count"), [("half a file", 9), pytest.param("half a record", 14, marks=pytest.mark.slow)]
+    ("kind", "count"), [("half a file", 9), pytest.param("half a record", 77, marks=pytest.mark.slow)]
 )
 def test_a_disk_that_fills_up_at_one_write(server, reference, work, kind, count):
     full_from(server, reference, work, kind, count)
@@ -189,7 +189,7 @@ def test_divergence_is_reported(server, work):
 
 @pytest.mark.slow
 def test_a_clock_set_back_does_not_change_a_resumed_run(server, reference, work, monkeypatch):
-    assert server.call(work, *TRAIN, fault=["half a record", 30])[0] < 0
+    assert server.call(work, *TRAIN, fault=["half a record", 60])[0] < 0
     run = Run(work / "runs" / "tiny")
     (events,) = run.path.glob("events.out.*")
     assert events.stat().st_size > 0
