@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from seq2attn.comparison.experiment import (
     override,
     run_word,
 )
-from seq2attn.comparison.trial import Trial, blocked_by
-from seq2attn.config import Config, load_config, value_at
+from seq2attn.comparison.trial import Trial, blocked_by, resolved_value
+from seq2attn.config import load_config
 from seq2attn.config.load import place_of
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
 
@@ -103,7 +103,7 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any], root: Path) -
     settings, base = experiment.settings, values.get(CONFIG, next(iter(experiment.bases)))
     overrides = [override(key, value) for key, value in values.items() if key != CONFIG]
     config = load_config(experiment.bases[base], [*experiment.overrides, *overrides])
-    resolved = {key: base if key == CONFIG else _resolved(config, key, value) for key, value in values.items()}
+    resolved = {key: base if key == CONFIG else resolved_value(config, key, value) for key, value in values.items()}
     seed = resolved.pop(SEED, config.seed)
     label = ", ".join(name_values(resolved).values()) or base
     return Trial(
@@ -120,14 +120,6 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any], root: Path) -
         families=settings.families or config.evaluation.families,
         checkpoint=settings.checkpoint,
     )
-
-
-def _resolved(config: Config, key: str, value: Any) -> Any:
-    """The value in the resolved config; if no chosen part has this key, the value as it was given."""
-    try:
-        return value_at(config, key)
-    except KeyError:
-        return value
 
 
 def name_values(values: Mapping[str, Any]) -> dict[str, str]:
@@ -173,16 +165,12 @@ def _counted(problem: Problem, count: int, trials: int) -> Problem:
 
 def _same_config_problems(trials: Sequence[Trial]) -> list[Problem]:
     first: dict[str, Trial] = {}
-    pairs = [(first.setdefault(trial.config.model_dump_json(), trial), trial) for trial in trials]
-    duplicates = [(kept, trial) for kept, trial in pairs if kept is not trial]
-    if not duplicates:
-        return []
-    kept, trial = duplicates[0]
-    names = f"{kept.group!r} and {trial.group!r}" if kept.group != trial.group else f"{trial.group!r} and itself"
-    message = (
-        f"{len(duplicates):,} of {len(trials):,} trials have the same config as another ({names}, seed {trial.seed})"
-    )
-    return [Problem("", f"{message}; list each value once, and no synonym of it")]
+    pairs = [(first.setdefault(json.dumps(trial.settings), trial), trial) for trial in trials]
+    repeated = [
+        f"({kept.group!r} and {trial.group!r}, seed {trial.seed})" for kept, trial in pairs if kept is not trial
+    ]
+    count = f"{len(repeated):,} of {len(trials):,} trials have the same config as another"
+    return [Problem("", f"{count} {repeated[0]}; list each value once, and no synonym of it")] if repeated else []
 
 
 def _known_baseline(experiment: Experiment, trials: Sequence[Trial]) -> tuple[dict[str, Any], list[Problem]]:
@@ -197,8 +185,8 @@ def _known_baseline(experiment: Experiment, trials: Sequence[Trial]) -> tuple[di
             message = "the seed cannot be a baseline: the trials of a group differ only in their seed"
         elif key not in varied:
             allowed = f"allowed: {', '.join(varied)}" if varied else "only the seed is varied"
-            same_end = [f"did you mean '{other}'? " for other in varied if other.rpartition(".")[2] == key]
-            message = f"is not varied; {did_you_mean(key, varied) or ''.join(same_end[:1])}{allowed}"
+            same_end = next((f"did you mean '{other}'? " for other in varied if other.endswith(f".{key}")), "")
+            message = f"is not varied; {did_you_mean(key, varied) or same_end}{allowed}"
         elif value not in values:
             names = list(dict.fromkeys(map(_shown_value, values)))
             message = f"no trial has {shown(value)}; {did_you_mean(str(value), names)}allowed: {', '.join(names)}"
@@ -212,21 +200,19 @@ def _resolved_alone(experiment: Experiment, key: str, value: Any) -> Any:
     """The value in the resolved config of the first base, such as the name for a synonym; itself if it is invalid."""
     try:
         config = load_config(next(iter(experiment.bases.values())), [*experiment.overrides, override(key, value)])
-        return _resolved(config, key, value)
+        return resolved_value(config, key, value)
     except Seq2AttnError:
         return value
 
 
-def _measurement_problems(settings: Settings, trials: Sequence[Trial]) -> list[Problem]:
+def _measurement_problems(settings: Settings, trials: Sequence[Trial]) -> Iterator[Problem]:
     """What cannot be measured: error rates of strings that a task draws, and chosen lengths of a file of pairs."""
     on_files = [trial.on_files for trial in trials]
-    problems = []
     if settings.metric in ERROR_RATES and not all(on_files):
-        problems.append(Problem("metric", f"{settings.metric} is measured on files of pairs (task: pairs)"))
+        yield Problem("metric", f"{settings.metric} is measured on files of pairs (task: pairs)")
     for name in ("lengths", "samples"):
         if getattr(settings, name) is not None and any(on_files):
-            problems.append(Problem(name, "runs on pairs are measured on all pairs of their dev file; leave this out"))
-    return problems
+            yield Problem(name, "runs on pairs are measured on all pairs of their dev file; leave this out")
 
 
 def _published_problems(experiment: Experiment, trials: Sequence[Trial]) -> list[Problem]:
@@ -235,5 +221,5 @@ def _published_problems(experiment: Experiment, trials: Sequence[Trial]) -> list
         Problem(f"published.{number}.where.{key}", "no config has this key")
         for number, published in enumerate(experiment.settings.published)
         for key in published.where
-        if not any(trial.has(key) for trial in trials)
+        if all(trial.value(key, trials) is trials for trial in trials)
     ]

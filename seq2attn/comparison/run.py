@@ -96,7 +96,7 @@ def _read_tasks(trials: Sequence[Trial]) -> list[str]:
     from seq2attn.build import read_task
 
     notes: list[str] = []
-    for trial in {str(trial.config.task): trial for trial in trials}.values():
+    for trial in {(str(trial.config.task), trial.families): trial for trial in trials}.values():
         task = read_task(trial.config)
         task.check_families(trial.families)
         notes += task.notes

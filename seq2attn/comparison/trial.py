@@ -96,22 +96,22 @@ class Trial:
         """Whether its task reads files; it is then measured on the dev file, and not on strings of `lengths`."""
         return bool(self.config.data_files)
 
-    def has(self, key: str) -> bool:
-        """Whether the config has this dotted key; `config` stands for the base config's name."""
-        try:
-            self.value(key)
-        except KeyError:
-            return False
-        return True
+    def value(self, key: str, default: Any = None) -> Any:
+        """The value at a dotted key of the config; `config` stands for the base config's name."""
+        return self.base if key == CONFIG else resolved_value(self.config, key, default)
 
     def matches(self, key: str, value: Any) -> bool:
         """Whether the config has this value at a dotted key; a part's name matches it with any options."""
-        own = self.value(key) if self.has(key) else None
+        own = self.value(key)
         return own == value or (isinstance(own, dict) and own.get("name") == value)
 
-    def value(self, key: str) -> Any:
-        """The value at a dotted key, or the base config's name."""
-        return self.base if key == CONFIG else value_at(self.config, key)
+
+def resolved_value(config: Config, key: str, default: Any) -> Any:
+    """The value at a dotted key; the default if no chosen part has this key."""
+    try:
+        return value_at(config, key)
+    except KeyError:
+        return default
 
 
 @dataclass(frozen=True)
@@ -171,27 +171,31 @@ def train_and_measure(trial: Trial) -> Outcome:
     place = trial.workplace
     assert place is not None, "a trial that is run has a workplace"
     if not _one_trial.acquire(blocking=False):
-        return Outcome(
-            "failed", "its process runs another trial in another thread: give each worker process one thread"
-        )
+        return Outcome("failed", "its process runs another trial in another thread: a worker needs one thread")
     try:
         _check_workplace(place)
-        return _run(trial, place)
+        _run(trial, place)
+        return Outcome("done")
+    except _Stopped:
+        return Outcome("stopped")
     except (BeingTrained, RunExists) as error:
         return Outcome("busy", error.message)
-    except Seq2AttnError as error:
-        return Outcome("failed", str(error))
     except Exception as error:
-        explained = plugin_error(error)
-        if explained is not None:
-            return Outcome("failed", str(explained))
-        where = ""
-        if trial.run.path.is_dir():
-            write_atomically(trial.run.path / FAILURE, traceback.format_exc().encode(errors="backslashreplace"))
-            where = f" (traceback: {trial.run.path / FAILURE})"
-        return Outcome("failed", f"{type(error).__name__}: {error}{where}")
+        return Outcome("failed", _reason(trial, error))
     finally:
         _one_trial.release()
+
+
+def _reason(trial: Trial, error: Exception) -> str:
+    """Why a trial failed; of an error that is nobody's mistake but ours, the traceback becomes a file of the run."""
+    explained = error if isinstance(error, Seq2AttnError) else plugin_error(error)
+    if explained is not None:
+        return str(explained)
+    where = ""
+    if trial.run.path.is_dir():
+        write_atomically(trial.run.path / FAILURE, traceback.format_exc().encode(errors="backslashreplace"))
+        where = f" (traceback: {trial.run.path / FAILURE})"
+    return f"{type(error).__name__}: {error}{where}"
 
 
 def _check_workplace(place: Workplace) -> None:
@@ -212,50 +216,51 @@ def _check_workplace(place: Workplace) -> None:
             raise Seq2AttnError(f"{name} has changed since the comparison or this worker loaded it: start both again")
 
 
+class _Stopped(Exception):
+    """The comparison asks its trials to stop, or has ended."""
+
+
 class _Watch(Display):
-    """The display of a training that looks, when the training logs, whether its comparison asks it to stop."""
+    """The display of a training that looks, when the training logs, whether the comparison asks it to stop."""
 
     def __init__(self, marker: Path) -> None:
         self.request, self._marker = StopRequest(), marker
 
-    def look(self) -> bool:
-        """Whether the comparison asks its trials to stop, or has ended."""
+    def look(self) -> None:
+        """Raise `_Stopped` if the trial is to stop."""
+        self.step("", 0)
+        if self.request.signal is not None:
+            raise _Stopped
+
+    def step(self, trial: str, step: int, text: str = "") -> None:
         with contextlib.suppress(OSError):
             if not self._marker.exists() or self._marker.read_bytes() == STOP:
                 self.request.signal = signal.SIGTERM
-        return self.request.signal is not None
-
-    def step(self, trial: str, step: int, text: str = "") -> None:
-        self.look()
 
 
-def _run(trial: Trial, place: Workplace) -> Outcome:
-    from seq2attn.build import read_task
+def _run(trial: Trial, place: Workplace) -> None:
     from seq2attn.runs.create import NewRun
     from seq2attn.training.session import train
 
     run, watch = trial.run, _Watch(place.marker)
-    if watch.look():
-        return Outcome("stopped")
+    watch.look()
+    if find_evaluation(trial) is not None:
+        return
     blocked = blocked_by(trial)
     if blocked:
         raise Seq2AttnError(blocked, exit_code=1)
     if run.status().state != "finished":
-        if trial.families != (RANDOM,):  # refused now, not after training
-            read_task(trial.config).check_families(trial.families)
         experiment = {"name": trial.experiment, "group": trial.group, "values": dict(trial.values)}
         plugins = [name for name, _, _ in place.plugins]
         where = run if run.config_file.is_file() else NewRun(trial.root, trial.name, True, plugins, (), experiment)
-        ended = train(trial.config, where, device=place.device, threads=1, display=watch, request=watch.request)
-        if not ended.finished:
-            return Outcome("stopped")
-    if find_evaluation(trial) is not None:
-        return Outcome("done")
+        train(trial.config, where, device=place.device, threads=1, display=watch, request=watch.request)
+        watch.look()
     with training_lock(run):  # so that two processes do not measure it
-        return Outcome("done") if find_evaluation(trial) is not None else _measure(trial, place.device, watch)
+        if find_evaluation(trial) is None:
+            _measure(trial, place.device, watch)
 
 
-def _measure(trial: Trial, device: str, watch: _Watch) -> Outcome:
+def _measure(trial: Trial, device: str, watch: _Watch) -> None:
     from seq2attn.build import read_task
     from seq2attn.model.parameters import parameter_ledger
     from seq2attn.runs.load import load_run, measure, measure_on_file
@@ -264,30 +269,11 @@ def _measure(trial: Trial, device: str, watch: _Watch) -> Outcome:
     trained = load_run(run, trial.checkpoint, device)
     if trained.checkpoint != trial.checkpoint:
         raise Seq2AttnError(f"{run.checkpoint(trial.checkpoint)}: no such checkpoint", exit_code=1)
-
-    def stop_if_asked() -> None:
-        if watch.look():
-            raise _Stopped
-
-    try:
-        if trial.on_files:
-            check_same_files(run, trial.config, read_task(trial.config))
-            evaluation = measure_on_file(trained, Path(trial.config.data_files["dev"]))
-        else:
-            evaluation = measure(
-                trained,
-                trial.lengths,
-                samples=trial.samples,
-                seed=EVALUATION_SEED,
-                families=trial.families,
-                progress=stop_if_asked,
-            )
-    except _Stopped:
-        return Outcome("stopped")
+    if trial.on_files:
+        check_same_files(run, trial.config, read_task(trial.config))
+        evaluation = measure_on_file(trained, Path(trial.config.data_files["dev"]))
+    else:
+        strings: dict[str, Any] = {"samples": trial.samples, "seed": EVALUATION_SEED, "families": trial.families}
+        evaluation = measure(trained, trial.lengths, progress=watch.look, **strings)
     parameters = parameter_ledger(trained.predictor.model)
     save_evaluation(replace(evaluation, trained_steps=run.status().step, parameters=parameters), run)
-    return Outcome("done")
-
-
-class _Stopped(Exception):
-    """A stop was requested during the evaluation of a trial."""
