@@ -28,7 +28,7 @@ BELOW = {  # room -> the rooms that it may import from, beside itself and `error
     "runs": "config data model build inference display",
     "training": "config data model build inference contract runs kernels display",
     "plotting": "inference runs analysis",
-    "comparison": "parts config data model build inference runs training plotting display",
+    "comparison": "registry parts config data model build inference runs training plotting display",
     "api": "parts config data model inference runs training comparison plotting display",
     "pages": "parts config data model build inference runs comparison plotting display",
     "cli": "registry parts config data model build contract analysis inference runs training plotting comparison api "
