@@ -10,9 +10,6 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-import numpy as np
-from numpy.typing import NDArray
-
 from seq2attn.config import Config
 from seq2attn.config.load import Overrides, override_list
 from seq2attn.config.plugins import load_plugins
@@ -23,7 +20,7 @@ from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.interventions import Changes
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.inference.predictor import Hypothesis, Prediction, Predictor
+from seq2attn.inference.predictor import Prediction, Predictor
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Model
 from seq2attn.runs.create import prepare_training
@@ -275,27 +272,21 @@ class TrainedModel:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Answer:
-    """The output for one string. `str(answer)` is the output alone; a notebook shows the attention map."""
+class Answer(Prediction):
+    """The output for one string. `str(answer)` is the output alone; a notebook shows the attention map.
 
-    source: str
-    output: str
-    finished: bool  # False if the model emitted no `<eos>` within the maximum number of steps
-    source_symbols: tuple[str, ...]  # S tokens, as the model reads them: the columns of `weights`
-    output_symbols: tuple[str, ...]  # T tokens with the `<eos>`: the rows of `weights`
-    weights: NDArray[np.float32] | None
-    """(T, S) attention weights; None without attention, and for sources of more than 1,000 characters"""
+    `weights` is None without attention, and for sources of more than 1,000 characters.
+    """
+
     expected: str | None = None  # the right answer, if the task knows it
     ideal: tuple[int, ...] = ()  # the source position that each character of the right answer copies; empty if unknown
-    hypotheses: tuple[Hypothesis, ...] = ()  # what a beam search found, best first
 
     @classmethod
     def of(cls, prediction: Prediction, task: Task) -> Answer:
         """The answer for a prediction, with what `task` knows about it."""
         known = task.answer(prediction.source)
         ideal = tuple(known.alignment or ()) if known else ()
-        weights = None if prediction.weights is None else np.array(prediction.weights, dtype=np.float32)
-        return cls(**{**vars(prediction), "weights": weights}, expected=known.text if known else None, ideal=ideal)
+        return cls(**vars(prediction), expected=known.text if known else None, ideal=ideal)
 
     @property
     def correct(self) -> bool | None:
@@ -305,11 +296,11 @@ class Answer:
     @property
     def map(self) -> AttentionMap:
         """The attention as a record that `seq2attn.plotting` draws. Raises `Seq2AttnError` without weights."""
-        if self.weights is None:
+        drawn = self.attention_map(self.ideal)
+        if drawn is None:
             reason = "the model has no attention, the string is too long, or weights=False was given"
             raise Seq2AttnError(f"there is no attention to draw for {shown(self.source)}: {reason}")
-        rows = tuple(map(tuple, self.weights.tolist()))
-        return AttentionMap(self.source, self.output, self.source_symbols, self.output_symbols, rows, self.ideal)
+        return drawn
 
     def plot(self, ax: Axes | None = None, *, ideal: bool = False) -> Axes:
         """Draw the attention map into `ax`, by default a new figure's, and return it. ideal: outline the ideal alignment."""

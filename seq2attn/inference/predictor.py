@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2attn.data.batches import read_sources
@@ -44,7 +46,7 @@ class Hypothesis:
     finished: bool  # False if it was cut off before an `<eos>`
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Prediction:
     """The model's output for one string."""
 
@@ -53,21 +55,23 @@ class Prediction:
     finished: bool  # False if the model emitted no `<eos>` within the maximum number of steps
     source_symbols: tuple[str, ...] = ()  # as the model reads them, with `<eos>` if it does: the columns of `weights`
     output_symbols: tuple[str, ...] = ()  # the emitted tokens, with `<eos>`: the rows of `weights`
-    weights: tuple[tuple[float, ...], ...] | None = None  # attention; None if not requested, or without attention
+    weights: NDArray[np.floating] | None = None  # (T, S) attention; None if not requested, or without attention
     hypotheses: tuple[Hypothesis, ...] = ()  # what beam search found, best first: the first is the output
 
     def attention_map(self, ideal: Sequence[int] = ()) -> AttentionMap | None:
         """The weights as a map, with the ideal alignment if it is known; None without weights."""
         if self.weights is None:
             return None
-        symbols = self.source_symbols, self.output_symbols
-        return AttentionMap(self.source, self.output, *symbols, self.weights, tuple(ideal))
+        rows = tuple(map(tuple, np.asarray(self.weights).tolist()))
+        return AttentionMap(self.source, self.output, self.source_symbols, self.output_symbols, rows, tuple(ideal))
 
     def to_json(self) -> dict[str, object]:
         """Plain values."""
         names = ["source", "output", "finished", *(["hypotheses"] if self.hypotheses else [])]
         names += ["source_symbols", "output_symbols", "weights"] if self.weights is not None else []
-        rounded = [[round(weight, 6) for weight in row] for row in self.weights or ()]
+        rounded = (
+            [] if self.weights is None else [[round(weight, 6) for weight in row] for row in self.weights.tolist()]
+        )
         record = {**asdict(self), "weights": rounded}
         return {name: record[name] for name in names}
 
@@ -189,7 +193,7 @@ class Predictor:
         rows = zip(sources, *(column.tolist() for column in columns), strict=True)
         for row, (source, tokens, count, finished, read_ids) in enumerate(rows):
             steps = count + finished  # with its <eos>
-            weights = None if decoding.weights is None else decoding.weights[row, :steps].tolist()
+            weights = None if decoding.weights is None else decoding.weights[row, :steps].cpu().numpy().copy()
             predictions.append(
                 Prediction(
                     source.text,
@@ -197,7 +201,7 @@ class Predictor:
                     finished,
                     source_symbols=tuple(map(read.symbol, read_ids)),
                     output_symbols=tuple(map(write.symbol, tokens[:steps])),
-                    weights=None if weights is None else tuple(map(tuple, weights)),
+                    weights=weights,
                     hypotheses=() if beam is None else _hypotheses(beam, row, write),
                 )
             )
