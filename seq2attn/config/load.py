@@ -196,7 +196,12 @@ def _combinations_of_the_rest(values: Mapping[str, Any], wrong: set[str]) -> lis
         config = Config.model_validate(_without(values, wrong))
     except ValidationError:
         return []
-    return [problem for problem in combination_problems(config) if not _rests_on(problem, wrong)]
+    found = combination_problems(config)
+    return [one for one in found if not any(_is_in(key, path) for key in (one.path, *one.rests_on) for path in wrong)]
+
+
+def _is_in(key: str, section: str) -> bool:
+    return f"{key}.".startswith(f"{section}.")
 
 
 def _without(values: Mapping[str, Any], wrong: set[str], prefix: str = "") -> dict[str, Any]:
@@ -205,8 +210,3 @@ def _without(values: Mapping[str, Any], wrong: set[str], prefix: str = "") -> di
         for name, value in values.items()
         if f"{prefix}{name}" not in wrong
     }
-
-
-def _rests_on(problem: Problem, wrong: set[str]) -> bool:
-    keys = [f"{key}.name" if key in PARTS else key for key in (problem.path, *problem.rests_on)]
-    return any(f"{path}.".startswith(f"{key}.") or key.startswith(f"{path}.") for key in keys for path in wrong)

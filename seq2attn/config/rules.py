@@ -45,7 +45,7 @@ def _lengths(config: Config) -> Iterator[Problem]:
     if config.training.target is not None and not any(map(config.is_trained, config.evaluation_lengths)):
         message = f"no length of evaluation.lengths lies within {shortest}-{longest}, "
         message += "so the target could never be reached; add a trained length or drop the target"
-        yield _problem("training.target", message, "task", "task.min_length", "task.max_length", "evaluation")
+        yield _problem("training.target", message, "task", "task.min_length", "task.max_length", "evaluation.lengths")
 
 
 def _training(config: Config) -> Iterator[Problem]:
