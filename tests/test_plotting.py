@@ -1,3 +1,5 @@
+"""Figures: what they draw is the numbers they were given."""
+
 import io
 import itertools
 import warnings
@@ -10,7 +12,6 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from PIL import Image
-from rich.cells import cell_len
 from rich.console import Console
 
 from seq2attn.errors import Seq2AttnError
@@ -18,7 +19,8 @@ from seq2attn.inference.maps import colour
 from seq2attn.inference.predictor import Prediction
 from seq2attn.inference.results import Evaluation
 from seq2attn.plotting.attention import attention_figure, cropped, evolution_figure, save_animation, spread
-from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, averaged, curves_figure
+from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, averaged, curves_figure, runs_figure
+from seq2attn.plotting.html import html_map
 from seq2attn.plotting.style import logarithmic, looks, save_figure, score_colour
 from seq2attn.plotting.terminal import heat_map, legend
 
@@ -26,9 +28,7 @@ WEIGHTS = ((0.0, 0.25, 0.75), (0.5, 0.5, 0.0))
 
 
 def prediction(source="ab", output="b", weights=WEIGHTS, *, columns=None, rows=None):
-    columns = columns or (*source, "<eos>")
-    rows = rows or (*output, "<eos>")
-    return Prediction(source, output, True, columns, rows, weights)
+    return Prediction(source, output, True, columns or (*source, "<eos>"), rows or (*output, "<eos>"), weights)
 
 
 def one_map(*arguments, ideal=(), **keywords):
@@ -63,39 +63,33 @@ def refusal(call, *arguments):
 # ---- attention ----
 
 
-def test_the_picture_is_the_weights():
-    (panel,) = panels(attention_figure([one_map()]))
+def test_the_picture_is_the_weights_rows_are_output_and_columns_are_source():
+    figure = attention_figure([one_map("ab", "b", ideal=(2, 0, 1))], ideal=True)
+    (panel,) = panels(figure)
     np.testing.assert_array_equal(weights(panel), np.array(WEIGHTS))
     assert panel.collections[0].get_clim() == (0.0, 1.0)
     assert panel.get_ylim() == (2, 0)  # the first output at the top
+    assert list(panel.get_xticks()) == [0.5, 1.5, 2.5] and list(panel.get_yticks()) == [0.5, 1.5]
+    assert texts(panel.get_xticklabels()) == ["a", "b", "⏎"] and texts(panel.get_yticklabels()) == ["b", "⏎"]
+    assert (panel.get_xlabel(), panel.get_ylabel(), panel.get_title("left")) == ("source", "output", "ab → b")
+    outlines = [(round(box.get_x() - 0.06), round(box.get_y() - 0.06)) for box in panel.patches]
+    assert outlines == [(2, 0), (0, 1)]  # (column, row); the map has two rows
+    assert "orange: ideal alignment" in figure.get_supxlabel()
+    assert not panels(attention_figure([one_map("ab", "b", ideal=(2, 0, 1))]))[0].patches
 
 
-def test_rows_are_output_and_columns_are_source():
-    (panel,) = panels(attention_figure([one_map("ab", "b")]))
-    assert list(panel.get_xticks()) == [0.5, 1.5, 2.5]
-    assert list(panel.get_yticks()) == [0.5, 1.5]
-    assert texts(panel.get_xticklabels()) == ["a", "b", "⏎"]
-    assert texts(panel.get_yticklabels()) == ["b", "⏎"]
-    assert (panel.get_xlabel(), panel.get_ylabel()) == ("source", "output")
-    assert panel.get_title("left") == "ab → b"
-
-
-def test_spaces_special_tokens_marks_and_signs_of_mathematics_are_labelled():
-    columns = ("<sos>", " ", "$", "<pad>", "<eos>", "_", "\u0303")
-    figure = attention_figure([one_map(columns=columns, weights=(7 * (1 / 7,), 7 * (0.0,)))])
+def test_labels_of_special_tokens_spaces_marks_signs_of_mathematics_and_long_symbols():
+    columns = ("<sos>", " ", "$", "<pad>", "<eos>", "_", "\u0303", "V;PST;3;SG")
+    figure = attention_figure([one_map(columns=columns, weights=(8 * (1 / 8,), 8 * (0.0,)))])
     (panel,) = panels(figure)
     # matplotlib shows \$ as $
-    assert texts(panel.get_xticklabels()) == ["⊢", "␣", r"\$", "∅", "⏎", "_", "\u25cc\u0303"]
-    key = figure.get_supxlabel()
-    assert "⏎  <eos>" in key and "␣  space" in key
-
-
-def test_each_prediction_has_its_panel():
-    several = [one_map(name, "b") for name in ("ab", "cd", "ef", "gh", "ij")]
-    found = panels(attention_figure(several))
-    titles = [panel.get_title("left") for panel in found]
-    assert titles == ["ab → b", "cd → b", "ef → b", "gh → b", "ij → b"]
-    assert [texts(panel.get_xticklabels())[:2] for panel in found[3:]] == [["g", "h"], ["i", "j"]]
+    assert texts(panel.get_xticklabels()) == ["⊢", "␣", r"\$", "∅", "⏎", "_", "\u25cc\u0303", "V;PST;3;SG"]
+    assert [label.get_rotation() for label in panel.get_xticklabels()] == [0] * 7 + [90]
+    assert "⏎  <eos>" in figure.get_supxlabel() and "␣  space" in figure.get_supxlabel()
+    figure.draw_without_rendering()
+    for label in (*panel.get_xticklabels(), *panel.get_yticklabels()):
+        box = label.get_window_extent()
+        assert box.x0 >= 0 and box.y1 <= figure.bbox.height
 
 
 @pytest.mark.parametrize("sides", [[3], 12 * [6], [4, 41, 4, 3], [41, 41], [2, 200]])
@@ -103,46 +97,25 @@ def test_every_map_of_a_sheet_stands_apart_at_the_same_scale(sides):
     figure = attention_figure([square(side) for side in sides])
     figure.draw_without_rendering()
     boxes = [axes.get_position() for axes in figure.axes]
-    if max(sides) <= 6:
-        assert figure.get_figwidth() < 12  # inches: broken into lines
+    assert len(panels(figure)) == len(sides)
+    assert max(sides) > 6 or figure.get_figwidth() < 12  # inches: broken into lines
     for place, one in enumerate(boxes):
         assert 0 <= one.x0 < one.x1 <= 1 and 0 <= one.y0 < one.y1 <= 1
         assert not any(one.overlaps(other) for other in boxes[place + 1 :])
-    cells = {round(np.ptp(panel.transData.transform([(0, 0), (1, 1)]), axis=0)[k], 3)
-             for panel in panels(figure) for k in (0, 1)}  # fmt: skip
-    assert max(cells) - min(cells) < 0.02 * max(cells)
+    cells = np.abs([np.ptp(one.transData.transform([(0, 0), (1, 1)]), axis=0) for one in panels(figure)])
+    assert cells.max() - cells.min() < 0.02 * cells.max()
 
 
-def test_the_ideal_alignment_is_outlined_on_request():
-    several = [one_map("ab", "b", ideal=(2, 0, 1))]
-    assert list(panels(attention_figure(several))[0].patches) == []
-    figure = attention_figure(several, ideal=True)
-    outlines = [(round(box.get_x() - 0.5 + box.get_width() / 2), round(box.get_y() - 0.5 + box.get_height() / 2))
-                for box in panels(figure)[0].patches]  # fmt: skip
-    assert outlines == [(2, 0), (0, 1)]  # (column, row); the map has two rows
-    assert "orange: ideal alignment" in figure.get_supxlabel()
-
-
-@pytest.mark.parametrize("ideal", [False, True])
-def test_predictions_without_weights_are_refused_in_words(ideal):
+def test_what_cannot_be_drawn_is_refused_in_words():
     for without in (Prediction("ab", "b", True), replace(prediction(), weights=())):
-        with pytest.raises(Seq2AttnError, match=r"there is no attention to draw for 'ab': it has no weights") as caught:
-            attention_figure([prediction(), without], ideal=ideal)
-        assert "keep_weights=True" in caught.value.hint
-    with pytest.raises(Seq2AttnError, match="there is no attention to draw"):
-        attention_figure([], ideal=ideal)
-
-
-def test_predictions_with_weights_are_drawn_but_know_no_ideal_alignment():
-    assert len(panels(attention_figure([prediction()]))) == 1
-    with pytest.raises(Seq2AttnError, match="no ideal alignment to outline: none is known for 'ab'") as caught:
-        attention_figure([prediction()], ideal=True)
+        assert refusal(attention_figure, [prediction(), without]) == (
+            "there is no attention to draw for 'ab': it has no weights"
+        )
+    assert refusal(attention_figure, []) == "there is no attention to draw"
+    assert "at most 200" in refusal(attention_figure, [square(201)])
+    with pytest.raises(Seq2AttnError, match="no ideal alignment to outline: none is known for 'ab', 'cd'") as caught:
+        attention_figure([prediction(), one_map("cd")], ideal=True)
     assert "predictor.attention_maps(texts)" in caught.value.hint
-
-
-def test_an_ideal_alignment_that_is_not_known_is_not_outlined():
-    with pytest.raises(Seq2AttnError, match="no ideal alignment to outline: none is known for 'ab', 'cd'"):
-        attention_figure([one_map("ab"), one_map("cd")], ideal=True)
     first, second = panels(attention_figure([one_map("ab"), one_map("cd", ideal=(1, 0))], ideal=True))
     assert (len(first.patches), len(second.patches)) == (0, 2)
 
@@ -150,11 +123,6 @@ def test_an_ideal_alignment_that_is_not_known_is_not_outlined():
 def test_a_long_string_has_a_short_title():
     (panel,) = panels(attention_figure([one_map("a" * 30, "b" * 24, (31 * (0.0,),) * 25)]))
     assert panel.get_title("left") == f"{'a' * 23}… → {'b' * 24}"
-
-
-def test_a_string_too_long_to_be_seen_is_refused():
-    assert len(panels(attention_figure([square(200)]))) == 1
-    assert "at most 200" in refusal(attention_figure, [square(201)])
 
 
 # ---- attention through training ----
@@ -167,16 +135,12 @@ def snapshots(count):
 
 
 def test_a_strip_has_a_line_a_string_and_a_column_a_step():
-    found = panels(evolution_figure(snapshots(3)))
+    figure = evolution_figure(snapshots(3))
+    figure.draw_without_rendering()
+    found = panels(figure)
     assert [panel.get_title("left") for panel in found] == 2 * ["step 0", "step 100", "step 200"]
     assert [float(weights(panel).max()) for panel in found[3:]] == [0.0, 0.01, 0.02]
     assert len({round(panel.get_position().y1, 6) for panel in found[:3]}) == 1
-
-
-def moving(*weights):
-    """Snapshots 0, 1, ... of a map of one row, whose first of two weights is given."""
-    maps = [one_map("ab", "b", ((weight, 1 - weight),) * 2, ideal=(1,)) for weight in weights]
-    return [(step, [replace(one, source_symbols=("a", "b"))]) for step, one in enumerate(maps)]
 
 
 @pytest.mark.parametrize(
@@ -191,19 +155,18 @@ def moving(*weights):
     ],
 )
 def test_steps_are_chosen_by_how_much_attention_changes(weights, largest, chosen):
-    assert spread(moving(*weights), largest) == chosen
+    maps = [one_map("ab", "b", ((weight, 1 - weight),) * 2, columns=("a", "b"), ideal=(1,)) for weight in weights]
+    assert spread([(step, [one]) for step, one in enumerate(maps)], largest) == chosen
 
 
-def test_what_a_young_model_writes_too_much_is_left_out():
+def test_maps_are_cropped_to_the_rows_of_the_right_answer():
     long = one_map("ab", "bbbb", ((0.5,) * 3,) * 5, ideal=(1, 0))
     assert cropped(long).output_symbols == ("b", "b", "b")
-    unknown = cropped(
-        one_map("ab", "bbbb", ((0.5,) * 3,) * 5)
-    )  # no ideal alignment: as many rows as the source has tokens
+    unknown = cropped(replace(long, ideal=()))  # as many rows as the source has tokens
     assert unknown.output_symbols == ("b", "b", "b") and len(unknown.weights) == 3
-    short = cropped(one_map("ab", "", ((0.5,) * 3,), ideal=(1, 0)))
-    assert short.output_symbols == ("<eos>", "", "")
-    assert short.weights[0] == (0.5,) * 3
+    short = one_map("ab", "", ((0.5,) * 3,), ideal=(1, 0))
+    assert cropped(short, pad=False) == short
+    assert cropped(short).output_symbols == ("<eos>", "", "")
     (panel,) = panels(evolution_figure([(1, [short])]))
     assert weights(panel)[0].tolist() == [0.5, 0.5, 0.5]
     assert np.ma.getmaskarray(panel.collections[0].get_array())[1:].all()  # blank, not weight 0
@@ -212,9 +175,9 @@ def test_what_a_young_model_writes_too_much_is_left_out():
 def test_an_animation_has_a_frame_a_step_of_one_layout(tmp_path):
     written = [one_map("ab", text, ((0.5,) * 3,) * (len(text) + 1), ideal=(1, 0)) for text in ("", "mmmm", "ba")]
     save_animation([(step, [one]) for step, one in enumerate(written)], tmp_path / "map.gif", ideal=True)
+    frames = []
     with Image.open(tmp_path / "map.gif") as image:
         assert (image.format, image.n_frames, image.info["loop"]) == ("GIF", 3, 0)
-        frames = []
         for place in range(3):
             image.seek(place)
             frames.append(np.array(image.convert("RGB")).astype(int))
@@ -230,14 +193,13 @@ def test_an_animation_has_a_frame_a_step_of_one_layout(tmp_path):
 def test_losses_are_drawn_with_their_average():
     curves = {"one": [(10 * n, 2.0**-n) for n in range(4)], "two": [(10, 1.0), (20, 0.0)]}
     (axes,) = curves_figure(curves, ["scaled", "dot"], "loss", log=True).axes
-    assert axes.get_yscale() == "log"
-    drawn = {
-        line.get_label(): line.get_xydata().tolist() for line in axes.lines if not line.get_label().startswith("_")
-    }
-    np.testing.assert_allclose(drawn["one"], [[0, 1.0], [10, 0.5], [20, 0.25], [30, 0.125]])
-    assert drawn["two"] == [[10, 1.0]]  # 0 has no logarithm
-    colours = {line.get_label(): line.get_color() for line in axes.lines}
-    assert (colours["one"], colours["two"]) == (score_colour("scaled"), score_colour("dot"))
+    assert (axes.get_yscale(), axes.get_ylabel()) == ("log", "loss")
+    drawn = {line.get_label(): line for line in axes.lines}
+    np.testing.assert_allclose(drawn["one"].get_xydata(), [[0, 1.0], [10, 0.5], [20, 0.25], [30, 0.125]])
+    assert drawn["two"].get_xydata().tolist() == [[10, 1.0]]  # 0 has no logarithm
+    assert [drawn[name].get_color() for name in curves] == [score_colour("scaled"), score_colour("dot")]
+    (axes,) = curves_figure({"one": [(10, 0.0), (20, 3.0)]}, ["dot"], "rate").axes
+    assert axes.lines[0].get_xydata().tolist() == [[10, 0.0], [20, 3.0]]
 
 
 def test_neighbours_are_averaged():
@@ -245,17 +207,13 @@ def test_neighbours_are_averaged():
     assert averaged(points)[:2] == [(0.5, pytest.approx(2.0)), (2.5, pytest.approx(2.0))]  # sqrt(1 x 4)
 
 
-def test_a_score_has_its_colour_and_lines_of_one_score_differ_in_shade_dash_and_marker():
+def test_a_score_has_its_colour_and_lines_of_one_score_are_all_seen():
     first, second, other = looks(["scaled", "scaled", "dot"])
     assert (first.colour, other.colour) == (score_colour("scaled"), score_colour("dot"))
     # half way from #0072b2 to white: (0 + 255) / 2, (0x72 + 255) / 2, (0xb2 + 255) / 2
     assert (second.colour, second.dash) == ("#80b8d8", "--")
     assert len({one.marker for one in (first, second, other)}) == 3
-
-
-def test_lines_that_coincide_are_all_seen():
-    """The first is drawn widest, below the others."""
-    for count in (1, 2, 8, 40):
+    for count in (1, 2, 8, 40):  # the first is drawn widest, below the others
         widths = [one.width for one in looks(["dot"] * count)]
         assert widths == sorted(set(widths), reverse=True)
         assert 1.5 < widths[-1] <= widths[0] <= 6.1
@@ -267,65 +225,63 @@ def test_a_logarithmic_axis_has_plain_numbers(low, high, labels):
     panel = figure.subplots()
     panel.plot([0, 1], [low, high])
     logarithmic(panel)
-    figure.draw_without_rendering()
+    figure.canvas.draw()
     bottom, top = panel.get_ylim()
     shown = [text.get_text() for text in panel.get_yticklabels() if bottom <= text.get_position()[1] <= top]
     assert " ".join(shown) == labels
     assert not any(text.get_text() for text in panel.yaxis.get_minorticklabels())
 
 
+# ---- accuracy by length ----
+
+
+def evaluation(*lengths):
+    """(length, exact match, trained)"""
+    rows = []
+    for length, value, trained in lengths:
+        rows.append(measured.row("exact_match", length, value, value * 0.75, (1 + value) / 2, trained=trained))
+        rows.append(measured.row("character_accuracy", length, 1.0, 0.9, 1.0, trained=trained))
+        rows.append(measured.row("teacher_forced", length, 0.5, 0.4, 0.6, trained=trained))
+    return Evaluation(tuple(rows))
+
+
 def test_accuracy_through_training_is_the_mean_and_the_worst():
-    results = evaluation(result(1, 1.0), result(2, 0.5), result(9, 0.0, trained=False))
+    results = evaluation((1, 1.0, True), (2, 0.5, True), (9, 0.0, False))
     (axes,) = accuracy_curves_figure({"one": [(10, results), (20, results)]}, ["scaled"]).axes
     assert axes.lines[0].get_xydata().tolist() == [[10, 0.75], [20, 0.75]]
     assert axes.collections[0].get_datalim(axes.transData).y0 == pytest.approx(0.5)
 
 
-# ---- accuracy by length ----
-
-
-def result(length, value, *, trained=True):
-    estimates = {
-        "exact_match": (value, value * 0.75, (1 + value) / 2),
-        "character_accuracy": (1.0, 0.9, 1.0),
-        "teacher_forced": (0.5, 0.4, 0.6),
-    }
-    return [measured.row(name, length, *numbers, trained=trained) for name, numbers in estimates.items()]
-
-
-def evaluation(*results):
-    return Evaluation(tuple(row for rows in results for row in rows))
-
-
-def shaded(axes):
-    """The lengths on a grey ground."""
-    return [patch.get_x() + patch.get_width() / 2 for patch in axes.patches]
-
-
 def test_accuracy_is_drawn_at_each_length_with_its_interval():
-    (axes,) = accuracy_figure(evaluation(result(3, 0.8), result(5, 0.4)), "mine").axes
+    (axes,) = accuracy_figure(evaluation((3, 0.8, True), (5, 0.4, True), (9, 0.0, False)), "mine").axes
     exact, characters, forced = axes.containers
     assert exact.get_label() == "exact match (greedy)"
-    assert exact.lines[0].get_xydata().tolist() == [[3 - 0.16, 0.8], [5 - 0.16, 0.4]]  # aside: the three may be equal
+    assert exact.lines[0].get_xydata().tolist() == [
+        [3 - 0.16, 0.8],
+        [5 - 0.16, 0.4],
+        [9 - 0.16, 0.0],
+    ]  # beside the others
     bars = [segment.tolist() for segment in exact.lines[2][0].get_segments()]
-    np.testing.assert_allclose(bars, [[[2.84, 0.6], [2.84, 0.9]], [[4.84, 0.3], [4.84, 0.7]]])
-    assert characters.lines[0].get_ydata().tolist() == [1.0, 1.0]
-    assert forced.lines[0].get_ydata().tolist() == [0.5, 0.5]
+    np.testing.assert_allclose(bars[:2], [[[2.84, 0.6], [2.84, 0.9]], [[4.84, 0.3], [4.84, 0.7]]])
+    assert characters.lines[0].get_ydata().tolist() == [1.0] * 3
+    assert forced.lines[0].get_ydata().tolist() == [0.5] * 3
     assert axes.get_title(loc="left") == "mine"
-    assert shaded(axes) == []
-    assert axes.get_xlabel() == "string length"
-
-
-def test_lengths_never_trained_are_marked():
-    untrained = [result(4, 0.5, trained=False), result(9, 0.0, trained=False)]
-    results = evaluation(result(1, 1.0), result(2, 1.0), *untrained)
-    (axes,) = accuracy_figure(results, "").axes
-    assert shaded(axes) == [4, 9]
+    assert [patch.get_x() + patch.get_width() / 2 for patch in axes.patches] == [9]  # on a grey ground
     assert "grey: never seen in training" in axes.get_xlabel()
 
 
+def test_runs_are_drawn_by_exact_match():
+    results = {"one": evaluation((3, 0.8, True)), "two": evaluation((3, 0.5, True), (4, 0.25, True))}
+    (axes,) = runs_figure(results, ["dot", "scaled"]).axes
+    first, second = axes.containers
+    assert (first.get_label(), second.get_label()) == ("one", "two")
+    np.testing.assert_allclose(first.lines[0].get_xydata(), [[3 - 0.08, 0.8]])
+    np.testing.assert_allclose(second.lines[0].get_xydata(), [[3 + 0.08, 0.5], [4 + 0.08, 0.25]])
+    assert not axes.patches and axes.get_xlabel() == "string length"
+
+
 def test_many_lengths_have_few_ticks():
-    (axes,) = accuracy_figure(evaluation(*(result(length, 1.0) for length in range(1, 101))), "").axes
+    (axes,) = accuracy_figure(evaluation(*((length, 1.0, True) for length in range(1, 101))), "").axes
     assert list(axes.get_xticks()) == list(range(1, 101, 5))
 
 
@@ -333,9 +289,11 @@ def test_many_lengths_have_few_ticks():
 
 
 def test_a_figure_is_written_in_the_format_of_its_name_whatever_its_case(tmp_path):
-    for name, start in (("map.png", b"\x89PNG\r\n"), ("map.svg", b"<?xml"), ("MAP.PDF", b"%PDF-")):
-        save_figure(attention_figure([one_map()]), tmp_path / name)
-        assert (tmp_path / name).read_bytes().startswith(start)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # not for characters that the font lacks either
+        for name, start in (("map.png", b"\x89PNG\r\n"), ("map.svg", b"<?xml"), ("MAP.PDF", b"%PDF-")):
+            save_figure(attention_figure([one_map("文\U0010fffd")]), tmp_path / name)
+            assert (tmp_path / name).read_bytes().startswith(start)
     assert ElementTree.parse(tmp_path / "map.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"
     with Image.open(tmp_path / "map.png") as image:
         assert min(image.size) > 100
@@ -350,7 +308,7 @@ def test_a_figure_is_written_in_the_format_of_its_name_whatever_its_case(tmp_pat
     ],
 )
 def test_other_file_names_are_refused(tmp_path, name, message):
-    refused = refusal(save_figure, accuracy_figure(evaluation(result(3, 0.8)), ""), tmp_path / name)
+    refused = refusal(save_figure, Figure(), tmp_path / name)
     assert refused.startswith(f"{tmp_path / name}: ") and message in refused and not refused.endswith("; ")
     assert list(tmp_path.iterdir()) == []
 
@@ -359,85 +317,51 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "map.gif").mkdir()
     (tmp_path / "map.png").mkdir()
     assert "cannot be written" in refusal(save_animation, snapshots(1), tmp_path / "map.gif")
-    assert "cannot be written" in refusal(
-        save_figure, accuracy_figure(evaluation(result(3, 0.8)), ""), tmp_path / "map.png"
-    )
+    assert "cannot be written" in refusal(save_figure, Figure(), tmp_path / "map.png")
 
 
-def test_characters_that_the_font_lacks_give_no_warning(tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        save_figure(attention_figure([one_map("文\U0010fffd", "e", 2 * ((0.5, 0.5, 0.0),))]), tmp_path / "map.svg")
+# ---- in the terminal and in a notebook ----
 
 
-# ---- in the terminal ----
+def console(width=80, *, colours=None, **environment):
+    return Console(file=io.StringIO(), width=width, color_system=colours, force_terminal=True, _environ=environment)
 
 
-def console(width=80, *, colours=None):
-    return Console(file=io.StringIO(), width=width, color_system=colours, force_terminal=True, _environ={})
+#  0 -> ' ', then a tenth a sign: . : ~ * + o % # @
+TENTHS = (0.0, 0.09, 0.11, 0.29, 0.31, 0.49, 0.51, 0.69, 0.71, 0.89, 0.91, 1.0)
+DIAGONAL = ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
 
-@pytest.mark.parametrize("colours", [None, "standard"])  # 16 colours cannot tell ten weights apart
-def test_without_colours_weights_are_shades(colours):
-    #  0 -> ' ', then a tenth a sign: . : ~ * + o % # @
-    row = (0.0, 0.09, 0.11, 0.29, 0.31, 0.49, 0.51, 0.69, 0.71, 0.89, 0.91, 1.0)
-    drawn = heat_map(one_map("abcdefghijk", "x", (row, row[::-1])), console(colours=colours))
-    assert drawn.plain.split("\n") == [
-        "    a b c d e f g h i j k $",
-        "  x     ..::~~**++oo%%##@@@@",
-        "  $ @@@@##%%oo++**~~::..    ",
-    ]
+@pytest.mark.parametrize(
+    ("one", "lines"),
+    [
+        (
+            one_map("abcdefghijk", "x", (TENTHS, TENTHS[::-1])),
+            ["    a b c d e f g h i j k $", "  x     ..::~~**++oo%%##@@@@", "  $ @@@@##%%oo++**~~::..    "],
+        ),
+        (one_map(columns=("<sos>", " ", "<pad>"), rows=(" ",), weights=((0, 0, 0),)), ["    ^ _ 0", "  _       "]),
+        (one_map("文b", "é", DIAGONAL), ["    文b $", "  é   @@  ", "  $     @@"]),  # 文 is two cells wide
+        (one_map("x\u0303", "\u0303", DIAGONAL), ["    x \u25cc\u0303 $", "  \u25cc\u0303   @@  ", "  $     @@"]),
+        (  # the widest symbol has 5 cells: columns of 6
+            one_map(columns=("a", "V;PST", "<eos>"), rows=("t͡ʃ", "<eos>"), weights=DIAGONAL),
+            ["    a     V;PST $", "  t͡ʃ      @@@@@@      ", "  $             @@@@@@"],
+        ),
+        (
+            one_map(columns=("abcdefghijk", "b"), rows=("abcdefghijk",), weights=((1.0, 0.0),)),
+            ["          abcdef… b", "  abcdef… @@@@@@@@        "],
+        ),
+    ],
+)
+def test_without_colours_weights_are_shades_under_their_symbols(one, lines):
+    for screen in (console(), console(colours="standard"), console(colours="256", NO_COLOR="1")):
+        assert heat_map(one, screen).plain.split("\n") == lines
 
 
-def test_the_reader_who_wants_no_colour_gets_shades():
-    plain = Console(file=io.StringIO(), width=80, color_system="256", force_terminal=True, _environ={"NO_COLOR": "1"})
-    drawn = heat_map(one_map("a", "x", ((0.31, 1.0), (0.0, 0.51))), plain)
-    assert drawn.plain.split("\n")[1:] == ["  x ~~@@", "  $   ++"]
-
-
-def test_special_tokens_and_spaces_have_signs_of_one_character():
-    drawn = heat_map(one_map(columns=("<sos>", " ", "<pad>"), rows=(" ", "<eos>")), console())
-    lines = drawn.plain.split("\n")
-    assert lines[0] == "    ^ _ 0"
-    assert [line[:4] for line in lines[1:]] == ["  _ ", "  $ "]
-
-
-def test_every_column_stands_under_its_character_whatever_its_width():
-    drawn = heat_map(one_map("文b", "é", ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0))), console())
-    assert drawn.plain.split("\n") == ["    文b $", "  é   @@  ", "  $     @@"]  # 文 is two cells wide
-    assert [cell_len(part) for part in drawn.plain.split("\n")[0].split("b")] == [6, 2]
-
-
-def test_a_combining_mark_stands_on_a_circle_of_its_own():
-    drawn = heat_map(one_map("x\u0303", "\u0303", ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0))), console())
-    assert drawn.plain.split("\n") == ["    x \u25cc\u0303 $", "  \u25cc\u0303   @@  ", "  $     @@"]
-
-
-def test_longer_symbols_get_wider_columns():
-    one = one_map(columns=("a", "V;PST", "<eos>"), rows=("t͡ʃ", "ts", "<eos>"))
-    weights = ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (1.0, 0.0, 0.0))
-    lines = heat_map(replace(one, weights=weights), console()).plain.split("\n")
-    assert lines[0] == "    a     V;PST $"  # the widest symbol has 5 cells: columns of 6
-    assert lines[1:] == ["  t͡ʃ      @@@@@@      ", "  ts            @@@@@@", "  $ @@@@@@            "]
-
-
-def test_very_long_symbols_are_cut():
-    one = replace(one_map(columns=("abcdefghijk", "b"), rows=("abcdefghijk",)), weights=((1.0, 0.0),))
-    assert heat_map(one, console()).plain.split("\n") == [
-        "          abcdef… b",
-        "  abcdef… @@@@@@@@        ",
-    ]
-
-
-def test_longer_symbols_stand_upright_and_inside_the_figure():
-    one = replace(one_map(columns=("a", "V;PST;3;SG"), rows=("PROGRESSIVE",)), weights=((0.5, 0.5),))
-    figure = attention_figure([one])
-    figure.draw_without_rendering()
-    axes = figure.axes[0]
-    assert [label.get_rotation() for label in axes.get_xticklabels()] == [0, 90]
-    for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
-        box = label.get_window_extent()
-        assert box.x0 >= 0 and box.y1 <= figure.bbox.height
+@pytest.mark.parametrize("eighths", range(9))
+def test_colours_are_those_of_the_figures(eighths):
+    cividis = matplotlib.colormaps["cividis"](eighths / 8)
+    np.testing.assert_allclose(colour(eighths / 8), 255 * np.array(cividis[:3]), atol=3)
+    assert colour(1 / 16) == (13, 45, 94)  # the mean of (0, 34, 78) and (26, 56, 111)
 
 
 def test_with_colours_each_weight_is_a_ground():
@@ -446,13 +370,6 @@ def test_with_colours_each_weight_is_a_ground():
     grounds = [str(span.style) for span in drawn.spans if "on rgb" in str(span.style)]
     dark, middle, bright = "on rgb(0,34,78)", "on rgb(125,124,120)", "on rgb(254,232,56)"
     assert grounds == [dark, middle, bright, bright, dark, dark]
-
-
-@pytest.mark.parametrize("eighths", range(9))
-def test_colours_are_those_of_the_figures(eighths):
-    cividis = matplotlib.colormaps["cividis"](eighths / 8)
-    np.testing.assert_allclose(colour(eighths / 8), 255 * np.array(cividis[:3]), atol=3)
-    assert colour(1 / 16) == (13, 45, 94)  # the mean of (0, 34, 78) and (26, 56, 111)
 
 
 @pytest.mark.parametrize(("width", "fits"), [(10, True), (9, False), (1, False)])
@@ -465,9 +382,21 @@ def test_a_map_wider_than_the_terminal_is_left_out(width, fits):
     [
         (("a",), ("a",), "256", "rows: output, columns: source, bright: attended to"),
         (("a", "<eos>"), ("a",), "truecolor", "rows: output, columns: source, $ <eos>, bright: attended to"),
-        (("a",), ("a", "<eos>"), "standard", "rows: output, columns: source, $ <eos>, dense: attended to"),
         ((" ",), ("<eos>",), None, "rows: output, columns: source, $ <eos>, _ space, dense: attended to"),
     ],
 )
 def test_the_legend_explains_the_signs_that_are_used(columns, rows, colours, expected):
     assert legend(one_map(columns=columns, rows=rows), console(colours=colours)) == expected
+
+
+def test_a_map_in_html_has_a_rectangle_and_a_tooltip_for_each_weight():
+    drawn = html_map(one_map("<b", "b"), " (cut off)")
+    assert "&lt;b → b (cut off)" in drawn and "<b" not in drawn
+    root = ElementTree.fromstring(drawn)
+    tips = [(cell.get("fill"), cell[0].text) for cell in root.iter("rect")]
+    assert tips[2:4] == [
+        (f"rgb{colour(0.75)}", "b (0) to ⏎ (2): 0.750"),
+        (f"rgb{colour(0.5)}", "⏎ (1) to < (0): 0.500"),
+    ]
+    assert [text.text for text in root.iter("text")] == ["<", "b", "⏎", "b", "⏎"]
+    assert "a map of 200 x 200 cells" in html_map(square(200))
