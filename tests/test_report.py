@@ -4,7 +4,6 @@ import html
 import json
 import re
 import shutil
-from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,9 +16,8 @@ from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.saved import experiments, saved_plan
 from seq2attn.config import check_config
-from seq2attn.inference.edits import Edit
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.pages.report import matrix, render, report_of_comparison, report_of_runs
+from seq2attn.pages.report import render, report_of_comparison, report_of_runs
 from seq2attn.runs.create import create_run
 from seq2attn.runs.files import write_json
 from seq2attn.runs.logs import read_metrics
@@ -154,15 +152,6 @@ def test_a_partial_last_line_is_ignored(two_runs):
 
 
 # ---- errors on pairs ----
-
-
-def test_the_matrix_by_hand():
-    """a stands 10 times: 3 times b is written, once nothing; c twice, once as d; one b is added."""
-    confusions = {Edit("a", "b"): 3, Edit("a", ""): 1, Edit("c", "d"): 1, Edit("", "b"): 1}
-    drawn = matrix(confusions, Counter(a=10, b=5, c=2))
-    assert (drawn.output_symbols, drawn.source_symbols) == (("a", "c"), ("a", "c", "b", "∅", "d"))
-    assert drawn.weights == ((0.6, 0, 0.3, 0.1, 0), (0, 0.5, 0, 0, 0.5))
-    assert matrix({}, Counter(a=1)).weights == ()
 
 
 def test_rates_and_errors_of_a_run_on_pairs(cli, tmp_path):

@@ -64,7 +64,7 @@ def rebuilt(prefix: str, like: Any, tensors: Tensors) -> Any:
 
 
 def _encoder_functions(model: Reverser, source: Tensor) -> Iterator[Function]:
-    """One token into each cell of the encoder, and the preparation of what the decoder attends to."""
+    """One token into each cell of the encoder, without dropout, and the preparation of what the decoder attends to."""
     encoder = model.encoder
     inputs = source[:, 0]  # (1,)
     final: State = ()
@@ -88,15 +88,9 @@ def _encoder_functions(model: Reverser, source: Tensor) -> Iterator[Function]:
         memory = model.decoder.attention.prepare(tensors["states"], tensors["valid"], tensors["source"])
         encoded = Encoded(tensors["states"], rebuilt("final", final, tensors))
         state = model.decoder.begin(model.initial_state(encoded), memory)
-        return named("memory", _for_steps(model, memory)) | named("state", state)
+        return named("memory", memory) | named("state", state)
 
     yield Function("prepare", prepare, {"source": source, "states": states, "valid": valid, **named("final", final)})
-
-
-def _for_steps(model: Model, memory: Any) -> Any:
-    """The memory without its padding mask, which comes with the changes of each step; a history needs it to count keys."""
-    history = isinstance(model, Reverser) and getattr(model.decoder.attention, "history", None) is not None
-    return memory if history else memory._replace(valid=None)
 
 
 def _reading(model: Reverser, cell: Cell, like: State, *, embeds: bool) -> Callable[[Tensors], Tensors]:
@@ -104,7 +98,7 @@ def _reading(model: Reverser, cell: Cell, like: State, *, embeds: bool) -> Calla
 
     def read(tensors: Tensors) -> Tensors:
         inputs = encoder.embedding(tensors["input"]) if embeds else tensors["input"]
-        output, state = cell(encoder.dropout(inputs), rebuilt("state", like, tensors))
+        output, state = cell(inputs, rebuilt("state", like, tensors))
         return {"output": output, **named("state", state)}
 
     return read
@@ -115,7 +109,7 @@ def _encode_whole(model: Model, source: Tensor) -> Function:
 
     def encode(tensors: Tensors) -> Tensors:
         memory, _ = model.encode(tensors["source"], tensors["valid"].sum(dim=1))
-        return named("memory", _for_steps(model, memory))
+        return named("memory", memory)
 
     return Function("prepare", encode, {"source": source, "valid": torch.ones_like(source, dtype=torch.bool)})
 
@@ -127,7 +121,6 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
     token = torch.tensor([SOS])
     for _ in range(steps):
         _, state = model.step(token, state, memory)
-    memory = _for_steps(model, memory)
     width = source.size(1)
     change = Intervention(
         banned=torch.zeros(1, 1, width, dtype=torch.bool),

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from seq2attn.config import Config, RecurrentConfig
 from seq2attn.data.batches import generator
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError
@@ -155,7 +154,11 @@ def _shown(run: Run, checkpoint: str, examples: list[str], snapshots: int) -> Sh
     recorded = read_attention(run) if config.data_files else []  # a run on files keeps no other strings
     more = [one.source for _, maps in recorded[-1:] for one in maps] if config.data_files else _drawn(task)
     weights = _through_training(run, trained, snapshots)
-    return Shown(run.name, trained.predictor, _about(config, trained.step), [*examples, *more], weights)
+    about = {"task": config.task.name, "score": config.score_name, "width": f"{config.model.hidden:,}"}
+    about |= {"parameters": f"{sum(map(Tensor.numel, trained.predictor.model.parameters())):,}"}
+    return Shown(
+        run.name, trained.predictor, about | {"trained": f"{trained.step:,} steps"}, [*examples, *more], weights
+    )
 
 
 def _through_training(run: Run, trained: Trained, count: int) -> dict[str, dict[str, Tensor]]:
@@ -168,18 +171,6 @@ def _through_training(run: Run, trained: Trained, count: int) -> dict[str, dict[
         f"after {step:,} step{'s' * (step != 1)}": predictor.model.state_dict()
         for step, predictor in (*predictors.items(), (trained.step, trained.predictor))
     }
-
-
-def _about(config: Config, step: int) -> dict[str, str]:
-    model = config.model
-    about = {"task": config.task.name}
-    if isinstance(model, RecurrentConfig):
-        about |= {"score": config.score_name, "decoder": model.decoder.name, "cell": model.cell.name}
-        extra = {"window": model.attention.window.name, "history": model.attention.history.name}
-        about |= {name: value for name, value in extra.items() if value not in ("global", "none")}
-    else:
-        about |= {"layers": str(model.layers), "heads": str(model.heads)}
-    return about | {"width": str(model.hidden), "trained": f"{step:,} steps"}
 
 
 def _drawn(task: Task) -> list[str]:

@@ -21,12 +21,11 @@ from seq2attn.config import flat_values
 from seq2attn.display.table import Column, Table, WithInterval
 from seq2attn.errors import Seq2AttnError, did_you_mean, first_of, shown
 from seq2attn.inference.edits import Edit
-from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.parameters import parameter_ledger
 from seq2attn.plotting.attention import Snapshot, cropped, spread
 from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, curves_figure, runs_figure
-from seq2attn.plotting.html import html_map, svg_map
+from seq2attn.plotting.html import html_map
 from seq2attn.plotting.style import svg
 from seq2attn.runs.load import load_task
 from seq2attn.runs.lock import state_of
@@ -37,9 +36,8 @@ from seq2attn.runs.run import Run, find_run, newest_first
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_RUNS, MOST_TRIALS = 40, 400
 MOST_STEPS = 5  # of attention through training
-MOST_EDITS, MOST_SYMBOLS, MOST_WORDS = 40, 20, 3  # of a run; rows of its matrix; examples of an edit
+MOST_EDITS, MOST_WORDS = 40, 3  # of a run; examples of an edit
 LOGGED = {  # name -> axis, and whether it is logarithmic
     "loss": ("training loss, nats per token", True),
     "gradient_norm": ("gradient norm before clipping", True),
@@ -60,8 +58,6 @@ def find_subject(names: Sequence[str], root: Path) -> list[Run] | Plan:
     """The named runs (by default the newest), or the comparison with this name or experiment file."""
     others = [name for name in names if not (root / Path(name).name).is_dir()]
     if not others:
-        if len(names) > MOST_RUNS:
-            raise Seq2AttnError(f"{len(names)} runs are too many for one page; at most {MOST_RUNS} are allowed")
         return [find_run(root, name) for name in names] or [find_run(root, None)]
     name, known = others[0], experiments(root)
     is_file = name.lower().endswith((".yaml", ".yml"))
@@ -106,8 +102,6 @@ def report_of_runs(runs: Sequence[Run]) -> tuple[str, Sections]:
 
 def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections, int]:
     """Title and sections of a report of a comparison, and the number of trials that are not measured yet."""
-    if len(plan.trials) > MOST_TRIALS:
-        raise Seq2AttnError(f"{len(plan.trials):,} trials are too many for one page; at most {MOST_TRIALS} are allowed")
     comparison = gather(plan)
     if not comparison.groups:
         hint = "Run its `seq2attn compare` command; it continues where it stopped."
@@ -220,7 +214,7 @@ def _lengths(runs: Sequence[Run], scores: Sequence[str]) -> str:
 
 
 def _errors(run: Run) -> str:
-    """Of a run on pairs: what is written in place of each symbol, and the most frequent edits."""
+    """Of a run on pairs: the most frequent edits, ∅ for nothing, beside how often the right symbol occurs."""
     config = run.config()
     evaluation = newest_pairs(run) if config.data_files else None
     if evaluation is None:
@@ -236,30 +230,7 @@ def _errors(run: Run) -> str:
     edits = [[edit.reference or "∅", edit.hypothesis or "∅", count, occurs[edit.reference] or None, words[edit][:MOST_WORDS]]
              for edit, count in evaluation.confusions()[:MOST_EDITS]]  # fmt: skip
     title = f"{run.name} on {(evaluation.data or {}).get('name', '')}, {len(evaluation.answers):,} words"
-    drawn = matrix(dict(evaluation.confusions()), occurs)
-    figure = f'<div class="scroll">{svg_map(drawn)}</div>' if drawn.weights else ""
-    note = "<p>Rows: the right symbols that are most often wrong; columns: what is written, ∅: nothing; as a share.</p>"
-    return f"<h3>{html.escape(title)}</h3>{figure}{note}{_table(['right', 'written', 'count', 'of', 'words'], edits)}"
-
-
-def matrix(confusions: Mapping[Edit, int], occurs: Counter[str]) -> AttentionMap:
-    """What is written for each symbol, as shares of its occurrences: the symbols that are most often wrong.
-
-    The columns are those symbols, others that are written for them, and ∅ if they are left out.
-    """
-    wrong: Counter[str] = Counter()
-    for edit, count in confusions.items():
-        wrong[edit.reference] += count
-    del wrong[""]  # symbols that are added stand for none
-    rows = [symbol for symbol, _ in wrong.most_common(MOST_SYMBOLS)]
-    written: Counter[str] = Counter()
-    for edit, count in confusions.items():
-        if edit.reference in rows and edit.hypothesis not in rows:
-            written[edit.hypothesis] += count
-    columns = [*rows, *(symbol for symbol, _ in written.most_common(MOST_SYMBOLS))]
-    counts = {(row, row): occurs[row] - wrong[row] for row in rows} | dict(confusions)
-    shares = tuple(tuple(counts.get((row, column), 0) / max(1, occurs[row]) for column in columns) for row in rows)
-    return AttentionMap("", "", tuple(column or "∅" for column in columns), tuple(rows), shares)
+    return _table(["right", "written", "count", "of", "words"], edits, title)
 
 
 def _attention(recorded: Mapping[str, Sequence[Snapshot]]) -> str:

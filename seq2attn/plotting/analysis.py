@@ -76,14 +76,12 @@ def gradient_figure(result: Gradient) -> Figure:
     top = 1.25 * max(row.mean for row in rows)
     panel.set_ylim(0, max(top, 1.1 * max(medians)))
     for width in (1, 16, 256):
-        scale = math.sqrt(width)
+        scale, text = math.sqrt(width), "scaled" if width == 1 else f"unscaled,\nD = {width:,}"
         if scales[0] <= scale <= scales[-1]:
             panel.axvline(scale, color="0.8", lw=0.8, zorder=0)
-            text = "scaled" if width == 1 else f"unscaled,\nD = {width:,}"
-            panel.text(scale, 0.99, text, transform=panel.get_xaxis_transform(), fontsize=7.5, color=GREY, ha="center",
-                       va="top", bbox={"color": "white", "pad": 0.5})  # fmt: skip
-    ticks = [tick for tick in (0.001, 0.01, 0.1, 1, 10, 100, 1000) if scales[0] <= tick <= scales[-1]]
-    panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+            panel.annotate(text, (scale, 0.99), xycoords=("data", "axes fraction"), fontsize=7.5, color=GREY, ha="center",
+                           va="top", bbox={"color": "white", "pad": 0.5})  # fmt: skip
+    panel.xaxis.set_major_formatter("{x:g}")
     panel.set_xlabel("scale c: standard deviation of the scores")
     panel.set_ylabel("norm of the gradient")
     panel.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(0, 0.9))

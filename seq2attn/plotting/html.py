@@ -13,15 +13,15 @@ LARGEST_CELL, SMALLEST_LABELLED, WIDEST, MOST_CELLS = 28, 9, 640, 20_000  # pixe
 def html_map(one: AttentionMap, note: str = "") -> str:
     """The source and its output, with a `note` behind it, above the heat map as inline SVG."""
     columns, rows = len(one.source_symbols), len(one.output_symbols)
-    drawing = svg_map(one) if columns * rows <= MOST_CELLS else f"<em>a map of {rows:,} x {columns:,} cells</em>"
+    drawing = _svg(one) if columns * rows <= MOST_CELLS else f"<em>a map of {rows:,} x {columns:,} cells</em>"
     style = "display:inline-block;margin:4px 20px 8px 0;vertical-align:top"
     return f'<div style="{style}"><div>{escape(one.source)} → {escape(one.output)}{escape(note)}</div>{drawing}</div>'
 
 
-def svg_map(one: AttentionMap, largest: float = LARGEST_CELL) -> str:
-    """The heat map alone; a cell's tooltip is its weight. largest: side of a cell in pixels."""
+def _svg(one: AttentionMap) -> str:
+    """The heat map alone; a cell's tooltip is its weight."""
     columns, rows = [list(map(sign, symbols)) for symbols in (one.source_symbols, one.output_symbols)]
-    cell = min(largest, WIDEST / len(columns))
+    cell = min(LARGEST_CELL, WIDEST / len(columns))
     text, labelled = min(13.0, 0.62 * cell), cell >= SMALLEST_LABELLED
     upright = max(map(len, columns)) > 2
     left = (8 + 0.65 * text * max(map(len, rows))) * labelled
