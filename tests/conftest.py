@@ -1,25 +1,21 @@
 """Shared fixtures: the command line in this process, and one tiny trained run."""
 
-from __future__ import annotations
-
 import os
 
-os.environ.setdefault(
-    "OMP_NUM_THREADS", "1"
-)  # before torch: workers with a thread a core each would wait for one another
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: workers with a thread a core each would wait
 
 import functools
 import re
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 import typer
-from browser import Browser, opened_browser
+from browser import opened_browser
 from inline import Inline
 
 from seq2attn import parts
@@ -35,18 +31,13 @@ evaluation: {samples: 2}
 OUTPUT_VARIABLES = ("SEQ2ATTN_RUNS", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
 
 
-class TinyRun(NamedTuple):
-    runs: Path
-    name: str
-
-
 class Done(NamedTuple):
     code: int
     out: str
     err: str
 
 
-def call_main(arguments: tuple[str, ...]) -> int:
+def call_main(arguments):
     """`seq2attn ARGUMENTS` in this process -> its exit code."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["seq2attn", *arguments])
@@ -58,23 +49,16 @@ def call_main(arguments: tuple[str, ...]) -> int:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def one_command_tree() -> Iterator[None]:
-    """The tree of commands, which every call of `main` builds anew, is built once."""
+def quick_commands():
+    """The tree of commands, which every call of `main` builds anew, is built once, and no write waits for the disk."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def no_waiting_for_the_disk() -> Iterator[None]:
-    """Files of this process are not synced: only after a power failure would that make a difference."""
-    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
 
 
 @pytest.fixture(params=["on", "off"])
-def compiled_and_not(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def compiled_and_not(request, monkeypatch):
     """Run the test with the compiled kernels and without."""
     import torch
 
@@ -89,7 +73,7 @@ def compiled_and_not(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 
 
 @pytest.fixture(scope="session")
-def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
+def tiny_run(tmp_path_factory):
     """A run with both checkpoints. Do not change it; use a copy (`runs_copy`)."""
     import torch
 
@@ -100,23 +84,23 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
     arguments = ("train", "--config", str(config), "--name", "tiny", "--runs-dir", str(folder / "runs"))
     assert call_main((*arguments, "--device", "cpu")) == 0
     torch.set_num_threads(threads)
-    return TinyRun(folder / "runs", "tiny")
+    return SimpleNamespace(runs=folder / "runs", name="tiny")
 
 
 @pytest.fixture
-def runs_copy(tiny_run: TinyRun, tmp_path: Path) -> Path:
+def runs_copy(tiny_run, tmp_path):
     """`tiny_run`'s runs directory, copied to `runs` of the working directory of `cli`."""
     return Path(shutil.copytree(tiny_run.runs, tmp_path / "runs"))
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+def cli(tmp_path, monkeypatch, capsys):
     """`cli("eval", "--json")` in an empty directory -> exit code, stdout, stderr."""
     for name in OUTPUT_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
 
-    def call(*arguments: str) -> Done:
+    def call(*arguments):
         capsys.readouterr()
         code = call_main(arguments)
         out, err = (re.sub(r"\x1b\[[0-9;]*m", "", text) for text in capsys.readouterr())
@@ -126,7 +110,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 @pytest.fixture
-def own_scores() -> Iterator[None]:
+def own_scores():
     """After the test, remove the parts and modules that plug-ins registered."""
     before = [(kind, dict(kind._entries), dict(kind._synonyms)) for kind in parts.EXTENSIBLE]
     modules = set(sys.modules)
@@ -139,7 +123,7 @@ def own_scores() -> Iterator[None]:
 
 
 @pytest.fixture
-def trials_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def trials_here(monkeypatch):
     """The trials of a comparison run in this process, with one thread as in a worker."""
     import torch
 
@@ -152,7 +136,7 @@ def trials_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def signals_as_in_a_terminal() -> Iterator[None]:
+def signals_as_in_a_terminal():
     """Default signal handlers, which the parent process of the tests may have replaced."""
     handlers = {
         signal.SIGINT: signal.default_int_handler,
@@ -166,7 +150,7 @@ def signals_as_in_a_terminal() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def browser(tmp_path_factory):
     """A real browser."""
     with opened_browser(tmp_path_factory.mktemp("browser")) as found:
         yield found

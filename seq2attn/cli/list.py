@@ -26,6 +26,9 @@ KINDS: dict[str, tuple[str, Registry]] = {
     "schedules": ("training.schedule", parts.SCHEDULES),
     "families": ("evaluation.families", parts.FAMILIES),
 }
+COLUMNS = [
+    Column(name, optional=name == "source") for name in ("name", "formula", "parameters", "description", "source")
+]
 
 
 def list_names(
@@ -62,34 +65,24 @@ def list_names(
 
 
 def _records(kind: str) -> Iterable[dict[str, Any]]:
-    registry = KINDS[kind][1]
-    for entry in registry:
-        yield _record(kind, entry)
-    for name, target in registry.installed().items():
-        if name not in registry.names():
-            yield _record(kind, Entry(name, formula="", summary="installed", source=target))
-
-
-def _record(kind: str, entry: Entry) -> dict[str, Any]:
     fields = ["name", "synonyms", "formula", "summary", "source"]
-    of_scores = ["parameters", "equal_widths"] if kind == "scores" else []
-    record = {"kind": kind, **{field: getattr(entry, field) for field in fields}, "options": entry.meanings}
-    return record | {field: getattr(entry, field) for field in of_scores}
+    fields += ["parameters", "equal_widths"] if kind == "scores" else []
+    registry = KINDS[kind][1]
+    installed = (
+        Entry(name, formula="", summary="installed", source=target)
+        for name, target in registry.installed().items()
+        if name not in registry.names()
+    )
+    for entry in (*registry, *installed):
+        yield {"kind": kind, **{field: getattr(entry, field) for field in fields}, "options": entry.meanings}
 
 
 def _table(kind: str, records: list[dict[str, Any]]) -> Table:
-    """For people: the columns in which there is something."""
-    columns = {
-        Column("name"): [
-            record["name"] + "".join(f"\n({synonym})" for synonym in record["synonyms"]) for record in records
-        ],
-        Column("formula"): [record["formula"] for record in records],
-        Column("parameters"): [record.get("parameters", "") for record in records],
-        Column("description"): [
-            record["summary"] + (f"\noptions: {', '.join(record['options'])}" if record["options"] else "")
-            for record in records
-        ],
-        Column("source", optional=True): [record["source"] for record in records],
-    }
-    shown = {column: cells for column, cells in columns.items() if any(cells)}
-    return Table(list(shown), list(zip(*shown.values(), strict=True)), f"{kind}  ({KINDS[kind][0]})")
+    """For people, with synonyms below the name and options below the description."""
+    rows = []
+    for record in records:
+        synonyms = "".join(f"\n({synonym})" for synonym in record["synonyms"])
+        options_of = f"\noptions: {', '.join(record['options'])}" if record["options"] else ""
+        name, about = record["name"] + synonyms, record["summary"] + options_of
+        rows.append([name, record["formula"], record.get("parameters"), about, record["source"]])
+    return Table(COLUMNS, rows, f"{kind}  ({KINDS[kind][0]})")

@@ -45,7 +45,6 @@ def runs(
 
 
 def _table(records: list[dict[str, Any]]) -> Table:
-    any_pairs = any(record["wer"] is not None for record in records)
     columns = [
         Column("run"),
         Column("state"),
@@ -54,27 +53,19 @@ def _table(records: list[dict[str, Any]]) -> Table:
         Column("seed", right=True, optional=True, form="d"),
         Column("task", optional=True),
         Column("exact match, worst", right=True, key="exact_match_worst"),
-        Column("WER" if any_pairs else "", right=True, key="wer"),
+        Column("WER", right=True),
         Column("made (UTC)", optional=True, key="made"),
     ]
-    rows = [record | {"step": _progress(record), "made": _minute(record["made"])} for record in records]
-    return Table(columns, [[row[column.name] for column in columns] for row in rows])
-
-
-def _progress(record: dict[str, Any]) -> str | None:
-    return None if record["step"] is None else f"{record['step']}/{record['steps'] or '-'}"
-
-
-def _minute(made: str | None) -> str | None:
-    """`2030-01-01 12:34`"""
-    return made and made.replace("T", " ")[:16]
+    rows = []
+    for record in records:
+        step = None if record["step"] is None else f"{record['step']}/{record['steps'] or '-'}"
+        made = (record["made"] or "").replace("T", " ")[:16]  # 2030-01-01 12:34
+        rows.append([(record | {"step": step, "made": made})[column.name] for column in columns])
+    return Table(columns, rows)
 
 
 def _record(run: Run) -> dict[str, Any]:
     status, environment = run.status(), run.environment()
-    record: dict[str, Any] = {"run": run.name, "state": state_of(run, status)}
-    record |= {
-        key: getattr(status, key) for key in ("step", "steps", "task", "score", "seed", "exact_match_worst", "wer")
-    }
-    problems = [problem for problem in (status.problem, environment.problem) if problem is not None]
-    return record | {"made": environment.created, "problems": problems}
+    keys = ("step", "steps", "task", "score", "seed", "exact_match_worst", "wer")
+    record = {"run": run.name, "state": state_of(run, status), **{key: getattr(status, key) for key in keys}}
+    return record | {"made": environment.created, "problems": [*filter(None, (status.problem, environment.problem))]}

@@ -118,11 +118,11 @@ class Table:
         return [(column, [row[place] for row in self.rows]) for place, column in enumerate(self.columns)]
 
     def _texts(self, *, intervals: bool = True) -> dict[Column, list[str]]:
-        """What people see."""
+        """What people see: not the columns that are empty."""
         return {
             column: [text_of(cell, column.form, intervals=intervals) for cell in cells]
             for column, cells in self._columns()
-            if column.heading
+            if column.heading and (not cells or any(cell not in (None, "") for cell in cells))
         }
 
     # ---- the terminal ----
