@@ -226,7 +226,7 @@ def test_a_broken_part_of_any_kind_is_refused_before_a_run_is_made(plugin, base,
     ("body", "message"),
     [
         ("raise KeyError('nine')", "task 'odd' (class Odd, odd.py): examples: odd.py:13: KeyError: 'nine'"),
-        ("raise Seq2AttnError('only short ones')", "examples(random, 8, 9): only short ones"),
+        ("raise Seq2AttnError('only short ones')", "examples: only short ones"),
         ("length = 8", "has sources of 8 to 8 characters; expected 9 to 9"),
     ],
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection
 
 import torch
-from torch import Tensor
 
-from seq2attn.contract.models import Broken, expect
+from seq2attn.contract.models import expect
 from seq2attn.data.padding import valid_mask
 from seq2attn.data.tasks import Examples, Task
 from seq2attn.data.vocabulary import SPECIAL, Vocabulary
@@ -16,74 +16,23 @@ from seq2attn.errors import Seq2AttnError
 DRAWN = 8  # examples of each length
 
 
-def _draw(task: Task, length: int | None = None, seed: int = 0) -> Examples:
-    return task.examples(torch.Generator().manual_seed(seed), DRAWN, length)
-
-
 def check_examples(task: Task, lengths: Collection[int] = ()) -> None:
     """Vocabularies, and examples of training lengths, of the shortest, the longest and each of `lengths`."""
     for name in ("source_vocabulary", "target_vocabulary"):
         expect(isinstance(getattr(task, name, None), Vocabulary), f"its constructor has to set {name}, a Vocabulary")
     low, high = getattr(task, "min_length", None), getattr(task, "max_length", None)
-    expect(
-        isinstance(low, int) and isinstance(high, int) and 1 <= low <= high,
-        f"min_length and max_length are {low!r} and {high!r}; expected whole numbers, 1 <= min <= max",
-    )
+    expected = "expected whole numbers, 1 <= min <= max"
+    right = isinstance(low, int) and isinstance(high, int) and 1 <= low <= high
+    expect(right, f"min_length and max_length are {low!r} and {high!r}; {expected}")
     for length in dict.fromkeys((None, low, high, *lengths)):
-        call = f"examples(random, {DRAWN}, {length})"
-        try:
-            examples = _draw(task, length)
-        except Seq2AttnError as error:
-            raise Broken(f"{call}: {error.message}") from error
-        _check(task, length, examples, call)
-
-
-def _check(task: Task, length: int | None, examples: Examples, call: str) -> None:
-    expect(isinstance(examples, Examples), f"{call} returned {type(examples).__name__}; expected Examples")
-    source, counts = examples.source, examples.source_lengths
-    target, target_counts = examples.target, examples.target_lengths
-    _check_rows(f"{call}: source", source, counts, len(task.source_vocabulary))
-    _check_rows(f"{call}: target", target, target_counts, len(task.target_vocabulary))
-    low, high = (task.min_length, task.max_length) if length is None else (length, length)
-    found = f"{call} has sources of {int(counts.min())} to {int(counts.max())} characters"
-    expect(low <= counts.min() and counts.max() <= high, f"{found}; expected {low} to {high}")
-    for source_length, target_length in zip(counts.tolist(), target_counts.tolist(), strict=True):
-        bound, found = task.target_length(source_length), f"a target of {target_length} for a source of {source_length}"
-        expect(target_length <= bound, f"target_length({source_length}) is {bound}, but {call} has {found}")
-    alignment = examples.alignment
-    if alignment is not None:
-        wanted = tuple(target.shape)
-        expect(alignment.shape == wanted, f"{call}: alignment has shape {tuple(alignment.shape)}; expected {wanted}")
-        real = valid_mask(target_counts, target.size(1))
-        inside = (alignment >= 0) & (alignment < counts.unsqueeze(1))
-        expect(inside[real].all(), f"{call}: alignment points outside the source")
-        expect((alignment[~real] == -1).all(), f"{call}: alignment is not -1 past the target's end")
-
-
-def _check_rows(what: str, ids: Tensor, lengths: Tensor, vocabulary_size: int) -> None:
-    """ids (DRAWN, T), right-padded, of lengths (DRAWN,)."""
-    found = f"{what} is {ids.dtype} {tuple(ids.shape)}"
-    expect(ids.dtype == torch.int64 and ids.dim() == 2, f"{found}; expected torch.int64 ({DRAWN}, T)")
-    expect(
-        len(ids) == len(lengths) == DRAWN, f"{what} has {len(ids)} rows and {len(lengths)} lengths; expected {DRAWN}"
-    )
-    low, high, width = int(lengths.min()), int(lengths.max()), ids.size(1)
-    expect(1 <= low <= high <= width, f"{what} lengths are {low} to {high}; expected 1 to {width}, the width")
-    valid = valid_mask(lengths, width)
-    low, high = int(ids[valid].min()), int(ids[valid].max())
-    right = len(SPECIAL) <= low and high < vocabulary_size
-    expect(right, f"{what} has ids {low} to {high}; expected {len(SPECIAL)} to {vocabulary_size - 1}")
-    expect(not ids[~valid].any(), f"{what} is not padded with 0")
+        _check(task, length)
 
 
 def check_lengths(task: Task) -> None:
     """Sources shorter and longer than in training: right examples, or a `Seq2AttnError` for a length that no source has."""
     for length in {max(1, task.min_length - 1), task.max_length + 1}:
-        try:
-            examples = _draw(task, length)
-        except Seq2AttnError:
-            continue
-        _check(task, length, examples, f"examples(random, {DRAWN}, {length})")
+        with contextlib.suppress(Seq2AttnError):
+            _check(task, length)
 
 
 def check_randomness(task: Task) -> None:
@@ -110,6 +59,46 @@ def check_answer(task: Task) -> None:
         if answer.alignment is not None and examples.alignment is not None:
             found, wanted = list(answer.alignment), examples.alignment[row, :target_length].tolist()
             expect(found == wanted, f"answer({text!r}) has the alignment {found}, but an example has {wanted}")
+
+
+def _draw(task: Task, length: int | None = None) -> Examples:
+    return task.examples(torch.Generator().manual_seed(0), DRAWN, length)
+
+
+def _check(task: Task, length: int | None) -> None:
+    """Examples of this length, or of training lengths: types, shapes, ids, padding, lengths and alignment."""
+    call, examples = f"examples(random, {DRAWN}, {length})", _draw(task, length)
+    expect(isinstance(examples, Examples), f"{call} returned {type(examples).__name__}; expected Examples")
+    counts, target_counts, alignment = examples.source_lengths, examples.target_lengths, examples.alignment
+    for name, ids, lengths, vocabulary in (
+        ("source", examples.source, counts, task.source_vocabulary),
+        ("target", examples.target, target_counts, task.target_vocabulary),
+    ):
+        what = f"{call}: {name}"
+        right = ids.dtype == torch.int64 and ids.dim() == 2
+        expect(right, f"{what} is {ids.dtype} {tuple(ids.shape)}; expected torch.int64 ({DRAWN}, T)")
+        counted = f"{what} has {len(ids)} rows and {len(lengths)} lengths; expected {DRAWN}"
+        expect(len(ids) == len(lengths) == DRAWN, counted)
+        low, high, width = int(lengths.min()), int(lengths.max()), ids.size(1)
+        expect(1 <= low <= high <= width, f"{what} lengths are {low} to {high}; expected 1 to {width}, the width")
+        real = valid_mask(lengths, width)
+        low, high, most = int(ids[real].min()), int(ids[real].max()), len(vocabulary) - 1
+        expect(
+            len(SPECIAL) <= low and high <= most, f"{what} has ids {low} to {high}; expected {len(SPECIAL)} to {most}"
+        )
+        expect(not ids[~real].any(), f"{what} is not padded with 0")
+    low, high = (task.min_length, task.max_length) if length is None else (length, length)
+    found = f"{call} has sources of {int(counts.min())} to {int(counts.max())} characters"
+    expect(low <= counts.min() and counts.max() <= high, f"{found}; expected {low} to {high}")
+    for size, target_size in zip(counts.tolist(), target_counts.tolist(), strict=True):
+        bound, found = task.target_length(size), f"a target of {target_size} for a source of {size}"
+        expect(target_size <= bound, f"target_length({size}) is {bound}, but {call} has {found}")
+    if alignment is not None:
+        wanted = tuple(examples.target.shape)
+        expect(alignment.shape == wanted, f"{call}: alignment has shape {tuple(alignment.shape)}; expected {wanted}")
+        inside = (alignment >= 0) & (alignment < counts.unsqueeze(1))
+        expect(inside[real].all(), f"{call}: alignment points outside the source")
+        expect((alignment[~real] == -1).all(), f"{call}: alignment is not -1 past the target's end")
 
 
 RULES: dict[str, Callable[[Task], None]] = {
