@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from seq2attn.analysis.sampling import check_work, random_weights
 from seq2attn.inference.evaluation import attention_entropy
@@ -93,15 +92,8 @@ def expected_entropy(keys: int, deviation: float) -> float:
     wide = step * np.arange(-2 * reach - beyond, 2 * reach + beyond + 1)
     t = np.exp(np.minimum(wide, 50.0))
     survival, square = np.exp(-t), t**2 * np.exp(-t)
-    f = np.clip(_convolve(survival, density), 0, 1)  # F at u; the density is even
-    g = _convolve(square, density)
+    f = np.clip(np.convolve(survival, density, "valid"), 0, 1)  # F at u; the density is even
+    g = np.convolve(square, density, "valid")
     log_sum = float(np.sum(np.exp(-np.exp(np.minimum(u, 50.0))) - f**keys)) * step
     squares = float(np.sum(keys * g * f ** (keys - 1))) * step
     return log_sum - deviation**2 * (1 - squares)
-
-
-def _convolve(values: NDArray[np.float64], kernel: NDArray[np.float64]) -> NDArray[np.float64]:
-    """numpy.convolve(values, kernel, "valid"), by Fourier transforms: both are long if the variance is large."""
-    size = 1 << (len(values) + len(kernel) - 2).bit_length()
-    whole = np.fft.irfft(np.fft.rfft(values, size) * np.fft.rfft(kernel, size), size)
-    return np.asarray(whole[len(kernel) - 1 : len(values)])

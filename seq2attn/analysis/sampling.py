@@ -39,9 +39,7 @@ def random_weights(names: Sequence[str], width: int, keys: int, samples: int, se
 
     All components are N(0, 1); every score sees the same queries and keys.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        scores = {name: build_score(name, width, width, {}) for name in names}
+    scores = {name: seeded_score(name, width, seed) for name in names}
     random = generator(torch.device("cpu"), seed, "weights", width, keys)
     block = max(1, BLOCK // (width * (keys + 1)))
     for first in range(0, samples, block):
