@@ -7,33 +7,6 @@ from seq2attn.inference.edits import Edit, align, edit_distance
 WORDS = [word for length in range(4) for word in itertools.product("ab", repeat=length)]
 
 
-def neighbours(word):
-    """Every word that one substitution, deletion or insertion makes of `word`."""
-    for place in range(len(word) + 1):
-        for symbol in "ab":
-            yield (*word[:place], symbol, *word[place:])
-            if place < len(word):
-                yield (*word[:place], symbol, *word[place + 1 :])
-        if place < len(word):
-            yield word[:place] + word[place + 1 :]
-
-
-def steps_from(start):
-    """Word -> the fewest single edits from `start`, by breadth-first search through all words of at most 4 symbols."""
-    found, edge = {start: 0}, [start]
-    while edge:
-        edge = [word for old in edge for word in neighbours(old) if len(word) <= 4 and word not in found]
-        edge = list(dict.fromkeys(edge))
-        found.update(dict.fromkeys(edge, max(found.values()) + 1))
-    return found
-
-
-def test_the_distance_is_the_length_of_the_shortest_path_of_single_edits():
-    for start in WORDS:
-        steps = steps_from(start)
-        assert {word: edit_distance(start, word) for word in WORDS} == {word: steps[word] for word in WORDS}
-
-
 @pytest.mark.parametrize(
     ("one", "other", "distance"),
     [

@@ -316,14 +316,6 @@ def spelled(ids):
     return [index for index in ids for _ in range(index - 2)]
 
 
-def test_a_task_without_alignment_and_with_targets_of_other_lengths():
-    right = FakeModel(lambda ids: [*spelled(ids), EOS], weights=look_everywhere)
-    (result,) = measure(right, (2,), 50, task=Repeat())
-    assert len({len(spelled(ids)) for ids in right.asked}) > 4  # unequal lengths in one batch
-    assert values_of(result) == [1, 1, 1]
-    assert result.alignment is None and result.entropy == pytest.approx(math.log(2), abs=1e-6)
-
-
 def test_each_string_counts_by_the_length_of_its_own_target():
     # wrong in the first of n characters: n - 1 of n are right, whatever the longest target of the batch
     model = FakeModel(

@@ -246,18 +246,6 @@ def test_error_rates_by_hand(work, split, logits, tokens, wrong_tokens):
     assert result.get("loss").value == pytest.approx((tokens * certain + wrong_tokens * 10) / tokens, abs=1e-5)
 
 
-def test_split_targets_are_written_in_characters_and_shown_as_symbols(work, cli):
-    assert (
-        cli("train", "-c", "my.yaml", "--set", "task.split_targets=true", "--name", "one", "--device", "cpu").code == 0
-    )
-    assert "# target symbols, 6: a b c d e ◌'" in cli("inspect", "one").out
-    found = json.loads(cli("predict", "ab", "-r", "one", "--json").out)
-    assert all(len(symbol) == 1 or symbol in ("◌'", "<eos>") for symbol in found["output_symbols"])
-    expected = "".join(found["output_symbols"]).removesuffix("<eos>")
-    assert found["output"].replace(" ", "") == expected.replace("◌", "")
-    assert cli("eval", "one", "--data", "data/dev.tsv").code == 0
-
-
 class Fixed:
     """Results of evaluations in turn: WER and loss."""
 

@@ -108,10 +108,8 @@ def test_a_model_that_never_emits_eos_is_stopped(task, bound):
     predictor, model = make_gru(True, task=task)
     always(model, VOCABULARY.encode("g")[0])
     (prediction,) = predictor.predict(["abc"], keep_weights=True)
-    assert prediction.output == "g" * bound
-    assert prediction.finished is False
-    assert prediction.output_symbols == ("g",) * bound
-    assert len(prediction.weights) == bound
+    assert (prediction.output, prediction.finished) == ("g" * bound, False)
+    assert prediction.output_symbols == ("g",) * bound and len(prediction.weights) == bound
 
 
 @pytest.mark.parametrize("source_eos", [False, True])
@@ -120,9 +118,12 @@ def test_predictions_of_mixed_lengths_keep_their_order(source_eos, keep_weights)
     predictor = make_predictor(Scripted(lambda ids: [*forget_eos(ids)[::-1], EOS]), source_eos=source_eos)
     texts = ["abc", "h", "feed", "cab", "h", "gg", "badcafe", "a"]
     predictions = predictor.predict(texts, keep_weights=keep_weights)
-    assert [prediction.source for prediction in predictions] == texts
-    assert [prediction.output for prediction in predictions] == [text[::-1] for text in texts]
-    assert all(prediction.finished for prediction in predictions)
+    assert [(one.source, one.output, one.finished) for one in predictions] == [
+        (text, text[::-1], True) for text in texts
+    ]
+    assert all((one.weights is None) != keep_weights for one in predictions)
+    names = {"source", "output", "finished", *(["source_symbols", "output_symbols", "weights"] if keep_weights else [])}
+    assert predictions[0].to_json().keys() == names
 
 
 def test_more_strings_than_are_decoded_together():
@@ -135,32 +136,16 @@ def test_more_strings_than_are_decoded_together():
 
 @pytest.mark.parametrize("source_eos", [False, True])
 def test_symbols_and_weights_of_unequal_lengths_agree(source_eos):
-    # answers of 1, 2 and no characters, in one batch; the model looks no further than its own <eos>
+    # answers of 1, 2 and no characters, in one batch; step t attends to position t, or the last
     answers = {3: [5, EOS], 4: [5, 6, EOS], 5: [EOS]}
     predictor = make_predictor(Scripted(lambda ids: answers[ids[0]]), source_eos=source_eos)
     predictions = predictor.predict(["aa", "bb", "cc"], keep_weights=True)
-    assert [prediction.output for prediction in predictions] == ["c", "cd", ""]
-    assert [prediction.output_symbols for prediction in predictions] == [
-        ("c", "<eos>"),
-        ("c", "d", "<eos>"),
-        ("<eos>",),
-    ]
-    for prediction in predictions:
-        assert len(prediction.source_symbols) == 2 + source_eos
-        assert len(prediction.weights) == len(prediction.output_symbols)
-        assert {len(row) for row in prediction.weights} == {len(prediction.source_symbols)}
-
-
-def test_weights_are_returned_only_if_requested():
-    predictor, _ = make_gru(True)
-    (prediction,) = predictor.predict(["abc"])
-    assert prediction.weights is None
-    assert prediction.to_json().keys() == {"source", "output", "finished"}
-    (prediction,) = predictor.predict(["abc"], keep_weights=True)
-    record = prediction.to_json()
-    assert record.keys() == {"source", "output", "finished", "source_symbols", "output_symbols", "weights"}
-    assert len(record["weights"]) == len(record["output_symbols"])
-    assert all(sum(row) == pytest.approx(1, abs=1e-5) for row in record["weights"])
+    width = 2 + source_eos
+    rows = [[int(column == min(step, width - 1)) for column in range(width)] for step in range(3)]
+    for one, output, text in zip(predictions, ("c", "cd", ""), ("aa", "bb", "cc"), strict=True):
+        assert (one.output, one.output_symbols) == (output, (*output, "<eos>"))
+        assert one.source_symbols == (*text, *["<eos>"] * source_eos)
+        assert one.weights.tolist() == rows[: len(output) + 1]
 
 
 @pytest.mark.parametrize(
@@ -218,30 +203,21 @@ def blocks(texts, **options):
     return [([one.source for one in block], block[0].weights is not None) for block in found]
 
 
-def test_a_block_is_full_with_enough_characters(monkeypatch):
-    monkeypatch.setattr(predictor_module, "BLOCK", 4)
-    assert blocks(["a", "bb", "c", "d", "eee", "ff"]) == [
-        (["a", "bb", "c"], False),
-        (["d", "eee"], False),
-        (["ff"], False),
-    ]
-    assert blocks([]) == []
-
-
-def test_blocks_are_smaller_with_weights_which_grow_with_the_square(monkeypatch):
-    monkeypatch.setattr(predictor_module, "BLOCK", 4)
-    monkeypatch.setattr(predictor_module, "MAX_WEIGHTS", 4)  # the weights of one text of two characters
-    assert blocks(["a", "b", "cd", "e"], keep_weights=True) == [(["a", "b", "cd"], True), (["e"], True)]
-    assert blocks(["ab", "cd", "ef"], keep_weights=True) == [(["ab"], True), (["cd"], True), (["ef"], True)]
-
-
-def test_long_texts_are_in_separate_blocks_without_weights(monkeypatch):
-    monkeypatch.setattr(predictor_module, "LONGEST_WITH_WEIGHTS", 2)
-    assert blocks(["a", "bb", "ccc", "dddd", "ee"], keep_weights=True) == [
-        (["a", "bb"], True),
-        (["ccc", "dddd"], False),
-        (["ee"], True),
-    ]
+@pytest.mark.parametrize(
+    ("limits", "texts", "keep_weights", "expected"),
+    [
+        ({"BLOCK": 4}, "a bb c d eee ff", False, [("a bb c", False), ("d eee", False), ("ff", False)]),
+        ({}, "", False, []),
+        # weights grow with the square of a length: those of one text of two characters fill a block
+        ({"BLOCK": 4, "MAX_WEIGHTS": 4}, "a b cd e", True, [("a b cd", True), ("e", True)]),
+        ({"BLOCK": 4, "MAX_WEIGHTS": 4}, "ab cd ef", True, [("ab", True), ("cd", True), ("ef", True)]),
+        ({"LONGEST_WITH_WEIGHTS": 2}, "a bb ccc dddd ee", True, [("a bb", True), ("ccc dddd", False), ("ee", True)]),
+    ],
+)
+def test_blocks(monkeypatch, limits, texts, keep_weights, expected):
+    for name, value in limits.items():
+        monkeypatch.setattr(predictor_module, name, value)
+    assert blocks(texts.split(), keep_weights=keep_weights) == [(block.split(), kept) for block, kept in expected]
 
 
 def test_texts_are_read_block_by_block(monkeypatch):
