@@ -156,11 +156,10 @@ class Shift(History):
         return (weights * past[:, 1:]).sum(dim=2, keepdim=True)
 
     def _around(self, weights: Tensor, valid: Tensor | None) -> Tensor:
-        """weights (B, 1, S) -> (B, 1, reach + S + reach), each row's end before its start and its start after its end."""
+        """weights (B, 1, S) at the places -reach, ..., S - 1 + reach, counted around each row's real part: beyond its end
+        comes its start.
+        """
         width = weights.size(2)
         lengths = weights.new_full((len(weights), 1, 1), width) if valid is None else valid.sum(dim=2, keepdim=True)
-        lengths = lengths.long().clamp(min=1)
-        ends = torch.arange(self.reach, device=weights.device).view(1, 1, -1)
-        before = weights.gather(2, (ends - self.reach) % lengths)
-        padded = torch.cat([before, weights, torch.zeros_like(before)], dim=2)
-        return padded.scatter(2, self.reach + lengths + ends, weights.gather(2, ends % lengths))
+        places = torch.arange(-self.reach, width + self.reach, device=weights.device)
+        return weights.gather(2, places % lengths.long().clamp(min=1))  # (B, 1, reach + S + reach)
