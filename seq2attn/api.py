@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from seq2attn.config import Config
-from seq2attn.config.load import Overrides, override_list
+from seq2attn.config.load import Overrides
 from seq2attn.config.plugins import load_plugins
 from seq2attn.config.words import parse_families, parse_lengths
 from seq2attn.data.tasks import Task
@@ -123,9 +123,7 @@ def compare(
 
     loaded = load_plugins(plugins)
     file = None if experiment is None else Path(experiment)
-    plan = make_plan(
-        compose_experiment(file, list(map(Path, configs)), vary, override_list(overrides), **options), Path(runs_dir)
-    )
+    plan = make_plan(compose_experiment(file, list(map(Path, configs)), vary, overrides, **options), Path(runs_dir))
     with make_display(progress) as display:
         found = run_comparison(plan, device=device, plugins=loaded, workers=workers, executor=executor, display=display)
     if found.stopped_by is not None:

@@ -15,27 +15,20 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from seq2attn.config import Config
 from seq2attn.config.describe import describe_errors
-from seq2attn.config.load import override_list, place_of
+from seq2attn.config.load import Overrides, override_list, place_of
 from seq2attn.config.schema import all_keys, checked
 from seq2attn.config.shipped import find_config
 from seq2attn.config.words import parse_families, parse_lengths
 from seq2attn.config.yaml_files import read_file, read_text
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
+from seq2attn.inference.results import HEADINGS, RATES
 from seq2attn.registry import Section
 from seq2attn.runs.run import check_name
 
 CONFIG = "config"  # the axis of several base configs
 SEED = "seed"
-METRICS = {  # name -> how it is called in tables and figures
-    "exact_match": "exact match",
-    "character_accuracy": "characters (greedy)",
-    "teacher_forced": "characters (teacher-forced)",
-    "alignment": "alignment",
-    "entropy": "attention entropy, nats",
-    "wer": "word error rate",
-    "ser": "symbol error rate",
-}
 ERROR_RATES = ("wer", "ser")  # of runs on pairs, on their whole dev file; lower is better
+METRICS = HEADINGS | {rate: RATES[rate] for rate in ERROR_RATES}  # name -> how it is called in tables and figures
 HINT = "An experiment names base configs and what to vary; docs/comparing.md explains its keys."
 _RANGE = re.compile(r"\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*")
 
@@ -113,19 +106,14 @@ class Axis:
 class Experiment:
     """Base configs, what is the same in all trials, what varies, and what is measured."""
 
-    name: str
-    """its trials are the runs NAME-..."""
-    source: str
-    """the file or command line, for messages"""
-    bases: Mapping[str, Path]
-    """config files, by the name that tables use"""
+    name: str  # its trials are the runs NAME-...
+    source: str  # the file or command line, for messages
+    bases: Mapping[str, Path]  # config files, by the name that tables use
     settings: Settings
-    overrides: tuple[str, ...] = ()
-    """`KEY=VALUE`, the same in all trials"""
+    overrides: tuple[str, ...] = ()  # `KEY=VALUE`, the same in all trials
     axes: tuple[Axis, ...] = ()
     """in the order of tables: the base configs first, the seed last; the last one changes fastest"""
-    places: Mapping[str, str] = field(default_factory=dict)
-    """dotted key -> where it was written"""
+    places: Mapping[str, str] = field(default_factory=dict)  # dotted key -> where it was written
 
     @property
     def count(self) -> int:
@@ -147,7 +135,7 @@ def compose_experiment(
     file: Path | None = None,
     configs: Sequence[Path] | None = None,
     vary: Sequence[str] = (),
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     *,
     name: str | None = None,
     baseline: Sequence[str] = (),
@@ -180,9 +168,10 @@ def compose_experiment(
         name = run_word(file.stem if file else f"compare-{next(iter(bases))}" if len(bases) == 1 else "compare")
     check_name(name)
     own = {key.partition(".")[2]: place for key, place in places.items() if key.startswith(("set.", "vary."))}
-    for text in overrides:  # load_config names their place
+    given = override_list(overrides)
+    for text in given:  # load_config names their place
         own.pop(text.partition("=")[0].strip(), None)
-    fixed = (*(override(key, value) for key, value in settings.fixed.items()), *overrides)
+    fixed = (*override_list(settings.fixed), *given)
     by_seed = tuple(sorted(axes, key=lambda axis: axis.key == SEED))
     return Experiment(name, source, bases, settings, fixed, by_seed, own)
 
@@ -214,10 +203,27 @@ def _replace(
     for option, value in options.items():
         if value is not None:
             values[option], places[option] = list(value) if isinstance(value, tuple) else value, f"--{option}"
-    _set_all(values, places, "vary", [_split("--vary", text, "KEY=VALUE,VALUE,...", "[{}]") for text in vary])
     if baseline:
-        values.pop("baseline", None)
-        _set_all(values, places, "baseline", [_split("--baseline", text, "KEY=VALUE", "{}") for text in baseline])
+        values["baseline"] = {}
+    for section, texts, form in (("vary", vary, "KEY=VALUE,VALUE,..."), ("baseline", baseline, "KEY=VALUE")):
+        for key, (value, where) in _split(f"--{section}", texts, form).items():
+            written = values.get(section)
+            values[section] = {**(written if isinstance(written, dict) else {}), key: value}
+            places[f"{section}.{key}"] = where
+
+
+def _split(option: str, texts: Sequence[str], form: str) -> dict[str, tuple[Any, str]]:
+    """Key -> value, read as YAML, a list where the form has several, and where it was written."""
+    found: dict[str, tuple[Any, str]] = {}
+    for text in texts:
+        where = f"{option} {shown(text)}"
+        key, equals, value = map(str.strip, text.partition("="))
+        if not (equals and key and value):
+            raise Seq2AttnError(f"{where}: expected {form} with a dotted key, such as model.attention.score=dot")
+        if key in found:
+            raise Seq2AttnError(f"{option} names {key} twice; list all its values once")
+        found[key] = read_text(f"[{value}]" if "," in form else value, where).value, where
+    return found
 
 
 def _checked_settings(values: Mapping[str, Any], source: str, places: Mapping[str, str]) -> Settings:
@@ -237,30 +243,6 @@ def _axes(settings: Settings, source: str, places: Mapping[str, str]) -> list[Ax
     if problems:
         _refuse(source, problems, places)
     return axes
-
-
-def _split(option: str, text: str, form: str, as_yaml: str) -> tuple[str, Any, str]:
-    """The key and value of `KEY=VALUE`, read as YAML, and where it was written."""
-    where = f"{option} {shown(text)}"
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip() or not value.strip():
-        example = "model.attention.score=dot,scaled" if option == "--vary" else "model.attention.score=none"
-        raise Seq2AttnError(f"{where}: expected {form} with a dotted key, such as {example}")
-    return key.strip(), read_text(as_yaml.format(value), where).value, where
-
-
-def _set_all(
-    values: dict[str, Any], places: dict[str, str], section: str, given: Sequence[tuple[str, Any, str]]
-) -> None:
-    """Set keys of a section, which replace the file's."""
-    keys = [key for key, _, _ in given]
-    repeated = {key for key in keys if keys.count(key) > 1}
-    if repeated:
-        raise Seq2AttnError(f"--{section} names {', '.join(sorted(repeated))} twice; list all its values once")
-    for key, value, where in given:
-        written = values.get(section)
-        values[section] = {**(written if isinstance(written, dict) else {}), key: value}
-        places[f"{section}.{key}"] = where
 
 
 def _refuse(source: str, problems: Sequence[Problem], places: Mapping[str, str]) -> NoReturn:

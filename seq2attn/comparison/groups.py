@@ -27,16 +27,11 @@ class TrialResult:
     run: str
     seed: int
     evaluation: Evaluation
-    places: Sequence[Place]
-    """the families of strings and lengths that the comparison is about"""
-    parameters: Mapping[str, int]
-    """by part, and their total"""
-    losses: Curve
-    """training loss"""
-    entropies: Curve
-    """mean attention entropy over the trained lengths, at each evaluation of training"""
-    tokens_per_second: float | None
-    """target tokens per second, the median over training"""
+    places: Sequence[Place]  # the families of strings and lengths that the comparison is about
+    parameters: Mapping[str, int]  # by part, and their total
+    losses: Curve  # training loss
+    entropies: Curve  # mean attention entropy over the trained lengths, at each evaluation of training
+    tokens_per_second: float | None  # target tokens per second, the median over training
 
 
 @dataclass(frozen=True)
@@ -45,14 +40,11 @@ class LengthSummary:
 
     metric: str
     family: str
-    length: int | None
-    """None: all words of the dev file"""
+    length: int | None  # None: all words of the dev file
     trained: bool
-    values: Mapping[int, float]
-    """the metric by seed"""
+    values: Mapping[int, float]  # the metric by seed
     spread: Spread
-    difference: Spread | None
-    """of the metric from the baseline's with the same seed; None for the baseline itself"""
+    difference: Spread | None  # of the metric from the baseline's with the same seed; None for the baseline itself
     published: float | None
 
     @property
@@ -78,16 +70,11 @@ class GroupResult:
     """The trials that differ only in their seed."""
 
     label: str
-    values: Mapping[str, Any]
-    """what varies except the seed: config key -> value"""
-    words: Mapping[str, str]
-    """the values as labels show them"""
-    score: str
-    """its score function, which decides its colour"""
-    baseline: str | None
-    """the label of the group that it is compared with; None for the baseline itself"""
-    planned: int
-    """number of trials, some of which may not be done"""
+    values: Mapping[str, Any]  # what varies except the seed: config key -> value
+    words: Mapping[str, str]  # the values as labels show them
+    score: str  # its score function, which decides its colour
+    baseline: str | None  # the label of the group that it is compared with; None for the baseline itself
+    planned: int  # number of trials, some of which may not be done
     trials: tuple[TrialResult, ...]
     lengths: tuple[LengthSummary, ...]
     """by the comparison's metric; by an error rate, one row for each rate, the comparison's first"""
@@ -136,10 +123,8 @@ class Ranked:
     """A group's place among all, by the metric's mean over the lengths."""
 
     group: str
-    rank: int
-    """from 1; groups with the same mean share a rank"""
-    spread: Spread
-    """over seeds"""
+    rank: int  # from 1; groups with the same mean share a rank
+    spread: Spread  # over seeds
     difference: Spread | None
     """from the best group, seed by seed, so on average not better; None for the best itself, and without a common seed"""
     may_be_best: bool

@@ -37,8 +37,7 @@ class Plan:
 
     name: str
     trials: tuple[Trial, ...]
-    wanted: str | None = None
-    """the metric; None: the one that suits the trials"""
+    wanted: str | None = None  # the metric; None: the one that suits the trials
     baseline: Mapping[str, Any] = field(default_factory=dict)
     """each group is compared with the one that differs from it in these values only; empty: with the first"""
     published: tuple[Published, ...] = ()

@@ -28,14 +28,10 @@ class Comparison:
 
     name: str
     metric: str
-    groups: tuple[GroupResult, ...]
-    """those with at least one trial done"""
-    failed: Mapping[str, str] = field(default_factory=dict)
-    """the trials that failed: run -> reason"""
-    busy: tuple[str, ...] = ()
-    """the trials that another process trains, which are left to it"""
-    stopped_by: int | None = None
-    """the number of the signal that stopped it"""
+    groups: tuple[GroupResult, ...]  # those with at least one trial done
+    failed: Mapping[str, str] = field(default_factory=dict)  # the trials that failed: run -> reason
+    busy: tuple[str, ...] = ()  # the trials that another process trains, which are left to it
+    stopped_by: int | None = None  # the number of the signal that stopped it
 
     def __repr__(self) -> str:
         return "\n".join(map(str, self.tables()))

@@ -40,11 +40,9 @@ _loaded: dict[Path, str] = {}  # file of a plug-in that this process has loaded 
 class Workplace:
     """What the process of a trial must find: each trial checks it for itself, because workers may join late."""
 
-    marker: Path
-    """a file that the comparison keeps in the runs directory while it runs; `stop` in it stops the trials"""
+    marker: Path  # a file that the comparison keeps in the runs directory while it runs; `stop` in it stops the trials
     device: str
-    plugins: tuple[tuple[str, Path, str], ...]
-    """name, absolute path and SHA-256 of each plug-in's file"""
+    plugins: tuple[tuple[str, Path, str], ...]  # name, absolute path and SHA-256 of each plug-in's file
     versions: Mapping[str, str]
 
 
@@ -52,26 +50,20 @@ class Workplace:
 class Trial:
     """What to train and what to measure."""
 
-    name: str
-    """of the run; a function of experiment, values and seed"""
+    name: str  # of the run; a function of experiment, values and seed
     experiment: str
-    group: str
-    """label of the trials that differ only in their seed"""
-    values: Mapping[str, Any]
-    """what varies except the seed: config key -> value"""
+    group: str  # label of the trials that differ only in their seed
+    values: Mapping[str, Any]  # what varies except the seed: config key -> value
     seed: int
-    base: str
-    """the name of its base config"""
+    base: str  # the name of its base config
     settings: Mapping[str, Any]
     """its config as plain values, which can be sent to a process that has yet to load the plug-ins"""
     lengths: tuple[int, ...]
     samples: int
     checkpoint: str
-    root: Path
-    """the runs directory"""
+    root: Path  # the runs directory
     families: tuple[str, ...] = (RANDOM,)
-    workplace: Workplace | None = None
-    """None until it is to be run"""
+    workplace: Workplace | None = None  # None until it is to be run
 
     @functools.cached_property
     def config(self) -> Config:
@@ -118,8 +110,7 @@ def resolved_value(config: Config, key: str, default: Any) -> Any:
 class Outcome:
     """How a trial ended."""
 
-    state: str
-    """done, stopped, failed, or busy: another process trains its run"""
+    state: str  # done, stopped, failed, or busy: another process trains its run
     reason: str = ""
 
 
