@@ -11,6 +11,7 @@ import inspect
 import json
 import re
 import unicodedata
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar, get_args
@@ -33,7 +34,12 @@ class Section(BaseModel):
     """Keys and values of a YAML file."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        protected_namespaces=(),
     )
 
 
@@ -73,7 +79,9 @@ def composed(text: str) -> str:
 
 def options_model(**options: tuple[Any, Any]) -> type[Options]:
     """The model of the options of a part."""
-    model: type[Options] = create_model("Options", __base__=Options, **options)  # type: ignore[call-overload]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an option may be called `copy`, as a method of the model is
+        model: type[Options] = create_model("Options", __base__=Options, **options)  # type: ignore[call-overload]
     return model
 
 
@@ -323,7 +331,7 @@ def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
         default = parameter.default
         kinds = get_args(parameter.annotation) if default is None else (type(default),)
         plain = [kind for kind in kinds if kind in (bool, int, float, str)]
-        if len(plain) == 1:
+        if len(plain) == 1 and not name.startswith("_"):
             described = re.search(rf"^ *{name}: *(.+(?:\n +.+)*)", inspect.cleandoc(cls.__doc__ or ""), re.MULTILINE)
             meaning = " ".join(described[1].split()) if described else f"default: {json.dumps(default)}"
             options[name] = option(plain[0], default, meaning, *getattr(cls, "limits", {}).get(name, ()))

@@ -112,7 +112,20 @@ def test_an_option_accepts_its_values_only(declaration, right, wrong):
 def test_the_options_of_a_constructor_are_its_parameters_with_a_plain_default():
     class Mine:
         def __init__(
-            self, a, b, c=1, *, d=0.5, e=True, f="x", g: int | None = None, h=None, i=(), j: "str | None" = None
+            self,
+            a,
+            b,
+            c=1,
+            *,
+            d=0.5,
+            e=True,
+            f="x",
+            g: int | None = None,
+            h=None,
+            i=(),
+            j: "str | None" = None,
+            copy=2,
+            _k=3,
         ):
             pass
 
@@ -127,6 +140,7 @@ def test_the_options_of_a_constructor_are_its_parameters_with_a_plain_default():
         "f": ({"string"}, "x"),
         "g": ({"integer", "null"}, None),
         "j": ({"string", "null"}, None),
+        "copy": ({"integer"}, 2),
     }
     assert list(signature_options(Unresolved)) == ["b"]
 
