@@ -8,9 +8,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+LARGEST_FILE = {  # bytes of a file that somebody else may have written: what is larger is not read
+    "config": 200_000,
+    "pairs": 200_000_000,
+    "status": 1_000_000,
+    "record": 100_000_000,
+    "log": 4_000_000_000,
+    "checkpoint": 1 << 36,
+}
 MOST_PROBLEMS = 50  # listed in one message
 MOST_NAMES = 10  # runs or comparisons listed in one message
-LONGEST_PATH = 200  # characters shown of a dotted key
 
 
 class Seq2AttnError(Exception):
@@ -44,8 +51,7 @@ class Problem:
 
     def __str__(self) -> str:
         where = f" ({self.where})" if self.where else ""
-        path = self.path if len(self.path) <= LONGEST_PATH else f"{self.path[: LONGEST_PATH - 3]}..."
-        return f"{path}{where}: {self.message}" if path else f"{self.message}{where}"
+        return f"{self.path[:200]}{where}: {self.message}" if self.path else f"{self.message}{where}"
 
 
 class ConfigError(Seq2AttnError):

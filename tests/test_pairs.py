@@ -143,9 +143,9 @@ def test_columns_are_explained_only_where_their_number_is_wrong(tmp_path):
 
 def test_a_file_of_the_largest_size_is_read_and_a_larger_one_refused(tmp_path, monkeypatch):
     file = written(tmp_path / "a.tsv", "ab\tx\n")
-    monkeypatch.setattr(pairs, "LARGEST_FILE", 5)
+    monkeypatch.setitem(pairs.LARGEST_FILE, "pairs", 5)
     assert len(read_pairs(file, Format()).pairs) == 1
-    monkeypatch.setattr(pairs, "LARGEST_FILE", 4)
+    monkeypatch.setitem(pairs.LARGEST_FILE, "pairs", 4)
     with pytest.raises(Seq2AttnError, match="larger than 4 bytes"):
         read_pairs(file, Format())
 

@@ -15,9 +15,8 @@ from typing import Any
 import yaml
 
 from seq2attn.config.shipped import hint_for_missing
-from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.errors import LARGEST_FILE, Seq2AttnError, shown
 
-LARGEST_FILE = 200_000  # bytes
 DEEPEST = 20  # levels
 _SCALARS = (  # YAML 1.2's core schema
     (re.compile(r"null|Null|NULL|~|"), lambda text: None),
@@ -45,7 +44,7 @@ def read_file(path: Path) -> Document:
     """Read a YAML file. Raises `Seq2AttnError` with its name if that fails."""
     try:
         with path.open("rb") as file:
-            data = file.read(LARGEST_FILE + 1)
+            data = file.read(LARGEST_FILE["config"] + 1)
         text = data.decode("utf-8-sig")
     except (FileNotFoundError, IsADirectoryError) as error:
         what = ": no such file" if isinstance(error, FileNotFoundError) else " is a directory, not a file"
@@ -54,8 +53,8 @@ def read_file(path: Path) -> Document:
         raise Seq2AttnError(f"{path}: not UTF-8 text (byte {error.start})", hint="Save it as UTF-8.") from None
     except (OSError, ValueError) as error:
         raise Seq2AttnError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > LARGEST_FILE:
-        raise Seq2AttnError(f"{path}: larger than {LARGEST_FILE:,} bytes; that is not a config")
+    if len(data) > LARGEST_FILE["config"]:
+        raise Seq2AttnError(f"{path}: larger than {LARGEST_FILE['config']:,} bytes; that is not a config")
     return read_text(text, source=str(path))
 
 

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from seq2attn.data.vocabulary import composed
-from seq2attn.errors import Seq2AttnError, closest, shown
+from seq2attn.errors import LARGEST_FILE, Seq2AttnError, closest, shown
 
-LARGEST_FILE = 200_000_000  # bytes
 LONGEST_LINE = 10_000  # bytes
 MOST_LISTED = 10  # malformed lines in one message
 
@@ -141,7 +140,7 @@ def _read_bytes(path: Path, if_missing: str) -> bytes:
         with open(os.open(path, flags), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise OSError(errno.EINVAL, "not a regular file")
-            data = file.read(LARGEST_FILE + 1)
+            data = file.read(LARGEST_FILE["pairs"] + 1)
     except FileNotFoundError:
         names = [item.name for item in path.parent.iterdir()] if path.parent.is_dir() else []
         close = closest(path.name, names)
@@ -149,8 +148,8 @@ def _read_bytes(path: Path, if_missing: str) -> bytes:
         raise Seq2AttnError(f"{path}: no such file", hint=hint) from None
     except (OSError, ValueError) as error:
         raise Seq2AttnError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > LARGEST_FILE:
-        message = f"{path}: the file is larger than {LARGEST_FILE:,} bytes, the most that is read"
+    if len(data) > LARGEST_FILE["pairs"]:
+        message = f"{path}: the file is larger than {LARGEST_FILE['pairs']:,} bytes, the most that is read"
         raise Seq2AttnError(message, hint="Train on a part of it.")
     return data
 

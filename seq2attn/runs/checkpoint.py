@@ -14,7 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from seq2attn.errors import CheckpointError, shown
+from seq2attn.errors import LARGEST_FILE, CheckpointError, shown
 from seq2attn.runs.files import write_atomically
 
 FORMAT = "seq2attn-checkpoint"
@@ -22,7 +22,6 @@ VERSION = 1
 MODEL = "model."  # prefix of the model's tensors
 OPTIMISER = "optimiser."  # prefix of the optimiser's
 LARGEST_HEADER = 1 << 24  # bytes
-LARGEST_FILE = 1 << 36  # bytes
 
 
 @dataclass(frozen=True)
@@ -114,8 +113,8 @@ def _check_size(path: Path) -> None:
         header = int.from_bytes(file.read(8), "little")
     if header > LARGEST_HEADER:
         raise _damaged(path, f"its header would be {header:,} bytes long; at most {LARGEST_HEADER:,} are read")
-    if size > LARGEST_FILE:
-        raise _damaged(path, f"its size is {size:,} bytes; at most {LARGEST_FILE:,} are read")
+    if size > LARGEST_FILE["checkpoint"]:
+        raise _damaged(path, f"its size is {size:,} bytes; at most {LARGEST_FILE['checkpoint']:,} are read")
 
 
 def _read_header(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:

@@ -15,13 +15,11 @@ from typing import Annotated, Any, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import LARGEST_FILE, Seq2AttnError
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.results import Evaluation, Row
 from seq2attn.runs.files import read_plain
 
-LARGEST_FILE = 100_000_000  # bytes of a file with one record
-LARGEST_LOG = 4_000_000_000  # bytes of a file with a record in each line
 LARGEST_NUMBER = 3.4e38  # of float32: a number beyond it was not measured
 LAST_YEAR = 2999  # of a creation time that is believed
 
@@ -189,15 +187,15 @@ def utc_time(text: str) -> datetime.datetime:
 # ---- reading ----
 
 
-def read_record(kind: type[Kind], path: Path, limit: int = LARGEST_FILE) -> Kind:
+def read_record(kind: type[Kind], path: Path, what: str = "record") -> Kind:
     """The record in a file. Raises `Seq2AttnError` for anything else, and `FileNotFoundError` if there is no file."""
-    return parse(kind, _contents(path, limit), path)
+    return parse(kind, _contents(path, what), path)
 
 
 def read_records(kind: type[Kind], path: Path) -> Iterator[Kind]:
     """The record in each line of a file; an incomplete last line is ignored, and a missing file is empty."""
     try:
-        lines = _contents(path, LARGEST_LOG).splitlines(keepends=True)
+        lines = _contents(path, "log").splitlines(keepends=True)
     except FileNotFoundError:
         return
     for number, line in enumerate(lines, start=1):
@@ -233,9 +231,9 @@ def _reader(kind: Any) -> Any:
     return TypeAdapter(kind)
 
 
-def _contents(path: Path, limit: int) -> bytes:
+def _contents(path: Path, what: str) -> bytes:
     try:
-        return read_plain(path, limit)
+        return read_plain(path, LARGEST_FILE[what])
     except FileNotFoundError:
         raise
     except OSError as error:

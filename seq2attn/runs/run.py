@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, shown
+from seq2attn.errors import LARGEST_FILE, ConfigError, Seq2AttnError, did_you_mean, first_of, shown
 from seq2attn.runs.files import file_time, read_plain
 from seq2attn.runs.records import Environment, Status, TrialOf, read_record
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:  # `--help` imports this module, but needs no config
 
 DEFAULT_ROOT = Path("runs")
 MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
-LARGEST_JSON = 1_000_000  # bytes of status.json or environment.json
-LARGEST_TASK = 100_000_000  # bytes of task.json
 Known = TypeVar("Known", Status, Environment)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -99,7 +97,7 @@ class Run:
         if not config.data_files:
             return None
         try:
-            learned = json.loads(read_plain(self.task_file, LARGEST_TASK))
+            learned = json.loads(read_plain(self.task_file, LARGEST_FILE["record"]))
             if not isinstance(learned, dict):
                 raise ValueError("not a JSON object")
         except (OSError, ValueError, RecursionError) as error:
@@ -128,7 +126,7 @@ class Run:
 def _known(kind: type[Known], path: Path) -> Known:
     """The record in a file; one of which nothing is known, but perhaps the problem, if it cannot be read."""
     try:
-        return read_record(kind, path, LARGEST_JSON).model_copy(update={"problem": None})
+        return read_record(kind, path, "status").model_copy(update={"problem": None})
     except FileNotFoundError:
         return kind()
     except Seq2AttnError as error:
