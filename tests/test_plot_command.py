@@ -11,7 +11,7 @@ from PIL import Image
 
 import seq2attn
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.runs.logs import newest_evaluation, read_attention, read_metrics
+from seq2attn.runs.logs import evaluations, read_attention, read_metrics
 from seq2attn.runs.records import parse
 from seq2attn.runs.run import Run
 
@@ -47,13 +47,13 @@ def test_records_of_training_are_read(tiny):
         file.write('{"step": 3, "ma')  # an incomplete last line is ignored
     assert [step for step, _ in read_attention(tiny)] == [0, 1, 2]
     assert [len(one.source) for one in read_attention(tiny)[-1][1]] == [2, 3]
-    assert newest_evaluation(tiny) is None
+    assert evaluations(tiny) == []
 
 
 def test_the_newest_evaluation_is_the_last_eval(cli, tiny):
     assert cli("eval", "--lengths", "3").code == 0
     assert cli("eval", "--lengths", "2").code == 0
-    name, results = newest_evaluation(tiny)
+    name, results = evaluations(tiny)[-1]
     assert (name, results.lengths) == ("best-002.json", [2])
     assert cli("plot", "accuracy", "tiny", "--by-length", "--plot", "x.png").code == 0
 

@@ -48,7 +48,7 @@ def test_a_new_run_holds_its_config_and_environment(tmp_path):
     assert run.path == tmp_path / "deep" / "runs" / "mine-001"
     assert run.config() == config
     assert run.environment().threads == 1
-    assert abs(run.environment().time - datetime.now(UTC)) < timedelta(minutes=10)
+    assert abs(run.environment().created - datetime.now(UTC)) < timedelta(minutes=10)
     assert run.checkpoint("best") == run.path / "checkpoints" / "best.safetensors"
     assert run.checkpoint("best").parent.is_dir()
     assert not run.has_checkpoint

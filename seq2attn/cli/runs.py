@@ -68,4 +68,5 @@ def _record(run: Run) -> dict[str, Any]:
     status, environment = run.status(), run.environment()
     keys = ("step", "steps", "task", "score", "seed", "exact_match_worst", "wer")
     record = {"run": run.name, "state": state_of(run, status), **{key: getattr(status, key) for key in keys}}
-    return record | {"made": environment.created, "problems": [*filter(None, (status.problem, environment.problem))]}
+    made = environment.created and environment.created.isoformat()
+    return record | {"made": made, "problems": [*filter(None, (status.problem, environment.problem))]}

@@ -9,7 +9,7 @@ from pathlib import Path
 from seq2attn.comparison.experiment import CONFIG
 from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.trial import Trial
-from seq2attn.runs.logs import readable_evaluations
+from seq2attn.runs.logs import evaluations
 from seq2attn.runs.run import Run, check_plain, newest_first
 
 Measurement = tuple[str, int, tuple[int, ...], tuple[str, ...]]  # checkpoint, samples, lengths, families
@@ -59,7 +59,7 @@ def _measured(runs: Sequence[Run]) -> Measurement:
     counts = Counter(
         (saved.checkpoint, saved.samples, tuple(saved.lengths), tuple(saved.families))
         for run in reversed(runs)
-        for _, saved in reversed(list(readable_evaluations(run)))
+        for _, saved in reversed(evaluations(run, skip_damaged=True))
         if saved.parameters is not None
     )
     return max(counts, key=lambda settings: counts[settings], default=("best", 0, (), ()))

@@ -24,7 +24,7 @@ from seq2attn.parts import RANDOM
 from seq2attn.runs.create import RunExists, check_same_files
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.lock import BeingTrained, training_lock
-from seq2attn.runs.logs import readable_evaluations, save_evaluation
+from seq2attn.runs.logs import evaluations, save_evaluation
 from seq2attn.runs.run import Run, check_plain
 from seq2attn.training.signals import StopRequest
 
@@ -134,7 +134,7 @@ def find_evaluation(trial: Trial) -> Evaluation | None:
     if status.state != "finished":
         return None
     wanted = (trial.checkpoint, trial.samples, EVALUATION_SEED)
-    for _, saved in readable_evaluations(trial.run, trial.checkpoint):
+    for _, saved in evaluations(trial.run, trial.checkpoint, skip_damaged=True):
         if saved.parameters is None or saved.trained_steps != status.step:
             continue
         if trial.on_files:  # `compare` measures only on the dev file

@@ -29,7 +29,7 @@ from seq2attn.plotting.html import html_map
 from seq2attn.plotting.style import svg
 from seq2attn.runs.load import load_task
 from seq2attn.runs.lock import state_of
-from seq2attn.runs.logs import latest_by_length, newest_pairs, read_attention, read_metrics
+from seq2attn.runs.logs import evaluations, latest_by_length, read_attention, read_metrics
 from seq2attn.runs.records import Metrics
 from seq2attn.runs.run import Run, find_run, newest_first
 
@@ -166,7 +166,7 @@ def _summary(runs: Sequence[Run], metrics: Mapping[str, Metrics], ledgers: Mappi
             "entropy": status.attention_entropy,
             "parameters": ledgers[run.name]["total"],
             "tokens/s": round(median(speeds)) if speeds else None,
-            "made": (run.environment().created or "").replace("T", " ")[:16] or None,
+            "made": str(run.environment().created or "")[:16] or None,
         })  # fmt: skip
     names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
     return _table(names, [[row[name] for name in names] for row in rows])
@@ -216,7 +216,7 @@ def _lengths(runs: Sequence[Run], scores: Sequence[str]) -> str:
 def _errors(run: Run) -> str:
     """Of a run on pairs: the most frequent edits, ∅ for nothing, beside how often the right symbol occurs."""
     config = run.config()
-    evaluation = newest_pairs(run) if config.data_files else None
+    evaluation = next((one for _, one in reversed(evaluations(run)) if one.answers), None) if config.data_files else None
     if evaluation is None:
         return ""
     vocabulary = load_task(run, config).target_vocabulary

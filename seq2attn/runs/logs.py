@@ -5,14 +5,13 @@ from __future__ import annotations
 import datetime
 import itertools
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.results import Evaluation
 from seq2attn.runs.files import file_time, not_written, write_json
-from seq2attn.runs.records import Metrics, MetricsLine, Snapshot, parse, read_record, read_records, utc_time
+from seq2attn.runs.records import Metrics, MetricsLine, Snapshot, parse, read_record, read_records
 from seq2attn.runs.run import Run
 
 TAIL = 65_536  # bytes at the end of metrics.jsonl that `steps_done` reads
@@ -82,56 +81,30 @@ def save_evaluation(evaluation: Evaluation, run: Run) -> Path:
     return path
 
 
-def read_evaluation(path: Path) -> Evaluation:
-    """Read one file; `Seq2AttnError` if it is damaged."""
-    return read_record(Evaluation, path)
+def evaluations(run: Run, checkpoint: str = "*", *, skip_damaged: bool = False) -> list[tuple[str, Evaluation]]:
+    """The files, of one checkpoint or of all, and their contents, the last one measured last.
 
-
-def readable_evaluations(run: Run, checkpoint: str = "*") -> Iterator[tuple[Path, Evaluation]]:
-    """Every readable file, of one checkpoint or of all, in the order of names; damaged files are skipped."""
-    for path in sorted(run.evaluations.glob(f"{checkpoint}-*.json")):
+    Raises `Seq2AttnError` for one that is damaged, or skips it.
+    """
+    found = []
+    for path in run.evaluations.glob(f"{checkpoint}-*.json"):
         try:
-            yield path, read_evaluation(path)
-        except (OSError, Seq2AttnError):
+            if path.lstat().st_size:  # otherwise it is still being written
+                saved = read_record(Evaluation, path)
+                time = file_time(path) if saved.created is None else datetime.datetime.fromisoformat(saved.created)
+                found.append((time if time.tzinfo else time.replace(tzinfo=datetime.UTC), path.name, saved))
+        except FileNotFoundError:
             continue
-
-
-def time_measured(path: Path, saved: Evaluation) -> datetime.datetime:
-    """When a file was measured; the file's time where that is not recorded."""
-    return file_time(path) if saved.created is None else utc_time(saved.created)
-
-
-def newest_evaluation(run: Run) -> tuple[str, Evaluation] | None:
-    """File name and contents of the last evaluation; None if there is none. `Seq2AttnError` if it is damaged."""
-    found: list[tuple[datetime.datetime, str, Evaluation | Seq2AttnError]] = []
-    for path in run.evaluations.glob("*.json"):
-        try:
-            if not path.lstat().st_size:  # it is still being written
-                continue
-            saved = read_evaluation(path)
-            found.append((time_measured(path, saved), path.name, saved))
-        except Seq2AttnError as error:
-            found.append((file_time(path), path.name, error))
-        except OSError:
-            continue
-    if not found:
-        return None
-    _, name, newest = max(found, key=lambda one: one[:2])
-    if isinstance(newest, Seq2AttnError):
-        raise newest
-    return name, newest
-
-
-def newest_pairs(run: Run) -> Evaluation | None:
-    """The last readable evaluation on a file of pairs; None if there is none."""
-    found = [(time_measured(path, one), path.name, one) for path, one in readable_evaluations(run) if one.answers]
-    return max(found, key=lambda one: one[:2])[2] if found else None
+        except Seq2AttnError:
+            if not skip_damaged:
+                raise
+    return [(name, saved) for _, name, saved in sorted(found, key=lambda one: one[:2])]
 
 
 def latest_by_length(run: Run) -> tuple[str, Evaluation] | None:
     """The last `eval`, otherwise the last evaluation in training, and a text that says which."""
-    saved = newest_evaluation(run)
-    if saved is not None:
-        return f"eval, {saved[0]}", saved[1]
-    evaluations = read_metrics(run).evaluations
-    return (f"training, after step {evaluations[-1][0]:,}", evaluations[-1][1]) if evaluations else None
+    saved = evaluations(run)
+    if saved:
+        return f"eval, {saved[-1][0]}", saved[-1][1]
+    trained = read_metrics(run).evaluations
+    return (f"training, after step {trained[-1][0]:,}", trained[-1][1]) if trained else None

@@ -6,14 +6,13 @@ is wrong, and where. Unknown keys are ignored.
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from seq2attn.errors import LARGEST_FILE, Seq2AttnError
 from seq2attn.inference.maps import AttentionMap
@@ -21,7 +20,6 @@ from seq2attn.inference.results import Evaluation, Row
 from seq2attn.runs.files import read_plain
 
 LARGEST_NUMBER = 3.4e38  # of float32: a number beyond it was not measured
-LAST_YEAR = 2999  # of a creation time that is believed
 
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -73,8 +71,7 @@ class TrialOf(Record):
 class Environment(Record):
     """environment.json: when a run was made, and with which versions, machine and code; None or empty for the unknown."""
 
-    created: str | None = None
-    """ISO 8601; UTC if it has no time zone"""
+    created: AwareDatetime | None = None
     command: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     """KEY=VALUE for each key that `--set` changed"""
@@ -90,16 +87,6 @@ class Environment(Record):
     experiment: TrialOf | None = None
     problem: str | None = None
     """why the file cannot be read, in which case all else is unknown"""
-
-    @model_validator(mode="after")
-    def _has_a_possible_time(self) -> Self:
-        _ = self.time
-        return self
-
-    @property
-    def time(self) -> datetime.datetime | None:
-        """When the run was created."""
-        return None if self.created is None else utc_time(self.created)
 
     def shown(self) -> dict[str, Any]:
         """What is known, for a page; the seed is in the config, and time, changes and comparison are shown elsewhere."""
@@ -170,18 +157,6 @@ class Snapshot(Record):
         for one in self.maps:
             one.check()
         return self
-
-
-def utc_time(text: str) -> datetime.datetime:
-    """A time in ISO 8601, which is UTC if it has no time zone. Raises ValueError for anything else."""
-    try:
-        time = datetime.datetime.fromisoformat(text)
-        utc = time.astimezone(datetime.UTC) if time.tzinfo else time.replace(tzinfo=datetime.UTC)
-    except (ValueError, OverflowError):
-        raise ValueError(f"created must be a time in ISO 8601, found {text[:60]!r}") from None
-    if utc.year > LAST_YEAR:
-        raise ValueError(f"created is after the year {LAST_YEAR}: {text[:60]!r}")
-    return utc
 
 
 # ---- reading ----

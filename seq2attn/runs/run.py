@@ -247,4 +247,4 @@ def _newest(root: Path) -> Run:
 
 def time_made(run: Run) -> datetime.datetime:
     """When the run was created; the time of its config where that is not recorded."""
-    return run.environment().time or file_time(run.config_file)
+    return run.environment().created or file_time(run.config_file)

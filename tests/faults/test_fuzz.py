@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from seq2attn.cli import main
 from seq2attn.config import check_config, dump_config, load_config
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.logs import newest_evaluation, read_attention, read_metrics
+from seq2attn.runs.logs import evaluations, read_attention, read_metrics
 from seq2attn.runs.run import Run
 
 LONGEST = 20  # seconds that one input may take
@@ -305,7 +305,7 @@ def check_reader(command, name):
 def is_accepted(run):
     """Whether all records of the run can be read; a `Seq2AttnError` is the only way to refuse one."""
     try:
-        read_metrics(run), read_attention(run), newest_evaluation(run)
+        read_metrics(run), read_attention(run), evaluations(run)
     except Seq2AttnError:
         return False
     return run.status().problem is run.environment().problem is None
