@@ -216,7 +216,9 @@ def _lengths(runs: Sequence[Run], scores: Sequence[str]) -> str:
 def _errors(run: Run) -> str:
     """Of a run on pairs: the most frequent edits, ∅ for nothing, beside how often the right symbol occurs."""
     config = run.config()
-    evaluation = next((one for _, one in reversed(evaluations(run)) if one.answers), None) if config.data_files else None
+    evaluation = (
+        next((one for _, one in reversed(evaluations(run)) if one.answers), None) if config.data_files else None
+    )
     if evaluation is None:
         return ""
     vocabulary = load_task(run, config).target_vocabulary
