@@ -214,7 +214,7 @@ def run_trials(
     if isinstance(executor, futures.ThreadPoolExecutor):
         hint = "Use processes: ProcessPoolExecutor, loky, or Dask workers of one thread each."
         raise Seq2AttnError("trials cannot run in threads of one process: they share its random generator", hint=hint)
-    display.begin(ALL, len(trials))
+    display.begin(ALL, len(trials), f"0/{len(trials)} trials")
     try:
         while (waiting or running) and request.signal is None:
             while waiting and len(running) < (1 if suspects else at_once()):
