@@ -84,57 +84,21 @@ def test_usage_errors(mistake, line, message, command):
     assert hint == f"See: {command} --help"
 
 
-# ---- configs ----
-
-CONFIGS = [
-    ("model: {hiden: 8}", "model.hiden (bad.yaml:1): unknown key; did you mean 'hidden'? allowed here: architecture, "),
-    (
-        "seed: 1\nmodel:\n  attention: {score: scald}",
-        "model.attention.score (bad.yaml:3): unknown score 'scald'; did you mean 'scaled'? allowed: dot, scaled, ",
-    ),
-    ("model: {hidden: wide}", "model.hidden (bad.yaml:1): expected a whole number, found 'wide'"),
-    ("model: {hidden: '64'}", "model.hidden (bad.yaml:1): expected a whole number, found '64'"),
-    ("model: {hidden: 0}", "model.hidden (bad.yaml:1): must be at least 1, found 0"),
-    ("model: [8]", "model (bad.yaml:1): expected keys and values (a mapping), found a list"),
-    (
-        "task:\n  min_length: 9\n  max_length: 3",
-        "task.min_length (bad.yaml:2): 9 is above task.max_length, 3; swap or change them",
-    ),
-    (
-        "model:\n  hidden: 8\n  bidirectional: true\n  attention:\n    score: dot",
-        "model.attention.score (bad.yaml:5): 'dot' needs queries and keys of equal width, but a bidirectional "
-        "encoder's keys are 2 x 8 wide and the decoder's queries 8; use general, scaled_general, additive or key_value, "
-        "or set model.bidirectional to false",
-    ),
-]
-
-
-@pytest.mark.parametrize(("text", "message"), CONFIGS)
-def test_invalid_config_values(mistake, text, message):
-    Path("bad.yaml").write_text(text)
-    first, second, last = mistake("train --config bad.yaml").split("\n")
-    assert first == "bad.yaml: 1 problem"
-    assert second.startswith(f"  {message}")
-    assert last.startswith("`seq2attn inspect CONFIG` shows every key with its value.")
+# ---- configs: their messages are tested in test_config.py ----
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("model: {hiden: 8}", "bad.yaml: 1 problem\n  model.hiden (bad.yaml:1): unknown key; did you mean 'hidden'? "),
         ("", "bad.yaml: empty\nEvery key has a default, so one line is enough: seed: 1"),
-        ("- seed: 1", "bad.yaml: expected keys and values (a mapping), found a list"),
         ("model:\n\thidden: 8\n", "bad.yaml:2: a tab in the indentation; YAML requires spaces"),
-        ("seed: [1\n", "bad.yaml:1: not YAML: this '[' is not closed"),
-        (
-            "seed: 1\nmodel: {hidden: 8\ntask: {}\n",
-            "bad.yaml:2: not YAML: this '{' is not closed, or a comma is missing, by line 3",
-        ),
     ],
 )
 @pytest.mark.parametrize("command", ["train --config", "inspect"])
 def test_an_invalid_config_file(mistake, command, text, message):
     Path("bad.yaml").write_text(text)
-    assert mistake(f"{command} bad.yaml") == message
+    assert mistake(f"{command} bad.yaml").startswith(message)
 
 
 def test_problems_of_file_and_overrides_are_reported_together(mistake):
