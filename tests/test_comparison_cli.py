@@ -97,36 +97,25 @@ def test_mistakes_are_refused_before_anything_is_written(cli, arguments, reason)
     assert not Path("runs").exists()
 
 
-def test_a_call_without_arguments_is_refused(cli):
-    done = cli("compare")
-    assert done.code == 2
-    assert "--config FILE and --vary" in done.err
-
-
-def test_a_model_s_config_instead_of_an_experiment_is_explained(cli):
-    done = cli("compare", "tiny.yaml")
-    assert done.code == 2
-    assert "this is a model's config, not an experiment" in done.err
-    assert done.err.endswith("seq2attn compare -c tiny.yaml --vary seed=1-5\n")
-
-
-def test_an_experiment_instead_of_a_model_s_config_is_explained(cli, work):
-    (work / "experiment.yaml").write_text("configs: tiny.yaml\nvary: {seed: 1-2}\n")
-    done = cli("train", "-c", "experiment.yaml")
-    assert done.code == 2
-    assert "this is an experiment" in done.err
-    assert done.err.endswith("seq2attn compare experiment.yaml\n")
-
-
-def test_one_config_and_nothing_varied_is_refused(cli, work):
-    (work / "experiment.yaml").write_text("configs: tiny.yaml\n")
-    for words in (["-c", "tiny.yaml"], ["experiment.yaml"]):
-        done = cli("compare", *words)
-        assert (done.code, done.out) == (2, "")
-        assert done.err == (
-            "error: nothing to compare: one config, and no --vary\n"
-            f"For example: seq2attn compare {' '.join(words)} --vary seed=1-5\n"
-        )
+@pytest.mark.parametrize(
+    ("words", "reason", "hint"),
+    [
+        ("compare", "expected an experiment file, or --config FILE and --vary", "seq2attn compare --help"),
+        (
+            "compare tiny.yaml",
+            "not an experiment, which names configs",
+            "seq2attn compare -c tiny.yaml --vary seed=1-5",
+        ),
+        ("train -c experiment.yaml", "this is an experiment", "seq2attn compare experiment.yaml"),
+        ("compare -c tiny.yaml", "nothing to compare", "For example: seq2attn compare -c tiny.yaml --vary seed=1-5"),
+        ("compare experiment.yaml", "nothing to compare", "seq2attn compare experiment.yaml --vary seed=1-5"),
+    ],
+)
+def test_what_to_call_instead(cli, words, reason, hint):
+    Path("experiment.yaml").write_text("configs: tiny.yaml\n")
+    done = cli(*words.split())
+    assert (done.code, done.out) == (2, "")
+    assert reason in done.err and done.err.endswith(f"{hint}\n")
     assert not Path("runs").exists()
 
 
@@ -135,39 +124,30 @@ def test_one_config_and_nothing_varied_is_refused(cli, work):
 ASKED = ("--vary", "model.attention.score=none,dot", "--vary", "seed=1-2")
 
 
-def test_each_trial_becomes_a_run_and_the_table_a_row_for_each_group_and_length(cli):
-    rows = table(compare(cli, *ASKED))
+def test_each_trial_becomes_a_run_and_two_invocations_give_the_same_table(cli):
+    done = compare(cli, *ASKED)
+    rows = table(done)
     assert [(row["group"], row["length"]) for row in rows] == [("none", "1"), ("none", "2"), ("dot", "1"), ("dot", "2")]
     assert [row["baseline"] for row in rows] == ["", "", "none", "none"]
     assert runs() == [f"compare-tiny-{score}-seed_{seed}" for score in ("dot", "none") for seed in (1, 2)]
     assert cli("predict", "ab", "--run", "compare-tiny-dot-seed_2").code == 0
     assert len(cli("runs").out.splitlines()) == 5
+    again = compare(cli, *ASKED)
+    assert again.out == done.out and "all 4 trials are done" in again.err
+    other = table(compare(cli, *ASKED, "--runs-dir", "other"))
+    assert [row | {"tokens_per_second": ""} for row in other] == [row | {"tokens_per_second": ""} for row in rows]
 
 
-def test_two_invocations_with_the_same_seeds_give_identical_tables(cli):
-    def without_timings(done):
-        return [{key: value for key, value in row.items() if key != "tokens_per_second"} for row in table(done)]
-
-    first = without_timings(compare(cli, *ASKED, "--runs-dir", "one"))
-    assert without_timings(compare(cli, *ASKED, "--runs-dir", "two")) == first
-    again = compare(cli, *ASKED, "--runs-dir", "one")
-    assert again.out == compare(cli, *ASKED, "--runs-dir", "one").out
-    assert "all 4 trials are done" in again.err
-
-
-def test_the_report_command_is_printed(cli):
-    done = compare(cli, "--vary", "seed=1-2")
-    assert done.err.splitlines()[-1] == "As one page: seq2attn report compare-tiny"
+def test_the_report_command_is_printed_with_its_options(cli, own_scores):
+    Path("my score.py").write_text(SCORE)
+    for options, suffix in (
+        ([], ""),
+        (["--runs-dir", "other"], " --runs-dir other"),
+        (["--plugin", "my score.py"], " --plugin 'my score.py'"),
+    ):
+        done = compare(cli, "--vary", "seed=1-2", *options)
+        assert done.err.splitlines()[-1] == f"As one page: seq2attn report compare-tiny{suffix}"
     assert cli("report", "compare-tiny").code == 0
-    again = compare(cli, "--vary", "seed=1-2", "--runs-dir", "other")
-    assert again.err.splitlines()[-1] == "As one page: seq2attn report compare-tiny --runs-dir other"
-
-
-def test_the_report_command_names_the_plug_ins(cli, work, own_scores):
-    (work / "my score.py").write_text(SCORE)
-    done = compare(cli, "--vary", "seed=1-2", "--plugin", "my score.py")
-    command = done.err.splitlines()[-1].removeprefix("As one page: seq2attn ")
-    assert command == "report compare-tiny --plugin 'my score.py'"
 
 
 def test_more_seeds_later_train_only_those(cli):

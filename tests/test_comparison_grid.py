@@ -36,31 +36,25 @@ def refusal(call, *arguments, **keywords):
     return str(caught.value)
 
 
-@pytest.fixture
-def values(base):
-    """The values of an axis as they are written after --vary."""
-    return lambda text: list(experiment(base, vary=[text]).axes[0])
-
-
 # ---- --vary ----
 
 
-def test_values_are_read_as_yaml(values):
-    assert values("model.attention.score=dot,scaled") == ["dot", "scaled"]
-    assert values("training.learning_rate=3e-3,0.01") == [0.003, 0.01]
-    assert values("model.bidirectional=true,false") == [True, False]
-    assert values("training.clip_norm=1.0,null") == [1.0, None]
-    assert values("task={},{max_length: 5}") == [{}, {"max_length": 5}]
-    assert values("task.alphabet='a,b',no") == ["a,b", "no"]
-
-
-def test_ranges_are_only_for_whole_numbers(values):
-    assert values("seed=1-4") == [1, 2, 3, 4]
-    assert values("seed=1-3,7,10-11") == [1, 2, 3, 7, 10, 11]
-    assert values("model.hidden=8-9") == [8, 9]
-    assert values("evaluation.lengths=1-12,3-5") == ["1-12", "3-5"]
-    assert values("training.learning_rate=1-2") == ["1-2"]
-    assert values("task.alphabet=0-9") == ["0-9"]
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("model.attention.score=dot,scaled", ["dot", "scaled"]),
+        ("training.learning_rate=3e-3,0.01", [0.003, 0.01]),
+        ("training.clip_norm=1.0,null", [1.0, None]),
+        ("task={},{max_length: 5}", [{}, {"max_length": 5}]),
+        ("task.alphabet='a,b',no,0-9", ["a,b", "no", "0-9"]),
+        ("seed=1-3,7,10-11", [1, 2, 3, 7, 10, 11]),  # ranges are only for whole numbers
+        ("model.hidden=8-9", [8, 9]),
+        ("evaluation.lengths=1-12,3-5", ["1-12", "3-5"]),
+        ("training.learning_rate=1-2", ["1-2"]),
+    ],
+)
+def test_values_are_read_as_yaml(base, text, values):
+    assert list(experiment(base, vary=[text]).axes[0]) == values
 
 
 def test_a_range_is_counted_without_being_expanded(base):
@@ -115,21 +109,14 @@ def test_labels_and_names_show_what_varies(base):
     assert found.trials[-1].name == "e-hidden_16-additive-clip_norm_0.5-initial_state_last-seed_1"
 
 
-def test_names_are_valid_distinct_and_stable(base):
-    options = "model.attention.score.initial_std=null,0.1,0.2"
-    alphabets = f"task.alphabet=abc,{'abcdefghijklmnopqrstuvwxyz' * 1}ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789,äöü,'a-b'"
-    asked = (options, alphabets, "model.attention.score=general", "seed=1-2")
-    names = [trial.name for trial in plan(base, vary=asked).trials]
+def test_names_are_valid_distinct_and_the_same_with_more_seeds(base):
+    alphabets = "task.alphabet=abc,abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789,äöü,'a-b'"
+    asked = ("model.attention.score.initial_std=null,0.1,0.2", alphabets, "model.attention.score=general")
+    names = [trial.name for trial in plan(base, vary=(*asked, "seed=1-2")).trials]
     assert len(set(names)) == 24
     for name in names:
         check_name(name)
-    assert names == [trial.name for trial in plan(base, vary=asked).trials]
-
-
-def test_more_seeds_do_not_change_the_other_names(base):
-    few = [trial.name for trial in plan(base, vary=("model.hidden=8,9", "seed=1-2")).trials]
-    many = [trial.name for trial in plan(base, vary=("model.hidden=8,9,10", "seed=1-5")).trials]
-    assert set(few) < set(many)
+    assert set(names) < {trial.name for trial in plan(base, vary=(*asked, "seed=1-3")).trials}
 
 
 def test_several_base_configs_are_an_axis(base, tmp_path):
@@ -158,18 +145,13 @@ GRID = ("model.attention.score=additive,dot", "model.hidden=8,16", "seed=1-2")
 def test_the_baseline_differs_only_in_its_values(base):
     found = plan(base, vary=GRID, baseline=["model.attention.score=dot"])
     assert found.baseline_of("additive, hidden=8") == "dot, hidden=8"
-    assert found.baseline_of("additive, hidden=16") == "dot, hidden=16"
-    assert found.baseline_of("dot, hidden=16") == "dot, hidden=16"
-
-
-def test_a_full_baseline_applies_to_every_group(base):
-    found = plan(base, vary=GRID, baseline=["model.attention.score=concat", "model.hidden=16"])
-    assert {found.baseline_of(group) for group in found.groups} == {"additive, hidden=16"}
-
-
-def test_the_default_baseline_is_the_first_group(base):
-    found = plan(base, vary=GRID)
-    assert {found.baseline_of(group) for group in found.groups} == {"additive, hidden=8"}
+    assert found.baseline_of("additive, hidden=16") == found.baseline_of("dot, hidden=16") == "dot, hidden=16"
+    for baseline, expected in (
+        (["model.attention.score=concat", "model.hidden=16"], "additive, hidden=16"),
+        ([], "additive, hidden=8"),  # the first group
+    ):
+        found = plan(base, vary=GRID, baseline=baseline)
+        assert {found.baseline_of(group) for group in found.groups} == {expected}
 
 
 @pytest.mark.parametrize(
