@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,7 +21,6 @@ from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
 if TYPE_CHECKING:
     from seq2attn.config import Config
-    from seq2attn.inference.decoding import BeamSearch
     from seq2attn.runs.load import Trained
 
 SPLITS = ("train", "dev", "test")
@@ -116,58 +115,46 @@ def evaluate(
     if together and len(names) < 2:
         raise Seq2AttnError("--ensemble needs at least two runs", hint="seq2attn eval RUN RUN --ensemble")
     members = [find_run(runs_dir, name) for name in names or [None]]
-    from seq2attn.runs.load import load_ensemble, load_run, measure, measure_on_file
+    from seq2attn.runs.load import load_ensemble, measure, measure_on_file
 
-    of_strings = {"--lengths": lengths, "--samples": samples, "--families": families}
-    if len(members) > 1 and not together:
-        loaded = [load_run(member, checkpoint, device) for member in members]
-        file = _file(members[0], loaded[0].config, data, config, split)
-        unused = {**of_strings, "--plot": plot, "--errors": errors}
-        _refuse(unused, "several runs are measured on a file of pairs")
-        _side_by_side(members, loaded, file, search, as_json=as_json)
-        return
-    trained = load_ensemble(members, checkpoint, device)
-    trained.predictor.search = search
-    title = " + ".join(member.name for member in members)
-    file = _file(members[0], trained.config, data, config, split)
-    if not names:
-        options.note_newest(members[0], "seq2attn eval RUN")
-    options.note_checkpoint(members[0], checkpoint, trained)
+    groups = [members] if together else [[member] for member in members]
+    titles = [" + ".join(member.name for member in group) for group in groups]
+    loaded = [load_ensemble(group, checkpoint, device) for group in groups]
+    file = _file(members[0], loaded[0].config, data, config, split)
+    on_pairs = file is not None and all(trained.config.task.name == "pairs" for trained in loaded)
+    if len(groups) > 1 and not on_pairs:
+        raise Seq2AttnError(
+            "several runs are measured together with --ensemble; only runs on pairs of strings are measured side by side",
+            hint="Measure one after another, or each beside the others: seq2attn compare --help",
+        )
     if file is None:
         _refuse({"--errors": errors}, f"run {members[0].name!r} is not on pairs of strings")
-        evaluation = measure(trained, wanted, samples=samples, seed=seed, families=kinds)
     else:
-        unused = {**of_strings, "--seed": seed or None}
+        unused = {"--lengths": lengths, "--samples": samples, "--families": families, "--seed": seed or None}
         _refuse(unused, f"run {members[0].name!r} is measured on all pairs of a file")
-        evaluation = measure_on_file(trained, file)
-        _note_training_file(trained, evaluation)
-        _write_errors(evaluation, errors)
+    _refuse({"--plot": plot, "--errors": errors} if len(groups) > 1 else {}, "is for one run")
+    if not names:
+        options.note_newest(members[0], "seq2attn eval RUN")
+    evaluations = []
+    for group, trained in zip(groups, loaded, strict=True):
+        options.note_checkpoint(group[0], checkpoint, trained)
+        trained.predictor.search = search
+        if file is None:
+            evaluation = measure(trained, wanted, samples=samples, seed=seed, families=kinds)
+        else:
+            evaluation = measure_on_file(trained, file)
+            _note(trained, evaluation, errors)
+        evaluations.append(evaluation)
     try:
-        if len(members) == 1 and search is None:
-            save_evaluation(evaluation, members[0])
+        for group, evaluation in zip(groups, evaluations, strict=True):
+            if len(group) == 1 and search is None:
+                save_evaluation(evaluation, group[0])
     finally:  # print the results even if they cannot be saved
-        _show(evaluation, title, as_json=as_json)
+        _show(evaluations, titles, as_json=as_json)
     if plot is not None:
         from seq2attn.plotting.curves import accuracy_figure
 
-        options.save_figure(accuracy_figure(evaluation, f"{title}: accuracy by length"), plot)
-
-
-def _show(evaluation: Evaluation, title: str, *, as_json: bool) -> None:
-    if as_json:
-        write_json(evaluation.to_json(title))
-    elif on_terminal():
-        for table in evaluation.tables(title):
-            table.print()
-    else:
-        Table([Column(field.name) for field in fields(Row)], list(map(astuple, evaluation.rows))).show()
-
-
-def _write_errors(evaluation: Evaluation, path: Path | None) -> None:
-    """Write the wrong answers to a file, if one is named."""
-    if path is not None:
-        write_atomically(path, "".join(f"{line}\n" for line in evaluation.errors_table().tsv()).encode())
-        note(f"{len(evaluation.errors()):,} wrong answers: {path}")
+        options.save_figure(accuracy_figure(evaluations[0], f"{titles[0]}: accuracy by length"), plot)
 
 
 def _refuse(unused: Mapping[str, object], why: str) -> None:
@@ -184,15 +171,13 @@ def _file(run: Run, own: Config, data: Path | None, config: Path | None, split: 
     """
     named = {"--config": config, "--split": split}
     if own.task.name != "pairs":
-        _refuse(
-            {"--data": data, **named}, f"run {run.name!r} is on task {own.task.name!r}, which draws its own strings"
-        )
+        why = f"run {run.name!r} is on task {own.task.name!r}, which draws its own strings"
+        _refuse({"--data": data, **named}, why)
         return None
     if split is not None and split not in SPLITS:
         raise Seq2AttnError(f"--split {shown(split)}: expected one of {', '.join(SPLITS)}")
     if data is not None:
-        for option, value in named.items():
-            _refuse({"--data": value}, f"it names the file, and {option} does so too")
+        _refuse(named, "--data names the file")
         return data
     split = split or "dev"
     if config is None:
@@ -208,48 +193,49 @@ def _file(run: Run, own: Config, data: Path | None, config: Path | None, split: 
     return Path(files[split])
 
 
-def _note_training_file(trained: Trained, evaluation: Evaluation) -> None:
+def _note(trained: Trained, evaluation: Evaluation, errors: Path | None) -> None:
+    """Note that the file is the one the model was trained on; write the wrong answers to another, if one is named."""
     files = (trained.predictor.task.learned() or {}).get("files", {})
-    if evaluation.data is not None and files.get("train", {}).get("sha256") == evaluation.data["sha256"]:
+    if files.get("train", {}).get("sha256") == (evaluation.data or {})["sha256"]:
         note("this is the file that the model was trained on: the rates show how well it remembers")
+    if errors is not None:
+        table = evaluation.errors_table()
+        write_atomically(errors, "".join(f"{line}\n" for line in table.tsv()).encode())
+        note(f"{len(table.rows):,} wrong answers: {errors}")
 
 
-def _side_by_side(
-    runs: Sequence[Run], loaded: Sequence[Trained], file: Path | None, search: BeamSearch | None, *, as_json: bool
-) -> None:
-    """Measure several runs on one file, and print how each differs from the first, word by word."""
-    if file is None or any(trained.config.task.name != "pairs" for trained in loaded):
-        raise Seq2AttnError(
-            "several runs are measured together with --ensemble; only runs on pairs of strings are measured side by side",
-            hint="Measure one after another, or each beside the others: seq2attn compare --help",
-        )
+def _show(evaluations: Sequence[Evaluation], titles: Sequence[str], *, as_json: bool) -> None:
+    first, *others = evaluations
+    if others:
+        table = _side_by_side(evaluations, titles)
+        write_json(table.records()) if as_json else table.show()
+    elif as_json:
+        write_json(first.to_json(titles[0]))
+    elif on_terminal():
+        for table in first.tables(titles[0]):
+            table.print()
+    else:
+        Table([Column(field.name) for field in fields(Row)], list(map(astuple, first.rows))).show()
+
+
+def _side_by_side(evaluations: Sequence[Evaluation], titles: Sequence[str]) -> Table:
+    """How each run differs from the first on the same file, word by word."""
     from seq2attn.inference.paired import paired_difference
-    from seq2attn.runs.load import measure_on_file
 
-    first, rows = None, []
-    for run, trained in zip(runs, loaded, strict=True):
-        trained.predictor.search = search
-        evaluation = measure_on_file(trained, file)
-        _note_training_file(trained, evaluation)
-        if search is None:
-            save_evaluation(evaluation, run)
-        first = first or evaluation
+    rows: list[list[Any]] = []
+    for evaluation, title in zip(evaluations, titles, strict=True):
         try:
-            difference = None if evaluation is first else paired_difference([first], [evaluation])
+            difference = paired_difference([evaluations[0]], [evaluation]) if rows else None
         except ValueError:
             raise Seq2AttnError(
-                f"{runs[0].name} and {run.name} read different sources from {file}",
+                f"{titles[0]} and {title} read different sources from the file",
                 hint="Runs with the same columns, separators and normalisation can be compared word by word.",
             ) from None
         names = ("wer", "ser", "only_one", "only_other", "p_value")
         differences = [getattr(difference, name, None) for name in names]
-        rows.append([run.name, len(evaluation.answers), evaluation.get("wer"), evaluation.get("ser"), *differences])
+        rows.append([title, len(evaluation.answers), evaluation.get("wer"), evaluation.get("ser"), *differences])
     notes = (
         "differences are paired word by word; only first, only this: words that only one of the two gets right; "
         "p: McNemar's exact test. They are of these models, not of other seeds",
     )
-    table = Table(SIDE_BY_SIDE, rows, notes=notes)
-    if as_json:
-        write_json(table.records())
-    else:
-        table.show()
+    return Table(SIDE_BY_SIDE, rows, notes=notes)
