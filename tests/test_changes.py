@@ -1,0 +1,360 @@
+"""Whatever is changed in a model trains, predicts, is evaluated and is exported; and a leaf that is wrong is caught."""
+
+import types
+
+import pytest
+import torch
+from models import is_real
+
+from seq2attn.build import build_model, build_task, build_training_data
+from seq2attn.config import check_config
+from seq2attn.display.progress import Display
+from seq2attn.inference.evaluation import evaluate
+from seq2attn.inference.predictor import Predictor
+from seq2attn.model.attention import Attention, NoAttention
+from seq2attn.model.cells import GRU
+from seq2attn.model.decoder import BahdanauDecoder, Decoder, LuongDecoder
+from seq2attn.model.histories import Location, Shift
+from seq2attn.model.initial_state import Bridge
+from seq2attn.model.scores import Additive, Scaled
+from seq2attn.model.windows import LocalP, View
+from seq2attn.pages.functions import functions
+from seq2attn.registry import register
+from seq2attn.runs.checkpoint import load_checkpoint
+from seq2attn.training import step as training_step
+from seq2attn.training.losses import training_losses
+from seq2attn.training.session import NewRun, train
+from seq2attn.training.step import TrainingStep
+
+CPU = torch.device("cpu")
+pytestmark = pytest.mark.usefixtures("own_scores")
+
+
+def configured(score="additive", *, decoder="bahdanau", history="none", window="global", cell="gru", **model):
+    attention = {"score": score, "history": history, "window": window}
+    values = {"hidden": 6, "embedding": 4, "decoder": decoder, "cell": cell, "attention": attention, **model}
+    training = {"batch_size": 4, "steps": 12, "warmup": 0, "evaluate_every": 4, "validation_samples": 2, "log_every": 1}
+    return check_config({"task": {"alphabet": "abcd", "max_length": 3}, "model": values, "training": training})
+
+
+def trained_loss(model, config):
+    """Of the first step of training."""
+    step, batch = TrainingStep(model, config, CPU), build_training_data(config, CPU).batch(0)
+    return float(training_losses(step.forward(batch, 0), batch, config.training).total.detach())
+
+
+def stepped(model, batch):
+    """Logits (B, L, V) and weights (B, L, S) of prediction, one position after another."""
+    memory, state = model.encode(batch.source, batch.source_lengths)
+    logits, weights = [], []
+    for tokens in batch.decoder_input.unbind(1):
+        decoded, state = model.step(tokens, state, memory)
+        logits.append(decoded.logits)
+        weights.append(decoded.weights)
+    return torch.cat(logits, dim=1), None if weights[0] is None else torch.cat(weights, dim=1)
+
+
+def exported(model, source, inputs):
+    """Logits (1, L, V) of the exported functions, for one source (S,) and the decoder's inputs (L,)."""
+    encoder, prepare, step = functions(model, source.unsqueeze(0), 1)
+    state, states = dict(encoder.first), []
+    for token in source:
+        result = encoder.call({"input": token.view(1), **state})
+        states.append(result.pop("output"))
+        state = result
+    final = {name.replace("state", "final"): tensor for name, tensor in state.items()}
+    known = {
+        "source": source.unsqueeze(0),
+        "states": torch.stack(states, dim=1),
+        "valid": torch.ones(1, len(source)) > 0,
+    }
+    kept, logits = prepare.call({**known, **final}), []
+    for token in inputs:
+        result = step.call({**step.inputs, **kept, "token": token.view(1)})
+        logits.append(result["logits"])
+        kept |= {name: tensor for name, tensor in result.items() if name.startswith("state")}
+    return torch.cat(logits, dim=1)
+
+
+def assert_trained_is_used(model, plain, config):
+    """What the first step trains is what the model predicts, is evaluated by and exports, and not what `plain` does."""
+    assert trained_loss(plain, config) != pytest.approx(trained_loss(model, config), abs=1e-6)
+    batch = build_training_data(config, CPU).batch(0)
+    step = TrainingStep(model, config, CPU)
+    logits = step.forward(batch, 0).logits
+    model.eval()
+    predicted, weights = stepped(model, batch)
+    real = is_real(batch.decoder_lengths, batch.decoder_input.size(1))
+    torch.testing.assert_close(logits[real], predicted[real])
+    torch.testing.assert_close(model(batch).logits, predicted)
+    if weights is not None:
+        torch.testing.assert_close(model(batch).weights, weights)
+    length = int(batch.source_lengths[0])
+    alone = exported(model, batch.source[0, :length], batch.decoder_input[0])
+    torch.testing.assert_close(alone[0], predicted[0])
+    task = build_task(config)
+    evaluation = evaluate(
+        Predictor(model, task, source_eos=config.model.source_eos, device=CPU), [3], samples=5, seed=1
+    )
+    assert 0 <= evaluation.get("exact_match", 3).value <= 1
+
+
+# ---- replaced on a class or on an object ----
+
+
+def changed(function, factor=1.5):
+    """The function, its first result times a factor."""
+
+    def mine(*arguments, **options):
+        result = function(*arguments, **options)
+        if isinstance(result, torch.Tensor):
+            return factor * result
+        return type(result)(*(factor * result[0], *result[1:])) if hasattr(result, "_fields") else (factor * result[0],)
+
+    return mine
+
+
+REPLACED = [  # class, method, the object in a model, the model
+    (GRU, "step", "decoder.cell", {}),
+    (GRU, "step", "encoder.layers.0.cell", {}),
+    (Scaled, "forward", "decoder.attention.score", {"score": "scaled"}),
+    (Additive, "with_features", "decoder.attention.score", {"history": "location"}),
+    (Location, "combine", "decoder.attention.history", {"history": "location"}),
+    (Attention, "forward", "decoder.attention", {}),
+]
+
+
+@pytest.mark.parametrize(("kind", "method", "part", "options"), REPLACED)
+def test_a_method_replaced_on_a_class_is_trained(kind, method, part, options, monkeypatch):
+    config = configured(**options)
+    plain = trained_loss(build_model(config), config)
+    monkeypatch.setattr(kind, method, changed(getattr(kind, method)))
+    model = build_model(config)
+    batch = build_training_data(config, CPU).batch(0)
+    expected = float(training_losses(model(batch), batch, config.training).total.detach())
+    assert trained_loss(model, config) == pytest.approx(expected, rel=1e-6)
+    assert expected != pytest.approx(plain, abs=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "method", "part", "options"), REPLACED)
+def test_a_method_replaced_on_an_object_is_trained(kind, method, part, options):
+    config = configured(**options)
+    model = build_model(config)
+    owner = model.get_submodule(part)
+    setattr(owner, method, changed(getattr(owner, method)))
+    assert_trained_is_used(model, build_model(config), config)
+
+
+@pytest.mark.parametrize("kind", [BahdanauDecoder, LuongDecoder])
+@pytest.mark.parametrize("where", ["class", "object", "subclass"])
+def test_another_advance_is_trained(kind, where, monkeypatch):
+    config = configured("dot", decoder="luong" if kind is LuongDecoder else "bahdanau")
+    model, advance = build_model(config), kind.advance
+
+    def mine(self, embedded, state, memory):
+        return advance(self, 2 * embedded, state, memory)
+
+    plain = build_model(config)
+    before = trained_loss(plain, config)
+    if where == "class":
+        monkeypatch.setattr(kind, "advance", mine)
+    elif where == "object":
+        model.decoder.advance = types.MethodType(mine, model.decoder)
+    else:
+        model.decoder.__class__ = type("Mine", (kind,), {"advance": mine})
+    batch = build_training_data(config, CPU).batch(0)
+    logits = TrainingStep(model, config, CPU).forward(batch, 0).logits
+    torch.testing.assert_close(logits, stepped(model, batch)[0])
+    assert trained_loss(model, config) != pytest.approx(before, abs=1e-6)
+
+
+def test_the_matrix_form_is_the_loop():
+    config = configured("general", decoder="luong", window="local_p", initial_state="bridge")
+    model, batch = build_model(config), build_training_data(config, CPU).batch(0)
+    memory, state = model.encode(batch.source, batch.source_lengths)
+    called = []
+    model.decoder.attention.score.register_forward_hook(lambda *_: called.append(1))
+    at_once, after = model.decoder(batch.decoder_input, state, memory)
+    one_by_one, end = Decoder.forward(model.decoder, batch.decoder_input, state, memory)
+    assert len(called) == 1 + batch.decoder_input.size(1)
+    torch.testing.assert_close(at_once, one_by_one)
+    torch.testing.assert_close(after.cell, end.cell)
+    assert after.position == end.position == batch.decoder_input.size(1)
+
+
+def test_values_without_their_gradient_have_none():
+    config = configured("dot", initial_state="bridge")
+    model = build_model(config)
+    model.decoder.attention.score.values = lambda states: states.detach()
+    step, batch = TrainingStep(model, config, CPU), build_training_data(config, CPU).batch(0)
+    step.prove(batch, 0)
+    step.gradients(training_losses(step.forward(batch, 0), batch, config.training).total)
+    found = [parameter.grad.clone() for parameter in model.parameters()]
+    total = training_losses(model(batch), batch, config.training).total
+    for one, other in zip(found, torch.autograd.grad(total, list(model.parameters())), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-7)
+
+
+def test_a_hook_on_no_attention():
+    config = configured("none", initial_state="bridge")
+    model, seen = build_model(config), []
+    assert isinstance(model.decoder.attention, NoAttention)
+    model.decoder.attention.register_forward_hook(lambda *_: seen.append(1))
+    trained_loss(model, config)
+    assert seen
+
+
+def test_a_shift_that_uses_content_is_predicted_as_it_was_trained():
+    class Content(Shift):
+        def combine(self, weights, past, prepared, valid, allowed):
+            return (super().combine(weights, past, prepared, valid, allowed) + weights) / 2
+
+    register("content")(Content)
+    config = configured("scaled", history="content")
+    model = build_model(config)
+    assert_trained_is_used(model, build_model(configured("scaled", history="shift")), config)
+    batch = build_training_data(config, CPU).batch(0)
+    with torch.no_grad():
+        torch.testing.assert_close(stepped(model, batch)[1].sum(dim=2), torch.ones(batch.decoder_input.shape))
+
+
+# ---- a plug-in that overrides one method of a base class ----
+
+
+class KeysInHistory(Location):
+    """What it computes from the keys is added to its features."""
+
+    def prepare(self, keys):
+        return keys.mean(dim=2)  # (B, S)
+
+    def forward(self, past, prepared):
+        return super().forward(past, prepared) + prepared.view(len(past), 1, -1, 1)
+
+
+def view(function):
+    def mine(*arguments):
+        allowed, factor = function(*arguments)
+        return View(allowed, 0.5 * factor)
+
+    return mine
+
+
+def position_and_features(function):
+    def mine(*arguments):
+        state, features, weights = function(*arguments)
+        return state, 1.5 * features, weights
+
+    return mine
+
+
+def begun(function):
+    return lambda self, first, memory: function(self, tuple(part + 0.3 for part in first), memory)
+
+
+def threes(function):
+    return lambda self, tokens, *others: function(self, tokens * 0 + 3, *others)
+
+
+def parts_of(function):
+    return lambda self, given: tuple(1.5 * part + 0.2 for part in function(self, given))
+
+
+OVERRIDDEN = [  # which part of a config, its class, the method, the rest of the config, how the method is changed
+    *(("score", Additive, method, {}, changed) for method in ("forward", "project", "values")),
+    ("score", Additive, "with_features", {"history": "location"}, changed),
+    ("window", LocalP, "forward", {}, view),
+    *(("history", Location, method, {}, changed) for method in ("forward", "update", "combine")),
+    ("history", Shift, "read", {}, changed),
+    *(("cell", GRU, method, {}, changed) for method in ("step", "read", "output")),
+    ("cell", GRU, "initial", {}, parts_of),
+    ("decoder", LuongDecoder, "advance", {}, position_and_features),
+    ("decoder", LuongDecoder, "begin", {}, begun),
+    *(("decoder", LuongDecoder, method, {}, changed) for method in ("embed", "decode")),
+    ("decoder", BahdanauDecoder, "forward", {}, threes),
+    ("initial_state", Bridge, "forward", {}, parts_of),
+]
+
+
+@pytest.mark.parametrize(("key", "kind", "method", "options", "change"), OVERRIDDEN)
+def test_a_plug_in_that_overrides_one_method(key, kind, method, options, change):
+    mine = type("Mine", (kind,), {method: change(getattr(kind, method))})
+    register("mine")(mine)
+    register("plain")(type("Plain", (kind,), {}))
+    config, plain = (configured(**{"initial_state": "bridge", **options, key: name}) for name in ("mine", "plain"))
+    assert_trained_is_used(build_model(config), build_model(plain), config)
+
+
+def test_a_history_that_sees_the_keys():
+    register("keys")(KeysInHistory)
+    config = configured(history="keys")
+    assert_trained_is_used(build_model(config), build_model(configured(history="location")), config)
+
+
+# ---- a leaf that is wrong ----
+
+
+class Notes(Display):
+    def __init__(self):
+        self.said = []
+
+    def note(self, text):
+        self.said.append(text)
+
+
+def run_with(leaf, tmp_path, monkeypatch, name):
+    """A training whose leaf is `leaf(model)`: the weights at the end, the state and what was said."""
+    monkeypatch.setattr(training_step, "leaf_for", leaf)
+    display = Notes()
+    config = configured("dot", decoder="luong", initial_state="bridge", dropout=0.2)
+    run = train(config, NewRun(tmp_path, name), device="cpu", display=display).run
+    checkpoint = load_checkpoint(run.checkpoint("last"))
+    said = [text for text in display.said if "with the formulas" in text]
+    return run, checkpoint, said
+
+
+def wrong_after(calls, factor):
+    def leaf(model):
+        count = []
+
+        def forward(batch, resets):
+            count.append(1)
+            decoded = model(batch, resets)
+            return decoded._replace(logits=factor * decoded.logits) if len(count) > calls else decoded
+
+        return forward
+
+    return leaf
+
+
+@pytest.mark.parametrize("calls", [0, 3, 9, 15])
+def test_a_leaf_that_becomes_wrong_is_caught(calls, tmp_path, monkeypatch):
+    _, expected, said = run_with(lambda model: None, tmp_path, monkeypatch, "formulas")
+    assert said == [] and expected.state["formulas"] is False
+    run, found, said = run_with(wrong_after(calls, 1.01), tmp_path, monkeypatch, "leaf")
+    assert len(said) == 1 and "training continues from the last checkpoint, with the formulas" in said[0]
+    assert found.state["formulas"] is True and found.state["step"] == 12
+    assert all(torch.equal(found.tensors[name], tensor) for name, tensor in expected.tensors.items())
+    steps = [
+        line for line in run.metrics_file.read_text().splitlines() if '"loss"' in line and '"learning_rate"' in line
+    ]
+    assert len(steps) == 12
+
+
+def test_a_leaf_that_is_right_stays(tmp_path, monkeypatch):
+    _, expected, _ = run_with(lambda model: None, tmp_path, monkeypatch, "formulas")
+    _, found, said = run_with(wrong_after(99, 1.01), tmp_path, monkeypatch, "leaf")
+    assert said == [] and found.state["formulas"] is False
+    assert all(torch.equal(found.tensors[name], tensor) for name, tensor in expected.tensors.items())
+
+
+def test_wrong_gradients_are_caught_too(tmp_path, monkeypatch):
+    def leaf(model):
+        def forward(batch, resets):
+            decoded = model(batch, resets)
+            half = decoded.logits.detach() + (decoded.logits - decoded.logits.detach()) / 2
+            return decoded._replace(logits=half)
+
+        return forward
+
+    _, found, said = run_with(leaf, tmp_path, monkeypatch, "leaf")
+    assert len(said) == 1 and found.state["formulas"] is True
