@@ -188,10 +188,9 @@ def test_values_without_their_gradient_have_none():
     model.decoder.attention.score.values = lambda states: states.detach()
     step, batch = TrainingStep(model, config, CPU), build_training_data(config, CPU).batch(0)
     step.prove(batch, 0)
-    step.gradients(training_losses(step.forward(batch, 0), batch, config.training).total)
-    found = [parameter.grad.clone() for parameter in model.parameters()]
-    total = training_losses(model(batch), batch, config.training).total
-    for one, other in zip(found, torch.autograd.grad(total, list(model.parameters())), strict=True):
+    totals = (training_losses(one, batch, config.training).total for one in (step.forward(batch, 0), model(batch)))
+    gradients = (torch.autograd.grad(total, list(model.parameters())) for total in totals)
+    for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-7)
 
 
