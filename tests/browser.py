@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import os
@@ -19,17 +18,8 @@ import pytest
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-)
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+         "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"]  # fmt: skip
 
 
 class Browser:
@@ -57,9 +47,8 @@ class Browser:
         except urllib.error.HTTPError as error:
             raise AssertionError(error.read().decode()) from None
 
-    def open(self, path: Path, fragment: str = "") -> None:
-        self._ask("POST", f"/session/{self._session}/url", {"url": "about:blank"})  # a fragment alone would not load it
-        self._ask("POST", f"/session/{self._session}/url", {"url": path.as_uri() + (fragment and f"#{fragment}")})
+    def open(self, path: Path) -> None:
+        self._ask("POST", f"/session/{self._session}/url", {"url": path.as_uri()})
 
     def run(self, script: str) -> Any:
         """Run the body of a JavaScript function and return its value."""
@@ -67,20 +56,8 @@ class Browser:
 
     def resize(self, width: int, height: int) -> None:
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
-        self._devtools("Emulation.setDeviceMetricsOverride", metrics)
-
-    def _devtools(self, command: str, parameters: dict[str, Any]) -> Any:
-        body = {"cmd": command, "params": parameters}
-        return self._ask("POST", f"/session/{self._session}/goog/cdp/execute", body)
-
-    def screenshot(self, path: Path, width: int, height: int, *, dark: bool = False) -> None:
-        """Save the whole page as seen in a window of this size."""
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self._devtools("Emulation.setEmulatedMedia", {"features": [scheme]})
-        self.resize(width, height)
-        self.run("return new Promise(done => requestAnimationFrame(() => setTimeout(done, 50)))")
-        taken = self._devtools("Page.captureScreenshot", {"captureBeyondViewport": True, "format": "png"})
-        path.write_bytes(base64.b64decode(taken["data"]))
+        body = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
+        self._ask("POST", f"/session/{self._session}/goog/cdp/execute", body)
 
     def console(self) -> list[str]:
         """The errors logged since the last call, by the page or by its requests."""

@@ -45,11 +45,11 @@ NASTY = "</script><script>document.title='executed'</script><img src=x onerror=\
 STRANGE = ["</script>", "<b>", "&amp;", '"', "\\", "\x01", "\u202e", "שלום", "e\u0301\u0302", "{{data}}"]
 
 
-def open_page(browser, folder, models, fragment=""):
+def open_page(browser, folder, models):
     file = folder / "page.html"
     file.write_text(render(models), "utf-8")
     browser.console()
-    browser.open(file, fragment)
+    browser.open(file)
     return file
 
 

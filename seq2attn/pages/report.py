@@ -23,6 +23,7 @@ from seq2attn.errors import Seq2AttnError, did_you_mean, first_of, shown
 from seq2attn.inference.edits import Edit
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.parameters import parameter_ledger
+from seq2attn.parts import RANDOM
 from seq2attn.plotting.attention import Snapshot, cropped, spread
 from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, curves_figure, runs_figure
 from seq2attn.plotting.html import html_map
@@ -210,6 +211,8 @@ def _lengths(runs: Sequence[Run], scores: Sequence[str]) -> str:
     places = sorted({place for evaluation in results.values() for place in evaluation.places})
     rows = [[*place, *(one.get(name, place[1], place[0]) for _, one, name in columns)] for place in places]
     header = ["family", "length", *(heading.replace("_", " ") for heading, _, _ in columns)]
+    if {family for family, _ in places} == {RANDOM}:
+        header, rows = header[1:], [row[1:] for row in rows]
     return _figures([figure]) + _table(header, rows, "" if len(runs) == 1 else f"exact match; {sources}")
 
 

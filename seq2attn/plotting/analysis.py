@@ -45,10 +45,9 @@ def saturation_figure(result: Saturation) -> Figure:
     shades = colormaps[HEAT]
     for panel, name in zip(panels, names, strict=True):
         for row in sorted((row for row in result.rows if row.score == name), key=lambda row: row.width):
-            place = widths.index(row.width) / max(1, len(widths) - 1)
-            marker = MARKERS[widths.index(row.width) % len(MARKERS)]
-            look = {"label": f"D = {row.width:,}", "color": shades(0.9 * place), "marker": marker, "ms": 4, "lw": 1.4}
-            panel.plot(range(1, len(row.weights) + 1), row.weights, **look)
+            place = widths.index(row.width)
+            look = {"color": shades(0.9 * place / max(1, len(widths) - 1)), "marker": MARKERS[place % len(MARKERS)]}
+            panel.plot(range(1, len(row.weights) + 1), row.weights, ms=4, lw=1.4, label=f"D = {row.width:,}", **look)
         panel.axhline(1 / result.keys, color=GREY, lw=1, ls=":", zorder=0)
         panel.set_title(name, fontsize=10)
         panel.set_xlabel("rank of the key")
@@ -159,19 +158,15 @@ def forms_figure(result: Forms) -> Figure:
     """Largest difference between the two forms, and the bound for rounding errors."""
     figure, panel = new_panel(width=7.2)
     names = list(dict.fromkeys(row.score for row in result.rows))
-    for precision, hollow in (("float32", False), ("float64", True)):
+    for precision, fill in (("float32", GREY), ("float64", "white")):
         rows = [row for row in result.rows if row.precision == precision]
-        for row in rows:
-            place, colour = names.index(row.score), score_colour(row.score)
-            look = {"color": colour, "mfc": "white" if hollow else colour}
-            for value, marker, shift in ((row.weights, "o", -0.12), (row.contexts, "s", 0.12)):
-                panel.plot(place + shift, max(value, 1e-18), marker=marker, **look)
+        for field, marker, shift in (("weights", "o", -0.12), ("contexts", "s", 0.12)):
+            places = [names.index(row.score) + shift for row in rows]
+            differences = [max(getattr(row, field), 1e-18) for row in rows]
+            panel.plot(places, differences, marker, color=GREY, mfc=fill, label=f"{field}, {precision}")
         panel.axhline(rows[0].rounding, color=GREY, lw=1, ls=":")
         panel.text(len(names) - 0.45, rows[0].rounding, f"rounding, {precision}", fontsize=8, color=GREY, ha="right",
                    va="bottom")  # fmt: skip
-    for marker, fill, label in (("o", GREY, "weights, float32"), ("s", GREY, "contexts, float32"),
-                                ("o", "white", "weights, float64"), ("s", "white", "contexts, float64")):  # fmt: skip
-        panel.plot([], [], marker=marker, color=GREY, mfc=fill, lw=0, label=label)
     panel.set_yscale("log")
     panel.set_xlim(-0.5, len(names) - 0.4)
     panel.set_xticks(range(len(names)), names)
