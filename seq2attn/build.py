@@ -46,7 +46,7 @@ def _check_vocabularies(config: Config, task: Task) -> None:
     ):
         return
     decoder = config.model.decoder.name
-    if parts.DECODERS.get(decoder).declares("needs_one_vocabulary"):
+    if getattr(parts.DECODERS.load(decoder), "needs_one_vocabulary", False):
         raise Seq2AttnError(
             f"model.decoder: {decoder!r} needs one vocabulary, but the sources of task {config.task.name!r} use "
             f"{abridged(task.source_vocabulary.symbols)} and its targets {abridged(task.target_vocabulary.symbols)}",

@@ -110,10 +110,6 @@ class Entry:
         module, _, attribute = self.implementation.partition(":")
         return getattr(importlib.import_module(module), attribute)
 
-    def declares(self, attribute: str) -> bool:
-        """Whether the class, where it is imported already, has this attribute set to True."""
-        return not isinstance(self.implementation, str) and bool(getattr(self.implementation, attribute, False))
-
     @property
     def meanings(self) -> dict[str, str]:
         """What each option means."""

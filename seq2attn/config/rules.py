@@ -126,7 +126,7 @@ def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
         ("training.coverage_weight", training.coverage_weight, f"{no_weights} 0"),
         ("training.decoder_reset", training.decoder_reset, f"{bottleneck}; set it to 0"),
         ("model.bidirectional", model.bidirectional, f"{one_way}; set it to false, or choose another score"),
-        ("model.decoder", DECODERS.get(decoder).declares("needs_attention"), unusable),
+        ("model.decoder", getattr(DECODERS.get(decoder).implementation, "needs_attention", False), unusable),
         ("model.initial_state", model.initial_state.name == "zeros", f"{blind}, or another score"),
     ):
         if wrong:
