@@ -1,7 +1,5 @@
 import json
 import os
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -80,30 +78,6 @@ def test_threads_never_get_the_same_run(tmp_path):
 
     with ThreadPoolExecutor(8) as pool:
         made = [name for part in pool.map(several, range(8)) for name in part]
-    assert sorted(made) == [f"a-{number:03d}" for number in range(1, 41)]
-
-
-CREATE_TWENTY = """
-import sys
-from pathlib import Path
-from seq2attn.config import Config
-from seq2attn.runs.create import create_run
-print("ready", flush=True)
-sys.stdin.readline()
-print(*(create_run(Path(sys.argv[1]), "a", Config(), {}).name for _ in range(20)))
-"""
-
-
-def test_processes_never_get_the_same_run(tmp_path):
-    command = [sys.executable, "-c", CREATE_TWENTY, str(tmp_path)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    processes = [subprocess.Popen(command, **pipes) for _ in range(2)]
-    for process in processes:
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    made = [name for process in processes for name in process.communicate(timeout=300)[0].split()]
     assert sorted(made) == [f"a-{number:03d}" for number in range(1, 41)]
 
 

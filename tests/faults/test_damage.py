@@ -60,11 +60,6 @@ def flips(run, which, count, seed):
     read(run, which)
 
 
-def test_some_flipped_bits_are_refused(run_copy):
-    flips(run_copy, "last", 60, seed=1)
-    flips(run_copy, "best", 60, seed=2)
-
-
 @pytest.mark.slow
 def test_two_thousand_flipped_bits_are_refused(run_copy, record_figure):
     flips(run_copy, "last", 1000, seed=3)

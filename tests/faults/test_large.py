@@ -8,9 +8,7 @@ import pytest
 from seq2attn.config import check_config
 from seq2attn.config.rules import MOST_RECORDS
 from seq2attn.errors import ConfigError
-from seq2attn.inference.evaluation import evaluate
 from seq2attn.runs.create import create_run
-from seq2attn.runs.load import load_run
 from seq2attn.runs.run import find_run, newest_first
 from seq2attn.training.recorder import Recorder
 
@@ -85,15 +83,3 @@ def test_many_runs_are_listed_quickly(run_copy, work, cli, record_figure, count)
     )
     if count == 10_000:
         assert took < 2
-
-
-@pytest.mark.parametrize("samples", [4_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
-def test_many_strings_are_evaluated(run_copy, record_figure, samples):
-    predictor = load_run(run_copy).predictor
-    evaluate(predictor, [2], samples=2_000, seed=0)
-    before = resident()
-    result = evaluate(predictor, [2], samples=samples, seed=0)
-    grown = resident() - before
-    assert result.samples == samples
-    assert grown < 4_000_000
-    record_figure(strings=samples, bytes_of_memory_more=max(0, grown))
