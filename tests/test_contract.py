@@ -17,7 +17,7 @@ from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.cells import RNN, Cell
 from seq2attn.model.decoder import BahdanauDecoder
-from seq2attn.model.histories import Coverage, History
+from seq2attn.model.histories import Coverage, History, Shift
 from seq2attn.model.initial_state import InitialState, Last, Zeros
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import LocalM, View, Window
@@ -197,6 +197,13 @@ class UnusedMap(History):
 class HalvesTheWeights(Coverage):
     def combine(self, weights, past, prepared, valid, allowed):
         return weights / 2
+
+
+class MovesAndReads(Shift):
+    """Content has an influence in every step, in training and in prediction alike."""
+
+    def combine(self, weights, past, prepared, valid, allowed):
+        return (super().combine(weights, past, prepared, valid, allowed) + weights) / 2
 
 
 class CountsItsCalls(Coverage):
@@ -414,6 +421,7 @@ def test_each_rule_finds_what_it_is_about(broken, rule, reason, own_scores):
         (SeesOtherQueries, {"steps", "pairs"}),
         (SeesOtherKeys, {"padding", "pairs"}),
         (Plain, set()),
+        (MovesAndReads, set()),
         (UnusedCentre, {"parameters"}),
         (WrongAnswer, {"answer"}),
     ],
