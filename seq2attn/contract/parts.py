@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import torch
@@ -40,11 +41,11 @@ def check_part(kind: str, name: str, keywords: Mapping[str, Any] | None = None) 
     (entry,) = (registry.get(name) for registry in parts.EXTENSIBLE if registry.kind == kind)
     narrow = entry.equal_widths or kind == "initial state"
     trials = [
-        partial(_tiny_trial, settings, chosen, frozenset({entry.load()}))
+        cache(partial(_tiny_trial, settings, chosen, frozenset({entry.load()})))
         for settings in (NARROW if narrow else MODELS[0], *MODELS[1:])
     ]
     return {
-        rule: next(filter(None, (_broken(check, trial) for trial in trials)), "")
+        rule: next(filter(None, (_broken(check, partial(_copied, trial)) for trial in trials)), "")
         for rule, check in models.RULES.items()
     }
 
@@ -71,6 +72,10 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
 
 def _task(chosen: list[str]) -> Task:
     return build_task(check_config(TASK_SETTINGS, chosen))
+
+
+def _copied(make: Callable[[], Trial]) -> Trial:
+    return copy.deepcopy(make())
 
 
 def _tiny_trial(settings: Mapping[str, Any], chosen: list[str], classes: frozenset[type]) -> Trial:
