@@ -1,7 +1,6 @@
 """Cells, layers and dropout: against torch's own, against their equations, and in whole models."""
 
 import itertools
-import math
 
 import pytest
 import torch
@@ -58,63 +57,6 @@ def as_ours(state):
     return tuple(part for layer in zip(*(tensor.unbind(0) for tensor in tensors), strict=True) for part in layer)
 
 
-# ---- one cell ----
-
-
-def sigma(x):
-    return 1 / (1 + math.exp(-x))
-
-
-def double(rows):
-    return torch.tensor(rows, dtype=torch.float64)
-
-
-def set_weights(cell, weight_ih, weight_hh, bias_ih, bias_hh):
-    """One number for each gate, of a cell of width 1 that reads one number."""
-    with torch.no_grad():
-        for parameter, numbers in zip(cell.parameters(), (weight_ih, weight_hh, bias_ih, bias_hh), strict=True):
-            parameter.copy_(torch.tensor(numbers, dtype=torch.float64).view_as(parameter))
-
-
-def test_a_gru_by_hand():
-    cell = make_cell("gru", 1, 1)
-    set_weights(cell, [0.5, -1.0, 2.0], [0.25, 0.75, -0.5], [0.1, 0.2, 0.3], [0.4, -0.2, 0.6])
-    x, h = 0.8, -0.4
-    r = sigma(0.5 * x + 0.1 + 0.25 * h + 0.4)
-    z = sigma(-1.0 * x + 0.2 + 0.75 * h - 0.2)
-    n = math.tanh(2.0 * x + 0.3 + r * (-0.5 * h + 0.6))
-    output, state = cell(double([[x]]), (double([[h]]),))
-    assert output.item() == pytest.approx((1 - z) * n + z * h, abs=1e-15)
-    assert len(state) == 1 and torch.equal(state[0], output)
-
-
-def test_an_lstm_by_hand():
-    cell = make_cell("lstm", 1, 1)
-    set_weights(cell, [0.5, -1.0, 2.0, 0.3], [0.25, 0.75, -0.5, 1.5], [0.1, 0.2, 0.3, -0.7], [0.4, -0.2, 0.6, 0.0])
-    x, h, c = 0.8, -0.4, 1.7
-    i = sigma(0.5 * x + 0.1 + 0.25 * h + 0.4)
-    f = sigma(-1.0 * x + 0.2 + 0.75 * h - 0.2)
-    g = math.tanh(2.0 * x + 0.3 - 0.5 * h + 0.6)
-    o = sigma(0.3 * x - 0.7 + 1.5 * h + 0.0)
-    after = f * c + i * g
-    output, state = cell(double([[x]]), (double([[h]]), double([[c]])))
-    assert output.item() == pytest.approx(o * math.tanh(after), abs=1e-15)
-    assert [part.item() for part in state] == pytest.approx([o * math.tanh(after), after], abs=1e-15)
-
-
-def test_a_simple_recurrent_cell_by_hand():
-    cell = make_cell("rnn", 2, 1)
-    weights = ([[0.5], [-1.0]], [[0.25, 0.75], [-0.5, 1.5]], [0.1, 0.2], [0.4, -0.2])
-    set_weights(cell, *weights)
-    x, h = 0.8, (-0.4, 0.9)
-    expected = [
-        math.tanh(0.5 * x + 0.1 + 0.25 * h[0] + 0.75 * h[1] + 0.4),
-        math.tanh(-1.0 * x + 0.2 - 0.5 * h[0] + 1.5 * h[1] - 0.2),
-    ]
-    output, _ = cell(double([[x]]), (double([h]),))
-    assert output[0].tolist() == pytest.approx(expected, abs=1e-15)
-
-
 @pytest.mark.parametrize("name", CELLS)
 def test_a_cell_is_torchs_own(name):
     cell = make_cell(name)
@@ -142,18 +84,6 @@ def test_the_zero_state(name):
     state = cell.initial(3)
     assert [part.shape for part in state] == [(3, D)] * (2 if name == "lstm" else 1)
     assert all(part.dtype == torch.float64 and (part == 0).all() for part in state)
-
-
-@pytest.mark.parametrize("name", CELLS)
-def test_gradients_of_a_cell_against_finite_differences(name):
-    cell = make_cell(name, 2, 3)
-    inputs, first = randn(2, 3, 3).requires_grad_(), tuple(part.requires_grad_() for part in first_state(cell, 2))
-
-    def everything(inputs, *tensors):
-        outputs, state = cell(inputs, tensors[: cell.parts], torch.tensor([3, 2]))
-        return outputs, *state
-
-    assert torch.autograd.gradcheck(everything, (inputs, *first, *cell.parameters()))
 
 
 @pytest.mark.parametrize("name", CELLS)

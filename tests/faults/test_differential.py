@@ -256,8 +256,10 @@ def _train_steps(config: Config, switch: str, monkeypatch: pytest.MonkeyPatch) -
     losses, largest = [], torch.zeros(())
     for number, batch in zip(range(STEPS), build_training_data(config, CPU).batches(), strict=False):
         total = training_losses(step.forward(batch, number), batch, config.training).total
+        options = {"allow_unused": True, "materialize_grads": True, "retain_graph": True}
+        gradients = torch.autograd.grad(total, list(model.parameters()), **options)
         losses += [total.detach(), step.gradients(total)]
-        largest = torch.maximum(largest, _flat(parameter.grad for parameter in model.parameters()).abs())
+        largest = torch.maximum(largest, _flat(gradients).abs())
         step.update(learning_rate(config.training, number % config.training.steps, config.training.steps))
     return _Trained(torch.stack(losses), _flat(parameter.detach() for parameter in model.parameters()), largest)
 
