@@ -78,7 +78,7 @@ def part(
     return Entry(name, formula, summary, source, synonyms, implementation, model, parameters, equal_widths)
 
 
-def _lengths(shortest: int, longest: int, unit: str) -> dict[str, tuple[Any, Any]]:
+def _lengths(shortest: int, longest: int, unit: str) -> dict[str, Any]:
     """The options of a task whose strings have a shortest and a longest length in training."""
     return {
         "min_length": option(int, shortest, f"shortest training string, {unit}", 1, LONGEST),
@@ -91,13 +91,13 @@ def _file(meaning: str) -> tuple[Any, Any]:
 
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_STRINGS = {
+_STRINGS: dict[str, Any] = {
     "alphabet": option(str, _LETTERS, "distinct characters, in the order of their ids", check=_alphabet),
     **_lengths(1, 12, "characters"),
 }
 _STD = option(float, None, "standard deviation of W's normal initialisation; null: the default of Linear", above=0)
 _RADIUS = option(int, 2, "R, positions that the window reaches to each side of its centre", 1, LONGEST)
-_CONVOLUTION = {
+_CONVOLUTION: dict[str, Any] = {
     "filters": option(int, 8, "convolution filters", 1, 1024),
     "kernel": option(int, 5, "kernel size of the convolution, positions; odd", 1, 1001, check=_odd),
 }
