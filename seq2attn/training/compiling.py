@@ -24,21 +24,11 @@ class CannotCompile(Seq2AttnError):
         super().__init__(f"training.compile: {reason}", hint="Set training.compile to false.", exit_code=exit_code)
 
 
-def check_compiling(task: Task, device: torch.device) -> None:
-    """Raise `CannotCompile` for batches that differ in length, and where a C++ compiler is needed and there is none."""
+def check_batches(task: Task) -> None:
+    """Raise `CannotCompile` for a task whose batches differ in length."""
     if task.training_set is not None:
         reason = "the batches of a training set differ in length, and each length would be compiled anew"
         raise CannotCompile(reason, exit_code=2)
-    if device.type != "cpu":
-        return
-    from torch._inductor.cpp_builder import get_cpp_compiler
-    from torch._inductor.exc import InvalidCxxCompiler
-
-    try:
-        get_cpp_compiler()
-    except InvalidCxxCompiler:
-        reason = "torch.compile needs a C++ compiler, and none was found; install one, or name it in the variable CXX"
-        raise CannotCompile(reason) from None
 
 
 def compiled(forward: Forward, device: torch.device) -> Forward:

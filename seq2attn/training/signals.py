@@ -19,11 +19,6 @@ class StopRequest:
 
     signal: int | None = None
 
-    @property
-    def exit_code(self) -> int:
-        """130 for Ctrl-C, 143 for SIGTERM, 141 for a closed pipe, by shell convention."""
-        return 0 if self.signal is None else 128 + self.signal
-
 
 @contextlib.contextmanager
 def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]:

@@ -9,7 +9,7 @@ import torch
 
 from seq2attn.config import Config
 from seq2attn.data.batches import generator
-from seq2attn.data.tasks import Examples, Task
+from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.inference.maps import LARGEST_SIDE
 from seq2attn.inference.predictor import Predictor, output_bound
@@ -77,19 +77,14 @@ def watched_strings(config: Config, task: Task) -> list[str]:
 
 
 def _chosen_strings(task: Task) -> list[str]:
-    """`hello` if the task has it, a string of the middle length and one of the largest."""
+    """`hello` if the task has it, one string of the middle training length and one of the largest."""
     vocabulary = task.source_vocabulary
     if task.dev_set:
         sources = sorted({source for source, _ in task.dev_set}, key=lambda text: (len(vocabulary.encode(text)), text))
         return list(dict.fromkeys([sources[len(sources) // 2], sources[-1]]))
-    hello = ["hello"] if task.is_trained(5) and set("hello") <= set(vocabulary.symbols) else []
-    return [*hello, *(vocabulary.decode(example.source[0].tolist()) for example in watched_examples(task))]
-
-
-def watched_examples(task: Task) -> list[Examples]:
-    """One string of the middle training length and one of the largest."""
-    examples = []
+    strings = ["hello"] if task.is_trained(5) and set("hello") <= set(vocabulary.symbols) else []
     for length in sorted({(task.min_length + task.max_length + 1) // 2, task.max_length}):
         with contextlib.suppress(Seq2AttnError):  # the task has no source of this length
-            examples.append(task.examples(generator(torch.device("cpu"), "watched", length), 1, length))
-    return examples
+            examples = task.examples(generator(torch.device("cpu"), "watched", length), 1, length)
+            strings.append(vocabulary.decode(examples.source[0].tolist()))
+    return strings

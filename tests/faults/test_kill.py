@@ -101,7 +101,8 @@ def test_thirty_killed_trainings_on_pairs_resume_to_identical_weights(server, on
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kill_at_every_other_write(server, reference, work, record_figure, kind):
     assert server.call(work, *TRAIN, fault=[kind, 0])[0] == 0
-    counts = range(1, int((work / "count").read_text()) + 1, 2)
+    writes = int((work / "count").read_text())
+    counts = range(1, writes + 1, 2 + writes // 40)
     for count in counts:
         shutil.rmtree(work / "runs", ignore_errors=True)
         assert server.call(work, *TRAIN, fault=[kind, count])[0] == -signal.SIGKILL
