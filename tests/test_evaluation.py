@@ -129,6 +129,16 @@ def test_accuracies_by_hand(free, forced, expected, source_eos):
     assert result.alignment is None and result.entropy is None
 
 
+def test_only_strings_with_a_wrong_character_are_decoded_again():
+    model = FakeModel(lambda ids: wrong_at(1)(ids) if ids[0] == A else reverse(ids), wrong_at(0))
+    (result,) = measure(model)
+    wrong = [ids for ids in model.asked if ids[0] == A]
+    assert 0 < len(wrong) < 20
+    assert model.forced_input == [[SOS, *ids[::-1]] for ids in wrong]
+    share = len(wrong) / 20
+    assert values_of(result) == [round(1 - share, 6), round(1 - share / 4, 6), round(1 - share / 4, 6)]
+
+
 def test_decoding_position_by_position_gives_the_same_result(monkeypatch):
     config = check_config({"model": {"hidden": 8, "attention": {"score": "additive"}}, "task": {"alphabet": "abc"}})
     predictor = Predictor(build_model(config).double(), build_task(config), source_eos=True, device=CPU)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from seq2attn.data.vocabulary import EOS, SOS
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.interface import Model
+from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.intervention import Intervention
 
 MAX_ROWS = 1024  # strings decoded together
@@ -37,13 +37,14 @@ def greedy_decode(
     *,
     max_steps: int,
     keep_weights: bool = False,
+    watch: Callable[[Decoded], None] | None = None,
     intervene: Callable[[int], Intervention] | None = None,
     write: Mapping[int, int] | None = None,
 ) -> Decoding:
     """Emit the likeliest token until each row has emitted `<eos>`, or for `max_steps`.
 
-    source (B, S) ids, right-padded; lengths (B,). `intervene` gives the intervention of each output position, from 0;
-    `write` the ids that some positions emit in place of the likeliest.
+    source (B, S) ids, right-padded; lengths (B,). `watch` is called with the result of each step. `intervene` gives the
+    intervention of each output position, from 0; `write` the ids that some positions emit in place of the likeliest.
     """
     memory, state = model.encode(source, lengths)
     token = torch.full_like(lengths, SOS)  # (B,)
@@ -54,6 +55,8 @@ def greedy_decode(
         if intervene is not None:
             memory = model.intervene(memory, intervene(position))
         decoded, state = model.step(token, state, memory)
+        if watch is not None:
+            watch(decoded)
         token = decoded.logits.squeeze(1).argmax(dim=1)
         if write is not None and position in write:
             token = torch.full_like(token, write[position])

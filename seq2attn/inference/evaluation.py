@@ -135,42 +135,58 @@ def _batches(predictor: Predictor, family: str, length: int, samples: int, seed:
 def _measure(predictor: Predictor, batch: Batch, *, to_the_end: bool = False) -> tuple[Decoding, dict[str, Tensor]]:
     """The outputs, and per string (B,) what `Row` names: means over its characters, and the sum of its losses.
 
-    Unless `to_the_end`, a greedy output may be cut off after the steps of the longest target: it is wrong by then.
+    Unless `to_the_end`, a greedy output may be cut off after the steps of the longest target: it is wrong by then. Where
+    the greedy output is right, teacher forcing reads the same characters: only the other strings are decoded again.
     """
     steps = batch.decoder_output.size(1)  # of the longest target, with its <eos>
     bound = output_bound(predictor.task, batch.source.size(1) - predictor.source_eos)
-    whole = to_the_end or predictor.search is not None
-    decoding, _ = predictor.decode(batch.source, batch.source_lengths, max_steps=bound if whole else steps)
+    forced, greedy = _Forced(batch), predictor.search is None
+    bound = steps if greedy and not to_the_end else bound
+    decoding, _ = predictor.decode(batch.source, batch.source_lengths, max_steps=bound, watch=forced.add)
     tokens = F.pad(decoding.tokens, (0, steps - decoding.tokens.size(1)), value=PAD)  # (B, L); longer outputs are cut
     right = tokens == batch.decoder_output
     inside = valid_mask(batch.target_lengths, steps)
-    return decoding, {
-        "exact_match": decoding.finished & (right | ~valid_mask(batch.decoder_lengths, steps)).all(dim=1),
-        "character_accuracy": (right & inside).sum(dim=1) / batch.target_lengths,
-        **_teacher_forced(predictor.model, batch),
-    }
+    correct = (right & inside).sum(dim=1) / batch.target_lengths
+    again = (correct < 1).nonzero().squeeze(1) if greedy else torch.arange(len(correct), device=correct.device)  # (b,)
+    measured = forced.means() if greedy else {}
+    if len(again):
+        others = _Forced(batch.select(again))
+        for decoded in _forced(predictor.model, others.batch):
+            others.add(decoded)
+        for name, values in others.means().items():
+            measured.setdefault(name, torch.zeros_like(correct))[again] = values
+    exact = decoding.finished & (right | ~valid_mask(batch.decoder_lengths, steps)).all(dim=1)
+    return decoding, {"exact_match": exact, "character_accuracy": correct, **measured}
 
 
-def _teacher_forced(model: Model, batch: Batch) -> dict[str, Tensor]:
-    """Per string (B,), with the right previous characters as input."""
-    totals: dict[str, Tensor] = defaultdict(lambda: torch.zeros((), device=batch.source.device))
-    first = 0
-    for decoded in _forced(model, batch):
-        part = slice(first, first := first + decoded.logits.size(1))
-        targets = batch.decoder_output[:, part]  # (B, l)
-        inside = valid_mask(batch.target_lengths, batch.decoder_output.size(1))[:, part]
-        losses = F.cross_entropy(decoded.logits.transpose(1, 2), targets, reduction="none").masked_fill(
-            targets == PAD, 0
-        )
-        totals["loss"] = totals["loss"] + losses.sum(dim=1)
-        values = {"teacher_forced": decoded.logits.argmax(dim=2) == targets}
+class _Forced:
+    """Sums per string (B,) over what the decoder returns position by position, with the right characters as input."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch, self.position = batch, 0
+        self.totals: dict[str, Tensor] = {}
+
+    def add(self, decoded: Decoded) -> None:
+        """The next output positions; those past the longest target are not counted."""
+        part = slice(self.position, self.position + decoded.logits.size(1))
+        self.position = part.stop
+        targets = self.batch.decoder_output[:, part]  # (B, l)
+        if not targets.size(1):
+            return
+        inside = valid_mask(self.batch.target_lengths, self.batch.decoder_output.size(1))[:, part]
+        losses = F.cross_entropy(decoded.logits.transpose(1, 2), targets, reduction="none")
+        values = {"loss": losses * (targets != PAD), "teacher_forced": (decoded.logits.argmax(2) == targets) & inside}
         if decoded.weights is not None:
-            values["entropy"] = attention_entropy(decoded.weights)
-            if batch.alignment is not None:
-                values["alignment"] = decoded.weights.argmax(dim=2) == batch.alignment[:, part]
+            values["entropy"] = attention_entropy(decoded.weights) * inside
+            if self.batch.alignment is not None:
+                values["alignment"] = (decoded.weights.argmax(dim=2) == self.batch.alignment[:, part]) & inside
         for name, value in values.items():
-            totals[name] = totals[name] + (value * inside).sum(dim=1)
-    return {name: total if name == "loss" else total / batch.target_lengths for name, total in totals.items()}
+            self.totals[name] = self.totals.get(name, 0) + value.sum(dim=1)
+
+    def means(self) -> dict[str, Tensor]:
+        """Over each string's characters; of the losses the sum."""
+        lengths = self.batch.target_lengths
+        return {name: total if name == "loss" else total / lengths for name, total in self.totals.items()}
 
 
 def _forced(model: Model, batch: Batch) -> Iterator[Decoded]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.decoding import BeamDecoding, BeamSearch, Decoding, beam_decode, greedy_decode, rows_at_once
 from seq2attn.inference.interventions import Changes
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.model.interface import Model
+from seq2attn.model.interface import Decoded, Model
 
 BLOCK = 2**16  # characters that `predict_blocks` decodes together
 LONGEST_WITH_WEIGHTS = 1000  # characters of a text whose attention it keeps: the map grows with the square
@@ -153,16 +153,23 @@ class Predictor:
         *,
         max_steps: int,
         keep_weights: bool = False,
+        watch: Callable[[Decoded], None] | None = None,
         changes: Changes | None = None,
     ) -> tuple[Decoding, BeamDecoding | None]:
-        """The output for source (B, S), as the encoder reads it, lengths (B,); with a beam search also all that it found."""
+        """The output for source (B, S), as the encoder reads it, lengths (B,); with a beam search also all that it found.
+
+        watch: called with the result of each greedy step.
+        """
         if self.search is not None:
             if changes is not None:
                 raise Seq2AttnError("changes need greedy decoding, not a beam search")
             beam = beam_decode(self.model, source, lengths, self.search, max_steps=max_steps, keep_weights=keep_weights)
             return beam.best(), beam
         if changes is None:
-            return greedy_decode(self.model, source, lengths, max_steps=max_steps, keep_weights=keep_weights), None
+            decoding = greedy_decode(
+                self.model, source, lengths, max_steps=max_steps, keep_weights=keep_weights, watch=watch
+            )
+            return decoding, None
         vocabulary, width, dtype = self.task.target_vocabulary, source.size(1), next(self.model.parameters()).dtype
         changes.check(width)
         decoding = greedy_decode(
