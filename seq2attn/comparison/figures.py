@@ -177,6 +177,7 @@ def _figure(
 ) -> Figure:
     """Panels with titles, by default those of `facets_of`, one legend, and one label of values."""
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     panels = panels or facets_of(comparison.groups)
     columns = max(1, min(COLUMNS, len(panels)))
@@ -194,8 +195,8 @@ def _figure(
     for panel in axes:
         for handle, name in zip(*panel.get_legend_handles_labels(), strict=True):
             handles.setdefault(name, handle)
-    if "published" in handles:
-        handles["published"] = handles.pop("published")  # the last one
+    if handles.pop("published", None):  # the last one, in the colour of none
+        handles["published"] = Line2D([], [], marker="D", mfc="none", mec="0.15", ls="", ms=6)
     style = {"ncols": min(5, max(1, len(handles))), "frameon": False, "fontsize": 10}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", **style)
     figure.supylabel(label, fontsize=11)
