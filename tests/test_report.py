@@ -13,8 +13,7 @@ from test_comparison_results import finish
 from test_pairs_cli import CONFIG, WORDS, write
 
 from seq2attn.comparison.experiment import compose_experiment
-from seq2attn.comparison.plan import make_plan
-from seq2attn.comparison.saved import experiments, saved_plan
+from seq2attn.comparison.plan import experiments, make_plan, saved_plan
 from seq2attn.config import check_config
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.pages.report import render, report_of_comparison, report_of_runs

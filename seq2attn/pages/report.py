@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from seq2attn.build import build_model
 from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.figures import figures_of
-from seq2attn.comparison.plan import Plan, make_plan
+from seq2attn.comparison.plan import Plan, experiments, make_plan, saved_plan
 from seq2attn.comparison.results import gather
-from seq2attn.comparison.saved import experiments, saved_plan
 from seq2attn.config import flat_values
 from seq2attn.display.table import Column, Table, WithInterval
 from seq2attn.errors import Seq2AttnError, did_you_mean, first_of, shown
