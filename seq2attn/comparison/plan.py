@@ -24,6 +24,7 @@ from seq2attn.comparison.trial import Trial, blocked_by, resolved_value
 from seq2attn.config import load_config
 from seq2attn.config.load import place_of
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
+from seq2attn.runs.logs import evaluations
 from seq2attn.runs.run import Run, check_plain, newest_first
 
 MOST_TRIALS = 1000
