@@ -106,31 +106,26 @@ def test_every_operation_follows_the_definition_of_onnx(browser, tmp_path):
     blank = tmp_path / "blank.html"
     blank.write_text("<!doctype html><title>operations</title>")
     browser.open(blank)
-    script, requests, expected = page_module._read("operations.js"), [], []
+    requests, expected = [], []
     for operation, inputs, attributes in CASES:
-        arrays = [np.array(one) for one in inputs]
-        arrays = [one.astype(np.float32) if one.dtype == np.float64 else one for one in arrays]
-        names = [f"x{k}" for k in range(len(arrays))]
+        arrays = {f"x{k}": np.array(one) for k, one in enumerate(inputs)}
+        arrays = {name: one.astype(np.float32) if one.dtype == np.float64 else one for name, one in arrays.items()}
         outputs = ["a", "b"] if operation == "Split" else ["a"]
-        node = helper.make_node(operation, names, outputs, **attributes)
-        types = [
-            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(one.dtype), one.shape)
-            for n, one in zip(names, arrays, strict=True)
-        ]
-        ends = [helper.make_tensor_value_info(name, 0, None) for name in outputs]
-        graph = helper.make_graph([node], "case", types, ends)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
-        expected.append(ReferenceEvaluator(model).run(None, dict(zip(names, arrays, strict=True))))
-        kinds = {"f": "float", "i": "int", "b": "bool"}
-        requests.append(
-            [
-                operation,
-                [{"type": kinds[one.dtype.kind], "shape": one.shape, "data": one.flatten().tolist()} for one in arrays],
-                attributes,
-            ]
+        node = helper.make_node(operation, list(arrays), outputs, **attributes)
+        kinds = [(name, helper.np_dtype_to_tensor_dtype(one.dtype), one.shape) for name, one in arrays.items()]
+        ends = [(name, 0, None) for name in outputs]
+        graph = helper.make_graph(
+            [node], "case", *([helper.make_tensor_value_info(*one) for one in side] for side in (kinds, ends))
         )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+        expected.append(ReferenceEvaluator(model).run(None, arrays))
+        types = {"f": "float", "i": "int", "b": "bool"}
+        plain = [
+            {"type": types[one.dtype.kind], "shape": one.shape, "data": one.ravel().tolist()} for one in arrays.values()
+        ]
+        requests.append([operation, plain, attributes])
     answers = browser.run(
-        f"{script}; return {json.dumps(requests)}.map(([operation, inputs, attributes]) => {{"
+        f"{page_module._read('operations.js')}; return {json.dumps(requests)}.map(([operation, inputs, attributes]) => {{"
         "const tensors = inputs.map(one => tensor(one.type, one.shape, ARRAYS[one.type].from(one.data, Number)));"
         "const made = OPERATIONS[operation](tensors, attributes);"
         "return [made].flat().map(one => [one.shape, Array.from(one.data)]); })"

@@ -110,10 +110,12 @@ def test_a_run_without_attention_is_an_error_with_its_reason(cli, tiny):
     assert "has no recorded attention: it has no evaluation yet" in done.err
     tiny.status_file.write_text('{"score": "none"}')
     assert "it has no attention (score 'none')" in cli("plot", "attention", "--plot", "x.png").err
-    tiny.config_file.write_text(tiny.config_file.read_text().replace("score: scaled", "score: none"))
-    done = cli("predict", "a", "--plot", "x.png")
+    config = Path("plain.yaml")
+    config.write_text("model: {hidden: 4, attention: {score: none}}\ntraining: {steps: 1, warmup: 0, batch_size: 2}")
+    assert cli("train", "-c", str(config), "--name", "plain").code == 0
+    done = cli("predict", "a", "--run", "plain", "--plot", "x.png")
     assert done.code == 2
-    assert "there is no attention to draw: run 'tiny' was trained with score 'none'" in done.err
+    assert "there is no attention to draw: run 'plain' was trained with score 'none'" in done.err
 
 
 @pytest.mark.parametrize(

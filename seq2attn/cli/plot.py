@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ from seq2attn.cli.options import save_figure
 from seq2attn.display.console import note
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 from seq2attn.runs.logs import latest_by_length, read_attention, read_metrics
+from seq2attn.runs.records import Metrics
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
 plot = group("plot", help="Draw a run's loss, accuracy or attention through training.")
@@ -44,12 +45,12 @@ def loss(file: options.Figure, runs: Names = None, runs_dir: options.RunsDir = D
 
       seq2attn plot loss scaled-001 dot-001 --plot loss.svg
     """
-    chosen = _find(runs_dir, runs)
-    curves = {run.name: [point for point in read_metrics(run).curve("loss") if point[1] > 0] for run in chosen}
-    _refuse_empty(curves, "has no loss in metrics.jsonl yet")
     from seq2attn.plotting.curves import curves_figure
 
-    save_figure(curves_figure(curves, _scores(chosen), "training loss, nats per token", log=True), file)
+    curves, scores = _curves(
+        _find(runs_dir, runs), lambda metrics: metrics.curve("loss"), "has no loss in metrics.jsonl yet"
+    )
+    save_figure(curves_figure(curves, scores, "training loss, nats per token", log=True), file)
 
 
 @plot.command(cls=Command)
@@ -73,9 +74,8 @@ def accuracy(
 
     chosen = _find(runs_dir, runs)
     if not by_length:
-        curves = {run.name: read_metrics(run).evaluations for run in chosen}
-        _refuse_empty(curves, "has no evaluation yet")
-        save_figure(accuracy_curves_figure(curves, _scores(chosen)), file)
+        curves, scores = _curves(chosen, lambda metrics: metrics.evaluations, "has no evaluation yet")
+        save_figure(accuracy_curves_figure(curves, scores), file)
         return
     if len(chosen) > 1:
         raise Seq2AttnError("--by-length draws one run")
@@ -139,11 +139,12 @@ def _find(runs_dir: Path, names: Sequence[str] | None) -> list[Run]:
     return runs
 
 
-def _scores(runs: Sequence[Run]) -> list[str]:
-    return [str(run.status().score) for run in runs]
-
-
-def _refuse_empty(curves: Mapping[str, Sequence[Any]], reason: str) -> None:
+def _curves(
+    runs: Sequence[Run], read: Callable[[Metrics], list[Any]], without: str
+) -> tuple[dict[str, list[Any]], list[str]]:
+    """The points of each run, by name, and the runs' scores."""
+    curves = {run.name: read(read_metrics(run)) for run in runs}
     for name, points in curves.items():
         if not points:
-            raise Seq2AttnError(f"run {name!r} {reason}")
+            raise Seq2AttnError(f"run {name!r} {without}")
+    return curves, [str(run.status().score) for run in runs]

@@ -104,9 +104,6 @@ def _card(run: Run, trained: Trained, described: dict[str, Any]) -> str:
 
     config = run.config()
     graphs = described["graphs"].items()
-    masked = (
-        "padding masked: true for real tokens" if described["mask_padding"] else "padding not masked: true everywhere"
-    )
     return (files("seq2attn.pages") / "card.md").read_text("utf-8").format(
         name=run.name,
         task=config.task.name,
@@ -118,5 +115,5 @@ def _card(run: Run, trained: Trained, described: dict[str, Any]) -> str:
         eos=f", then `<eos>`, {described['eos']}" if described["source_eos"] else "",
         sos=described["sos"],
         eos_id=described["eos"],
-        mask=masked,
+        mask="padding masked: true for real tokens" if described["mask_padding"] else "no mask: true everywhere",
     )  # fmt: skip

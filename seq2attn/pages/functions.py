@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from seq2attn.data.padding import valid_mask
 from seq2attn.data.vocabulary import SOS
 from seq2attn.model.attention import Attended, NoAttention
 from seq2attn.model.cells import Cell, State
-from seq2attn.model.encoder import Encoded
+from seq2attn.model.encoder import Encoded, Layer
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.intervention import Intervention
 from seq2attn.model.reverser import Reverser
@@ -68,7 +68,7 @@ def _encoder_functions(model: Reverser, source: Tensor) -> Iterator[Function]:
     encoder = model.encoder
     inputs = source[:, 0]  # (1,)
     final: State = ()
-    for number, layer in enumerate(encoder.layers):
+    for number, layer in enumerate(cast(list[Layer], list(encoder.layers))):
         for direction, cell in (("forward", layer.cell), ("backward", layer.backward_cell)):
             if cell is not None:
                 first = cell.initial(1)

@@ -68,7 +68,12 @@ def accuracy_figure(results: Evaluation, title: str) -> Figure:
         exact_match = results.by_length("exact_match")
         untrained = sorted({row.length or 0 for row in exact_match if not row.trained})
         values = {(row.family, row.length or 0): row.value for row in exact_match}
-        return families_figure(values, untrained, "exact match (greedy)", title)
+        figure, panel = new_panel()
+        draw_families(panel, values, untrained)
+        clean(panel, title)
+        panel.set_ylabel("exact match (greedy)")
+        panel.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+        return figure
     labels = {
         "exact_match": ("exact match (greedy)", "o", "#00429d"),
         "character_accuracy": ("characters (greedy)", "s", "#c2571a"),
@@ -106,25 +111,13 @@ def _lengths_figure(series: Sequence[tuple[str, str, str, Sequence[Row]]], label
     panel.set_ylabel(label)
     panel.set_ylim(-0.03, 1.03)
     panel.set_xticks(lengths if len(lengths) <= 20 else lengths[:: math.ceil(len(lengths) / 20)])
-    clean(panel)
+    clean(panel, title)
     panel.legend(frameon=False, fontsize=8)
-    panel.set_title(title, fontsize=10, loc="left")
-    return figure
-
-
-def families_figure(values: Mapping[Place, float], untrained: Sequence[int], label: str, title: str) -> Figure:
-    """The metric `label` of each (family, length) by length, one line a family; the worst family is drawn boldly."""
-    figure, panel = new_panel()
-    draw_families(panel, values, untrained)
-    panel.set_ylabel(label)
-    clean(panel)
-    panel.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
-    panel.set_title(title, fontsize=10, loc="left")
     return figure
 
 
 def draw_families(panel: Axes, values: Mapping[Place, float], untrained: Sequence[int]) -> None:
-    """The lines of `families_figure`, lengths at equal distances, those in `untrained` on grey."""
+    """A metric of each (family, length), one line a family, the worst boldly; lengths in `untrained` on grey."""
     lengths = sorted({length for _, length in values})
     families = list(dict.fromkeys(family for family, _ in values))
     worst = worst_place(values)
