@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import yaml
 
 import seq2attn
 import seq2attn.parts
+from seq2attn.config import load_config
 from seq2attn.data.tasks import Answer
 from seq2attn.inference.predictor import Prediction
 
@@ -39,6 +41,26 @@ def test_named_configs_and_pages_exist(page):
     ]
     missing = [name for name in names if not (ROOT / name).exists()]
     assert missing == []
+
+
+def commands(page):
+    """The `train` and `compare` commands of a page on shipped configs, as (configs, overrides)."""
+    for command in re.findall(
+        r"^    (?:\$ )?(seq2attn (?:train|compare) .*?)(?:  +#.*)?$", page.read_text("utf-8"), re.M
+    ):
+        words = shlex.split(command)
+        after = list(zip(words, words[1:], strict=False))
+        configs = [word for flag, word in after if flag in ("-c", "--config") and word.startswith("configs/")]
+        if "KEY=VALUE" not in words and not any("distance" in word or "pairs/" in word for word in words):
+            yield configs, [word for flag, word in after if flag in ("-s", "--set")]
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_overrides_in_commands_fit_their_configs(page):
+    refused = [["model.bidirectional=true"]]  # the lesson shows this mistake
+    for configs, overrides in commands(page):
+        for config in configs if overrides not in refused else ():
+            load_config(ROOT / config, overrides)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
