@@ -1,5 +1,6 @@
 """The documentation's examples run, and the files it names exist."""
 
+import itertools
 import re
 import runpy
 import shlex
@@ -49,7 +50,7 @@ def commands(page):
         r"^    (?:\$ )?(seq2attn (?:train|compare) .*?)(?:  +#.*)?$", page.read_text("utf-8"), re.M
     ):
         words = shlex.split(command)
-        after = list(zip(words, words[1:], strict=False))
+        after = list(itertools.pairwise(words))
         configs = [word for flag, word in after if flag in ("-c", "--config") and word.startswith("configs/")]
         if "KEY=VALUE" not in words and not any("distance" in word or "pairs/" in word for word in words):
             yield configs, [word for flag, word in after if flag in ("-s", "--set")]
