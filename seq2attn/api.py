@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 from seq2attn.config import Config
 from seq2attn.config.load import Overrides
 from seq2attn.config.plugins import load_plugins
-from seq2attn.config.words import parse_families, parse_lengths
+from seq2attn.config.schema import parse_families, parse_lengths
 from seq2attn.data.tasks import Task
 from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError, shown

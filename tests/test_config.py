@@ -6,8 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from seq2attn.config import Part, check_config, dump_config, flat_values, load_changed, load_config, value_at
-from seq2attn.config.schema import all_keys
-from seq2attn.config.words import parse_lengths
+from seq2attn.config.schema import all_keys, parse_lengths
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
 
 CONFIGS = Path(__file__).parent.parent / "configs"

@@ -12,7 +12,7 @@ from test_evaluation import FakeModel, measure, other, reverse
 from seq2attn import parts
 from seq2attn.build import build_task
 from seq2attn.config import check_config
-from seq2attn.config.words import parse_families
+from seq2attn.config.schema import parse_families
 from seq2attn.data.families import draw_family
 from seq2attn.data.tasks import StringTask
 from seq2attn.data.vocabulary import SPECIAL

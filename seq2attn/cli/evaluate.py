@@ -105,7 +105,7 @@ def evaluate(
 
       seq2attn eval seed-1 seed-2 seed-3 --ensemble --beam 5
     """
-    from seq2attn.config.words import parse_families, parse_lengths
+    from seq2attn.config.schema import parse_families, parse_lengths
 
     wanted = options.parsed("--lengths", parse_lengths, lengths)
     kinds = options.parsed("--families", parse_families, families)

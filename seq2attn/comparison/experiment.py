@@ -14,11 +14,9 @@ from typing import Annotated, Any, Literal, NoReturn, get_args
 from pydantic import BeforeValidator, Field, ValidationError
 
 from seq2attn.config import Config
-from seq2attn.config.describe import describe_errors
-from seq2attn.config.load import Overrides, override_list, place_of
-from seq2attn.config.schema import all_keys, checked
+from seq2attn.config.load import Overrides, describe_errors, override_list, place_of
+from seq2attn.config.schema import all_keys, checked, parse_families, parse_lengths
 from seq2attn.config.shipped import find_config
-from seq2attn.config.words import parse_families, parse_lengths
 from seq2attn.config.yaml_files import read_file, read_text
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
 from seq2attn.inference.results import HEADINGS, RATES

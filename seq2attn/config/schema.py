@@ -6,7 +6,8 @@ written as its name alone or as a mapping of its name and options. Combinations 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Annotated, Any, Literal, get_args
 
@@ -15,13 +16,56 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from seq2attn import parts
-from seq2attn.config.words import parse_families, parse_lengths
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.registry import Part, Registry, Section, composed
 
 MOST_WATCHED = 20  # strings
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Share = Annotated[float, Field(ge=0, lt=1)]
+_LENGTHS = f"allowed: whole numbers from 1 to {parts.LONGEST:,} and ranges of them such as 3-10"
+
+
+def _words(values: Any, what: str) -> Iterator[str]:
+    """The words of `7`, `"3,5"` and `["3,5", 7]`."""
+    for value in values if isinstance(values, Iterable) and not isinstance(values, str | dict) else [values]:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise Seq2AttnError(f"{shown(value)} is not {what}")
+        yield from str(value).removesuffix(",").split(",")
+
+
+def parse_lengths(values: Iterable[object] | int | str) -> tuple[int, ...]:
+    """`[3, "5-7", "10,12"]` -> `(3, 5, 6, 7, 10, 12)`: sorted, without duplicates. A single one needs no list.
+
+    Raises `Seq2AttnError` for anything except whole numbers from 1 and ranges of them, and if there is none.
+    """
+    lengths: set[int] = set()
+    for word in _words(values, f"a length; {_LENGTHS}"):
+        match = re.fullmatch(r"\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?\s*", word)
+        if not match:
+            raise Seq2AttnError(f"{shown(word)} is not a length; {_LENGTHS}")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if first > last:
+            raise Seq2AttnError(f"{shown(word)} counts down; write {last}-{first}")
+        if not 1 <= first <= last <= parts.LONGEST:
+            raise Seq2AttnError(f"{shown(word)} is out of range; {_LENGTHS}")
+        lengths.update(range(first, last + 1))
+    if not lengths:
+        raise Seq2AttnError(f"no length given; {_LENGTHS}")
+    return tuple(sorted(lengths))
+
+
+def parse_families(values: Iterable[object] | str) -> tuple[str, ...]:
+    """`["unary,runs", "random"]` -> `("random", "unary", "runs")`: in the order of `seq2attn list`, without duplicates.
+
+    `all` is every family. Raises `Seq2AttnError` for anything else, and if there is none.
+    """
+    names = parts.FAMILIES.names()
+    chosen: set[str] = set()
+    for word in map(str.strip, _words(values, "the name of a family of strings")):
+        chosen |= set(names) if word == "all" else {parts.FAMILIES.get(word).name}
+    if not chosen:
+        raise Seq2AttnError(f"no family given; allowed: all, {', '.join(names)}")
+    return tuple(name for name in names if name in chosen)
 
 
 def checked(read: Callable[[Any], Any]) -> BeforeValidator:
