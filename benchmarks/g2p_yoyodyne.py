@@ -25,7 +25,7 @@ from benchmarks.__main__ import machine, table
 from benchmarks.g2p import Job
 from seq2attn.config import Config
 from seq2attn.data.pairs import Pair
-from seq2attn.inference.edits import edit_distance
+from seq2attn.inference.edits import align
 
 Predict = Callable[[str], Sequence[str]]
 """From a source to the symbols of the output."""
@@ -117,7 +117,7 @@ def main() -> None:
 def rates(split: str, file: Path, predict: Predict) -> dict[str, float]:
     """WER and SER in % on a file."""
     pairs: list[Pair] = [tuple(line.split("\t")) for line in file.read_text().splitlines()]  # type: ignore[misc]
-    edits = [edit_distance(right.split(), predict(source)) for source, right in pairs]
+    edits = [sum(edit.is_error for edit in align(right.split(), predict(source))) for source, right in pairs]
     symbols = sum(len(right.split()) for _, right in pairs)
     return {f"{split} WER": 100 * sum(map(bool, edits)) / len(edits), f"{split} SER": 100 * sum(edits) / symbols}
 

@@ -25,41 +25,27 @@ class Edit(NamedTuple):
         return f"{self.reference}>{self.hypothesis}" if self.is_error else self.reference
 
 
-def edit_distance(reference: Sequence[str], hypothesis: Sequence[str]) -> int:
-    """The least number of substitutions, deletions and insertions that turn `reference` into `hypothesis`."""
-    return _distances(reference, hypothesis)[-1][-1]
-
-
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Edit]:
-    """A cheapest alignment, in order: `edit_distance` of its columns are errors.
+    """A cheapest alignment, in order: the least number of substitutions, deletions and insertions.
 
     Of several cheapest ones, the one that, from the end, has a match or substitution before a deletion, and a deletion
     before an insertion.
     """
-    distances = _distances(reference, hypothesis)
-    row, column = len(reference), len(hypothesis)
-    edits = []
-    while row or column:
-        here = distances[row][column]
-        edit = Edit(reference[row - 1] if row else "", hypothesis[column - 1] if column else "")
-        if row and column and here == distances[row - 1][column - 1] + edit.is_error:
-            row, column = row - 1, column - 1
-        elif row and here == distances[row - 1][column] + 1:
-            edit = Edit(edit.reference, "")
-            row -= 1
-        else:
-            edit = Edit("", edit.hypothesis)
-            column -= 1
-        edits.append(edit)
-    return edits[::-1]
-
-
-def _distances(reference: Sequence[str], hypothesis: Sequence[str]) -> list[list[int]]:
-    """Entry [i][j]: the distance between the first i symbols of `reference` and the first j of `hypothesis`."""
-    rows = [list(range(len(hypothesis) + 1))]
+    distances = [list(range(len(hypothesis) + 1))]  # [i][j]: between the first i symbols and the first j
     for symbol in reference:
-        above, row = rows[-1], [len(rows)]
+        above, row = distances[-1], [len(distances)]
         for column, other in enumerate(hypothesis):
             row.append(min(above[column] + (symbol != other), above[column + 1] + 1, row[column] + 1))
-        rows.append(row)
-    return rows
+        distances.append(row)
+    i, j = len(reference), len(hypothesis)
+    edits = []
+    while i or j:
+        here, edit = distances[i][j], Edit(reference[i - 1] if i else "", hypothesis[j - 1] if j else "")
+        if i and j and here == distances[i - 1][j - 1] + edit.is_error:
+            i, j = i - 1, j - 1
+        elif i and here == distances[i - 1][j] + 1:
+            edit, i = Edit(edit.reference, ""), i - 1
+        else:
+            edit, j = Edit("", edit.hypothesis), j - 1
+        edits.append(edit)
+    return edits[::-1]
