@@ -17,7 +17,7 @@ from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.inference.results import Evaluation, Row
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.logs import save_evaluation
-from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
+from seq2attn.runs.run import DEFAULT_ROOT, Run
 
 if TYPE_CHECKING:
     from seq2attn.config import Config
@@ -114,7 +114,7 @@ def evaluate(
     names = [*(run or ()), *(same or ())]
     if together and len(names) < 2:
         raise Seq2AttnError("--ensemble needs at least two runs", hint="seq2attn eval RUN RUN --ensemble")
-    members = [find_run(runs_dir, name) for name in names or [None]]
+    members = options.find_runs(runs_dir, names)
     from seq2attn.runs.load import load_ensemble, measure, measure_on_file
 
     groups = [members] if together else [[member] for member in members]
@@ -133,8 +133,6 @@ def evaluate(
         unused = {"--lengths": lengths, "--samples": samples, "--families": families, "--seed": seed or None}
         _refuse(unused, f"run {members[0].name!r} is measured on all pairs of a file")
     _refuse({"--plot": plot, "--errors": errors} if len(groups) > 1 else {}, "is for one run")
-    if not names:
-        options.note_newest(members[0], "seq2attn eval RUN")
     evaluations = []
     for group, trained in zip(groups, loaded, strict=True):
         options.note_checkpoint(group[0], checkpoint, trained)

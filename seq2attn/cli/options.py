@@ -14,7 +14,7 @@ from seq2attn.display.console import note
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import FAMILIES
 from seq2attn.registry import Registry
-from seq2attn.runs.run import DEFAULT_ROOT, Run, all_runs
+from seq2attn.runs.run import DEFAULT_ROOT, Run, all_runs, find_run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
@@ -152,7 +152,16 @@ def named(run: Run) -> str:
     return f"{run.name}{runs_dir_option(run.path.parent)}"
 
 
-def note_newest(run: Run, how: str) -> None:
+def find_runs(root: Path, names: Sequence[str] | None, how: str = "its name") -> list[Run]:
+    """The runs of these names; without any, the newest, and a note of that and `how` to choose another."""
+    if names:
+        return [find_run(root, name) for name in dict.fromkeys(names)]
+    run = find_run(root, None)
+    note_newest(run, how)
+    return [run]
+
+
+def note_newest(run: Run, how: str = "its name") -> None:
     """Note which run was chosen by default, and `how` to choose another."""
     experiment = run.environment().experiment
     trial = "" if experiment is None else f", a trial of {experiment.name[:80]}"

@@ -13,7 +13,7 @@ from seq2attn.cli import options
 from seq2attn.display.console import note, write_line
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
-from seq2attn.runs.run import DEFAULT_ROOT, find_run
+from seq2attn.runs.run import DEFAULT_ROOT
 
 TITLE = "seq2attn: "  # how the title of every report begins
 MOST = 2  # models side by side
@@ -58,7 +58,7 @@ def report(
             note(f"{missing:,} of {len(subject.trials):,} trials are not measured yet and are left out")
     else:
         if not names:
-            options.note_newest(subject[0], "seq2attn report RUN")
+            options.note_newest(subject[0])
         title, sections = report_of_runs(subject)
     _write(to, render(f"{TITLE}{title}", sections), "report", older)
 
@@ -105,9 +105,7 @@ def page(
     from seq2attn.pages.page import render, shown_runs
 
     need_exporter()
-    runs = [find_run(runs_dir, name) for name in names or []] or [find_run(runs_dir, None)]
-    if not names:
-        options.note_newest(runs[0], "seq2attn page RUN")
+    runs = options.find_runs(runs_dir, names)
     if snapshots and not any(run.kept_steps() for run in runs):
         names_of = " and ".join(run.name for run in runs)
         note(f"{names_of}: no weights of earlier steps were kept; train with --set training.snapshot_weights=true")
@@ -139,9 +137,7 @@ def export(
     from seq2attn.pages.graphs import need_exporter
 
     need_exporter()
-    chosen = find_run(runs_dir, run)
-    if run is None:
-        options.note_newest(chosen, "seq2attn export RUN")
+    (chosen,) = options.find_runs(runs_dir, run and [run])
     folder = to or Path(f"{chosen.name}-export")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         state = "is not empty" if folder.is_dir() else "is a file, not a folder"

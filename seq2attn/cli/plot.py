@@ -15,7 +15,7 @@ from seq2attn.display.console import note
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 from seq2attn.runs.logs import latest_by_length, read_attention, read_metrics
 from seq2attn.runs.records import Metrics
-from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
+from seq2attn.runs.run import DEFAULT_ROOT, Run
 
 plot = group("plot", help="Draw a run's loss, accuracy or attention through training.")
 
@@ -48,7 +48,7 @@ def loss(file: options.Figure, runs: Names = None, runs_dir: options.RunsDir = D
     from seq2attn.plotting.curves import curves_figure
 
     curves, scores = _curves(
-        _find(runs_dir, runs), lambda metrics: metrics.curve("loss"), "has no loss in metrics.jsonl yet"
+        options.find_runs(runs_dir, runs), lambda metrics: metrics.curve("loss"), "has no loss in metrics.jsonl yet"
     )
     save_figure(curves_figure(curves, scores, "training loss, nats per token", log=True), file)
 
@@ -72,7 +72,7 @@ def accuracy(
     """
     from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure
 
-    chosen = _find(runs_dir, runs)
+    chosen = options.find_runs(runs_dir, runs)
     if not by_length:
         curves, scores = _curves(chosen, lambda metrics: metrics.evaluations, "has no evaluation yet")
         save_figure(accuracy_curves_figure(curves, scores), file)
@@ -109,7 +109,7 @@ def attention(
     """
     from seq2attn.plotting.attention import evolution_figure, save_animation
 
-    (chosen,) = _find(runs_dir, [run] if run else None)
+    (chosen,) = options.find_runs(runs_dir, [run] if run else None)
     snapshots = read_attention(chosen)
     if not snapshots:
         why = "it has no attention (score 'none')" if chosen.status().score == "none" else "it has no evaluation yet"
@@ -129,14 +129,6 @@ def attention(
         note(f"figure: {file}")
     else:
         save_figure(evolution_figure(snapshots, ideal=ideal, largest=columns), file)
-
-
-def _find(runs_dir: Path, names: Sequence[str] | None) -> list[Run]:
-    runs = [find_run(runs_dir, name) for name in dict.fromkeys(names or ())]
-    if not runs:
-        runs = [find_run(runs_dir, None)]
-        options.note_newest(runs[0], "its name")
-    return runs
 
 
 def _curves(

@@ -15,7 +15,7 @@ from seq2attn.cli import options
 from seq2attn.display.console import note, on_terminal, print_error, printable, stdout, write_json, write_line
 from seq2attn.errors import Seq2AttnError, first_of, shown
 from seq2attn.parts import LONGEST
-from seq2attn.runs.run import DEFAULT_ROOT, all_runs, find_run
+from seq2attn.runs.run import DEFAULT_ROOT, all_runs
 
 if TYPE_CHECKING:
     from seq2attn.data.tasks import Task
@@ -79,7 +79,7 @@ def predict(
         raise Seq2AttnError("--ideal outlines cells of a figure", hint="Add --plot FILE.")
     search = options.beam_search(beam, length_penalty, n_best)
     options.load_plugins(plugin)
-    chosen = [find_run(runs_dir, name) for name in run] if run else [find_run(runs_dir, None)]
+    chosen = options.find_runs(runs_dir, run, "--run RUN")
     from seq2attn.data.tasks.pairs import Pairs
     from seq2attn.runs.load import load_ensemble
 
@@ -92,7 +92,6 @@ def predict(
         if texts == ["-"]:
             raise Seq2AttnError("--plot draws the strings of the command line, not those of standard input")
     if not run:
-        options.note_newest(chosen[0], "--run RUN")
         names = {one.name for one in all_runs(runs_dir)}
         for text in filter(names.__contains__, texts):
             note(f"{text!r} is read as a string; for the run of this name: --run {text}")
