@@ -21,7 +21,6 @@ FORMAT = "seq2attn-checkpoint"
 VERSION = 1
 MODEL = "model."  # prefix of the model's tensors
 OPTIMISER = "optimiser."  # prefix of the optimiser's
-LARGEST_HEADER = 1 << 24  # bytes
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,10 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: dict[str, 
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint. Raises `CheckpointError` with file and reason."""
     try:
-        _check_size(path)
+        if path.stat().st_size > LARGEST_FILE["checkpoint"]:
+            raise _damaged(
+                path, f"its size is {path.stat().st_size:,} bytes; at most {LARGEST_FILE['checkpoint']:,} are read"
+            )
         with safe_open(path, framework="pt") as file:
             header = _read_header(path, file.metadata() or {})
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no iterator of its own)
@@ -106,30 +108,20 @@ def check_tensor(path: Path, name: str, tensor: Tensor, like: Tensor, *, finite:
         raise _damaged(path, f"{name} holds values that are not finite")
 
 
-def _check_size(path: Path) -> None:
-    """Raise `CheckpointError` for a header or a file that is too large, before reading it."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        header = int.from_bytes(file.read(8), "little")
-    if header > LARGEST_HEADER:
-        raise _damaged(path, f"its header would be {header:,} bytes long; at most {LARGEST_HEADER:,} are read")
-    if size > LARGEST_FILE["checkpoint"]:
-        raise _damaged(path, f"its size is {size:,} bytes; at most {LARGEST_FILE['checkpoint']:,} are read")
-
-
 def _read_header(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
     """Version, checksum and state, which are checked to exist; the version must be this one."""
     if FORMAT not in metadata:
         raise CheckpointError(f"{path}: not a seq2attn checkpoint (its header does not say {FORMAT!r})")
     try:
         header = json.loads(metadata[FORMAT])
-        version, texts = header["version"], (header["state"], header["checksum"])
+        version = header["version"]
+        whole = isinstance(header["state"], str) and isinstance(header["checksum"], str)
     except (ValueError, RecursionError, KeyError, TypeError):
-        raise _damaged(path, "its header lacks version, state or checksum") from None
+        whole = False
+    if not whole:
+        raise _damaged(path, "its header lacks version, state or checksum")
     if version != VERSION:
         raise CheckpointError(f"{path}: written in format version {shown(version)}; this seq2attn reads {VERSION}")
-    if not all(isinstance(text, str) for text in texts):
-        raise _damaged(path, "its header lacks version, state or checksum")
     return dict(header)
 
 

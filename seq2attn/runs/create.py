@@ -149,26 +149,21 @@ def _take_number(made: Path, root: Path, name: str) -> Path:
 
 
 def describe_environment(
-    *,
-    seed: int,
-    device: torch.device,
-    threads: int,
-    plugins: Sequence[str],
-    changes: Sequence[str] = (),
-    kernels: str = "",
+    new: NewRun, config: Config, device: torch.device, threads: int, kernels: str
 ) -> dict[str, Any]:
     """The contents of environment.json, but for the time, which is that of the run's directory."""
     import torch
 
     return {
         "command": list(map(_text, sys.argv)),
-        "changes": list(map(_text, changes)),
-        "seed": seed,
+        "changes": list(map(_text, new.changes)),
+        "seed": config.seed,
         "device": device.type,
         "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor(),
         "threads": threads,
         "kernels": kernels,
-        "plugins": list(map(_text, plugins)),
+        "plugins": list(map(_text, new.plugins)),
+        **({} if new.experiment is None else {"experiment": dict(new.experiment)}),
         "git": _git(),
         "platform": platform.platform(),
         "versions": {"python": platform.python_version(), **{package: version(package) for package in PACKAGES}},

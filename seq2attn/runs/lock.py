@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 from collections.abc import Iterator
 
 from seq2attn.errors import Seq2AttnError
@@ -12,7 +11,6 @@ from seq2attn.runs.records import Status
 from seq2attn.runs.run import Run
 
 WAIT = 0.5  # seconds, because `is_training` holds the lock for a moment
-NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL)  # of a file system
 
 
 class BeingTrained(Seq2AttnError):
@@ -20,15 +18,11 @@ class BeingTrained(Seq2AttnError):
 
 
 @contextlib.contextmanager
-def training_lock(run: Run) -> Iterator[bool]:
-    """Keep other processes from training `run`. Yields False if the file system has no locks.
-
-    Raises `BeingTrained` if another process holds the lock. A process that was killed holds nothing.
-    """
+def training_lock(run: Run) -> Iterator[None]:
+    """Keep other processes from training `run`. Raises `BeingTrained` if one of them does; a killed one holds nothing."""
     from filelock import FileLock, Timeout  # not at the top: `--help` does not wait for it
 
     lock = FileLock(run.lock_file, timeout=WAIT, thread_local=False)
-    locked = True
     try:
         lock.acquire()
     except Timeout:
@@ -36,11 +30,9 @@ def training_lock(run: Run) -> Iterator[bool]:
             f"run {run.name!r} is being trained by another process", hint="Wait for it, or stop it; then resume."
         ) from None
     except OSError as error:
-        if error.errno not in NO_LOCKS:
-            raise not_written(run.lock_file, error) from error
-        locked = False
+        raise not_written(run.lock_file, error) from error
     try:
-        yield locked
+        yield
     finally:
         lock.release()
 

@@ -75,9 +75,9 @@ def train(
     watched_strings(config, task)
     run = where if isinstance(where, Run) else _create_run(config, where, chosen_device, threads, task)
     stopping = stop_on_signals() if request is None else contextlib.nullcontext(request)
-    with training_lock(run) as locked, stopping as stop:
+    with training_lock(run), stopping as stop:
         trainer = Trainer(run, config, model, chosen_device, display, data)
-        for line in _notes(trainer, locked=locked):
+        for line in _notes(trainer):
             display.note(line)
         display.begin(run.name, trainer.span.steps, trainer.span.place(trainer.progress.step))
         try:
@@ -97,11 +97,9 @@ def train(
     return Training(run, progress.step, trainer.finished, progress.reached_target, trainer.stalled, stopped_by)
 
 
-def _notes(trainer: Trainer, *, locked: bool) -> Iterator[str]:
+def _notes(trainer: Trainer) -> Iterator[str]:
     """What a user should know before training starts."""
     run, step = trainer.run, trainer.progress.step
-    if not locked:
-        yield f"{run.path}: this file system has no locks; make sure that only one process trains this run"
     if trainer.finished:
         yield f"{run.path} is finished: {trainer.span.done(step)}"
         return
@@ -123,16 +121,8 @@ def _notes(trainer: Trainer, *, locked: bool) -> Iterator[str]:
 
 def _create_run(config: Config, new: NewRun, device: torch.device, threads: int, task: Task) -> Run:
     learned = task.learned() if config.data_files else None
-    environment = describe_environment(
-        seed=config.seed,
-        device=device,
-        threads=threads,
-        plugins=new.plugins,
-        changes=new.changes,
-        kernels=describe(device, compile=config.training.compile),
-    )
-    if new.experiment is not None:
-        environment["experiment"] = dict(new.experiment)
+    kernels = describe(device, compile=config.training.compile)
+    environment = describe_environment(new, config, device, threads, kernels)
     return create_run(new.root, new.name, config, environment, exact=new.exact, learned=learned)
 
 

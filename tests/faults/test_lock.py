@@ -38,8 +38,8 @@ def test_a_second_training_is_refused_until_the_first_ends(server, work, cli):
     assert "tiny\ttraining\t" in cli("runs").out
     os.kill(pid, signal.SIGKILL)
     assert server.wait() == -signal.SIGKILL
-    with training_lock(Run(work / "runs" / "tiny")) as locked:
-        assert locked
+    with training_lock(Run(work / "runs" / "tiny")):
+        assert is_training(Run(work / "runs" / "tiny"))
 
 
 def test_only_one_of_many_threads_gets_the_lock(run_copy):
