@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from seq2attn.errors import Seq2AttnError
     from seq2attn.model.cells import Cell
     from seq2attn.model.decoder import Decoder
+    from seq2attn.model.encoder import InitialState
     from seq2attn.model.histories import History
-    from seq2attn.model.initial_state import InitialState
     from seq2attn.model.scores import Score
     from seq2attn.model.windows import View, Window
     from seq2attn.registry import register
@@ -40,7 +40,7 @@ _MODULES = {
     "model.cells": ("Cell",),
     "model.decoder": ("Decoder",),
     "model.histories": ("History",),
-    "model.initial_state": ("InitialState",),
+    "model.encoder": ("InitialState",),
     "model.scores": ("Score",),
     "model.windows": ("View", "Window"),
     "registry": ("register",),

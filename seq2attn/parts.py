@@ -218,11 +218,11 @@ DECODERS = Registry("decoder", group="seq2attn.decoders", entries=[
 ])
 
 INITIAL_STATES = Registry("initial state", default="bridge", group="seq2attn.initial_states", entries=[
-    part("zeros", "s_0 = 0", "the decoder starts from a zero state", at="model.initial_state:Zeros"),
-    part("last", "s_0 = h_S", "the encoder's final state; widths must be equal", at="model.initial_state:Last"),
+    part("zeros", "s_0 = 0", "the decoder starts from a zero state", at="model.encoder:Zeros"),
+    part("last", "s_0 = h_S", "the encoder's final state; widths must be equal", at="model.encoder:Last"),
     part("bridge", "s_0 = tanh(W h + b)",
          "h: the encoder's final state, or of a bidirectional encoder the backward state at position 1",
-         "Bahdanau et al. 2015, appendix A.2.2", "model.initial_state:Bridge"),
+         "Bahdanau et al. 2015, appendix A.2.2", "model.encoder:Bridge"),
 ])
 
 RANDOM = "random"

@@ -57,21 +57,6 @@ def quick_commands():
         yield
 
 
-@pytest.fixture(params=["on", "off"])
-def compiled_and_not(request, monkeypatch):
-    """Run the test with the compiled kernels and without."""
-    import torch
-
-    from seq2attn.kernels.binding import Kernels
-    from seq2attn.kernels.library import load
-
-    monkeypatch.setenv("SEQ2ATTN_KERNELS", request.param)
-    found = load(torch.float32)
-    if request.param == "on" and not isinstance(found, Kernels):
-        pytest.skip(str(found))
-    assert isinstance(found, Kernels) is (request.param == "on")
-
-
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory):
     """A run with both checkpoints. Do not change it; use a copy (`runs_copy`)."""

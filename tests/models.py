@@ -13,9 +13,8 @@ from seq2attn.data.batches import Batch
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.cells import GRU, LSTM, RNN, Cell, Cells
 from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder
-from seq2attn.model.encoder import Encoder
+from seq2attn.model.encoder import Bridge, Encoder, Last, Zeros
 from seq2attn.model.histories import Coverage, Location, LocationCoverage, Shift
-from seq2attn.model.initial_state import Bridge, Last, Zeros
 from seq2attn.model.reverser import Reverser
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import LocalM, LocalP

@@ -14,8 +14,8 @@ from seq2attn.inference.predictor import Predictor
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.cells import GRU
 from seq2attn.model.decoder import BahdanauDecoder, Decoder, LuongDecoder
+from seq2attn.model.encoder import Bridge
 from seq2attn.model.histories import Location, Shift
-from seq2attn.model.initial_state import Bridge
 from seq2attn.model.scores import Additive, Scaled
 from seq2attn.model.windows import LocalP, View
 from seq2attn.pages.functions import functions

@@ -17,8 +17,8 @@ from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.cells import RNN, Cell
 from seq2attn.model.decoder import BahdanauDecoder
+from seq2attn.model.encoder import InitialState, Last, Zeros
 from seq2attn.model.histories import Coverage, History, Shift
-from seq2attn.model.initial_state import InitialState, Last, Zeros
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import LocalM, View, Window
 from seq2attn.parts import EXTENSIBLE

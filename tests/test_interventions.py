@@ -12,7 +12,7 @@ from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.ensemble import Ensemble
 from seq2attn.inference.interventions import Changes
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.intervention import Intervention
+from seq2attn.model.interface import Intervention
 from seq2attn.model.transformer import Transformer
 from seq2attn.parts import TASKS
 

@@ -14,7 +14,7 @@ from test_leaf import assert_leaf_agrees, batch_for
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.kernels import SWITCH, describe, leaf, leaf_for, library, why_slow
-from seq2attn.kernels.binding import Kernels
+from seq2attn.kernels.function import Kernels
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parent.parent
@@ -82,7 +82,7 @@ def test_a_library_of_other_sources_is_refused(copied_library):
 
 @needs_the_library
 def test_a_library_with_other_fields_is_refused(copied_library, monkeypatch):
-    monkeypatch.setattr("seq2attn.kernels.binding._Recurrence", ctypes.c_int64 * 3)
+    monkeypatch.setattr("seq2attn.kernels.function._Recurrence", ctypes.c_int64 * 3)
     assert_there_is_none_because("cannot be loaded: its structure has ")
 
 

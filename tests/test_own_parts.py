@@ -45,7 +45,7 @@ from seq2attn.model.scores import register
 from seq2attn.model.windows import Window, View
 from seq2attn.model.histories import History
 from seq2attn.model.cells import Cell
-from seq2attn.model.initial_state import InitialState
+from seq2attn.model.encoder import InitialState
 from seq2attn.model.decoder import BahdanauDecoder
 from seq2attn.data.tasks.reverse import Reverse
 

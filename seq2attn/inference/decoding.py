@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from seq2attn.data.vocabulary import EOS, SOS
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.interface import Decoded, Model
-from seq2attn.model.intervention import Intervention
+from seq2attn.model.interface import Decoded, Intervention, Model
 
 MAX_ROWS = 1024  # strings decoded together
 MAX_WEIGHTS = 2**24  # attention weights kept together: 64 MiB

@@ -14,7 +14,7 @@ from torch import Tensor
 from seq2attn.data.padding import valid_mask
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError, shown
-from seq2attn.model.intervention import Intervention
+from seq2attn.model.interface import Intervention
 
 MOST_PADDING = 1000
 TEMPERATURES = 0.001, 1000.0
@@ -24,7 +24,7 @@ TEMPERATURES = 0.001, 1000.0
 class Changes:
     """The changes of one decoding. Steps of the output and positions of the source, as the model reads it, count from 0.
 
-    A change at a step that is not reached has no effect. `seq2attn.model.intervention` defines what each does to weights.
+    A change at a step that is not reached has no effect. `seq2attn.model.interface` defines what each does to weights.
     """
 
     force: Mapping[tuple[int, int], float] = field(default_factory=dict)

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from seq2attn.data.batches import Batch
 from seq2attn.data.padding import valid_mask
-from seq2attn.kernels.binding import Kernels
-from seq2attn.kernels.function import gru
+from seq2attn.kernels.function import Kernels, gru
 from seq2attn.kernels.known import PRODUCTS, as_written, classes_as_written
 from seq2attn.kernels.library import load
 from seq2attn.model.attention import Attention, Memory, NoAttention, log_count
@@ -150,7 +149,7 @@ def _is_descending(lengths: Tensor, steps: int) -> bool:
     return bool(steps >= counts[0] and counts[-1] >= 1 and counts == sorted(counts, reverse=True))
 
 
-# ---- what the C computes from, by the names in binding.py ----
+# ---- what the C computes from, by the names in function.py ----
 
 
 def _embedded(embedding: nn.Embedding, dropout: nn.Dropout, tokens: Tensor) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.kernels.binding import Kernels
+from seq2attn.kernels.function import Kernels
 
 SWITCH = "SEQ2ATTN_KERNELS"  # environment variable: `on`, the default, or `off`: PyTorch alone
 FOLDER = Path(__file__).parent

@@ -14,7 +14,7 @@
 #define EXPAND(name, real, variant) JOIN(name, real, variant)
 #define EXPORTED(name) EXPAND(name, REAL, VARIANT) /* forward_float_avx2 */
 
-/* The fields of `binding.py`, in its order. What is not needed is NULL or 0. */
+/* The fields of `function.py`, in its order. What is not needed is NULL or 0. */
 typedef struct {
     size steps, rows, width, vocabulary, embedding_width, fed_width; /* L, B, D, V, E, F: what the cell reads beside these */
     size key_count, key_width, value_width, context_width; /* S, D or Da, Dv, Dc = Dv or, with a history's reading, Dv + 1 */
@@ -583,5 +583,5 @@ size EXPORTED(workspace_size)(const Recurrence *r)
            r->key_count * (features + keys + 1) + table * (4 * width + 2 * embedded) + 4 * width + 32 * 64;
 }
 
-/* `binding.py` compares this with its own, so that neither reads beyond the other's fields. */
+/* `function.py` compares this with its own, so that neither reads beyond the other's fields. */
 size EXPORTED(recurrence_size)(void) { return sizeof(Recurrence); }

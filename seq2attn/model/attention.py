@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.model.histories import History
-from seq2attn.model.intervention import Intervention
+from seq2attn.model.interface import Intervention
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
 

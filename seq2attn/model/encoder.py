@@ -1,14 +1,16 @@
-"""The encoder: recurrent layers that read the source, in one direction or both."""
+"""The encoder: recurrent layers that read the source, in one direction or both; and the decoder's initial state."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from abc import abstractmethod
+from typing import ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from seq2attn.model.cells import Cell, Cells, State
 from seq2attn.model.resets import Resets
+from seq2attn.parts import INITIAL_STATES
 
 
 class Encoded(NamedTuple):
@@ -88,3 +90,57 @@ def flip_index(lengths: Tensor, width: int) -> Tensor:
 def flip(rows: Tensor, index: Tensor) -> Tensor:
     """rows (B, S, D) in the order of index (B, S)."""
     return rows.gather(1, index.unsqueeze(2).expand_as(rows))
+
+
+# ---- the decoder's first state, from what the encoder has read ----
+
+
+class InitialState(nn.Module):
+    """Maps `Encoded` to the first state of the decoder's `cell`, `cell.parts` tensors (B, D)."""
+
+    registry: ClassVar = INITIAL_STATES
+
+    def __init__(self, encoder: Encoder, cell: Cell) -> None:
+        super().__init__()
+        self.parts = cell.parts
+        self.width = cell.width
+
+    @abstractmethod
+    def forward(self, encoded: Encoded) -> State: ...
+
+
+class Zeros(InitialState):
+    """s_0 = 0."""
+
+    def forward(self, encoded: Encoded) -> State:
+        rows = encoded.states.size(0)
+        return tuple(encoded.states.new_zeros(rows, self.width) for _ in range(self.parts))
+
+
+class Last(InitialState):
+    """s_0 = the encoder's final state, layer by layer; the widths must be equal."""
+
+    def __init__(self, encoder: Encoder, cell: Cell) -> None:
+        super().__init__(encoder, cell)
+        if encoder.width != cell.width:
+            raise ValueError(f"initial state 'last': the encoder is {encoder.width} wide, the decoder {cell.width}")
+
+    def forward(self, encoded: Encoded) -> State:
+        return encoded.final
+
+
+class Bridge(InitialState):
+    """s_0 = tanh(W h + b), h the top layer's final hidden state; one W for all tensors of s_0 together.
+
+    With a bidirectional encoder, h is the backward state at position 1 (Bahdanau et al. 2015, appendix A.2.2): it has
+    read the whole source, last token first.
+    """
+
+    def __init__(self, encoder: Encoder, cell: Cell) -> None:
+        super().__init__(encoder, cell)
+        self.top = -encoder.top.parts
+        self.map = nn.Linear(encoder.top.width, cell.parts * cell.width)
+
+    def forward(self, encoded: Encoded) -> State:
+        mapped: Tensor = torch.tanh(self.map(encoded.final[self.top]))  # (B, parts * D)
+        return mapped.chunk(self.parts, dim=1)

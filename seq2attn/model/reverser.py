@@ -10,8 +10,7 @@ from torch import Tensor
 from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Memory
 from seq2attn.model.decoder import Decoder, DecoderState
-from seq2attn.model.encoder import Encoder
-from seq2attn.model.initial_state import InitialState
+from seq2attn.model.encoder import Encoder, InitialState
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.resets import Resets, draw_reset
 

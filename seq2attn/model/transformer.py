@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Attended, masked_softmax
-from seq2attn.model.interface import Decoded, Model
-from seq2attn.model.intervention import Intervention
+from seq2attn.model.interface import Decoded, Intervention, Model
 from seq2attn.model.resets import Resets
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from seq2attn.data.vocabulary import SOS
 from seq2attn.model.attention import Attended, NoAttention
 from seq2attn.model.cells import Cell, State
 from seq2attn.model.encoder import Encoded, Layer
-from seq2attn.model.interface import Decoded, Model
-from seq2attn.model.intervention import Intervention
+from seq2attn.model.interface import Decoded, Intervention, Model
 from seq2attn.model.reverser import Reverser
 from seq2attn.model.transformer import Transformer
 
