@@ -88,20 +88,30 @@ def row(comparison, label, length):
     return found
 
 
-def test_mean_deviation_and_interval_over_seeds(comparison):
-    found = row(comparison, "dot", 3).spread
-    assert (found.count, found.least, found.most) == (3, 0.5, 0.7)
-    assert found.mean == pytest.approx(0.6)
-    assert found.deviation == pytest.approx(0.1)
-    half = 4.302653 * 0.1 / math.sqrt(3)  # t of 2 degrees of freedom: .2484
-    assert (found.low, found.high) == pytest.approx((0.6 - half, 0.6 + half), abs=1e-6)
+T = 4.302653 / math.sqrt(3)  # Student's t of 2 degrees of freedom, over the root of three seeds
+STATISTICS = [  # group, length; mean, sd and ends of the interval, which stay from 0 to 1; worst and best seed; difference
+    ("dot", 3, (0.6, 0.1, 0.6 - 0.1 * T, 0.6 + 0.1 * T), (1, 3), None),  # the baseline
+    ("dot", 9, (0.1, 0.0, 0.1, 0.1), (1, 1), None),
+    ("scaled", 3, (0.8, 0.1, 0.8 - 0.1 * T, 1.0), (2, 3), (0.2, 0.1)),  # .3, .1, .2, seed by seed
+    ("scaled", 9, (0.2, 0.1, 0.0, 0.2 + 0.1 * T), (1, 3), (0.1, 0.1)),
+    ("none", 3, (0.9, math.sqrt(0.03), 0.9 - math.sqrt(0.03) * T, 1.0), (3, 1), (0.3, math.sqrt(0.07))),  # .5, .4, 0
+]
 
 
-def test_the_interval_of_a_share_stays_between_0_and_1(comparison):
-    found = row(comparison, "none", 3).spread  # 0.9 +- 0.43
-    assert found.low == pytest.approx(0.9 - 4.302653 * math.sqrt(0.03) / math.sqrt(3), abs=1e-6)
-    assert found.high == 1.0
-    assert row(comparison, "scaled", 9).spread.low == 0.0
+def test_statistics_over_seeds(comparison):
+    for label, length, expected, seeds, difference in STATISTICS:
+        found = row(comparison, label, length)
+        of = found.spread
+        assert (of.mean, of.deviation, of.low, of.high) == pytest.approx(expected, abs=1e-6)
+        assert (of.count, found.worst_seed, found.best_seed, found.trained) == (3, *seeds, length == 3)
+        assert (of.least, of.most) == tuple(found.values[seed] for seed in seeds)
+        assert group(comparison, label).baseline == (None if label == "dot" else "dot")
+        assert (found.difference is None) == (difference is None)
+        if difference is not None:
+            mean, deviation = difference
+            ends = (mean, deviation, mean - deviation * T, mean + deviation * T)
+            change = found.difference
+            assert (change.mean, change.deviation, change.low, change.high) == pytest.approx(ends, abs=1e-6)
 
 
 def trials_with(values):
@@ -130,22 +140,6 @@ def test_the_interval_of_an_entropy_is_cut_at_0_and_that_of_a_difference_is_not(
     assert found.difference.low == pytest.approx(2 - 4.302653, abs=1e-6)
 
 
-def test_the_worst_and_the_best_seed(comparison):
-    assert (row(comparison, "scaled", 3).worst_seed, row(comparison, "scaled", 3).best_seed) == (2, 3)
-    assert (row(comparison, "none", 3).worst_seed, row(comparison, "none", 3).best_seed) == (3, 1)
-    assert (row(comparison, "dot", 9).worst_seed, row(comparison, "dot", 9).best_seed) == (1, 1)
-
-
-def test_differences_are_taken_seed_by_seed(comparison):
-    assert row(comparison, "dot", 3).difference is None  # the baseline
-    found = row(comparison, "scaled", 3).difference  # .3, .1, .2
-    assert found.mean == pytest.approx(0.2)
-    assert found.deviation == pytest.approx(0.1)
-    assert found.low == pytest.approx(0.2 - 4.302653 * 0.1 / math.sqrt(3), abs=1e-6)
-    assert group(comparison, "scaled").baseline == "dot"
-    assert group(comparison, "dot").baseline is None
-
-
 def test_another_baseline(planned):
     make, _ = planned
     found = gather(make(baseline=["model.attention.score=none"]))
@@ -155,18 +149,13 @@ def test_another_baseline(planned):
 
 def test_a_missing_trial_is_excluded_from_both_sides(planned):
     make, root = planned
-    for path in (root / "e-dot-seed_3" / "evaluations").iterdir():
-        path.unlink()
+    (root / "e-dot-seed_3" / "status.json").unlink()
     found = gather(make())
     assert (len(group(found, "dot").trials), group(found, "dot").planned) == (2, 3)
-    assert row(found, "dot", 3).spread.mean == pytest.approx(0.55)
-    assert row(found, "scaled", 3).spread.mean == pytest.approx(0.8)
+    means = [row(found, label, 3).spread.mean for label in ("dot", "scaled")]
+    assert means == pytest.approx([0.55, 0.8])
     assert row(found, "scaled", 3).difference.mean == pytest.approx((0.3 + 0.1) / 2)
-
-
-def test_no_difference_without_baseline_trials(planned):
-    make, root = planned
-    for number in (1, 2, 3):
+    for number in (1, 2):
         (root / f"e-dot-seed_{number}" / "status.json").unlink()
     found = gather(make())
     assert [group.label for group in found.groups] == ["scaled", "none"]
