@@ -13,7 +13,7 @@ from seq2attn import parts
 from seq2attn.cli import options
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, shown
-from seq2attn.registry import UnknownName
+from seq2attn.registry import Entry, UnknownName
 
 COLUMNS = [Column(name) for name in ("kind", "name", "rule", "result")]
 KINDS = {registry.kind.replace(" ", "-"): registry for registry in parts.EXTENSIBLE}
@@ -60,74 +60,57 @@ def check(
 
       seq2attn check --kind cell
     """
-    before = {(word, entry.name) for word, registry in KINDS.items() for entry in registry}
+    before = {entry for registry in KINDS.values() for entry in registry}
     options.load_plugins(plugin)
     if kind is not None and kind not in KINDS:
         raise Seq2AttnError(f"unknown kind {shown(kind)}; {did_you_mean(kind, KINDS)}allowed: {', '.join(KINDS)}")
-    allowed = [
-        (word, entry.name)
-        for word, registry in KINDS.items()
-        for entry in registry
-        if kind in (None, word) and entry.implementation is not None
-    ]
-    without_files = [part for part in allowed if not KINDS[part[0]].get(part[1]).files]
-    added = [part for part in without_files if part not in before]
+    allowed = [(word, entry) for word in ([kind] if kind else KINDS) for entry in KINDS[word] if entry.implementation]
+    without_files = [(word, entry) for word, entry in allowed if not entry.files]
+    added = [(word, entry) for word, entry in without_files if entry not in before]
     if plugin and not added and not names:
         raise Seq2AttnError(f"the plug-in registered no {kind or 'part'} to check")
     chosen = [_find(name, allowed) for name in names or ()] or added or without_files
     if option and len(chosen) > 1:
-        raise Seq2AttnError(
-            f"--option is for one part; there are {len(chosen)}: {', '.join(name for _, name in chosen)}"
-        )
+        many = ", ".join(entry.name for _, entry in chosen)
+        raise Seq2AttnError(f"--option is for one part; there are {len(chosen)}: {many}")
     given = _options(*chosen[0], option) if option else {}
     from seq2attn.contract.parts import check_part
 
-    rows = [
-        (word, name, rule, reason or "passed")
-        for word, name in chosen
-        for rule, reason in check_part(KINDS[word].kind, name, given).items()
-    ]
+    broken: list[tuple[str, Entry, str]] = []
+    rows = []
+    for word, entry in chosen:
+        for rule, reason in check_part(KINDS[word].kind, entry.name, given).items():
+            rows.append((word, entry.name, rule, reason.partition("\n")[0] or "passed"))
+            broken += [(word, entry, rule)] if reason else []
     Table(COLUMNS, rows).show()
-    failed = [row for row in rows if row[-1] != "passed"]
-    if failed:
-        bases = [
-            next(base for base in KINDS[word].load(name).__mro__ if "registry" in vars(base))
-            for word, name, *_ in failed
-        ]
-        helps = [f"`help({base.__module__}.{base.__name__})`" for base in dict.fromkeys(bases)]
-        hint = f"{' and '.join(helps)} {'says' if len(helps) == 1 else 'say'} what such a part takes and returns."
-        if any(
-            rule == "shape" and word == "score" and not KINDS[word].get(name).equal_widths
-            for word, name, rule, _ in failed
-        ):
-            hint += '\nIf a score is for keys as wide as queries only, say so: @register("name", equal_widths=True)'
-        raise Seq2AttnError(f"{len(failed)} of {len(rows)} rules are broken", hint=hint, exit_code=1)
-
-
-def _find(word: str, allowed: list[tuple[str, str]]) -> tuple[str, str]:
-    """The kind and name of the part that NAME or KIND/NAME means."""
-    kind, slash, name = word.rpartition("/")
-    if slash and kind not in KINDS:
-        raise Seq2AttnError(
-            f"{word}: unknown kind {shown(kind)}; {did_you_mean(kind, KINDS)}allowed: {', '.join(KINDS)}"
+    if broken:
+        bases = dict.fromkeys(
+            next(base for base in entry.load().__mro__ if "registry" in vars(base)) for _, entry, _ in broken
         )
-    kinds = [kind] if slash else dict.fromkeys(kind for kind, _ in allowed)
-    meant = [(kind, entry.name) for kind in kinds for entry in KINDS[kind] if name in (entry.name, *entry.synonyms)]
-    found = [part for part in meant if part in allowed]
+        hint = (
+            f"{' and '.join(f'`help({base.__module__}.{base.__name__})`' for base in bases)}: what such a part returns."
+        )
+        if any(word == "score" and rule == "shape" and not entry.equal_widths for word, entry, rule in broken):
+            hint += '\nIf a score is for keys as wide as queries only, say so: @register("name", equal_widths=True)'
+        raise Seq2AttnError(f"{len(broken)} of {len(rows)} rules are broken", hint=hint, exit_code=1)
+
+
+def _find(word: str, allowed: list[tuple[str, Entry]]) -> tuple[str, Entry]:
+    """The kind and the entry of the part that NAME or KIND/NAME means."""
+    kind, _, name = word.rpartition("/")
+    found = [part for part in allowed if kind in ("", part[0]) and name in (part[1].name, *part[1].synonyms)]
     if len(found) > 1:
-        spellings = " or ".join("/".join(part) for part in found)
+        spellings = " or ".join(f"{kind}/{entry.name}" for kind, entry in found)
         raise Seq2AttnError(f"{name!r} is the name of more than one part", hint=f"Say which: {spellings}.")
-    if meant and not found:
-        raise Seq2AttnError(f"{meant[0][0]} {name!r}: there is nothing to check, it leaves the part out")
-    if not found and len(kinds) == 1:  # perhaps of an installed package
-        return next(iter(kinds)), KINDS[next(iter(kinds))].get(name).name  # raises UnknownName
-    if not found:
-        known = [name for _, name in allowed]
-        raise UnknownName(f"unknown part {shown(name)}; {did_you_mean(name, known)}allowed: {', '.join(known)}")
+    if not found and kind in KINDS:  # perhaps of an installed package
+        found = [(kind, KINDS[kind].get(name))]  # raises UnknownName
+    if not found or not found[0][1].implementation:
+        known = [entry.name for _, entry in allowed]
+        raise UnknownName(f"unknown part {shown(word)}; {did_you_mean(name, known)}allowed: {', '.join(known)}")
     return found[0]
 
 
-def _options(kind: str, name: str, given: Iterable[str]) -> dict[str, Any]:
+def _options(kind: str, entry: Entry, given: Iterable[str]) -> dict[str, Any]:
     """NAME=VALUE each, read and checked as in a config."""
     from seq2attn.config import check_config
     from seq2attn.config.schema import PARTS
@@ -136,7 +119,7 @@ def _options(kind: str, name: str, given: Iterable[str]) -> dict[str, Any]:
         if not word.partition("=")[1]:
             raise Seq2AttnError(f"--option {word}: expected NAME=VALUE, such as width=8")
     (key,) = (key for key, registry in PARTS.items() if registry is KINDS[kind])
-    overrides = [f"{key}={name}", *(f"{key}.{word}" for word in given)]
+    overrides = [f"{key}={entry.name}", *(f"{key}.{word}" for word in given)]
     try:
         config = check_config({"evaluation": {"lengths": [1]}}, overrides, source="--option")
     except ConfigError as error:
