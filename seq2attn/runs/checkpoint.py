@@ -50,17 +50,14 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: dict[str, 
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint. Raises `CheckpointError` with file and reason."""
     try:
-        if path.stat().st_size > LARGEST_FILE["checkpoint"]:
-            raise _damaged(
-                path, f"its size is {path.stat().st_size:,} bytes; at most {LARGEST_FILE['checkpoint']:,} are read"
-            )
+        size, most = path.stat().st_size, LARGEST_FILE["checkpoint"]
+        if size > most:
+            raise _damaged(path, f"its size is {size:,} bytes; at most {most:,} are read")
         with safe_open(path, framework="pt") as file:
             header = _read_header(path, file.metadata() or {})
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no iterator of its own)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such checkpoint") from None
-    except IsADirectoryError:
-        raise _damaged(path, "it is a directory, not a file") from None
     except CheckpointError:
         raise
     except Exception as error:  # safetensors may raise anything

@@ -151,7 +151,7 @@ def directory(run):
 
 
 DAMAGE = {
-    "directory": (directory, "damaged: it is a directory, not a file"),
+    "directory": (directory, "damaged: its header cannot be read"),
     "empty": (overwritten(lambda whole: b""), CUT),
     "cut": (overwritten(lambda whole: whole[: len(whole) // 2]), CUT),
     "one byte more": (overwritten(lambda whole: whole + b"\0"), CUT),
