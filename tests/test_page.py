@@ -40,7 +40,7 @@ from seq2attn.runs.run import find_run
 LOGITS, WEIGHTS = 1e-4, 1e-5  # how closely page, onnxruntime and PyTorch agree
 AT_ONCE = 20  # strings of a call of the browser
 SAMPLE = "one of each"
-CHANGED = 40  # strings of each of the 26 mechanisms that are decoded with changes too
+CHANGED = 40  # strings of each mechanism that are decoded with changes too
 NASTY = "</script><script>document.title='executed'</script><img src=x onerror=\"document.title='executed'\">'&{{data}}"
 STRANGE = ["</script>", "<b>", "&amp;", '"', "\\", "\x01", "\u202e", "שלום", "e\u0301\u0302", "{{data}}"]
 
