@@ -106,7 +106,10 @@ def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections, int]:
     if not comparison.groups:
         hint = "Run its `seq2attn compare` command; it continues where it stopped."
         raise Seq2AttnError(f"no trial of {comparison.name!r} in {root} is trained and measured", hint=hint)
-    runs = {group.label: [Run(root / trial.run) for trial in group.trials] for group in comparison.groups}
+    runs = {
+        group.label: [Run(root / trial.run) for trial in sorted(group.trials, key=lambda trial: trial.seed)]
+        for group in comparison.groups
+    }
     missing = [
         trial.name for trial in plan.trials if trial.name not in {run.name for own in runs.values() for run in own}
     ]
@@ -114,7 +117,7 @@ def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections, int]:
     firsts = {f"{label}: {own[0].name}": read_attention(own[0]) for label, own in runs.items()}
     sections = {
         "Summary": "".join(f'<div class="scroll">{table.html()}</div>' for table in comparison.tables()) + note,
-        "Figures": _figures(figures_of(comparison).values()),
+        "Figures": _figures(figures_of(comparison).values(), 1.0),
         "Attention": _attention(firsts),
         "Config": _settings({label: _merged(flat_values(run.config()) for run in own) for label, own in runs.items()}),
         "Environment": _settings(
@@ -143,8 +146,9 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], title: str = ""
     return f'<div class="scroll">{Table(columns, rows, title).html()}</div>' if rows else ""
 
 
-def _figures(figures: Iterable[Figure]) -> str:
-    return '<div class="figures">' + "".join(f"<figure>{svg(figure)}</figure>" for figure in figures) + "</div>"
+def _figures(figures: Iterable[Figure], scale: float = 0.75) -> str:
+    """Side by side; smaller than on paper, so that their text can be read on a telephone."""
+    return '<div class="figures">' + "".join(f"<figure>{svg(one, scale)}</figure>" for one in figures) + "</div>"
 
 
 def _summary(runs: Sequence[Run], metrics: Mapping[str, Metrics], ledgers: Mapping[str, dict[str, int]]) -> str:

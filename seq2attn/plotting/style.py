@@ -125,11 +125,11 @@ def render(figure: Figure, form: str, dpi: int = 72) -> bytes:
     return drawn.getvalue()
 
 
-def svg(figure: Figure) -> str:
-    """A figure as an element of an HTML page, smaller than on paper, so that its text can be read on a telephone."""
+def svg(figure: Figure, scale: float = 1.0) -> str:
+    """A figure as an element of an HTML page. scale: of its panels, not of its text."""
     import matplotlib
 
-    figure.set_size_inches(*0.75 * figure.get_size_inches())
+    figure.set_size_inches(*scale * figure.get_size_inches())
     with matplotlib.rc_context({"svg.fonttype": "none"}):
         text = render(figure, "svg").decode()
     return text[text.index("<svg") :]
