@@ -1,10 +1,12 @@
 """Whatever is changed in a model trains, predicts, is evaluated and is exported; and a leaf that is wrong is caught."""
 
+import random
 import types
 
 import pytest
 import torch
 from models import is_real
+from torch import nn
 
 from seq2attn.build import build_model, build_task, build_training_data
 from seq2attn.config import check_config
@@ -22,6 +24,7 @@ from seq2attn.pages.functions import functions
 from seq2attn.registry import register
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.training import step as training_step
+from seq2attn.training.leaf import agree, is_due, unchanged
 from seq2attn.training.losses import training_losses
 from seq2attn.training.session import NewRun, train
 from seq2attn.training.step import TrainingStep
@@ -357,3 +360,36 @@ def test_wrong_gradients_are_caught_too(tmp_path, monkeypatch):
 
     _, found, said = run_with(leaf, tmp_path, monkeypatch, "leaf")
     assert len(said) == 1 and found.state["formulas"] is True
+
+
+# ---- the proof ----
+
+
+def test_when_it_is_due():
+    assert [step for step in range(40) if is_due(step)] == [0, 1, 2, 4, 8, 16, 32]
+
+
+def test_what_agrees():
+    """An error of 1e-4 of a parameter's largest gradient, or of 1e-6 of the largest of all."""
+    large, small = torch.tensor([1.0, -2.0]), torch.tensor([0.004, 0.0])
+    assert agree([large, small], [large, small])
+    assert agree([large + 1.9e-4, small], [large, small])
+    assert not agree([large + 2.1e-4, small], [large, small])
+    assert agree([large, small + 1.9e-6], [large, small])
+    assert not agree([large, small + 2.1e-6], [large, small])
+    assert not agree([large.double() + 1e-8], [large.double()])
+    nan = torch.tensor([1.0, float("nan")])
+    assert agree([nan], [nan]) and not agree([nan], [large]) and not agree([large], [nan])
+    assert agree([torch.zeros(0)], [torch.zeros(0)])
+
+
+def test_a_proof_leaves_generators_and_buffers_as_they_were():
+    model = nn.BatchNorm1d(2)
+    model.own = torch.Generator().manual_seed(5)
+    before = [torch.get_rng_state(), model.own.get_state(), model.running_mean.clone(), random.getstate()]
+    with unchanged(model):
+        torch.rand(1), torch.rand(1, generator=model.own), random.random()
+        model(torch.rand(3, 2))
+    after = [torch.get_rng_state(), model.own.get_state(), model.running_mean]
+    assert all(torch.equal(one, other) for one, other in zip(before, after, strict=False))
+    assert random.getstate() == before[3]

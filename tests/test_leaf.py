@@ -10,7 +10,8 @@ from models import ARRANGEMENTS, HISTORIES, as_batch, is_real, make_model
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
-from seq2attn.kernels import leaf_for, library
+from seq2attn.kernels import leaf, leaf_for, library
+from seq2attn.kernels.function import gru
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.cells import GRU
 from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder
@@ -224,3 +225,19 @@ def test_weights_of_several_types():
     model = make_model()
     model.decoder.output.float()
     assert leaf_for(model) is None
+
+
+def test_large_products_on_several_threads_are_left_to_torch(monkeypatch):
+    calls, model, batch = [], make_model(), batch_for()
+    monkeypatch.setattr(leaf, "gru", lambda *inputs: calls.append(1) or gru(*inputs))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    fast = leaf_for(model)
+    for largest, used in ((3 * 5**2, False), (3 * 5**2 + 1, True)):  # 3 rows of width 5
+        monkeypatch.setattr(leaf, "LARGE", largest)
+        calls.clear()
+        fast(batch)
+        assert bool(calls) is used
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    monkeypatch.setattr(leaf, "LARGE", 0)
+    fast(batch)
+    assert calls
