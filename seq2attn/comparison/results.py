@@ -110,8 +110,8 @@ class Comparison:
             rows.append([place, group.label, f"{len(group.trials)} of {group.planned}", mean, behind, *about])
         seen = all(row.trained for group in self.groups for row in group.lengths)
         notes = [*_verdict(self.ranking), OVER_SEEDS, *([] if seen else [NEVER_SEEN])]
-        mean = "" if self.metric in ERROR_RATES else ", mean over the lengths"
-        title = f"{self.name}: {self.metric_label}{mean}" if self.ranking else self.name
+        over = "" if self.metric in ERROR_RATES else ", mean over the lengths"
+        title = f"{self.name}: {self.metric_label}{over}" if self.ranking else self.name
         return _without_empty(columns, rows, title, notes)
 
     def _table_of_words(self) -> Table:
