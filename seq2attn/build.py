@@ -10,8 +10,7 @@ from torch import nn
 
 from seq2attn import parts
 from seq2attn.config import Config, Part, RecurrentConfig, TransformerConfig
-from seq2attn.data.batches import TrainingData
-from seq2attn.data.epochs import EpochData
+from seq2attn.data.batches import EpochData, TrainingData
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD, abridged
 from seq2attn.errors import Seq2AttnError

@@ -93,7 +93,7 @@ def test_a_batch_without_alignment_and_with_targets_of_other_lengths():
     assert batch.decoder_output.tolist() == [[4, 3, 4, 2], [3, 2, 0, 0]]
     assert batch.target_lengths.tolist() == [3, 1] and batch.decoder_lengths.tolist() == [4, 2]
     assert batch.alignment is None
-    for part in (batch.rows(1, 2), batch.select(torch.tensor([1])), batch.rows(1, 2).to(CPU)):
+    for part in (batch.select(slice(1, 2)), batch.select(torch.tensor([1])), batch.select(slice(1, 2)).to(CPU)):
         assert part.decoder_output.tolist() == [[3, 2, 0, 0]] and part.source_lengths.tolist() == [3]
         assert part.alignment is None
 

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 import torch
 
-from seq2attn.data import epochs
-from seq2attn.data.epochs import EpochData
+from seq2attn.data import batches
+from seq2attn.data.batches import EpochData
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD, SOS, Vocabulary
 
@@ -84,7 +84,7 @@ def test_batches_hold_similar_lengths():
 
 def test_the_smaller_batch_is_a_random_sample_of_all_lengths(monkeypatch):
     """53 = 6 x 8 + 5: over many epochs the mean length in the batch of 5 is that of all words."""
-    monkeypatch.setattr(epochs, "POOL", 2)
+    monkeypatch.setattr(batches, "POOL", 2)
     data = stream()
     small = [rows for epoch in range(400) for rows in data.epoch_rows(epoch) if len(rows) == 5]
     assert len(small) == 400

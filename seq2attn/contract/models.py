@@ -217,7 +217,7 @@ def check_padding(trial: Trial) -> None:
 
 def check_batch(trial: Trial) -> None:
     """A row has the same result alone as in a batch."""
-    alone = torch.cat([trial.forward(trial.batch.rows(row, row + 1)) for row in range(B)])
+    alone = torch.cat([trial.forward(trial.batch.select(slice(row, row + 1))) for row in range(B)])
     trial.expect_equal(alone, trial.forward(), "a row's result depends on the other rows")
 
 

@@ -129,7 +129,7 @@ def _batches(predictor: Predictor, family: str, length: int, samples: int, seed:
         drawn = make_batch(predictor.task.family(family, random, block, length), source_eos=predictor.source_eos)
         count = min(block, samples - first)
         for start in range(0, count, rows):
-            yield drawn.rows(start, min(start + rows, count)).to(predictor.device)
+            yield drawn.select(slice(start, min(start + rows, count))).to(predictor.device)
 
 
 def _measure(predictor: Predictor, batch: Batch, *, to_the_end: bool = False) -> tuple[Decoding, dict[str, Tensor]]:

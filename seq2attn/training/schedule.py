@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from seq2attn.config import TrainingConfig
 from seq2attn.config.rules import MOST_RECORDS
-from seq2attn.data.batches import TrainingData
-from seq2attn.data.epochs import EpochData
+from seq2attn.data.batches import EpochData, TrainingData
 from seq2attn.errors import Seq2AttnError
 
 MOST_STEPS = 100_000_000
