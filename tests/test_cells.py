@@ -9,7 +9,7 @@ from torch import nn
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config
-from seq2attn.model.cells import GRU, LSTM, Cell, Stack
+from seq2attn.model.cells import GRU, LSTM, Cell
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.resets import Reset, Resets
 
@@ -98,26 +98,6 @@ def test_first_weights_are_drawn_as_torch_draws_them(name):
 # ---- layers ----
 
 
-@pytest.mark.parametrize("layers", [2, 3])
-@pytest.mark.parametrize("name", CELLS)
-def test_a_stack_is_torchs_layers(name, layers):
-    torch.manual_seed(1)
-    stack = make_cells(name, D, layers).stack(E).double()
-    assert isinstance(stack, Stack) and stack.parts == layers * stack.cells[0].parts
-    theirs = torchs(name, list(stack.cells), num_layers=layers)
-    inputs, first = randn(3, 5, E), first_state(stack, 3)
-    expected, final = theirs(inputs, as_torchs_state(first, stack.cells[0].parts))
-    found, state = stack(inputs, first)
-    close(found, expected)
-    close(state, as_ours(final))
-    state = first
-    for position in range(5):
-        output, state = stack(inputs[:, position], state)
-        close(output, expected[:, position])
-        close(stack.output(state), output)
-    close(state, as_ours(final))
-
-
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("name", CELLS)
@@ -169,15 +149,6 @@ def test_first_states_of_every_layer(initial_state, name, layers, arrangement):
         bridge = model.initial_state.map
         mapped = torch.tanh(hidden @ bridge.weight.T + bridge.bias)
         close(torch.cat(state, dim=1), mapped)
-
-
-@pytest.mark.parametrize("name", CELLS)
-def test_a_bridge_reads_the_backward_state_at_the_first_token(name):
-    model = make_model("general", cell=name, layers=2, bidirectional=True, initial_state="bridge", hidden=D)
-    source, lengths, _ = make_batch()
-    memory, state = model.encode(source, lengths)
-    bridge = model.initial_state.map
-    close(torch.cat(state.cell, dim=1), torch.tanh(memory.values[:, 0, D:] @ bridge.weight.T + bridge.bias))
 
 
 def test_the_last_state_does_not_fit_a_wider_encoder():
