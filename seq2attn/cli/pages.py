@@ -36,9 +36,9 @@ def report(
 ) -> None:
     """Write runs or a comparison as one HTML page; print its path.
 
-    The page opens from disk and needs no network: summary, curves, accuracy by length, attention through training, the
-    settings that differ, parameters and environment. Of a comparison it shows the groups over their seeds. An older report
-    of the same file name is replaced; any other file is kept.
+    The page needs no network: summary, curves, accuracy by length, attention through training, the settings that differ,
+    parameters and environment. Of a comparison it shows the groups over their seeds. An older report is replaced; any other
+    file is kept.
 
     Examples:
 
@@ -86,10 +86,10 @@ def page(
 ) -> None:
     """Write a trained model as one HTML page that runs it.
 
-    The page opens from disk and needs no network. Type a string and watch the answer and its attention; step through the
-    decoding; set, ban or drag a weight, change what the model wrote, scale the scores. Two runs are shown side by side; a
-    run trained with training.snapshot_weights=true through its training. An older page of the same file name is replaced;
-    any other file is kept. Needs two packages: pip install "seq2attn[export]"
+    The page needs no network. Type a string and watch the answer and its attention; step through the decoding; set, ban or
+    drag a weight, change what the model wrote. Two runs are shown side by side; a run trained with
+    training.snapshot_weights=true through its training. An older page is replaced; any other file is kept.
+    Needs two packages: pip install "seq2attn[export]"
 
     Examples:
 
