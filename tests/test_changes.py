@@ -370,7 +370,7 @@ def test_when_it_is_due():
 
 
 def test_what_agrees():
-    """An error of 1e-4 of a parameter's largest gradient, or of 1e-6 of the largest of all."""
+    """An error of 1e-4 of a parameter's largest gradient, or of 1e-6 of the largest of all, or of 1."""
     large, small = torch.tensor([1.0, -2.0]), torch.tensor([0.004, 0.0])
     assert agree([large, small], [large, small])
     assert agree([large + 1.9e-4, small], [large, small])

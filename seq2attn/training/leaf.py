@@ -14,7 +14,8 @@ from seq2attn.kernels import describe, leaf_for, why_slow
 __all__ = ["LeafDiffers", "agree", "describe", "is_due", "leaf_for", "unchanged", "why_slow"]
 
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}  # largest error, as a share of a parameter's largest gradient
-NOISE = 1e-2  # of this tolerance, as a share of the largest gradient of all parameters: what rounding may add
+NOISE = 1e-2  # and what rounding may add, of this tolerance, as a share of the largest gradient of all, or of 1: a loss near
+# 0 has gradients that are hardly larger than the rounding of probabilities near 1
 
 
 class LeafDiffers(Exception):
@@ -53,7 +54,7 @@ def agree(leaf: Sequence[Tensor], formulas: Sequence[Tensor]) -> bool:
 
     Where the formulas' numbers are not finite, so must the leaf's be; training then fails for that reason.
     """
-    largest = max((float(one.abs().max()) for one in formulas if one.numel()), default=0.0)
+    largest = max([1.0, *(float(one.abs().max()) for one in formulas if one.numel())])
     return all(_is_close(one, other, largest) for one, other in zip(leaf, formulas, strict=True))
 
 
