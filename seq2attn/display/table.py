@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from seq2attn.display.console import note, on_terminal, printable, stdout, write_line
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table as RichTable
 
 GAP = 3  # characters between two columns on a terminal
@@ -83,7 +84,9 @@ class Table:
         columns = [
             [column.name + ending, *(_field(_end(cell, end)) for cell in cells)]
             for column, cells in self._columns()
-            for end, ending in (("value", ""), ("low", "_low"), ("high", "_high"))[: 3 if _intervals(cells) else 1]
+            for end, ending in (("value", ""), ("low", "_low"), ("high", "_high"))[
+                : 3 if any(isinstance(cell, WithInterval) for cell in cells) else 1
+            ]
         ]
         return map("\t".join, zip(*columns, strict=True))
 
@@ -91,13 +94,6 @@ class Table:
         """A dictionary for each row, for JSON. A number with an interval is `{"value": ..., "low": ..., "high": ...}`."""
         names = [column.name for column in self.columns]
         return [dict(zip(names, map(_plain, row), strict=True)) for row in self.rows]
-
-    def text(self) -> str:
-        """Plain lines, as wide as they are."""
-        columns = [[column.heading, *texts] for column, texts in self._texts().items()]
-        widths = [max(map(len, column)) for column in columns]
-        lines = ("  ".join(map(str.rjust, line, widths)) for line in zip(*columns, strict=True))
-        return "\n".join([*lines, *self.notes])
 
     def html(self) -> str:
         """A `<table>`; numbers have the class `right`."""
@@ -117,10 +113,10 @@ class Table:
     def _columns(self) -> list[tuple[Column, list[Cell]]]:
         return [(column, [row[place] for row in self.rows]) for place, column in enumerate(self.columns)]
 
-    def _texts(self, *, intervals: bool = True) -> dict[Column, list[str]]:
+    def _texts(self) -> dict[Column, list[str]]:
         """What people see: not the columns that are empty."""
         return {
-            column: [text_of(cell, column.form, intervals=intervals) for cell in cells]
+            column: [text_of(cell, column.form) for cell in cells]
             for column, cells in self._columns()
             if column.heading and (not cells or any(cell not in (None, "") for cell in cells))
         }
@@ -129,10 +125,8 @@ class Table:
 
     def print(self) -> None:
         """Print the table for people."""
-        console = stdout()
-        columns, missing = self._fitting(console.width - 1)
-        console.width = max(console.width, 1 + sum(_least_widths(columns)))  # the terminal breaks lines that are longer
-        console.print(self._rich(columns, console.width - 1), soft_wrap=False)
+        table, missing = self._rich(console := stdout())
+        console.print(table, soft_wrap=False)
         if missing:
             note(f"not shown at this width: {', '.join(missing)}; --json has everything")
         for text in self.notes:
@@ -143,50 +137,39 @@ class Table:
 
         console = Console(file=io.StringIO(), width=TEXT_WIDTH, color_system=None)
         with console.capture() as captured:
-            console.print(self._rich(self._fitting(TEXT_WIDTH - 1)[0], TEXT_WIDTH - 1))
-        lines = [line.rstrip() for line in captured.get().splitlines()]
-        return "\n".join([*lines, *map(printable, self.notes)])
+            console.print(self._rich(console)[0])
+        return "\n".join([*map(str.rstrip, captured.get().splitlines()), *map(printable, self.notes)])
 
-    def _fitting(self, width: int) -> tuple[dict[Column, list[str]], list[str]]:
-        """The texts of the columns that fit into `width`, and what was dropped: optional columns, or else intervals too."""
-        for intervals in (True, False):
-            columns, missing = self._texts(intervals=intervals), [] if intervals else ["intervals"]
-            for column in [column for column in reversed(self.columns) if column.optional]:
-                if sum(_least_widths(columns)) > width and columns.pop(column, None) is not None:
-                    missing.append(column.heading)
-            if sum(_least_widths(columns)) <= width or not any(_intervals(cells) for _, cells in self._columns()):
-                break
-        return columns, missing
+    def _rich(self, console: Console) -> tuple[RichTable, list[str]]:
+        """Rich's table, and the headings of the optional columns that do not fit on the console.
 
-    def _rich(self, columns: dict[Column, list[str]], width: int) -> RichTable:
-        """A table of these texts. Each column has room for its longest word; text gets what is left, where it is needed."""
+        Each column has room for its longest word; text gets what is left, where it is needed. A table that is too wide
+        without its optional columns makes the console wider: the terminal then breaks the lines.
+        """
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        table = RichTable(
-            title=Text(printable(self.title), style="bold") if self.title else None,
-            title_justify="left",
-            header_style="bold",
-            box=box.SIMPLE_HEAD,
-        )
-        least = _least_widths(columns)
-        wanted = [_width(column, texts, unbroken=True) for column, texts in columns.items()]
-        missing, free = sum(wanted) - sum(least), max(0, min(width, sum(wanted)) - sum(least))
+        columns, missing = self._texts(), list[str]()
+        for column in [column for column in reversed(columns) if column.optional]:
+            if sum(_widths(columns)) >= console.width:
+                missing.append(column.heading)
+                del columns[column]
+        least, wanted = _widths(columns), _widths(columns, unbroken=True)
+        console.width = max(console.width, 1 + sum(least))
+        lacking, free = sum(wanted) - sum(least), min(console.width - 1, sum(wanted)) - sum(least)
+        title = Text(printable(self.title), style="bold") if self.title else None
+        table = RichTable(title=title, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD)
         for column, low, high in zip(columns, least, wanted, strict=True):
-            room = low + free * (high - low) // missing if missing else low
-            table.add_column(
-                Text(printable(column.heading)),
-                justify="right" if column.right else "left",
-                width=room - GAP,
-                overflow="fold",
-            )
+            width = low - GAP + (free * (high - low) // lacking if lacking else 0)
+            justify: Any = "right" if column.right else "left"
+            table.add_column(Text(printable(column.heading)), justify=justify, width=width, overflow="fold")
         for row in zip(*columns.values(), strict=True):
             table.add_row(*map(Text, row))  # as text: `[s;h]` is not markup
-        return table
+        return table, missing
 
 
-def text_of(cell: Cell, form: str = "", *, intervals: bool = True) -> str:
+def text_of(cell: Cell, form: str = "") -> str:
     """A cell for people: `0.987 [0.978, 0.992]`, `1,024`, `yes`; a dash for None."""
     if isinstance(cell, str):
         return printable(cell)
@@ -198,11 +181,7 @@ def text_of(cell: Cell, form: str = "", *, intervals: bool = True) -> str:
         items = "  ".join(text_of(item, form) for item in cell[:MOST_ITEMS])
         return f"{items} …" if len(cell) > MOST_ITEMS else items
     value, low, high = (None if end is None else text_of(float(end), form) for end in (cell.value, cell.low, cell.high))
-    return f"{value} [{low}, {high}]" if intervals and low is not None else str(value)
-
-
-def _intervals(cells: Sequence[Cell]) -> bool:
-    return any(isinstance(cell, WithInterval) for cell in cells)
+    return f"{value} [{low}, {high}]" if low is not None else str(value)
 
 
 def _end(cell: Cell, end: str) -> Any:
@@ -228,17 +207,14 @@ def _plain(cell: Cell) -> Any:
     return cell
 
 
-def _least_widths(columns: dict[Column, list[str]]) -> list[int]:
-    """The least width of each column, with the gap beside it."""
-    return [_width(column, texts, unbroken=False) for column, texts in columns.items()]
-
-
-def _width(column: Column, texts: Iterable[str], *, unbroken: bool) -> int:
-    """The width of a column, with the gap beside it; lines break between words, not in intervals, unless `unbroken`."""
+def _widths(columns: dict[Column, list[str]], *, unbroken: bool = False) -> list[int]:
+    """The widths of columns, with the gap beside them. Lines break between words, not in intervals, unless `unbroken`."""
     from rich.cells import cell_len
 
-    lines = [line for text in texts for line in text.split("\n")]
-    whole = unbroken or column.right
-    cells = lines if whole else [word for line in lines for word in re.findall(r"\S+ \[[^\]]*\]|\S+", line)]
-    heading = column.heading.split("\n") if unbroken else column.heading.split()
-    return GAP + max(map(cell_len, [*cells, *heading]), default=0)
+    def width(column: Column, texts: list[str]) -> int:
+        pattern = r".+" if unbroken or column.right else r"\S+ \[[^\]]*\]|\S+"
+        parts = [part for text in texts for part in re.findall(pattern, text)]
+        parts += re.findall(r".+" if unbroken else r"\S+", column.heading)
+        return GAP + max(map(cell_len, parts), default=0)
+
+    return [width(column, texts) for column, texts in columns.items()]
