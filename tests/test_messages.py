@@ -185,7 +185,7 @@ MISTAKES = [  # with a run `tiny`
         "'héllo' has characters the model never saw: 'é' (U+00E9); its alphabet is abcdefghijklmnopqrstuvwxyz",
     ),
     (["predict", "a b"], "'a b' has characters the model never saw: ' '; its alphabet is abcdefghijklmnopqrstuvwxyz"),
-    (["predict", "abc", ""], "the string is empty\nGive at least one character."),
+    (["predict", "abc", ""], "the string is empty\nGive at least one symbol."),
     ("list score", "unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks, "),
     ("check dto", "unknown part 'dto'; did you mean 'dot'? allowed: dot, "),
     ("check score/dto", "unknown score 'dto'; did you mean 'dot'? allowed: dot, "),

@@ -72,10 +72,10 @@ def test_texts_are_normalised_unless_asked_not_to(tmp_path):
         (b"", "it is empty"),
         (b"\tb", "the source (column 1) is empty"),
         (b"a\t ", "the target (column 2) is empty"),
-        (b"a\tx\0y", "it contains a NUL byte (character 4)"),
-        (b"a\tx\ry", "it contains a carriage return (character 4)"),
+        (b"a\tx\0y", "it contains '\\x00' (character 4)"),
+        (b"a\tx\ry", "it contains '\\r' (character 4)"),
         ("é\tx".encode("latin-1"), "it is not UTF-8 text (byte 1 is 0xe9)"),
-        (b"a\tx  y", "the target 'x  y' has an empty one; expected symbols with one ' ' between them"),
+        (b"a\tx  y", "the target 'x  y' has an empty part; expected one ' ' between parts"),
         (b"a\t" + b"x" * 10_000_000, "it has 10,000,002 bytes; at most 10,000 are allowed"),
     ],
     ids=lambda value: ascii(value)[:30],
@@ -95,7 +95,7 @@ def test_all_malformed_lines_are_reported_together(tmp_path):
 
 def test_features_need_a_name_each(tmp_path):
     message = refused(tmp_path / "a.tsv", "walk\twalked\tV;;PST\n", features_column=3)
-    assert "the features 'V;;PST' has an empty one; expected features with one ';' between them" in message
+    assert "the features 'V;;PST' has an empty part; expected one ';' between parts" in message
 
 
 @pytest.mark.parametrize("content", ["", "\ufeff"])
@@ -106,39 +106,14 @@ def test_an_empty_file_is_refused(tmp_path, content):
 def test_a_missing_file_a_directory_and_a_pipe_are_refused_and_not_waited_for(tmp_path):
     written(tmp_path / "train.tsv", TRAIN)
     os.mkfifo(tmp_path / "pipe")
-    for name, says in (
-        ("trian.tsv", "no such file"),
-        ("", "a directory, not a file of pairs"),
-        ("pipe", "not a regular file"),
-    ):
+    for name, says in (("", "a directory, not a file of pairs"), ("pipe", "not a regular file")):
         with pytest.raises(Seq2AttnError, match=says):
             read_pairs(tmp_path / name, Format())
-    with pytest.raises(Seq2AttnError) as missing:
+    with pytest.raises(Seq2AttnError, match="no such file") as missing:
         read_pairs(tmp_path / "trian.tsv", Format())
-    assert (
-        missing.value.hint == f"Did you mean {tmp_path / 'train.tsv'}?"
-    )  # read by a command's own option, such as --data
-    with pytest.raises(
-        Seq2AttnError,
-        match=r"Did you mean .*train\.tsv\? Name your own with --set task.train=FILE .* Paths in a config are relative to",
-    ):
+    assert missing.value.hint == f"Did you mean {tmp_path / 'train.tsv'}?"
+    with pytest.raises(Seq2AttnError, match=r"Did you mean .*train\.tsv\? Name your own with --set task.train=FILE"):
         Pairs(train=str(tmp_path / "trian.tsv"), dev=str(tmp_path / "train.tsv"))
-
-
-@pytest.mark.parametrize("order", ["utf-16-le", "utf-16-be"])
-def test_utf_16_is_named(tmp_path, order):
-    (tmp_path / "a.tsv").write_bytes(("\ufeff" + TRAIN).encode(order))
-    with pytest.raises(Seq2AttnError, match=r"a\.tsv: the file is UTF-16 text") as error:
-        read_pairs(tmp_path / "a.tsv", Format())
-    assert error.value.hint == "Save it as UTF-8."
-
-
-def test_columns_are_explained_only_where_their_number_is_wrong(tmp_path):
-    for data, explained in ((b"a\tb\tc\n", True), (b"a\xff\tb\n", False)):
-        (tmp_path / "a.tsv").write_bytes(data)
-        with pytest.raises(Seq2AttnError) as error:
-            read_pairs(tmp_path / "a.tsv", Format())
-        assert ("task.columns" in error.value.hint) is explained and "Save it as UTF-8" in error.value.hint
 
 
 def test_a_file_of_the_largest_size_is_read_and_a_larger_one_refused(tmp_path, monkeypatch):
@@ -152,12 +127,7 @@ def test_a_file_of_the_largest_size_is_read_and_a_larger_one_refused(tmp_path, m
 
 def test_the_record_of_a_file_is_that_of_its_bytes(tmp_path):
     record = read_pairs(written(tmp_path / "a.tsv", "a\tb\n"), Format()).record
-    assert record == {
-        "name": "a.tsv",
-        "bytes": 4,
-        "pairs": 1,
-        "sha256": hashlib.sha256(b"a\tb\n").hexdigest(),
-    }
+    assert record == {"name": "a.tsv", "bytes": 4, "pairs": 1, "sha256": hashlib.sha256(b"a\tb\n").hexdigest()}
 
 
 # ---- vocabularies ----
@@ -165,10 +135,8 @@ def test_the_record_of_a_file_is_that_of_its_bytes(tmp_path):
 
 def test_symbols_of_several_characters():
     vocabulary = Vocabulary(["a", "t͡ʃ"], separator=" ", unknown=True)
-    assert vocabulary.encode("t͡ʃ a b") == [5, 4, 3]
-    assert vocabulary.symbols_of("t͡ʃ a b") == ("t͡ʃ", "a", "b")
-    assert vocabulary.unseen("t͡ʃ a b b") == ["b"]
-    assert vocabulary.decode([5, 4, 3]) == "t͡ʃ a <unk>"
+    assert (vocabulary.encode("t͡ʃ a b"), vocabulary.symbols_of("t͡ʃ a b")) == ([5, 4, 3], ("t͡ʃ", "a", "b"))
+    assert (vocabulary.unseen("t͡ʃ a b b"), vocabulary.decode([5, 4, 3])) == (["b"], "t͡ʃ a <unk>")
     assert len(vocabulary) == 6
 
 
@@ -195,11 +163,8 @@ def test_split_symbols_are_characters_and_are_put_together_again():
 
 def test_features_follow_the_word_and_are_not_its_letters():
     vocabulary = Vocabulary("VW", unknown=True, features=["PST", "V"])
-    ids = vocabulary.encode("WV\tV;PST")
-    assert ids == [5, 4, 7, 6]
-    assert vocabulary.decode(ids) == "WV\tV;PST"
-    assert vocabulary.encode("W\tFUT") == [5, 3]
-    assert vocabulary.unseen("x\tFUT;V") == ["FUT", "x"]
+    assert vocabulary.encode("WV\tV;PST") == [5, 4, 7, 6] and vocabulary.decode([5, 4, 7, 6]) == "WV\tV;PST"
+    assert (vocabulary.encode("W\tFUT"), vocabulary.unseen("x\tFUT;V")) == ([5, 3], ["FUT", "x"])
 
 
 @pytest.mark.parametrize(
@@ -240,9 +205,7 @@ def test_vocabularies_and_lengths_are_those_of_the_training_file(tmp_path):
 def test_split_targets_have_characters_as_symbols(tmp_path):
     task = make(tmp_path, "ab\tx yz\nb\tzyx\n", split_targets=True)
     assert task.target_vocabulary.symbols == ("x", "y", "z", "◌x", "◌y", "◌z")
-    assert task.target_length(2) == 3
-    again = Pairs(target_separator=" ", split_targets=True, learned=json.loads(json.dumps(task.learned())))
-    assert again.target_vocabulary.encode("x yz") == task.target_vocabulary.encode("x yz") == [4, 5, 9]
+    assert (task.target_length(2), task.target_vocabulary.encode("x yz")) == (3, [4, 5, 9])
 
 
 def test_features_count_as_symbols_of_the_source(tmp_path):
@@ -252,33 +215,24 @@ def test_features_count_as_symbols_of_the_source(tmp_path):
 
 
 def test_a_task_is_rebuilt_from_what_it_learned_without_files(tmp_path):
-    task = make(tmp_path)
+    task = make(tmp_path, split_targets=True)
     learned = json.loads(json.dumps(task.learned()))
-    again = Pairs(train="nowhere", dev="nowhere", target_separator=" ", learned=learned)
-    assert again.learned() == task.learned()
-    assert again.source_vocabulary.encode("cab") == task.source_vocabulary.encode("cab")
-    assert again.training_set is None
+    again = Pairs(train="nowhere", dev="nowhere", target_separator=" ", split_targets=True, learned=learned)
+    assert (again.learned(), again.training_set) == (task.learned(), None)
+    for one, other in zip(*([t.source_vocabulary, t.target_vocabulary] for t in (task, again)), strict=True):
+        assert vars(one) == vars(other)
     with pytest.raises(Seq2AttnError, match="a run keeps no pairs"):
         again.examples(torch.Generator(), 1)
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("source", None),
-        ("source", ["a", "a"]),
-        ("target", [1]),
-        ("features", ["V"]),
-        ("source_lengths", [3, 1]),
-        ("longest_target", "many"),
-        ("files", {"train": {}}),
-        ("files", []),
-    ],
-)
-def test_a_damaged_record_is_refused(tmp_path, key, value):
-    learned = {**make(tmp_path).learned(), key: value}
-    with pytest.raises(Seq2AttnError, match="is damaged"):
-        Pairs(target_separator=" ", learned=learned)
+def test_a_damaged_record_is_refused(tmp_path):
+    learned = make(tmp_path).learned()
+    damages = {"source": [None, ["a", "a"]], "target": [[1]], "features": [["V"]], "source_lengths": [[3, 1], [0, 1]]}
+    damages |= {"longest_target": ["many", 0], "files": [{"train": {}}, []]}
+    for key, values in damages.items():
+        for value in values:
+            with pytest.raises(Seq2AttnError, match="is damaged"):
+                Pairs(target_separator=" ", learned={**learned, key: value})
 
 
 def test_examples_are_pairs_of_the_training_file(tmp_path):
@@ -303,7 +257,7 @@ def test_notes_say_what_a_user_should_know(tmp_path):
     few = f"{tmp_path / 'train.tsv'}: 3 pairs are very few to learn from; expect wrong or empty answers"
     assert notes(tmp_path) == few
     assert notes(tmp_path, TRAIN + "".join(f"{count * chr(97)}\tx\n" for count in range(4, 101))) == ""
-    assert "train.tsv: 1 line repeats an earlier one exactly" in notes(tmp_path, TRAIN + "b\ty\n")
+    assert "train.tsv: 1 line repeating an earlier one exactly" in notes(tmp_path, TRAIN + "b\ty\n")
     assert "1 source with more than one target" in notes(tmp_path, TRAIN + "b\tz\n")
     assert "have the same contents: dev figures will show memorisation" in notes(tmp_path, TRAIN, TRAIN)
     assert "dev.tsv: 1 of 2 pairs are also in the training file" in notes(tmp_path, TRAIN, "b\ty\na\tx\n")

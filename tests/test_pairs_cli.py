@@ -187,7 +187,7 @@ def test_words_and_lines_of_a_file_are_read(cli, run, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("ab\nb\udce9\n", "line 2 of standard input: 'b\\udce9' is not UTF-8 text: it has byte 0xe9"),
+        ("ab\nb\udce9\n", "line 2 of standard input: 'b\\udce9' is not UTF-8 text (character 2)"),
         ("ab\tx\ty\n", "line 1 of standard input: 'ab\\tx\\ty': found 3 columns, expected 1"),
     ],
 )

@@ -196,42 +196,31 @@ def test_the_bound_on_the_output_is_twice_the_longest_target_and_10():
 # ---- predictions in blocks ----
 
 
-def blocks(texts, **options):
-    """The texts of each block, and whether its predictions have weights."""
-    predictor = make_predictor(Scripted(lambda ids: [EOS]))
-    found = predictor.predict_blocks(texts, **options)
-    return [([one.source for one in block], block[0].weights is not None) for block in found]
-
-
 @pytest.mark.parametrize(
     ("limits", "texts", "keep_weights", "expected"),
     [
-        ({"BLOCK": 4}, "a bb c d eee ff", False, [("a bb c", False), ("d eee", False), ("ff", False)]),
+        ({"BLOCK": 4}, "a bb c d eee ff", False, ["a bb c", "d eee", "ff"]),
         ({}, "", False, []),
         # weights grow with the square of a length: those of one text of two characters fill a block
-        ({"BLOCK": 4, "MAX_WEIGHTS": 4}, "a b cd e", True, [("a b cd", True), ("e", True)]),
-        ({"BLOCK": 4, "MAX_WEIGHTS": 4}, "ab cd ef", True, [("ab", True), ("cd", True), ("ef", True)]),
-        ({"LONGEST_WITH_WEIGHTS": 2}, "a bb ccc dddd ee", True, [("a bb", True), ("ccc dddd", False), ("ee", True)]),
+        ({"BLOCK": 4, "MAX_WEIGHTS": 4}, "a b cd e", True, ["a b cd", "e"]),
+        ({"BLOCK": 4, "MAX_WEIGHTS": 4}, "ab cd ef", True, ["ab", "cd", "ef"]),
+        ({"BLOCK": 8, "MAX_WEIGHTS": 4, "LONGEST_WITH_WEIGHTS": 2}, "ccc dddd e bb aa", True, ["ccc dddd e", "bb", "aa"]),
     ],
 )
-def test_blocks(monkeypatch, limits, texts, keep_weights, expected):
+def test_texts_are_read_and_predicted_in_blocks(monkeypatch, limits, texts, keep_weights, expected):
+    """Texts that are too long come without weights."""
     for name, value in limits.items():
         monkeypatch.setattr(predictor_module, name, value)
-    assert blocks(texts.split(), keep_weights=keep_weights) == [(block.split(), kept) for block, kept in expected]
-
-
-def test_texts_are_read_block_by_block(monkeypatch):
-    monkeypatch.setattr(predictor_module, "BLOCK", 1)
     read = []
-
-    def texts():
-        for text in ("a", "b", "c"):
-            read.append(text)
-            yield text
-
-    found = make_predictor(Scripted(lambda ids: [*ids, EOS])).predict_blocks(texts())
-    assert [one.output for one in next(found)] == ["a"] and read == ["a"]
-    assert [one.output for one in next(found)] == ["b"] and read == ["a", "b"]
+    blocks = make_predictor(Scripted(lambda ids: [EOS])).predict_blocks(
+        (read.append(text) or text for text in texts.split()), keep_weights=keep_weights
+    )
+    for block, wanted in zip(blocks, expected, strict=True):
+        assert [one.source for one in block] == wanted.split() == read[-len(block) :]
+        longest = limits.get("LONGEST_WITH_WEIGHTS", 99)
+        assert [one.weights is not None for one in block] == [
+            keep_weights and len(one.source) <= longest for one in block
+        ]
 
 
 # ---- attention maps ----

@@ -32,24 +32,18 @@ def test_unseen_characters_are_listed_once(ask):
 def test_long_texts_and_lists_of_unseen_characters_are_shortened():
     with pytest.raises(Seq2AttnError) as caught:
         Vocabulary("A").encode(LETTERS * 100)
-    assert "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j' and 16 more" in str(caught.value)
+    assert "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', ...;" in str(caught.value)
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize(
-    ("alphabet", "text"),
-    [
-        ("abcdefxyz", "abcdefxyz"),
+def test_alphabets_are_abridged():
+    for alphabet, text in (
+        ("abcdefxyz",) * 2,
         (["a", "bc"], "a bc"),
         ("a\u0303b", "a U+0303 b"),
         ("a bc", "a ' ' b c"),
-    ],
-)
-def test_alphabets_are_abridged(alphabet, text):
-    assert abridged(alphabet) == text
-
-
-def test_any_alphabet_is_shown_in_one_line():
+    ):
+        assert abridged(alphabet) == text
     assert len(abridged([chr(2 * code) for code in range(100, 1000)])) == 200
 
 
@@ -82,7 +76,3 @@ def test_unseen_characters_are_named_by_code_point_where_their_look_could_mislea
     with pytest.raises(Seq2AttnError) as caught:
         Vocabulary("abc").encode(unseen)
     assert f"has characters the model never saw: {name} its alphabet is abc" in str(caught.value)
-
-
-def test_marks_of_an_alphabet_are_named():
-    assert abridged("a\u0303b") == "a U+0303 b"

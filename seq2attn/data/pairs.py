@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
-import stat
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,9 +56,8 @@ class Format:
             text = line.decode()
         except UnicodeDecodeError as error:
             raise ValueError(f"it is not UTF-8 text (byte {error.start + 1} is 0x{line[error.start]:02x})") from None
-        for character, name in (("\0", "a NUL byte"), ("\r", "a carriage return")):
-            if character in text:
-                raise ValueError(f"it contains {name} (character {text.index(character) + 1})")
+        if found := re.search(r"[\0\r]", text):
+            raise ValueError(f"it contains {found[0]!r} (character {found.start() + 1})")
         if not text.strip():
             raise ValueError("it is empty")
         fields = [composed(field, self.normalise) for field in text.split("\t")]
@@ -74,9 +72,9 @@ class Format:
                 raise ValueError(f"the {what} (column {number}) is empty")
             separator = separators[what]
             if separator and "" in field.split(separator):
-                symbols = "features" if what == "features" else "symbols"
-                expected = f"an empty one; expected {symbols} with one {separator!r} between them"
-                raise ValueError(f"the {what} {shown(field)} has {expected}")
+                raise ValueError(
+                    f"the {what} {shown(field)} has an empty part; expected one {separator!r} between parts"
+                )
         source = f"{read['source']}\t{read['features']}" if "features" in read else read["source"]
         return source, read["target"]
 
@@ -93,8 +91,7 @@ class PairFile:
         """What a user should know about lines that repeat others; None if there are none."""
         repeated = len(self.pairs) - len(set(self.pairs))
         several = sum(count > 1 for count in Counter(source for source, _ in set(self.pairs)).values())
-        repeat = "1 line repeats" if repeated == 1 else f"{repeated:,} lines repeat"
-        found = [f"{repeat} an earlier one exactly"] if repeated else []
+        found = [f"{_counted(repeated, 'line')} repeating an earlier one exactly"] if repeated else []
         found += [f"{_counted(several, 'source')} with more than one target"] if several else []
         return f"{self.path}: {'; '.join(found)}" if found else None
 
@@ -105,8 +102,6 @@ def read_pairs(path: Path, form: Format, if_missing: str = "") -> PairFile:
     if_missing: what to do if there is no such file.
     """
     data = _read_bytes(path, if_missing)
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise Seq2AttnError(f"{path}: the file is UTF-16 text", hint="Save it as UTF-8.")
     lines = data.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n")  # without a byte order mark
     if lines == [b""]:
         raise Seq2AttnError(f"{path}: the file is empty; expected one pair a line, its columns separated by tabs")
@@ -119,12 +114,10 @@ def read_pairs(path: Path, form: Format, if_missing: str = "") -> PairFile:
     if problems:
         more = [f"  and {len(problems) - MOST_LISTED:,} more"] if len(problems) > MOST_LISTED else []
         head = f"{path}: {len(problems):,} of {_counted(len(lines), 'line')} cannot be read"
-        hint = "Save it as UTF-8, one pair a line, a tab between columns."
-        if any(", expected " in problem for problem in problems):
-            hint += (
-                " task.source_column, task.target_column and task.features_column say which columns are used; "
-                f"if there are more than {form.width}, set task.columns."
-            )
+        hint = (
+            "Save it as UTF-8, one pair a line, a tab between columns. task.source_column, task.target_column and "
+            f"task.features_column say which columns are used; if there are more than {form.width}, set task.columns."
+        )
         raise Seq2AttnError("\n".join([head, *problems[:MOST_LISTED], *more]), hint=hint)
     sha256 = hashlib.sha256(data).hexdigest()
     record = {"name": path.name, "bytes": len(data), "pairs": len(pairs), "sha256": sha256}
@@ -132,14 +125,11 @@ def read_pairs(path: Path, form: Format, if_missing: str = "") -> PairFile:
 
 
 def _read_bytes(path: Path, if_missing: str) -> bytes:
-    """The contents of a regular file; a pipe or a device is neither waited for nor read."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    """The contents of a regular file; a pipe or a device is not waited for."""
     try:
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "a directory, not a file of pairs")
-        with open(os.open(path, flags), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise OSError(errno.EINVAL, "not a regular file")
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EINVAL, "a directory, not a file of pairs" if path.is_dir() else "not a regular file")
+        with path.open("rb") as file:
             data = file.read(LARGEST_FILE["pairs"] + 1)
     except FileNotFoundError:
         names = [item.name for item in path.parent.iterdir()] if path.parent.is_dir() else []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from seq2attn.errors import Seq2AttnError, character_name
+from seq2attn.errors import Seq2AttnError, character_name, first_of, shown
 
 PAD, SOS, EOS, UNK = 0, 1, 2, 3
 SPECIAL = ("<pad>", "<sos>", "<eos>")
@@ -96,18 +97,22 @@ class Vocabulary:
     def _checked(self, text: str) -> tuple[list[str], list[str]]:
         """The symbols and features of a text that `check` accepts."""
         if not text:
-            raise Seq2AttnError("the string is empty", hint=f"Give at least one {self._kind}.")
+            raise Seq2AttnError("the string is empty", hint="Give at least one symbol.")
         if self.unknown:
             self._check_text(text)
         symbols, features = self.parts_of(text)
         if not symbols or "" in symbols:
             where = f" with {self.separator!r} between them" if self.separator else ""
-            raise Seq2AttnError(f"{_cut(text)!r} is not a series of symbols{where}: there is an empty one")
+            raise Seq2AttnError(f"{shown(text)} is not a series of symbols{where}: there is an empty one")
         if self.features is not None and (not features or "" in features):
             hint = f"Write the word, a tab, and its features with {FEATURE!r} between them."
-            raise Seq2AttnError(f"{_cut(text)!r} lacks features, or has an empty one", hint=hint)
-        if not (self.unknown or (self._ids.keys() >= set(symbols) and self._feature_ids.keys() >= set(features))):
-            raise Seq2AttnError(self._unseen_message(text))
+            raise Seq2AttnError(f"{shown(text)} lacks features, or has an empty one", hint=hint)
+        unseen = [] if self.unknown else self.unseen(text)
+        if unseen:
+            kind = "symbols" if self.separator else "characters"
+            names = first_of([character_name(symbol) for symbol in unseen])
+            alphabet = abridged(self.symbols)
+            raise Seq2AttnError(f"{shown(text)} has {kind} the model never saw: {names}; its alphabet is {alphabet}")
         return symbols, features
 
     def shown(self, text: str) -> str:
@@ -116,14 +121,14 @@ class Vocabulary:
 
     def _check_text(self, text: str) -> None:
         """Refuse what no file of pairs can contain: bytes that are not UTF-8, and more columns than are read."""
-        if not text.isascii() and (escaped := [one for one in text if "\ud800" <= one <= "\udfff"]):
-            byte = f"byte 0x{ord(escaped[0]) - 0xDC00:02x}" if "\udc80" <= escaped[0] <= "\udcff" else repr(escaped[0])
-            raise Seq2AttnError(f"{_cut(text)!r} is not UTF-8 text: it has {byte}", hint="Save it as UTF-8.")
+        if escaped := re.search("[\ud800-\udfff]", text):
+            message = f"{shown(text)} is not UTF-8 text (character {escaped.start() + 1})"
+            raise Seq2AttnError(message, hint="Save it as UTF-8.")
         expected = 1 if self.features is None else 2
         if text.count(FEATURES) >= expected:
             alone = "the source alone" if expected == 1 else "the source, a tab and its features"
             raise Seq2AttnError(
-                f"{_cut(text)!r}: found {text.count(FEATURES) + 1} columns, expected {expected}",
+                f"{shown(text)}: found {text.count(FEATURES) + 1} columns, expected {expected}",
                 hint=f"Give {alone}. Standard input may also have whole lines of a file of pairs.",
             )
 
@@ -156,27 +161,12 @@ class Vocabulary:
         """One id as text: a symbol, a feature, or a special token such as `<eos>`."""
         return self._tokens[index]
 
-    @property
-    def _kind(self) -> str:
-        return "symbol" if self.separator else "character"
-
     def _normal(self, text: str) -> str:
         as_written = not self.separator and not self.unknown and self._ids.keys() >= set(text)
         return text if as_written else normal_form(text, self.normalise)
 
     def _composed(self, text: str) -> str:
         return composed(text, self.normalise) if self.normalise == "nfd" else text
-
-    def _unseen_message(self, text: str) -> str:
-        unseen = self.unseen(text)
-        names = ", ".join(map(character_name, unseen[:10]))
-        more = f" and {len(unseen) - 10} more" if len(unseen) > 10 else ""
-        alphabet = abridged(self.symbols)
-        return f"{_cut(text)!r} has {self._kind}s the model never saw: {names}{more}; its alphabet is {alphabet}"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def _characters(symbols: Sequence[str], normalise: str) -> list[str]:
@@ -189,9 +179,7 @@ def normal_form(text: str, form: str) -> str:
     """`text` in Unicode's normal form C (nfc: a letter and its marks are one character where possible) or D (nfd: they are
     apart); none: as it is.
     """
-    if form == "nfd":
-        return unicodedata.normalize("NFD", text)
-    return unicodedata.normalize("NFC", text) if form == "nfc" else text
+    return text if form == "none" else unicodedata.normalize("NFD" if form == "nfd" else "NFC", text)
 
 
 def composed(text: str, normalise: str) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,16 +36,25 @@ class Changes:
     mask_padding: bool | None = None  # whether padding is masked in attention; None: as the model does
 
     def __post_init__(self) -> None:
-        if not isinstance(self.force, Mapping) or not all(map(_is_cell, self.force)):
-            raise _misshapen("force", "(step, position) -> weight", self.force, "force={(0, 1): 1.0}")
-        if not isinstance(self.ban, Collection) or not all(_is_cell(place) or _is_index(place) for place in self.ban):
-            raise _misshapen("ban", "positions, or (step, position)", self.ban, "ban=[2, (0, 4)]")
-        if not isinstance(self.write, Mapping) or not all(map(_is_index, self.write)):
-            raise _misshapen("write", "step -> symbol", self.write, 'write={0: "x"}')
+        shapes = (
+            ("force", Mapping, _is_cell, "(step, position) -> weight", "force={(0, 1): 1.0}"),
+            (
+                "ban",
+                Collection,
+                lambda place: _is_cell(place) or _is_index(place),
+                "positions, or (step, position)",
+                "ban=[2, (0, 4)]",
+            ),
+            ("write", Mapping, _is_index, "step -> symbol", 'write={0: "x"}'),
+        )
+        for name, kind, fits, wanted, example in shapes:
+            value = getattr(self, name)
+            if not isinstance(value, kind) or not all(fits(place) for place in value):
+                raise Seq2AttnError(f"{name} must be {wanted}; found {shown(value)}", hint=f"For example {example}.")
         if not _is_index(self.padding) or not 0 <= self.padding <= MOST_PADDING:
             raise Seq2AttnError(f"padding must be from 0 to {MOST_PADDING}, found {self.padding!r}")
         low, high = TEMPERATURES
-        if not _is_number(self.temperature) or not low <= self.temperature <= high:
+        if not isinstance(self.temperature, Real) or not low <= self.temperature <= high:
             raise Seq2AttnError(f"the temperature must be from {low:g} to {high:g}, found {self.temperature!r}")
 
     @property
@@ -58,18 +65,15 @@ class Changes:
     def check(self, positions: int) -> None:
         """Raise `Seq2AttnError` unless they fit a source of this many tokens, with its padding."""
         cells = [*self.force, *(place if isinstance(place, tuple) else (0, place) for place in self.ban)]
-        for kind, numbers, count in (
-            ("step", [*(step for step, _ in cells), *self.write], math.inf),
-            ("position", [position for _, position in cells], positions),
-        ):
-            for number in numbers:
-                if not 0 <= number < count:
-                    allowed = "0 or more" if count == math.inf else f"0 to {count - 1}"
-                    hint = f"The first {kind} is 0."
-                    raise Seq2AttnError(f"unknown {kind} {number!r}; allowed: {allowed}", hint=hint)
+        for step, position in [*cells, *((step, 0) for step in self.write)]:
+            if step < 0:
+                raise Seq2AttnError(f"unknown step {step}; allowed: 0 or more", hint="The first step is 0.")
+            if not 0 <= position < positions:
+                allowed = f"allowed: 0 to {positions - 1}"
+                raise Seq2AttnError(f"unknown position {position}; {allowed}", hint="The first position is 0.")
         sums: dict[int, float] = {}
         for (step, position), weight in self.force.items():
-            if not _is_number(weight) or not 0 <= weight <= 1:
+            if not isinstance(weight, Real) or not 0 <= weight <= 1:
                 where = f"the weight of step {step}, position {position}"
                 raise Seq2AttnError(f"{where} must be from 0 to 1, found {weight!r}")
             sums[step] = sums.get(step, 0.0) + weight
@@ -81,10 +85,8 @@ class Changes:
         ids = {vocabulary.symbol(index): index for index in range(len(vocabulary))}
         for step, symbol in self.write.items():
             if symbol not in ids:
-                raise Seq2AttnError(
-                    f"step {step} cannot write {symbol!r}, which is not a symbol of the model's outputs",
-                    hint="`<eos>` ends the output.",
-                )
+                message = f"step {step} cannot write {symbol!r}, which is not a symbol of the model's outputs"
+                raise Seq2AttnError(message, hint="`<eos>` ends the output.")
         return {step: ids[symbol] for step, symbol in self.write.items()}
 
     def at(self, step: int, lengths: Tensor, width: int, dtype: torch.dtype) -> Intervention:
@@ -113,13 +115,5 @@ def _is_index(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
 def _is_cell(value: object) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and all(map(_is_index, value))
-
-
-def _misshapen(name: str, wanted: str, found: Any, example: str) -> Seq2AttnError:
-    return Seq2AttnError(f"{name} must be {wanted}; found {shown(found)}", hint=f"For example {example}.")

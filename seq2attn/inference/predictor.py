@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -67,13 +67,16 @@ class Prediction:
 
     def to_json(self) -> dict[str, object]:
         """Plain values."""
-        names = ["source", "output", "finished", *(["hypotheses"] if self.hypotheses else [])]
-        names += ["source_symbols", "output_symbols", "weights"] if self.weights is not None else []
-        rounded = (
-            [] if self.weights is None else [[round(weight, 6) for weight in row] for row in self.weights.tolist()]
-        )
-        record = {**asdict(self), "weights": rounded}
-        return {name: record[name] for name in names}
+        record = asdict(self)
+        if not self.hypotheses:
+            del record["hypotheses"]
+        if self.weights is None:
+            return {
+                name: value
+                for name, value in record.items()
+                if name not in ("source_symbols", "output_symbols", "weights")
+            }
+        return {**record, "weights": [[round(weight, 6) for weight in row] for row in self.weights.tolist()]}
 
 
 def output_bound(task: Task, length: int) -> int:
@@ -110,6 +113,7 @@ class Predictor:
     ) -> list[Prediction]:
         """Predictions for `texts`, in order. Raises as `read` does, before any is decoded.
 
+        keep_weights: of texts of at most `LONGEST_WITH_WEIGHTS` symbols.
         changes: made while each of the texts is decoded, greedily; weights are then kept. Raises
             `Seq2AttnError` if they do not fit the text.
         """
@@ -120,22 +124,20 @@ class Predictor:
         predictions: dict[int, Prediction] = {}
         for length, indices in by_length.items():
             steps = output_bound(self.task, length)
-            rows = rows_at_once(self.model, self.device, length + 1, steps if keep_weights else None, width=self.width)
+            keep = keep_weights and length <= LONGEST_WITH_WEIGHTS
+            rows = rows_at_once(self.model, self.device, length + 1, steps if keep else None, width=self.width)
             for start in range(0, len(indices), rows):
                 chunk = indices[start : start + rows]
-                predicted = self._predict_equally_long([sources[index] for index in chunk], keep_weights, changes)
+                predicted = self._predict_equally_long([sources[index] for index in chunk], keep, changes)
                 predictions.update(zip(chunk, predicted, strict=True))
         return [predictions[index] for index in range(len(sources))]
 
     def predict_blocks(
         self, texts: Iterable[str | Source], *, keep_weights: bool = False
     ) -> Iterator[list[Prediction]]:
-        """Predictions for a stream of texts, in order, a block at a time.
-
-        Texts of more than `LONGEST_WITH_WEIGHTS` characters come without weights.
-        """
+        """Predictions for a stream of texts, in order, a block at a time."""
         for block in _blocks((text if isinstance(text, Source) else self.read(text) for text in texts), keep_weights):
-            yield self.predict(block, keep_weights=keep_weights and len(block[0].ids) <= LONGEST_WITH_WEIGHTS)
+            yield self.predict(block, keep_weights=keep_weights)
 
     def attention_maps(self, texts: Sequence[str | Source]) -> list[AttentionMap]:
         """Attention while decoding `texts`, with the ideal alignment if the task knows it; empty without attention."""
@@ -165,23 +167,17 @@ class Predictor:
                 raise Seq2AttnError("changes need greedy decoding, not a beam search")
             beam = beam_decode(self.model, source, lengths, self.search, max_steps=max_steps, keep_weights=keep_weights)
             return beam.best(), beam
-        if changes is None:
-            decoding = greedy_decode(
-                self.model, source, lengths, max_steps=max_steps, keep_weights=keep_weights, watch=watch
-            )
-            return decoding, None
-        vocabulary, width, dtype = self.task.target_vocabulary, source.size(1), next(self.model.parameters()).dtype
-        changes.check(width)
-        decoding = greedy_decode(
-            self.model,
-            source,
-            lengths,
-            max_steps=max_steps,
-            keep_weights=True,
-            intervene=lambda step: changes.at(step, lengths, width, dtype),
-            write=changes.written(vocabulary),
-        )
-        if decoding.weights is None and changes.need_attention:
+        options: dict[str, Any] = {"keep_weights": keep_weights, "watch": watch}
+        if changes is not None:
+            width, dtype = source.size(1), next(self.model.parameters()).dtype
+            changes.check(width)
+            options = {
+                "keep_weights": True,
+                "intervene": lambda step: changes.at(step, lengths, width, dtype),
+                "write": changes.written(self.task.target_vocabulary),
+            }
+        decoding = greedy_decode(self.model, source, lengths, max_steps=max_steps, **options)
+        if changes is not None and decoding.weights is None and changes.need_attention:
             raise Seq2AttnError("this model has no attention to change (its score is `none`)")
         return decoding, None
 
@@ -200,7 +196,6 @@ class Predictor:
         rows = zip(sources, *(column.tolist() for column in columns), strict=True)
         for row, (source, tokens, count, finished, read_ids) in enumerate(rows):
             steps = count + finished  # with its <eos>
-            weights = None if decoding.weights is None else decoding.weights[row, :steps].cpu().numpy().copy()
             predictions.append(
                 Prediction(
                     source.text,
@@ -208,7 +203,7 @@ class Predictor:
                     finished,
                     source_symbols=tuple(map(read.symbol, read_ids)),
                     output_symbols=tuple(map(write.symbol, tokens[:steps])),
-                    weights=weights,
+                    weights=None if decoding.weights is None else decoding.weights[row, :steps].cpu().numpy().copy(),
                     hypotheses=() if beam is None else _hypotheses(beam, row, write),
                 )
             )
@@ -217,28 +212,24 @@ class Predictor:
 
 def _hypotheses(beam: BeamDecoding, row: int, vocabulary: Vocabulary) -> tuple[Hypothesis, ...]:
     """The hypotheses of one source, those that exist."""
-    fields = (beam.tokens, beam.lengths, beam.log_probabilities, beam.scores, beam.finished)
+    numbers = (beam.log_probabilities, beam.scores, beam.finished)
+    columns = (field[row].tolist() for field in (beam.tokens, beam.lengths, *numbers))
     return tuple(
-        Hypothesis(vocabulary.decode(tokens[:length]), log_probability, score, finished)
-        for tokens, length, log_probability, score, finished in zip(
-            *(field[row].tolist() for field in fields), strict=True
-        )
+        Hypothesis(vocabulary.decode(tokens[:length]), log_probability, *others)
+        for tokens, length, log_probability, *others in zip(*columns, strict=True)
         if log_probability > -math.inf
     )
 
 
 def _blocks(sources: Iterable[Source], weights: bool) -> Iterator[list[Source]]:
-    """Sources in blocks of about `BLOCK` symbols, fewer if `weights` are kept; a block is all short or all long."""
+    """Sources in blocks of about `BLOCK` symbols, fewer if `weights` are kept."""
     block: list[Source] = []
     held = 0
     for source in sources:
         length = len(source.ids)
-        long = length > LONGEST_WITH_WEIGHTS
-        if block and long != (len(block[0].ids) > LONGEST_WITH_WEIGHTS):
-            yield block
-            block, held = [], 0
         block.append(source)
-        held += length if long or not weights else max(length, length**2 * BLOCK // MAX_WEIGHTS)
+        kept = length**2 * BLOCK // MAX_WEIGHTS if weights and length <= LONGEST_WITH_WEIGHTS else 0
+        held += max(length, kept)
         if held >= BLOCK:
             yield block
             block, held = [], 0

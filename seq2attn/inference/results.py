@@ -189,9 +189,9 @@ class Evaluation:
         if self.answers:
             names = {"wer": "wer", "ser": "ser", "loss": "dev_loss"}
             return {name: row.value for metric, name in names.items() if (row := self.get(metric)) is not None}
-        means = {"exact_match_mean": self.mean("exact_match"), "attention_entropy": self.mean("entropy")}
-        worst = {"exact_match_worst": self.lowest().value}
-        return worst | {name: value for name, value in means.items() if value is not None}
+        found = {"exact_match_worst": self.lowest().value, "exact_match_mean": self.mean("exact_match")}
+        found["attention_entropy"] = self.mean("entropy")
+        return {name: value for name, value in found.items() if value is not None}
 
     def describe(self) -> str:
         """The summary as a few words."""

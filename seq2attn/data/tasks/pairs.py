@@ -50,9 +50,15 @@ class Pairs(Task):
         self.form = Format(*chosen_columns, source_separator, target_separator, normalise)
         self.test, self.split_targets = test, split_targets
         if learned is None:
-            files = self._read(train, dev)
+            if train is None or dev is None:
+                message = "task 'pairs' needs two files: pairs to train on, and pairs to measure on during training"
+                raise Seq2AttnError(message, hint="In a config: task: {name: pairs, train: train.tsv, dev: dev.tsv}")
+            files = {
+                split: read_pairs(Path(path), self.form, IF_MISSING) for split, path in (("train", train), ("dev", dev))
+            }
+            self.training_set, self.dev_set = files["train"].pairs, files["dev"].pairs
             self._restore(self._learn(files))
-            self.notes = [*_notes_on_files(files), *self._notes_on_symbols(files["dev"])]
+            self.notes = self._notes(files["train"], files["dev"])
             return
         try:
             self._restore(learned)
@@ -90,14 +96,6 @@ class Pairs(Task):
         return -(-self.longest_target * max(source_length, self.max_length) // self.max_length)
 
     # ---- reading and restoring ----
-
-    def _read(self, train: str | None, dev: str | None) -> dict[str, PairFile]:
-        if train is None or dev is None:
-            message = "task 'pairs' needs two files: pairs to train on, and pairs to measure on during training"
-            raise Seq2AttnError(message, hint="In a config: task: {name: pairs, train: train.tsv, dev: dev.tsv}")
-        files = [read_pairs(Path(path), self.form, IF_MISSING) for path in (train, dev)]
-        self.training_set, self.dev_set = (file.pairs for file in files)
-        return dict(zip(("train", "dev"), files, strict=True))
 
     def _learn(self, files: Mapping[str, PairFile]) -> dict[str, Any]:
         """Vocabularies and lengths of the training file, and a record of both files."""
@@ -138,43 +136,35 @@ class Pairs(Task):
             make(target, separator=form.target_separator, split=self.split_targets),
         )
 
-    # ---- what a user should know ----
-
-    def _notes_on_symbols(self, dev: PairFile) -> list[str]:
-        """Notes on symbols of the dev file that the training file lacks, and on a separator that may be missing."""
-        notes = []
-        vocabularies = {"source": self.source_vocabulary, "target": self.target_vocabulary}
-        for place, (side, vocabulary) in enumerate(vocabularies.items()):
+    def _notes(self, train: PairFile, dev: PairFile) -> list[str]:
+        """What a user should know about the files: repetitions, few pairs, unseen symbols, a separator that may be wrong."""
+        notes = [note for file in (train, dev) if (note := file.repetitions())]
+        if len(train.pairs) < FEW:
+            few = f"{train.path}: {len(train.pairs):,} pairs are very few to learn from; expect wrong or empty answers"
+            notes.append(few)
+        both = sum(map(set(train.pairs).__contains__, dev.pairs))
+        if train.record["sha256"] == dev.record["sha256"]:
+            same = "dev file and training file have the same contents: dev figures will show memorisation"
+            notes.append(f"warning: {dev.path}: {same}")
+        elif both:
+            notes.append(f"{dev.path}: {both:,} of {len(dev.pairs):,} pairs are also in the training file")
+        for place, side, vocabulary, effect in (
+            (0, "source", self.source_vocabulary, "read as <unk>"),
+            (1, "target", self.target_vocabulary, "the model cannot write them"),
+        ):
             unseen = Counter(symbol for pair in dev.pairs for symbol in vocabulary.unseen(pair[place]))
             if unseen:
                 names = first_of([repr(symbol) for symbol, _ in unseen.most_common()])
-                effect = "read as <unk>" if side == "source" else "the model cannot write them"
                 notes.append(f"{dev.path}: {side} symbols that the training file lacks: {names}; {effect}")
-        targets = [target for _, target in self.training_set or ()]
-        if not self.form.target_separator and sum(" " in target for target in targets) >= MANY * len(targets):
+        separator, targets = self.form.target_separator, [target for _, target in train.pairs]
+        if not separator and sum(" " in target for target in targets) >= MANY * len(targets):
             notes.append("most targets contain spaces; if they separate symbols, set task.target_separator to ' '")
-        separator = self.form.target_separator
-        if separator and not any(separator in target for target in targets) and max(map(len, targets), default=0) > 1:
+        if separator and not any(separator in target for target in targets) and max(map(len, targets)) > 1:
             notes.append(
                 f"warning: no target contains the separator {separator!r}, so that each target is one symbol; if each "
                 "character is a symbol, set task.target_separator to ''"
             )
         return notes
-
-
-def _notes_on_files(files: Mapping[str, PairFile]) -> list[str]:
-    train, dev = files["train"], files["dev"]
-    notes = [note for file in (train, dev) if (note := file.repetitions())]
-    if len(train.pairs) < FEW:
-        few = f"{train.path}: {len(train.pairs):,} pairs are very few to learn from; expect wrong or empty answers"
-        notes.append(few)
-    both = sum(map(set(train.pairs).__contains__, dev.pairs))
-    if train.record["sha256"] == dev.record["sha256"]:
-        same = "dev file and training file have the same contents: dev figures will show memorisation"
-        notes.append(f"warning: {dev.path}: {same}")
-    elif both:
-        notes.append(f"{dev.path}: {both:,} of {len(dev.pairs):,} pairs are also in the training file")
-    return notes
 
 
 def _distinct(rows: Iterable[Sequence[str]]) -> list[str]:
@@ -183,8 +173,7 @@ def _distinct(rows: Iterable[Sequence[str]]) -> list[str]:
 
 def _checked(symbols: Any) -> list[str]:
     """`symbols`, if it is a list of distinct texts."""
-    if not isinstance(symbols, list) or not all(isinstance(one, str) and one for one in symbols):
-        raise TypeError("symbols are not a list of texts")
-    if len(set(symbols)) < len(symbols):
-        raise ValueError("a symbol occurs twice")
-    return symbols
+    distinct = isinstance(symbols, list) and len(set(symbols)) == len(symbols)
+    if not distinct or not all(isinstance(symbol, str) and symbol for symbol in symbols):
+        raise ValueError("symbols")
+    return list(symbols)
