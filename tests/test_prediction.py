@@ -204,7 +204,12 @@ def test_the_bound_on_the_output_is_twice_the_longest_target_and_10():
         # weights grow with the square of a length: those of one text of two characters fill a block
         ({"BLOCK": 4, "MAX_WEIGHTS": 4}, "a b cd e", True, ["a b cd", "e"]),
         ({"BLOCK": 4, "MAX_WEIGHTS": 4}, "ab cd ef", True, ["ab", "cd", "ef"]),
-        ({"BLOCK": 8, "MAX_WEIGHTS": 4, "LONGEST_WITH_WEIGHTS": 2}, "ccc dddd e bb aa", True, ["ccc dddd e", "bb", "aa"]),
+        (
+            {"BLOCK": 8, "MAX_WEIGHTS": 4, "LONGEST_WITH_WEIGHTS": 2},
+            "ccc dddd e bb aa",
+            True,
+            ["ccc dddd e", "bb", "aa"],
+        ),
     ],
 )
 def test_texts_are_read_and_predicted_in_blocks(monkeypatch, limits, texts, keep_weights, expected):
