@@ -23,8 +23,8 @@ from seq2attn.config import Config, load_config
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.results import Evaluation
+from seq2attn.runs import load
 from seq2attn.runs.files import write_atomically
-from seq2attn.runs.load import load_ensemble, measure_on_file
 from seq2attn.runs.run import Run
 
 CONFIGS = Path(__file__).parents[1] / "configs" / "pairs"
@@ -98,9 +98,9 @@ def measure(jobs: list[Job], split: str, search: BeamSearch) -> dict[str, Any]:
     split = split if file.exists() else "dev"
 
     def measured(members: list[Job]) -> Evaluation:
-        trained = load_ensemble([job.run for job in members])
+        trained = load.load_ensemble([job.run for job in members])
         trained.predictor.search = search if search.width > 1 else None
-        return measure_on_file(trained, jobs[0].file(split))
+        return load.measure(trained, data=jobs[0].file(split))
 
     def rates(evaluations: list[Evaluation], metric: str) -> list[float]:
         return [row.value for one in evaluations if (row := one.get(metric)) is not None]

@@ -24,7 +24,7 @@ from seq2attn.inference.predictor import Prediction, Predictor
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Model
 from seq2attn.runs.create import prepare_training
-from seq2attn.runs.load import Trained, load_run, measure, measure_on_file
+from seq2attn.runs.load import Trained, load_run, measure
 from seq2attn.runs.logs import save_evaluation
 from seq2attn.runs.run import Run, find_run
 
@@ -227,35 +227,19 @@ class TrainedModel:
         data: of a model trained on pairs of strings, the file of pairs to measure it on. save: keep the results with the
         run, as `seq2attn eval` does. progress: whether to show it; by default in a terminal or a notebook.
         """
-        on_pairs = self.config.task.name == "pairs"
-        if on_pairs and data is None:
-            raise Seq2AttnError(
-                f"run {self.run.name!r} is on pairs of strings: name the file to measure on",
-                hint='seq2attn.evaluate(run, data="test.tsv")',
+        numbers = None if lengths is None else parse_lengths(lengths)
+        kinds = None if families is None else parse_families(families)
+        file, count = None if data is None else Path(data), itertools.count(1)
+        with make_display(progress) as display:
+            display.begin(self.run.name, None)
+
+            def measured() -> None:
+                done = next(count)
+                display.step(self.run.name, done, f"evaluating {self.run.name}: {done} lengths measured")
+
+            evaluation = measure(
+                self._trained, numbers, samples=samples, seed=seed, families=kinds, data=file, progress=measured
             )
-        if data is not None:
-            if not on_pairs:
-                task = self.config.task.name
-                raise Seq2AttnError(f"data: run {self.run.name!r} is on task {task!r}, which draws its own strings")
-            unused = {"lengths": lengths, "samples": samples, "families": families, "seed": seed or None}
-            for name, value in unused.items():
-                if value is not None:
-                    raise Seq2AttnError(f"{name}: all pairs of a file are measured", hint=f"Leave out {name}.")
-            evaluation = measure_on_file(self._trained, Path(data))
-        else:
-            numbers = None if lengths is None else parse_lengths(lengths)
-            kinds = None if families is None else parse_families(families)
-            count = itertools.count(1)
-            with make_display(progress) as display:
-                display.begin(self.run.name, None)
-
-                def measured() -> None:
-                    done = next(count)
-                    display.step(self.run.name, done, f"evaluating {self.run.name}: {done} lengths measured")
-
-                evaluation = measure(
-                    self._trained, numbers, families=kinds, samples=samples, seed=seed, progress=measured
-                )
         if save:
             save_evaluation(evaluation, self.run)
         return evaluation

@@ -514,13 +514,6 @@ def test_eval_records_the_checkpoint_that_it_measured_with_its_step(work, found)
     assert (note in done.err) == (found == "last")
 
 
-def test_a_run_is_named_by_its_name_or_by_the_option(work):
-    first, second = (seq2attn("eval", *how, "tiny-001", "--samples", "1") for how in ((), ("--run",)))
-    assert first.code == second.code == 0, first.err
-    assert first.out == second.out
-    assert "the newest" not in first.err + second.err
-
-
 def test_a_string_that_is_the_name_of_a_run_gets_a_note(work):
     shutil.copytree(work / "runs" / "tiny-001", work / "runs" / "ab")
     note = "'ab' is read as a string; for the run of this name: --run ab\n"

@@ -243,7 +243,7 @@ def lines(table):
 
 
 def test_a_comparison_prints_as_tables(comparison):
-    assert repr(comparison) == "\n".join(map(str, comparison.tables()))
+    assert repr(comparison) == "\n\n".join(map(str, comparison.tables()))
     dot, scaled, _, ranking = comparison.tables()
     assert lines(dot) == [
         "dot: exact match, the baseline",

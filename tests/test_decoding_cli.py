@@ -71,7 +71,6 @@ def test_an_ensemble_of_two_runs(cli, two_runs):
         (("predict", "abc", "--n-best", "6", "--beam", "5"), "--n-best 6 asks for more outputs than --beam 5 keeps"),
         (("predict", "abc", "--beam", "0"), "--beam"),
         (("eval", "tiny", "--ensemble"), "--ensemble needs at least two runs"),
-        (("eval", "tiny", "tiny"), "several runs are measured together with --ensemble"),
     ],
 )
 def test_mistakes(cli, runs_copy, command, says):

@@ -145,12 +145,12 @@ def test_a_table_on_a_terminal(cli, run, monkeypatch):
     ("arguments", "says"),
     [
         ((), "is measured on a file of pairs, which a run's own config never opens"),
-        (("--split", "test"), "test.tsv"),
-        (("--split", "tset"), "--split 'tset': expected one of train, dev, test"),
-        (("--data", "dev.tsv", "--split", "dev"), "--split: --data names the file"),
+        (("--split", "test"), "give either --data FILE, or --config FILE and --split NAME"),
+        (("--config", "pairs.yaml", "--split", "tset"), "--split 'tset': pairs.yaml names no such file; it names: "),
+        (("--data", "dev.tsv", "--split", "dev"), "give either --data FILE, or --config FILE"),
         (("--data", "dve.tsv"), "dve.tsv: no such file"),
-        (("--data", "dev.tsv", "--lengths", "3"), "--lengths: run 'words' is measured on all pairs of a file"),
-        (("--data", "dev.tsv", "--samples", "3"), "--samples: run 'words' is measured on all pairs of a file"),
+        (("--data", "dev.tsv", "--lengths", "3"), "lengths: run 'words' is measured on all pairs of a file"),
+        (("--data", "dev.tsv", "--samples", "3"), "samples: run 'words' is measured on all pairs of a file"),
     ],
 )
 def test_mistakes(cli, run, arguments, says):
@@ -158,10 +158,12 @@ def test_mistakes(cli, run, arguments, says):
     assert done.code == 2 and says in done.err and "Traceback" not in done.err and not done.out
 
 
-@pytest.mark.parametrize("option", ["--data", "--config", "--split", "--errors"])
-def test_other_tasks_have_no_files(cli, runs_copy, option):
+@pytest.mark.parametrize(
+    ("option", "says"), [("--data", "run 'tiny' is on task 'reverse'"), ("--errors", "'tiny' is not")]
+)
+def test_other_tasks_have_no_files(cli, runs_copy, option, says):
     done = cli("eval", option, "dev")
-    assert done.code == 2 and f"{option}: run 'tiny' is" in done.err
+    assert done.code == 2 and says in done.err
 
 
 # ---- predict ----

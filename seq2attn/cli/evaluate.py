@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,13 +16,11 @@ from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.inference.results import Evaluation, Row
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.logs import save_evaluation
-from seq2attn.runs.run import DEFAULT_ROOT, Run
+from seq2attn.runs.run import DEFAULT_ROOT
 
 if TYPE_CHECKING:
-    from seq2attn.config import Config
     from seq2attn.runs.load import Trained
 
-SPLITS = ("train", "dev", "test")
 SIDE_BY_SIDE = (
     Column("run"),
     Column("", key="words"),
@@ -38,8 +35,7 @@ SIDE_BY_SIDE = (
 
 
 def evaluate(
-    run: options.RunArguments = None,
-    same: options.SameRuns = None,
+    names: options.RunArguments = None,
     lengths: options.Lengths = None,
     samples: options.Samples = None,
     families: options.Families = None,
@@ -93,17 +89,7 @@ def evaluate(
 
       seq2attn eval --lengths 3 5 7 10
 
-      seq2attn eval scaled-001 --lengths 1-16 --samples 5000 --plot accuracy.png
-
-      seq2attn eval --lengths 3 5 --json
-
-      seq2attn eval --families all --lengths 8 20 80
-
-      seq2attn eval icelandic --data test.tsv --beam 5 --errors errors.tsv
-
-      seq2attn eval gru lstm --data test.tsv
-
-      seq2attn eval seed-1 seed-2 seed-3 --ensemble --beam 5
+      seq2attn eval gru lstm --data test.tsv --beam 5
     """
     from seq2attn.config.schema import parse_families, parse_lengths
 
@@ -111,36 +97,27 @@ def evaluate(
     kinds = options.parsed("--families", parse_families, families)
     search = options.beam_search(beam, length_penalty)
     options.load_plugins(plugin)
-    names = [*(run or ()), *(same or ())]
-    if together and len(names) < 2:
+    file = data if config is None and split is None else _file_of_split(data, config, split)
+    if together and len(names or ()) < 2:
         raise Seq2AttnError("--ensemble needs at least two runs", hint="seq2attn eval RUN RUN --ensemble")
     members = options.find_runs(runs_dir, names)
-    from seq2attn.runs.load import load_ensemble, measure, measure_on_file
+    from seq2attn.runs.load import load_ensemble, measure
 
     groups = [members] if together else [[member] for member in members]
     titles = [" + ".join(member.name for member in group) for group in groups]
     loaded = [load_ensemble(group, checkpoint, device) for group in groups]
-    file = _file(members[0], loaded[0].config, data, config, split)
-    on_pairs = file is not None and all(trained.config.task.name == "pairs" for trained in loaded)
-    if len(groups) > 1 and not on_pairs:
-        raise Seq2AttnError(
-            "several runs are measured together with --ensemble; only runs on pairs of strings are measured side by side",
-            hint="Measure one after another, or each beside the others: seq2attn compare --help",
-        )
-    if file is None:
-        _refuse({"--errors": errors}, f"run {members[0].name!r} is not on pairs of strings")
-    else:
-        unused = {"--lengths": lengths, "--samples": samples, "--families": families, "--seed": seed or None}
-        _refuse(unused, f"run {members[0].name!r} is measured on all pairs of a file")
-    _refuse({"--plot": plot, "--errors": errors} if len(groups) > 1 else {}, "is for one run")
+    for trained in loaded:
+        if trained.config.task.name != "pairs" and (errors is not None or len(loaded) > 1):
+            what = "--errors is" if errors is not None else "several runs without --ensemble are"
+            raise Seq2AttnError(f"{what} for runs on pairs of strings; run {trained.run.name!r} is not such a run")
+    if len(loaded) > 1 and (plot or errors):
+        raise Seq2AttnError("--plot and --errors are for one run")
     evaluations = []
-    for group, trained in zip(groups, loaded, strict=True):
-        options.note_checkpoint(group[0], checkpoint, trained)
+    for trained in loaded:
+        options.note_checkpoint(trained.run, checkpoint, trained)
         trained.predictor.search = search
-        if file is None:
-            evaluation = measure(trained, wanted, samples=samples, seed=seed, families=kinds)
-        else:
-            evaluation = measure_on_file(trained, file)
+        evaluation = measure(trained, wanted, samples=samples, seed=seed, families=kinds, data=file)
+        if file is not None:
             _note(trained, evaluation, errors)
         evaluations.append(evaluation)
     try:
@@ -155,39 +132,15 @@ def evaluate(
         options.save_figure(accuracy_figure(evaluations[0], f"{titles[0]}: accuracy by length"), plot)
 
 
-def _refuse(unused: Mapping[str, object], why: str) -> None:
-    """Raise `Seq2AttnError` for an option that has a value."""
-    for option, value in unused.items():
-        if value is not None:
-            raise Seq2AttnError(f"{option}: {why}", hint=f"Leave out {option}.")
-
-
-def _file(run: Run, own: Config, data: Path | None, config: Path | None, split: str | None) -> Path | None:
-    """The file of pairs that the user named; None for a run on another task, which needs none.
-
-    A run's own config never opens a file: the run may be somebody else's. Raises `Seq2AttnError` if none was named.
-    """
-    named = {"--config": config, "--split": split}
-    if own.task.name != "pairs":
-        why = f"run {run.name!r} is on task {own.task.name!r}, which draws its own strings"
-        _refuse({"--data": data, **named}, why)
-        return None
-    if split is not None and split not in SPLITS:
-        raise Seq2AttnError(f"--split {shown(split)}: expected one of {', '.join(SPLITS)}")
-    if data is not None:
-        _refuse(named, "--data names the file")
-        return data
-    split = split or "dev"
-    if config is None:
-        raise Seq2AttnError(
-            f"run {run.name!r} is measured on a file of pairs, which a run's own config never opens",
-            hint=f"Name the file: seq2attn eval {run.name} --data {shlex.quote(own.data_files.get(split, 'FILE'))}",
-        )
+def _file_of_split(data: Path | None, config: Path | None, split: str | None) -> Path:
+    """The file that a config names. It is never the run's own config: the run may be somebody else's."""
     from seq2attn.config import load_config
 
-    files = load_config(config, []).data_files
+    if config is None or data is not None:
+        raise Seq2AttnError("give either --data FILE, or --config FILE and --split NAME")
+    files, split = load_config(config, []).data_files, split or "dev"
     if split not in files:
-        raise Seq2AttnError(f"{config}: names no {split} file (task.{split})")
+        raise Seq2AttnError(f"--split {shown(split)}: {config} names no such file; it names: {', '.join(files)}")
     return Path(files[split])
 
 

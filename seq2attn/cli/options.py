@@ -62,7 +62,6 @@ _FIGURE: Any = {"metavar": "FILE", "callback": _check_figure}
 RunArgument = Annotated[str | None, typer.Argument(help=NEWEST, **_RUN)]
 RunArguments = Annotated[list[str] | None, typer.Argument(help=f"{NEWEST} Several form an --ensemble.", **_RUN)]
 RunOptions = Annotated[list[str] | None, typer.Option("--run", "-r", help=f"{NEWEST} Several: an ensemble.", **_RUN)]
-SameRuns = Annotated[list[str] | None, typer.Option("--run", "-r", help="The same as RUN.", **_RUN)]
 RunsDir = Annotated[
     Path,
     typer.Option(metavar="FOLDER", envvar="SEQ2ATTN_RUNS", help="The directory of the runs.", callback=_check_runs_dir),

@@ -34,7 +34,7 @@ class Comparison:
     stopped_by: int | None = None  # the number of the signal that stopped it
 
     def __repr__(self) -> str:
-        return "\n".join(map(str, self.tables()))
+        return "\n\n".join(map(str, self.tables()))
 
     def _repr_html_(self) -> str:
         return "".join(table.html() for table in self.tables())

@@ -254,7 +254,7 @@ def _run(trial: Trial, place: Workplace) -> None:
 def _measure(trial: Trial, device: str, watch: _Watch) -> None:
     from seq2attn.build import read_task
     from seq2attn.model.parameters import parameter_ledger
-    from seq2attn.runs.load import load_run, measure, measure_on_file
+    from seq2attn.runs.load import load_run, measure
 
     run = trial.run
     trained = load_run(run, trial.checkpoint, device)
@@ -262,7 +262,7 @@ def _measure(trial: Trial, device: str, watch: _Watch) -> None:
         raise Seq2AttnError(f"{run.checkpoint(trial.checkpoint)}: no such checkpoint", exit_code=1)
     if trial.on_files:
         check_same_files(run, trial.config, read_task(trial.config))
-        evaluation = measure_on_file(trained, Path(trial.config.data_files["dev"]))
+        evaluation = measure(trained, data=Path(trial.config.data_files["dev"]))
     else:
         strings: dict[str, Any] = {"samples": trial.samples, "seed": EVALUATION_SEED, "families": trial.families}
         evaluation = measure(trained, trial.lengths, progress=watch.look, **strings)

@@ -138,7 +138,8 @@ class Table:
         console = Console(file=io.StringIO(), width=TEXT_WIDTH, color_system=None)
         with console.capture() as captured:
             console.print(self._rich(console)[0])
-        return "\n".join([*map(str.rstrip, captured.get().splitlines()), *map(printable, self.notes)])
+        lines = [line.rstrip() for line in captured.get().splitlines()]
+        return "\n".join([*filter(None, lines), *map(printable, self.notes)])
 
     def _rich(self, console: Console) -> tuple[RichTable, list[str]]:
         """Rich's table, and the headings of the optional columns that do not fit on the console.

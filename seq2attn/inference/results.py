@@ -277,7 +277,7 @@ class Evaluation:
         return Table(columns, rows, notes=[*about, *notes, "--json has every measure with its intervals"])
 
     def __repr__(self) -> str:
-        return "\n".join(map(str, self.tables()))
+        return "\n\n".join(map(str, self.tables()))
 
     def _repr_html_(self) -> str:
         return "".join(table.html() for table in self.tables())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -84,32 +85,38 @@ def measure(
     samples: int | None = None,
     seed: int = 0,
     families: Sequence[str] | None = None,
+    data: Path | None = None,
     progress: Callable[[], None] | None = None,
 ) -> Evaluation:
     """Measure a model by length: by default at the config's lengths, on its families and its number of samples.
 
-    `progress` is called after each length of a family.
+    data: of a model whose task is `pairs`, the file of pairs to measure it on; nothing else is then chosen.
+    `progress` is called after each length of a family. Raises `Seq2AttnError` for arguments that do not suit the task, and
+    for a file that cannot be read.
     """
-    config, task = trained.config, trained.predictor.task
-    results = evaluate(
-        trained.predictor,
-        lengths or config.evaluation_lengths or range(task.min_length, task.max_length + 1),
-        samples=samples or config.evaluation.samples,
-        seed=seed,
-        families=families or config.evaluation.families,
-        progress=progress,
-    )
-    return replace(results, checkpoint=trained.checkpoint, seed=seed, step=trained.step, created=_now())
-
-
-def measure_on_file(trained: Trained, path: Path) -> Evaluation:
-    """Measure a model whose task is `pairs` on the pairs of a file. Raises `Seq2AttnError` if that cannot be read."""
-    task = trained.predictor.task
-    assert isinstance(task, Pairs)
-    file = task.read(path)
-    result = evaluate_pairs(trained.predictor, file.pairs)
-    return replace(result, checkpoint=trained.checkpoint, step=trained.step, created=_now(), data=file.record)
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
+    config, task, run = trained.config, trained.predictor.task, trained.run
+    if isinstance(task, Pairs):
+        for name, value in {"lengths": lengths, "samples": samples, "families": families, "seed": seed or None}.items():
+            if value is not None:
+                raise Seq2AttnError(f"{name}: run {run.name!r} is measured on all pairs of a file")
+        if data is None:
+            dev = shlex.quote(config.data_files.get("dev", "FILE"))
+            raise Seq2AttnError(
+                f"run {run.name!r} is measured on a file of pairs, which a run's own config never opens",
+                hint=f'Name the file: seq2attn eval {run.name} --data {dev}; in Python, data="{dev}"',
+            )
+        file = task.read(data)
+        results = replace(evaluate_pairs(trained.predictor, file.pairs), data=file.record)
+    elif data is not None:
+        raise Seq2AttnError(f"data: run {run.name!r} is on task {config.task.name!r}, which draws its own strings")
+    else:
+        results = evaluate(
+            trained.predictor,
+            lengths or config.evaluation_lengths or range(task.min_length, task.max_length + 1),
+            samples=samples or config.evaluation.samples,
+            seed=seed,
+            families=families or config.evaluation.families,
+            progress=progress,
+        )
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
+    return replace(results, checkpoint=trained.checkpoint, seed=seed, step=trained.step, created=now)
