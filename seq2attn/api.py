@@ -98,7 +98,7 @@ def compare(
     experiment: str | Path | None = None,
     *,
     configs: Sequence[str | Path] = (),
-    vary: Sequence[str] = (),
+    vary: str | Sequence[str] = (),
     overrides: Overrides = (),
     runs_dir: str | Path = "runs",
     device: str = "auto",
@@ -123,7 +123,8 @@ def compare(
 
     loaded = load_plugins(plugins)
     file = None if experiment is None else Path(experiment)
-    plan = make_plan(compose_experiment(file, list(map(Path, configs)), vary, overrides, **options), Path(runs_dir))
+    varied = [vary] if isinstance(vary, str) else vary
+    plan = make_plan(compose_experiment(file, list(map(Path, configs)), varied, overrides, **options), Path(runs_dir))
     with make_display(progress) as display:
         found = run_comparison(plan, device=device, plugins=loaded, workers=workers, executor=executor, display=display)
     if found.stopped_by is not None:

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from seq2attn.build import build_model, build_task
-from seq2attn.config import load_changed
+from seq2attn.config import load_config
 from seq2attn.data.batches import read_sources
 from seq2attn.data.padding import pad_rows
 from seq2attn.data.vocabulary import EOS, PAD, SOS
@@ -46,7 +46,7 @@ MECHANISMS = {
 def make_predictor(words: str, seed: int = 1) -> Predictor:
     """The model of a config as it is drawn, with larger weights and no liking for `<eos>`, so that its answers differ."""
     file, *overrides = words.split()
-    config, _ = load_changed(CONFIGS / file, [*overrides, *SMALL, f"seed={seed}"])
+    config = load_config(CONFIGS / file, [*overrides, *SMALL, f"seed={seed}"])
     task = build_task(config)
     model = build_model(config, task)
     with torch.no_grad():

@@ -175,7 +175,7 @@ def test_a_typo_is_reported_with_place_and_count(base):
     assert "model.attention.score (--vary 'model.attention.score=dot,scalde'): unknown score 'scalde'" in text
     assert "did you mean 'scaled'?" in text
     assert "(6 of 12 trials)" in text
-    assert "model.hiden (--vary 'model.hiden=1,2'): unknown key; did you mean 'hidden'?" in text
+    assert "model.hiden (--vary 'model.hiden=1,2'): unknown key of architecture 'gru'; did you mean 'hidden'?" in text
     assert "seq2attn compare: 2 problems" in text
     assert "Nothing was run: 12 trials (2 model.attention.score x 2 model.hiden x 3 seed)" in text
 
@@ -281,7 +281,7 @@ def test_every_mistake_in_a_file_is_reported_with_its_line(base):
         "metric (",
         "mine.yaml:2): unknown metric 'exact'; did you mean 'exact_match'?",
         "mine.yaml:3): '0' is out of range",
-        "mine.yaml:4): expected a whole number, found 'many'",
+        "mine.yaml:4): should be a valid integer, found 'many'",
         "published.0.valeus (",
         "mine.yaml:6): unknown key; did you mean 'values'?",
     ):
@@ -297,7 +297,7 @@ def test_every_mistake_in_vary_is_reported_with_its_line(base):
     found = compose_experiment(written(base, "configs: base.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1]\n"))
     text = refusal(make_plan, found, Path("none"))
     assert "seeed (" in text and "mine.yaml:2): unknown key" in text
-    assert "mine.yaml:4): must be at least 1, found -1 (1 of 2 trials)" in text
+    assert "mine.yaml:4): should be greater than or equal to 1, found -1 (1 of 2 trials)" in text
 
 
 def test_published_keys_must_exist_in_a_config(base):

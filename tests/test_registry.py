@@ -182,7 +182,7 @@ def test_a_part_of_any_kind_is_registered_chosen_and_made_in_the_same_way(regist
     assert registry.make(registry.choose("mine", size=4), "a", 2).made_with == (("a", 2), 4)
     key = next(key for key, one in KINDS.values() if one is registry)
     assert not told(f"{key}.size=5", f"{key}=mine")
-    assert f"{key}.size (--set '{key}.size=x'): expected a whole number" in told(f"{key}=mine", f"{key}.size=x")
+    assert f"{key}.size (--set '{key}.size=x'): should be a valid integer" in told(f"{key}=mine", f"{key}.size=x")
     with pytest.raises(Seq2AttnError) as caught:
         registry.make(Part("mine", {"size": 4}))
     assert caught.value.message == f"{registry.kind} 'mine' cannot be made: Mine(size=4) raised ValueError: boom"
@@ -316,11 +316,11 @@ def test_a_plugin_s_score_and_options_are_checked_in_a_config(plugin):
     found = {problem.path.removeprefix("model.attention."): problem.message for problem in caught.value.problems}
     assert found.pop("score").startswith("'distance' needs queries and keys of equal width, but a bidirectional ")
     assert found == {
-        "score.factor": "expected a number, found 'x'",
-        "score.word": "expected text, found 3; put it in quotes",
-        "score.rows": "expected a whole number, found nothing",
-        "score.on": "expected true or false, found 1",
-        "score.other": "unknown key; allowed here: factor, on, rows, word",
+        "score.factor": "should be a valid number, found 'x'",
+        "score.word": "should be a valid string, found 3",
+        "score.rows": "should be a valid integer, found nothing",
+        "score.on": "should be a valid boolean, found 1",
+        "score.other": "unknown key of score 'distance'; allowed here: factor, on, rows, word",
     }
 
 

@@ -5,7 +5,6 @@ from seq2attn.config.load import (
     check_config,
     dump_config,
     flat_values,
-    load_changed,
     load_config,
     override_list,
     value_at,
@@ -22,6 +21,6 @@ from seq2attn.registry import Part
 
 __all__ = [
     "AttentionConfig", "Config", "ModelConfig", "Overrides", "Part", "RecurrentConfig", "TrainingConfig",
-    "TransformerConfig", "check_config", "dump_config", "flat_values", "load_changed", "load_config", "override_list",
+    "TransformerConfig", "check_config", "dump_config", "flat_values", "load_config", "override_list",
     "value_at",
 ]  # fmt: skip

@@ -24,7 +24,7 @@ from seq2attn.errors import ConfigError, Problem, Seq2AttnError, closest, shown
 Overrides = str | Sequence[str] | Mapping[str, Any]
 """`"model.hidden=64"`, several of them, or `{"model.hidden": 64}`"""
 
-HINT = "`seq2attn inspect CONFIG` shows every key with its value."
+HINT = "`seq2attn inspect CONFIG` shows every key with its value. A part of your own needs --plugin FILE."
 
 
 def load_config(path: Path | str, overrides: Overrides = ()) -> Config:
@@ -37,28 +37,10 @@ def load_config(path: Path | str, overrides: Overrides = ()) -> Config:
     """
     file = find_config(path)
     document = read_file(file)
-    if document.value is None:
-        raise Seq2AttnError(f"{path}: empty", hint="Every key has a default, so one line is enough: seed: 1")
     if not isinstance(document.value, dict):
-        raise Seq2AttnError(f"{path}: expected keys and values (a mapping), found {kind_of(document.value)}")
+        raise Seq2AttnError(f"{path}: expected keys and values", hint="One line is enough: seed: 1")
     places = {".".join(map(str, key)): f"{path}:{line}" for key, line in document.lines.items()}
     return _check(_absolute(document.value, file.parent), overrides, places, str(path))
-
-
-def load_changed(path: Path | str, overrides: Overrides) -> tuple[Config, list[str]]:
-    """`load_config`, and `KEY=VALUE` for each key that the overrides gave another value than the file does, sorted."""
-    config = load_config(path, overrides)
-    try:
-        before = flat_values(load_config(path))
-    except Seq2AttnError:
-        before = {}
-    written = [_key(override) for override in override_list(overrides)]
-    names, below = {key.removesuffix(".name") for key in written}, tuple(f"{key}." for key in written)
-    return config, [
-        f"{key}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
-        for key, value in sorted(flat_values(config).items())
-        if (key in names or key.startswith(below)) and (key not in before or before[key] != value)
-    ]
 
 
 def check_config(values: Mapping[str, Any], overrides: Overrides = (), *, source: str = "config") -> Config:
@@ -110,48 +92,28 @@ def _check(values: Mapping[str, Any], overrides: Overrides, places: dict[str, st
     for override in override_list(overrides):
         where = f"--set {shown(override)}"
         try:
-            key, value = _key(override), _parse(override)
+            key, value = _parse(override)
             values = _set(values, tuple(key.split(".")), value)
         except Seq2AttnError as error:
             problems.append(Problem("", str(error), where))
             continue
-        places = {one: place for one, place in places.items() if not one.startswith(f"{key}.")} | {key: where}
-    values = _absolute(values, Path())
-    try:
-        config = Config.model_validate(values)
-        problems += combination_problems(config)
-        if not problems:
-            return config
-    except ValidationError as error:
-        wrong = describe_errors(error, Config, values)
-        problems += wrong + _combinations_of_the_rest(values, {problem.path for problem in wrong})
-    unknown = [part.kind for part in PARTS.values() if any(f"unknown {part.kind} '" in one.message for one in problems)]
-    hint = f"{HINT} A {unknown[0]} of your own needs --plugin FILE." if unknown else HINT
-    idle = [one.path.rpartition(".")[0] for one in problems if one.message.startswith("has no effect with ")]
-    hint += f"\n--set '{idle[0]}={{...}}' replaces all of {idle[0]}." if idle and overrides else ""
-    placed = [replace(problem, where=problem.where or place_of(problem, places)) for problem in problems]
-    raise ConfigError(source, placed, hint=hint)
+        places = {other: place for other, place in places.items() if not _is_in(other, key)}
+        places[key.removesuffix(".name")] = where
+    config, wrong = _validated(_absolute(values, Path()))
+    problems += wrong
+    if config is not None and not problems:
+        return config
+    raise ConfigError(source, [replace(one, where=one.where or place_of(one, places)) for one in problems], hint=HINT)
 
 
-def _key(override: str) -> str:
-    """The key that an override writes; the name of a part is written to `name`."""
-    written, _, text = override.partition("=")
-    key = ".".join(word.strip() for word in written.split("."))
-    return f"{key}.name" if key in PARTS and not text.lstrip().startswith("{") else key
-
-
-def _parse(override: str) -> Any:
-    """The value of an override, read as YAML."""
-    key, equals, text = override.partition("=")
-    if not equals or not all(map(str.strip, key.split("."))) or key.count(".") >= DEEPEST:
+def _parse(override: str) -> tuple[str, Any]:
+    """The key and the value of an override, read as YAML; the name of a part is written to `name`."""
+    written, equals, text = override.partition("=")
+    keys = [word.strip() for word in written.split(".")]
+    if not equals or not all(keys) or len(keys) > DEEPEST:
         raise Seq2AttnError("expected KEY=VALUE with a dotted key, such as model.hidden=64")
-    value = read_text(text, source="value").value
-    if isinstance(value, str) and value == text.strip() != text:  # not in quotes
-        raise Seq2AttnError(
-            f"YAML drops the spaces at the start and end of this value; leave them out, or quote it: "
-            f"--set '{key.strip()}=\"{text}\"'"
-        )
-    return value
+    key, value = ".".join(keys), read_text(text, source="value").value
+    return f"{key}.name" if key in PARTS and not isinstance(value, dict) else key, value
 
 
 def _set(values: Any, path: tuple[str, ...], value: Any, above: str = "") -> Any:
@@ -177,30 +139,22 @@ def _absolute(values: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
     return {**values, "task": {**task, **absolute}}
 
 
-def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
-    """Where the problem's key is written, one below it, a key that the problem rests on, or the nearest key above."""
-    above = problem.path.split(".")[:-1]
-    for key in (problem.path, *problem.rests_on):
-        below = (place for written, place in places.items() if written.startswith(f"{key}."))
-        place = places.get(f"{key}.name") or places.get(key) or next(below, None)
-        if place:
-            return place
-    keys = (".".join(above[:length]) for length in range(len(above), 0, -1))
-    return next((places[key] for key in keys if key in places), None)
-
-
-def _combinations_of_the_rest(values: Mapping[str, Any], wrong: set[str]) -> list[Problem]:
-    """The combination problems that involve none of the keys in `wrong`, whose values are invalid."""
+def _validated(values: Mapping[str, Any]) -> tuple[Config | None, list[Problem]]:
+    """The config, and every problem: with invalid values, the combinations of the others are checked."""
+    problems: list[Problem] = []
     try:
-        config = Config.model_validate(_without(values, wrong))
-    except ValidationError:
-        return []
-    found = combination_problems(config)
-    return [one for one in found if not any(_is_in(key, path) for key in (one.path, *one.rests_on) for path in wrong)]
-
-
-def _is_in(key: str, section: str) -> bool:
-    return f"{key}.".startswith(f"{section}.")
+        config = Config.model_validate(values)
+    except ValidationError as error:
+        problems = describe_errors(error, Config, values)
+        try:
+            config = Config.model_validate(_without(values, {problem.path for problem in problems}))
+        except ValidationError:
+            return None, problems
+    wrong = [problem.path for problem in problems]
+    for problem in combination_problems(config):
+        if not any(_is_in(key, path) for key in (problem.path, *problem.rests_on) for path in wrong):
+            problems.append(problem)
+    return config, problems
 
 
 def _without(values: Mapping[str, Any], wrong: set[str], prefix: str = "") -> dict[str, Any]:
@@ -211,75 +165,55 @@ def _without(values: Mapping[str, Any], wrong: set[str], prefix: str = "") -> di
     }
 
 
-# ---- our messages for pydantic's errors ----
+def _is_in(key: str, section: str) -> bool:
+    return f"{key}.".startswith(f"{section}.")
+
+
+def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
+    """Where the problem's key is written, one below it, a key that the problem rests on, or the nearest key above."""
+    for key in (problem.path, *problem.rests_on):
+        for written, place in places.items():
+            if _is_in(written, key):
+                return place
+    above = [written for written in places if _is_in(problem.path, written)]
+    return places[max(above, key=len)] if above else None
+
+
+# ---- pydantic's errors ----
 
 
 def describe_errors(error: ValidationError, model: type[BaseModel] = Config, values: Any = None) -> list[Problem]:
     """Every problem found when `values` were validated as a `model`, under its dotted key."""
     problems = []
     for detail in error.errors(include_url=False):
-        location = detail["loc"]
-        unknown = detail["type"] == "extra_forbidden"
-        message = _unknown_key(location, model, values) if unknown else _message(detail)
+        location, value = detail["loc"], detail["input"]
+        message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ").partition(" or instance of ")[0]
+        if detail["type"] == "extra_forbidden":
+            message = _unknown_key(location, model, values)
+        elif message.startswith("should "):
+            message += f", found {'nothing' if value is None else shown(value)}"
         problems.append(Problem(".".join(map(str, location)), message))
     return problems
 
 
-def kind_of(value: object) -> str:
-    """A value found in place of keys and values."""
-    return "nothing" if value is None else "a list" if isinstance(value, list) else shown(value)
-
-
-def _message(detail: Any) -> str:
-    value, context = detail["input"], detail.get("ctx", {})
-    found = "nothing" if value is None else shown(value)
-    limit = {
-        name: f"{bound:,}".removesuffix(".0") if isinstance(bound, int | float) else str(bound)
-        for name, bound in context.items()
-    }
-    quotes = "; put it in quotes" if isinstance(value, bool | int | float) else ""
-    section = f"expected keys and values (a mapping), found {kind_of(value)}"
-    messages = {
-        "int_type": f"expected a whole number, found {found}",
-        "float_type": f"expected a number, found {found}",
-        "bool_type": f"expected true or false, found {found}",
-        "string_type": f"expected text, found {found}{quotes}",
-        "model_type": section,
-        "dict_type": section,
-        "dataclass_type": section,
-        "list_type": f"expected a list, found {found}",
-        "tuple_type": f"expected a list, found {found}",
-        "missing": "is missing",
-        "value_error": str(context.get("error")),
-        "literal_error": f"must be {limit.get('expected', '').replace(chr(39), '')}, found {found}",
-        "greater_than": f"must be above {limit.get('gt')}, found {found}",
-        "greater_than_equal": f"must be at least {limit.get('ge')}, found {found}",
-        "less_than": f"must be below {limit.get('lt')}, found {found}",
-        "less_than_equal": f"must be at most {limit.get('le')}, found {found}",
-        "finite_number": f"must be a finite number, found {found}",
-    }
-    return messages.get(detail["type"], str(detail["msg"]))
-
-
 def _unknown_key(location: tuple[str | int, ...], model: type[BaseModel], values: Any) -> str:
     """What is wrong with a key that the section or the chosen part does not have."""
-    key, root, registry, name = str(location[-1]), model, None, ""
+    root, part = model, ""
     for word in location[:-1]:
         if isinstance(word, int):  # an item of a list
             continue
-        values = values.get(word) if isinstance(values, Mapping) else None
         field = model.model_fields[word]
-        registry, models = registry_of(field), sections_of(field)
-        if registry is not None:
+        values = values.get(word) if isinstance(values, Mapping) else None
+        registry, part = registry_of(field), ""
+        if registry is None:
+            model = sections_of(field)[0]
+        else:
             written = values if isinstance(values, Mapping) else {}
             entry = registry.get(written.get(registry.key, registry.default))
-            name, models = entry.name, [entry.options]
-        model = models[0]
-    owners = [entry.name for entry in registry or () if key in entry.options.model_fields]
-    if registry is not None and owners:
-        kind, others = registry.kind, " or ".join(owners)
-        return f"has no effect with {kind} {name!r}; set the {kind} to {others}, or leave this out"
-    here = sorted(field.alias or one for one, field in model.model_fields.items() if one != "name")
-    paths = {path.rpartition(".")[2]: path for path, _ in reversed(list(all_keys(root)))}
+            model, part = entry.options, f" of {registry.kind} {entry.name!r}"
+    here = sorted(field.alias or name for name, field in model.model_fields.items() if name != "name")
+    key, paths = str(location[-1]), {path.rpartition(".")[2]: path for path, _ in reversed(list(all_keys(root)))}
     guess = closest(key, here) or paths.get(key) or paths.get(closest(key, paths) or "")
-    return f"unknown key; {f'did you mean {guess!r}? ' if guess else ''}allowed here: {', '.join(here) or 'none'}"
+    if guess == ".".join(map(str, location)):  # an option of another part
+        guess = None
+    return f"unknown key{part}; {f'did you mean {guess!r}? ' if guess else ''}allowed here: {', '.join(here) or 'none'}"

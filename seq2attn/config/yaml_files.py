@@ -45,94 +45,68 @@ def read_file(path: Path) -> Document:
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST_FILE["config"] + 1)
-        text = data.decode("utf-8-sig")
-    except (FileNotFoundError, IsADirectoryError) as error:
-        what = ": no such file" if isinstance(error, FileNotFoundError) else " is a directory, not a file"
-        raise Seq2AttnError(f"{path}{what}", hint=hint_for_missing(path)) from None
-    except UnicodeDecodeError as error:
-        raise Seq2AttnError(f"{path}: not UTF-8 text (byte {error.start})", hint="Save it as UTF-8.") from None
+        if len(data) > LARGEST_FILE["config"]:
+            raise ValueError(f"it is larger than {LARGEST_FILE['config']:,} bytes")
+        return read_text(data.decode("utf-8-sig"), source=str(path))
+    except FileNotFoundError:
+        raise Seq2AttnError(f"{path}: no such file", hint=hint_for_missing(path)) from None
     except (OSError, ValueError) as error:
         raise Seq2AttnError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > LARGEST_FILE["config"]:
-        raise Seq2AttnError(f"{path}: larger than {LARGEST_FILE['config']:,} bytes; that is not a config")
-    return read_text(text, source=str(path))
 
 
 @functools.lru_cache(maxsize=64)  # the trials of a grid read the same text
 def read_text(text: str, source: str) -> Document:
     """Read a YAML text; `source` names it in messages. Do not change the value."""
-    try:
-        loader = _Loader(text)
-        loader.name = source
-        node = loader.get_single_node()
-    except yaml.MarkedYAMLError as error:
-        raise Seq2AttnError(_syntax_message(error, text, source)) from None
-    except yaml.YAMLError as error:
-        raise Seq2AttnError(f"{source}: not YAML: {' '.join(str(error).split())}") from None
     document = Document(None)
-    return Document(None if node is None else _value(node, (), document.lines, source), document.lines)
+    try:
+        node = _Loader(text).get_single_node()
+        return Document(None if node is None else _value(node, (), document.lines), document.lines)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        words = [getattr(error, name, None) for name in ("context", "problem")]
+        message = ", ".join(word for word in words if word) or " ".join(str(error).split())
+        raise Seq2AttnError(f"{source}{f':{mark.line + 1}' if mark else ''}: not plain YAML: {message}") from None
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes of plain values only; `name` is the text's name in messages."""
+    """Composes nodes of plain values only."""
 
     depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()  # type: ignore[no-untyped-call]
         self.depth += 1
-        if self.depth > DEEPEST + 1:
-            raise Seq2AttnError(f"{self.name}: nested deeper than {DEEPEST} levels")
-        if event.anchor is not None:
-            raise _refusal(self.name, event, "an alias (&name, *name)", "write the value out each time")
-        if event.tag is not None:
-            raise _refusal(self.name, event, f"the tag {shown(event.tag)}", "write a plain value")
+        if event.anchor is not None or event.tag is not None or self.depth > DEEPEST + 1:
+            raise _refusal(event, f"found an alias, a tag, or more than {DEEPEST} levels; write plain values")
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
 
 
-def _value(node: yaml.Node, path: tuple[str | int, ...], lines: dict[tuple[str | int, ...], int], source: str) -> Any:
+def _value(node: yaml.Node, path: tuple[str | int, ...], lines: dict[tuple[str | int, ...], int]) -> Any:
     if isinstance(node, yaml.SequenceNode):
-        return [_value(item, (*path, index), lines, source) for index, item in enumerate(node.value)]
+        return [_value(item, (*path, index), lines) for index, item in enumerate(node.value)]
     if isinstance(node, yaml.ScalarNode):
         return node.value if node.style is not None else _plain(node.value)
     result: dict[str, Any] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
-            raise _refusal(source, key, "a key that is not a word", "write key: value")
+            raise _refusal(key, "a key must be a word")
         here = (*path, key.value)
         if here in lines:
-            raise _refusal(source, key, f"a duplicate key {shown(key.value)} (first on line {lines[here]})", "keep one")
+            raise _refusal(key, f"duplicate key {shown(key.value)}, first on line {lines[here]}")
         lines[here] = key.start_mark.line + 1
-        result[key.value] = _value(value, here, lines, source)
+        result[key.value] = _value(value, here, lines)
     return result
 
 
-def _refusal(source: str, at: Any, what: str, instead: str) -> Seq2AttnError:
-    return Seq2AttnError(f"{source}:{at.start_mark.line + 1}: found {what}; {instead}")
+def _refusal(at: Any, problem: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=at.start_mark)
 
 
-def _syntax_message(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
-    mark, context = error.problem_mark or error.context_mark, error.context or ""
-    line = mark.line + 1 if mark else 1
-    problem = " ".join((error.problem or context or "syntax error").split())
-    written = next(iter(text.splitlines()[line - 1 : line]), "")
-    if "\t" in written[: len(written) - len(written.lstrip())]:
-        return f"{source}:{line}: a tab in the indentation; YAML requires spaces"
-    if "found character '\\t'" in problem:
-        return f"{source}:{line}: a tab where YAML requires a space"
-    if error.context_mark and "while parsing a flow" in context and "but got" in problem:
-        sign, start = "[" if "sequence" in context else "{", error.context_mark.line + 1
-        comma = "" if "stream end" in problem else f", or a comma is missing, by line {line}"
-        return f"{source}:{start}: not YAML: this '{sign}' is not closed{comma}"
-    return f"{source}:{line}: not YAML: {f'{context} {problem}' if problem.startswith('but ') else problem}"
-
-
-def write_yaml(value: Any, *, flow: bool = False, width: int = 110) -> str:
-    """`value` as YAML, keys in their own order; flow: in one line, as `[1, 2]`."""
-    options: Any = {"default_flow_style": flow, "sort_keys": False, "allow_unicode": True, "width": width}
-    return str(yaml.dump(value, Dumper=_Dumper, **options))
+def write_yaml(value: Any, *, width: int = 110) -> str:
+    """`value` as YAML, keys in their own order."""
+    return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=width))
 
 
 class _Dumper(yaml.SafeDumper):

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.config import Config, check_config, dump_config, flat_values, load_changed
+from seq2attn.config import Config, check_config, dump_config, flat_values, load_config
 from seq2attn.config.load import Overrides, override_list
 from seq2attn.config.shipped import find_config
 from seq2attn.errors import ConfigError, Seq2AttnError, shown
@@ -47,7 +47,7 @@ class NewRun:
     """use exactly this name; otherwise a number is appended"""
     plugins: Sequence[str] = ()
     changes: Sequence[str] = ()
-    """`KEY=VALUE` for what differs from the config's file"""
+    """`KEY=VALUE` for what the user changed in the config's file"""
     experiment: Mapping[str, Any] | None = None
     """the comparison that the run is a trial of"""
 
@@ -214,7 +214,7 @@ def prepare_training(
     settings, changes, file = None, override_list(overrides), Path("run")
     if isinstance(config, str | Path):
         file = Path(config)
-        settings, changes = _load(file, overrides)
+        settings = _load(file, overrides)
     elif config is not None:
         settings = check_config(config.model_dump(mode="json") if isinstance(config, Config) else config, overrides)
     if resume is not None:
@@ -225,10 +225,9 @@ def prepare_training(
     return settings, NewRun(root, chosen, exact=name is not None, plugins=plugins, changes=changes)
 
 
-def _load(file: Path, overrides: Overrides) -> tuple[Config, list[str]]:
-    """The config, and what the overrides changed in it."""
+def _load(file: Path, overrides: Overrides) -> Config:
     try:
-        return load_changed(file, overrides)
+        return load_config(file, overrides)
     except ConfigError as error:
         if not any(problem.path == "configs" for problem in error.problems):
             raise

@@ -204,24 +204,24 @@ DAMAGE = {
     ),
     "step of -1": (state_is(step=-1), "damaged: its state has no step"),
     "step true": (state_is(step=True), "damaged: its state has no step"),
-    "best of words": (state_is(best=["a"]), STATE + "best.0: expected a number, found 'a'"),
-    "best a word": (state_is(best="a"), STATE + "best: expected a list"),
-    "summary a list": (state_is(summary=[]), STATE + "summary: expected keys and values"),
+    "best of words": (state_is(best=["a"]), STATE + "best.0: should be a valid number, found 'a'"),
+    "best a word": (state_is(best="a"), STATE + "best: should be a valid list"),
+    "summary a list": (state_is(summary=[]), STATE + "summary: should be a valid dictionary"),
     "target a number": (
         state_is(reached_target=1),
-        STATE + "reached_target: expected true or false, found 1",
+        STATE + "reached_target: should be a valid boolean, found 1",
     ),
     "no stale": (
         damaged(lambda tensors, state: state.pop("stale")),
-        STATE + "stale: is missing",
+        STATE + "stale: Field required",
     ),
     "position of -1": (
         state_is(positions={"metrics.jsonl": -1}),
-        STATE + "positions.metrics.jsonl: must be",
+        STATE + "positions.metrics.jsonl: should be",
     ),
     "position a word": (
         state_is(positions={"metrics.jsonl": "x"}),
-        STATE + "positions.metrics.jsonl: expected",
+        STATE + "positions.metrics.jsonl: should be a valid integer",
     ),
 }
 
