@@ -514,13 +514,6 @@ def test_eval_records_the_checkpoint_that_it_measured_with_its_step(work, found)
     assert (note in done.err) == (found == "last")
 
 
-def test_a_string_that_is_the_name_of_a_run_gets_a_note(work):
-    shutil.copytree(work / "runs" / "tiny-001", work / "runs" / "ab")
-    note = "'ab' is read as a string; for the run of this name: --run ab\n"
-    assert note in seq2attn("predict", "ab").err
-    assert note not in seq2attn("predict", "ab", "--run", "tiny-001").err
-
-
 @pytest.mark.parametrize(
     ("changes", "name"),
     [

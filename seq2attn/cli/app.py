@@ -81,21 +81,15 @@ def main() -> None:
         else:
             command = error.ctx.command_path if error.ctx else "seq2attn"
             print_error(Seq2AttnError(error.format_message(), hint=f"See: {command} --help"))
-    except Seq2AttnError as error:
-        code = error.exit_code
-        print_error(error)
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     except BrokenPipeError:  # the reader closed the pipe, as `| head` does
         code = 141
-    except OSError as error:
-        code = 1
-        print_error(Seq2AttnError(f"{error.filename or 'reading or writing failed'}: {error.strerror or error}"))
     except Exception as error:
-        code = 1
         explained = _explain(error)
         if explained is None:
             raise
+        code = explained.exit_code
         print_error(explained)
     finally:
         _drop_closed_streams()
@@ -131,11 +125,19 @@ def _drop_closed_streams() -> None:
 
 
 def _explain(error: Exception) -> Seq2AttnError | None:
-    """What a user can do about an exception that is not a mistake in the command; None: it is our own, with a traceback."""
+    """What a user can do about an exception; None: it is a mistake of our own, with a traceback."""
+    if isinstance(error, Seq2AttnError):
+        return error
     if is_out_of_memory(error):
         reason = (str(error) or "the system has none left").splitlines()[0]
         hint = "Make model.hidden, training.batch_size or the strings smaller, or use a machine with more."
-        return Seq2AttnError(f"out of memory: {reason}", hint=hint)
+        return Seq2AttnError(f"out of memory: {reason}", hint=hint, exit_code=1)
+    if isinstance(error, OSError):
+        what = error.filename or "reading or writing failed"
+        return Seq2AttnError(f"{what}: {error.strerror or error}", exit_code=1)
     from seq2attn.config.plugins import plugin_error
 
-    return plugin_error(error)
+    explained = plugin_error(error)
+    if explained is None and isinstance(error, UnicodeDecodeError):
+        return Seq2AttnError(f"standard input is not {error.encoding} text (byte {error.start})")
+    return explained

@@ -15,7 +15,7 @@ from seq2attn.cli import options
 from seq2attn.display.console import note, on_terminal, print_error, printable, stdout, write_json, write_line
 from seq2attn.errors import Seq2AttnError, first_of, shown
 from seq2attn.parts import LONGEST
-from seq2attn.runs.run import DEFAULT_ROOT, all_runs
+from seq2attn.runs.run import DEFAULT_ROOT
 
 if TYPE_CHECKING:
     from seq2attn.data.tasks import Task
@@ -60,20 +60,13 @@ def predict(
     On a terminal each output comes with its attention map. In a pipe there are only the outputs, one per line. With
     --n-best, each line of a pipe is a source, one of its outputs, and the output's log-probability, separated by tabs. For
     a run on pairs of strings, - also reads the lines of a file of pairs, and prints source and output.
-
     With - on a terminal, you type one string after another; Ctrl-D or Ctrl-C ends.
 
     Examples:
 
       seq2attn predict hello
 
-      seq2attn predict -
-
       seq2attn predict hello world --run scaled-001 --plot attention.svg --ideal
-
-      seq2attn predict hello --n-best 3 --length-penalty 0.6
-
-      cat words.txt | seq2attn predict - > answers.txt
     """
     if ideal and plot is None:
         raise Seq2AttnError("--ideal outlines cells of a figure", hint="Add --plot FILE.")
@@ -86,28 +79,19 @@ def predict(
     trained = load_ensemble(chosen, checkpoint, device)
     predictor = trained.predictor
     predictor.search = search
-    if plot is not None:
-        if trained.config.score_name == "none":
-            raise Seq2AttnError(f"there is no attention to draw: run {chosen[0].name!r} was trained with score 'none'")
-        if texts == ["-"]:
-            raise Seq2AttnError("--plot draws the strings of the command line, not those of standard input")
-    if not run:
-        names = {one.name for one in all_runs(runs_dir)}
-        for text in filter(names.__contains__, texts):
-            note(f"{text!r} is read as a string; for the run of this name: --run {text}")
+    if plot is not None and trained.config.score_name == "none":
+        raise Seq2AttnError(f"there is no attention to draw: run {chosen[0].name!r} was trained with score 'none'")
+    if plot is not None and texts == ["-"]:
+        raise Seq2AttnError("--plot draws the strings of the command line, not those of standard input")
     options.note_checkpoint(chosen[0], checkpoint, trained)
     tsv = tsv or (isinstance(predictor.task, Pairs) and not on_terminal())
     form = Form(on_terminal() and not as_json and not tsv, as_json, tsv, n_best)
     if texts != ["-"]:
-        sources = [_read(predictor, text) for text in texts]
+        sources = list(map(predictor.read, texts))
         _show(predictor, sources, form)
         if plot is not None:
-            from seq2attn.inference.maps import LARGEST_SIDE
             from seq2attn.plotting.attention import attention_figure
 
-            if max(len(source.ids) for source in sources) > LARGEST_SIDE:
-                message = f"a heat map shows at most {LARGEST_SIDE} characters per side; draw a shorter string"
-                raise Seq2AttnError(message)
             options.save_figure(attention_figure(predictor.attention_maps(sources), ideal=ideal), plot)
     elif sys.stdin is not None and sys.stdin.isatty():
         _answer_typed(predictor, form)
@@ -115,32 +99,15 @@ def predict(
         note("standard input is empty: there is nothing to predict")
 
 
-def _read(predictor: Predictor, text: str) -> Source:
-    if len(text) > LONGEST:
-        raise Seq2AttnError(f"a string of {len(text):,} characters is too long; at most {LONGEST:,} are allowed")
-    return predictor.read(text)
-
-
 def _standard_input(predictor: Predictor) -> Iterator[Source]:
     """The lines of standard input."""
     if sys.stdin is None:
         raise Seq2AttnError("standard input is closed", hint="Give the strings as arguments, or one per line.")
-    try:
-        for number, line in enumerate(iter(lambda: sys.stdin.readline(LONGEST + 2), ""), start=1):
-            text = line.removesuffix("\n").removesuffix("\r")
-            place = f"line {number} of standard input"
-            if len(text) > LONGEST:
-                raise Seq2AttnError(f"{place} is longer than {LONGEST:,} characters")
-            if not text:
-                raise Seq2AttnError(f"{place} is empty", hint="Give one string per line.")
-            try:
-                yield predictor.read(predictor.task.source_of(text))
-            except Seq2AttnError as error:
-                raise Seq2AttnError(f"{place}: {error.message}", hint=error.hint) from None
-    except UnicodeDecodeError as error:
-        raise Seq2AttnError(f"standard input is not {error.encoding} text (byte {error.start})") from None
-    except OSError as error:
-        raise Seq2AttnError(f"standard input cannot be read: {error.strerror or error}") from None
+    for number, line in enumerate(iter(lambda: sys.stdin.readline(LONGEST + 2), ""), start=1):
+        try:
+            yield predictor.read(predictor.task.source_of(line.removesuffix("\n").removesuffix("\r")))
+        except Seq2AttnError as error:
+            raise Seq2AttnError(f"line {number} of standard input: {error.message}", hint=error.hint) from None
 
 
 def _answer_typed(predictor: Predictor, form: Form) -> None:
@@ -153,12 +120,10 @@ def _answer_typed(predictor: Predictor, form: Form) -> None:
             with contextlib.nullcontext() if sys.stdout.isatty() else contextlib.redirect_stdout(sys.stderr):
                 text = input("> ")  # results may go elsewhere, and the prompt must not
             if text:
-                _show(predictor, [_read(predictor, predictor.task.source_of(text))], form)
+                _show(predictor, [predictor.read(predictor.task.source_of(text))], form)
         except (EOFError, KeyboardInterrupt):
             sys.stderr.write("\n")
             return
-        except UnicodeDecodeError as error:
-            raise Seq2AttnError(f"standard input is not {error.encoding} text (byte {error.start})") from None
         except Seq2AttnError as error:
             print_error(error)
 

@@ -23,6 +23,7 @@ from seq2attn.inference.decoding import BeamDecoding, BeamSearch, Decoding, beam
 from seq2attn.inference.interventions import Changes
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.model.interface import Decoded, Model
+from seq2attn.parts import LONGEST
 
 BLOCK = 2**16  # characters that `predict_blocks` decodes together
 LONGEST_WITH_WEIGHTS = 1000  # characters of a text whose attention it keeps: the map grows with the square
@@ -103,7 +104,9 @@ class Predictor:
         return 1 if self.search is None else self.search.width
 
     def read(self, text: str) -> Source:
-        """A text as the model reads it. Raises `Seq2AttnError` if it is empty or has characters outside the alphabet."""
+        """A text as the model reads it. Raises `Seq2AttnError` if it is empty, too long, or has unknown characters."""
+        if len(text) > LONGEST:
+            raise Seq2AttnError(f"the string is longer than {LONGEST:,} characters")
         vocabulary = self.task.source_vocabulary
         ids = vocabulary.encode(text)
         return Source(vocabulary.shown(text), ids)
