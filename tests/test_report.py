@@ -19,7 +19,6 @@ from seq2attn.inference.maps import AttentionMap
 from seq2attn.pages.report import render, report_of_comparison, report_of_runs
 from seq2attn.runs.create import create_run
 from seq2attn.runs.files import write_json
-from seq2attn.runs.logs import read_metrics
 from seq2attn.runs.run import Run
 
 NASTY = "</script><!--\"'&{{style}}<img src=x onerror=alert(1)>"
@@ -142,12 +141,6 @@ def test_runs_without_attention_or_without_training_are_reported(tmp_path):
     _, *parts = cells(sections["Parameters"])
     counts = [int(count.replace(",", "")) for _, count in parts]
     assert parts[-1][0] == "total" and sum(counts[:-1]) == counts[-1] > 0
-
-
-def test_a_partial_last_line_is_ignored(two_runs):
-    with two_runs[0].metrics_file.open("a") as file:
-        file.write('{"step": 21, "lo')
-    assert read_metrics(two_runs[0]).steps[-1].step == 20
 
 
 # ---- errors on pairs ----
