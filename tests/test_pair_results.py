@@ -1,6 +1,7 @@
 """Word and symbol error rates: counted by hand, against simple counting, and on a scripted model."""
 
 import json
+import math
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -8,15 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from seq2attn.data.tasks import Task
-from seq2attn.data.vocabulary import Vocabulary
+from seq2attn.data.tasks.pairs import Pairs
+from seq2attn.data.vocabulary import EOS
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.edits import Edit, align
 from seq2attn.inference.evaluation import _rates, evaluate_pairs
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation, PairAnswer, rows_of
 from seq2attn.inference.statistics import bootstrap_ratio, share
-from seq2attn.model.interface import Decoded
+from seq2attn.model.interface import Decoded, Model
 from seq2attn.runs.records import parse
 
 CPU = torch.device("cpu")
@@ -43,17 +44,16 @@ RESULT = Evaluation((*rows_of(_rates(ANSWERS, 0.5, 2000), 7, length=None, traine
 def test_rates_counted_by_hand():
     rates = {row.metric: row for row in RESULT.rows}
     for metric, expected in (("wer", share(6 / 7, 7)), ("unreachable", share(1 / 7, 7))):
-        assert (rates[metric].value, rates[metric].low, rates[metric].high) == (
-            expected.value,
-            expected.low,
-            expected.high,
-        )  # all but the first are wrong: the last was cut off
+        row = rates[metric]  # all but the first are wrong: the last was cut off
+        assert (row.value, row.low, row.high) == (expected.value, expected.low, expected.high)
     ser = rates["ser"].value
     assert ser == pytest.approx((0 + 1 + 1 + 1 + 1 + 4 + 0) / (2 + 3 + 1 + 2 + 3 + 4 + 2))
     assert rates["ser"].low < ser < rates["ser"].high
     assert rates["unseen"].value == pytest.approx(1 / (1 + 2 + 3 + 2 + 1 + 4 + 4))
     assert RESULT.summary() == {"wer": 6 / 7, "ser": ser, "dev_loss": 0.5}
     assert RESULT.describe() == f"WER 85.7 %, SER {100 * ser:.1f} %, loss 0.500 on the dev set"
+    assert RESULT.confusions()[0] == (Edit("c", "d"), 3)
+    assert sum(count for _, count in RESULT.confusions()) == 8
 
 
 def test_errors_are_sorted_for_reading():
@@ -79,11 +79,6 @@ def test_features_have_a_column_of_their_own():
     ]
 
 
-def test_confusions_are_counted_over_all_words():
-    assert RESULT.confusions()[0] == (Edit("c", "d"), 3)
-    assert sum(count for _, count in RESULT.confusions()) == 8
-
-
 def test_the_record_is_plain_json_and_reads_back():
     text = json.dumps(RESULT.to_json("a"))
     record = json.loads(text)
@@ -96,20 +91,12 @@ def test_the_record_is_plain_json_and_reads_back():
 # ---- the bootstrap ----
 
 
-def test_the_bootstrap_of_equal_words_has_no_width():
-    estimate = bootstrap_ratio([1] * 30, [4] * 30, seed=0)
-    assert (estimate.value, estimate.low, estimate.high) == (0.25, 0.25, 0.25)
-
-
 def test_the_bootstrap_of_shares_is_close_to_the_normal_interval():
     """1 or 0 of 1 symbol each: the standard error is sqrt(p (1 - p) / n)."""
-    numbers = [1] * 300 + [0] * 700
-    estimate = bootstrap_ratio(numbers, [1] * 1000, seed=1)
+    estimate = bootstrap_ratio([1] * 300 + [0] * 700, [1] * 1000, seed=1)
     half = 1.96 * (0.3 * 0.7 / 1000) ** 0.5
     assert estimate.value == 0.3
-    assert estimate.low == pytest.approx(0.3 - half, abs=0.004) and estimate.high == pytest.approx(
-        0.3 + half, abs=0.004
-    )
+    assert (estimate.low, estimate.high) == pytest.approx((0.3 - half, 0.3 + half), abs=0.004)
 
 
 def test_the_bootstrap_keeps_the_numbers_of_a_word_together():
@@ -130,70 +117,76 @@ def test_the_bootstrap_depends_on_its_seed_alone():
 # ---- a model whose answers are known ----
 
 
-class Spelling(Task):
-    """Letters to spaced symbols; `c` is unknown."""
+class Scripted(Model):
+    """Writes fixed ids after each source, chosen by the source's first id, then `<eos>`; its logits are 10 and 0."""
 
-    def __init__(self):
-        self.source_vocabulary = Vocabulary("ab", unknown=True)
-        self.target_vocabulary = Vocabulary(["A", "B", "t͡ʃ"], separator=" ", unknown=True)
-        self.min_length, self.max_length = 1, 3
-
-    def examples(self, random, count, length=None):
-        raise AssertionError("a measurement on files draws no examples")
-
-    def target_length(self, source_length):
-        return source_length
-
-
-class Echo(torch.nn.Module):
-    """Writes A for a, B for b, and <unk> for anything else, symbol by symbol; then <eos>."""
+    def __init__(self, answers, size):
+        super().__init__()
+        self.answers, self.size, self.weight = answers, size, torch.nn.Parameter(torch.zeros(1))
 
     def encode(self, source, lengths):
-        return (), (source, torch.zeros((), dtype=torch.int64))
+        return (), (source[:, 0], torch.zeros(len(source), dtype=torch.int64))
 
     def step(self, tokens, state, memory):
-        source, place = state
-        return Decoded(self._logits(source)[:, place : place + 1], None), (source, place + 1)
+        first, position = state
+        ids = [(*self.answers[int(one)], *[EOS] * 99)[int(at)] for one, at in zip(first, position, strict=True)]
+        logits = 10 * torch.nn.functional.one_hot(torch.tensor(ids), self.size).float().unsqueeze(1)
+        return Decoded(logits, None), (first, position + 1)
 
     def forward(self, batch, resets=None):
-        return Decoded(self._logits(batch.source)[:, : batch.decoder_input.size(1)], None)
-
-    def select(self, state, rows):
-        return state
-
-    def _logits(self, source):
-        padded = torch.nn.functional.pad(source, (0, 20)).clamp(min=2)  # past the end: <eos>
-        return 10.0 * torch.nn.functional.one_hot(padded, 7)
+        state, logits = self.encode(batch.source, batch.source_lengths)[1], []
+        for tokens in batch.decoder_input.unbind(1):
+            decoded, state = self.step(tokens, state, ())
+            logits.append(decoded.logits)
+        return Decoded(torch.cat(logits, dim=1), None)
 
 
-def measured(*pairs):
-    return evaluate_pairs(Predictor(Echo(), Spelling(), source_eos=True, device=CPU), pairs)
+def measured(folder, pairs, written, **options):
+    """The evaluation of a model that writes `written[source]`; the task learned a to d, and a' to e' as targets."""
+    (folder / "train.tsv").write_text("a\ta' b' c' d' e'\nbcd\te'\n")
+    file = str(folder / "train.tsv")
+    task = Pairs(train=file, dev=file, target_separator=" ", **options)
+    read, write = task.source_vocabulary.encode, task.target_vocabulary.encode
+    model = Scripted({read(source)[0]: write(text) for source, text in written.items()}, len(task.target_vocabulary))
+    return evaluate_pairs(Predictor(model, task, source_eos=True, device=CPU), pairs)
 
 
-def test_a_scripted_model_is_measured_as_counted_by_hand():
-    result = measured(("ab", "A B"), ("a", "B"), ("bab", "B t͡ʃ"), ("ac", "A A"))
+@pytest.mark.parametrize(("split", "logits", "tokens", "wrong_tokens"), [(False, 9, 12, 3), (True, 10, 20, 4)])
+def test_error_rates_by_hand(tmp_path, split, logits, tokens, wrong_tokens):
+    """Of 4 words one is right; the others lack a symbol, have one too many, and have one wrong: 3 edits of 8 symbols.
+
+    Of tokens, <eos> counts too. With `split_targets` each symbol is two; where a symbol is missing, two of them are wrong.
+    """
+    right = [("a", "a' b'"), ("bb", "c' d'"), ("c", "a'"), ("dd", "a' b' c'")]
+    written = {"a": "a' b'", "bb": "c'", "c": "a' e'", "dd": "a' b' d'"}
+    result = measured(tmp_path, right, written, split_targets=split)
     assert [(one.source, one.answer, one.is_right) for one in result.answers] == [
-        ("ab", "A B", True),
-        ("a", "A", False),
-        ("bab", "B A B", False),
-        ("ac", "A <unk>", False),
+        (source, written[source], source == "a") for source, _ in right
     ]
-    assert [str(edit) for one in result.answers for edit in one.edits] == ["B>A", ">A", "t͡ʃ>B", "A><unk>"]
-    rates = {row.metric: row.value for row in result.rows if row.length is None}
-    assert rates.pop("loss") > 1
-    assert rates == {"wer": 3 / 4, "ser": 4 / 7, "unseen": 1 / 8, "unreachable": 0}
-    by_length = {row.length: (row.samples, row.value, row.trained) for row in result.by_length("exact_match")}
-    assert by_length == {1: (1, 0, True), 2: (2, 0.5, True), 3: (1, 0, True)}
+    assert [str(edit) for one in result.answers for edit in one.edits] == ["d'>", ">e'", "c'>d'"]
+    assert {row.metric: row.value for row in result.rows if row.length is None} == {
+        **{"wer": 3 / 4, "ser": 3 / 8, "unseen": 0, "unreachable": 0},
+        # the logit of the written token is 10, the others are 0
+        "loss": pytest.approx(
+            (tokens * math.log(1 + (logits - 1) / math.exp(10)) + wrong_tokens * 10) / tokens, abs=1e-5
+        ),
+    }
+    by_length = [(row.length, row.samples, row.value, row.trained) for row in result.by_length("exact_match")]
+    assert by_length == [(1, 2, 0.5, True), (2, 2, 0, True)]
 
 
-def test_a_source_with_several_right_answers_is_one_word_and_any_of_them_counts():
-    result = measured(("ab", "B B"), ("a", "B"), ("ab", "A B"), ("a", "B B"), ("ab", "A B"))
-    assert [(one.source, one.right, one.is_right) for one in result.answers] == [("ab", "A B", True), ("a", "B", False)]
+def test_a_source_with_several_right_answers_is_one_word_and_any_of_them_counts(tmp_path):
+    pairs = [("a", "b' b'"), ("b", "b'"), ("a", "a' b'"), ("b", "b' b'"), ("a", "a' b'")]
+    result = measured(tmp_path, pairs, {"a": "a' b'", "b": "a'"})
+    assert [(one.source, one.right, one.is_right) for one in result.answers] == [
+        ("a", "a' b'", True),
+        ("b", "b'", False),
+    ]
     assert (result.get("wer").value, result.get("ser").value) == (1 / 2, 1 / 3)
-    assert [row.samples for row in result.by_length("exact_match")] == [1, 1]
+    assert [row.samples for row in result.by_length("exact_match")] == [2]
 
 
-def test_a_right_answer_with_an_unseen_symbol_is_unreachable():
-    result = measured(("ac", "A X"), ("a", "A"))
+def test_unseen_symbols_and_answers_that_cannot_be_written_are_counted(tmp_path):
+    result = measured(tmp_path, [("axx", "a' X"), ("b", "a'")], {"a": "a'", "b": "a'"})
     assert result.get("unreachable").value == 1 / 2 and result.answers[0].reachable is False
-    assert result.get("wer").value == 1 / 2
+    assert (result.get("wer").value, result.get("unseen").value) == (1 / 2, 2 / 4)

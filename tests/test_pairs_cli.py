@@ -1,6 +1,8 @@
 """`eval` and `predict` for a run on pairs of strings from files."""
 
+import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -26,14 +28,26 @@ def write(path, words, more=()):
     Path(path).write_text("".join(f"{line}\n" for line in [*(f"{word}\t{spelled(word)}" for word in words), *more]))
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with the files, and three runs: `words`, `more` with another seed, `turned` with the columns turned."""
+    folder = tmp_path_factory.mktemp("pairs")
+    turned = ["task.source_column=2", "task.target_column=1", "task.target_separator=''"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        write("train.tsv", WORDS)
+        write("dev.tsv", ["bb", "aa", "ab"])
+        write("test.tsv", ["bba", "aab"], more=["cab\tk t͡ʃ o", "b\tx"])
+        Path("pairs.yaml").write_text(CONFIG)
+        for name, overrides in (("more", ["seed=5"]), ("turned", turned), ("words", [])):
+            seq2attn.train("pairs.yaml", overrides, name=name, device="cpu", progress=False)
+    return folder
+
+
 @pytest.fixture
-def run(cli, tmp_path):
-    """A run called `words`, in the working directory with its files."""
-    write("train.tsv", WORDS)
-    write("dev.tsv", ["bb", "aa", "ab"])
-    write("test.tsv", ["bba", "aab"], more=["cab\tk t͡ʃ o", "b\tx"])
-    Path("pairs.yaml").write_text(CONFIG)
-    assert cli("train", "--config", "pairs.yaml", "--name", "words", "--device", "cpu").code == 0
+def run(cli, trained, tmp_path):
+    """The run called `words`, in the working directory with its files and the other runs."""
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
     return tmp_path / "runs" / "words"
 
 
@@ -98,13 +112,11 @@ def test_a_config_that_the_user_names_may_name_the_file(cli, run):
 
 
 def test_an_ensemble_on_pairs(cli, run):
-    assert cli("train", "--config", "pairs.yaml", "--set", "seed=5", "--name", "more", "--device", "cpu").code == 0
     record = json.loads(cli("eval", "words", "more", "--ensemble", "--beam", "2", "--data", "dev.tsv", "--json").out)
     assert record["run"] == "words + more" and len(record["answers"]) == 3
 
 
 def test_several_runs_are_compared_word_by_word(cli, run, monkeypatch):
-    assert cli("train", "--config", "pairs.yaml", "--set", "seed=5", "--name", "more", "--device", "cpu").code == 0
     write("many.tsv", WORDS)
     header, one, other = (
         line.split("\t") for line in cli("eval", "words", "more", "--data", "many.tsv").out.splitlines()
@@ -124,10 +136,6 @@ def test_several_runs_are_compared_word_by_word(cli, run, monkeypatch):
 
 
 def test_runs_that_read_other_columns_are_not_compared(cli, run):
-    write("turned.tsv", WORDS)
-    options = ["--set", "task.source_column=2", "--set", "task.target_column=1", "--set", "task.target_separator=''"]
-    done = cli("train", "--config", "pairs.yaml", *options, "--name", "turned", "--device", "cpu")
-    assert done.code == 0, done.err
     done = cli("eval", "words", "turned", "--data", "dev.tsv")
     assert done.code == 2 and "words and turned read different sources from the file" in done.err
 
@@ -169,12 +177,10 @@ def test_other_tasks_have_no_files(cli, runs_copy, option, says):
 # ---- predict ----
 
 
-def predict_lines(cli, monkeypatch, text, *arguments):
-    import io
-
+def predict_lines(cli, monkeypatch, text, *arguments, code=0):
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
     done = cli("predict", "-", "--run", "words", *arguments)
-    assert done.code == 0, done.err
+    assert done.code == code, done.err
     return done
 
 
@@ -188,17 +194,13 @@ def test_words_and_lines_of_a_file_are_read(cli, run, monkeypatch):
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [
+    [  # a byte that is not UTF-8 arrives as a surrogate
         ("ab\nb\udce9\n", "line 2 of standard input: 'b\\udce9' is not UTF-8 text (character 2)"),
         ("ab\tx\ty\n", "line 1 of standard input: 'ab\\tx\\ty': found 3 columns, expected 1"),
     ],
 )
 def test_lines_that_no_file_could_have_are_refused(cli, run, monkeypatch, text, says):
-    import io
-
-    monkeypatch.setattr("sys.stdin", io.StringIO(text))  # a byte that is not UTF-8 arrives as a surrogate
-    done = cli("predict", "-", "--run", "words")
-    assert done.code == 2 and says in done.err
+    assert says in predict_lines(cli, monkeypatch, text, code=2).err
     assert cli("predict", "ab\tx", "--run", "words").code == 2
 
 

@@ -7,18 +7,14 @@ import signal
 
 import pytest
 import torch
-from torch import nn
 
-from seq2attn.build import read_task
+import seq2attn
 from seq2attn.config import load_config
 from seq2attn.data.tasks import pairs as pairs_task
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.edits import Edit
 from seq2attn.inference.evaluation import evaluate_pairs
-from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation, rows_of
-from seq2attn.model.interface import Decoded, Model
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import Run
 from seq2attn.training import loop, session
@@ -62,18 +58,30 @@ def metrics(run):
     return [{key: value for key, value in one.items() if key != "tokens_per_second"} for one in found]
 
 
-# ---- a training ----
+def stopped_run(work, at=6, overrides=(), name="mine"):
+    """A run stopped by the display at a step, and the outcome of its training."""
+    display = Stopper(at)
+    config = load_config("my.yaml", list(overrides))
+    return trained(config, NewRun(work / "runs", name), display, request=display.request)
+
+
+class Stopper(Display):
+    """Asks to stop at a step."""
+
+    def __init__(self, at):
+        self.at, self.request = at, StopRequest()
+
+    def step(self, trial, step, text):
+        if step >= self.at:
+            self.request.signal = signal.SIGTERM
 
 
 def test_train_predict_and_inspect(work, cli):
     done = cli("train", "--config", "my.yaml")
     assert (done.code, done.out) == (0, "runs/my-001\n")
     assert "training runs/my-001 on cpu from epoch 0" in done.err
-    assert [line.partition(":")[0] for line in done.err.splitlines() if "WER" in line] == [
-        "epoch 1",
-        "epoch 2",
-        "epoch 3",
-    ]
+    lines = [line.partition(":")[0] for line in done.err.splitlines() if "WER" in line]
+    assert lines == ["epoch 1", "epoch 2", "epoch 3"]
     run = Run(work / "runs" / "my-001")
     assert None not in (run.status().wer, run.status().ser, run.status().dev_loss)
     assert (run.status().step, run.status().steps) == (15, 15)  # 18 pairs in batches of 4: 5 an epoch
@@ -82,10 +90,8 @@ def test_train_predict_and_inspect(work, cli):
     assert answered.code == 0 and "symbols that the training file lacks, read as <unk>: 'x'" in answered.err
     record = json.loads(answered.out)
     assert record["source_symbols"] == ["a", "b", "<unk>", "<eos>"]
-    assert (
-        record["output"].split(" ") == [one for one in record["output_symbols"] if one != "<eos>"]
-        or not record["output"]
-    )
+    written = [symbol for symbol in record["output_symbols"] if symbol != "<eos>"]
+    assert record["output"] == " ".join(written)
     shown = cli("inspect", "my-001").out
     assert "# train file: train.tsv, 18 pairs," in shown and "# target symbols, 5: a' b' c' d' e'" in shown
     assert cli("report", "my-001").code == 0
@@ -104,25 +110,12 @@ def test_paths_are_relative_to_the_config_and_in_overrides_to_the_working_direct
 # ---- resuming ----
 
 
-class Stopper(Display):
-    """Asks to stop at a step."""
-
-    def __init__(self, at):
-        self.at, self.request = at, StopRequest()
-
-    def step(self, trial, step, text):
-        if step >= self.at:
-            self.request.signal = signal.SIGTERM
-
-
 @pytest.mark.parametrize("at", [2, 6, 10])  # in the first epoch, after an evaluation, at the end of an epoch
 def test_a_resumed_training_ends_with_the_same_weights_and_records(work, at):
-    config = load_config("my.yaml", ["training.patience=9"])
-    whole = trained(config, NewRun(work / "runs", "whole"))
-    display = Stopper(at)
-    stopped = trained(config, NewRun(work / "runs", "stopped"), display, request=display.request)
+    whole = trained(load_config("my.yaml", ["training.patience=9"]), NewRun(work / "runs", "whole"))
+    stopped = stopped_run(work, at, ["training.patience=9"])
     assert (stopped.step, stopped.finished) == (at, False)
-    again = trained(config, stopped.run)
+    again = trained(load_config("my.yaml", ["training.patience=9"]), stopped.run)
     assert again.finished
     for which in ("last", "best"):
         one, other = tensors(whole.run, which), tensors(again.run, which)
@@ -130,39 +123,31 @@ def test_a_resumed_training_ends_with_the_same_weights_and_records(work, at):
     assert metrics(whole.run) == metrics(again.run)
 
 
-def stopped_run(work, **options):
-    display = Stopper(6)
-    return trained(load_config("my.yaml"), NewRun(work / "runs", "mine"), display, request=display.request).run
-
-
-def test_a_run_alone_opens_no_file_and_says_what_to_type(work, cli, monkeypatch):
-    stopped_run(work)
-    opened = []
-    monkeypatch.setattr(pairs_task, "read_pairs", lambda path, form: opened.append(path))
-    done = cli("train", "--resume", "mine")
-    assert done.code == 2
-    assert f"'{work}/data/train.tsv', '{work}/data/dev.tsv'" in done.err
-    assert "seq2attn train --resume mine --config runs/mine/config.yaml" in done.err
-    for command in (("predict", "ab"), ("eval", "mine"), ("inspect", "mine"), ("report", "mine"), ("runs",)):
-        cli(*command)
-    assert opened == []
-
-
-def test_a_changed_file_is_refused(work, cli):
-    run = stopped_run(work)
+def test_a_run_alone_opens_no_file_and_continues_with_a_config_and_unchanged_files(work, cli, monkeypatch):
+    run = stopped_run(work).run
     before = tensors(run)
-    with (work / "data" / "train.tsv").open("a") as file:
-        file.write("e\te'\n")
+    with monkeypatch.context() as patch:
+        opened = []
+        patch.setattr(pairs_task, "read_pairs", lambda path, form: opened.append(path))
+        done = cli("train", "--resume", "mine")
+        assert done.code == 2 and f"'{work}/data/train.tsv', '{work}/data/dev.tsv'" in done.err
+        assert "seq2attn train --resume mine --config runs/mine/config.yaml" in done.err
+        for command in (("predict", "ab"), ("eval", "mine"), ("inspect", "mine"), ("report", "mine"), ("runs",)):
+            cli(*command)
+        assert opened == []
+    train = work / "data" / "train.tsv"
+    text = train.read_text()
+    train.write_text(f"{text}e\te'\n")
     done = cli("train", "--resume", "mine", "--config", "my.yaml")
     assert done.code == 2
     assert "data/train.tsv has changed since run 'mine' was started: it has 19 pairs" in done.err
     assert "it had 18 pairs" in done.err and "Restore that file, or start a new run" in done.err
-    after = tensors(run)
-    assert all(torch.equal(before[name], after[name]) for name in before)
-
-
-def test_a_run_that_lacks_its_vocabularies_is_refused(work, cli):
-    run = stopped_run(work)
+    assert all(torch.equal(before[name], tensor) for name, tensor in tensors(run).items())
+    train.write_text(text)
+    with pytest.raises(Seq2AttnError, match="which a run's own config never opens"):
+        seq2attn.train(run, device="cpu")
+    assert seq2attn.train("my.yaml", resume=run, device="cpu") == run
+    assert run.status().state == "finished"
     run.task_file.write_text("[]")
     done = cli("predict", "ab")
     assert done.code == 2 and "runs/mine/task.json: cannot be read: it is not a valid JSON object" in done.err
@@ -203,52 +188,6 @@ def test_a_mistake_gives_one_message_and_no_run(work, cli, overrides, says):
 # ---- measuring, selection and patience ----
 
 
-class Speller(Model):
-    """Writes fixed target ids after each source, chosen by the source's first id."""
-
-    def __init__(self, answers, size):
-        super().__init__()
-        self.answers, self.size, self.weight = answers, size, nn.Parameter(torch.zeros(1))
-
-    def encode(self, source, lengths):
-        return (), (source[:, 0], torch.zeros(len(source), dtype=torch.int64))
-
-    def step(self, tokens, state, memory):
-        first, position = state
-        ids = [(*self.answers[int(one)], *[2] * 99)[int(at)] for one, at in zip(first, position, strict=True)]
-        logits = 10 * nn.functional.one_hot(torch.tensor(ids), self.size).float().unsqueeze(1)
-        return Decoded(logits, None), (first, position + 1)
-
-    def forward(self, batch, resets=None):
-        memory, state = self.encode(batch.source, batch.source_lengths)
-        steps = []
-        for tokens in batch.decoder_input.unbind(1):
-            decoded, state = self.step(tokens, state, memory)
-            steps.append(decoded.logits)
-        return Decoded(torch.cat(steps, dim=1), None)
-
-
-@pytest.mark.parametrize(("split", "logits", "tokens", "wrong_tokens"), [(False, 9, 12, 3), (True, 10, 20, 4)])
-def test_error_rates_by_hand(work, split, logits, tokens, wrong_tokens):
-    """Of 4 words one is right; the others lack a symbol, have one too many, and have one wrong: 3 edits of 8 symbols.
-
-    Of tokens, <eos> counts too. With `split_targets` each symbol is two; where a symbol is missing, two of them are wrong.
-    """
-    task = read_task(load_config("my.yaml", [f"task.split_targets={split}"]))
-    read, write = task.source_vocabulary.encode, task.target_vocabulary.encode
-    right = {"a": "a' b'", "bb": "c' d'", "c": "a'", "dd": "a' b' c'"}
-    wrong = {"a": "a' b'", "bb": "c'", "c": "a' e'", "dd": "a' b' d'"}
-    answers = {read(source)[0]: write(text) for source, text in wrong.items()}
-    model = Speller(answers, len(task.target_vocabulary))
-    result = evaluate_pairs(Predictor(model, task, source_eos=True, device=torch.device("cpu")), list(right.items()))
-    assert (result.get("wer").value, result.get("ser").value) == (3 / 4, 3 / 8)
-    assert [(row.length, row.samples, row.value) for row in result.by_length("exact_match")] == [(1, 2, 0.5), (2, 2, 0)]
-    assert [one.edits for one in result.answers if one.source == "c"] == [(Edit("", "e'"),)]
-    # the logit of the written token is 10, the others are 0
-    certain = math.log(1 + (logits - 1) / math.exp(10))
-    assert result.get("loss").value == pytest.approx((tokens * certain + wrong_tokens * 10) / tokens, abs=1e-5)
-
-
 class Fixed:
     """Results of evaluations in turn: WER and loss."""
 
@@ -263,26 +202,31 @@ class Fixed:
         return Evaluation(tuple(rows), answers)
 
 
-def test_the_best_checkpoint_has_the_lowest_word_error_rate_then_loss(work, monkeypatch):
-    monkeypatch.setattr(loop, "evaluate_pairs", Fixed((0.5, 1.0), (0.4, 2.0), (0.4, 1.9), (0.4, 3.0), (0.6, 0.1)))
+@pytest.fixture
+def results(monkeypatch):
+    """`results((wer, loss), ...)`: what the evaluations of the dev set give in turn."""
+    return lambda *pairs: monkeypatch.setattr(loop, "evaluate_pairs", Fixed(*pairs))
+
+
+def test_the_best_checkpoint_has_the_lowest_word_error_rate_then_loss(work, results):
+    results((0.5, 1.0), (0.4, 2.0), (0.4, 1.9), (0.4, 3.0), (0.6, 0.1))
     run = trained(load_config("my.yaml", ["training.epochs=5"]), NewRun(work / "runs", "a")).run
     assert load_checkpoint(run.checkpoint("best")).state["step"] == 15
 
 
 @pytest.mark.parametrize("loss", [1e9, math.nan])
-def test_a_loss_beyond_all_measure_on_the_dev_set_is_a_divergence(work, monkeypatch, loss):
-    monkeypatch.setattr(loop, "evaluate_pairs", Fixed((0.5, 1.0), (0.6, loss)))
+def test_a_loss_beyond_all_measure_on_the_dev_set_is_a_divergence(work, results, loss):
+    results((0.5, 1.0), (0.6, loss))
     with pytest.raises(loop.Diverged, match="diverged at step 10: the loss on the dev set is not a number"):
         trained(load_config("my.yaml"), NewRun(work / "runs", "a"))
     run = Run(work / "runs" / "a")
     assert (run.status().state, load_checkpoint(run.checkpoint("last")).state["step"]) == ("failed", 5)
 
 
-def test_training_stops_when_patience_runs_out(work, monkeypatch, cli):
-    monkeypatch.setattr(loop, "evaluate_pairs", Fixed((0.5, 1.0), (0.4, 1.0), (0.4, 1.0), (0.5, 1.0), (0.3, 1.0)))
-    done = cli(
-        "train", "--config", "my.yaml", "--set", "training.epochs=9", "--set", "training.patience=2", "--name", "my-001"
-    )
+def test_training_stops_when_patience_runs_out(work, results, cli):
+    results((0.5, 1.0), (0.4, 1.0), (0.4, 1.0), (0.5, 1.0), (0.3, 1.0))
+    changes = ("--set", "training.epochs=9", "--set", "training.patience=2")
+    done = cli("train", "--config", "my.yaml", *changes, "--name", "my-001")
     assert done.code == 0
     assert "stopped after step 20: training.patience evaluations in a row brought no improvement" in done.err
     run = Run(work / "runs" / "my-001")
@@ -291,31 +235,16 @@ def test_training_stops_when_patience_runs_out(work, monkeypatch, cli):
     assert again.code == 0 and "is finished: 4 of 9 epochs" in again.err
 
 
-def test_a_target_is_for_the_dev_set(work, monkeypatch):
-    monkeypatch.setattr(loop, "evaluate_pairs", Fixed((0.5, 1.0), (0.2, 1.0), (0.0, 1.0)))
+def test_a_target_is_for_the_dev_set(work, results):
+    results((0.5, 1.0), (0.2, 1.0), (0.0, 1.0))
     ended = trained(load_config("my.yaml", ["training.epochs=9", "training.target=0.8"]), NewRun(work / "runs", "a"))
     assert (ended.step, ended.reached_target) == (10, True)
 
 
 def test_pairs_of_a_few_symbols_are_learned(work):
     """The whole way learns something: every target is the source reversed."""
-    overrides = [
-        "training.epochs=40",
-        "training.evaluate_every=40",
-        "training.learning_rate=0.02",
-        "model.dropout=0",
-        "model.hidden=16",
-    ]
-    config = load_config("my.yaml", [*overrides, "task.dev=data/train.tsv", "training.word_dropout=0"])
-    ended = trained(config, NewRun(work / "runs", "a"))
+    changes = {"epochs": 40, "evaluate_every": 40, "learning_rate": 0.02, "word_dropout": 0}
+    overrides = [f"training.{key}={value}" for key, value in changes.items()]
+    overrides += ["model.dropout=0", "model.hidden=16", "task.dev=data/train.tsv"]
+    ended = trained(load_config("my.yaml", overrides), NewRun(work / "runs", "a"))
     assert load_checkpoint(ended.run.checkpoint("best")).state["summary"]["wer"] < 0.2
-
-
-def test_the_python_door_continues_with_a_config(work):
-    import seq2attn
-
-    run = stopped_run(work)
-    with pytest.raises(Seq2AttnError, match="which a run's own config never opens"):
-        seq2attn.train(run, device="cpu")
-    assert seq2attn.train("my.yaml", resume=run, device="cpu") == run
-    assert run.status().state == "finished"
