@@ -137,18 +137,15 @@ def test_the_temperature_divides_the_scores():
 @pytest.mark.parametrize("scalable", [False, True])
 def test_a_mask_that_is_switched_off_or_on_is_that_of_the_config(scalable):
     source = torch.nn.functional.pad(SOURCE, (0, 2))
-    masked, unmasked = (
-        make_model("general", scalable_softmax=scalable, mask_padding=mask).eval() for mask in (True, False)
-    )
+    models = [make_model("general", scalable_softmax=scalable, mask_padding=mask).eval() for mask in (True, False)]
     every = torch.ones(2, 1, 6, dtype=torch.bool)
     real = torch.tensor([[[True] * 4 + [False] * 2]] * 2)
-    off = outputs(masked, intervention(6, valid=every), source)
-    on = outputs(unmasked, intervention(6, valid=real), source)
-    for found, expected in zip(
-        [*off, *on], [*outputs(unmasked, None, source), *outputs(masked, None, source)], strict=True
-    ):
-        torch.testing.assert_close(found, expected)
-    assert not torch.allclose(off[0], on[0])
+    found = [
+        outputs(model, intervention(6, valid=valid), source) for model, valid in zip(models, (every, real), strict=True)
+    ]
+    expected = [outputs(model, None, source) for model in models[::-1]]
+    torch.testing.assert_close(found, expected)
+    assert not torch.allclose(found[0][0], found[1][0])
 
 
 def test_teacher_forcing_intervenes_at_every_position():
@@ -160,12 +157,9 @@ def test_teacher_forcing_intervenes_at_every_position():
 
 
 def test_an_ensemble_intervenes_in_each_of_its_models():
-    models = [make(EVERY[0]), make("transformer")]
-    weights = outputs(Ensemble(models), intervention(forced={1: 0.5}))[1]
-    expected = (
-        outputs(models[0], intervention(forced={1: 0.5}))[1] + outputs(models[1], intervention(forced={1: 0.5}))[1]
-    ) / 2
-    torch.testing.assert_close(weights, expected)
+    models, change = [make(EVERY[0]), make("transformer")], intervention(forced={1: 0.5})
+    expected = sum(outputs(model, change)[1] for model in models) / 2
+    torch.testing.assert_close(outputs(Ensemble(models), change)[1], expected)
 
 
 # ---- Changes: what a person asks for ----
@@ -182,22 +176,13 @@ def changed(predictor, text="abc", **changes):
     return predictor.predict([text], changes=Changes(**changes))[0]
 
 
-def test_no_changes_give_the_prediction():
+def test_weights_are_set_and_banned_at_their_steps_only():
     predictor = make_predictor()
-    expected = predictor.predict(["abc"], keep_weights=True)[0]
-    assert changed(predictor).to_json() == expected.to_json()
-
-
-def test_a_weight_is_set_at_its_step_only():
-    predictor = make_predictor()
-    before, after = changed(predictor), changed(predictor, force={(1, 2): 1.0})
-    assert after.weights[0].tolist() == before.weights[0].tolist()
-    assert after.weights[1].tolist() == [0.0, 0.0, 1.0]
-    assert after.weights[2][2] < 1
-
-
-def test_a_position_is_banned_at_every_step_or_at_one():
-    predictor = make_predictor()
+    before = changed(predictor)
+    assert before.to_json() == predictor.predict(["abc"], keep_weights=True)[0].to_json()
+    after = changed(predictor, force={(1, 2): 1.0}).weights
+    assert after[0].tolist() == before.weights[0].tolist()
+    assert after[1].tolist() == [0.0, 0.0, 1.0] and after[2][2] < 1
     assert {row[1] for row in changed(predictor, ban=[1]).weights} == {0.0}
     weights = changed(predictor, ban=[(2, 1)]).weights
     assert [t for t, row in enumerate(weights) if row[1] == 0] == [2]
@@ -219,8 +204,7 @@ def test_padding_changes_the_answer_only_where_it_is_not_masked():
     assert padded.source_symbols == (*"abc", "<pad>", "<pad>", "<pad>")
     assert padded.output == plain.output
     torch.testing.assert_close(torch.tensor(padded.weights)[:, :3], torch.tensor(plain.weights))
-    attended = changed(predictor, padding=3, mask_padding=False).weights
-    assert all(min(row) > 0 for row in attended)
+    assert all(min(row) > 0 for row in changed(predictor, padding=3, mask_padding=False).weights)
 
 
 @pytest.mark.parametrize(
@@ -243,15 +227,12 @@ def test_changes_that_do_not_fit_are_refused(changes, message):
     assert message in str(error.value)
 
 
-def test_a_model_without_attention_has_no_weights_to_set():
+def test_changes_need_attention_and_greedy_decoding():
     predictor = make_predictor("none")
     assert changed(predictor, write={0: "<eos>"}).output_symbols == ("<eos>",)
-    with pytest.raises(Seq2AttnError, match="no attention to change"):
-        changed(predictor, temperature=2.0)
-
-
-def test_changes_need_greedy_decoding():
-    predictor = make_predictor()
+    for change in ({"temperature": 2.0}, {"ban": [0]}, {"force": {(0, 0): 1.0}}):
+        with pytest.raises(Seq2AttnError, match="no attention to change"):
+            changed(predictor, **change)
     predictor.search = BeamSearch(2)
     with pytest.raises(Seq2AttnError, match="greedy decoding"):
         changed(predictor, force={(0, 0): 1.0})
