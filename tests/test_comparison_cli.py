@@ -56,7 +56,7 @@ def table(done):
 
 
 def runs(folder="runs"):
-    return sorted(path.name for path in Path(folder).iterdir())
+    return sorted(path.name for path in Path(folder).iterdir() if path.is_dir())
 
 
 # ---- refused ----
@@ -76,8 +76,7 @@ def runs(folder="runs"):
         (["--vary", "seed=1", "--checkpoint", "first"], "checkpoint (--checkpoint): must be best or last, found"),
         (["--vary", "seed=1", "--lengths", "0"], "lengths (--lengths): '0' is out of range"),
         (["--vary", "seed=1", "--baseline", "seed"], "expected KEY=VALUE"),
-        (["--vary", "seed=1", "--baseline", "model.hidden=8"], "is not varied"),
-        (["--vary", "seed=1", "--baseline", "seed=1"], "baseline.seed: the seed cannot be a baseline"),
+        (["--vary", "seed=1", "--baseline", "model.hidden=8"], "found model.hidden; allowed: nothing"),
         (["--vary", "seed=1", "--set", "sed=1"], "did you mean 'seed'"),
         (["--vary", "seed=1", "--name", "a/b"], "is not a valid run name"),
         (["--vary", "seed=1", "--csv", "nowhere/a.csv"], "there is no directory nowhere"),

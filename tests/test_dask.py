@@ -165,7 +165,7 @@ def test_nothing_is_lost_when_a_worker_the_scheduler_and_the_comparison_are_kill
     finally:
         made.close()
     assert table == completed("--runs-dir", "local", "--workers", "2", trials=20)
-    for run in Path("local").iterdir():
+    for run in filter(Path.is_dir, Path("local").iterdir()):
         assert len(list((Path("runs") / run.name / "evaluations").iterdir())) == 1
         assert records(Path("runs") / run.name) == records(run)
 

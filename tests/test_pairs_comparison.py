@@ -77,10 +77,10 @@ def test_nothing_is_trained_twice_and_every_output_has_the_rates(cli, monkeypatc
     assert {"wer", "ser", "loss"} <= {row["metric"] for row in rows if not row["length"]}
     assert {row["length"] for row in rows if row["metric"] == "exact_match"} == {"2", "3", "4"}
     assert {path.name for path in Path("figures").iterdir()} >= {"widths-bars.png", "widths-loss.png"}
-    by_length = rows_of(compare(cli, *LAYERS, "--metric", "exact_match"))
-    assert [row["length"] for row in by_length] == ["2", "3", "4"] * 2
     assert cli("report", "widths", "--to", "page.html").code == 0
     assert "word by word, against the baseline" in Path("page.html").read_text()
+    by_length = rows_of(compare(cli, *LAYERS, "--metric", "exact_match"))
+    assert [row["length"] for row in by_length] == ["2", "3", "4"] * 2
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     shown = compare(cli, *LAYERS).out
     assert (

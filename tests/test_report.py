@@ -13,7 +13,7 @@ from test_comparison_results import finish
 from test_pairs_cli import CONFIG, WORDS, write
 
 from seq2attn.comparison.experiment import compose_experiment
-from seq2attn.comparison.plan import experiments, make_plan, saved_plan
+from seq2attn.comparison.plan import load_plan, make_plan, save_plan
 from seq2attn.config import check_config
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.pages.report import render, report_of_comparison, report_of_runs
@@ -173,13 +173,15 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("comparison")
     (folder / "base.yaml").write_text(BASE)
     (folder / "experiment.yaml").write_text(EXPERIMENT)
-    for trial in make_plan(compose_experiment(folder / "experiment.yaml"), folder / "runs").trials:
+    plan = make_plan(compose_experiment(folder / "experiment.yaml"), folder / "runs")
+    for trial in plan.trials:
         run = finish(folder / "runs", trial)
         belongs = {"name": trial.experiment, "group": trial.group, "values": dict(trial.values)}
         write_json(run.environment_file, {"command": [NASTY], "seed": trial.seed, "experiment": belongs})
         if trial.group != "none":
             maps = [one_map("ab", "ba", trial.seed / 4).to_json(), one_map("xyz", "z", 0.25).to_json()]
             run.attention_file.write_text(json.dumps({"step": 10, "maps": maps}) + "\n")
+    save_plan(plan, folder / "runs")
     return folder
 
 
@@ -190,9 +192,7 @@ def work(made, cli, tmp_path):
 
 
 def test_the_report_of_a_comparison(work):
-    found = experiments(work / "runs")["experiment"]
-    assert [run.name for run in found[:2]] == ["experiment-dot-seed_1", "experiment-dot-seed_2"]
-    title, sections, missing = report_of_comparison(saved_plan("experiment", found), work / "runs")
+    title, sections, missing = report_of_comparison(load_plan("experiment", work / "runs"), work / "runs")
     assert (title, missing) == ("experiment", 0)
     # scaled at 3: 0.8, 0.7, 0.9, which is 0.3, 0.1, 0.2 more than dot; 4.3027 x 0.1 / sqrt(3) = 0.248
     assert ["3", "0.800 [0.552, 1.000]", "0.100", "0.700", "2", "0.900", "+0.200 [-0.048, +0.448]"] in cells(
@@ -218,25 +218,6 @@ def test_a_comparison_is_found_by_its_name_or_its_file_and_missing_trials_are_na
     done = cli("report", name, "--to", "missing.html")
     assert (done.code, done.err) == (0, "1 of 9 trials are not measured yet and are left out\n")
     assert "Not measured yet and left out: experiment-dot-seed_2." in Path("missing.html").read_text()
-
-
-def test_the_most_common_measuring_settings_are_used(work):
-    runs = experiments(work / "runs")["experiment"]
-    record = json.loads((runs[0].evaluations / "best-001.json").read_text())
-    changed = {**record, "checkpoint": "last", "rows": [{**row, "samples": 7} for row in record["rows"]]}
-    for run in runs[1:]:
-        write_json(run.evaluations / "last-001.json", changed)
-    assert {trial.checkpoint for trial in saved_plan("experiment", runs).trials} == {"best"}  # nine against eight
-    write_json(runs[0].evaluations / "last-001.json", changed)
-    assert {(trial.checkpoint, trial.samples) for trial in saved_plan("experiment", runs).trials} == {("last", 7)}
-
-
-@pytest.mark.parametrize(
-    "experiment", [3, {"name": 3}, {"name": "x", "group": "y"}, {"name": "x", "group": 1, "values": {}}]
-)
-def test_an_invalid_experiment_record_is_ignored(work, experiment):
-    write_json(Run(work / "runs" / "experiment-dot-seed_1").environment_file, {"experiment": experiment})
-    assert len(experiments(work / "runs")["experiment"]) == 8
 
 
 @pytest.mark.parametrize(

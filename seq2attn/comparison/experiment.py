@@ -7,9 +7,9 @@ import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
@@ -25,6 +25,7 @@ from seq2attn.runs.run import check_name
 
 CONFIG = "config"  # the axis of several base configs
 SEED = "seed"
+MOST_VALUES = 100_000  # of a range
 ERROR_RATES = ("wer", "ser")  # of runs on pairs, on their whole dev file; lower is better
 METRICS = HEADINGS | {rate: RATES[rate] for rate in ERROR_RATES}  # name -> how it is called in tables and figures
 HINT = "An experiment names base configs and what to vary; docs/comparing.md explains its keys."
@@ -87,20 +88,6 @@ class Settings(Section):
 
 
 @dataclass(frozen=True)
-class Axis:
-    """A config key and its values; ranges are not expanded, so that 1-1000000000 needs no memory."""
-
-    key: str
-    pieces: tuple[Sequence[Any], ...]
-
-    def __len__(self) -> int:
-        return sum(map(len, self.pieces))
-
-    def __iter__(self) -> Iterator[Any]:
-        return itertools.chain.from_iterable(self.pieces)
-
-
-@dataclass(frozen=True)
 class Experiment:
     """Base configs, what is the same in all trials, what varies, and what is measured."""
 
@@ -108,25 +95,25 @@ class Experiment:
     source: str  # the file or command line, for messages
     bases: Mapping[str, Path]  # config files, by the name that tables use
     settings: Settings
-    overrides: tuple[str, ...] = ()  # `KEY=VALUE`, the same in all trials
-    axes: tuple[Axis, ...] = ()
-    """in the order of tables: the base configs first, the seed last; the last one changes fastest"""
-    places: Mapping[str, str] = field(default_factory=dict)  # dotted key -> where it was written
+    overrides: tuple[str, ...]  # `KEY=VALUE`, the same in all trials
+    axes: Mapping[str, tuple[Any, ...]]
+    """what varies, in the order of tables: the base configs first, the seed last; the last one changes fastest"""
+    places: Mapping[str, str]  # dotted key -> where it was written
 
     @property
     def count(self) -> int:
         """How many trials the grid has."""
-        return math.prod(map(len, self.axes))
+        return math.prod(map(len, self.axes.values()))
 
     def __str__(self) -> str:
         """`80 trials (4 config x 2 model.attention.mask_padding x 10 seed)`"""
-        factors = " x ".join(f"{len(axis):,} {axis.key}" for axis in self.axes)
+        factors = " x ".join(f"{len(values):,} {key}" for key, values in self.axes.items())
         return f"{self.count:,} trial{'' if self.count == 1 else 's'}{f' ({factors})' if factors else ''}"
 
     def combinations(self) -> Iterator[dict[str, Any]]:
-        """The value of each axis, for every trial."""
-        for values in itertools.product(*self.axes):
-            yield dict(zip((axis.key for axis in self.axes), values, strict=True))
+        """The value of each key that varies, for every trial."""
+        for values in itertools.product(*self.axes.values()):
+            yield dict(zip(self.axes, values, strict=True))
 
 
 def compose_experiment(
@@ -150,14 +137,13 @@ def compose_experiment(
     values, places = ({}, {}) if file is None else _read(file)
     source, folder = ("seq2attn compare", Path()) if file is None else (str(file), find_config(file).parent)
     _replace(values, places, configs, vary, baseline, options)
-    settings = _checked_settings(values, source, places)
-    axes = _axes(settings, source, places)
+    settings, axes = _checked(values, source, places)
     bases = name_bases([folder / config for config in settings.configs])
     for path in bases.values():
         if not find_config(path).is_file():
             read_file(path)  # raises an error with the reason
     if len(bases) > 1:
-        axes.insert(0, Axis(CONFIG, (tuple(bases),)))
+        axes = {CONFIG: tuple(bases), **axes}
     elif not axes:
         words = [str(file)] if file is not None else ["-c", str(next(iter(bases.values())))]
         hint = f"For example: {shlex.join(['seq2attn', 'compare', *words, '--vary', 'seed=1-5'])}"
@@ -165,13 +151,12 @@ def compose_experiment(
     if name is None:
         name = run_word(file.stem if file else f"compare-{next(iter(bases))}" if len(bases) == 1 else "compare")
     check_name(name)
-    own = {key.partition(".")[2]: place for key, place in places.items() if key.startswith(("set.", "vary."))}
     given = override_list(overrides)
-    for text in given:  # load_config names their place
-        own.pop(text.partition("=")[0].strip(), None)
-    fixed = (*override_list(settings.fixed), *given)
-    by_seed = tuple(sorted(axes, key=lambda axis: axis.key == SEED))
-    return Experiment(name, source, bases, settings, fixed, by_seed, own)
+    replaced = {text.partition("=")[0].strip() for text in given}  # load_config names their place
+    own = {key.partition(".")[2]: place for key, place in places.items() if key.startswith(("set.", "vary."))}
+    own = {key: place for key, place in own.items() if key not in replaced}
+    axes = dict(sorted(axes.items(), key=lambda axis: axis[0] == SEED))
+    return Experiment(name, source, bases, settings, (*override_list(settings.fixed), *given), axes, own)
 
 
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -224,31 +209,28 @@ def _split(option: str, texts: Sequence[str], form: str) -> dict[str, tuple[Any,
     return found
 
 
-def _checked_settings(values: Mapping[str, Any], source: str, places: Mapping[str, str]) -> Settings:
+def _checked(
+    values: Mapping[str, Any], source: str, places: Mapping[str, str]
+) -> tuple[Settings, dict[str, tuple[Any, ...]]]:
+    """The settings, and the values of each key that varies."""
+    axes, problems = {}, []
     try:
-        return Settings.model_validate(values)
+        settings = Settings.model_validate(values)
+        for key, some in settings.vary.items():
+            try:
+                axes[key] = expand_values(key, some)
+            except Seq2AttnError as error:
+                problems.append(Problem(f"vary.{key}", error.message))
     except ValidationError as error:
-        _refuse(source, describe_errors(error, Settings, values), places)
-
-
-def _axes(settings: Settings, source: str, places: Mapping[str, str]) -> list[Axis]:
-    axes, problems = [], []
-    for key, values in settings.vary.items():
-        try:
-            axes.append(make_axis(key, values))
-        except Seq2AttnError as error:
-            problems.append(Problem(f"vary.{key}", error.message))
+        problems = describe_errors(error, Settings, values)
     if problems:
-        _refuse(source, problems, places)
-    return axes
+        problems = [replace(problem, where=place_of(problem, places)) for problem in problems]
+        raise ConfigError(source, problems, hint=HINT)
+    return settings, axes
 
 
-def _refuse(source: str, problems: Sequence[Problem], places: Mapping[str, str]) -> NoReturn:
-    raise ConfigError(source, [replace(problem, where=place_of(problem, places)) for problem in problems], hint=HINT)
-
-
-def make_axis(key: str, values: Any) -> Axis:
-    """The axis of a key and its values: one value or a list. `1-10` is a range if the key is a whole number."""
+def expand_values(key: str, values: Any) -> tuple[Any, ...]:
+    """The values of a key: one value or a list. `1-10` is a range if the key is a whole number."""
     if isinstance(values, dict):
         raise Seq2AttnError("expected a list of values, found keys; use dotted keys, as in model.hidden")
     if key == CONFIG:
@@ -256,21 +238,21 @@ def make_axis(key: str, values: Any) -> Axis:
     values = values if isinstance(values, list) else [values]
     kind = getattr(dict(all_keys()).get(key), "annotation", None)
     kinds = [getattr(one, "__origin__", one) for one in (kind, *get_args(kind))]
-    whole_number = int in kinds  # elsewhere `1-12` is one value, as in evaluation.lengths
-    pieces = tuple(_range(value) or (value,) for value in values) if whole_number else (tuple(values),)
-    if not any(map(len, pieces)):
+    if int in kinds:  # elsewhere `1-12` is one value, as in evaluation.lengths
+        values = [number for value in values for number in _range(value)]
+    if not values:
         raise Seq2AttnError("no values")
-    return Axis(key, pieces)
+    return tuple(values)
 
 
-def _range(value: Any) -> range | None:
+def _range(value: Any) -> Sequence[Any]:
     match = _RANGE.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        return None
-    first, last = int(match[1]), int(match[2])
-    if first > last:
-        raise Seq2AttnError(f"{shown(value)} counts down; write {last}-{first}")
-    return range(first, last + 1)
+        return [value]
+    numbers = range(int(match[1]), int(match[2]) + 1)
+    if not 0 < len(numbers) <= MOST_VALUES:
+        raise Seq2AttnError(f"{shown(value)}: expected FIRST-LAST, counting up, of at most {MOST_VALUES:,} numbers")
+    return numbers
 
 
 def name_bases(paths: Sequence[Path]) -> dict[str, Path]:

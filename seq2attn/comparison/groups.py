@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seq2attn.comparison.experiment import ERROR_RATES
+from seq2attn.comparison.experiment import ERROR_RATES, Published
 from seq2attn.comparison.plan import Plan, name_values
 from seq2attn.comparison.trial import Trial, find_evaluation
 from seq2attn.inference.paired import PairedDifference, paired_difference
@@ -17,6 +17,7 @@ from seq2attn.inference.statistics import Spread, spread
 from seq2attn.parts import RANDOM
 from seq2attn.runs.logs import read_metrics
 
+UNPUBLISHED = Published(where={}, values={})
 Curve = tuple[tuple[int, float], ...]  # (step, value), step by step
 
 
@@ -55,14 +56,15 @@ class LengthSummary:
     @property
     def worst_seed(self) -> int:
         """The seed with the lowest value, or the highest error rate; the first on a tie."""
-        sign = -1 if self.metric in ERROR_RATES else 1
-        return min(self.values, key=lambda seed: (sign * self.values[seed], seed))
+        return min(self.values, key=lambda seed: (self._goodness(seed), seed))
 
     @property
     def best_seed(self) -> int:
         """The seed with the highest value, or the lowest error rate; the first on a tie."""
-        sign = 1 if self.metric in ERROR_RATES else -1
-        return min(self.values, key=lambda seed: (sign * self.values[seed], seed))
+        return min(self.values, key=lambda seed: (-self._goodness(seed), seed))
+
+    def _goodness(self, seed: int) -> float:
+        return -self.values[seed] if self.metric in ERROR_RATES else self.values[seed]
 
 
 @dataclass(frozen=True)
@@ -165,8 +167,7 @@ def read_groups(plan: Plan) -> tuple[GroupResult, ...]:
             continue
         first, baseline = trials[0], plan.baseline_of(label)
         others = [] if baseline == label else done[baseline]
-        figures = [item for item in plan.published if all(first.matches(*of) for of in item.where.items())]
-        published = {length: value for item in reversed(figures) for length, value in item.values.items()}
+        published = plan.published.get(label, UNPUBLISHED)
         groups.append(
             GroupResult(
                 label=label,
@@ -176,8 +177,8 @@ def read_groups(plan: Plan) -> tuple[GroupResult, ...]:
                 baseline=None if baseline == label else baseline,
                 planned=len(trials),
                 trials=tuple(done[label]),
-                lengths=tuple(_summaries(plan.metric, done[label], others, published)),
-                published_loss=next((item.loss for item in figures if item.loss is not None), None),
+                lengths=tuple(_summaries(plan.metric, done[label], others, published.values)),
+                published_loss=published.loss,
                 word_by_word=_word_by_word(others, done[label]) if plan.metric in ERROR_RATES else None,
             )
         )

@@ -1,7 +1,8 @@
-"""The trials of an experiment, all checked before any of them runs."""
+"""The trials of an experiment, all checked before any of them runs, and the record of them in the runs directory."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections import Counter
@@ -10,45 +11,35 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from seq2attn.comparison.experiment import (
-    CONFIG,
-    ERROR_RATES,
-    SEED,
-    Experiment,
-    Published,
-    Settings,
-    override,
-    run_word,
-)
-from seq2attn.comparison.trial import Trial, blocked_by, resolved_value
-from seq2attn.config import load_config
-from seq2attn.config.load import place_of
-from seq2attn.errors import ConfigError, Problem, Seq2AttnError, did_you_mean, shown
-from seq2attn.runs.logs import evaluations
-from seq2attn.runs.run import Run, check_plain, newest_first
+from pydantic import TypeAdapter
+
+from seq2attn.comparison.experiment import CONFIG, ERROR_RATES, SEED, Experiment, Published, override, run_word
+from seq2attn.comparison.trial import Trial, blocked_by
+from seq2attn.config import Config, load_config, value_at
+from seq2attn.config.load import override_list, place_of
+from seq2attn.errors import LARGEST_FILE, ConfigError, Problem, Seq2AttnError, did_you_mean
+from seq2attn.runs.files import read_plain, write_atomically
+from seq2attn.runs.run import check_name, check_plain
 
 MOST_TRIALS = 1000
 MOST_BLOCKED = 3  # existing runs that a message lists
 UNLABELLED = (CONFIG, "model.attention.score", "model.architecture", "task", "task.name")  # labels show only the value
+_MISSING = object()
 LONGEST_NAME = 80  # characters of a run's name; a longer one is cut and ends with a digest
+RECORD = ".{}.comparison.json"  # the file of a plan in the runs directory, by the comparison's name
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The trials of an experiment, group by group, and what they are compared by."""
+    """The trials of an experiment, group by group, and what they are compared by: plain values."""
 
     name: str
     trials: tuple[Trial, ...]
-    wanted: str | None = None  # the metric; None: the one that suits the trials
-    baseline: Mapping[str, Any] = field(default_factory=dict)
-    """each group is compared with the one that differs from it in these values only; empty: with the first"""
-    published: tuple[Published, ...] = ()
+    metric: str  # what tables and figures show
+    baselines: Mapping[str, str] = field(default_factory=dict)
+    """group -> the group that it is compared with; empty: all are compared with the first"""
+    published: Mapping[str, Published] = field(default_factory=dict)  # the published figures of a group
     description: str = ""
-
-    @property
-    def metric(self) -> str:
-        """What tables and figures show."""
-        return self.wanted or ("wer" if all(trial.on_files for trial in self.trials) else "exact_match")
 
     @property
     def groups(self) -> dict[str, list[Trial]]:
@@ -60,11 +51,7 @@ class Plan:
 
     def baseline_of(self, group: str) -> str:
         """The group that `group` is compared with."""
-        groups = self.groups
-        if not self.baseline:
-            return next(iter(groups))
-        wanted = {**groups[group][0].values, **self.baseline}
-        return next(label for label, trials in groups.items() if trials[0].values == wanted)
+        return self.baselines.get(group, self.trials[0].group)
 
 
 def make_plan(experiment: Experiment, root: Path, most: int = MOST_TRIALS) -> Plan:
@@ -76,44 +63,58 @@ def make_plan(experiment: Experiment, root: Path, most: int = MOST_TRIALS) -> Pl
     if experiment.count > most:
         problem = Problem("", f"{experiment}; at most {most:,} are allowed")
         raise ConfigError(experiment.source, [problem], hint="Nothing was run. --max-trials N allows more.")
+    settings, grid = experiment.settings, list(experiment.combinations())
+    trials, problems = _make_trials(experiment, grid, root)
+    baselines: dict[str, str] = {}
+    published: dict[str, Published] = {}
+    if not problems:
+        problems = [*_repeated(trials), *_not_measurable(experiment, trials), *_not_varied(experiment)]
+    if not problems and settings.baseline:
+        others, problems = _make_trials(experiment, [{**values, **settings.baseline} for values in grid], root)
+        baselines = {trial.group: other.group for trial, other in zip(trials, others, strict=False)}
+        if not problems and not set(baselines.values()) <= baselines.keys():
+            problems = [Problem("baseline", f"no trial has all of {', '.join(override_list(settings.baseline))}")]
+    if not problems:
+        published, problems = _published(experiment, grid, trials)
+    blocked = [] if problems else [Problem("", reason) for trial in trials if (reason := blocked_by(trial))]
+    if problems or blocked:
+        hint = f"Nothing was run: {experiment}."
+        most_listed = {"most": MOST_BLOCKED} if blocked else {}
+        raise ConfigError(experiment.source, problems or blocked, hint=hint, **most_listed)
+    metric = settings.metric or ("wer" if all(trial.on_files for trial in trials) else "exact_match")
+    return Plan(experiment.name, tuple(trials), metric, baselines, published, " ".join(settings.description.split()))
+
+
+def _make_trials(
+    experiment: Experiment, grid: Sequence[Mapping[str, Any]], root: Path
+) -> tuple[list[Trial], list[Problem]]:
+    """The trial of each combination of values, and each problem once, where the user wrote it, with its count."""
     trials: list[Trial] = []
     counts: Counter[Problem] = Counter()
-    for values in experiment.combinations():
+    for values in grid:
         try:
             trials.append(_make_trial(experiment, values, root))
         except ConfigError as error:
-            counts.update(_relocated(problem, experiment) for problem in error.problems)
-    problems = [_counted(problem, count, experiment.count) for problem, count in counts.items()]
-    baseline: dict[str, Any] = {}
-    if not problems:
-        baseline, problems = _known_baseline(experiment, trials)
-        problems += _published_problems(experiment, trials) + _same_config_problems(trials)
-        problems += _measurement_problems(experiment.settings, trials)
-    nothing_run = f"Nothing was run: {experiment}."
-    if problems:
-        raise ConfigError(experiment.source, problems, hint=nothing_run)
-    blocked = [Problem("", reason) for trial in trials if (reason := blocked_by(trial))]
-    if blocked:
-        raise ConfigError(experiment.source, blocked, hint=nothing_run, most=MOST_BLOCKED)
-    settings = experiment.settings
-    description = " ".join(settings.description.split())
-    return Plan(experiment.name, tuple(trials), settings.metric, baseline, settings.published, description)
+            for problem in error.problems:
+                ours = problem.where is None or problem.where.startswith("--set ")
+                written = (place_of(problem, experiment.places) if ours else None) or problem.where
+                counts[replace(problem, where=written)] += 1
+    some = {count: f" ({count:,} of {len(grid):,} trials)" for count in counts.values() if count < len(grid)}
+    return trials, [replace(problem, message=problem.message + some.get(n, "")) for problem, n in counts.items()]
 
 
 def _make_trial(experiment: Experiment, values: Mapping[str, Any], root: Path) -> Trial:
     settings, base = experiment.settings, values.get(CONFIG, next(iter(experiment.bases)))
     overrides = [override(key, value) for key, value in values.items() if key != CONFIG]
     config = load_config(experiment.bases[base], [*experiment.overrides, *overrides])
-    resolved = {key: base if key == CONFIG else resolved_value(config, key, value) for key, value in values.items()}
-    seed = resolved.pop(SEED, config.seed)
-    label = ", ".join(name_values(resolved).values()) or base
+    resolved = {
+        key: base if key == CONFIG else _value(config, key, value) for key, value in values.items() if key != SEED
+    }
     return Trial(
-        name=_run_name(experiment.name, resolved, seed),
+        name=_run_name(experiment.name, resolved, config.seed),
         experiment=experiment.name,
-        group=label,
+        group=", ".join(name_values(resolved).values()) or base,
         values=resolved,
-        seed=seed,
-        base=base,
         settings=config.model_dump(mode="json"),
         root=root,
         lengths=settings.lengths or config.evaluation_lengths,
@@ -121,6 +122,14 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any], root: Path) -
         families=settings.families or config.evaluation.families,
         checkpoint=settings.checkpoint,
     )
+
+
+def _value(config: Config, key: str, default: Any) -> Any:
+    """The value at a dotted key; the default if no chosen part has this key."""
+    try:
+        return value_at(config, key)
+    except KeyError:
+        return default
 
 
 def name_values(values: Mapping[str, Any]) -> dict[str, str]:
@@ -152,63 +161,22 @@ def _run_name(experiment: str, values: Mapping[str, Any], seed: int) -> str:
     return f"{name[: LONGEST_NAME - 9]}-{digest}"
 
 
-def _relocated(problem: Problem, experiment: Experiment) -> Problem:
-    """`problem` with the place where the user wrote the value, instead of our override."""
-    if problem.where is not None and not problem.where.startswith("--set "):
-        return problem
-    return replace(problem, where=place_of(problem, experiment.places) or problem.where)
+# ---- problems of the whole grid ----
 
 
-def _counted(problem: Problem, count: int, trials: int) -> Problem:
-    some = "" if count == trials else f" ({count:,} of {trials:,} trials)"
-    return replace(problem, message=problem.message + some)
-
-
-def _same_config_problems(trials: Sequence[Trial]) -> list[Problem]:
+def _repeated(trials: Sequence[Trial]) -> Iterator[Problem]:
     first: dict[str, Trial] = {}
-    pairs = [(first.setdefault(json.dumps(trial.settings), trial), trial) for trial in trials]
-    repeated = [
-        f"({kept.group!r} and {trial.group!r}, seed {trial.seed})" for kept, trial in pairs if kept is not trial
-    ]
-    count = f"{len(repeated):,} of {len(trials):,} trials have the same config as another"
-    return [Problem("", f"{count} {repeated[0]}; list each value once, and no synonym of it")] if repeated else []
+    for trial in trials:
+        other = first.setdefault(json.dumps(trial.settings), trial)
+        if other is not trial:
+            same = f"{other.group!r} and {trial.group!r}, seed {trial.seed}"
+            yield Problem("", f"trials have the same config as another ({same}); list each value once, and no synonym")
+            return
 
 
-def _known_baseline(experiment: Experiment, trials: Sequence[Trial]) -> tuple[dict[str, Any], list[Problem]]:
-    """The baseline's values as they are in resolved configs, and the problems of these values."""
-    varied, problems, resolved = list(trials[0].values), [], {}
-    for key, value in experiment.settings.baseline.items():
-        values = [trial.values.get(key) for trial in trials]
-        if value not in values:
-            value = _resolved_alone(experiment, key, value)
-        resolved[key] = value
-        if key == SEED:
-            message = "the seed cannot be a baseline: the trials of a group differ only in their seed"
-        elif key not in varied:
-            allowed = f"allowed: {', '.join(varied)}" if varied else "only the seed is varied"
-            same_end = next((f"did you mean '{other}'? " for other in varied if other.endswith(f".{key}")), "")
-            message = f"is not varied; {did_you_mean(key, varied) or same_end}{allowed}"
-        elif value not in values:
-            names = list(dict.fromkeys(map(_shown_value, values)))
-            message = f"no trial has {shown(value)}; {did_you_mean(str(value), names)}allowed: {', '.join(names)}"
-        else:
-            continue
-        problems.append(Problem(f"baseline.{key}", message))
-    return resolved, problems
-
-
-def _resolved_alone(experiment: Experiment, key: str, value: Any) -> Any:
-    """The value in the resolved config of the first base, such as the name for a synonym; itself if it is invalid."""
-    try:
-        config = load_config(next(iter(experiment.bases.values())), [*experiment.overrides, override(key, value)])
-        return resolved_value(config, key, value)
-    except Seq2AttnError:
-        return value
-
-
-def _measurement_problems(settings: Settings, trials: Sequence[Trial]) -> Iterator[Problem]:
-    """What cannot be measured: error rates of strings that a task draws, and chosen lengths of a file of pairs."""
-    on_files = [trial.on_files for trial in trials]
+def _not_measurable(experiment: Experiment, trials: Sequence[Trial]) -> Iterator[Problem]:
+    """Error rates of strings that a task draws, and chosen lengths of a file of pairs."""
+    on_files, settings = [trial.on_files for trial in trials], experiment.settings
     if settings.metric in ERROR_RATES and not all(on_files):
         yield Problem("metric", f"{settings.metric} is measured on files of pairs (task: pairs)")
     for name in ("lengths", "samples"):
@@ -216,64 +184,62 @@ def _measurement_problems(settings: Settings, trials: Sequence[Trial]) -> Iterat
             yield Problem(name, "runs on pairs are measured on all pairs of their dev file; leave this out")
 
 
-def _published_problems(experiment: Experiment, trials: Sequence[Trial]) -> list[Problem]:
-    """Keys that no trial has. Published figures for groups that are not compared are allowed."""
-    return [
-        Problem(f"published.{number}.where.{key}", "no config has this key")
-        for number, published in enumerate(experiment.settings.published)
-        for key in published.where
-        if all(trial.value(key, trials) is trials for trial in trials)
-    ]
+def _not_varied(experiment: Experiment) -> Iterator[Problem]:
+    """Keys and base configs of the baseline that the grid does not have."""
+    varied = [key for key in experiment.axes if key != SEED]
+    for key, value in experiment.settings.baseline.items():
+        allowed = varied if key not in varied else list(experiment.bases) if key == CONFIG else [value]
+        word = key if key not in varied else value
+        if word not in allowed:
+            known = f"{did_you_mean(str(word), allowed)}allowed: {', '.join(allowed) or 'nothing'}"
+            yield Problem("baseline", f"a baseline has what varies except the seed, found {word}; {known}")
 
 
-# ---- comparisons found in the runs directory: each trial's environment.json names the one that it belongs to ----
+def _published(
+    experiment: Experiment, grid: Sequence[Mapping[str, Any]], trials: Sequence[Trial]
+) -> tuple[dict[str, Published], list[Problem]]:
+    """The published figures of each group, the first ones of a length; keys that no config has are problems."""
+    figures: dict[str, Published] = {}
+    unknown = {key for item in experiment.settings.published for key in item.where}
+    for values, trial in zip(grid, trials, strict=True):
+        for item in experiment.settings.published:
+            own = {key: _value(trial.config, key, _MISSING) for key in item.where}
+            own |= {CONFIG: values.get(CONFIG, next(iter(experiment.bases)))}
+            unknown -= {key for key, value in own.items() if value is not _MISSING}
+            names = {key: value.get("name") if isinstance(value, dict) else value for key, value in own.items()}
+            if all(wanted in (own[key], names[key]) for key, wanted in item.where.items()):
+                known = figures.get(trial.group, item)
+                loss = item.loss if known.loss is None else known.loss
+                figures[trial.group] = Published(where={}, values={**item.values, **known.values}, loss=loss)
+    return figures, [Problem("published", f"no config has the key {key}") for key in sorted(unknown)]
 
 
-def experiments(root: Path) -> dict[str, list[Run]]:
-    """The comparisons that have trials in `root`: name -> runs, oldest first."""
-    by_name: dict[str, list[Run]] = {}
-    for run in reversed(newest_first(root)):
-        experiment = run.experiment()
-        if experiment is not None:
-            by_name.setdefault(experiment.name, []).append(run)
-    return by_name
+# ---- the record in the runs directory ----
 
 
-def saved_plan(name: str, runs: Sequence[Run]) -> Plan:
-    """The plan of the comparison `name` as its `runs` record it, with the settings that most of them were measured with.
-
-    The oldest group is the baseline. Raises `Seq2AttnError` if a run's config cannot be read.
-    """
-    checkpoint, samples, lengths, families = _measured(runs)
-    trials = []
-    for run in map(check_plain, runs):
-        experiment, config = run.experiment(), run.config()
-        assert experiment is not None, "these are trials"
-        trials.append(
-            Trial(
-                name=run.name,
-                experiment=name,
-                group=experiment.group,
-                values=experiment.values,
-                seed=config.seed,
-                base=str(experiment.values.get(CONFIG, "")),
-                settings=config.model_dump(mode="json"),
-                root=run.path.parent,
-                lengths=lengths or config.evaluation_lengths,
-                samples=samples or config.evaluation.samples,
-                checkpoint=checkpoint,
-                families=families or config.evaluation.families,
-            )
-        )
-    return Plan(name, tuple(trials))
+def save_plan(plan: Plan, root: Path) -> None:
+    """Record the plan in the runs directory, for `load_plan`. One that cannot be written to stays as it is."""
+    with contextlib.suppress(Seq2AttnError):
+        write_atomically(root / RECORD.format(plan.name), TypeAdapter(Plan).dump_json(plan))
 
 
-def _measured(runs: Sequence[Run]) -> tuple[str, int, tuple[int, ...], tuple[str, ...]]:
-    """Checkpoint, samples, lengths and families with which `compare` measured most runs; on a tie the newest."""
-    counts = Counter(
-        (saved.checkpoint, saved.samples, tuple(saved.lengths), tuple(saved.families))
-        for run in reversed(runs)
-        for _, saved in reversed(evaluations(run, skip_damaged=True))
-        if saved.parameters is not None
-    )
-    return max(counts, key=lambda settings: counts[settings], default=("best", 0, (), ()))
+def comparisons(root: Path) -> list[str]:
+    """The names of the comparisons that the runs directory has records of."""
+    before, after = RECORD.split("{}")
+    return sorted(path.name[len(before) : -len(after)] for path in root.glob(RECORD.format("*")))
+
+
+def load_plan(name: str, root: Path) -> Plan:
+    """The plan of the comparison `name` when it was last started in the runs directory."""
+    file = root / RECORD.format(name)
+    try:
+        plan = TypeAdapter(Plan).validate_json(read_plain(file, LARGEST_FILE["record"]))
+    except (OSError, ValueError) as error:
+        raise Seq2AttnError(f"{file}: not a record of a comparison: {error}", exit_code=1) from None
+    for trial in plan.trials:
+        check_name(trial.name)  # before it becomes a path
+    plan = replace(plan, trials=tuple(replace(trial, root=root) for trial in plan.trials))
+    for trial in plan.trials:
+        if trial.run.path.exists():
+            check_plain(trial.run)
+    return plan

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from seq2attn.comparison.plan import Plan
+from seq2attn.comparison.plan import Plan, save_plan
 from seq2attn.comparison.results import Comparison, gather
 from seq2attn.comparison.trial import (
     STOP,
@@ -69,6 +69,7 @@ def run_comparison(
     trials = [trial for trial in plan.trials if find_evaluation(trial) is None]
     name, done = plan.name, len(plan.trials) - len(trials)
     if not trials:
+        save_plan(plan, plan.trials[0].root)
         display.note(f"{name}: all {done:,} trials are done")
         return gather(plan)
     root = trials[0].root
@@ -80,6 +81,7 @@ def run_comparison(
         _workplace(root, device, plugins) as place,
         stop_on_signals() as request,
     ):
+        save_plan(plan, root)
         if plan.description:
             display.note(plan.description)
         every = f"{len(plan.trials):,} trial{'' if len(plan.trials) == 1 else 's'}"

@@ -14,13 +14,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from seq2attn.comparison.experiment import CONFIG
-from seq2attn.config import Config, check_config, value_at
+from seq2attn.config import Config, check_config
 from seq2attn.config.plugins import load_plugin, plugin_error
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import Evaluation, Place
-from seq2attn.parts import RANDOM
 from seq2attn.runs.create import RunExists, check_same_files
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.lock import BeingTrained, training_lock
@@ -54,16 +52,19 @@ class Trial:
     experiment: str
     group: str  # label of the trials that differ only in their seed
     values: Mapping[str, Any]  # what varies except the seed: config key -> value
-    seed: int
-    base: str  # the name of its base config
     settings: Mapping[str, Any]
     """its config as plain values, which can be sent to a process that has yet to load the plug-ins"""
     lengths: tuple[int, ...]
     samples: int
+    families: tuple[str, ...]
     checkpoint: str
     root: Path  # the runs directory
-    families: tuple[str, ...] = (RANDOM,)
     workplace: Workplace | None = None  # None until it is to be run
+
+    @property
+    def seed(self) -> int:
+        """The config's."""
+        return int(self.settings["seed"])
 
     @functools.cached_property
     def config(self) -> Config:
@@ -87,23 +88,6 @@ class Trial:
     def on_files(self) -> bool:
         """Whether its task reads files; it is then measured on the dev file, and not on strings of `lengths`."""
         return bool(self.config.data_files)
-
-    def value(self, key: str, default: Any = None) -> Any:
-        """The value at a dotted key of the config; `config` stands for the base config's name."""
-        return self.base if key == CONFIG else resolved_value(self.config, key, default)
-
-    def matches(self, key: str, value: Any) -> bool:
-        """Whether the config has this value at a dotted key; a part's name matches it with any options."""
-        own = self.value(key)
-        return own == value or (isinstance(own, dict) and own.get("name") == value)
-
-
-def resolved_value(config: Config, key: str, default: Any) -> Any:
-    """The value at a dotted key; the default if no chosen part has this key."""
-    try:
-        return value_at(config, key)
-    except KeyError:
-        return default
 
 
 @dataclass(frozen=True)

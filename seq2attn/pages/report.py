@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from seq2attn.build import build_model
 from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.figures import figures_of
-from seq2attn.comparison.plan import Plan, experiments, make_plan, saved_plan
+from seq2attn.comparison.plan import Plan, comparisons, load_plan, make_plan
 from seq2attn.comparison.results import gather
 from seq2attn.config import flat_values
 from seq2attn.display.table import Column, Table, WithInterval
@@ -59,7 +59,7 @@ def find_subject(names: Sequence[str], root: Path) -> list[Run] | Plan:
     others = [name for name in names if not (root / Path(name).name).is_dir()]
     if not others:
         return [find_run(root, name) for name in names] or [find_run(root, None)]
-    name, known = others[0], experiments(root)
+    name, known = others[0], comparisons(root)
     is_file = name.lower().endswith((".yaml", ".yml"))
     if name not in known and not is_file:
         runs = [run.name for run in newest_first(root)]
@@ -73,7 +73,7 @@ def find_subject(names: Sequence[str], root: Path) -> list[Run] | Plan:
         )
     if len(names) > 1:
         raise Seq2AttnError(f"{shown(name)} is a comparison, which needs its own page", hint="Name nothing else.")
-    return make_plan(compose_experiment(Path(name)), root) if is_file else saved_plan(name, known[name])
+    return make_plan(compose_experiment(Path(name)), root) if is_file else load_plan(name, root)
 
 
 def report_of_runs(runs: Sequence[Run]) -> tuple[str, Sections]:

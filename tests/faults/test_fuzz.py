@@ -243,7 +243,7 @@ def copied(trial, tmp_path, monkeypatch):
 
 
 def run_of(folder):
-    (run,) = (folder / "runs").iterdir()
+    (run,) = (folder / "runs").glob("*/")
     return run
 
 
