@@ -73,7 +73,7 @@ def runs(folder="runs"):
         (["--vary", "seed=1-3", "--max-trials", "2"], "3 trials"),
         (["--vary", "seed=1", "--vary", "seed=2"], "--vary names seed twice"),
         (["--vary", "seed=1", "--metric", "exact"], "did you mean 'exact_match'"),
-        (["--vary", "seed=1", "--checkpoint", "first"], "checkpoint (--checkpoint): must be best or last, found"),
+        (["--vary", "seed=1", "--checkpoint", "first"], "checkpoint (--checkpoint): should be 'best' or 'last', found"),
         (["--vary", "seed=1", "--lengths", "0"], "lengths (--lengths): '0' is out of range"),
         (["--vary", "seed=1", "--baseline", "seed"], "expected KEY=VALUE"),
         (["--vary", "seed=1", "--baseline", "model.hidden=8"], "found model.hidden; allowed: nothing"),
