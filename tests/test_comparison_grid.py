@@ -273,7 +273,10 @@ def test_a_command_line_axis_replaces_the_file_s(base):
         ),
         (
             "configs: base.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1]\n",
-            ["mine.yaml:2): unknown key", "mine.yaml:4): should be greater than or equal to 1, found -1 (1 of 2 trials)"],
+            [
+                "mine.yaml:2): unknown key",
+                "mine.yaml:4): should be greater than or equal to 1, found -1 (1 of 2 trials)",
+            ],
         ),
         (FILE.replace("where: {model.attention.score", "where: {model.score"), ["no config has the key model.score"]),
     ],
