@@ -191,9 +191,8 @@ MISTAKES = [  # with a run `tiny`
     (["predict", "a b"], "'a b' has characters the model never saw: ' '; its alphabet is abcdefghijklmnopqrstuvwxyz"),
     (["predict", "abc", ""], "the string is empty\nGive at least one symbol."),
     ("list score", "unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks, "),
-    ("check dto", "unknown part 'dto'; did you mean 'dot'? allowed: dot, "),
+    ("check dto", "unknown part 'dto'; did you mean 'dot'? allowed: score/dot, "),
     ("check score/dto", "unknown score 'dto'; did you mean 'dot'? allowed: dot, "),
-    ("check --kind scores", "unknown kind 'scores'; did you mean 'score'? allowed: score, "),
     ("inspect tinny", "no run 'tinny' in runs; did you mean 'tiny'? "),
     *(
         (f"{line} --runs-dir good.yaml", NOT_A_FOLDER)
