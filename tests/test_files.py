@@ -34,11 +34,6 @@ def test_writing_replaces_the_file_and_leaves_no_other(target):
     assert only_file(target)
 
 
-def test_writing_creates_a_new_file(tmp_path):
-    write_atomically(tmp_path / "new.bin", b"\x00\xff")
-    assert (tmp_path / "new.bin").read_bytes() == b"\x00\xff"
-
-
 @pytest.mark.parametrize("call", ["replace", "fsync"])
 def test_a_failed_write_keeps_the_old_file(target, monkeypatch, call):
     monkeypatch.setattr(os, call, refuse)
@@ -50,9 +45,8 @@ def test_a_failed_write_keeps_the_old_file(target, monkeypatch, call):
     assert only_file(target)
 
 
-@pytest.mark.parametrize("call", ["replace", "fsync"])
-def test_an_interrupted_write_keeps_the_old_file(target, monkeypatch, call):
-    monkeypatch.setattr(os, call, interrupt)
+def test_an_interrupted_write_keeps_the_old_file(target, monkeypatch):
+    monkeypatch.setattr(os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_atomically(target, b"new")
     assert target.read_bytes() == b"old"
@@ -107,8 +101,3 @@ def test_json_is_indented_and_ends_with_a_newline(tmp_path):
     assert json.loads(text) == value
     assert text.startswith('{\n  "name": "naïve",\n')
     assert text.endswith("}\n")
-
-
-def test_an_undecodable_file_name_can_be_written(tmp_path):
-    write_json(tmp_path / "value.json", {"command": ["\udcff.yaml"]})  # how Python reads the byte FF in an argument
-    assert json.loads((tmp_path / "value.json").read_text(encoding="utf-8")) == {"command": ["\udcff.yaml"]}

@@ -4,9 +4,7 @@ import json
 import os
 import pickle
 import random
-import shutil
 import struct
-import zipfile
 from types import SimpleNamespace
 
 import pytest
@@ -67,15 +65,6 @@ def test_two_thousand_flipped_bits_are_refused(run_copy, record_figure):
     record_figure(bit_flips=2000, silently_accepted=0)
 
 
-@pytest.mark.slow
-def test_every_truncation_is_refused(run_copy, record_figure):
-    whole = run_copy.checkpoint("best").read_bytes()
-    for length in range(len(whole)):
-        run_copy.checkpoint("best").write_bytes(whole[:length])
-        refusal(run_copy, "best")
-    record_figure(truncations=len(whole))
-
-
 def damaged(change):
     """Damage that leaves the checksum correct: `change(tensors, state)`."""
 
@@ -121,15 +110,6 @@ def foreign(run):
     save_file({"model.a": torch.ones(2)}, run.checkpoint("last"))
 
 
-def torch_saved(run):
-    torch.save({"model": Payload()}, run.checkpoint("last"))
-
-
-def zip_bomb(run):
-    with zipfile.ZipFile(run.checkpoint("last"), "w", zipfile.ZIP_DEFLATED) as bomb:
-        bomb.writestr("archive/data.pkl", bytes(10**7))
-
-
 def sparse(run):
     """A header that is whole, for a tensor of a terabyte that the disk does not hold."""
     size = 2**40
@@ -142,70 +122,56 @@ def sparse(run):
 WEIGHT = "model.encoder.embedding.weight"
 MOMENT = f"optimiser.exp_avg.{WEIGHT.removeprefix('model.')}"
 STATE = "cannot be resumed: its state has "
+FOREIGN = "does not belong to this config: it "
 CUT = "damaged: it is cut short, or longer than its header says"
 
 
-def directory(run):
-    run.checkpoint("last").unlink()
-    run.checkpoint("last").mkdir()
-
-
 DAMAGE = {
-    "directory": (directory, "damaged: its header cannot be read"),
-    "empty": (overwritten(lambda whole: b""), CUT),
     "cut": (overwritten(lambda whole: whole[: len(whole) // 2]), CUT),
     "one byte more": (overwritten(lambda whole: whole + b"\0"), CUT),
-    "zeros": (overwritten(lambda whole: bytes(len(whole))), "damaged: its header cannot be read"),
     "noise": (overwritten(lambda whole: random.Random(1).randbytes(len(whole))), "damaged: "),
-    "header of gigabytes": (
-        overwritten(lambda whole: struct.pack("<Q", 3 * 2**30) + whole[8:]),
-        "damaged: its header cannot be read",
-    ),
     "pickle": (overwritten(lambda whole: pickle.dumps(Payload())), "damaged: its header cannot be read"),
-    "torch.save": (torch_saved, "damaged: its header cannot be read"),
-    "zip bomb": (zip_bomb, "damaged: its header cannot be read"),
     "a terabyte": (sparse, "damaged: its size is 1,099,511,"),
     "foreign": (foreign, "not a seq2attn checkpoint (its header does not say 'seq2attn-checkpoint')"),
     "newer": (newer, "written in format version 2; this seq2attn reads 1"),
     "missing tensor": (
         damaged(lambda tensors, state: tensors.pop(WEIGHT)),
-        "does not belong to this config: it lacks encoder.embedding.weight",
+        FOREIGN + "lacks encoder.embedding.weight",
     ),
     "extra tensor": (
         damaged(lambda tensors, state: tensors.update({"model.extra": torch.ones(1)})),
-        "does not belong to this config: it has unexpected 'extra'",
+        FOREIGN + "has unexpected 'extra'",
     ),
     "extra of another kind": (
         damaged(lambda tensors, state: tensors.update(extra=torch.ones(1))),
-        "does not belong to this config: it has unexpected 'extra'",
+        FOREIGN + "has unexpected 'extra'",
     ),
     "wrong shape": (
         set_to(WEIGHT, lambda old: old[:-1]),
-        "does not belong to this config: it has encoder.embedding.weight as torch.float32 (5, 4), expected ",
+        FOREIGN + "has encoder.embedding.weight as torch.float32 (5, 4), expected ",
     ),
     "wrong dtype": (
         set_to(WEIGHT, torch.Tensor.double),
-        "does not belong to this config: it has encoder.embedding.weight as torch.float64 (6, 4), expected ",
+        FOREIGN + "has encoder.embedding.weight as torch.float64 (6, 4), expected ",
     ),
     "NaN weights": (set_to(WEIGHT, nan), "damaged: encoder.embedding.weight holds values that are not finite"),
     "missing moment": (
         damaged(lambda tensors, state: tensors.pop(MOMENT)),
-        "does not belong to this config: it lacks optimiser.exp_avg.encoder.embedding.weight",
+        FOREIGN + "lacks optimiser.exp_avg.encoder.embedding.weight",
     ),
     "NaN moment": (
         set_to(MOMENT, nan),
         "damaged: optimiser.exp_avg.encoder.embedding.weight holds values that are not",
     ),
-    "moment of wrong dtype": (set_to(MOMENT, torch.Tensor.half), "does not belong to this config: "),
-    "moment of wrong shape": (set_to(MOMENT, torch.Tensor.flatten), "does not belong to this config: "),
+    "moment of wrong dtype": (set_to(MOMENT, torch.Tensor.half), FOREIGN),
+    "moment of wrong shape": (set_to(MOMENT, torch.Tensor.flatten), FOREIGN),
     "extra moment": (
         damaged(lambda tensors, state: tensors.update({"optimiser.exp_avg.extra": torch.ones(1)})),
-        "does not belong to this config: it has unexpected 'optimiser.exp_avg.extra'",
+        FOREIGN + "has unexpected 'optimiser.exp_avg.extra'",
     ),
     "step of -1": (state_is(step=-1), "damaged: its state has no step"),
     "step true": (state_is(step=True), "damaged: its state has no step"),
     "best of words": (state_is(best=["a"]), STATE + "best.0: should be a valid number, found 'a'"),
-    "best a word": (state_is(best="a"), STATE + "best: should be a valid list"),
     "summary a list": (state_is(summary=[]), STATE + "summary: should be a valid dictionary"),
     "target a number": (
         state_is(reached_target=1),
@@ -218,10 +184,6 @@ DAMAGE = {
     "position of -1": (
         state_is(positions={"metrics.jsonl": -1}),
         STATE + "positions.metrics.jsonl: should be",
-    ),
-    "position a word": (
-        state_is(positions={"metrics.jsonl": "x"}),
-        STATE + "positions.metrics.jsonl: should be a valid integer",
     ),
 }
 
@@ -296,33 +258,6 @@ def test_the_runs_directory_and_a_run_in_it_may_be_links(run_copy, work, cli, li
     assert cli("runs").out.splitlines()[1].startswith("tiny\tfinished\t")
 
 
-def test_a_run_behind_a_link_holds_plain_files_too(run_copy, work, cli):
-    moved(run_copy.path, work / "scratch" / "tiny")
-    moved(work / "scratch" / "tiny" / "status.json", work / "status.json")
-    assert "runs/tiny/status.json is a link" in cli("eval", "tiny").err
-
-
-def test_checkpoints_are_no_link(run_copy, work, cli):
-    target = "outside/tiny"
-    shutil.rmtree(run_copy.checkpoints)
-    (work / target).mkdir(parents=True)
-    run_copy.checkpoints.symlink_to(work / target)
-    for command in (("eval", "tiny"), ("train", "--resume", "tiny")):
-        assert "runs/tiny/checkpoints is a link" in cli(*command).err
-    assert list((work / target).iterdir()) == []
-
-
-def test_a_comparison_and_its_report_follow_no_link(run_copy, work, cli):
-    words = ("compare", "-c", "tiny.yaml", "--vary", "seed=1", "--name", "e", "--samples", "2", "--workers", "1")
-    assert cli(*words).code == 0
-    (trial,) = (work / "runs").glob("e-*")
-    moved(trial / "metrics.jsonl", work / "metrics.jsonl")
-    for command in (words, ("report", "e")):
-        done = cli(*command)
-        assert done.code == 2
-        assert f"runs/{trial.name}/metrics.jsonl is a link" in done.err
-
-
 @pytest.mark.parametrize("name", ["status.json", "environment.json", "metrics.jsonl"])
 def test_a_pipe_in_a_run_does_not_block(run_copy, cli, name):
     (run_copy.path / name).unlink()
@@ -334,30 +269,21 @@ def test_a_pipe_in_a_run_does_not_block(run_copy, cli, name):
 STATUS = [
     {"state": "\x1b[2J\x1b]0;title\x07", "step": {}, "steps": [], "score": "a\tb\nc", "exact_match_worst": 10**400},
     {"state": ["x"] * 100, "exact_match_worst": float("nan"), "seed": 2**70},
-    {"state": None, "exact_match_worst": "1"},
 ]
+RECORDS = [*(json.dumps(status).encode() for status in STATUS), b"[" * 500_000, b"x" * 2_000_000, b"\xff\xfe"]
 
 
-@pytest.mark.parametrize("status", STATUS, ids=range(len(STATUS)))
-def test_a_status_does_not_affect_training(run_copy, cli, status):
-    run_copy.status_file.write_text(json.dumps(status))
-    run_copy.environment_file.write_text(json.dumps({"threads": 10**9, "plugins": ["x.py"], "created": "\x1b[31m"}))
+@pytest.mark.parametrize("content", RECORDS, ids=range(len(RECORDS)))
+def test_a_damaged_status_and_environment_stop_nothing(run_copy, cli, content):
+    run_copy.status_file.write_bytes(content)
+    run_copy.environment_file.write_bytes(content)
     for options in ((), ("--json",)):
         done = cli("runs", *options)
         assert done.code == 0
         assert "\x1b" not in done.out
+        assert "unreadable status.json" in done.out
     assert len(cli("runs").out.splitlines()) == 2
-    assert cli("train", "--resume", "tiny").code == 0
-
-
-@pytest.mark.parametrize(
-    "content", [b"[" * 500_000, b"9" * 500_000, b'{"state": "' + b"x" * 2_000_000 + b'"}', b"\xff\xfe"]
-)
-def test_an_invalid_status_is_ignored(run_copy, cli, content):
-    run_copy.status_file.write_bytes(content)
-    run_copy.environment_file.write_bytes(content)
-    assert "tiny\tunreadable status.json\t" in cli("runs").out
-    assert cli("predict", "ab").code == 0
+    assert cli("predict", "ab").code == cli("train", "--resume", "tiny").code == 0
 
 
 def test_an_untrusted_config_cannot_load_code(run_copy, work, cli):

@@ -92,12 +92,6 @@ def test_a_killed_training_on_pairs_resumes_to_identical_weights(server, on_pair
 
 
 @pytest.mark.slow
-def test_thirty_killed_trainings_on_pairs_resume_to_identical_weights(server, on_pairs, work, record_figure):
-    done, trainings = torture(server, on_pairs, work, seed=30, kills=30, commands=PAIRS_COMMANDS)
-    record_figure(kills=done, trainings_resumed_to_identical_bytes=trainings)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kill_at_every_other_write(server, reference, work, record_figure, kind):
     assert server.call(work, *TRAIN, fault=[kind, 0])[0] == 0

@@ -58,19 +58,6 @@ def test_a_closed_terminal(server, reference, work):
     goes_on(server, work, reference)
 
 
-@pytest.mark.slow
-def test_a_closed_stderr(server, reference, work):
-    os.mkfifo(work / "err")
-    server.start(work, *TRAIN)
-    with (work / "err").open() as pipe:
-        while "step 4" not in pipe.readline():
-            pass
-    assert server.wait() == 141
-    (work / "err").unlink()
-    assert Run(work / "runs" / "tiny").status().state == "interrupted"
-    goes_on(server, work, reference)
-
-
 def test_a_closed_stdout(server, run_copy, work):
     os.mkfifo(work / "out")
     server.start(work, "eval", "tiny", "--samples", "1")
@@ -95,12 +82,6 @@ def piped(folder, script):
 
 def test_a_list_piped_into_head(work):
     assert piped(work, "$S list --json | true") == (141, "")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
-def test_streams_that_are_closed_at_the_start(work, closed):
-    assert piped(work, f"$S runs --json {closed}")[0] == 0
 
 
 def test_a_full_disk_behind_standard_output(work):
