@@ -4,14 +4,13 @@ import itertools
 
 import pytest
 import torch
-from models import CELLS, INITIAL_STATES, as_batch, is_real, make_batch, make_cells, make_model
+from models import CELLS, as_batch, is_real, make_batch, make_cells, make_model
 from torch import nn
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config
-from seq2attn.model.cells import GRU, LSTM, Cell
+from seq2attn.model.cells import LSTM, Cell
 from seq2attn.model.encoder import Encoder
-from seq2attn.model.resets import Reset, Resets
 
 TORCHS = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
 D, E = 4, 3
@@ -45,45 +44,10 @@ def torchs(name, cells, **options):
     return made
 
 
-def as_torchs_state(state, parts):
-    """Our states, layer after layer -> torch's: h (layers, B, D), or h and c."""
-    tensors = [torch.stack(state[part::parts]) for part in range(parts)]
-    return tensors[0] if parts == 1 else tuple(tensors)
-
-
 def as_ours(state):
     """torch's h (layers, B, D), or h and c -> ours: layer after layer, h then c."""
     tensors = state if isinstance(state, tuple) else (state,)
     return tuple(part for layer in zip(*(tensor.unbind(0) for tensor in tensors), strict=True) for part in layer)
-
-
-@pytest.mark.parametrize("name", CELLS)
-def test_a_cell_is_torchs_own(name):
-    cell = make_cell(name)
-    theirs, inputs, first = torchs(name, [cell]), randn(3, 5, E), first_state(cell, 3)
-    expected, final = theirs(inputs, as_torchs_state(first, cell.parts))
-    found, state = cell(inputs, first)
-    close(found, expected)
-    close(state, as_ours(final))
-    scanned, at_end = cell(inputs, first, LENGTHS)
-    packed = nn.utils.rnn.pack_padded_sequence(inputs, LENGTHS, batch_first=True, enforce_sorted=False)
-    packed_outputs, packed_final = theirs(packed, as_torchs_state(first, cell.parts))
-    real = is_real(LENGTHS, 5)
-    close(scanned[real], nn.utils.rnn.pad_packed_sequence(packed_outputs, batch_first=True)[0][real])
-    close(at_end, as_ours(packed_final))
-    state = first
-    for position in range(5):
-        output, state = cell(inputs[:, position], state)
-        close(output, expected[:, position])
-    close(state, as_ours(final))
-
-
-@pytest.mark.parametrize("name", CELLS)
-def test_the_zero_state(name):
-    cell = make_cell(name)
-    state = cell.initial(3)
-    assert [part.shape for part in state] == [(3, D)] * (2 if name == "lstm" else 1)
-    assert all(part.dtype == torch.float64 and (part == 0).all() for part in state)
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -123,32 +87,6 @@ def test_an_encoder_is_torchs_layers_on_packed_strings(name, layers, bidirection
     close(found.final, tuple(last_direction))
     assert found.states.shape == (3, 5, encoder.width) and encoder.width == directions * D
     assert encoder.state_width == layers * parts * D
-
-
-# ---- initial states ----
-
-
-@pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("name", CELLS)
-@pytest.mark.parametrize("initial_state", INITIAL_STATES)
-def test_first_states_of_every_layer(initial_state, name, layers, arrangement):
-    model = make_model("dot", cell=name, layers=layers, initial_state=initial_state, arrangement=arrangement, hidden=D)
-    source, lengths, _ = make_batch()
-    state = model.encode(source, lengths)[1].cell
-    parts = 2 if name == "lstm" else 1
-    assert [part.shape for part in state] == [(3, D)] * (parts * layers)
-    final = model.encoder(source, lengths).final
-    if initial_state == "zeros":
-        assert all((part == 0).all() for part in state)
-    elif initial_state == "last":  # each layer begins with what the same layer of the encoder ended with
-        assert len(final) == len(state)
-        assert all(torch.equal(one, other) for one, other in zip(state, final, strict=True))
-    else:
-        hidden = final[-parts]  # of the top layer
-        bridge = model.initial_state.map
-        mapped = torch.tanh(hidden @ bridge.weight.T + bridge.bias)
-        close(torch.cat(state, dim=1), mapped)
 
 
 def test_the_last_state_does_not_fit_a_wider_encoder():
@@ -197,7 +135,9 @@ def test_first_weights_are_drawn_in_this_order_bit_by_bit(bidirectional, arrange
         "decoder": decoder,
     }
     values["attention"] = {"score": "additive"}
+    before = torch.get_rng_state()
     found = build_model(check_config({"seed": 9, "task": {"alphabet": "abcde"}, "model": values})).state_dict()
+    assert torch.equal(torch.get_rng_state(), before)
     with torch.random.fork_rng(devices=[]):
         expected = drawn_by_torch(8, 6, 24, bidirectional=bidirectional, arrangement=arrangement, bridge=True, seed=9)
     assert found.keys() == expected.keys()
@@ -225,9 +165,8 @@ def seen_by(module, run):
 
 
 @pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
-@pytest.mark.parametrize("name", CELLS)
-def test_dropout_acts_in_training_only(name, arrangement):
-    options = {"cell": name, "layers": 2, "arrangement": arrangement, "initial_state": "last"}
+def test_dropout_acts_in_training_only(arrangement):
+    options = {"layers": 2, "arrangement": arrangement, "initial_state": "last"}
     model, without = (make_model("dot", dropout=dropout, **options) for dropout in (0.5, 0.0))
     batch = make_batch()
     torch.manual_seed(0)
@@ -269,44 +208,6 @@ def test_dropout_at_embeddings_between_layers_and_before_the_output():
     model.decoder.attention.register_forward_hook(lambda *call: contexts.append(call[2].context.squeeze(1).detach()))
     (read,) = seen_by(model.decoder.output, run)
     scaled_or_zero(read, torch.cat([torch.stack(features, dim=1), torch.stack(contexts, dim=1)], dim=2))
-
-
-# ---- resets ----
-
-
-@pytest.mark.parametrize("arrangement", ["bahdanau", "luong"])
-@pytest.mark.parametrize("name", CELLS)
-def test_a_reset_replaces_the_states_of_all_layers(name, arrangement):
-    model = make_model(
-        "general", cell=name, layers=2, bidirectional=True, arrangement=arrangement, initial_state="bridge"
-    )
-    source, lengths, tokens = make_batch((4, 4))
-    random = torch.Generator().manual_seed(0)
-    drawn = model.draw_resets(random, source, tokens, encoder=1e-9, decoder=1e-9)  # nothing is reset
-    parts = 2 if name == "lstm" else 1
-    assert drawn.forward.noise.shape == drawn.backward.noise.shape == (2, 4, 2 * parts * 5)
-    assert drawn.decoder.noise.shape == (2, 3, 2 * parts * 5)
-    close(model(as_batch(source, lengths, tokens), drawn).logits, model(as_batch(source, lengths, tokens)).logits)
-    at_two = torch.tensor([[True, True, False, True]] * 2)
-    resets = Resets(Reset(at_two, drawn.forward.noise.double()), drawn.backward, drawn.decoder)
-    found = model.encoder(source, lengths, resets)
-    below = None
-    for number, layer in enumerate(model.encoder.layers):
-        forwards, backwards = layer.cell, layer.backward_cell
-        inputs = model.encoder.embedding(source) if below is None else below
-        begun = resets.forward.noise[:, 2, number * parts * 5 : (number + 1) * parts * 5].split(5, dim=1)
-        onward = torch.cat([forwards(inputs[:, :2], forwards.initial(2))[0], forwards(inputs[:, 2:], begun)[0]], dim=1)
-        back = backwards(inputs.flip(1), backwards.initial(2))[0].flip(1)
-        below = torch.cat([onward, back], dim=2)
-    close(found.states, below)
-    changed = Resets(drawn.forward, drawn.backward, Reset(at_two[:, :3], drawn.decoder.noise.double()))
-    logits = model(as_batch(source, lengths, tokens), changed).logits
-    memory, state = model.encode(source, lengths)
-    for position in range(3):
-        if position == 2:
-            state = state._replace(cell=changed.decoder.noise[:, 2].split(5, dim=1))
-        decoded, state = model.step(tokens[:, position], state, memory)
-        close(logits[:, position], decoded.logits[:, 0])
 
 
 # ---- a cell of one's own ----
@@ -361,22 +262,13 @@ def test_a_stack_shows_what_its_top_cell_shows():
     assert torch.equal(stack.cells[1](between, first[2:])[0], output)
 
 
-def test_a_subclass_of_a_built_in_cell_is_read_by_its_own_step():
-    class Doubled(GRU):
-        def step(self, read, state):
-            return (2 * super().step(read, state)[0],)
-
-    plain, doubled = make_model("dot"), make_model("dot", cell=Doubled)
-    source, lengths, _ = make_batch((1, 1))
-    first = plain.encoder(source, lengths).states
-    close(doubled.encoder(source, lengths).states, 2 * first)
-
-
-def test_rows_of_a_state_without_attention():
+def test_without_attention_there_are_no_weights():
     model = make_model("none", initial_state="last", cell="lstm")
     source, lengths, tokens = make_batch()
     memory, state = model.encode(source, lengths)
     rows = torch.tensor([2, 0])
     found, _ = model.step(tokens[rows, 0], model.select(state, rows), model.select(memory, rows))
-    assert found.weights is None
     close(found.logits, model.step(tokens[:, 0], state, memory)[0].logits[rows])
+    assert found.weights is None and memory.values.shape == (3, 4, 0)
+    attended = model.decoder.attention(state.cell[0].unsqueeze(1), memory)
+    assert attended.context.shape == (3, 1, 0) and attended.weights is None and attended.scores is None

@@ -10,7 +10,6 @@ from seq2attn.build import build_model
 from seq2attn.config import check_config, load_config
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
 from seq2attn.model.scores import Score
-from seq2attn.parts import SCORES
 
 ALPHABET = "abcde"
 D = 5
@@ -72,29 +71,6 @@ def test_a_score_need_not_be_defined_on_padding():
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-def test_no_output_depends_on_later_input():
-    model = make_model()
-    source, lengths = read(TEXTS)
-    tokens = given(3, 6)
-    changed = tokens.clone()
-    changed[:, 4:] = EOS
-    one, other = model(as_batch(source, lengths, tokens)), model(as_batch(source, lengths, changed))
-    assert torch.equal(one.logits[:, :4], other.logits[:, :4])
-    assert not torch.equal(one.logits[:, 4:], other.logits[:, 4:])
-
-
-@pytest.mark.parametrize("score", [name for name in SCORES.names() if name != "none"])
-def test_without_the_mask_padding_is_let_in(score):
-    model = make_model(score, "last", mask_padding=False)
-    tokens = given(1, 4)
-    alone, padded = model(as_batch(*read(["cab"]), tokens)), model(as_batch(*read(["cab"], padding=3), tokens))
-    assert (padded.weights[:, :, 3:] > 0.01).all()
-    close(padded.weights.sum(dim=2), torch.ones(1, 4, dtype=torch.float64))
-    assert (padded.logits - alone.logits).abs().max() > 1e-3
-    masked = make_model(score, "last")
-    close(alone.logits, masked(as_batch(*read(["cab"]), tokens)).logits)  # unpadded, the mask changes nothing
-
-
 @pytest.mark.parametrize("score", ["dot", "additive"])
 def test_without_the_mask_padding_is_read_as_any_token(score):
     unmasked, masked = make_model(score, mask_padding=False), make_model(score)
@@ -108,33 +84,7 @@ def test_without_the_mask_padding_is_read_as_any_token(score):
     close(found.weights, expected.weights)
 
 
-# ---- parts ----
-
-
-def test_without_attention_contexts_have_width_0_and_there_are_no_weights():
-    model = make_model("none", "last")
-    memory, state = model.encode(*read(TEXTS))
-    assert memory.values.shape == (3, 5, 0)
-    attended = model.decoder.attention(state.cell[0].unsqueeze(1), memory)
-    assert attended.context.shape == (3, 1, 0)
-    assert attended.weights is None and attended.scores is None
-
-
-# ---- seeds ----
-
-
-@pytest.mark.parametrize(("score", "initial_state"), [("additive", "bridge"), ("general", "zeros"), ("none", "last")])
-def test_weights_come_from_the_seed_and_nothing_else(score, initial_state):
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    one = make_model(score, initial_state, seed=5).state_dict()
-    assert torch.equal(torch.get_rng_state(), before)
-    torch.manual_seed(2)
-    again = make_model(score, initial_state, seed=5).state_dict()
-    other = make_model(score, initial_state, seed=6).state_dict()
-    for name, weight in one.items():
-        assert torch.equal(weight, again[name])
-        assert not torch.equal(weight, other[name])
+# ---- first weights ----
 
 
 def test_a_zero_padding_vector_stays_zero_and_changes_no_other_weight():

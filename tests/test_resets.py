@@ -1,18 +1,14 @@
 """Resets in training: which states, by what, and that nothing else changes."""
 
-import signal
-
 import pytest
 import torch
-from models import SIX_STEPS, as_batch, is_real, make_cells
+from models import SIX_STEPS
 
 from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
 from seq2attn.data.batches import generator
 from seq2attn.display.progress import Display
-from seq2attn.model.encoder import Encoder
-from seq2attn.model.resets import Reset, Resets, draw_reset
-from seq2attn.runs.checkpoint import load_checkpoint
+from seq2attn.model.resets import Reset, draw_reset
 from seq2attn.runs.create import create_run
 from seq2attn.training.loop import Trainer
 from seq2attn.training.step import TrainingStep
@@ -20,14 +16,6 @@ from seq2attn.training.step import TrainingStep
 CPU = torch.device("cpu")
 LENGTHS = torch.tensor([5, 3])
 SOURCE = torch.tensor([[3, 4, 5, 6, 2], [7, 3, 2, 0, 0]])
-
-
-def one_reset(rows, steps, width, at):
-    """Everything is kept but the states of all rows before position `at`."""
-    kept = torch.ones(rows, steps, dtype=torch.bool)
-    if at is not None:
-        kept[:, at] = False
-    return Reset(kept, torch.rand(rows, steps, width, generator=torch.Generator().manual_seed(1)))
 
 
 def test_a_reset_state_is_the_noise_of_its_row_and_position():
@@ -45,48 +33,6 @@ def test_a_share_of_the_states_is_reset_to_noise_between_minus_1_and_1():
     assert reset.noise.abs().max() <= 1
     assert reset.noise.mean() == pytest.approx(0, abs=0.01)
     assert reset.noise.var() == pytest.approx(1 / 3, abs=0.01)  # of a uniform one in [-1, 1]
-
-
-@pytest.mark.parametrize("bidirectional", [False, True])
-def test_the_encoder_forgets_what_came_before_a_reset(bidirectional):
-    torch.manual_seed(0)
-    encoder = Encoder(8, 4, make_cells(width=6), bidirectional=bidirectional)
-    reset, none = one_reset(2, 5, 6, 2), one_reset(2, 5, 6, None)
-    plain = encoder(SOURCE, LENGTHS).states
-    real = is_real(LENGTHS, 5)
-    torch.testing.assert_close(encoder(SOURCE, LENGTHS, Resets(none, none, none)).states[real], plain[real])
-    states = encoder(SOURCE, LENGTHS, Resets(forward=reset, backward=none, decoder=none)).states
-    torch.testing.assert_close(states[:, :2], plain[:, :2])
-    rest = encoder.layers[0].cell(encoder.embedding(SOURCE[:, 2:]), (reset.noise[:, 2],))[0]  # begun with the noise
-    torch.testing.assert_close(states[0, 2:, :6], rest[0])
-    torch.testing.assert_close(states[1, 2, :6], rest[1, 0])
-    torch.testing.assert_close(states[0, :, 6:], plain[0, :, 6:])  # the other direction
-    if bidirectional:
-        states = encoder(SOURCE, LENGTHS, Resets(forward=none, backward=reset, decoder=none)).states
-        turned = encoder.embedding(SOURCE[:1].flip(1))
-        rest = encoder.layers[0].backward_cell(turned[:, 2:], (reset.noise[:1, 2],))[0].flip(1)
-        torch.testing.assert_close(states[0, :3, 6:], rest[0])
-
-
-@pytest.mark.parametrize("decoder", ["bahdanau", "luong", {"name": "luong", "input_feeding": True}])
-def test_the_decoder_forgets_what_came_before_a_reset(decoder):
-    model = build_model(
-        check_config({"model": {"hidden": 6, "embedding": 4, "initial_state": "bridge", "decoder": decoder}})
-    )
-    tokens = torch.tensor([[1, 3, 4, 5], [1, 6, 7, 0]])
-    keep_all = one_reset(2, 5, 6, None)
-    plain = model(as_batch(SOURCE, LENGTHS, tokens)).logits
-    torch.testing.assert_close(model(as_batch(SOURCE, LENGTHS, tokens), Resets(*[keep_all] * 3)).logits, plain)
-    reset = one_reset(2, 4, 6, 2)
-    logits = model(as_batch(SOURCE, LENGTHS, tokens), Resets(keep_all, keep_all, reset)).logits
-    torch.testing.assert_close(logits[:, :2], plain[:, :2])
-    assert (logits[:, 2] - plain[:, 2]).abs().amax(dim=1).min() > 1e-3
-    memory, state = model.encode(SOURCE, LENGTHS)
-    for position in range(4):
-        if position == 2:
-            state = state._replace(cell=(reset.noise[:, 2],))
-        decoded, state = model.step(tokens[:, position], state, memory)
-        torch.testing.assert_close(logits[:, position], decoded.logits[:, 0])
 
 
 TINY = {
@@ -140,25 +86,6 @@ def test_nothing_is_drawn_for_states_that_are_never_reset():
     torch.rand(rows, steps, generator=expected)
     torch.rand(rows, steps, 6, generator=expected)
     assert torch.equal(random.get_state(), expected.get_state())
-
-
-def test_a_run_with_resets_resumes_bit_for_bit(tmp_path):
-    config = configured(encoder_reset=0.4, decoder_reset=0.4)
-
-    class Stopper(Display):
-        def step(self, trial, step, text):
-            if step == 3:
-                signal.raise_signal(signal.SIGINT)
-
-    whole = create_run(tmp_path, "whole", config, {})
-    Trainer(whole, config, build_model(config), CPU, Display()).train()
-    stopped = create_run(tmp_path, "stopped", config, {})
-    assert Trainer(stopped, config, build_model(config), CPU, Stopper()).train() == signal.SIGINT
-    torch.manual_seed(99)  # of no matter
-    Trainer(stopped, config, build_model(config), CPU, Display()).train()
-    ours, theirs = (load_checkpoint(run.checkpoint("last")).tensors for run in (whole, stopped))
-    assert ours.keys() == theirs.keys()
-    assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
 
 
 def test_resets_are_a_function_of_seed_and_step():

@@ -10,35 +10,6 @@ from seq2attn.model.scores import register
 from seq2attn.parts import SCORES
 
 
-def dot_product(one, other):
-    return sum(a * b for a, b in zip(one, other, strict=True))
-
-
-def weights(score, name):
-    return dict(score.named_parameters())[f"{name}.weight"].tolist()
-
-
-def additive_by_loops(score, s, h):
-    of_query, of_key = weights(score, "query_map"), weights(score, "key_map")
-    matrix = [row + other for row, other in zip(of_query, of_key, strict=True)]  # W: D_a rows of D_s + D_h
-    (v,) = weights(score, "v")
-    return dot_product(v, [math.tanh(dot_product(row, s + h)) for row in matrix])
-
-
-def key_value_by_loops(score, s, h):
-    query, key = (
-        [dot_product(row, x) for row in weights(score, name)] for name, x in (("query_map", s), ("key_map", h))
-    )
-    return dot_product(query, key) / math.sqrt(len(key))
-
-
-def make_inputs(query_width, key_width):
-    random = torch.Generator().manual_seed(7)
-    query = torch.randn(2, 3, query_width, generator=random, dtype=torch.float64)
-    keys = torch.randn(2, 5, key_width, generator=random, dtype=torch.float64)
-    return query, keys
-
-
 @pytest.mark.parametrize(
     ("name", "count"),
     [
@@ -55,14 +26,6 @@ def make_inputs(query_width, key_width):
 def test_parameter_counts(name, count, width):
     score = make_score(name, width, width)
     assert sum(parameter.numel() for parameter in score.parameters()) == count(width)
-
-
-def test_additive_with_a_hidden_layer_of_its_own_width():
-    score = make_score("additive", 4, 6, width=3).double()
-    assert sum(parameter.numel() for parameter in score.parameters()) == 3 * (4 + 6) + 3
-    query, keys = make_inputs(4, 6)
-    found = float(score(query, score.project(keys)).detach()[1, 2, 4])
-    assert found == pytest.approx(additive_by_loops(score, query[1, 2].tolist(), keys[1, 4].tolist()), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["general", "scaled_general"])
@@ -88,19 +51,6 @@ def test_cosine_without_a_strength_is_bare():
     assert list(score.parameters()) == []
     query, keys = torch.tensor([[[3.0, 4.0, 0.0]]]), torch.tensor([[[0.0, 2.0, 0.0], [-3.0, -4.0, 0.0]]])
     torch.testing.assert_close(score(query, score.project(keys)), torch.tensor([[[0.8, -1.0]]]))
-
-
-def test_key_value_with_widths_of_its_own():
-    score = make_score("key_value", 4, 6, key_size=3, value_size=5).double()
-    assert sum(parameter.numel() for parameter in score.parameters()) == 3 * (4 + 6) + 5 * 6
-    query, keys = make_inputs(4, 6)
-    with torch.no_grad():
-        found = float(score(query, score.project(keys))[1, 2, 4])
-        values = score.values(keys)
-    assert found == pytest.approx(key_value_by_loops(score, query[1, 2].tolist(), keys[1, 4].tolist()), rel=1e-12)
-    assert values.shape == (2, 5, score.value_width) == (2, 5, 5)
-    expected = [dot_product(row, keys[1, 4].tolist()) for row in weights(score, "value_map")]
-    torch.testing.assert_close(values[1, 4], torch.tensor(expected, dtype=torch.float64))
 
 
 # ---- registering ----

@@ -1,4 +1,4 @@
-"""Windows, history and the scalable softmax against their formulas, written out for single numbers."""
+"""What attention does with a shifting history over more steps than the textbook compares."""
 
 import math
 
@@ -7,8 +7,7 @@ import torch
 from models import is_real, make_score
 
 from seq2attn.model.attention import Attention
-from seq2attn.model.histories import Coverage, Location, LocationCoverage, Shift
-from seq2attn.model.windows import LocalM, LocalP
+from seq2attn.model.histories import Coverage, Shift
 
 B, S, D = 2, 7, 4
 LENGTHS = torch.tensor([7, 4])
@@ -22,63 +21,6 @@ def randn(*shape, seed=0):
 def make_attention(score="dot", **parts):
     torch.manual_seed(0)
     return Attention(make_score(score, D, D), **parts).double()
-
-
-def attend(attention, query, past=None, first=0, lengths=LENGTHS):
-    states = randn(B, S, D, seed=1)
-    memory = attention.prepare(states, is_real(lengths, S), SOURCE)
-    return attention(query, memory, attention.begin(memory) if past is None else past, first), states
-
-
-def where(view, row, step):
-    return view.allowed[row, step].nonzero().flatten().tolist()
-
-
-# ---- local_m ----
-
-
-def test_a_monotonic_window_moves_one_position_a_step_and_is_cut_at_the_edges():
-    view = LocalM(D, False, radius=2)(randn(B, 3, D), LENGTHS, S, 0)
-    assert [where(view, 0, t) for t in range(3)] == [[0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3, 4]]
-    later = LocalM(D, False, radius=1)(randn(B, 2, D), LENGTHS, S, 6)
-    assert [where(later, 1, t) for t in range(2)] == [[5, 6], [6]]
-
-
-@pytest.mark.parametrize(("source_eos", "centres"), [(False, {0: 6, 1: 3}), (True, {0: 5, 1: 2})])
-def test_a_reversed_window_counts_from_each_sources_own_last_character(source_eos, centres):
-    view = LocalM(D, source_eos, radius=1, centre="reversed")(randn(B, 2, D), LENGTHS, S, 0)
-    for row, centre in centres.items():
-        for t in range(2):
-            assert where(view, row, t) == [j for j in range(S) if abs(j - (centre - t)) <= 1]
-
-
-def test_a_window_past_the_source_gives_a_context_of_zeros():
-    attended, _ = attend(make_attention(window=LocalM(D, False, radius=1)), randn(B, 1, D), first=20)
-    assert (attended.weights == 0).all() and (attended.context == 0).all()
-
-
-# ---- local_p ----
-
-
-def test_gradients_reach_the_learned_centre():
-    torch.manual_seed(1)
-    attention = make_attention(window=LocalP(D, False, radius=2))
-    attended, _ = attend(attention, randn(B, 3, D))
-    attended.context.square().sum().backward()
-    assert all((parameter.grad != 0).any() for parameter in attention.window.parameters())
-
-
-# ---- history ----
-
-
-def test_what_each_history_keeps():
-    first, second = torch.tensor([[0.5, 0.25, 0.25]]), torch.tensor([[0.0, 1.0, 0.0]])
-    total = torch.tensor([[0.5, 1.25, 0.25]])
-    for kind, expected in ((Location, [second]), (Coverage, [total]), (LocationCoverage, [second, total])):
-        history = kind(1, D)
-        past = torch.zeros(1, kind.channels, 3)
-        past = history.update(history.update(past, first), second)
-        assert torch.equal(past, torch.stack(expected, dim=1))
 
 
 def shift(p, power=2.0):
@@ -150,34 +92,6 @@ def test_a_shift_stays_sharp_over_many_steps():
         past = history.update(past, weights.squeeze(1))
         assert int(weights.argmax()) == (299 - step) % 300
     assert float(weights.max()) > 0.9
-
-
-def test_history_begins_with_nothing_looked_at_and_is_never_changed_in_place():
-    attention = make_attention(history=LocationCoverage(1, D))
-    memory = attention.prepare(randn(B, S, D), is_real(LENGTHS, S), SOURCE)
-    past = attention.begin(memory)
-    assert past.shape == (B, 2, S) and (past == 0).all()
-    attention(randn(B, 1, D), memory, past)
-    assert (past == 0).all()
-
-
-# ---- scalable softmax ----
-
-
-def test_attention_stays_as_sharp_on_longer_sources():
-    # one key scores e more than all others: its weight is n^e / (n^e + n - 1), which grows with n if e > 1
-    plain, scaled = make_attention(), make_attention(scalable_softmax=True)
-    weights = {}
-    for n in (8, 800):
-        states = torch.zeros(1, n, D, dtype=torch.float64)
-        states[0, 3, 0] = 2.0
-        query = torch.eye(D, dtype=torch.float64)[:1].unsqueeze(0)
-        for name, attention in (("plain", plain), ("scaled", scaled)):
-            memory = attention.prepare(states, torch.ones(1, n, dtype=torch.bool), torch.zeros(1, n, dtype=torch.int64))
-            weights[name, n] = float(attention(query, memory).weights[0, 0, 3])
-    assert weights["plain", 800] == pytest.approx(math.exp(2) / (math.exp(2) + 799))
-    assert weights["scaled", 8] == pytest.approx(64 / 71)
-    assert weights["scaled", 800] == pytest.approx(640_000 / 640_799)
 
 
 def test_a_history_without_the_past_weights_is_an_error():

@@ -6,12 +6,16 @@ It uses nothing of `seq2attn.model` or `seq2attn.inference`. A state is a list o
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 SOS, EOS = 1, 2
+Resets = Mapping[str, tuple[Tensor, Tensor]]
+"""of "" (the encoder forwards), "backward_" and "decoder": which states are kept (L,), and the noise (L, W) of the others"""
+NONE: Resets = {}
 TIE = 1e-9  # weights closer than this are equal but for rounding
 PARTS = {"gru": 1, "lstm": 2, "rnn": 1}  # vectors in a cell's state
 
@@ -30,6 +34,15 @@ def cell_step(kind: str, weights: dict[str, Tensor], x: Tensor, state: list[Tens
     i, f, g, o = (read + recalled).chunk(4)
     c = torch.sigmoid(f) * state[1] + torch.sigmoid(i) * torch.tanh(g)
     return [torch.sigmoid(o) * torch.tanh(c), c]
+
+
+def reset(state: list[Tensor], resets: Resets, which: str, position: int, start: int = 0) -> list[Tensor]:
+    """The state before `position`: as it is, or the noise from number `start` on."""
+    if which not in resets or resets[which][0][position]:
+        return state
+    noise = resets[which][1][position].double()
+    width = len(state[0])
+    return [noise[start + number * width :][:width] for number in range(len(state))]
 
 
 class Source(NamedTuple):
@@ -60,7 +73,7 @@ class Textbook:
 
     # ---- encoder ----
 
-    def encode(self, source: list[int]) -> Source:
+    def encode(self, source: list[int], resets: Resets = NONE) -> Source:
         kind, width = self.model.cell.name, self.model.hidden
         inputs = [self.tensors["encoder.embedding.weight"][token] for token in source]
         final: list[Tensor] = []
@@ -71,7 +84,8 @@ class Textbook:
                 weights = self._cell(f"{prefix}.{direction}cell")
                 state = [torch.zeros(width, dtype=torch.float64) for _ in range(PARTS[kind])]
                 read = []
-                for x in reversed(inputs) if direction else inputs:
+                for position, x in enumerate(reversed(inputs) if direction else inputs):
+                    state = reset(state, resets, direction, position, layer * width * PARTS[kind])
                     state = cell_step(kind, weights, x, state)
                     read.append(state[0])
                 outputs.append(read[::-1] if direction else read)
@@ -227,11 +241,14 @@ class Textbook:
 
     # ---- whole strings ----
 
-    def teacher_forced(self, source: list[int], inputs: list[int]) -> tuple[list[Tensor], list[list[float] | None]]:
+    def teacher_forced(
+        self, source: list[int], inputs: list[int], resets: Resets = NONE
+    ) -> tuple[list[Tensor], list[list[float] | None]]:
         """Logits and weights at each position, for these inputs of the decoder, `<sos>` included."""
-        encoded = self.encode(source)
+        encoded = self.encode(source, resets)
         step, logits, weights = self.begin(encoded), [], []
-        for token in inputs:
+        for position, token in enumerate(inputs):
+            step = step._replace(state=reset(step.state, resets, "decoder", position))
             one, attended, step = self.step(token, step, encoded)
             logits.append(one)
             weights.append(attended)
