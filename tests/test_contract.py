@@ -41,47 +41,6 @@ def test_built_in_parts_satisfy_the_contract(kind, name):
     assert broken_rules(kind, name) == {}
 
 
-# ---- scores ----
-
-
-class Product(Score):
-    def forward(self, query, keys):
-        return query @ keys.mT
-
-
-class Transposed(Score):
-    def forward(self, query, keys):
-        return keys @ query.mT
-
-
-class NotANumber(Score):
-    def forward(self, query, keys):
-        return (query @ keys.mT).sqrt()
-
-
-class SeesOtherRows(Score):
-    def forward(self, query, keys):
-        return query @ (keys - keys.mean(dim=0)).mT
-
-
-class SeesOtherKeys(Product):
-    def project(self, keys):
-        return keys / keys.norm(dim=1, keepdim=True)
-
-
-class ShiftedByTheBestKey(Score):
-    """The softmax does not notice the shift, but readers of scores do."""
-
-    def forward(self, query, keys):
-        scores = query @ keys.mT
-        return scores - scores.amax(dim=2, keepdim=True)
-
-
-class SeesOtherQueries(Score):
-    def forward(self, query, keys):
-        return query.cumsum(dim=1) @ keys.mT
-
-
 class HalfTheGradient(torch.autograd.Function):
     @staticmethod
     def forward(context, numbers):
@@ -92,91 +51,14 @@ class HalfTheGradient(torch.autograd.Function):
         return gradient / 2
 
 
-class WrongGradient(Score):
+class Product(Score):
     def forward(self, query, keys):
-        return HalfTheGradient.apply(query @ keys.mT)
+        return query @ keys.mT
 
 
-class Random(Score):
-    def forward(self, query, keys):
-        return query @ keys.mT + torch.rand(len(query), query.size(1), keys.size(1), dtype=query.dtype)
-
-
-class Crashes(Score):
-    def forward(self, query, keys):
-        raise ZeroDivisionError("no scores today")
-
-
-class UnusedParameter(Product):
-    def __init__(self, query_width, key_width):
-        super().__init__(query_width, key_width)
-        self.bias = nn.Parameter(torch.zeros(()))
-
-
-# ---- windows ----
-
-
-class NoView(LocalM):
-    def forward(self, query, lengths, width, first):
-        return super().forward(query, lengths, width, first).allowed[:, :1], None
-
-
-class InfiniteOutside(LocalM):
-    def forward(self, query, lengths, width, first):
-        allowed = super().forward(query, lengths, width, first).allowed
-        return View(allowed, 1e300 ** (2.0 - allowed.double()))
-
-
-class ForgetsThePosition(LocalM):
-    def forward(self, query, lengths, width, first):
-        return super().forward(query, lengths, width, 0)
-
-
-class CentredInTheWidth(Window):
-    def forward(self, query, lengths, width, first):
-        return View(self.inside(torch.full((*query.shape[:2], 1), width // 2), width))
-
-
-class UnusedCentre(LocalM):
-    def __init__(self, query_width, source_eos):
-        super().__init__(query_width, source_eos)
-        self.centre = nn.Linear(query_width, 1)
-
-
-# ---- histories ----
-
-
-class AddsInPlace(Coverage):
-    def update(self, past, weights):
-        return past.add_(weights.unsqueeze(1))
-
-
-class AveragesOverTheWidth(Coverage):
-    def forward(self, past, prepared):
-        return super().forward(past - past.mean(dim=2, keepdim=True), prepared)
-
-
-class HalvesTheWeights(Coverage):
-    def combine(self, weights, past, prepared, valid, allowed):
-        return weights / 2
-
-
-class MovesAndReads(Shift):
-    """Content has an influence in every step, in training and in prediction alike."""
-
-    def combine(self, weights, past, prepared, valid, allowed):
-        return (super().combine(weights, past, prepared, valid, allowed) + weights) / 2
-
-
-class CountsItsCalls(Coverage):
-    calls = 0
-
-    def update(self, past, weights):
-        self.calls += 1
-        return past + self.calls * weights.unsqueeze(1)
-
-
-# ---- cells ----
+class SeesOtherKeys(Product):
+    def project(self, keys):
+        return keys / keys.norm(dim=1, keepdim=True)
 
 
 class Plain(Cell):
@@ -190,64 +72,36 @@ class Plain(Cell):
         return (torch.tanh(self.map(read) + state[0]),)
 
 
-class TwoParts(Plain):
-    parts = 2
+class UnusedCentre(LocalM):
+    def __init__(self, query_width, source_eos):
+        super().__init__(query_width, source_eos)
+        self.centre = nn.Linear(query_width, 1)
 
 
-class NoTuple(Plain):
-    def step(self, read, state):
-        return super().step(read, state)[0]
+class CentredInTheWidth(Window):
+    def forward(self, query, lengths, width, first):
+        return View(self.inside(torch.full((*query.shape[:2], 1), width // 2), width))
 
 
-class EndsWithThePadding(Plain):
-    def forward(self, inputs, state, lengths=None, reset=None):
-        return super().forward(inputs, state, None, reset)
+class InfiniteOutside(LocalM):
+    def forward(self, query, lengths, width, first):
+        allowed = super().forward(query, lengths, width, first).allowed
+        return View(allowed, 1e300 ** (2.0 - allowed.double()))
 
 
-# ---- decoders ----
+class CountsItsCalls(Coverage):
+    calls = 0
+
+    def update(self, past, weights):
+        self.calls += 1
+        return past + self.calls * weights.unsqueeze(1)
 
 
-class ReadsPadding(BahdanauDecoder):
-    def begin(self, first, memory):
-        mean = memory.source.double().mean(dim=1, keepdim=True)
-        return super().begin(tuple(one + mean for one in first), memory)
+class MovesAndReads(Shift):
+    """Content has an influence in every step, in training and in prediction alike."""
 
-
-# ---- initial states ----
-
-
-class OneTensor(Last):
-    def forward(self, encoded):
-        return encoded.final[:1]
-
-
-class LastColumn(Zeros):
-    def forward(self, encoded):
-        return tuple(one + encoded.states[:, -1] for one in super().forward(encoded))
-
-
-# ---- tasks ----
-
-
-class PlusOne(Reverse):
-    def target_length(self, source_length):
-        return source_length - 1
-
-
-class TrainedLengthsOnly(Reverse):
-    def examples(self, random, count, length=None):
-        return super().examples(random, count, length and min(length, self.max_length))
-
-
-class GlobalRandomness(Reverse):
-    def examples(self, random, count, length=None):
-        torch.rand((), generator=random)
-        return super().examples(torch.Generator().manual_seed(_calls()), count, length)
-
-
-class NoRandomness(Reverse):
-    def examples(self, random, count, length=None):
-        return super().examples(torch.Generator().manual_seed(1), count, length)
+    def combine(self, weights, past, prepared, valid, allowed):
+        return (super().combine(weights, past, prepared, valid, allowed) + weights) / 2
 
 
 class OutsideTheSource(Copy):
@@ -257,56 +111,85 @@ class OutsideTheSource(Copy):
         return examples
 
 
-class WrongAnswer(Reverse):
-    def answer(self, text):
-        return Answer(text)
+def changed_part(base, name, method):
+    """A subclass of `base` whose method `name` is `method`."""
+    return type("Broken", (base,), {name: method})
 
 
-class WrongAnswerAlignment(Reverse):
-    def answer(self, text):
-        return Answer(text[::-1], tuple(range(len(text))))
+def scored(function):
+    return changed_part(Score, "forward", lambda self, query, keys: function(query, keys))
 
 
-_calls = itertools.count().__next__
+def crash(query, keys):
+    raise ZeroDivisionError("no scores today")
 
+
+def drawn(choose):
+    """A task whose examples are those of `Reverse` for the arguments that `choose` returns."""
+    return changed_part(Reverse, "examples", lambda self, random, count, length=None: Reverse.examples(
+        self, *choose(self, random, count, length)))  # fmt: skip
+
+
+SEES_ROWS = scored(lambda query, keys: query @ (keys - keys.mean(dim=0)).mT)
+SEES_QUERIES = scored(lambda query, keys: query.cumsum(dim=1) @ keys.mT)
+WRONG_GRADIENT = scored(lambda query, keys: HalfTheGradient.apply(query @ keys.mT))
+WRONG_ANSWER = changed_part(Reverse, "answer", lambda self, text: Answer(text))
+SEED = itertools.count().__next__
 BROKEN = [
-    (Transposed, "shape", "scores: shape (3, 6, 4), expected (3, 4, 6)"),
-    (NotANumber, "shape", "scores: numbers that are not finite"),
-    (SeesOtherRows, "batch", "depends on the other rows"),
-    (SeesOtherKeys, "padding", "depends on padding"),
-    (ShiftedByTheBestKey, "pairs", "another score when scored alone"),
-    (SeesOtherQueries, "pairs", "query 1 and key 0 have another score"),
-    (WrongGradient, "gradients", "finite differences give"),
-    (Random, "randomness", "in evaluation the model is random"),
-    (Crashes, "shape", "ZeroDivisionError: no scores today"),
-    (UnusedParameter, "parameters", "parameter bias receives no gradient"),
-    (NoView, "shape", "allowed: shape (3, 1, 6), expected (3, 4, 6)"),
-    (InfiniteOutside, "shape", "not finite"),
-    (ForgetsThePosition, "steps", "position 1 differs"),
-    (CentredInTheWidth, "padding", "depends on padding"),
-    (UnusedCentre, "parameters", "parameter centre.weight receives no gradient"),
-    (AddsInPlace, "steps", "changes in place what it was given"),
-    (AveragesOverTheWidth, "padding", "depends on padding"),
-    (HalvesTheWeights, "mask", "a row of weights sums to 0.5"),
-    (CountsItsCalls, "randomness", "random"),
-    (TwoParts, "shape", "state after a step: 1 tensors, expected 2"),
-    (NoTuple, "shape", "output: shape (4,), expected (3, 4)"),
-    (EndsWithThePadding, "padding", "depends on padding"),
-    (ReadsPadding, "padding", "depends on padding"),
-    (OneTensor, "shape", "first state: 1 tensors, expected 4"),
-    (LastColumn, "padding", "depends on padding"),
-    (PlusOne, "examples", "target_length("),
-    (TrainedLengthsOnly, "lengths", "has sources of 12 to 12 characters; expected 13"),
-    (GlobalRandomness, "randomness", "source differs between two calls"),
-    (NoRandomness, "randomness", "draws nothing from `random`"),
-    (OutsideTheSource, "examples", "points outside the source"),
-    (WrongAnswer, "answer", "but an example has"),
-    (WrongAnswerAlignment, "answer", "has the alignment [0, 1"),
-]
+    ("shape", "scores: shape (3, 6, 4), expected (3, 4, 6)", scored(lambda query, keys: keys @ query.mT)),
+    ("shape", "scores: numbers that are not finite", scored(lambda query, keys: (query @ keys.mT).sqrt())),
+    ("shape", "ZeroDivisionError: no scores today", scored(crash)),
+    ("batch", "depends on the other rows", SEES_ROWS),
+    ("padding", "depends on padding", SeesOtherKeys),
+    ("pairs", "another score when scored alone", scored(  # the softmax does not notice this shift, readers of scores do
+        lambda query, keys: (query @ keys.mT) - (query @ keys.mT).amax(dim=2, keepdim=True))),
+    ("pairs", "query 1 and key 0 have another score", SEES_QUERIES),
+    ("gradients", "finite differences give", WRONG_GRADIENT),
+    ("randomness", "in evaluation the model is random", scored(lambda query, keys: query @ keys.mT + torch.rand(()).item())),
+    ("shape", "allowed: shape (3, 1, 6), expected (3, 4, 6)", changed_part(
+        LocalM, "forward", lambda self, *given: View(LocalM.forward(self, *given).allowed[:, :1], None))),
+    ("shape", "not finite", InfiniteOutside),
+    ("steps", "position 1 differs", changed_part(
+        LocalM, "forward", lambda self, query, lengths, width, first: LocalM.forward(self, query, lengths, width, 0))),
+    ("padding", "depends on padding", CentredInTheWidth),
+    ("parameters", "parameter centre.weight receives no gradient", UnusedCentre),
+    ("steps", "changes in place what it was given", changed_part(
+        Coverage, "update", lambda self, past, weights: past.add_(weights.unsqueeze(1)))),
+    ("padding", "depends on padding", changed_part(Coverage, "forward", lambda self, past, prepared: Coverage.forward(
+        self, past - past.mean(dim=2, keepdim=True), prepared))),
+    ("mask", "a row of weights sums to 0.5", changed_part(Coverage, "combine", lambda self, weights, *_: weights / 2)),
+    ("randomness", "random", CountsItsCalls),
+    ("shape", "state after a step: 1 tensors, expected 2", changed_part(Plain, "parts", 2)),
+    ("shape", "output: shape (4,), expected (3, 4)", changed_part(
+        Plain, "step", lambda self, read, state: Plain.step(self, read, state)[0])),
+    ("padding", "depends on padding", changed_part(
+        Plain, "forward", lambda self, x, state, lengths=None, reset=None: Plain.forward(self, x, state, None, reset))),
+    ("shape", "weights: shape (3, 6, 4), expected (3, 4, 6)", changed_part(
+        BahdanauDecoder, "decode", lambda self, features, weights, memory: BahdanauDecoder.decode(
+            self, features, weights.mT, memory))),
+    ("padding", "depends on padding", changed_part(
+        BahdanauDecoder, "begin", lambda self, first, memory: BahdanauDecoder.begin(
+            self, tuple(part + memory.source.double().mean(dim=1, keepdim=True) for part in first), memory))),
+    ("shape", "first state: 1 tensors, expected 4", changed_part(Last, "forward", lambda _, encoded: encoded.final[:1])),
+    ("padding", "depends on padding", changed_part(Zeros, "forward", lambda self, encoded: tuple(
+        part + encoded.states[:, -1] for part in Zeros.forward(self, encoded)))),
+    ("shape", "first state: NoneType, expected a tuple of tensors", changed_part(Last, "forward", lambda *_: None)),
+    ("examples", "target_length(", changed_part(Reverse, "target_length", lambda self, length: length - 1)),
+    ("lengths", "has sources of 12 to 12 characters; expected 13", drawn(
+        lambda task, random, count, length: (random, count, length and min(length, task.max_length)))),
+    ("randomness", "source differs between two calls", drawn(lambda task, random, count, length: (
+        torch.rand((), generator=random) is not None and torch.Generator().manual_seed(SEED()), count, length))),
+    ("randomness", "draws nothing from `random`", drawn(
+        lambda task, random, count, length: (torch.Generator().manual_seed(1), count, length))),
+    ("examples", "points outside the source", OutsideTheSource),
+    ("answer", "but an example has", WRONG_ANSWER),
+    ("answer", "has the alignment [0, 1", changed_part(
+        Reverse, "answer", lambda self, text: Answer(text[::-1], tuple(range(len(text)))))),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("broken", "rule", "reason"), BROKEN, ids=lambda value: getattr(value, "__name__", None))
-def test_each_rule_finds_what_it_is_about(broken, rule, reason, own_scores):
+@pytest.mark.parametrize(("rule", "reason", "broken"), BROKEN)
+def test_each_rule_finds_what_it_is_about(rule, reason, broken, own_scores):
     register("broken", equal_widths=True)(broken)
     assert reason in check_part(broken.registry.kind, "broken")[rule]
 
@@ -315,14 +198,14 @@ def test_each_rule_finds_what_it_is_about(broken, rule, reason, own_scores):
     ("part", "failing"),
     [
         (Product, set()),
-        (WrongGradient, {"gradients"}),
-        (SeesOtherRows, {"batch", "padding"}),  # one row's padding is another row's key
-        (SeesOtherQueries, {"steps", "pairs"}),
+        (WRONG_GRADIENT, {"gradients"}),
+        (SEES_ROWS, {"batch", "padding"}),  # one row's padding is another row's key
+        (SEES_QUERIES, {"steps", "pairs"}),
         (SeesOtherKeys, {"padding", "pairs"}),
         (Plain, set()),
         (MovesAndReads, set()),
         (UnusedCentre, {"parameters"}),
-        (WrongAnswer, {"answer"}),
+        (WRONG_ANSWER, {"answer"}),
     ],
 )
 def test_only_the_rules_that_are_about_it_are_broken(part, failing, own_scores):
