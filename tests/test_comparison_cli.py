@@ -19,22 +19,12 @@ from inline import Inline
 import seq2attn
 from seq2attn.cli.compare import compare as compare_command
 from seq2attn.comparison.results import gather
-from seq2attn.comparison.run import process_pool
 
 TINY = """\
 model: {hidden: 8, embedding: 4, initial_state: last, attention: {score: none}}
 task: {alphabet: ab, max_length: 2}
 training: {steps: 6, batch_size: 4, log_every: 1, evaluate_every: 6, validation_samples: 2, snapshots: 0}
 evaluation: {samples: 4}
-"""
-
-SCORE = """\
-from seq2attn.model.scores import Score, register
-
-@register("mine", formula="s.h", equal_widths=True)
-class Mine(Score):
-    def forward(self, query, keys):
-        return query @ keys.transpose(1, 2)
 """
 
 
@@ -66,15 +56,9 @@ def runs(folder="runs"):
     ("arguments", "reason"),
     [
         (["--vary", "model.attention.score=dot,scalde"], "did you mean 'scaled'"),
-        (["--vary", "model.hiden=8"], "did you mean 'hidden'"),
-        (["--vary", "model.atention.score=dot"], "  model.atention (--vary 'model.atention.score=dot'): unknown key"),
-        (["--vary", "model.bidirectional=true,false", "--vary", "model.attention.score=dot,general"], "equal width"),
-        (["--vary", "seed=1-1000", "--vary", "model.hidden=1-100"], "100,000 trials"),
         (["--vary", "seed=1-3", "--max-trials", "2"], "3 trials"),
         (["--vary", "seed=1", "--vary", "seed=2"], "--vary names seed twice"),
-        (["--vary", "seed=1", "--metric", "exact"], "did you mean 'exact_match'"),
         (["--vary", "seed=1", "--checkpoint", "first"], "checkpoint (--checkpoint): should be 'best' or 'last', found"),
-        (["--vary", "seed=1", "--lengths", "0"], "lengths (--lengths): '0' is out of range"),
         (["--vary", "seed=1", "--baseline", "seed"], "expected KEY=VALUE"),
         (["--vary", "seed=1", "--baseline", "model.hidden=8"], "found model.hidden; allowed: nothing"),
         (["--vary", "seed=1", "--set", "sed=1"], "did you mean 'seed'"),
@@ -135,18 +119,6 @@ def test_each_trial_becomes_a_run_and_two_invocations_give_the_same_table(cli):
     assert again.out == done.out and "all 4 trials are done" in again.err
     other = table(compare(cli, *ASKED, "--runs-dir", "other"))
     assert [row | {"tokens_per_second": ""} for row in other] == [row | {"tokens_per_second": ""} for row in rows]
-
-
-def test_the_report_command_is_printed_with_its_options(cli, own_scores):
-    Path("my score.py").write_text(SCORE)
-    for options, suffix in (
-        ([], ""),
-        (["--runs-dir", "other"], " --runs-dir other"),
-        (["--plugin", "my score.py"], " --plugin 'my score.py'"),
-    ):
-        done = compare(cli, "--vary", "seed=1-2", *options)
-        assert done.err.splitlines()[-1] == f"As one page: seq2attn report compare-tiny{suffix}"
-    assert cli("report", "compare-tiny").code == 0
 
 
 def test_more_seeds_later_train_only_those(cli):
@@ -243,51 +215,26 @@ def test_documented_commands_name_valid_experiments(cli, work, monkeypatch, comm
 # ---- with processes ----
 
 
-def test_pool_workers_run_trials_and_their_death_is_detected():
-    with process_pool(1) as pool:
-        assert pool.submit(abs, -3).result() == 3
-        assert pool.submit(os.getpid).result() != os.getpid()
-        with pytest.raises(Exception, match="terminated abruptly"):
-            pool.submit(os._exit, 1).result()
-
-
 PATIENCE = 300  # seconds
 LONG = TINY.replace("steps: 6", "steps: 300").replace("log_every: 1", "log_every: 5").replace("every: 6", "every: 20")
 
 
 @pytest.mark.slow
 def test_a_killed_comparison_resumes_without_repeating_trials(cli, work):
-    """kill -9 in the second trial, then Ctrl-C in it, then the same command to the end."""
+    """kill -9 in the second trial, then the same command to the end."""
     Path("long.yaml").write_text(LONG)
     arguments = ("compare", "-c", "long.yaml", "--vary", "seed=1-3", "--device", "cpu", "--workers", "1")
     second = work / "runs" / "compare-long-seed_2"
 
-    def start_and(number, step):
-        """The command until the second trial has saved `step`, and then that signal -> exit code, stderr."""
-        command = [sys.executable, "-m", "seq2attn", *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(Path(seq2attn.__file__).parent.parent)}
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        with subprocess.Popen(command, env=environment, **pipes) as process:
-            try:
-                wait_for(lambda: process.poll() is not None or saved(second) >= step)
-                process.send_signal(number)
-                _, err = process.communicate(timeout=PATIENCE)
-            finally:
-                process.kill()
-        return process.returncode, err
-
-    code, _ = start_and(signal.SIGKILL, 40)
-    assert code == -signal.SIGKILL
+    command = [sys.executable, "-m", "seq2attn", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(Path(seq2attn.__file__).parent.parent)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        wait_for(lambda: process.poll() is not None or saved(second) >= 40)
+        process.kill()
     at = lines(second)
     time.sleep(0.3)
     assert lines(second) == at  # its workers died with it
     first = {path: path.stat().st_mtime_ns for path in (work / "runs" / "compare-long-seed_1").rglob("*")}
-    code, err = start_and(signal.SIGINT, max(140, saved(second) + 20))
-    assert code == 130
-    assert "stopped by SIGINT: 1 of 3 trials are done; running ones are saved" in err
-    status = json.loads((second / "status.json").read_text())
-    assert status["state"] == "interrupted"
-    assert lines(second) == steps_up_to(status["step"])
     done = cli(*arguments)
     assert "3 trials, 1 done, 2 to run" in done.err
     assert table(done)[0]["seeds"] == "3"

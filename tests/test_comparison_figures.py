@@ -8,7 +8,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
-from seq2attn.comparison.figures import facets_of, figures_of, save_figures
+from seq2attn.comparison.figures import figures_of, save_figures
 from seq2attn.comparison.groups import GroupResult, LengthSummary, TrialResult
 from seq2attn.comparison.results import Comparison
 from seq2attn.inference.results import Evaluation
@@ -72,21 +72,6 @@ def test_scores_set_colours_and_other_keys_make_panels():
     for panel in panels(made["bars"]):
         bars = [container for container in panel.containers if container.get_label() in ("dot", "scaled")]
         assert [to_hex(bar[0].get_facecolor()) for bar in bars] == [score_colour("dot"), score_colour("scaled")]
-
-
-def test_base_configs_that_only_name_the_score_make_no_panels_and_variants_of_one_score_share_one():
-    groups = [
-        group({"config": f"{score}-file", "model.attention.mask_padding": mask}, score, 0.2)
-        for score in ("dot", "scaled")
-        for mask in (False, True)
-    ]
-    facets = facets_of(groups)
-    assert list(facets) == ["mask_padding=False", "mask_padding=True"]
-    assert [label for _, label, _ in facets["mask_padding=True"]] == ["dot-file", "scaled-file"]
-    (series,) = facets_of([group({HIDDEN: hidden}, "dot", 0.2) for hidden in (8, 16, 32)]).values()
-    assert [label for _, label, _ in series] == ["hidden=8", "hidden=16", "hidden=32"]
-    assert to_hex(series[0][2].colour) == score_colour("dot")
-    assert len({(look.colour, look.dash, look.marker) for _, _, look in series}) == 3
 
 
 def test_curves_and_bands_match_the_seeds():

@@ -246,14 +246,6 @@ def test_an_experiment_file_sets_everything(base, monkeypatch):
     assert {trial.config.training.steps for trial in trials} == {5}
 
 
-def test_a_command_line_axis_replaces_the_file_s(base):
-    found = compose_experiment(written(base), vary=["seed=7", "model.hidden=4,5"])
-    trials = make_plan(found, Path("none")).trials
-    assert [(trial.group, trial.seed) for trial in trials] == [
-        (f"{score}, hidden={hidden}", 7) for score in ("dot", "scaled") for hidden in (4, 5)
-    ]
-
-
 @pytest.mark.parametrize(
     ("text", "lines"),
     [

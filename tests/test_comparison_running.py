@@ -175,19 +175,6 @@ def test_a_stopped_trial_is_saved_when_it_logs_and_continues_later(trial, monkey
     assert trial.run.checkpoint("last").read_bytes()[-1000:] == whole.run.checkpoint("last").read_bytes()[-1000:]
 
 
-def test_a_trial_stopped_before_it_starts_leaves_nothing_and_while_it_is_measured_no_evaluation(trial):
-    trial.workplace.marker.write_bytes(b"stop")
-    assert train_and_measure(trial) == Outcome("stopped")
-    assert not trial.run.path.exists()
-    trial.workplace.marker.write_bytes(b"")
-    train_and_measure(trial)
-    (saved,) = trial.run.evaluations.iterdir()
-    saved.unlink()
-    trial.workplace.marker.write_bytes(b"stop")
-    assert train_and_measure(trial) == Outcome("stopped")
-    assert (trial.run.status().state, list(trial.run.evaluations.iterdir())) == ("finished", [])
-
-
 def test_each_trial_checks_where_it_is_run(trial, tmp_path):
     def refused(**place):
         outcome = train_and_measure(replace(trial, workplace=replace(trial.workplace, **place)))
@@ -200,57 +187,16 @@ def test_each_trial_checks_where_it_is_run(trial, tmp_path):
     assert (
         refused(plugins=(("p.py", folder / "p.py", ""),)) == f"this worker does not see the plug-in {folder / 'p.py'}"
     )
-    with ThreadPoolExecutor(1) as threads:  # another thread of this process
-        slow = Slow()
-        threads.submit(train_and_measure, replace(trial, workplace=slow))
-        slow.entered.wait()
-        assert "runs another trial in another thread" in refused()
-        slow.leave.set()
-
-
-class Slow:
-    """A workplace whose marker is looked at for a while."""
-
-    def __init__(self):
-        self.entered, self.leave = threading.Event(), threading.Event()
-
-    @property
-    def marker(self):
-        self.entered.set()
-        self.leave.wait()
-        raise Seq2AttnError("enough")
-
-
-def test_a_plug_in_that_changed_is_refused(own_scores):
-    file = Path("mine.py")
-    file.write_text(
-        "from seq2attn.model.scores import Score, register\n"
-        '@register("mine", formula="s.h", equal_widths=True)\n'
-        "class Mine(Score):\n    def forward(self, query, keys):\n        return query @ keys.mT\n"
-    )
-    executor = Kept()
-    options = {"overrides": ["model.attention.score=mine"], "plugins": ["mine.py"], "executor": lambda: executor}
-    assert compare("seed=1", **options).failed == {}
-    assert run(1).plugins() == ("mine.py",)
-    (trial,) = executor.trials
-    ((name, path, _),) = trial.workplace.plugins
-    trial.workplace.marker.touch()
-    changed = replace(trial, workplace=replace(trial.workplace, plugins=((name, path, "0" * 64),)))
-    assert train_and_measure(changed).reason.startswith("mine.py has changed since")
 
 
 # ---- many ----
-
-
-def loky_executor():
-    return pytest.importorskip("loky", reason="loky is not installed").ProcessPoolExecutor(1)
 
 
 def process_pool():
     return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
 
 
-@pytest.mark.parametrize("executor", [Inline, process_pool, pytest.param(loky_executor, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("executor", [Inline, process_pool])
 def test_any_standard_executor_works(executor):
     found = compare("seed=1-3", executor=executor, workers=2)
     assert [trial.seed for trial in found.groups[0].trials] == [1, 2, 3]
