@@ -79,26 +79,18 @@ def test_sort_uses_the_order_of_the_alphabet():
 def test_defaults_are_the_letters_and_lengths_of_1_to_12():
     task = Reverse()
     assert task.source_vocabulary is task.target_vocabulary
-    assert "".join(task.source_vocabulary.symbols) == LETTERS
-    assert (task.min_length, task.max_length) == (1, 12)
+    assert ("".join(task.source_vocabulary.symbols), task.min_length, task.max_length) == (LETTERS, 1, 12)
     assert [length for length in range(15) if task.is_trained(length)] == list(range(1, 13))
-
-
-def test_lengths_that_count_down_are_refused():
+    assert [made.target_length(length) for made in (task, Duplicate()) for length in (1, 7)] == [1, 7, 2, 14]
     with pytest.raises(Seq2AttnError, match="min_length, 5, is above max_length, 4"):
         Sort(min_length=5, max_length=4)
-
-
-def test_the_length_of_a_target():
-    assert [Reverse().target_length(length) for length in (1, 7)] == [1, 7]
-    assert [Duplicate().target_length(length) for length in (1, 7)] == [2, 14]
 
 
 @pytest.mark.parametrize("length", [2, 5])
 def test_examples_of_one_length(length):
     random = torch.Generator().manual_seed(0)
     drawn = Duplicate(alphabet="ab", min_length=3, max_length=4).examples(random, 6, length)
-    assert drawn.source.shape == (6, length) and drawn.target.shape == drawn.alignment.shape == (6, 2 * length)
+    assert drawn.source.shape == (6, length) and drawn.alignment.shape == (6, 2 * length)
     assert drawn.source_lengths.tolist() == [length] * 6 and drawn.target_lengths.tolist() == [2 * length] * 6
     assert torch.equal(drawn.target, torch.cat([drawn.source, drawn.source], dim=1))
 
@@ -112,17 +104,19 @@ class Pairs(Task):
 
 def test_pairs_of_texts_as_examples():
     encoded = Pairs().encode([("ab", "z"), ("b", "xyx")], CPU)
-    assert encoded.source.tolist() == [[3, 4], [4, 0]]
-    assert encoded.source_lengths.tolist() == [2, 1]
-    assert encoded.target.tolist() == [[5, 0, 0], [3, 4, 3]]
-    assert encoded.target_lengths.tolist() == [1, 3]
+    assert encoded.source.tolist() == [[3, 4], [4, 0]] and encoded.source_lengths.tolist() == [2, 1]
+    assert encoded.target.tolist() == [[5, 0, 0], [3, 4, 3]] and encoded.target_lengths.tolist() == [1, 3]
     assert encoded.alignment is None
+    for pair, says in ((("ax", "x"), "'x'"), (("a", "xa"), "'a'"), (("", "x"), "empty")):
+        with pytest.raises(Seq2AttnError, match=says):
+            Pairs().encode([("a", "x"), pair], CPU)
 
 
-@pytest.mark.parametrize(("pair", "says"), [(("ax", "x"), "'x'"), (("a", "xa"), "'a'"), (("", "x"), "empty")])
-def test_a_pair_outside_the_vocabularies_is_refused(pair, says):
-    with pytest.raises(Seq2AttnError, match=says):
-        Pairs().encode([("a", "x"), pair], CPU)
+def texts_of(task, examples):
+    """Source and target of each example as text."""
+    sides = (task.source_vocabulary, examples.source), (task.target_vocabulary, examples.target)
+    decoded = ([words.decode(row).replace("<pad>", "") for row in ids.tolist()] for words, ids in sides)
+    return list(zip(*decoded, strict=True))
 
 
 def test_the_documented_example_works():
@@ -131,16 +125,7 @@ def test_the_documented_example_works():
     task = names["Doubling"](digits=2)
     for length, drawn in [(None, 40), (1, 30), (2, 30), (3, 30)]:
         examples = task.examples(torch.Generator().manual_seed(1), drawn, length)
-        texts = [
-            (task.source_vocabulary.decode(source[:n]), task.target_vocabulary.decode(target[:m]))
-            for source, n, target, m in zip(
-                examples.source.tolist(),
-                examples.source_lengths.tolist(),
-                examples.target.tolist(),
-                examples.target_lengths.tolist(),
-                strict=True,
-            )
-        ]
+        texts = texts_of(task, examples)
         assert all(int(target) == 2 * int(source) for source, target in texts)
         assert {len(source) for source, _ in texts} == ({1, 2} if length is None else {length})
         assert max(len(target) for _, target in texts) <= task.target_length(length or 2)
@@ -160,14 +145,10 @@ def written(task, texts):
 
 @pytest.mark.parametrize("name", ["recopy", "backwards", "dedupe"])
 def test_tasks_on_digits(name):
-    task = TASKS.get("recopy" if name == "backwards" else name).load()(
-        **({"reverse": True} if name == "backwards" else {})
-    )
+    task = TASKS.get("recopy").load()(reverse=True) if name == "backwards" else TASKS.get(name).load()()
     drawn = task.examples(torch.Generator().manual_seed(0), 50)
-    texts = [task.source_vocabulary.decode(row).replace("<pad>", "") for row in drawn.source.tolist()]
-    found = [task.target_vocabulary.decode(row).replace("<pad>", "") for row in drawn.target.tolist()]
-    assert found == written(name, texts)
-    assert [task.answer(text).text for text in texts] == found
+    texts, found = zip(*texts_of(task, drawn), strict=True)
+    assert list(found) == [task.answer(text).text for text in texts] == written(name, texts)
     for text, target, alignment in zip(texts, found, drawn.alignment.tolist(), strict=True):
         assert "".join(text[place] for place in alignment[: len(target)]) == target
         assert set(alignment[len(target) :]) <= {-1}
@@ -200,11 +181,9 @@ def test_sums_are_written_from_their_last_digit():
     assert [task.answer(text) for text in ("12", "1+22", "+", "1+2+3")] == [None] * 4
     drawn = task.examples(torch.Generator().manual_seed(0), 200)
     sizes = set()
-    for source, target in zip(drawn.source.tolist(), drawn.target.tolist(), strict=True):
-        one, other = task.source_vocabulary.decode(source).replace("<pad>", "").split("+")
-        assert int(one[::-1]) + int(other[::-1]) == int(
-            task.target_vocabulary.decode(target).replace("<pad>", "")[::-1]
-        )
+    for source, target in texts_of(task, drawn):
+        one, other = source.split("+")
+        assert int(one[::-1]) + int(other[::-1]) == int(target[::-1])
         assert len(one) == len(other) == len(str(int(one[::-1])))
         sizes.add(len(one))
     assert sizes == {2, 3, 4}
