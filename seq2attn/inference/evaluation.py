@@ -26,7 +26,6 @@ from seq2attn.parts import RANDOM
 TINY = 1e-30
 BLOCK = 1000  # examples drawn together at most
 CELLS = 2**20  # characters of their sources at most, except for a single example
-BY_LENGTH = (*SHARES, "entropy")
 
 
 @torch.no_grad()
@@ -98,9 +97,7 @@ def _rows(
     means: dict[str, float], count: int, length: int, predictor: Predictor, family: str = RANDOM
 ) -> Iterator[Row]:
     measured = {
-        name: share(min(1.0, means[name]), count) if name in SHARES else means[name]
-        for name in BY_LENGTH
-        if name in means
+        name: share(min(1.0, mean), count) if name in SHARES else mean for name, mean in means.items() if name != "loss"
     }
     return rows_of(measured, count, length=length, trained=predictor.task.is_trained(length), family=family)
 
@@ -177,9 +174,9 @@ class _Forced:
         losses = F.cross_entropy(decoded.logits.transpose(1, 2), targets, reduction="none")
         values = {"loss": losses * (targets != PAD), "teacher_forced": (decoded.logits.argmax(2) == targets) & inside}
         if decoded.weights is not None:
-            values["entropy"] = attention_entropy(decoded.weights) * inside
             if self.batch.alignment is not None:
                 values["alignment"] = (decoded.weights.argmax(dim=2) == self.batch.alignment[:, part]) & inside
+            values["entropy"] = attention_entropy(decoded.weights) * inside
         for name, value in values.items():
             self.totals[name] = self.totals.get(name, 0) + value.sum(dim=1)
 

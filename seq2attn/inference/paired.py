@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from seq2attn.inference.results import Evaluation, PairAnswer
@@ -25,10 +25,6 @@ class PairedDifference:
     """McNemar's exact test, two-sided: how probable a split of these words this uneven is if both are equally good"""
     wer: Estimate  # word error rate of `other` minus that of `one`, with a paired 95 % bootstrap interval over words
     ser: Estimate  # the same of symbol error rates
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
 
 
 def paired_difference(one: Sequence[Evaluation], other: Sequence[Evaluation], *, seed: int = 0) -> PairedDifference:

@@ -41,7 +41,6 @@ RATES = {
     "unreachable": "words with a symbol unseen in training targets",
 }
 MOST_CONFUSIONS = 12  # shown to people
-LARGEST_COUNT = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -69,13 +68,11 @@ class Row:
     def __post_init__(self) -> None:
         if self.family not in FAMILIES.names() or self.metric not in METRICS:
             raise ValueError(f"unknown family {self.family!r} or metric {self.metric!r}")
-        if not (1 <= self.samples <= LARGEST_COUNT and (self.length is None or 1 <= self.length <= LARGEST_COUNT)):
+        if self.samples < 1 or (self.length is not None and self.length < 1):
             raise ValueError(f"{self.samples} samples of length {self.length} are not a measurement")
         low, high = (self.value if end is None else end for end in (self.low, self.high))
         if not 0 <= low <= self.value <= high <= METRICS[self.metric]:
-            raise ValueError(
-                f"{self.metric}, {self.value} in [{low}, {high}], is not from 0 to {METRICS[self.metric]:g}"
-            )
+            raise ValueError(f"{self.metric}: {self.value} in [{low}, {high}], not from 0 to {METRICS[self.metric]:g}")
 
 
 def rows_of(
@@ -125,12 +122,9 @@ class Evaluation:
     def __post_init__(self) -> None:
         if not self.rows or len(self._by_place) < len(self.rows):
             raise ValueError("it has no rows, or two of the same metric, family and length")
-        counts = {"seed": self.seed, "step": self.step, "trained_steps": self.trained_steps, **(self.parameters or {})}
-        for name, count in counts.items():
-            if count is not None and not 0 <= count <= LARGEST_COUNT:
-                raise ValueError(f"{name} must be a number from 0 to {LARGEST_COUNT}")
-        if self.parameters is not None and "total" not in self.parameters:
-            raise ValueError("it lacks the total of the parameters")
+        counts = (self.seed, self.step or 0, self.trained_steps or 0, *(self.parameters or {"total": 0}).values())
+        if min(counts) < 0 or (self.parameters is not None and "total" not in self.parameters):
+            raise ValueError("a count is below 0, or the parameters lack their total")
         if self.created is not None:
             datetime.datetime.fromisoformat(self.created)
 
@@ -187,11 +181,11 @@ class Evaluation:
     def summary(self) -> dict[str, float]:
         """What status.json records."""
         if self.answers:
-            names = {"wer": "wer", "ser": "ser", "loss": "dev_loss"}
-            return {name: row.value for metric, name in names.items() if (row := self.get(metric)) is not None}
-        found = {"exact_match_worst": self.lowest().value, "exact_match_mean": self.mean("exact_match")}
-        found["attention_entropy"] = self.mean("entropy")
-        return {name: value for name, value in found.items() if value is not None}
+            names = {"wer": "wer", "ser": "ser", "dev_loss": "loss"}
+            return {name: row.value for name, metric in names.items() if (row := self.get(metric)) is not None}
+        means = {"exact_match_mean": self.mean("exact_match"), "attention_entropy": self.mean("entropy")}
+        known = {name: value for name, value in means.items() if value is not None}
+        return {"exact_match_worst": self.lowest().value, **known}
 
     def describe(self) -> str:
         """The summary as a few words."""
@@ -220,14 +214,14 @@ class Evaluation:
         """The wrong answers: source, features if there are any, right answer, answer, number of edits, and the edits as
         `a>b` (written b), `a>` (left out) or `>b` (added).
         """
-        wrong = self.errors()
-        names = ["source", *(["features"] if any("\t" in one.source for one in wrong) else []), "right", "answer"]
-        rows: list[list[Any]] = []
-        for one in wrong:
-            what = " ".join([*map(str, one.edits), *([] if one.finished else ["(cut off)"])])
-            source = [*one.source.split("\t"), ""][: len(names) - 2]
-            rows.append([*source, one.right, one.answer, len(one.edits), what])
-        return Table([*map(Column, names), Column("edits", right=True), Column("what")], rows)
+        wrong, rows = self.errors(), list[list[Any]]()
+        names = ["source", "features"] if any("\t" in answer.source for answer in wrong) else ["source"]
+        for answer in wrong:
+            source = [*answer.source.split("\t"), ""][: len(names)]
+            what = " ".join([*map(str, answer.edits), *([] if answer.finished else ["(cut off)"])])
+            rows.append([*source, answer.right, answer.answer, len(answer.edits), what])
+        columns = map(Column, (*names, "right", "answer"))
+        return Table([*columns, Column("edits", right=True), Column("what")], rows)
 
     def records(self) -> list[dict[str, Any]]:
         """The rows as plain values, such as for pandas."""
