@@ -64,7 +64,7 @@ def runs(folder="runs"):
         (["--vary", "seed=1", "--set", "sed=1"], "did you mean 'seed'"),
         (["--vary", "seed=1", "--name", "a/b"], "is not a valid run name"),
         (["--vary", "seed=1", "--csv", "nowhere/a.csv"], "there is no directory nowhere"),
-        (["--vary", "seed=1", "--plot", "tiny.yaml"], "cannot create the directory"),
+        (["--vary", "seed=1", "--plot", "tiny.yaml"], "tiny.yaml: not a folder"),
         (["--vary", "seed=1", "-c", "tiny.yaml"], "two base configs have the same name"),
         (["--vary", "seed=1", "-c", "tinny.yaml"], "tinny.yaml: no such file"),
         (["--vary", "seed=1", "--device", "tpu"], "unknown device 'tpu'"),

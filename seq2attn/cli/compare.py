@@ -24,37 +24,25 @@ if TYPE_CHECKING:
 
 def compare(
     experiment: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="EXPERIMENT",
-            help="An experiment file; or give --config and --vary.",
-        ),
+        Path | None, typer.Argument(metavar="EXPERIMENT", help="An experiment file; or give --config and --vary.")
     ] = None,
     config: Annotated[
-        list[Path] | None,
-        typer.Option("--config", "-c", metavar="FILE", help="A base config. May be repeated."),
+        list[Path] | None, typer.Option("--config", "-c", metavar="FILE", help="A base config. May be repeated.")
     ] = None,
     vary: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY=A,B,...",
-            help="A key and its values, or seed=1-10. May be repeated.",
-        ),
+        typer.Option(metavar="KEY=A,B,...", help="A key and its values, or seed=1-10. May be repeated."),
     ] = None,
     overrides: options.Overrides = None,
     baseline: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="Compare with the group that has this value. May be repeated.",
-        ),
+        typer.Option(metavar="KEY=VALUE", help="Compare with the group that has this value. May be repeated."),
     ] = None,
     metric: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="exact_match (default), character_accuracy, teacher_forced, alignment, entropy; of pairs wer (default) or "
-            "ser.",
+            help="exact_match (default), character_accuracy, teacher_forced, alignment, entropy; of pairs wer or ser.",
         ),
     ] = None,
     lengths: options.Lengths = None,
@@ -100,11 +88,8 @@ def compare(
     `runs` work on it. Ctrl-C saves. The same command continues and trains nothing twice, even after kill -9.
     More seeds later: the same command with seed=1-20.
 
-    Runs on pairs of strings are measured on their dev file, by word and symbol error rates, and each group is also compared
-    with the baseline word by word.
-
-    Trials with the same seed see the same batches, and all are measured on the same strings. Differences are therefore
-    taken seed by seed ("paired"), so that chance effects that both sides share cancel.
+    Runs on pairs of strings are measured on their dev file, by word and symbol error rates. Trials with the same seed see
+    the same batches, and all are measured on the same strings: differences are taken seed by seed ("paired").
 
     The table shows, for each group and length: mean and standard deviation over seeds, the worst and the best seed, the
     95 % confidence interval of the mean (Student's), and the mean paired difference from the baseline with its interval.
@@ -115,10 +100,6 @@ def compare(
       seq2attn compare configs/experiments/chapter.yaml
 
       seq2attn compare -c configs/scaled.yaml --vary model.attention.score=dot,scaled,none --vary seed=1-5
-
-      seq2attn compare -c configs/scaled.yaml -c configs/dot.yaml --vary seed=1-5 --plot figures --csv trials.csv
-
-      seq2attn compare configs/experiments/chapter.yaml --vary seed=1-2 --baseline model.attention.mask_padding=false
     """
     from seq2attn.comparison.experiment import compose_experiment
     from seq2attn.comparison.plan import make_plan
@@ -162,10 +143,9 @@ def _check_outputs(csv_file: Path | None, plot: Path | None) -> None:
         reason = "it is a directory" if csv_file.is_dir() else f"there is no directory {csv_file.parent}"
         raise Seq2AttnError(f"--csv {csv_file}: {reason}")
     if plot is not None:
-        try:
-            plot.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise Seq2AttnError(f"--plot {plot}: cannot create the directory: {error.strerror or error}") from None
+        if plot.is_file():
+            raise Seq2AttnError(f"--plot {plot}: not a folder")
+        plot.mkdir(parents=True, exist_ok=True)
 
 
 def _run(plan: Plan, device: str, plugins: list[str], workers: int | None, executor: str | None) -> Comparison:
@@ -174,31 +154,28 @@ def _run(plan: Plan, device: str, plugins: list[str], workers: int | None, execu
     from seq2attn.display.progress import make_display
 
     with make_display() as display:
-        found = run_comparison(
+        outcome = run_comparison(
             plan, device=device, plugins=plugins, workers=workers, executor=executor, display=display
         )
-    if found.busy:
-        note(f"left to the processes that train them: {', '.join(found.busy)}")
+    if outcome.busy:
+        note(f"left to the processes that train them: {', '.join(outcome.busy)}")
         note("The same command shows them once they are done.")
-    done = sum(len(group.trials) for group in found.groups)
-    if found.stopped_by is not None and done < len(plan.trials):
-        name = signal.Signals(found.stopped_by).name
+    done = sum(len(group.trials) for group in outcome.groups)
+    if outcome.stopped_by is not None and done < len(plan.trials):
+        name = signal.Signals(outcome.stopped_by).name
         note(f"stopped by {name}: {done:,} of {len(plan.trials):,} trials are done; running ones are saved.")
         note(f"Continue with the same command: seq2attn {shlex.join(sys.argv[1:])}")
-        raise typer.Exit(128 + found.stopped_by)
-    return found
+        raise typer.Exit(128 + outcome.stopped_by)
+    return outcome
 
 
 def _write_outputs(comparison: Comparison, csv_file: Path | None, plot: Path | None) -> None:
     if csv_file is not None:
         rows = comparison.trial_records()
-        try:
-            with csv_file.open("w", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, list(rows[0]) if rows else [])
-                writer.writeheader()
-                writer.writerows(rows)
-        except OSError as error:
-            raise Seq2AttnError(f"{csv_file}: cannot be written: {error.strerror or error}", exit_code=1) from error
+        with csv_file.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]) if rows else [])
+            writer.writeheader()
+            writer.writerows(rows)
         note(f"table: {csv_file}")
     if plot is not None and comparison.groups:
         from seq2attn.comparison.figures import save_figures

@@ -39,6 +39,11 @@ def _check_figure(path: Path | None) -> Path | None:
     return path
 
 
+def _check_animation(path: Path) -> Path:
+    _check_figure(path.with_suffix(".png") if path.suffix.lower() == ".gif" else path)
+    return path
+
+
 def runs(ctx: typer.Context, incomplete: str) -> list[str]:
     """The names of runs that the shell offers when Tab is pressed."""
     root = Path(ctx.params.get("runs_dir") or os.environ.get("SEQ2ATTN_RUNS") or DEFAULT_ROOT)
@@ -60,7 +65,7 @@ _RUN: Any = {"metavar": "RUN", "autocompletion": runs}
 _FIGURE: Any = {"metavar": "FILE", "callback": _check_figure}
 
 RunArgument = Annotated[str | None, typer.Argument(help=NEWEST, **_RUN)]
-RunArguments = Annotated[list[str] | None, typer.Argument(help=f"{NEWEST} Several form an --ensemble.", **_RUN)]
+RunArguments = Annotated[list[str] | None, typer.Argument(help=f"{NEWEST} May be repeated.", **_RUN)]
 RunOptions = Annotated[list[str] | None, typer.Option("--run", "-r", help=f"{NEWEST} Several: an ensemble.", **_RUN)]
 RunsDir = Annotated[
     Path,
@@ -108,6 +113,10 @@ LengthPenalty = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Plot = Annotated[Path | None, typer.Option(help="Also save a figure: .png, .svg or .pdf.", **_FIGURE)]
 Figure = Annotated[Path, typer.Option("--plot", help="The figure: .png, .svg or .pdf.", **_FIGURE)]
+Animation = Annotated[
+    Path,
+    typer.Option("--plot", metavar="FILE", help=".png, .svg or .pdf; .gif: an animation.", callback=_check_animation),
+]
 
 
 def load_plugins(plugins: Sequence[Path] | None) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -46,7 +44,7 @@ def report(
 
       seq2attn report chapter --to chapter.html
     """
-    older = _older(to, "report", f"<title>{TITLE}(.*?)</title>")
+    _check_page(to, "report", f"<title>{TITLE}")
     options.load_plugins(plugin)
     from seq2attn.comparison.plan import Plan
     from seq2attn.pages.report import find_subject, render, report_of_comparison, report_of_runs
@@ -60,7 +58,7 @@ def report(
         if not names:
             options.note_newest(subject[0])
         title, sections = report_of_runs(subject)
-    _write(to, render(f"{TITLE}{title}", sections), "report", older)
+    _write(to, render(f"{TITLE}{title}", sections))
 
 
 def page(
@@ -97,7 +95,7 @@ def page(
 
       seq2attn page scaled-001 dot-001 --to scores.html
     """
-    older = _older(to, "page", '<meta name="generator" content="seq2attn page">.*?<title>(.*?)</title>')
+    _check_page(to, "page", '<meta name="generator" content="seq2attn page">')
     if len(names or ()) > MOST:
         raise Seq2AttnError(f"{len(names or ())} runs are too many for one page; at most {MOST} are allowed")
     options.load_plugins(plugin)
@@ -110,7 +108,7 @@ def page(
         names_of = " and ".join(run.name for run in runs)
         note(f"{names_of}: no weights of earlier steps were kept; train with --set training.snapshot_weights=true")
     models = shown_runs(runs, checkpoint, text or (), MOST_STEPS if snapshots is None else snapshots)
-    _write(to, render(models), "page", older)
+    _write(to, render(models))
 
 
 def export(
@@ -146,24 +144,20 @@ def export(
     write_line(str(folder))
 
 
-def _older(path: Path, kind: str, pattern: str) -> str | None:
-    """The title of the file that will be replaced. `pattern` finds the title in a file of this kind; others are refused."""
+def _check_page(path: Path, kind: str, sign: str) -> None:
+    """Check the path before the work. A file that exists is replaced only if it has the `sign` of this kind of page."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise Seq2AttnError(f"{path}: a {kind}'s file name ends with .html")
     if not path.parent.is_dir():
         raise Seq2AttnError(f"{path}: there is no directory {path.parent}")
-    if not path.exists():
-        return None
-    with path.open(encoding="utf-8", errors="replace") as file:
-        title = re.search(pattern, file.read(4096), re.DOTALL)
-    if title is None:
+    if path.exists() and sign.encode() not in path.open("rb").read(4096):
         raise Seq2AttnError(f"{path} exists and is not a {kind}", hint="Name another file with --to FILE.")
-    return html.unescape(title[1])
 
 
-def _write(path: Path, text: str, kind: str, older: str | None) -> None:
+def _write(path: Path, text: str) -> None:
     """Write a page and print its name."""
+    replaced = path.exists()
     write_atomically(path, text.encode(errors="backslashreplace"))
-    if older is not None:
-        note(f"replaced {path}, a {kind} of {older}")
+    if replaced:
+        note(f"replaced {path}")
     write_line(str(path))

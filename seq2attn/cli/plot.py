@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,25 +19,8 @@ from seq2attn.runs.run import DEFAULT_ROOT, Run
 plot = group("plot", help="Draw a run's loss, accuracy or attention through training.")
 
 
-def _check_animation(file: Path) -> Path:
-    from seq2attn.plotting.style import check_format
-
-    check_format(file.with_suffix(".png") if file.suffix.lower() == ".gif" else file)
-    return file
-
-
-AnyFigure = Annotated[
-    Path,
-    typer.Option("--plot", metavar="FILE", help=".png, .svg or .pdf; .gif: an animation.", callback=_check_animation),
-]
-Names = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="RUN...", help=f"{options.NEWEST} May be repeated.", autocompletion=options.runs),
-]
-
-
 @plot.command(cls=Command)
-def loss(file: options.Figure, runs: Names = None, runs_dir: options.RunsDir = DEFAULT_ROOT) -> None:
+def loss(file: options.Figure, runs: options.RunArguments = None, runs_dir: options.RunsDir = DEFAULT_ROOT) -> None:
     """Training loss of one or several runs, in one panel.
 
     Examples:
@@ -56,7 +38,7 @@ def loss(file: options.Figure, runs: Names = None, runs_dir: options.RunsDir = D
 @plot.command(cls=Command)
 def accuracy(
     file: options.Figure,
-    runs: Names = None,
+    runs: options.RunArguments = None,
     by_length: Annotated[
         bool, typer.Option("--by-length", help="One run's last evaluation by string length, with intervals.")
     ] = False,
@@ -88,7 +70,7 @@ def accuracy(
 
 @plot.command(cls=Command)
 def attention(
-    file: AnyFigure,
+    file: options.Animation,
     run: options.RunArgument = None,
     strings: Annotated[
         list[str] | None, typer.Option("--string", metavar="TEXT", help="Only this recorded string. May be repeated.")
@@ -102,8 +84,6 @@ def attention(
     """Attention through training on the run's sample strings, as a strip of maps or an animated GIF.
 
     Examples:
-
-      seq2attn plot attention --plot attention.gif
 
       seq2attn plot attention scaled-001 --string hello --ideal --plot strip.svg
     """
