@@ -150,8 +150,10 @@ def _check_page(path: Path, kind: str, sign: str) -> None:
         raise Seq2AttnError(f"{path}: a {kind}'s file name ends with .html")
     if not path.parent.is_dir():
         raise Seq2AttnError(f"{path}: there is no directory {path.parent}")
-    if path.exists() and sign.encode() not in path.open("rb").read(4096):
-        raise Seq2AttnError(f"{path} exists and is not a {kind}", hint="Name another file with --to FILE.")
+    if path.exists():
+        with path.open("rb") as file:
+            if sign.encode() not in file.read(4096):
+                raise Seq2AttnError(f"{path} exists and is not a {kind}", hint="Name another file with --to FILE.")
 
 
 def _write(path: Path, text: str) -> None:
