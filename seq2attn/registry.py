@@ -122,10 +122,6 @@ class Entry:
         return tuple(name for name, one in self.options.model_fields.items() if one.json_schema_extra)
 
 
-class UnknownName(Seq2AttnError):
-    """A name that is not registered."""
-
-
 class Registry:
     """The entries of one kind, by name and synonym.
 
@@ -156,17 +152,16 @@ class Registry:
         """Register an entry. Raises if a name or synonym is already taken."""
         for name in (entry.name, *entry.synonyms):
             if name in self._entries or name in self._synonyms:
-                message = f"{self.kind} {name!r} is already registered (it means {self._synonyms.get(name, name)!r})"
-                raise Seq2AttnError(message, hint="Choose another name for yours.")
+                raise Seq2AttnError(f"{self.kind} {name!r} is already registered; choose another name")
         self._entries[entry.name] = entry
         self._synonyms.update((synonym, entry.name) for synonym in entry.synonyms)
 
     def get(self, name: str) -> Entry:
-        """The entry with this name or synonym. Raises `UnknownName`, which lists the allowed names."""
+        """The entry with this name or synonym. Raises `Seq2AttnError`, which lists the allowed names."""
         entry = self._entries.get(self._synonyms.get(name, name)) or self._discover(name)
         if entry is None:
             guess = did_you_mean(name, [*self._entries, *self._synonyms])
-            raise UnknownName(f"unknown {self.kind} {shown(name)}; {guess}allowed: {', '.join(self._entries)}")
+            raise Seq2AttnError(f"unknown {self.kind} {shown(name)}; {guess}allowed: {', '.join(self._entries)}")
         return entry
 
     def load(self, name: str) -> Any:
@@ -181,18 +176,13 @@ class Registry:
     def make(self, part: Part, *provided: Any) -> Any:
         """The part that `part` names: its class, called with `provided` and the options; None if it has no class."""
         cls = self.load(part.name)
-        if cls is None:
-            return None
         try:
-            return cls(*provided, **part.keywords)
+            return None if cls is None else cls(*provided, **part.keywords)
         except Seq2AttnError:
             raise
         except Exception as error:
-            positional = [repr(one) if isinstance(one, int | str) else type(one).__name__ for one in provided]
-            arguments = ", ".join([*positional, *(f"{name}={value!r}" for name, value in part.keywords.items())])
             raise Seq2AttnError(
-                f"{self.kind} {part.name!r} cannot be made: {cls.__name__}({arguments}) raised "
-                f"{type(error).__name__}: {error}",
+                f"{self.kind} {part.name!r} cannot be made: {cls.__name__} raised {type(error).__name__}: {error}",
                 hint="Its constructor takes what that of its base class takes, then its options.",
             ) from error
 
@@ -214,22 +204,15 @@ class Registry:
         elif not isinstance(value, Mapping | BaseModel):
             return self.get(self.default).options.model_validate(value)  # raises an error: it is not a mapping
         values = {self.key: self.default, **dict(value)}
+        name = values[self.key]
         try:
-            entry = self._named(values[self.key])
+            entry = self.get(name if isinstance(name, str) else shown(name))
         except Seq2AttnError as error:
             problem = PydanticCustomError("part", "{message}", {"message": str(error)})
             detail = InitErrorDetails(type=problem, loc=() if self.key == "name" else (self.key,), input=value)
             raise ValidationError.from_exception_data(self.kind, [detail]) from error
         options = entry.options.model_validate({**values, self.key: entry.name})
         return _part(options) if isinstance(options, Options) else options
-
-    def _named(self, name: object) -> Entry:
-        if isinstance(name, str):
-            return self.get(name)
-        found = "nothing" if name is None else "a list" if isinstance(name, list) else shown(name)
-        options = ", or its name and options" if self.key == "name" else ""
-        article = "an" if self.kind[0] in "aeiou" else "a"
-        raise Seq2AttnError(f"expected the name of {article} {self.kind}{options}; found {found}")
 
     # ---- installed packages ----
 
@@ -243,15 +226,14 @@ class Registry:
         target = self.installed().get(name)
         if target is None:
             return None
-        offered = f"{self.kind} {name!r} is offered by an installed package ({target})"
         try:
             Entry(name, formula="", implementation=target).load()
+            return self._entries[name]
         except Exception as error:
-            message = f"{offered} that cannot be imported: {type(error).__name__}: {error}"
-            raise Seq2AttnError(message, hint="Reinstall or remove that package.") from error
-        if name not in self._entries:
-            raise Seq2AttnError(f"{offered} that registers no such {self.kind}")
-        return self._entries[name]
+            message = (
+                f"{self.kind} {name!r} of an installed package, {target}, cannot be imported or is not registered: "
+            )
+            raise Seq2AttnError(f"{message}{type(error).__name__}: {error}") from error
 
 
 def _part(options: Options) -> Part:
@@ -290,24 +272,14 @@ def register(
     def decorate(cls: PartType) -> PartType:
         registry = getattr(cls, "registry", None)
         if not isinstance(registry, Registry):
-            raise Seq2AttnError(
-                f"@register({name!r}) decorates {cls!r}, which is not a part that a config can name",
-                hint="Derive it from the base class of its kind: "
-                "from seq2attn.model.scores import Score; class Mine(Score): ...",
-            )
+            message = f"@register({name!r}) decorates {cls!r}, which is not a part that a config can name"
+            raise Seq2AttnError(message, hint="Derive it from the base class of its kind, such as Score.")
         missing = [name for name in dir(cls) if getattr(getattr(cls, name, None), "__isabstractmethod__", False)]
         if missing:
-            base = next(one for one in cls.__mro__ if "registry" in vars(one))
-            raise Seq2AttnError(
-                f"{registry.kind} {name!r}: class {cls.__name__} does not define {', '.join(missing)}",
-                hint=f"`help({base.__module__}.{base.__name__})` describes what it has to define.",
-            )
+            raise Seq2AttnError(f"{registry.kind} {name!r}: class {cls.__name__} does not define {', '.join(missing)}")
         options = signature_options(cls)
         if "name" in options:
-            raise Seq2AttnError(
-                f"{registry.kind} {name!r} has an option called 'name', which in a config names the {registry.kind} itself",
-                hint="Rename that parameter of the constructor.",
-            )
+            raise Seq2AttnError(f"{registry.kind} {name!r} has an option called 'name', which names the part itself")
         about = summary or inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0]
         model = options_model(**options)
         registry.add(Entry(name, formula, about, source, synonyms, cls, model, parameters, equal_widths))

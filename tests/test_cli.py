@@ -131,7 +131,7 @@ def work(trained, tmp_path, monkeypatch):
 
 def test_a_training_from_its_config_to_its_records(work):
     done = seq2attn("train", "-c", "tiny.yaml", "-s", "training.steps=1", "--set", "model.attention.score=concat")
-    run = work / "runs" / "tiny-score_additive-steps_1-001"
+    run = work / "runs" / "tiny-score_concat-steps_1-001"
     assert (done.code, done.out) == (0, f"runs/{run.name}\n")
     said = done.err.splitlines()
     assert f"training runs/{run.name} on cpu from step 0" in said
@@ -151,7 +151,7 @@ def test_a_training_from_its_config_to_its_records(work):
     config = load_config(run / "config.yaml")
     assert (config.score_name, config.model.hidden, config.training.steps) == ("additive", 16, 1)
     environment = json.loads((run / "environment.json").read_text())
-    assert environment["changes"] == ["model.attention.score=additive", "training.steps=1"]
+    assert environment["changes"] == ["model.attention.score=concat", "training.steps=1"]
     assert environment["command"][1:3] == ["train", "-c"]
     assert (environment["device"], environment["threads"], environment["seed"]) == ("cpu", 1, 1)
     assert environment["versions"]["torch"] == torch.__version__

@@ -176,7 +176,7 @@ def test_every_problem_of_the_grid_is_reported_once_with_place_and_count(base):
     assert "Nothing was run: 12 trials (2 model.attention.score x 2 model.hiden x 3 seed)" in text
     vary = ("model.attention.score=dot,general", "model.bidirectional=false,true", "seed=1-5")
     text = refusal(plan, base, vary=vary, overrides=("model.initial_state=bridge",))
-    assert "'dot' needs queries and keys of equal width" in text and "(5 of 20 trials)" in text
+    assert "'dot' needs encoder and decoder states of equal width" in text and "(5 of 20 trials)" in text
 
 
 def test_too_many_trials_are_refused_before_any_is_checked(base):
@@ -254,7 +254,7 @@ def test_an_experiment_file_sets_everything(base, monkeypatch):
             [
                 "mine.yaml:1): unknown key; did you mean 'configs'?",
                 "mine.yaml:2): unknown metric 'exact'; did you mean 'exact_match'?",
-                "mine.yaml:3): '0' is out of range",
+                "mine.yaml:3): '0' is not a length",
                 "mine.yaml:4): should be a valid integer, found 'many'",
                 "mine.yaml:6): unknown key; did you mean 'values'?",
             ],

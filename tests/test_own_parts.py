@@ -285,7 +285,7 @@ class Upper(Reverse):
         self.target_vocabulary = Vocabulary("AB")
 """
     plugin(PART.format(base="BahdanauDecoder", body=body) + upper)
-    with pytest.raises(ConfigError, match=r"model\.decoder.*: decoder 'odd' cannot work with attention score 'none'"):
+    with pytest.raises(ConfigError, match=r"model\.decoder.*: cannot work, with attention score 'none'"):
         configured("model.decoder=odd", score="none")
     assert configured("model.decoder=odd", score="scaled").model.decoder.name == "odd"
     config = check_config({"task": "upper", "model": {"decoder": "odd"}, "evaluation": {"lengths": [2]}})
@@ -321,9 +321,8 @@ def test_docstring_and_limits_describe_the_options(plugin):
     [("Window", "forward"), ("History", "forward, update"), ("Cell", "step"), ("InitialState", "forward")],
 )
 def test_an_unfinished_part_is_refused_when_it_is_registered(plugin, base, missing):
-    with pytest.raises(Seq2AttnError, match=f"odd.py:10: .* 'odd': class Odd does not define {missing}\n") as caught:
+    with pytest.raises(Seq2AttnError, match=f"odd.py:10: .* 'odd': class Odd does not define {missing}$"):
         plugin(PART.format(base=base, body="pass"))
-    assert f".{base})` describes what it has to define." in caught.value.hint
 
 
 @pytest.mark.parametrize(

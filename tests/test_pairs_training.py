@@ -171,7 +171,7 @@ def test_a_run_alone_opens_no_file_and_continues_with_a_config_and_unchanged_fil
         (["task.train=null"], "task.train (--set 'task.train=null'): is missing: name the file of pairs to train on"),
         (["task.normalise=nfkc"], "should be 'nfc', 'nfd' or 'none', found 'nfkc'"),
         (['task.target_separator="\\t"'], "must not contain a tab or a line end"),
-        (["training.steps=5"], "training.steps and training.epochs are both set"),
+        (["training.steps=5"], "is set, and so is training.steps; set one of them to null"),
         (["training.epochs=null", "training.steps=null"], "is null, and so is training.epochs"),
         (["training.warmup=16"], "training.warmup: 16 is above the 15 steps of training: 3 epochs of 5 batches"),
         (["training.epochs=100000000"], "should be less than or equal to 1000000"),

@@ -261,7 +261,7 @@ def test_a_report_is_replaced_with_a_note_and_any_other_file_is_kept(cli, runs_c
         (
             "metrics.jsonl",
             "{}\nno json\n",
-            "metrics.jsonl:1: not a valid record: step: Field required\nRemove that line",
+            "metrics.jsonl:1: not a valid record: step: is missing\nRemove that line",
         ),
         ("metrics.jsonl", '{"step": 1}\nno json\n', "metrics.jsonl:2: not a valid record: it is not valid JSON\n"),
         ("evaluations/best-001.json", '{"rows": \n', "best-001.json:2: not a valid record: it is not valid JSON\n"),

@@ -12,7 +12,7 @@ from seq2attn import parts
 from seq2attn.cli import options
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, shown
-from seq2attn.registry import Entry, UnknownName
+from seq2attn.registry import Entry
 
 COLUMNS = [Column(name) for name in ("kind", "name", "rule", "result")]
 KINDS = {registry.kind.replace(" ", "-"): registry for registry in parts.EXTENSIBLE}
@@ -90,7 +90,7 @@ def _find(word: str, known: list[tuple[str, Entry]]) -> tuple[str, Entry]:
         problem = (
             f"{shown(word)} is the name of more than one part; " if found else f"unknown part {shown(word)}; {guess}"
         )
-        raise UnknownName(f"{problem}allowed: {', '.join(allowed)}")
+        raise Seq2AttnError(f"{problem}allowed: {', '.join(allowed)}")
     return found[0]
 
 

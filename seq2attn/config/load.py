@@ -188,7 +188,9 @@ def describe_errors(error: ValidationError, model: type[BaseModel] = Config, val
     for detail in error.errors(include_url=False):
         location, value = detail["loc"], detail["input"]
         message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ").partition(" or instance of ")[0]
-        if detail["type"] == "extra_forbidden":
+        if detail["type"] == "missing":
+            message = "is missing"
+        elif detail["type"] == "extra_forbidden":
             message = _unknown_key(location, model, values)
         elif message.startswith("should "):
             message += f", found {'nothing' if value is None else shown(value)}"

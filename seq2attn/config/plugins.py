@@ -35,44 +35,30 @@ def load_plugin(path: Path) -> list[tuple[str, str]]:
     An error in the file becomes a `Seq2AttnError` with file and line.
     """
     before = _registered()
-    if not path.is_file():
-        raise Seq2AttnError(f"plugin {path}: no such file")
     name = f"{MODULE}{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise Seq2AttnError(f"plugin {path}: not a Python file (its name must end with .py)")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    if spec is None or spec.loader is None or not path.is_file():
+        raise Seq2AttnError(f"plugin {path}: no such Python file")
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # no __pycache__ among the user's files
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise _load_error(error, path, spec.origin) from error
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == spec.origin]
+        where = f"plugin {path}{f':{lines[-1]}' if lines else ''}"
+        if isinstance(error, Seq2AttnError):
+            raise Seq2AttnError(f"{where}: {error.message}", hint=error.hint) from error
+        raise Seq2AttnError(f"{where}: {type(error).__name__}: {error}") from error
     finally:
         sys.dont_write_bytecode = writes
     added = [part for part in _registered() if part not in before]
     if not added:
-        raise Seq2AttnError(
-            f"plugin {path}: registered nothing",
-            hint='Decorate a class with @register("name"): from seq2attn.model.scores import Score, register.',
-        )
+        raise Seq2AttnError(f"plugin {path}: registered nothing", hint='Decorate a class with @register("name").')
     return added
 
 
 def _registered() -> list[tuple[str, str]]:
     return [(registry.kind, name) for registry in parts.EXTENSIBLE for name in registry.names()]
-
-
-def _load_error(error: BaseException, path: Path, origin: str | None) -> Seq2AttnError:
-    """An exception of the file as a message with the line in which it passed through the file."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == origin]
-    where = f"plugin {path}:{lines[-1]}" if lines else f"plugin {path}"
-    if isinstance(error, Seq2AttnError):
-        return Seq2AttnError(f"{where}: {error.message}", hint=error.hint)
-    if isinstance(error, SyntaxError):
-        module = f": {error.filename}" if error.filename not in (None, origin) else ""  # one that the plug-in imports
-        return Seq2AttnError(f"{where}{module}:{error.lineno}: {error.msg}")
-    return Seq2AttnError(f"{where}: {type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True)
@@ -83,23 +69,16 @@ class ForeignPart:
     name: str
     cls: type
 
-    @property
-    def file(self) -> str:
-        """Its file, relative to the current directory; empty for a class typed into an interpreter."""
-        try:
-            return _shown_path(inspect.getsourcefile(self.cls) or "")
-        except TypeError:
-            return ""
-
     def __str__(self) -> str:
-        return f"{self.kind} {self.name!r} (class {self.cls.__name__}{f', {self.file}' if self.file else ''})"
+        file = _file_of(self.cls)
+        return f"{self.kind} {self.name!r} (class {self.cls.__name__}{file and f', {file}'})"
 
     @property
     def check(self) -> str:
         """The command that checks the part."""
-        of_file = self.cls.__module__.startswith(MODULE)
-        what = f"--plugin {shlex.quote(self.file)}" if of_file else f"{self.kind.replace(' ', '-')}/{self.name}"
-        return f"seq2attn check {what}"
+        if self.cls.__module__.startswith(MODULE):
+            return f"seq2attn check --plugin {shlex.quote(_file_of(self.cls))}"
+        return f"seq2attn check {self.kind.replace(' ', '-')}/{self.name}"
 
 
 def foreign_parts(config: Config | None = None) -> list[ForeignPart]:
@@ -120,20 +99,24 @@ def plugin_error(error: BaseException) -> Seq2AttnError | None:
 
     An error that a plug-in reports itself, and a lack of memory, stay as they are.
     """
-    modules = {part.cls.__module__: part for part in foreign_parts()}
-    frames = [
-        (frame, line)
-        for frame, line in traceback.walk_tb(error.__traceback__)
-        if frame.f_globals.get("__name__") in modules
-    ]
+    checks = {part.cls.__module__: part.check for part in foreign_parts()}
+    trace = traceback.walk_tb(error.__traceback__)
+    frames = [(frame, line) for frame, line in trace if frame.f_globals.get("__name__") in checks]
     if not frames or isinstance(error, Seq2AttnError) or is_out_of_memory(error):
         return None
     summary = traceback.StackSummary.extract(frames)[-MOST_FRAMES:]
     shown = [f"  {_shown_path(one.filename)}:{one.lineno}, in {one.name}: {one.line}" for one in summary]
     where = f"{_shown_path(summary[-1].filename)}:{summary[-1].lineno}"
-    part = modules[frames[-1][0].f_globals["__name__"]]
-    message = "\n".join([f"{where}: {type(error).__name__}: {error}", *shown])
-    return Seq2AttnError(message, hint=f"Check it: {part.check}", exit_code=1)
+    hint = f"Check it: {checks[frames[-1][0].f_globals['__name__']]}"
+    return Seq2AttnError("\n".join([f"{where}: {type(error).__name__}: {error}", *shown]), hint=hint, exit_code=1)
+
+
+def _file_of(cls: type) -> str:
+    """A class's file, as it is shown; empty for one typed into an interpreter."""
+    try:
+        return _shown_path(inspect.getsourcefile(cls) or "")
+    except TypeError:
+        return ""
 
 
 def _shown_path(name: str) -> str:

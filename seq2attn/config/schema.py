@@ -41,13 +41,9 @@ def parse_lengths(values: Iterable[object] | int | str) -> tuple[int, ...]:
     lengths: set[int] = set()
     for word in _words(values, f"a length; {_LENGTHS}"):
         match = re.fullmatch(r"\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?\s*", word)
-        if not match:
-            raise Seq2AttnError(f"{shown(word)} is not a length; {_LENGTHS}")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if first > last:
-            raise Seq2AttnError(f"{shown(word)} counts down; write {last}-{first}")
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
         if not 1 <= first <= last <= parts.LONGEST:
-            raise Seq2AttnError(f"{shown(word)} is out of range; {_LENGTHS}")
+            raise Seq2AttnError(f"{shown(word)} is not a length; {_LENGTHS}")
         lengths.update(range(first, last + 1))
     if not lengths:
         raise Seq2AttnError(f"no length given; {_LENGTHS}")

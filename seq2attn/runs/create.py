@@ -211,7 +211,7 @@ def prepare_training(
             "--resume continues a run unchanged; --set and --name are for new runs",
             hint=f"For a new run: seq2attn train --config {run_config} --set ...",
         )
-    settings, changes, file = None, override_list(overrides), Path("run")
+    settings, changes, file = None, sorted(override_list(overrides)), Path("run")
     if isinstance(config, str | Path):
         file = Path(config)
         settings = _load(file, overrides)

@@ -179,7 +179,7 @@ DAMAGE = {
     ),
     "no stale": (
         damaged(lambda tensors, state: state.pop("stale")),
-        STATE + "stale: Field required",
+        STATE + "stale: is missing",
     ),
     "position of -1": (
         state_is(positions={"metrics.jsonl": -1}),
