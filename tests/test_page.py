@@ -32,6 +32,7 @@ from seq2attn.parts import TASKS
 pytest.importorskip("onnxscript", reason='needs the extra "export": pip install "seq2attn[export]"')
 
 from seq2attn.pages import page as page_module
+from seq2attn.pages import read
 from seq2attn.pages.folder import manifest, write_graphs
 from seq2attn.pages.graphs import export_graphs
 from seq2attn.pages.page import Shown, operations, page_model, render, shown_runs
@@ -125,7 +126,7 @@ def test_every_operation_follows_the_definition_of_onnx(browser, tmp_path):
         ]
         requests.append([operation, plain, attributes])
     answers = browser.run(
-        f"{page_module._read('operations.js')}; return {json.dumps(requests)}.map(([operation, inputs, attributes]) => {{"
+        f"{read('operations.js')}; return {json.dumps(requests)}.map(([operation, inputs, attributes]) => {{"
         "const tensors = inputs.map(one => tensor(one.type, one.shape, ARRAYS[one.type].from(one.data, Number)));"
         "const made = OPERATIONS[operation](tensors, attributes);"
         "return [made].flat().map(one => [one.shape, Array.from(one.data)]); })"

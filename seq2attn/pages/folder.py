@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch import Tensor
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.display.console import json_text
 from seq2attn.inference.predictor import Predictor, output_bound
+from seq2attn.pages import read
 from seq2attn.pages.graphs import OPSET, Exported, export_graphs
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.load import Trained, load_run
@@ -104,7 +104,7 @@ def _card(run: Run, trained: Trained, described: dict[str, Any]) -> str:
 
     config = run.config()
     graphs = described["graphs"].items()
-    return (files("seq2attn.pages") / "card.md").read_text("utf-8").format(
+    return read("card.md").format(
         name=run.name,
         task=config.task.name,
         score=config.score_name,

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from seq2attn.data.batches import generator
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.predictor import Predictor
+from seq2attn.pages import filled, read
 from seq2attn.pages.folder import manifest
 from seq2attn.pages.graphs import export_graphs
 from seq2attn.runs.load import Trained, load_run
@@ -74,7 +74,7 @@ def shown_runs(
 
 def render(models: Sequence[Shown]) -> str:
     """The page for one model or two, with its styles, scripts, graphs and weights inline."""
-    style, script = _read("page.css"), "\n".join(map(_read, SCRIPTS))
+    style, script = read("page.css"), "\n".join(map(read, SCRIPTS))
     parts = {
         "title": html.escape(" and ".join(model.name for model in models)),
         "style": style,
@@ -83,8 +83,7 @@ def render(models: Sequence[Shown]) -> str:
         "script_hash": _hash(script),
         "data": _embedded({"models": [page_model(model) for model in models]}),
     }
-    # all at once, because a part may contain {{
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _read("page.html"))
+    return filled("page.html", parts)
 
 
 def page_model(shown: Shown) -> dict[str, Any]:
@@ -116,7 +115,7 @@ def page_model(shown: Shown) -> dict[str, Any]:
 
 def operations() -> set[str]:
     """The ONNX operations that the page's interpreter knows."""
-    table = _read("operations.js").partition("const OPERATIONS = {")[2]
+    table = read("operations.js").partition("const OPERATIONS = {")[2]
     return set(re.findall(r"(?:^  |, )([A-Z]\w+)(?:: |\()", table, re.MULTILINE))
 
 
@@ -204,7 +203,3 @@ def _base64(tensors: Sequence[Tensor]) -> str:
 def _hash(text: str) -> str:
     """How the page's security policy names its only script and style: nothing else runs."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def _read(name: str) -> str:
-    return (files("seq2attn.pages") / name).read_text(encoding="utf-8")

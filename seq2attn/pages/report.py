@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import html
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -20,8 +18,8 @@ from seq2attn.config import flat_values
 from seq2attn.display.table import Column, Table, WithInterval
 from seq2attn.errors import Seq2AttnError, did_you_mean, first_of, shown
 from seq2attn.inference.edits import Edit
-from seq2attn.inference.results import Evaluation
 from seq2attn.model.parameters import parameter_ledger
+from seq2attn.pages import filled, read
 from seq2attn.parts import RANDOM
 from seq2attn.plotting.attention import Snapshot, cropped, spread
 from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, curves_figure, runs_figure
@@ -38,12 +36,9 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 5  # of attention through training
 MOST_EDITS, MOST_WORDS = 40, 3  # of a run; examples of an edit
-LOGGED = {  # name -> axis, and whether it is logarithmic
-    "loss": ("training loss, nats per token", True),
-    "gradient_norm": ("gradient norm before clipping", True),
-    "learning_rate": ("learning rate", False),
-    "tokens_per_second": ("target tokens per second", False),
-}
+LOGGED = {"loss": "training loss, nats per token", "gradient_norm": "gradient norm before clipping",
+          "learning_rate": "learning rate", "tokens_per_second": "target tokens per second"}  # fmt: skip
+LOGARITHMIC = ("loss", "gradient_norm")
 MEASURED = {
     "wer": "word error rate on the dev set",
     "ser": "symbol error rate on the dev set",
@@ -114,11 +109,10 @@ def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections, int]:
         trial.name for trial in plan.trials if trial.name not in {run.name for own in runs.values() for run in own}
     ]
     note = f"<p>Not measured yet and left out: {html.escape(', '.join(missing))}.</p>" if missing else ""
-    firsts = {f"{label}: {own[0].name}": read_attention(own[0]) for label, own in runs.items()}
     sections = {
         "Summary": "".join(f'<div class="scroll">{table.html()}</div>' for table in comparison.tables()) + note,
         "Figures": _figures(figures_of(comparison).values(), 1.0),
-        "Attention": _attention(firsts),
+        "Attention": _attention({f"{label}: {own[0].name}": read_attention(own[0]) for label, own in runs.items()}),
         "Config": _settings({label: _merged(flat_values(run.config()) for run in own) for label, own in runs.items()}),
         "Environment": _settings(
             {label: _merged(run.environment().shown() for run in own) for label, own in runs.items()}
@@ -129,14 +123,9 @@ def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections, int]:
 
 def render(title: str, sections: Sections) -> str:
     """The page. Sections without content are left out."""
-    folder = files("seq2attn.pages")
-    parts = {
-        "title": html.escape(title),
-        "style": (folder / "report.css").read_text("utf-8"),
-        "sections": "\n".join(f"<section><h2>{name}</h2>\n{text}</section>" for name, text in sections.items() if text),
-    }
-    page = (folder / "report.html").read_text("utf-8")
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], page)
+    texts = [f"<section><h2>{name}</h2>\n{text}</section>" for name, text in sections.items() if text]
+    parts = {"title": html.escape(title), "style": read("report.css"), "sections": "\n".join(texts)}
+    return filled("report.html", parts)
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> str:
@@ -177,24 +166,20 @@ def _summary(runs: Sequence[Run], metrics: Mapping[str, Metrics], ledgers: Mappi
 
 
 def _training(metrics: Mapping[str, Metrics], scores: Sequence[str]) -> Iterable[Figure]:
-    def measured(name: str, results: Evaluation) -> float | None:
-        row = results.get(name)
-        return row.value if row else results.mean(name)
-
     evaluations = {name: [(step, one) for step, one in run.evaluations if one.lengths] for name, run in metrics.items()}
     if any(evaluations.values()):
         yield accuracy_curves_figure(evaluations, scores)
-    for name, (label, log) in LOGGED.items():
-        curves = {run: one.curve(name) for run, one in metrics.items()}
+    for name, label in (LOGGED | MEASURED).items():
+        curves = {run: one.curve(name) if name in LOGGED else _measured(one, name) for run, one in metrics.items()}
         if any(curves.values()):
-            yield curves_figure(curves, scores, label, log=log)
-    for name, label in MEASURED.items():
-        values = {
-            run: [(step, measured(name, results)) for step, results in one.evaluations] for run, one in metrics.items()
-        }
-        curves = {run: [(step, value) for step, value in points if value is not None] for run, points in values.items()}
-        if any(curves.values()):
-            yield curves_figure(curves, scores, label)
+            yield curves_figure(curves, scores, label, log=name in LOGARITHMIC)
+
+
+def _measured(metrics: Metrics, name: str) -> list[tuple[int, float]]:
+    """A rate, or the mean of a metric over the trained lengths, by step."""
+    found = ((step, results.get(name), results.mean(name)) for step, results in metrics.evaluations)
+    points = [(step, row.value if row else mean) for step, row, mean in found]
+    return [(step, value) for step, value in points if value is not None]
 
 
 def _lengths(runs: Sequence[Run], scores: Sequence[str]) -> str:
@@ -244,27 +229,21 @@ def _errors(run: Run) -> str:
 def _attention(recorded: Mapping[str, Sequence[Snapshot]]) -> str:
     """For each string its maps: of one run through training, of several the last of each."""
     maps: dict[str, list[str]] = {}  # by source
+    alone = len(recorded) == 1
     for name, snapshots in recorded.items():
-        for place in spread(snapshots, MOST_STEPS if len(recorded) == 1 else 1):
-            step, drawn = snapshots[place]
-            for one in drawn:
-                heading = f"step {step:,}" if len(recorded) == 1 else name
-                maps.setdefault(one.source, []).append(
-                    f"<figure><h3>{html.escape(heading)}</h3>{html_map(cropped(one, pad=False))}</figure>"
-                )
-    note = (
-        "<p>Rows: steps of decoding; columns: source. Bright: attended to. ⏎ is the end of a string.</p>"
-        if maps
-        else ""
-    )
-    return "".join(f'<div class="maps">{"".join(drawn)}</div>' for drawn in maps.values()) + note
+        for step, drawn in (snapshots[place] for place in spread(snapshots, MOST_STEPS if alone else 1)):
+            heading = f"<h3>{html.escape(f'step {step:,}' if alone else name)}</h3>"
+            for shown_map in drawn:
+                figure = f"<figure>{heading}{html_map(cropped(shown_map, pad=False))}</figure>"
+                maps.setdefault(shown_map.source, []).append(figure)
+    note = "<p>Rows: steps of decoding; columns: source. Bright: attended to. ⏎ is the end of a string.</p>"
+    return "".join(f'<div class="maps">{"".join(drawn)}</div>' for drawn in maps.values()) + note * bool(maps)
 
 
 def _settings(records: Mapping[str, Mapping[str, Any]]) -> str:
     """A table of the values that differ between runs or groups, and those that are the same."""
-    texts = {name: {key: _text(value) for key, value in record.items()} for name, record in records.items()}
-    keys = dict.fromkeys(key for record in texts.values() for key in record)
-    values = {key: [record.get(key, "-") for record in texts.values()] for key in keys}
+    keys = dict.fromkeys(key for record in records.values() for key in record)
+    values = {key: [_text(record.get(key)) for record in records.values()] for key in keys}
     differ = [[key, *some] for key, some in values.items() if len(set(some)) > 1]
     same = [[key, some[0]] for key, some in values.items() if len(set(some)) == 1]
     if len(records) == 1:
@@ -281,6 +260,6 @@ def _text(value: Any) -> str:
 
 def _merged(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """One record for the trials of a group: equal values are kept, different ones are joined with commas."""
-    texts = [{key: _text(value) for key, value in record.items()} for record in records]
-    keys = dict.fromkeys(key for record in texts for key in record)
-    return {key: ", ".join(dict.fromkeys(record.get(key, "-") for record in texts)) for key in keys}
+    all_of_them = list(records)
+    keys = dict.fromkeys(key for record in all_of_them for key in record)
+    return {key: ", ".join(dict.fromkeys(_text(record.get(key)) for record in all_of_them)) for key in keys}

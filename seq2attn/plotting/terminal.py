@@ -44,12 +44,8 @@ def legend(shown: AttentionMap, console: Console) -> str:
     """The meaning of the map's signs."""
     used = {*shown.source_symbols, *shown.output_symbols}
     notes = [meaning for symbol, meaning in {"<eos>": "$ <eos>", " ": "_ space"}.items() if symbol in used]
-    return ", ".join(["rows: output", "columns: source", *notes, f"{large_weights(console)}: attended to"])
-
-
-def large_weights(console: Console) -> str:
-    """How a map shows large weights: bright, or as dense characters."""
-    return "bright" if _has_colours(console) else "dense"
+    large = "bright" if _has_colours(console) else "dense"
+    return ", ".join(["rows: output", "columns: source", *notes, f"{large}: attended to"])
 
 
 def _has_colours(console: Console) -> bool:
