@@ -55,14 +55,8 @@ def every_output(steps):
 
 def hypotheses(found, row):
     """The existing hypotheses of one source: tokens with the `<eos>`, log-probabilities, scores."""
-    for tokens, length, finished, logp, score in zip(
-        found.tokens[row].tolist(),
-        found.lengths[row].tolist(),
-        found.finished[row].tolist(),
-        found.log_probabilities[row].tolist(),
-        found.scores[row].tolist(),
-        strict=True,
-    ):
+    columns = (found.tokens, found.lengths, found.finished, found.log_probabilities, found.scores)
+    for tokens, length, finished, logp, score in zip(*(column[row].tolist() for column in columns), strict=True):
         if logp > -math.inf:
             yield tuple(tokens[: length + finished]), logp, score
 
@@ -124,8 +118,7 @@ def test_every_hypothesis_has_its_own_probability_and_weights(name):
 
 @torch.no_grad()
 def test_a_source_is_searched_as_if_alone():
-    model = model_of("lstm-bahdanau")
-    search = BeamSearch(3, 0.6)
+    model, search = model_of("lstm-bahdanau"), BeamSearch(3, 0.6)
     together = beam_decode(model, SOURCE, LENGTHS, search, max_steps=5)
     for row, length in enumerate(LENGTHS.tolist()):
         alone = beam_decode(model, SOURCE[row : row + 1, :length], LENGTHS[row : row + 1], search, max_steps=5)

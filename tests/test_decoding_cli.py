@@ -20,18 +20,20 @@ def two_runs(cli, runs_copy):
     return runs_copy
 
 
+def beam_of(runs, width):
+    predictor = load_run(Run(runs / "tiny"), device="cpu").predictor
+    predictor.search = BeamSearch(width)
+    return predictor
+
+
 def test_n_best_lines_are_source_output_and_log_probability(cli, runs_copy):
-    done = cli("predict", "abc", "b", "--n-best", "3")
-    rows = [line.split("\t") for line in done.out.splitlines()]
+    rows = [line.split("\t") for line in cli("predict", "abc", "b", "--n-best", "3").out.splitlines()]
     assert [row[0] for row in rows] == ["abc"] * 3 + ["b"] * 3
-    predictor = load_run(Run(runs_copy / "tiny"), device="cpu").predictor
-    predictor.search = BeamSearch(5)
     for text, found in (("abc", rows[:3]), ("b", rows[3:])):
-        (expected,) = predictor.predict([text])
+        (expected,) = beam_of(runs_copy, 5).predict([text])
         assert len(expected.hypotheses) == 5 and expected.output == expected.hypotheses[0].output
-        assert [(row[1], float(row[2])) for row in found] == [
-            (one.output, pytest.approx(one.log_probability, abs=1e-6)) for one in expected.hypotheses[:3]
-        ]
+        best = [(one.output, pytest.approx(one.log_probability, abs=1e-6)) for one in expected.hypotheses[:3]]
+        assert [(row[1], float(row[2])) for row in found] == best
 
 
 def test_a_beam_of_one_prints_what_greedy_decoding_prints(cli, runs_copy):
@@ -42,13 +44,9 @@ def test_a_beam_of_one_prints_what_greedy_decoding_prints(cli, runs_copy):
 
 
 def test_eval_with_a_beam_counts_right_outputs_and_is_not_kept(cli, runs_copy):
-    before = sorted((runs_copy / "tiny" / "evaluations").glob("*")) if (runs_copy / "tiny/evaluations").exists() else []
     record = json.loads(cli("eval", "--beam", "4", "--lengths", "1", "2", "--samples", "40", "--json").out)
-    after = sorted((runs_copy / "tiny" / "evaluations").glob("*")) if (runs_copy / "tiny/evaluations").exists() else []
-    assert after == before
-    predictor = load_run(Run(runs_copy / "tiny"), device="cpu").predictor
-    predictor.search = BeamSearch(4)
-    assert record["rows"] == evaluate(predictor, [1, 2], samples=40, seed=0).records()
+    assert not (runs_copy / "tiny" / "evaluations").exists()
+    assert record["rows"] == evaluate(beam_of(runs_copy, 4), [1, 2], samples=40, seed=0).records()
 
 
 def test_an_ensemble_of_two_runs(cli, two_runs):

@@ -55,13 +55,8 @@ def make_predictor(model, task="reverse", *, source_eos=False):
 
 def make_gru(source_eos, score="additive", task="reverse", *, varied=False):
     """A model as it is drawn; `varied`: with large weights and no biases, so that its answers differ."""
-    config = check_config(
-        {
-            "seed": 11,
-            "task": {"name": task, "alphabet": ALPHABET},
-            "model": {"embedding": 4, "hidden": 6, "source_eos": source_eos, "attention": {"score": score}},
-        }
-    )
+    settings = {"embedding": 4, "hidden": 6, "source_eos": source_eos, "attention": {"score": score}}
+    config = check_config({"seed": 11, "task": {"name": task, "alphabet": ALPHABET}, "model": settings})
     model = build_model(config).double()
     if varied:
         with torch.no_grad():
@@ -118,9 +113,8 @@ def test_predictions_of_mixed_lengths_keep_their_order(source_eos, keep_weights)
     predictor = make_predictor(Scripted(lambda ids: [*forget_eos(ids)[::-1], EOS]), source_eos=source_eos)
     texts = ["abc", "h", "feed", "cab", "h", "gg", "badcafe", "a"]
     predictions = predictor.predict(texts, keep_weights=keep_weights)
-    assert [(one.source, one.output, one.finished) for one in predictions] == [
-        (text, text[::-1], True) for text in texts
-    ]
+    found = [(one.source, one.output, one.finished) for one in predictions]
+    assert found == [(text, text[::-1], True) for text in texts]
     assert all((one.weights is None) != keep_weights for one in predictions)
     names = {"source", "output", "finished", *(["source_symbols", "output_symbols", "weights"] if keep_weights else [])}
     assert predictions[0].to_json().keys() == names
@@ -243,11 +237,8 @@ class Hinted(Spelled):
 def test_maps_have_the_ideal_alignment_if_the_task_knows_it():
     predictor = Predictor(Scripted(lambda ids: [4, EOS]), Hinted(), source_eos=False, device=CPU)
     maps = predictor.attention_maps(["a", "aa", "b"])
-    assert [(one.source, one.output, one.ideal) for one in maps] == [
-        ("a", "x", (0, 0)),
-        ("aa", "x", ()),
-        ("b", "x", ()),
-    ]
+    found = [(one.source, one.output, one.ideal) for one in maps]
+    assert found == [("a", "x", (0, 0)), ("aa", "x", ()), ("b", "x", ())]
     assert maps[1].source_symbols == ("a", "a") and maps[1].output_symbols == ("x", "<eos>")
     assert maps[1].weights == ((1, 0), (0, 1))
 

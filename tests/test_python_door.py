@@ -102,20 +102,12 @@ def test_the_map_of_a_notebook_is_escaped_and_has_no_script(model):
     nasty = "</svg><script>alert(1)</script>"
     symbols = ("<b>", nasty, "<eos>")
     weights = np.array([[0.25, 0.75, 0.0], [1.0, 0.0, 0.0]], dtype=np.float32)
-    answer = replace(
-        model.predict("ab"),
-        source=nasty,
-        output=nasty,
-        source_symbols=symbols,
-        output_symbols=symbols[1:],
-        weights=weights,
-    )
+    texts = {"source": nasty, "output": nasty, "source_symbols": symbols, "output_symbols": symbols[1:]}
+    answer = replace(model.predict("ab"), **texts, weights=weights)
     page = answer._repr_html_()
     ElementTree.fromstring(page)
-    assert "<script" not in page
-    assert page.count("<rect") == 6
-    assert "&lt;b&gt; (0): 0.250" in page
-    assert page.count("<svg") == 1
+    assert "<script" not in page and "&lt;b&gt; (0): 0.250" in page
+    assert (page.count("<rect"), page.count("<svg")) == (6, 1)
     assert seq2attn.api.Answers([answer, answer])._repr_html_().count("<svg") == 2
 
 
@@ -215,11 +207,8 @@ def test_compare_trains_measures_and_summarises(tmp_path):
     assert Run(tmp_path / "runs" / "c-seed_1").checkpoint("last").stat().st_mtime_ns == before
 
 
-def test_dir_shows_what_is_public_and_nothing_else():
+def test_names_are_those_that_are_public():
     assert dir(seq2attn) == sorted([*seq2attn.__all__, "__version__"])
     assert [getattr(seq2attn, name).__name__ for name in seq2attn.__all__] == seq2attn.__all__
-
-
-def test_other_names_are_refused():
     with pytest.raises(AttributeError, match="module 'seq2attn' has no attribute 'trian'"):
         seq2attn.trian  # noqa: B018
