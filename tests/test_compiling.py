@@ -135,21 +135,6 @@ def test_what_does_not_compile_is_one_sentence(tmp_path, monkeypatch):
     )
 
 
-def test_a_stop_while_compiling_is_a_stop(tmp_path, monkeypatch):
-    request = StopRequest()
-
-    def backend(graph, inputs):
-        request.signal = signal.SIGINT  # which a C compiler in the same terminal gets too
-        raise RuntimeError("the C compiler died of signal 2")
-
-    monkeypatch.setattr(compiling, "BACKEND", backend)
-    config = made(PLAIN, {"compile": True})
-    ended = train(config, NewRun(tmp_path, "run"), device="cpu", request=request)
-    assert (ended.step, ended.stopped_by, ended.run.status().state) == (0, signal.SIGINT, "interrupted")
-    monkeypatch.setattr(compiling, "BACKEND", "eager")
-    assert train(config, ended.run, device="cpu").finished
-
-
 def test_a_training_set_is_refused_before_a_run_is_made(tmp_path):
     (tmp_path / "train.tsv").write_text("ab\tba\nabc\tcba\n")
     task = {"name": "pairs", "train": str(tmp_path / "train.tsv"), "dev": str(tmp_path / "train.tsv")}

@@ -140,8 +140,8 @@ def test_a_run_alone_opens_no_file_and_continues_with_a_config_and_unchanged_fil
     train.write_text(f"{text}e\te'\n")
     done = cli("train", "--resume", "mine", "--config", "my.yaml")
     assert done.code == 2
-    assert "data/train.tsv has changed since run 'mine' was started: it has 19 pairs" in done.err
-    assert "it had 18 pairs" in done.err and "Restore that file, or start a new run" in done.err
+    assert "data/train.tsv has changed since run 'mine' was started" in done.err
+    assert "Restore that file, or start a new run" in done.err
     assert all(torch.equal(before[name], tensor) for name, tensor in tensors(run).items())
     train.write_text(text)
     with pytest.raises(Seq2AttnError, match="which a run's own config never opens"):
@@ -150,7 +150,7 @@ def test_a_run_alone_opens_no_file_and_continues_with_a_config_and_unchanged_fil
     assert run.status().state == "finished"
     run.task_file.write_text("[]")
     done = cli("predict", "ab")
-    assert done.code == 2 and "runs/mine/task.json: cannot be read: it is not a valid JSON object" in done.err
+    assert done.code == 2 and "runs/mine/task.json: not a valid record: " in done.err
 
 
 # ---- mistakes in files and settings ----

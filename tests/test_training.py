@@ -6,7 +6,6 @@ import random
 import shutil
 import signal
 import threading
-from contextlib import nullcontext
 
 import measured
 import pytest
@@ -80,12 +79,20 @@ class Watcher:
             self.act()
 
 
+class Signalled(Trainer):
+    """A trainer that a signal stops, as `session.train` does."""
+
+    def train(self):
+        with stop_on_signals() as stop:
+            return super().train(stop)
+
+
 def start(root, config=CONFIG, display=None):
-    return Trainer(create_run(root, "tiny", config, {}), config, build_model(config), CPU, display or Watcher())
+    return Signalled(create_run(root, "tiny", config, {}), config, build_model(config), CPU, display or Watcher())
 
 
 def go_on(run, config=CONFIG, display=None):
-    return Trainer(run, config, build_model(config), CPU, display or Watcher())
+    return Signalled(run, config, build_model(config), CPU, display or Watcher())
 
 
 def trained(root, config=CONFIG, display=None):
@@ -514,11 +521,9 @@ def test_a_signal_stops_after_the_step_and_handlers_are_restored(tmp_path, numbe
     assert [signal.getsignal(other) for other in SIGNALS] == before
 
 
-def test_a_run_stopped_before_its_first_step_can_be_resumed(reference, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(trainer_module, "stop_on_signals", lambda: nullcontext(StopRequest(signal.SIGINT)))
-        trainer = start(tmp_path)
-        assert trainer.train() == signal.SIGINT
+def test_a_run_stopped_before_its_first_step_can_be_resumed(reference, tmp_path):
+    trainer = start(tmp_path)
+    assert Trainer.train(trainer, StopRequest(signal.SIGINT)) == signal.SIGINT
     assert trainer.progress.step == 0
     go_on(trainer.run).train()
     assert bits(trainer.run) == bits(reference)

@@ -77,7 +77,7 @@ def train(
         note(f"stopped after step {ended.step:,}: training.patience evaluations in a row brought no improvement")
     dev = settings.data_files.get("dev")
     data = "" if dev is None else f" --data {shlex.quote(dev)}"
-    note(f"Next: seq2attn eval {options.named(run)}{plugin_options(run.plugins())}{data}")
+    note(f"Next: seq2attn eval {options.named(run)}{plugin_options(run.environment().plugins)}{data}")
     write_line(str(run.path))
 
 

@@ -10,17 +10,32 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
 from seq2attn.errors import LARGEST_FILE, CheckpointError, shown
 from seq2attn.runs.files import write_atomically
+from seq2attn.runs.records import Count, Record
 
 FORMAT = "seq2attn-checkpoint"
 VERSION = 1
 MODEL = "model."  # prefix of the model's tensors
 OPTIMISER = "optimiser."  # prefix of the optimiser's
+
+
+class _Header(Record):
+    """Beside the tensors, in safetensors' own header."""
+
+    version: int
+    checksum: str
+    state: str
+    """JSON"""
+
+
+class _State(Record):
+    step: Count
 
 
 @dataclass(frozen=True)
@@ -42,8 +57,8 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: dict[str, 
     contiguous = torch.contiguous_format
     plain = {name: tensor.detach().cpu().clone(memory_format=contiguous) for name, tensor in tensors.items()}
     text = json.dumps(state, sort_keys=True)
-    header = {"version": VERSION, "checksum": _checksum(plain, text), "state": text}
-    metadata = {FORMAT: json.dumps(header)}  # one key, because safetensors does not keep the order of several
+    header = _Header(version=VERSION, checksum=_checksum(plain, text), state=text)
+    metadata = {FORMAT: header.model_dump_json()}  # one key, because safetensors does not keep the order of several
     write_atomically(path, save(plain, metadata))
 
 
@@ -61,17 +76,14 @@ def load_checkpoint(path: Path) -> Checkpoint:
     except CheckpointError:
         raise
     except Exception as error:  # safetensors may raise anything
-        raise _damaged(path, getattr(error, "strerror", None) or _safetensors_reason(error)) from None
-    if header["checksum"] != _checksum(tensors, header["state"]):
+        raise _damaged(path, getattr(error, "strerror", None) or "it is cut short, or its header is wrong") from None
+    if header.checksum != _checksum(tensors, header.state):
         raise _damaged(path, "its checksum does not match its contents")
     try:
-        state = json.loads(header["state"])
-    except (ValueError, RecursionError):
-        raise _damaged(path, "its state is not valid JSON") from None
-    step = state.get("step") if isinstance(state, dict) else None
-    if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < 2**63:
-        raise _damaged(path, "its state has no step")
-    return Checkpoint(tensors, state)
+        _State.model_validate_json(header.state)
+    except ValidationError:
+        raise _damaged(path, "its state has no step") from None
+    return Checkpoint(tensors, json.loads(header.state))
 
 
 def load_weights(path: Path, checkpoint: Checkpoint, model: nn.Module) -> None:
@@ -105,21 +117,17 @@ def check_tensor(path: Path, name: str, tensor: Tensor, like: Tensor, *, finite:
         raise _damaged(path, f"{name} holds values that are not finite")
 
 
-def _read_header(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
-    """Version, checksum and state, which are checked to exist; the version must be this one."""
+def _read_header(path: Path, metadata: Mapping[str, str]) -> _Header:
+    """The header, if it is whole and its version is this one."""
     if FORMAT not in metadata:
         raise CheckpointError(f"{path}: not a seq2attn checkpoint (its header does not say {FORMAT!r})")
     try:
-        header = json.loads(metadata[FORMAT])
-        version = header["version"]
-        whole = isinstance(header["state"], str) and isinstance(header["checksum"], str)
-    except (ValueError, RecursionError, KeyError, TypeError):
-        whole = False
-    if not whole:
-        raise _damaged(path, "its header lacks version, state or checksum")
-    if version != VERSION:
-        raise CheckpointError(f"{path}: written in format version {shown(version)}; this seq2attn reads {VERSION}")
-    return dict(header)
+        header = _Header.model_validate_json(metadata[FORMAT])
+    except ValidationError:
+        raise _damaged(path, "its header lacks version, state or checksum") from None
+    if header.version != VERSION:
+        raise CheckpointError(f"{path}: written in format version {header.version}; this seq2attn reads {VERSION}")
+    return header
 
 
 def _checksum(tensors: Mapping[str, Tensor], text: str) -> str:
@@ -135,13 +143,6 @@ def _damaged(path: Path, reason: str) -> CheckpointError:
     other = "last" if path.stem == "best" else "best"
     hint = f"The run's other checkpoint may be intact: eval and predict take --checkpoint {other}."
     return CheckpointError(f"{path}: damaged: {' '.join(reason.split())[:200]}", hint=hint)
-
-
-def _safetensors_reason(error: Exception) -> str:
-    """Our words for an error of safetensors, whose own differ from version to version ("too small", "TooSmall")."""
-    text = str(error).lower().replace(" ", "")
-    cut = any(word in text for word in ("incomplete", "invalidheaderlength", "toosmall"))
-    return "it is cut short, or longer than its header says" if cut else "its header cannot be read"
 
 
 def _foreign(path: Path, reason: str) -> CheckpointError:

@@ -5,7 +5,6 @@ Imports no torch at the top.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import itertools
 import os
@@ -62,11 +61,9 @@ def run_name(config: Path, changes: Sequence[str] = ()) -> str:
     `scaled.yaml` with `model.attention.score=additive` -> `scaled-score_additive`. What does not fit is left out, which
     ends the name with `etc`. All in characters that a run's name may have.
     """
-    *folders, stem = find_config(config).with_suffix("").parts
-    below = folders if "configs" in folders else []
-    while "configs" in below:
-        below = below[below.index("configs") + 1 :]
-    name = _word("-".join([*below, stem]))[:LONGEST_NAME] or "run"
+    parts = find_config(config).with_suffix("").parts
+    below = parts[-1:] if "configs" not in parts[:-1] else parts[-parts[-2::-1].index("configs") - 1 :]
+    name = _word("-".join(below))[:LONGEST_NAME] or "run"
     for change in changes:
         key, _, value = change.partition("=")
         longer = f"{name}-{_word(key.removesuffix('.name').rpartition('.')[2])}_{_word(value) or 'x'}"
@@ -107,7 +104,7 @@ def create_run(
         if learned is not None:
             write_json(Run(made).task_file, learned)
         write_atomically(Run(made).config_file, dump_config(config).encode())
-        return Run(_take_name(made, root, name) if exact else _take_number(made, root, name))
+        return Run(_place(made, root, name, exact=exact))
     except FileExistsError:
         if not root.is_dir():
             raise Seq2AttnError(f"cannot create a run in {root}: it is not a directory") from None
@@ -123,29 +120,24 @@ def create_run(
         shutil.rmtree(made, ignore_errors=True)
 
 
-def _take_name(made: Path, root: Path, name: str) -> Path:
-    """Give the directory `made` the name `root/name`; `FileExistsError` if something has it."""
-    path = root / name
-    if os.path.lexists(path):
-        raise FileExistsError(path)
-    try:
-        made.rename(path)  # if two processes get here, the second fails: a run is never an empty directory
-    except OSError as error:
-        if os.path.lexists(path):
-            raise FileExistsError(path) from error
-        raise
-    return path
+def _place(made: Path, root: Path, name: str, *, exact: bool) -> Path:
+    """Rename the directory `made` to `root/name`, or to that with the next free number behind it.
 
-
-def _take_number(made: Path, root: Path, name: str) -> Path:
-    """The same with the next free number behind the name."""
+    Raises `FileExistsError` if something has the exact name.
+    """
     pattern = re.compile(re.escape(name) + r"-(\d{3,})")
     numbers = [int(match[1]) for entry in os.listdir(root) if (match := pattern.fullmatch(entry))]
     for number in itertools.count(max(numbers, default=0) + 1):
-        with contextlib.suppress(FileExistsError):  # another process may take the same number at the same moment
-            path = _take_name(made, root, f"{name}-{number:03d}")
+        path = root / (name if exact else f"{name}-{number:03d}")
+        if not os.path.lexists(path):
+            try:
+                return made.rename(path)  # if two processes get here, the second fails: a run is never empty
+            except OSError:
+                if not os.path.lexists(path):
+                    raise
+        if exact:
             break
-    return path
+    raise FileExistsError(root / name)
 
 
 def describe_environment(
@@ -258,12 +250,9 @@ def config_to_resume(run: Run, named: Config | None) -> Config:
     changed = [key for key in {**before, **now} if key not in places and before.get(key) != now.get(key)]
     if changed:
         key = changed[0]
-        more = f", and {len(changed) - 1:,} more keys differ" if len(changed) > 1 else ""
-        raise Seq2AttnError(
-            f"this is not the config of run {run.name!r}: {key} is {shown(now.get(key))}, and {shown(before.get(key))} "
-            f"in the run{more}",
-            hint="A run is continued unchanged; only the places of its files may differ.",
-        )
+        values = f"{key} is {shown(now.get(key))}, and {shown(before.get(key))} in the run"
+        hint = "A run is continued unchanged; only the places of its files may differ."
+        raise Seq2AttnError(f"this is not the config of run {run.name!r}: {values}", hint=hint)
     return named
 
 
@@ -275,14 +264,9 @@ def check_same_files(run: Run, config: Config, task: Task) -> None:
     before = kept.get("files")
     for split, record in now["files"].items():
         then = before.get(split) if isinstance(before, dict) else None
-        if isinstance(then, dict) and then.get("sha256") != record["sha256"]:
+        if not isinstance(then, dict) or then.get("sha256") != record["sha256"]:
             raise Seq2AttnError(
-                f"{config.data_files[split]} has changed since run {run.name!r} was started: it has {_described(record)}; "
-                f"it had {_described(then)}",
+                f"{config.data_files[split]} has changed since run {run.name!r} was started",
                 hint="A run is continued on the same data. Restore that file, or start a new run with this one.",
             )
     raise Seq2AttnError(f"{run.task_file}: does not belong to these files", hint="Start a new run.")
-
-
-def _described(record: dict[str, object]) -> str:
-    return f"{record.get('pairs')} pairs, {record.get('bytes')} bytes, sha256 {str(record.get('sha256'))[:12]}..."

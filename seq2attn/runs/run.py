@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
-import json
 import os
 import re
 import shlex
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from seq2attn.errors import LARGEST_FILE, ConfigError, Seq2AttnError, did_you_mean, first_of, shown
-from seq2attn.runs.files import file_time, read_plain
-from seq2attn.runs.records import Environment, Status, TrialOf, read_record
+from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, shown
+from seq2attn.runs.files import file_time
+from seq2attn.runs.records import Environment, Status, read_record
 
 if TYPE_CHECKING:  # `--help` imports this module, but needs no config
     from seq2attn.config import Config
@@ -86,7 +87,7 @@ class Run:
         try:
             return load_config(self.config_file, overrides)
         except ConfigError as error:
-            plugins = plugin_options(self.plugins())
+            plugins = plugin_options(self.environment().plugins)
             if plugins and any("unknown score" in problem.message for problem in error.problems):
                 hint = f"The run was made with{plugins}"
                 raise ConfigError(str(self.config_file), error.problems, hint=hint) from None
@@ -97,22 +98,11 @@ class Run:
         if not config.data_files:
             return None
         try:
-            learned = json.loads(read_plain(self.task_file, LARGEST_FILE["record"]))
-            if not isinstance(learned, dict):
-                raise ValueError("not a JSON object")
-        except (OSError, ValueError, RecursionError) as error:
-            reason = getattr(error, "strerror", None) or "it is not a valid JSON object"
+            return read_record(dict[str, Any], self.task_file)
+        except (FileNotFoundError, Seq2AttnError) as error:
+            message = getattr(error, "message", f"{self.task_file}: no such file")
             hint = "It holds the run's vocabularies, without which its weights cannot be used."
-            raise Seq2AttnError(f"{self.task_file}: cannot be read: {reason}", hint=hint) from None
-        return learned
-
-    def experiment(self) -> TrialOf | None:
-        """The comparison that the run is a trial of; None if it is not a trial."""
-        return self.environment().experiment
-
-    def plugins(self) -> Sequence[str]:
-        """The plug-ins that the run was made with."""
-        return self.environment().plugins
+            raise Seq2AttnError(message, hint=hint) from None
 
     def status(self) -> Status:
         """The contents of status.json, as far as they are known."""
@@ -150,7 +140,7 @@ def plugin_options(plugins: Iterable[str]) -> str:
 def resume_options(run: Run) -> str:
     """The options after `train --resume RUN` that continue it: its plug-ins, and where it reads files, a config."""
     named = f" --config {shlex.quote(str(run.config_file))}" if run.task_file.exists() else ""
-    return f"{named}{plugin_options(run.plugins())}"
+    return f"{named}{plugin_options(run.environment().plugins)}"
 
 
 def check_name(name: str) -> None:
@@ -183,7 +173,7 @@ def _no_such_run(name: str, root: Path) -> Seq2AttnError:
     runs = newest_first(root)
     if not runs:
         return Seq2AttnError(f"no run {name!r} in {root}: there are no runs yet", hint=MAKE_ONE)
-    trials = [run.name for run in runs if (experiment := run.experiment()) is not None and experiment.name == name]
+    trials = [run.name for run in runs if getattr(run.environment().experiment, "name", None) == name]
     if trials:
         message = f"{name!r} in {root} is a comparison, not a run; its runs are: {first_of(trials)}"
         return Seq2AttnError(message, hint=f"To see all of them on one page: seq2attn report {name}")
@@ -193,19 +183,14 @@ def _no_such_run(name: str, root: Path) -> Seq2AttnError:
 
 def check_plain(run: Run) -> Run:
     """`run`, if it holds plain files and directories only: a link in somebody else's run could lead anywhere."""
-    unvisited = [run.path]
-    while unvisited:
-        try:
-            with os.scandir(unvisited.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        unvisited.append(Path(entry.path))
-                    elif not entry.is_file(follow_symlinks=False) and os.path.lexists(entry.path):  # or it is gone
-                        kind = "a link" if entry.is_symlink() else "not a plain file"
-                        message = f"{entry.path} is {kind}; a run holds plain files and directories only"
-                        raise Seq2AttnError(message, hint="Put the file itself there, or remove it.")
-        except OSError as error:
-            raise Seq2AttnError(f"{run.path}: cannot be read: {error.strerror or error}") from error
+    for folder, folders, files in os.walk(run.path):
+        for path in (Path(folder, name) for name in (*folders, *files)):
+            with contextlib.suppress(FileNotFoundError):  # it may be gone by now
+                mode = path.lstat().st_mode
+                if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+                    kind = "a link" if stat.S_ISLNK(mode) else "not a plain file"
+                    message = f"{path} is {kind}; a run holds plain files and directories only"
+                    raise Seq2AttnError(message, hint="Put the file itself there, or remove it.")
     return run
 
 
@@ -220,15 +205,7 @@ def need_checkpoint(run: Run) -> Run:
 
 def all_runs(root: Path) -> Iterator[Run]:
     """Every run below `root`, in no particular order."""
-    if not root.is_dir():
-        return
-    try:
-        names = os.listdir(root)
-    except OSError as error:
-        raise Seq2AttnError(f"{root}: cannot be read: {error.strerror or error}") from error
-    for name in names:
-        if not name.startswith(".") and os.path.isfile(os.path.join(root, name, "config.yaml")):
-            yield Run(root / name)
+    return (Run(file.parent) for file in root.glob("[!.]*/config.yaml"))
 
 
 def newest_first(root: Path) -> list[Run]:
@@ -241,7 +218,7 @@ def _newest(root: Path) -> Run:
     if not runs:
         raise Seq2AttnError(f"no run in {root} yet", hint=MAKE_ONE)
     usable = [run for run in runs if run.has_checkpoint]
-    run = next((run for run in usable if run.experiment() is None), None) or next(iter(usable or runs))
+    run = next((run for run in usable if run.environment().experiment is None), None) or next(iter(usable or runs))
     return need_checkpoint(check_plain(run))
 
 

@@ -33,12 +33,11 @@ from seq2attn.runs.checkpoint import (
 from seq2attn.runs.files import remove_leftovers, write_json
 from seq2attn.runs.records import Progress, Status, Summary, reason_of
 from seq2attn.runs.run import Run
-from seq2attn.training.compiling import CannotCompile
 from seq2attn.training.leaf import is_due
 from seq2attn.training.losses import Losses, token_accuracy, training_losses
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate, training_span
-from seq2attn.training.signals import StopRequest, stop_on_broken_pipe, stop_on_signals
+from seq2attn.training.signals import StopRequest, stop_on_broken_pipe
 from seq2attn.training.snapshots import Snapshots
 from seq2attn.training.step import TrainingStep
 
@@ -85,20 +84,17 @@ class Trainer:
         if self.progress.formulas:
             self.step.use_formulas()
 
-    def train(self, request: StopRequest | None = None) -> int | None:
-        """Train to the end, to the target, or to a signal. Returns the signal's number if one stopped it.
-
-        With `request`, the caller handles signals and sets it to stop.
-        """
+    def train(self, stop: StopRequest | None = None) -> int | None:
+        """Train to the end, to the target, or until the caller sets `stop`. Returns the signal that did."""
+        stop = stop or StopRequest()
         if self.finished:
             if self.run.status().state != "finished":  # a crash came between the last checkpoint and this file
                 self._write_status("finished")
             return None
         training, progress = self.config.training, self.progress
         with (
-            stop_on_signals() if request is None else contextlib.nullcontext(request) as stop,
             torch.random.fork_rng([self.device] if self.device.type == "cuda" else []),
-            self._recording(stop),
+            self._recording(),
         ):
             batches = self.data.batches(progress.step)
             while not self.finished and stop.signal is None:
@@ -132,18 +128,14 @@ class Trainer:
         return patience is not None and self.progress.stale >= patience
 
     @contextlib.contextmanager
-    def _recording(self, stop: StopRequest) -> Iterator[None]:
+    def _recording(self) -> Iterator[None]:
         """In this context steps are recorded; at its end everything is saved."""
         self.recorder = Recorder(self.run, self.config, self.progress.positions if self._resumed else None)
         self._tokens, self._since = torch.zeros((), dtype=torch.int64, device=self.device), time.perf_counter()
         try:
             if not self._resumed and 0 in self.snapshots.steps:
                 self.snapshots.take(0, self.recorder)
-            try:
-                yield
-            except CannotCompile:
-                if stop.signal is None:  # otherwise Ctrl-C reached the C compiler too
-                    raise
+            yield
             self._save("finished" if self.finished else "interrupted")
         except Exception as error:
             if isinstance(error, Diverged) or plugin_error(error):

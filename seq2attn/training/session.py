@@ -55,7 +55,7 @@ def train(
     The data files that `config` names are opened: it must be one that the user named (`config_to_resume`). If they cannot be
     read, the model cannot be built, or a plug-in fails when it is tried, no run is created.
     `threads` of the CPU: by default as many as the run was started with, 1 for a new one; this process keeps the setting.
-    `request` as in `Trainer.train`.
+    With `request`, the caller handles signals and sets it to stop.
     """
     display = display or Display()
     keep_freed_memory()

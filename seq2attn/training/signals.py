@@ -21,9 +21,9 @@ class StopRequest:
 
 
 @contextlib.contextmanager
-def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]:
+def stop_on_signals() -> Iterator[StopRequest]:
     """In this context the first signal sets the request; a second one acts immediately, as it would outside."""
-    request = request or StopRequest()
+    request = StopRequest()
     previous: dict[int, Any] = {}
 
     def restore() -> None:

@@ -123,14 +123,14 @@ WEIGHT = "model.encoder.embedding.weight"
 MOMENT = f"optimiser.exp_avg.{WEIGHT.removeprefix('model.')}"
 STATE = "cannot be resumed: its state has "
 FOREIGN = "does not belong to this config: it "
-CUT = "damaged: it is cut short, or longer than its header says"
+CUT = "damaged: it is cut short, or its header is wrong"
 
 
 DAMAGE = {
     "cut": (overwritten(lambda whole: whole[: len(whole) // 2]), CUT),
     "one byte more": (overwritten(lambda whole: whole + b"\0"), CUT),
     "noise": (overwritten(lambda whole: random.Random(1).randbytes(len(whole))), "damaged: "),
-    "pickle": (overwritten(lambda whole: pickle.dumps(Payload())), "damaged: its header cannot be read"),
+    "pickle": (overwritten(lambda whole: pickle.dumps(Payload())), "damaged: it is cut short, or its header is wrong"),
     "a terabyte": (sparse, "damaged: its size is 1,099,511,"),
     "foreign": (foreign, "not a seq2attn checkpoint (its header does not say 'seq2attn-checkpoint')"),
     "newer": (newer, "written in format version 2; this seq2attn reads 1"),
