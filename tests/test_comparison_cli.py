@@ -228,9 +228,10 @@ def test_a_killed_comparison_resumes_without_repeating_trials(cli, work):
 
     command = [sys.executable, "-m", "seq2attn", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(Path(seq2attn.__file__).parent.parent)}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         wait_for(lambda: process.poll() is not None or saved(second) >= 40)
         process.kill()
+        process.communicate(timeout=PATIENCE)  # until its workers have ended too
     at = lines(second)
     time.sleep(0.3)
     assert lines(second) == at  # its workers died with it

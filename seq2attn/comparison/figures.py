@@ -31,7 +31,6 @@ SCORE = "model.attention.score"
 COLUMNS = 3  # panels side by side
 PANEL = (3.6, 3.0)  # inches
 LETTERS = 12  # of a title in an inch
-DOTS = 30  # most seeds that are drawn one by one
 GREY = "; grey: never seen in training"
 
 
@@ -48,7 +47,7 @@ def figures_of(comparison: Comparison) -> dict[str, Figure]:
     if comparison.metric not in ERROR_RATES:
         explanation = f"mean over seeds; band: worst to best seed{grey}"
         made["lengths"] = _figure(comparison, _by_length(comparison), metric, explanation)
-    explanation = f"mean and its 95 % interval over seeds; dots: seeds{grey}"
+    explanation = f"mean and its 95 % interval over seeds{grey}"
     made["bars"] = _figure(comparison, _bars(comparison), metric, explanation)
     if comparison.has_families and comparison.metric != "entropy":
         panels: dict[str, list[Series]] = {group.label: [(group, "", looks([""])[0])] for group in comparison.groups}
@@ -104,7 +103,7 @@ def _by_length(comparison: Comparison) -> Draw:
 
 
 def _bars(comparison: Comparison) -> Draw:
-    """Bars by length, or by error rate: the mean over seeds, its 95 % interval, and each seed as a dot."""
+    """Bars by length, or by error rate: the mean over seeds with its 95 % interval."""
 
     def draw(panel: Axes, series: Sequence[Series]) -> None:
         rows = sorted((row for group, _, _ in series for row in group.main), key=lambda row: row.length or 0)
@@ -115,10 +114,6 @@ def _bars(comparison: Comparison) -> Draw:
                 at, mean = keys.index(row.key) + (number - (len(series) - 1) / 2) * width, row.spread.mean
                 style: dict[str, Any] = {"color": look.colour, "hatch": "" if look.dash == DASHES[0] else "//"}
                 panel.bar(at, mean, width * 0.9, alpha=0.55, label=label if row is group.main[0] else None, **style)
-                seeds = len(row.values)
-                if 1 < seeds <= DOTS:  # side by side, so that equal values do not hide each other
-                    places = [at + width * 0.6 * (dot / (seeds - 1) - 0.5) for dot in range(seeds)]
-                    panel.plot(places, list(row.values.values()), "o", color=look.colour, ms=2.5, mec="0.2", mew=0.3)
                 if row.spread.low is not None and row.spread.high is not None:
                     ends = [[mean - row.spread.low], [row.spread.high - mean]]
                     panel.errorbar(at, mean, ends, color="0.15", lw=1.2, capsize=min(4, 12 * width))
@@ -177,7 +172,6 @@ def _figure(
 ) -> Figure:
     """Panels with titles, by default those of `facets_of`, one legend, and one label of values."""
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
     panels = panels or facets_of(comparison.groups)
     columns = max(1, min(COLUMNS, len(panels)))
@@ -191,12 +185,10 @@ def _figure(
         clean(panel, title)
     for panel in axes[len(panels) :]:
         panel.set_axis_off()
-    handles: dict[str, Any] = {}
-    for panel in axes:
-        for handle, name in zip(*panel.get_legend_handles_labels(), strict=True):
-            handles.setdefault(name, handle)
-    if handles.pop("published", None):  # the last one, in the colour of none
-        handles["published"] = Line2D([], [], marker="D", mfc="none", mec="0.15", ls="", ms=6)
+    labelled = [pair for panel in axes for pair in zip(*panel.get_legend_handles_labels(), strict=True)]
+    handles: dict[str, Any] = {
+        name: handle for handle, name in sorted(labelled, key=lambda pair: pair[1] == "published")
+    }
     style = {"ncols": min(5, max(1, len(handles))), "frameon": False, "fontsize": 10}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", **style)
     figure.supylabel(label, fontsize=11)

@@ -164,13 +164,11 @@ def train_and_measure(trial: Trial) -> Outcome:
 def _reason(trial: Trial, error: Exception) -> str:
     """Why a trial failed; of an error that is nobody's mistake but ours, the traceback becomes a file of the run."""
     explained = error if isinstance(error, Seq2AttnError) else plugin_error(error)
-    if explained is not None:
-        return str(explained)
-    where = ""
-    if trial.run.path.is_dir():
-        write_atomically(trial.run.path / FAILURE, traceback.format_exc().encode(errors="backslashreplace"))
-        where = f" (traceback: {trial.run.path / FAILURE})"
-    return f"{type(error).__name__}: {error}{where}"
+    if explained is not None or not trial.run.path.is_dir():
+        return str(explained) if explained else f"{type(error).__name__}: {error}"
+    file = trial.run.path / FAILURE
+    write_atomically(file, traceback.format_exc().encode(errors="backslashreplace"))
+    return f"{type(error).__name__}: {error} (traceback: {file})"
 
 
 def _check_workplace(place: Workplace) -> None:
