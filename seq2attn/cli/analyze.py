@@ -78,15 +78,8 @@ def variance(
 
     components = Components(query_mean, query_sd, key_mean, key_sd)
     result = score_variance(names, widths, samples=samples, seed=seed, components=components)
-    columns = [
-        "score",
-        "D=width ,",
-        "mean .4g",
-        "expected mean=mean_theory .4g",
-        "variance .5g",
-        "±=variance_error .2g",
-    ]
-    columns += ["expected variance=variance_theory .5g", "off by=deviation +.1f"]
+    columns = ["score", "D=width ,", "mean .4g", "expected mean=mean_theory .4g", "variance .5g"]
+    columns += ["±=variance_error .2g", "expected variance=variance_theory .5g", "off by=deviation +.1f"]
     _present(result, columns, f"{samples:,} pairs, seed {seed}", as_json, plot)
 
 

@@ -39,8 +39,6 @@ def inspect(
 
       seq2attn inspect configs/scaled.yaml
 
-      seq2attn inspect scaled-001
-
       seq2attn inspect configs/scaled.yaml --set model.hidden=256 > wide.yaml
     """
     options.load_plugins(plugin)

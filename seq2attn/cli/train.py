@@ -46,10 +46,6 @@ def train(
       seq2attn train --config configs/scaled.yaml
 
       seq2attn train --config configs/scaled.yaml --set model.attention.score=additive --set seed=2
-
-      seq2attn train --resume scaled-001
-
-      seq2attn train --config configs/pairs/small.yaml --set task.train=train.tsv --set task.dev=dev.tsv
     """
     plugins = options.load_plugins(plugin)
     from seq2attn.runs.create import prepare_training
