@@ -89,31 +89,6 @@ def room(module):
     return module.split(".")[1]
 
 
-def test_imports_are_found_in_every_form():
-    source = """
-import a.b
-from typing import TYPE_CHECKING
-from seq2attn import errors, __version__
-if TYPE_CHECKING:
-    import types_only
-else:
-    import at_run
-try:
-    import attempt
-except ImportError:
-    pass
-class Body:
-    import inside
-    def method(self):
-        import late
-"""
-    at_import = {"a.b", "typing", "seq2attn.errors", "seq2attn", "at_run", "attempt", "inside"}
-    tree = ast.parse(source)
-    assert set(imports(tree, functions=False, types=False)) == at_import
-    assert set(imports(tree, functions=True, types=False)) == at_import | {"late"}
-    assert set(imports(tree, functions=True, types=True)) == at_import | {"late", "types_only"}
-
-
 def test_every_module_is_in_a_room():
     assert {room(name) for name in TREES.keys() - FREE} == BELOW.keys()
 

@@ -1,6 +1,5 @@
 import importlib
 import json
-import re
 import subprocess
 import sys
 from typing import Literal
@@ -48,20 +47,6 @@ def test_a_taken_name_is_refused_and_nothing_changes(entry, message):
     assert registry.names() == ["pear", "fig"]
     with pytest.raises(Seq2AttnError):
         registry.get("damson")
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("nasi", "unknown fruit 'nasi'; did you mean 'nashi'? allowed: pear, fig"),
-        ("FIG", "unknown fruit 'FIG'; did you mean 'fig'? allowed: pear, fig"),
-        ("", "unknown fruit ''; allowed: pear, fig"),
-    ],
-)
-def test_an_unknown_name_lists_the_allowed_ones(name, message):
-    with pytest.raises(Seq2AttnError) as caught:
-        fruit().get(name)
-    assert str(caught.value) == message
 
 
 def test_a_class_is_imported_when_it_is_loaded():
@@ -220,10 +205,6 @@ def test_scores_have_the_names_used_in_the_literature(name, synonyms, equal_widt
     assert SCORES.get(name).equal_widths is equal_widths
 
 
-def test_tasks_have_the_names_of_the_specification():
-    assert {"reverse", "copy", "sort", "duplicate", "dates", "pairs"} <= set(parts.TASKS.names())
-
-
 @pytest.mark.parametrize("registry", [one for _, one in KINDS.values()], ids=lambda registry: registry.kind)
 def test_every_entry_has_a_formula_and_the_options_of_its_class(registry):
     for entry in registry:
@@ -281,7 +262,8 @@ def plugin(tmp_path, monkeypatch, own_scores):
 
     def load(text, name="plugin.py"):
         path = tmp_path / name
-        path.write_text(text)
+        if text is not None:
+            path.write_text(text)
         return load_plugin(path.relative_to(tmp_path))
 
     return load
@@ -298,11 +280,6 @@ def test_a_plugin_registers_a_score(plugin):
     assert score(query, keys) == pytest.approx(torch.tensor([[[-12.5, 0.0]]]), abs=1e-5)
     with pytest.raises(Seq2AttnError, match="'distance' is already registered"):
         plugin(DISTANCE)
-
-
-def test_a_plugin_without_a_docstring_has_no_summary(plugin):
-    assert plugin(re.sub(r'""".*?"""', "", DISTANCE, flags=re.DOTALL)) == [("score", "distance")]
-    assert SCORES.get("distance").summary == ""
 
 
 def test_a_plugin_s_score_and_options_are_checked_in_a_config(plugin):
@@ -337,6 +314,7 @@ def test_the_example_in_the_scores_docstring_is_a_plugin(plugin):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (None, "plugin plugin.py: no such Python file"),
         ("x = 1\ny = (\n", "plugin plugin.py: SyntaxError: '(' was never closed (plugin.py, line 2)"),
         ("def f():\n    1 / 0\n\n\nf()\n", "plugin plugin.py:2: ZeroDivisionError: division by zero"),
         ("\nimport no_such_module\n", "plugin plugin.py:2: ModuleNotFoundError: No module named 'no_such_module'"),
@@ -355,13 +333,6 @@ def test_an_error_in_a_plugin_has_file_and_line(plugin, tmp_path, monkeypatch, t
     assert str(caught.value).startswith(message)
     assert caught.value.exit_code == 2
     assert SCORES.names() == before
-
-
-def test_a_plugin_that_is_missing_or_not_python(tmp_path, plugin):
-    with pytest.raises(Seq2AttnError, match=r"^plugin nowhere.py: no such Python file$"):
-        load_plugin((tmp_path / "nowhere.py").relative_to(tmp_path))
-    with pytest.raises(Seq2AttnError, match=r"^plugin notes.txt: no such Python file$"):
-        plugin(DISTANCE, "notes.txt")
 
 
 # ---- scores of installed packages ----
