@@ -99,7 +99,6 @@ def test_values_are_normalised(key, written, kept):
         ("model.padding_embedding", "one", "should be 'learned' or 'zero', found 'one'"),
         ("task.min_length", 0, "should be greater than or equal to 1, found 0"),
         ("task.alphabet", "", "must not be empty"),
-        ("task.alphabet", 123, "should be a valid string, found 123"),
         ("task.alphabet", "abca", "repeats 'a'"),
         ("task.alphabet", "a\nb", "contains a line end, '\\n'"),
         (
@@ -112,7 +111,6 @@ def test_values_are_normalised(key, written, kept):
         ("training.learning_rate", "3e-3", "should be a valid number, found '3e-3'"),
         ("training.learning_rate", 0, "should be greater than 0, found 0"),
         ("training.learning_rate", float("inf"), "should be a finite number, found inf"),
-        ("training.target", 1.5, "should be less than or equal to 1, found 1.5"),
         ("training.watched", [], "expected 1 to 20 strings, found 0"),
         ("training.schedule", "cosin", "unknown schedule 'cosin'; did you mean 'cosine'? allowed: cosine, "),
         ("evaluation.lengths", [], "no length given"),
@@ -214,12 +212,8 @@ EQUAL = (
 NO_WINDOW = "unknown key of window 'global'; allowed here: none"
 COMBINATIONS = [  # overrides, the key to change, the message
     (f"{TRANSFORMER} {WINDOW}=local_p", "model.attention", FOREIGN),
-    (f"{TRANSFORMER} model.decoder=luong", "model.decoder", FOREIGN),
-    (f"{TRANSFORMER} model.embedding=32", "model.embedding", FOREIGN),
     ("model.heads=2", "model.heads", "unknown key of architecture 'gru'; allowed here: "),
     (f"{TRANSFORMER} training.coverage_weight=0.5", "training.coverage_weight", NO_STATE),
-    (f"{TRANSFORMER} training.encoder_reset=0.5", "training.encoder_reset", NO_STATE),
-    (f"{TRANSFORMER} training.decoder_reset=0.5", "training.decoder_reset", NO_STATE),
     (f"{TRANSFORMER} model.hidden=30", "model.hidden", "30 is not a multiple of model.heads, 4; change one of them"),
     (
         f"{NONE} training.decoder_reset=0.2",
@@ -258,7 +252,6 @@ COMBINATIONS = [  # overrides, the key to change, the message
     ),
     (f"{WINDOW}.radius=3", f"{WINDOW}.radius", NO_WINDOW),
     ("task.min_length=9 task.max_length=3", "task.min_length", "9 is above task.max_length, 3; change one of them"),
-    ("task.min_length=13", "task.min_length", "13 is above task.max_length, 12"),
     (
         "training.warmup=6 training.steps=5",
         "training.warmup",
@@ -411,7 +404,6 @@ def test_a_dumped_config_is_read_back_equal(file, values):
 @pytest.mark.parametrize(
     ("overrides", "key", "expected"),
     [
-        (["seed=7", "seed=8"], "seed", 8),
         ([" seed = 7 "], "seed", 7),
         (["training.learning_rate=3e-3"], "training.learning_rate", 0.003),
         (["training.clip_norm="], "training.clip_norm", None),

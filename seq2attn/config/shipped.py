@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from seq2attn.errors import closest, first_of
@@ -16,7 +17,7 @@ def find_config(path: Path | str) -> Path:
     A shipped config is named by its path in the repository, `configs/chapter/dot.yaml`, or in short: `chapter/dot`.
     """
     path = Path(path)
-    return path if _exists(path) else shipped_config(path) or path
+    return path if os.path.isfile(path) else shipped_config(path) or path
 
 
 def shipped_config(path: Path) -> Path | None:
@@ -40,16 +41,6 @@ def hint_for_missing(path: Path) -> str:
     near = closest(path.stem, {Path(name).stem for name in names})
     guess = f"Did you mean {next(name for name in names if Path(name).stem == near)}? " if near else ""
     return f"{guess}There are: {first_of(names)}"
-
-
-def _exists(path: Path) -> bool:
-    """Whether there is a file of this name; a directory is not one."""
-    try:
-        return path.exists() and not path.is_dir()
-    except ValueError:  # a null byte
-        return False
-    except OSError:  # the caller, who reads it, says why
-        return True
 
 
 def _available(path: Path) -> list[str]:
