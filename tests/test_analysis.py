@@ -16,7 +16,7 @@ from seq2attn.analysis.variance import Components, score_variance, theoretical_m
 from seq2attn.build import build_model, build_score
 from seq2attn.config import check_config
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.parameters import parameter_ledger
+from seq2attn.model.interface import parameter_ledger
 from seq2attn.model.windows import LocalM, LocalP
 from seq2attn.parts import SCORES
 from seq2attn.plotting import analysis as figures

@@ -156,7 +156,7 @@ def test_training_and_counting_parameters_do_not_load_torchs_compiler(tmp_path):
     code = f"""
 import seq2attn
 from seq2attn.build import build_model
-from seq2attn.model.parameters import parameter_ledger
+from seq2attn.model.interface import parameter_ledger
 from seq2attn.config import check_config
 parameter_ledger(build_model(check_config({{"model": {{"attention": {{"score": "additive"}}}}}})))
 overrides = ["training.steps=3", "training.warmup=0", "model.hidden=8", "evaluation.samples=2"]

@@ -2,7 +2,7 @@ import pytest
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config
-from seq2attn.model.parameters import parameter_ledger
+from seq2attn.model.interface import parameter_ledger
 
 
 def model_with(score, **model):

@@ -32,22 +32,16 @@ def torchs_name(name, luong):
     return re.sub(r"decoder\.cell\.(\w+)", r"decoder.gru.\1_l0", torchs) if luong else torchs
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-@pytest.mark.parametrize(("decoder", "feeding"), ARRANGEMENTS)
-@pytest.mark.parametrize("score", SCORES)
-def test_losses_and_gradients_are_those_of_the_plain_loop(score, decoder, feeding, dtype, tolerance):
-    assert_the_same(*both(score, decoder, feeding, dtype), tolerance)
+CASES = [(score, torch.float64, 1e-10, {}) for score in SCORES]
+CASES += [("additive", torch.float32, 1e-5, {})]
+CASES += [("general", torch.float64, 1e-10, {"history": name}) for name in ("location", "shift")]
+CASES += [("additive", torch.float64, 1e-10, {"history": "shift", "bidirectional": True, "score_width": 3})]
 
 
 @pytest.mark.parametrize(("decoder", "feeding"), ARRANGEMENTS)
-@pytest.mark.parametrize("history", ["location", "shift"])
-@pytest.mark.parametrize("options", [{}, {"bidirectional": True, "score_width": 3}])
-def test_with_a_history_too(history, options, decoder, feeding):
-    score = "additive" if options else "general"
-    assert_the_same(*both(score, decoder, feeding, torch.float64, history=history, **options), 1e-10)
-
-
-def assert_the_same(ours, plain, batch, tolerance):
+@pytest.mark.parametrize(("score", "dtype", "tolerance", "options"), CASES)
+def test_losses_and_gradients_are_those_of_the_plain_loop(score, dtype, tolerance, options, decoder, feeding):
+    ours, plain, batch = both(score, decoder, feeding, dtype, **options)
     decoded = ours(batch)
     loss = token_cross_entropy(decoded.logits, batch)
     loss.backward()

@@ -8,7 +8,7 @@ from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
 from seq2attn.data.batches import generator
 from seq2attn.display.progress import Display
-from seq2attn.model.resets import Reset, draw_reset
+from seq2attn.model.interface import Reset, draw_reset
 from seq2attn.runs.create import create_run
 from seq2attn.training.loop import Trainer
 from seq2attn.training.step import TrainingStep

@@ -11,7 +11,7 @@ from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config
 from seq2attn.inference.decoding import greedy_decode
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.parameters import parameter_ledger
+from seq2attn.model.interface import parameter_ledger
 from seq2attn.model.transformer import attend, project, sinusoids
 
 D, HEADS = 8, 2

@@ -44,7 +44,7 @@ def inspect(
     options.load_plugins(plugin)
     config, run = _config(target, overrides or [], runs_dir)
     from seq2attn.build import build_model, build_task, read_task
-    from seq2attn.model.parameters import parameter_ledger
+    from seq2attn.model.interface import parameter_ledger
 
     task = read_task(config) if run is None else build_task(config, run.learned_task(config))
     ledger = parameter_ledger(build_model(config, task))

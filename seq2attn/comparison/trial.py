@@ -235,7 +235,7 @@ def _run(trial: Trial, place: Workplace) -> None:
 
 def _measure(trial: Trial, device: str, watch: _Watch) -> None:
     from seq2attn.build import read_task
-    from seq2attn.model.parameters import parameter_ledger
+    from seq2attn.model.interface import parameter_ledger
     from seq2attn.runs.load import load_run, measure
 
     run = trial.run

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from seq2attn.data.batches import Batch
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.interface import Decoded, Intervention, Model
-from seq2attn.model.resets import Resets
+from seq2attn.model.interface import Decoded, Intervention, Model, Resets
 
 
 class Ensemble(Model):

@@ -18,8 +18,7 @@ from seq2attn.model.cells import GRU, State
 from seq2attn.model.decoder import BahdanauDecoder, DecoderState, LuongDecoder
 from seq2attn.model.encoder import Encoded, Encoder, Layer, flip_index
 from seq2attn.model.histories import Coverage, Location, Shift
-from seq2attn.model.interface import Decoded, Model
-from seq2attn.model.resets import Reset, Resets
+from seq2attn.model.interface import Decoded, Model, Reset, Resets
 from seq2attn.model.reverser import Reverser
 from seq2attn.model.scores import Additive
 

@@ -2,8 +2,8 @@
 
 Read it in this order: `scores`, `windows` and `histories` (which positions of the source matter), `attention` (weights and
 contexts), `cells` (one recurrent step), `encoder`, `decoder` (the arrangements), `reverser` (all together).
-`interface` is what the rest of the package calls, and what a person may change in attention. `resets` are what training
-changes in states. `transformer` is the other architecture.
+`interface` is what the rest of the package calls, what a person may change in attention, and what training changes in
+states. `transformer` is the other architecture.
 
 Whatever is changed here, by a subclass, a replaced method or a hook, is what trains, evaluates and predicts: training may
 use a faster form of these formulas only as long as it gives the same numbers.

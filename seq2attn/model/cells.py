@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2attn.model.resets import Reset
+from seq2attn.model.interface import Reset
 from seq2attn.parts import CELLS
 
 State = tuple[Tensor, ...]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.cells import Cell, Cells, State
-from seq2attn.model.interface import Decoded
-from seq2attn.model.resets import Reset
+from seq2attn.model.interface import Decoded, Reset
 from seq2attn.parts import DECODERS
 
 
@@ -32,7 +31,7 @@ class Decoder(nn.Module):
     """Embedding, recurrent layers, attention and an output layer; an arrangement defines their order (`advance`).
 
     Every arrangement is made the same way, `Decoder(vocabulary_size, embedding, attention, cells, **options)`. It makes its
-    recurrent layers under a name of its own; `recurrent` returns them.
+    recurrent layers, as `cell`, or under a name that its `recurrent` returns.
     """
 
     registry: ClassVar = DECODERS
@@ -57,9 +56,9 @@ class Decoder(nn.Module):
         self.dropout = nn.Dropout(cells.dropout)
 
     @property
-    @abstractmethod
     def recurrent(self) -> Cell:
-        """The recurrent layers."""
+        """The recurrent layers, here those named `cell`."""
+        return cast(Cell, self.cell)
 
     @abstractmethod
     def advance(
@@ -112,10 +111,6 @@ class BahdanauDecoder(Decoder):
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=width)
         self.cell = cells.stack(embedding + attention.context_width)
 
-    @property
-    def recurrent(self) -> Cell:
-        return self.cell
-
     def advance(
         self, embedded: Tensor, state: DecoderState, memory: Memory
     ) -> tuple[DecoderState, Tensor, Tensor | None]:
@@ -150,10 +145,6 @@ class LuongDecoder(Decoder):
         self.input_feeding = input_feeding
         self.cell = cells.stack(embedding + cells.width * input_feeding)
         self.combine = nn.Linear(attention.context_width + cells.width, cells.width, bias=False)  # W_c
-
-    @property
-    def recurrent(self) -> Cell:
-        return self.cell
 
     def begin(self, first: State, memory: Memory) -> DecoderState:
         state = super().begin(first, memory)

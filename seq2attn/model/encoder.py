@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.model.cells import Cell, Cells, State
-from seq2attn.model.resets import Resets
+from seq2attn.model.interface import Resets
 from seq2attn.parts import INITIAL_STATES
 
 

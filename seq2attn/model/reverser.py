@@ -11,8 +11,7 @@ from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Memory
 from seq2attn.model.decoder import Decoder, DecoderState
 from seq2attn.model.encoder import Encoder, InitialState
-from seq2attn.model.interface import Decoded, Model
-from seq2attn.model.resets import Resets, draw_reset
+from seq2attn.model.interface import Decoded, Model, Resets, draw_reset
 
 if TYPE_CHECKING:
     from seq2attn.data.batches import Batch

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Attended, masked_softmax
-from seq2attn.model.interface import Decoded, Intervention, Model
-from seq2attn.model.resets import Resets
+from seq2attn.model.interface import Decoded, Intervention, Model, Resets
 
 if TYPE_CHECKING:
     from seq2attn.data.batches import Batch

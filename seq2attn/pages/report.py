@@ -18,7 +18,7 @@ from seq2attn.config import flat_values
 from seq2attn.display.table import Column, Table, WithInterval
 from seq2attn.errors import Seq2AttnError, did_you_mean, first_of, shown
 from seq2attn.inference.edits import Edit
-from seq2attn.model.parameters import parameter_ledger
+from seq2attn.model.interface import parameter_ledger
 from seq2attn.pages import filled, read
 from seq2attn.parts import RANDOM
 from seq2attn.plotting.attention import Snapshot, cropped, spread

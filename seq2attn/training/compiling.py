@@ -9,8 +9,7 @@ import torch
 from seq2attn.data.batches import Batch
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.interface import Decoded
-from seq2attn.model.resets import Resets
+from seq2attn.model.interface import Decoded, Resets
 
 BACKEND = "inductor"
 MOST_SHAPES = 1000  # of batches, for each of which the model is compiled

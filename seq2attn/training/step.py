@@ -7,8 +7,7 @@ from torch import Tensor
 
 from seq2attn.config import Config
 from seq2attn.data.batches import Batch, generator
-from seq2attn.model.interface import Decoded, Model
-from seq2attn.model.resets import Resets
+from seq2attn.model.interface import Decoded, Model, Resets
 from seq2attn.model.reverser import Reverser
 from seq2attn.training.compiling import Forward, compiled
 from seq2attn.training.leaf import LeafDiffers, agree, leaf_for, unchanged
