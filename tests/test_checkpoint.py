@@ -78,13 +78,6 @@ def test_tensors_and_state_come_back_bit_for_bit(path):
         assert found.contiguous().view(-1).view(torch.uint8).equal(tensor.contiguous().view(-1).view(torch.uint8)), name
 
 
-def test_part_selects_tensors_by_prefix(path):
-    save_checkpoint(
-        path, {"model.a": torch.ones(1), "optimiser.a": torch.zeros(1), "model": torch.ones(2)}, {"step": 0}
-    )
-    assert load_checkpoint(path).part("model.") == {"a": torch.ones(1)}
-
-
 def test_weights_are_loaded_into_the_model(path, model):
     other = build_model(CONFIG.model_copy(update={"seed": 2}))
     assert not all(a.equal(b) for a, b in zip(model.parameters(), other.parameters(), strict=True))

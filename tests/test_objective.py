@@ -58,11 +58,6 @@ def test_label_smoothing_by_hand():
     assert float(token_cross_entropy(logits, batch, 0.0)) == float(token_cross_entropy(logits, batch))
 
 
-def test_logits_that_know_nothing_cost_ln_v():
-    batch = make_batch()
-    assert float(token_cross_entropy(torch.zeros(*batch.decoder_output.shape, V), batch)) == pytest.approx(math.log(V))
-
-
 def test_padding_never_counts():
     batch = make_batch()
     padding = batch.decoder_output == 0
@@ -128,10 +123,6 @@ def test_every_step_learns_and_none_above_the_rate(schedule, warmup):
     assert all(0 < rate <= 0.2 for rate in rates)
     assert rates[:warmup] == sorted(rates[:warmup])
     assert rates[warmup:] == sorted(rates[warmup:], reverse=True)
-
-
-def test_one_step():
-    assert learning_rate(training(), 0, 1) == pytest.approx(0.2)
 
 
 def test_the_coverage_loss_by_hand():

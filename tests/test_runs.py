@@ -62,12 +62,6 @@ def test_the_next_number_is_the_highest_plus_one(tmp_path):
     assert create_run(tmp_path, "a", CONFIG, {}).name == "a-1001"
 
 
-def test_a_number_used_by_a_file_is_skipped(tmp_path):
-    (tmp_path / "a-001").write_text("somebody's")
-    assert create_run(tmp_path, "a", CONFIG, {}).name == "a-002"
-    assert (tmp_path / "a-001").read_text() == "somebody's"
-
-
 def test_threads_never_get_the_same_run(tmp_path):
     start = threading.Barrier(8)
 

@@ -18,10 +18,16 @@ def metrics(run):
     return [{key: value for key, value in line.items() if key != TIMED} for line in lines]
 
 
-def events(run):
-    """tag -> its (step, value)s, in order; a step that was recorded twice fails."""
+def accumulated(run):
+    """TensorBoard's own reader of the run's events."""
     found = EventAccumulator(str(run.path), size_guidance={"scalars": 0, "images": 0})
     found.Reload()
+    return found
+
+
+def events(run):
+    """tag -> its (step, value)s, in order; a step that was recorded twice fails."""
+    found = accumulated(run)
     tags = found.Tags()
     result = {tag: sorted((e.step, e.value) for e in found.Scalars(tag)) for tag in tags["scalars"] if TIMED not in tag}
     result |= {tag: sorted((e.step, e.encoded_image_string) for e in found.Images(tag)) for tag in tags["images"]}
@@ -43,6 +49,7 @@ def same_outcome(run, other):
     assert weights(run) == weights(other)
     assert run.checkpoint("best").read_bytes() == other.checkpoint("best").read_bytes()
     assert metrics(run) == metrics(other)
+    assert run.attention_file.read_bytes() == other.attention_file.read_bytes()
     assert events(run) == events(other)
     assert run.status() == other.status()
     assert run.config_file.read_bytes() == other.config_file.read_bytes()
