@@ -17,7 +17,7 @@ pytest.importorskip("onnxscript", reason='needs the extra "export": pip install 
 
 import onnx
 
-from seq2attn.pages.functions import functions, named, rebuilt
+from seq2attn.pages.functions import functions
 from seq2attn.pages.graphs import export_graphs
 
 
@@ -53,14 +53,6 @@ def test_the_folder_of_a_run(cli, tmp_path):
     assert (again.code, again.out) == (2, "")
     assert "out/model is not empty" in again.err
     assert "out/model/README.md is a file, not a folder" in cli("export", "tiny", "--to", "out/model/README.md").err
-
-
-def test_names_lead_back_to_the_tensors():
-    value = (torch.zeros(1), None, (torch.ones(2), 3))
-    tensors = named("state", value)
-    assert list(tensors) == ["state.0", "state.2.0"]
-    changed = rebuilt("state", value, {name: one + 1 for name, one in tensors.items()})
-    assert (changed[0].item(), changed[1], changed[2][0].tolist(), changed[2][1]) == (1, None, [2, 2], 3)
 
 
 def test_what_is_exported_is_the_models_own_step():

@@ -525,8 +525,3 @@ def test_without_its_packages_a_command_says_how_to_get_them(cli, monkeypatch, c
     assert done.code == 2
     assert "exporting a model needs the package onnxscript" in done.err
     assert 'pip install "seq2attn[export]"' in done.err
-
-
-def test_weights_keep_their_names(predictor, exported):
-    names = {one.name for graph in exported.graphs for one in graph.graph.initializer}
-    assert dict(predictor.model.named_parameters()).keys() <= names

@@ -23,6 +23,9 @@ WHOLE = {
     "weights": [[1.0]],
     "ideal": [0],
 }
+DAMAGE = [{}, {"weights": [[1.0, 0.0]]}, {"weights": []}, {"weights": [[2.0]]}, {"weights": [[float("nan")]]},
+          {"ideal": [1]}, {"output_symbols": [], "weights": []}]  # fmt: skip
+"""{}: other strings than those recorded"""
 
 
 @pytest.fixture
@@ -125,18 +128,7 @@ def test_a_run_without_attention_is_an_error_with_its_reason(cli, tiny):
         '{"step": 3, "maps": []}',
         "[]",
         "{",
-        *(
-            json.dumps({"step": 3, "maps": [{**WHOLE, **changes}]})
-            for changes in (
-                {},  # other strings than those recorded
-                {"weights": [[1.0, 0.0]]},
-                {"weights": []},
-                {"weights": [[2.0]]},
-                {"weights": [[float("nan")]]},
-                {"ideal": [1]},
-                {"output_symbols": [], "weights": []},
-            )
-        ),
+        *(json.dumps({"step": 3, "maps": [{**WHOLE, **changes}]}) for changes in DAMAGE),
     ],
 )
 def test_a_damaged_line_is_an_error(cli, tiny, line):

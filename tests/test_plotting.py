@@ -21,7 +21,7 @@ from seq2attn.inference.results import Evaluation
 from seq2attn.plotting.attention import attention_figure, cropped, evolution_figure, save_animation, spread
 from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, averaged, curves_figure, runs_figure
 from seq2attn.plotting.html import html_map
-from seq2attn.plotting.style import logarithmic, looks, save_figure, score_colour
+from seq2attn.plotting.style import looks, save_figure, score_colour
 from seq2attn.plotting.terminal import heat_map, legend
 
 WEIGHTS = ((0.0, 0.25, 0.75), (0.5, 0.5, 0.0))
@@ -120,11 +120,6 @@ def test_what_cannot_be_drawn_is_refused_in_words():
     assert (len(first.patches), len(second.patches)) == (0, 2)
 
 
-def test_a_long_string_has_a_short_title():
-    (panel,) = panels(attention_figure([one_map("a" * 30, "b" * 24, (31 * (0.0,),) * 25)]))
-    assert panel.get_title("left") == f"{'a' * 23}… → {'b' * 24}"
-
-
 # ---- attention through training ----
 
 
@@ -219,19 +214,6 @@ def test_a_score_has_its_colour_and_lines_of_one_score_are_all_seen():
         assert 1.5 < widths[-1] <= widths[0] <= 6.1
 
 
-@pytest.mark.parametrize(("low", "high", "labels"), [(0.3, 8, "0.5 1 2 5"), (0.002, 3, "0.01 0.1 1")])
-def test_a_logarithmic_axis_has_plain_numbers(low, high, labels):
-    figure = Figure()
-    panel = figure.subplots()
-    panel.plot([0, 1], [low, high])
-    logarithmic(panel)
-    figure.canvas.draw()
-    bottom, top = panel.get_ylim()
-    shown = [text.get_text() for text in panel.get_yticklabels() if bottom <= text.get_position()[1] <= top]
-    assert " ".join(shown) == labels
-    assert not any(text.get_text() for text in panel.yaxis.get_minorticklabels())
-
-
 # ---- accuracy by length ----
 
 
@@ -280,11 +262,6 @@ def test_runs_are_drawn_by_exact_match():
     assert not axes.patches and axes.get_xlabel() == "string length"
 
 
-def test_many_lengths_have_few_ticks():
-    (axes,) = accuracy_figure(evaluation(*((length, 1.0, True) for length in range(1, 101))), "").axes
-    assert list(axes.get_xticks()) == list(range(1, 101, 5))
-
-
 # ---- files ----
 
 
@@ -311,13 +288,6 @@ def test_other_file_names_are_refused(tmp_path, name, message):
     refused = refusal(save_figure, Figure(), tmp_path / name)
     assert refused.startswith(f"{tmp_path / name}: ") and message in refused and not refused.endswith("; ")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_that_cannot_be_written_is_an_error(tmp_path):
-    (tmp_path / "map.gif").mkdir()
-    (tmp_path / "map.png").mkdir()
-    assert "cannot be written" in refusal(save_animation, snapshots(1), tmp_path / "map.gif")
-    assert "cannot be written" in refusal(save_figure, Figure(), tmp_path / "map.png")
 
 
 # ---- in the terminal and in a notebook ----

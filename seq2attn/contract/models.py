@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import torch
@@ -230,10 +231,8 @@ def check_training(trial: Trial) -> None:
     for name, parameter in model.named_parameters():
         expect(parameter.grad is None or parameter.grad.isfinite().all(), f"the gradient of {name} is not finite")
     for name, before in unsaved.items():
-        message = (
-            f"training changes the buffer {name}, which checkpoints leave out; register it without persistent=False"
-        )
-        expect(torch.equal(model.get_buffer(name), before), message)
+        message = f"training changes the buffer {name}, which checkpoints leave out"
+        expect(torch.equal(model.get_buffer(name), before), f"{message}; register it without persistent=False")
 
 
 def check_pairs(trial: Trial) -> None:
@@ -242,11 +241,11 @@ def check_pairs(trial: Trial) -> None:
         if isinstance(score, Score):
             query, keys = trial.draw(B, L, score.query_width), trial.draw(B, L, score.key_width)
             matrix = score(query, score.project(keys))
-            for t in range(L):
-                for j in range(L):
-                    alone = score(query[:, t : t + 1], score.project(keys[:, j : j + 1]))[:, 0, 0]
-                    message = f"query {t} and key {j} have another score when scored alone"
-                    trial.expect_equal(matrix[:, t, j], alone, message)
+            for t, j in product(range(L), range(L)):
+                alone = score(query[:, t : t + 1], score.project(keys[:, j : j + 1]))[:, 0, 0]
+                trial.expect_equal(
+                    matrix[:, t, j], alone, f"query {t} and key {j} have another score when scored alone"
+                )
 
 
 def check_parameters(trial: Trial) -> None:

@@ -37,7 +37,10 @@ def check_part(kind: str, name: str, keywords: Mapping[str, Any] | None = None) 
     (key,) = (key for key, registry in PARTS.items() if registry.kind == kind)
     chosen = [f"{key}={json.dumps({'name': name, **(keywords or {})})}"]
     if kind == "task":
-        return {rule: _broken(check, partial(_task, chosen)) for rule, check in tasks.RULES.items()}
+        return {
+            rule: _broken(check, lambda: build_task(check_config(TASK_SETTINGS, chosen)))
+            for rule, check in tasks.RULES.items()
+        }
     (entry,) = (registry.get(name) for registry in parts.EXTENSIBLE if registry.kind == kind)
     narrow = entry.equal_widths or kind == "initial state"
     trials = [
@@ -68,10 +71,6 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
         trial()  # a part that cannot be made says so itself
         for rule, rule_check in models.WHILE_TRAINING.items():
             _refuse(of_model, rule, _broken(rule_check, trial, device))
-
-
-def _task(chosen: list[str]) -> Task:
-    return build_task(check_config(TASK_SETTINGS, chosen))
 
 
 def _copied(make: Callable[[], Trial]) -> Trial:

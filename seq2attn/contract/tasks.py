@@ -82,10 +82,8 @@ def _check(task: Task, length: int | None) -> None:
         low, high, width = int(lengths.min()), int(lengths.max()), ids.size(1)
         expect(1 <= low <= high <= width, f"{what} lengths are {low} to {high}; expected 1 to {width}, the width")
         real = valid_mask(lengths, width)
-        low, high, most = int(ids[real].min()), int(ids[real].max()), len(vocabulary) - 1
-        expect(
-            len(SPECIAL) <= low and high <= most, f"{what} has ids {low} to {high}; expected {len(SPECIAL)} to {most}"
-        )
+        low, high, least, most = int(ids[real].min()), int(ids[real].max()), len(SPECIAL), len(vocabulary) - 1
+        expect(least <= low and high <= most, f"{what} has ids {low} to {high}; expected {least} to {most}")
         expect(not ids[~real].any(), f"{what} is not padded with 0")
     low, high = (task.min_length, task.max_length) if length is None else (length, length)
     found = f"{call} has sources of {int(counts.min())} to {int(counts.max())} characters"

@@ -51,7 +51,7 @@ def attention_figure(maps: Sequence[AttentionMap | Prediction], *, ideal: bool =
     if not drawn:
         raise Seq2AttnError("there is no attention to draw", hint="A model without attention has no maps.")
     cell = _cell(drawn)
-    panels = [(one, f"{_short(one.source)} → {_short(one.output)}") for one in drawn]
+    panels = [(one, _heading(one)) for one in drawn]
     for most in range(len(panels), 0, -1):
         lines = [panels[start : start + most] for start in range(0, len(panels), most)]
         if sum(cell * columns + _BESIDE for columns in _widths(lines, cell)) <= _SHEET:
@@ -75,9 +75,8 @@ def save_animation(snapshots: Sequence[Snapshot], path: Path, *, ideal: bool = F
 
     def frame(step: int, maps: Sequence[AttentionMap]) -> Figure:
         panels = [(cropped(one), _short(one.source)) for one in maps]
-        return _sheet(
-            [panels], _cell([one for one, _ in panels]), ideal=ideal, heading=f"step {step:,}", signs=("<eos>",)
-        )
+        cell = _cell([one for one, _ in panels])
+        return _sheet([panels], cell, ideal=ideal, heading=f"step {step:,}", signs=("<eos>",))
 
     last = frame(*snapshots[-1])
     last.draw_without_rendering()
@@ -97,9 +96,7 @@ def save_animation(snapshots: Sequence[Snapshot], path: Path, *, ideal: bool = F
     write_atomically(path, made.getvalue())
 
 
-def draw_map(
-    axes: Axes, one: AttentionMap, *, ideal: bool = False, title: str | None = None, cell: float = 0.0
-) -> None:
+def draw_map(axes: Axes, one: AttentionMap, *, ideal: bool = False, title: str | None = None, cell: float = 0) -> None:
     """Draw a map into axes, in square cells.
 
     title: by default the source and its output. cell: the side of a cell in inches; 0: as large as the axes allow.
@@ -119,9 +116,7 @@ def draw_map(
         label.set_rotation(90 if _longest([symbol]) > 2 else 0)
     axes.tick_params(length=0, labelsize=min(11.0, 72 * 0.62 * cell), pad=2)
     axes.spines[:].set_visible(False)
-    axes.set_title(
-        f"{_short(one.source)} → {_short(one.output)}" if title is None else title, fontsize=10, loc="left", pad=7
-    )
+    axes.set_title(_heading(one) if title is None else title, fontsize=10, loc="left", pad=7)
     if ideal:
         for row, column in enumerate(one.ideal[:rows]):
             corner, side = (column + 0.06, row + 0.06), 0.88
@@ -211,9 +206,7 @@ def _sheet(
     maps = [one for line in lines for one, _ in line]
     if ideal and not any(one.ideal for one in maps):
         sources = first_of([repr(_short(source)) for source in dict.fromkeys(one.source for one in maps)])
-        hint = (
-            "Leave out --ideal. In Python, `predictor.attention_maps(texts)` makes maps that know what the task knows."
-        )
+        hint = "Leave out --ideal. In Python, `predictor.attention_maps(texts)` makes maps that know the alignment."
         raise Seq2AttnError(f"there is no ideal alignment to outline: none is known for {sources}", hint=hint)
     columns = _widths(lines, cell)
     rows = [max(len(one.output_symbols) for one, _ in line) for line in lines]
@@ -237,9 +230,8 @@ def _sheet(
             axes.set_xlabel("source" if axes is axes_of_line[0] else "", fontsize=8, color="0.35", loc="left")
             axes.set_ylabel("output" if axes is axes_of_line[0] else "", fontsize=8, color="0.35", loc="top")
     shrink = min(1.0, 2.2 / height)
-    bar = figure.colorbar(
-        figure.axes[0].collections[0], ax=figure.axes, ticks=[0, 0.5, 1], shrink=shrink, aspect=18, anchor=(0, 1)
-    )
+    heat, ticks = figure.axes[0].collections[0], [0, 0.5, 1]
+    bar = figure.colorbar(heat, ax=figure.axes, ticks=ticks, shrink=shrink, aspect=18, anchor=(0, 1))
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=8)
     bar.set_label("attention weight", fontsize=8)
@@ -252,6 +244,10 @@ def _sheet(
 
 def _label(symbol: str) -> str:
     return sign(symbol).replace("$", r"\$")
+
+
+def _heading(one: AttentionMap) -> str:
+    return f"{_short(one.source)} → {_short(one.output)}"
 
 
 def _short(text: str, limit: int = 24) -> str:
