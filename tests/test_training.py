@@ -401,6 +401,19 @@ def test_a_resumed_run_is_bit_identical(reference, tmp_path, stop):
     same_outcome(run, reference)
 
 
+def test_whatever_a_step_draws_is_drawn_again_after_resuming(tmp_path):
+    config = configured(
+        *("model.layers=2", "model.dropout=0.3", "training.word_dropout=0.5"),
+        *("training.encoder_reset=0.3", "training.decoder_reset=0.3"),
+    )
+    whole = trained(tmp_path / "whole", config).run
+    run = start(tmp_path, config, Watcher(("step", 7), send(signal.SIGINT))).run
+    assert go_on(run, config, Watcher(("step", 7), send(signal.SIGINT))).train() == signal.SIGINT
+    assert step_of(run, "last") == 7
+    go_on(run, config).train()
+    assert bits(run) == bits(whole)
+
+
 def test_a_run_resumed_many_times_is_bit_identical(reference, tmp_path):
     trainer = start(tmp_path, CONFIG, Watcher(("step", 3), send(signal.SIGTERM)))
     assert trainer.train() == signal.SIGTERM
