@@ -16,6 +16,7 @@ import torch
 from inline import Inline
 
 import seq2attn
+from seq2attn.comparison.plan import load_plan
 from seq2attn.comparison.run import DIED, LOST
 from seq2attn.comparison.trial import Outcome, Workplace, train_and_measure, versions
 from seq2attn.errors import Seq2AttnError
@@ -224,6 +225,14 @@ def test_a_trial_that_another_process_trains_is_left_to_it_and_named():
     assert (found.busy, found.failed) == (("e-seed_2",), {})
     assert [trial.seed for trial in found.groups[0].trials] == [1, 3]
     assert compare("seed=1-3").busy == ()
+
+
+def test_calls_that_train_some_seeds_each_have_one_record():
+    compare("seed=1-2")
+    compare("seed=3")
+    assert [trial.seed for trial in load_plan("e", Path("runs")).trials] == [3, 1, 2]
+    compare("seed=3", samples=5)  # measured otherwise: another table
+    assert [trial.seed for trial in load_plan("e", Path("runs")).trials] == [3]
 
 
 def test_a_failing_trial_and_a_lost_result_do_not_stop_the_others():

@@ -218,7 +218,20 @@ def _published(
 
 
 def save_plan(plan: Plan, root: Path) -> None:
-    """Record the plan in the runs directory, for `load_plan`. One that cannot be written to stays as it is."""
+    """Record the plan in the runs directory, for `load_plan`. One that cannot be written to stays as it is.
+
+    The record keeps the trials that it had and that have runs, if they are measured alike: the jobs of an array may each
+    start some of the seeds.
+    """
+    with contextlib.suppress(Seq2AttnError):
+        before = load_plan(plan.name, root).trials
+        names, alike = {trial.name for trial in plan.trials}, {trial.measured_as for trial in plan.trials}
+        others = (
+            trial
+            for trial in before
+            if trial.name not in names and trial.measured_as in alike and trial.run.path.exists()
+        )
+        plan = replace(plan, trials=(*plan.trials, *others))
     with contextlib.suppress(Seq2AttnError):
         write_atomically(root / RECORD.format(plan.name), TypeAdapter(Plan).dump_json(plan))
 
@@ -230,7 +243,7 @@ def comparisons(root: Path) -> list[str]:
 
 
 def load_plan(name: str, root: Path) -> Plan:
-    """The plan of the comparison `name` when it was last started in the runs directory."""
+    """The recorded plan of the comparison `name`: as last started, and what other calls of it trained."""
     file = root / RECORD.format(name)
     try:
         plan = TypeAdapter(Plan).validate_json(read_plain(file, LARGEST_FILE["record"]))

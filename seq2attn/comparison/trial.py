@@ -85,6 +85,11 @@ class Trial:
         return [(family, length) for family in self.families for length in self.lengths]
 
     @property
+    def measured_as(self) -> tuple[object, ...]:
+        """What two trials must share to stand in one table."""
+        return self.lengths, self.families, self.samples, self.checkpoint
+
+    @property
     def on_files(self) -> bool:
         """Whether its task reads files; it is then measured on the dev file, and not on strings of `lengths`."""
         return bool(self.config.data_files)

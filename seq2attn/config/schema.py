@@ -208,7 +208,7 @@ class TrainingConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _count_in_epochs(cls, values: Any) -> Any:
-        """With epochs, the defaults are no steps, and an evaluation after each epoch."""
+        """If epochs are counted, `steps` defaults to none and `evaluate_every` to 1."""
         if isinstance(values, dict) and values.get("epochs") is not None:
             return {"steps": None, "evaluate_every": 1, **values}
         return values
