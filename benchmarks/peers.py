@@ -66,7 +66,7 @@ def joey_step(unit: Unit, batches: Iterator[Batch]) -> Callable[[], object]:
     from joeynmt.model import build_model  # type: ignore[import-not-found]
     from joeynmt.vocabulary import Vocabulary  # type: ignore[import-not-found]
 
-    letters = unit.config().task.keywords["alphabet"]
+    letters = unit.config().task.alphabet
     vocabulary = Vocabulary(list(letters), _specials())
     common = {"rnn_type": "gru", "hidden_size": unit.hidden, "embeddings": {"embedding_dim": 32}, "type": "recurrent"}
     encoder = {**common, "bidirectional": True}

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from seq2attn import parts
-from seq2attn.config import Config, Part, RecurrentConfig, TransformerConfig
+from seq2attn.config import Config, RecurrentConfig, TransformerConfig
 from seq2attn.data.batches import EpochData, TrainingData
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD, abridged
@@ -19,7 +19,6 @@ from seq2attn.model.cells import Cells
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.interface import Model
 from seq2attn.model.reverser import Reverser
-from seq2attn.model.scores import Score
 from seq2attn.model.transformer import Transformer
 
 
@@ -94,7 +93,7 @@ def build_attention(model: RecurrentConfig, key_width: int) -> Attention | NoAtt
     attention = model.attention
     if attention.score.name == "none":
         return NoAttention()
-    score = build_score(attention.score.name, model.hidden, key_width, attention.score.keywords)
+    score = parts.SCORES.make(attention.score, model.hidden, key_width)
     return Attention(
         score,
         window=parts.WINDOWS.make(attention.window, model.hidden, model.source_eos),
@@ -104,24 +103,15 @@ def build_attention(model: RecurrentConfig, key_width: int) -> Attention | NoAtt
     )
 
 
-def build_score(name: str, query_width: int, key_width: int, options: Mapping[str, Any]) -> Score:
-    """A score by its name."""
-    score: Score = parts.SCORES.make(parts.SCORES.choose(name, **options), query_width, key_width)
-    return score
-
-
 def build_task(config: Config, learned: Mapping[str, Any] | None = None) -> Task:
     """The task of `config`.
 
     learned: what a run kept of a task that reads files (`Task.learned`). No file is opened: `read_task` does that.
     """
-    choice = config.task
-    if config.data_files:
-        if learned is None:
-            message = f"task {choice.name!r} reads files, which no command opens unless you name a config that does"
-            raise Seq2AttnError(message, hint="seq2attn train --config FILE")
-        choice = Part(choice.name, {**choice.keywords, "learned": learned})
-    task: Task = parts.TASKS.make(choice)
+    if config.data_files and learned is None:
+        message = f"task {config.task.name!r} reads files, which no command opens unless you name a config that does"
+        raise Seq2AttnError(message, hint="seq2attn train --config FILE")
+    task: Task = parts.TASKS.make(config.task, **({"learned": learned} if config.data_files else {}))
     return task
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import Any, Literal
 
 from seq2attn.errors import character_name
-from seq2attn.registry import Entry, Options, Registry, option, options_model
+from seq2attn.registry import Entry, Registry, option, options
 
 DIGITS = "0123456789"
 LONGEST = 100_000  # positions of a string
@@ -60,24 +60,6 @@ def _path(path: str) -> str:
 # ---- the parts ----
 
 
-def part(
-    name: str,
-    formula: str,
-    summary: str = "",
-    source: str = "",
-    at: str = "",
-    *,
-    synonyms: tuple[str, ...] = (),
-    parameters: str = "",
-    equal_widths: bool = False,
-    **options: tuple[Any, Any],
-) -> Entry:
-    """An entry; `at` says where its class is, below seq2attn."""
-    implementation = f"seq2attn.{at}" if at else None
-    model = options_model(**options) if options else Options
-    return Entry(name, formula, summary, source, synonyms, implementation, model, parameters, equal_widths)
-
-
 def _lengths(shortest: int, longest: int, unit: str) -> dict[str, Any]:
     """The options of a task whose strings have a shortest and a longest length in training."""
     return {
@@ -91,156 +73,169 @@ def _file(meaning: str) -> tuple[Any, Any]:
 
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_STRINGS: dict[str, Any] = {
-    "alphabet": option(str, _LETTERS, "distinct characters, in the order of their ids", check=_alphabet),
+_STRINGS = options(
+    alphabet=option(str, _LETTERS, "distinct characters, in the order of their ids", check=_alphabet),
     **_lengths(1, 12, "characters"),
-}
-_STD = option(float, None, "standard deviation of W's normal initialisation; null: the default of Linear", above=0)
+)
+_MAP = options(
+    initial_std=option(
+        float, None, "standard deviation of W's normal initialisation; null: the default of Linear", above=0
+    )
+)
 _RADIUS = option(int, 2, "R, positions that the window reaches to each side of its centre", 1, LONGEST)
-_CONVOLUTION: dict[str, Any] = {
-    "filters": option(int, 8, "convolution filters", 1, 1024),
-    "kernel": option(int, 5, "kernel size of the convolution, positions; odd", 1, 1001, check=_odd),
-}
+_CONVOLUTION = options(
+    filters=option(int, 8, "convolution filters", 1, 1024),
+    kernel=option(int, 5, "kernel size of the convolution, positions; odd", 1, 1001, check=_odd),
+)
 
 # Tables, laid out by hand: a name, its formula, what it is, its source, where its class is; then its options.
 # fmt: off
 SCORES = Registry("score", default="scaled", group="seq2attn.scores", entries=[
-    part("dot", "s.h", "dot product", "Luong et al. 2015, eq. 8", "model.scores:Dot", parameters="0", equal_widths=True),
-    part("scaled", "s.h / sqrt(D)", "dot product with variance 1 at any width", "Vaswani et al. 2017, eq. 1",
-         "model.scores:Scaled", synonyms=("scaled_dot",), parameters="0", equal_widths=True),
-    part("general", "s W h", "dot product after a learned linear map", "Luong et al. 2015, eq. 8",
-         "model.scores:General", synonyms=("bilinear", "multiplicative"), parameters="D_s*D_h", initial_std=_STD),
-    part("scaled_general", "s W h / sqrt(D)", "general, scaled", "Luong et al. 2015 with the factor of Vaswani et al. 2017",
-         "model.scores:ScaledGeneral", synonyms=("scaled_bilinear",), parameters="D_s*D_h", initial_std=_STD),
-    part("additive", "v.tanh(W [s;h])", "a one-layer perceptron",
-         "Bahdanau et al. 2015, appendix A.1.2; 'concat' in Luong et al. 2015",
-         "model.scores:Additive", synonyms=("concat", "bahdanau"), parameters="D_a*(D_s+D_h) + D_a",
-         width=option(int, None, "D_a, the width of the hidden layer; null: the query's width", 1, WIDEST)),
-    part("cosine", "s.h / (|s| |h|) * exp(b)", "cosine of the angle, with a learned scale",
-         "after Graves et al. 2014, eq. 5 and 6", "model.scores:Cosine", parameters="1", equal_widths=True,
-         learned_strength=option(bool, True, "multiply by exp(b), b learned; false: the bare cosine")),
-    part("key_value", "(W_q s).(W_k h) / sqrt(d_k), values W_v h", "separate projections for queries, keys and values",
-         "Vaswani et al. 2017, section 3.2.2, one head", "model.scores:KeyValue", parameters="d_k*(D_s+D_h) + d_v*D_h",
-         key_size=option(int, None, "d_k, the width of projected queries and keys; null: the query's width", 1, WIDEST),
-         value_size=option(int, None, "d_v, the width of the values; null: the key's width", 1, WIDEST)),
-    part("none", "(no attention)", "the fixed-vector bottleneck: the decoder sees the source only through its initial state",
-         "Sutskever et al. 2014", parameters="0"),
+    Entry("dot", "s.h", "dot product", "Luong et al. 2015, eq. 8", ".model.scores:Dot", parameters="0", equal_widths=True),
+    Entry("scaled", "s.h / sqrt(D)", "dot product with variance 1 at any width", "Vaswani et al. 2017, eq. 1",
+          ".model.scores:Scaled", synonyms=("scaled_dot",), parameters="0", equal_widths=True),
+    Entry("general", "s W h", "dot product after a learned linear map", "Luong et al. 2015, eq. 8",
+          ".model.scores:General", _MAP, ("bilinear", "multiplicative"), "D_s*D_h"),
+    Entry("scaled_general", "s W h / sqrt(D)", "general, scaled", "Luong et al. 2015 with the factor of Vaswani et al. 2017",
+          ".model.scores:ScaledGeneral", _MAP, ("scaled_bilinear",), "D_s*D_h"),
+    Entry("additive", "v.tanh(W [s;h])", "a one-layer perceptron",
+          "Bahdanau et al. 2015, appendix A.1.2; 'concat' in Luong et al. 2015", ".model.scores:Additive",
+          options(width=option(int, None, "D_a, the width of the hidden layer; null: the query's width", 1, WIDEST)),
+          ("concat", "bahdanau"), "D_a*(D_s+D_h) + D_a"),
+    Entry("cosine", "s.h / (|s| |h|) * exp(b)", "cosine of the angle, with a learned scale",
+          "after Graves et al. 2014, eq. 5 and 6", ".model.scores:Cosine",
+          options(learned_strength=option(bool, True, "multiply by exp(b), b learned; false: the bare cosine")),
+          parameters="1", equal_widths=True),
+    Entry("key_value", "(W_q s).(W_k h) / sqrt(d_k), values W_v h", "separate projections for queries, keys and values",
+          "Vaswani et al. 2017, section 3.2.2, one head", ".model.scores:KeyValue", options(
+              key_size=option(int, None, "d_k, the width of projected queries and keys; null: the query's width", 1, WIDEST),
+              value_size=option(int, None, "d_v, the width of the values; null: the key's width", 1, WIDEST)),
+          parameters="d_k*(D_s+D_h) + d_v*D_h"),
+    Entry("none", "(no attention)",
+          "the fixed-vector bottleneck: the decoder sees the source only through its initial state",
+          "Sutskever et al. 2014", parameters="0"),
 ])
 
 TASKS = Registry("task", group="seq2attn.tasks", entries=[
-    part("reverse", "target[t] = source[n-1-t]", "hello -> olleh", at="data.tasks.reverse:Reverse", **_STRINGS),
-    part("copy", "target[t] = source[t]", "hello -> hello", at="data.tasks.copy:Copy", **_STRINGS),
-    part("sort", "target[t] = source[argsort(source)[t]], stable", "hello -> ehllo", at="data.tasks.sort:Sort", **_STRINGS),
-    part("duplicate", "target[t] = source[t mod n], t < 2n", "hello -> hellohello",
-         at="data.tasks.duplicate:Duplicate", **_STRINGS),
-    part("recopy", "target = each digit d, 1 (d < 4), 3 (d < 7) or 5 times", "241 -> 24441; reverse: 241 -> 14442",
-         "Ray Chowdhury & Caragea 2023", "data.tasks.recopy:ReCopy",
-         reverse=option(bool, False, "write the target from its end"), **_lengths(5, 10, "digits")),
-    part("dedupe", "target = each run of equal digits once", "7772 -> 72", "Ray Chowdhury & Caragea 2023",
-         "data.tasks.dedupe:DeDupe", **_lengths(5, 30, "digits")),
-    part("addition", "target = the sum, last digit first", "21+93 -> 15 (12 + 39 = 51)", at="data.tasks.addition:Addition",
-         min_digits=option(int, 5, "fewest digits of each number in training", 1, LONGEST // 2 - 1),
-         max_digits=option(int, 10, "most digits of each number in training", 1, LONGEST // 2 - 1)),
-    part("dates", "target = the date in ISO 8601", "May 3, 1998 -> 1998-05-03", at="data.tasks.dates:Dates",
-         first_year=option(int, 1900, "first year of the dates", 1000, 9999),
-         last_year=option(int, 2099, "last year of the dates", 1000, 9999),
-         held_out=option(float, 0.1, "share of the dates that training never draws and `eval` measures", 0.001, 0.9),
-         min_length=option(int, 8, "shortest training string, characters", 8, 36),
-         max_length=option(int, 36, "longest training string, characters; uniform over dates and 12 styles", 8, 36)),
-    part("pairs", "target = the second string of each pair", "your own pairs of strings, from tab-separated files",
-         at="data.tasks.pairs:Pairs",
-         train=_file("the training pairs, a tab-separated UTF-8 file"),
-         dev=_file("the pairs that training is measured on"),
-         test=_file("pairs kept for `eval --split test`; training never opens them"),
-         source_column=option(int, 1, "the source's column, from 1", 1, MOST_COLUMNS),
-         target_column=option(int, 2, "the right answer's column, from 1", 1, MOST_COLUMNS),
-         features_column=option(
-             int, None, "a column of features with ';' between them; null: there is none", 1, MOST_COLUMNS),
-         columns=option(int, None, "columns of each line; null: as many as the last one named", 1, MOST_COLUMNS),
-         source_separator=option(
-             str, "", "between the source's symbols; empty: each character is a symbol", check=_separator),
-         target_separator=option(
-             str, "", "between the target's symbols, such as ' ' between phonemes", check=_separator),
-         split_targets=option(bool, False, "write each target symbol character by character, kʰ as k and ʰ"),
-         normalise=option(Literal["nfc", "nfd", "none"], "nfc",
-                          "Unicode's normal form of files and predictions: nfc (composed), nfd (decomposed), none")),
+    Entry("reverse", "target[t] = source[n-1-t]", "hello -> olleh",
+          implementation=".data.tasks.reverse:Reverse", options=_STRINGS),
+    Entry("copy", "target[t] = source[t]", "hello -> hello", implementation=".data.tasks.copy:Copy", options=_STRINGS),
+    Entry("sort", "target[t] = source[argsort(source)[t]], stable", "hello -> ehllo",
+          implementation=".data.tasks.sort:Sort", options=_STRINGS),
+    Entry("duplicate", "target[t] = source[t mod n], t < 2n", "hello -> hellohello",
+          implementation=".data.tasks.duplicate:Duplicate", options=_STRINGS),
+    Entry("recopy", "target = each digit d, 1 (d < 4), 3 (d < 7) or 5 times", "241 -> 24441; reverse: 241 -> 14442",
+          "Ray Chowdhury & Caragea 2023", ".data.tasks.recopy:ReCopy",
+          options(reverse=option(bool, False, "write the target from its end"), **_lengths(5, 10, "digits"))),
+    Entry("dedupe", "target = each run of equal digits once", "7772 -> 72", "Ray Chowdhury & Caragea 2023",
+          ".data.tasks.dedupe:DeDupe", options(**_lengths(5, 30, "digits"))),
+    Entry("addition", "target = the sum, last digit first", "21+93 -> 15 (12 + 39 = 51)",
+          implementation=".data.tasks.addition:Addition", options=options(
+              min_digits=option(int, 5, "fewest digits of each number in training", 1, LONGEST // 2 - 1),
+              max_digits=option(int, 10, "most digits of each number in training", 1, LONGEST // 2 - 1))),
+    Entry("dates", "target = the date in ISO 8601", "May 3, 1998 -> 1998-05-03",
+          implementation=".data.tasks.dates:Dates", options=options(
+              first_year=option(int, 1900, "first year of the dates", 1000, 9999),
+              last_year=option(int, 2099, "last year of the dates", 1000, 9999),
+              held_out=option(float, 0.1, "share of the dates that training never draws and `eval` measures", 0.001, 0.9),
+              min_length=option(int, 8, "shortest training string, characters", 8, 36),
+              max_length=option(int, 36, "longest training string, characters; uniform over dates and 12 styles", 8, 36))),
+    Entry("pairs", "target = the second string of each pair", "your own pairs of strings, from tab-separated files",
+          implementation=".data.tasks.pairs:Pairs", options=options(
+              train=_file("the training pairs, a tab-separated UTF-8 file"),
+              dev=_file("the pairs that training is measured on"),
+              test=_file("pairs kept for `eval --split test`; training never opens them"),
+              source_column=option(int, 1, "the source's column, from 1", 1, MOST_COLUMNS),
+              target_column=option(int, 2, "the right answer's column, from 1", 1, MOST_COLUMNS),
+              features_column=option(
+                  int, None, "a column of features with ';' between them; null: there is none", 1, MOST_COLUMNS),
+              columns=option(int, None, "columns of each line; null: as many as the last one named", 1, MOST_COLUMNS),
+              source_separator=option(
+                  str, "", "between the source's symbols; empty: each character is a symbol", check=_separator),
+              target_separator=option(
+                  str, "", "between the target's symbols, such as ' ' between phonemes", check=_separator),
+              split_targets=option(bool, False, "write each target symbol character by character, kʰ as k and ʰ"),
+              normalise=option(Literal["nfc", "nfd", "none"], "nfc",
+                               "Unicode's normal form of files and predictions: nfc (composed), nfd (decomposed), none"))),
 ])
 
 WINDOWS = Registry("window", group="seq2attn.windows", entries=[
-    part("global", "every key", "no window", "Bahdanau et al. 2015"),
-    part("local_m", "|j - p_t| <= R, p_t = t or n-1-t",
-         "a window that moves one key per step, forwards (centre: monotonic) or backwards (centre: reversed)",
-         "Luong et al. 2015, section 3.2", "model.windows:LocalM", radius=_RADIUS,
-         centre=option(Literal["monotonic", "reversed"], "monotonic",
-                       "monotonic: p_t = t; reversed: p_t = n-1-t, the correct position for reversal")),
-    part("local_p", "|j - p_t| <= R, p_t = (S-1) sigmoid(v_p.tanh(W_p s)); weights * exp(-2 (j - p_t)^2 / R^2)",
-         "a window around a learned centre", "Luong et al. 2015, eq. 9 and 10", "model.windows:LocalP", radius=_RADIUS),
+    Entry("global", "every key", "no window", "Bahdanau et al. 2015"),
+    Entry("local_m", "|j - p_t| <= R, p_t = t or n-1-t",
+          "a window that moves one key per step, forwards (centre: monotonic) or backwards (centre: reversed)",
+          "Luong et al. 2015, section 3.2", ".model.windows:LocalM", options(
+              radius=_RADIUS,
+              centre=option(Literal["monotonic", "reversed"], "monotonic",
+                            "monotonic: p_t = t; reversed: p_t = n-1-t, the correct position for reversal"))),
+    Entry("local_p", "|j - p_t| <= R, p_t = (S-1) sigmoid(v_p.tanh(W_p s)); weights * exp(-2 (j - p_t)^2 / R^2)",
+          "a window around a learned centre", "Luong et al. 2015, eq. 9 and 10", ".model.windows:LocalP",
+          options(radius=_RADIUS)),
 ])
 
 HISTORIES = Registry("history", group="seq2attn.histories", entries=[
-    part("none", "(nothing)", "scores do not depend on past weights"),
-    part("location", "U (F * alpha_{t-1})", "convolutional features of the previous weights",
-         "Chorowski et al. 2015, eq. 8 and 9", "model.histories:Location", **_CONVOLUTION),
-    part("coverage", "w C_t, C_t = alpha_1 + ... + alpha_{t-1}", "the sum of all past weights",
-         "See et al. 2017, eq. 10 and 11", "model.histories:Coverage"),
-    part("location_coverage", "U (F * [alpha_{t-1}; C_t])", "convolutional features of both",
-         "after Shen et al. 2018, section 2.2", "model.histories:LocationCoverage", **_CONVOLUTION),
-    part("shift", "moved^g / sum moved^g, moved_j = sum_d p_d alpha_{t-1, (j-d) mod n}; contexts end with alpha_t.C_t",
-         "the previous weights, moved around the source by a learned distance; content decides only where to begin",
-         "after Graves et al. 2014, eq. 8 and 9", "model.histories:Shift",
-         reach=option(int, 2, "longest distance moved in a step, positions", 1, 500),
-         rereading=option(bool, True, "the context ends with how often what is read now was read before")),
+    Entry("none", "(nothing)", "scores do not depend on past weights"),
+    Entry("location", "U (F * alpha_{t-1})", "convolutional features of the previous weights",
+          "Chorowski et al. 2015, eq. 8 and 9", ".model.histories:Location", _CONVOLUTION),
+    Entry("coverage", "w C_t, C_t = alpha_1 + ... + alpha_{t-1}", "the sum of all past weights",
+          "See et al. 2017, eq. 10 and 11", ".model.histories:Coverage"),
+    Entry("location_coverage", "U (F * [alpha_{t-1}; C_t])", "convolutional features of both",
+          "after Shen et al. 2018, section 2.2", ".model.histories:LocationCoverage", _CONVOLUTION),
+    Entry("shift", "moved^g / sum moved^g, moved_j = sum_d p_d alpha_{t-1, (j-d) mod n}; contexts end with alpha_t.C_t",
+          "the previous weights, moved around the source by a learned distance; content decides only where to begin",
+          "after Graves et al. 2014, eq. 8 and 9", ".model.histories:Shift", options(
+              reach=option(int, 2, "longest distance moved in a step, positions", 1, 500),
+              rereading=option(bool, True, "the context ends with how often what is read now was read before"))),
 ])
 
 ARCHITECTURES = Registry("architecture", entries=[
-    part("gru", "recurrent encoder, recurrent decoder with attention",
-         "the Reverser; model.cell says which cell, a GRU by default", "Cho et al. 2014"),
-    part("transformer", "softmax(Q K^T / sqrt(d_k)) V, as self-attention and from decoder to encoder",
-         "Transformer encoder and decoder", "Vaswani et al. 2017"),
+    Entry("gru", "recurrent encoder, recurrent decoder with attention",
+          "the Reverser; model.cell says which cell, a GRU by default", "Cho et al. 2014"),
+    Entry("transformer", "softmax(Q K^T / sqrt(d_k)) V, as self-attention and from decoder to encoder",
+          "Transformer encoder and decoder", "Vaswani et al. 2017"),
 ])
 
 CELLS = Registry("cell", group="seq2attn.cells", entries=[
-    part("gru", "r, z = sigmoid(W x + U h + b); n = tanh(W_n x + b_n + r * (U_n h + c_n)); h' = (1-z) * n + z * h",
-         "gated recurrent unit: reset gate r, update gate z", "Cho et al. 2014, with r applied after U_n as in PyTorch",
-         "model.cells:GRU"),
-    part("lstm", "i, f, o = sigmoid(W x + U h + b); g = tanh(W_g x + U_g h + b_g); c' = f * c + i * g; h' = o * tanh(c')",
-         "long short-term memory: input, forget and output gates i, f, o",
-         "Hochreiter & Schmidhuber 1997; forget gate: Gers et al. 2000", "model.cells:LSTM"),
-    part("rnn", "h' = tanh(W x + U h + b)", "a simple recurrent network, without gates", "Elman 1990", "model.cells:RNN"),
+    Entry("gru", "r, z = sigmoid(W x + U h + b); n = tanh(W_n x + b_n + r * (U_n h + c_n)); h' = (1-z) * n + z * h",
+          "gated recurrent unit: reset gate r, update gate z", "Cho et al. 2014, with r applied after U_n as in PyTorch",
+          ".model.cells:GRU"),
+    Entry("lstm", "i, f, o = sigmoid(W x + U h + b); g = tanh(W_g x + U_g h + b_g); c' = f * c + i * g; h' = o * tanh(c')",
+          "long short-term memory: input, forget and output gates i, f, o",
+          "Hochreiter & Schmidhuber 1997; forget gate: Gers et al. 2000", ".model.cells:LSTM"),
+    Entry("rnn", "h' = tanh(W x + U h + b)", "a simple recurrent network, without gates", "Elman 1990", ".model.cells:RNN"),
 ])
 
 DECODERS = Registry("decoder", group="seq2attn.decoders", entries=[
-    part("bahdanau", "c_t from s_{t-1}; s_t = cell([emb(y_{t-1}); c_t], s_{t-1}); logits = W_o [s_t; c_t] + b",
-         "attend, then step", "Bahdanau et al. 2015", "model.decoder:BahdanauDecoder"),
-    part("luong", "s_t = cell(emb(y_{t-1}), s_{t-1}); c_t from s_t; a_t = tanh(W_c [c_t; s_t]); logits = W_o a_t + b",
-         "step, then attend", "Luong et al. 2015, eq. 5 and 6, section 3.3", "model.decoder:LuongDecoder",
-         input_feeding=option(bool, False, "the cell also reads the previous attentional vector, a_{t-1}")),
+    Entry("bahdanau", "c_t from s_{t-1}; s_t = cell([emb(y_{t-1}); c_t], s_{t-1}); logits = W_o [s_t; c_t] + b",
+          "attend, then step", "Bahdanau et al. 2015", ".model.decoder:BahdanauDecoder"),
+    Entry("luong", "s_t = cell(emb(y_{t-1}), s_{t-1}); c_t from s_t; a_t = tanh(W_c [c_t; s_t]); logits = W_o a_t + b",
+          "step, then attend", "Luong et al. 2015, eq. 5 and 6, section 3.3", ".model.decoder:LuongDecoder",
+          options(input_feeding=option(bool, False, "the cell also reads the previous attentional vector, a_{t-1}"))),
 ])
 
 INITIAL_STATES = Registry("initial state", default="bridge", group="seq2attn.initial_states", entries=[
-    part("zeros", "s_0 = 0", "the decoder starts from a zero state", at="model.encoder:Zeros"),
-    part("last", "s_0 = h_S", "the encoder's final state; widths must be equal", at="model.encoder:Last"),
-    part("bridge", "s_0 = tanh(W h + b)",
-         "h: the encoder's final state, or of a bidirectional encoder the backward state at position 1",
-         "Bahdanau et al. 2015, appendix A.2.2", "model.encoder:Bridge"),
+    Entry("zeros", "s_0 = 0", "the decoder starts from a zero state", implementation=".model.encoder:Zeros"),
+    Entry("last", "s_0 = h_S", "the encoder's final state; widths must be equal", implementation=".model.encoder:Last"),
+    Entry("bridge", "s_0 = tanh(W h + b)",
+          "h: the encoder's final state, or of a bidirectional encoder the backward state at position 1",
+          "Bahdanau et al. 2015, appendix A.2.2", ".model.encoder:Bridge"),
 ])
 
 RANDOM = "random"
 FAMILIES = Registry("family", entries=[
-    part(RANDOM, "i.i.d. uniform characters", "vkqbd"),
-    part("unary", "one character repeated", "aaaaa"),
-    part("periodic", "a random word of 2 to 8 characters repeated", "abcab"),
-    part("two_letter", "i.i.d. characters of two", "abbab"),
-    part("palindrome", "the second half mirrors the first", "abcba"),
-    part("sorted", "random characters in the alphabet's order", "abbdz"),
-    part("runs", "runs of 1 to 10 equal characters", "aaabb"),
+    Entry(RANDOM, "i.i.d. uniform characters", "vkqbd"),
+    Entry("unary", "one character repeated", "aaaaa"),
+    Entry("periodic", "a random word of 2 to 8 characters repeated", "abcab"),
+    Entry("two_letter", "i.i.d. characters of two", "abbab"),
+    Entry("palindrome", "the second half mirrors the first", "abcba"),
+    Entry("sorted", "random characters in the alphabet's order", "abbdz"),
+    Entry("runs", "runs of 1 to 10 equal characters", "aaabb"),
 ])
 """kinds of strings that models are measured on, each with an example"""
 
 SCHEDULES = Registry("schedule", entries=[
-    part("cosine", "lr/2 * (1 + cos(pi * progress))", "from the learning rate down to 0"),
-    part("linear", "lr * (1 - progress)", "from the learning rate down to 0"),
-    part("constant", "lr", "the learning rate does not change"),
+    Entry("cosine", "lr/2 * (1 + cos(pi * progress))", "from the learning rate down to 0"),
+    Entry("linear", "lr * (1 - progress)", "from the learning rate down to 0"),
+    Entry("constant", "lr", "the learning rate does not change"),
 ])
 # fmt: on
 

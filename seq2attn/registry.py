@@ -13,21 +13,13 @@ import re
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_serializer
+from pydantic_core import PydanticCustomError, core_schema
 
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
-
-
-@dataclass(frozen=True)
-class Part:
-    """The part that a config chose: its name and the value of each of its options, defaults included."""
-
-    name: str
-    keywords: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Section(BaseModel):
@@ -44,10 +36,18 @@ class Section(BaseModel):
 
 
 class Options(Section):
-    """The options of one part; a subclass has a field for each."""
+    """The part that a config chose: its name, and the value of each of its options, defaults included.
+
+    Each part that has options has a subclass with a field for each. A config writes a part without any as its name alone.
+    """
 
     model_config = ConfigDict(use_attribute_docstrings=False)  # it has none to search the source for
     name: str
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: Callable[[Options], dict[str, Any]]) -> Any:
+        values = write(self)
+        return values if len(values) > 1 else self.name
 
 
 def option(
@@ -61,7 +61,7 @@ def option(
     check: Callable[[Any], Any] = lambda value: value,
     is_file: bool = False,
 ) -> tuple[Any, Any]:
-    """One option, as `options_model` takes it; a default of None means that null is allowed.
+    """One option, as `options` takes it; a default of None means that null is allowed.
 
     check: returns the value or raises `ValueError`. is_file: it is the path of a data file, which a config resolves relative
     to itself. Other text is kept in Unicode's normal form C.
@@ -77,11 +77,11 @@ def composed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def options_model(**options: tuple[Any, Any]) -> type[Options]:
+def options(**fields: tuple[Any, Any]) -> type[Options]:
     """The model of the options of a part."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an option may be called `copy`, as a method of the model is
-        model: type[Options] = create_model("Options", __base__=Options, **options)  # type: ignore[call-overload]
+        model: type[Options] = create_model("Options", __base__=Options, **fields)  # type: ignore[call-overload]
     return model
 
 
@@ -89,17 +89,17 @@ def options_model(**options: tuple[Any, Any]) -> type[Options]:
 class Entry:
     """One name that a config can use.
 
-    `implementation` is a class, `"package.module:Class"` to import when needed, or None. Score functions also have the
-    number of their parameters, and whether query and key widths must be equal.
+    `implementation` is a class, `"module:Class"` to import when needed (`".model.scores:Dot"` within seq2attn), or None.
+    Score functions also have the number of their parameters, and whether query and key widths must be equal.
     """
 
     name: str
-    formula: str
+    formula: str = ""
     summary: str = ""
     source: str = ""
-    synonyms: tuple[str, ...] = ()
     implementation: str | type | None = None
     options: type[BaseModel] = Options
+    synonyms: tuple[str, ...] = ()
     parameters: str = ""
     equal_widths: bool = False
 
@@ -108,7 +108,7 @@ class Entry:
         if not isinstance(self.implementation, str):
             return self.implementation
         module, _, attribute = self.implementation.partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        return getattr(importlib.import_module(module, "seq2attn"), attribute)
 
     @property
     def meanings(self) -> dict[str, str]:
@@ -125,8 +125,8 @@ class Entry:
 class Registry:
     """The entries of one kind, by name and synonym.
 
-    `Annotated[Part, registry]` is the type of a config key that chooses one of them: a name, or a mapping of the name, under
-    `key`, and its options. Names are looked up when a config is checked, so that those of plug-ins are known.
+    `Annotated[Options, registry]` is the type of a config key that chooses one of them: a name, or a mapping of the name,
+    under `key`, and its options. Names are looked up when a config is checked, so that those of plug-ins are known.
     """
 
     def __init__(
@@ -168,16 +168,16 @@ class Registry:
         """The class registered as `name`."""
         return self.get(name).load()
 
-    def choose(self, name: str | None = None, **keywords: Any) -> Part:
-        """`name`, or the default, with these options, and defaults for the others, as a config would hold it."""
-        part: Part = self.read({self.key: name or self.default, **keywords})
-        return part
+    def choose(self, name: str | None = None, **values: Any) -> Any:
+        """`name`, or the default, with these options, and defaults for the others, as a config holds it."""
+        return self.read({self.key: name or self.default, **values})
 
-    def make(self, part: Part, *provided: Any) -> Any:
-        """The part that `part` names: its class, called with `provided` and the options; None if it has no class."""
+    def make(self, part: Options, *provided: Any, **more: Any) -> Any:
+        """The part that was chosen: its class, called with `provided`, the options and `more`; None if it has no class."""
         cls = self.load(part.name)
+        keywords = {name: value for name, value in part if name != "name"}
         try:
-            return None if cls is None else cls(*provided, **part.keywords)
+            return None if cls is None else cls(*provided, **keywords, **more)
         except Seq2AttnError:
             raise
         except Exception as error:
@@ -189,30 +189,19 @@ class Registry:
     # ---- as the type of a config's key ----
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
-        written = core_schema.plain_serializer_function_ser_schema(_written)
-        return core_schema.no_info_plain_validator_function(self.read, serialization=written)
+        return core_schema.no_info_plain_validator_function(self.read)
 
     def read(self, value: Any) -> Any:
-        """`"location"` or `{"name": "location", "kernel": 7}` -> the part; raises pydantic's errors for wrong values.
+        """`"location"` or `{"name": "location", "kernel": 7}` -> the chosen part; raises pydantic's errors for wrong values.
 
         A mapping without a name means the default.
         """
-        if isinstance(value, Part):
-            value = {"name": value.name, **value.keywords}
-        elif self.key == "name" and not isinstance(value, Mapping):
-            value = {"name": value}
-        elif not isinstance(value, Mapping | BaseModel):
-            return self.get(self.default).options.model_validate(value)  # raises an error: it is not a mapping
-        values = {self.key: self.default, **dict(value)}
-        name = values[self.key]
+        values = dict(value) if isinstance(value, Mapping | BaseModel) else {self.key: value}
         try:
-            entry = self.get(name if isinstance(name, str) else shown(name))
+            entry = self.get(str(values.setdefault(self.key, self.default)))
         except Seq2AttnError as error:
-            problem = PydanticCustomError("part", "{message}", {"message": str(error)})
-            detail = InitErrorDetails(type=problem, loc=() if self.key == "name" else (self.key,), input=value)
-            raise ValidationError.from_exception_data(self.kind, [detail]) from error
-        options = entry.options.model_validate({**values, self.key: entry.name})
-        return _part(options) if isinstance(options, Options) else options
+            raise PydanticCustomError("part", "{message}", {"message": str(error)}) from error
+        return entry.options.model_validate({**values, self.key: entry.name})
 
     # ---- installed packages ----
 
@@ -227,24 +216,13 @@ class Registry:
         if target is None:
             return None
         try:
-            Entry(name, formula="", implementation=target).load()
+            Entry(name, implementation=target).load()
             return self._entries[name]
         except Exception as error:
             message = (
                 f"{self.kind} {name!r} of an installed package, {target}, cannot be imported or is not registered: "
             )
             raise Seq2AttnError(f"{message}{type(error).__name__}: {error}") from error
-
-
-def _part(options: Options) -> Part:
-    return Part(options.name, {name: value for name, value in options if name != "name"})
-
-
-def _written(part: Part | BaseModel) -> Any:
-    """A part as a config writes it: its name alone where it has no options."""
-    if isinstance(part, BaseModel):
-        return part.model_dump(mode="json")
-    return {"name": part.name, **part.keywords} if part.keywords else part.name
 
 
 PartType = TypeVar("PartType", bound=type)
@@ -277,12 +255,12 @@ def register(
         missing = [name for name in dir(cls) if getattr(getattr(cls, name, None), "__isabstractmethod__", False)]
         if missing:
             raise Seq2AttnError(f"{registry.kind} {name!r}: class {cls.__name__} does not define {', '.join(missing)}")
-        options = signature_options(cls)
-        if "name" in options:
+        fields = signature_options(cls)
+        if "name" in fields:
             raise Seq2AttnError(f"{registry.kind} {name!r} has an option called 'name', which names the part itself")
         about = summary or inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0]
-        model = options_model(**options)
-        registry.add(Entry(name, formula, about, source, synonyms, cls, model, parameters, equal_widths))
+        model = options(**fields)
+        registry.add(Entry(name, formula, about, source, cls, model, synonyms, parameters, equal_widths))
         return cls
 
     return decorate
@@ -294,7 +272,7 @@ def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
         signature = inspect.signature(cls, eval_str=True)
     except Exception:  # an annotation that names something not imported at run time
         signature = inspect.signature(cls)
-    options = {}
+    fields = {}
     for name, parameter in signature.parameters.items():
         default = parameter.default
         kinds = get_args(parameter.annotation) if default is None else (type(default),)
@@ -302,5 +280,5 @@ def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
         if len(plain) == 1 and not name.startswith("_"):
             described = re.search(rf"^ *{name}: *(.+(?:\n +.+)*)", inspect.cleandoc(cls.__doc__ or ""), re.MULTILINE)
             meaning = " ".join(described[1].split()) if described else f"default: {json.dumps(default)}"
-            options[name] = option(plain[0], default, meaning, *getattr(cls, "limits", {}).get(name, ()))
-    return options
+            fields[name] = option(plain[0], default, meaning, *getattr(cls, "limits", {}).get(name, ()))
+    return fields

@@ -5,6 +5,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 import torch
+from models import make_score
 from torch.utils.flop_counter import FlopCounterMode
 
 from seq2attn.analysis.costs import Sizes, formulas, reverser_parameters, score_costs
@@ -13,7 +14,7 @@ from seq2attn.analysis.forms import attend_by_loops, compare_forms
 from seq2attn.analysis.masks import window_factors, window_masks
 from seq2attn.analysis.saturation import gradient_by_scale, weight_saturation
 from seq2attn.analysis.variance import Components, score_variance, theoretical_moments
-from seq2attn.build import build_model, build_score
+from seq2attn.build import build_model
 from seq2attn.config import check_config
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.interface import parameter_ledger
@@ -31,14 +32,14 @@ SHIFTED = Components(query_mean=0.5, query_sd=2.0, key_mean=-1.0, key_sd=3.0)
 
 def test_the_formula_for_dot_is_the_specification_s():
     # D (ss^2 sh^2 + ss^2 mh^2 + sh^2 ms^2) = 7 (4*9 + 4*1 + 9*0.25); the mean is D ms mh
-    mean, variance = theoretical_moments(build_score("dot", 7, 7, {}), 7, SHIFTED)
+    mean, variance = theoretical_moments(make_score("dot", 7, 7), 7, SHIFTED)
     assert (mean, variance) == pytest.approx((7 * 0.5 * -1.0, 7 * (36 + 4 + 2.25)))
-    mean, variance = theoretical_moments(build_score("scaled", 7, 7, {}), 7, SHIFTED)
+    mean, variance = theoretical_moments(make_score("scaled", 7, 7), 7, SHIFTED)
     assert (mean, variance) == pytest.approx((-3.5 / math.sqrt(7), 42.25), rel=1e-6)
 
 
 def test_the_formula_for_general_is_a_sum_over_its_matrix():
-    score = build_score("general", 3, 3, {})
+    score = make_score("general", 3, 3)
     matrix = score.map.weight.detach().double().tolist()  # s W h = sum of s_i W_ij h_j
     found = theoretical_moments(score, 3, SHIFTED)
     squares = sum(w * w for row in matrix for w in row)
@@ -172,7 +173,7 @@ def test_loops_and_matrices_agree_for_every_score():
 
 
 def test_loops_attend_by_hand():
-    score = build_score("dot", 2, 2, {}).double()
+    score = make_score("dot", 2, 2).double()
     query, keys = (
         torch.tensor([[[1.0, 0.0]]]).double(),
         torch.tensor([[[math.log(3), 1.0], [0.0, 5.0], [9.0, 9.0]]]).double(),
@@ -208,7 +209,7 @@ def test_parameters_are_those_of_the_model(name, hidden, embedding):
 @pytest.mark.parametrize("name", NAMES)
 def test_operations_are_those_of_the_score_s_products(name):
     """torch counts products of matrices; what else the formulas count is spelt out here."""
-    score = build_score(name, 8, 8, {})
+    score = make_score(name, 8, 8)
     query, keys = torch.rand(1, 1, 8), torch.rand(1, 5, 8)
     with FlopCounterMode(display=False) as counter:
         projected = score.project(keys)

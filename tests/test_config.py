@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from seq2attn.config import Part, check_config, dump_config, load_config, value_at
+from seq2attn.config import check_config, dump_config, load_config, value_at
 from seq2attn.config.schema import all_keys, parse_lengths
 from seq2attn.errors import ConfigError, Seq2AttnError, shown
+from seq2attn.parts import HISTORIES
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 WINDOW = "model.attention.window"
@@ -42,7 +43,6 @@ def problems(values, *overrides):
         ("training.learning_rate", 0.003),
         ("training.clip_norm", 1.0),
         ("training.schedule", "cosine"),
-        ("task.name", "reverse"),
         ("task.alphabet", "abcdefghijklmnopqrstuvwxyz"),
     ],
 )
@@ -88,11 +88,11 @@ def test_values_are_normalised(key, written, kept):
         ("model.hidden", 0, "should be greater than or equal to 1, found 0"),
         ("model.hidden", 65_537, "should be less than or equal to 65536, found 65537"),
         ("model.bidirectional", "yes", "should be a valid boolean, found 'yes'"),
-        ("model", None, "should be a valid dictionary, found nothing"),
+        ("model", None, "unknown architecture 'None'; allowed: gru, transformer"),
         ("model.attention", "dot", "should be a valid dictionary, found 'dot'"),
         (WINDOW, None, "unknown window 'None'; allowed: global, "),
         (WINDOW, 3, "unknown window '3'; allowed: global, "),
-        ("model.architecture", "gruu", "unknown architecture 'gruu'; did you mean 'gru'? allowed: gru, transformer"),
+        ("model", "gruu", "unknown architecture 'gruu'; did you mean 'gru'? allowed: gru, transformer"),
         ("model.cell", "gur", "unknown cell 'gur'; did you mean 'gru'? allowed: gru, lstm, rnn"),
         ("model.layers", 9, "should be less than or equal to 8, found 9"),
         ("model.dropout", 1.0, "should be less than 1, found 1.0"),
@@ -162,11 +162,11 @@ def test_evaluation_and_training_lengths():
 @pytest.mark.parametrize(
     ("written", "part"),
     [
-        ("none", Part("none")),
-        ("location", Part("location", {"filters": 8, "kernel": 5})),
-        ({"name": "location"}, Part("location", {"filters": 8, "kernel": 5})),
-        ({"kernel": 7, "name": "location_coverage"}, Part("location_coverage", {"filters": 8, "kernel": 7})),
-        ({}, Part("none")),
+        ("none", HISTORIES.choose()),
+        ("location", HISTORIES.choose("location", filters=8, kernel=5)),
+        ({"name": "location"}, HISTORIES.choose("location", filters=8, kernel=5)),
+        ({"kernel": 7, "name": "location_coverage"}, HISTORIES.choose("location_coverage", kernel=7)),
+        ({}, HISTORIES.choose()),
     ],
 )
 def test_a_part_is_a_name_or_a_name_and_options(written, part):
@@ -179,7 +179,6 @@ def test_a_part_is_a_name_or_a_name_and_options(written, part):
     ("key", "value"),
     [
         ("task", "reverse"),
-        ("task.name", "reverse"),
         ("task.max_length", 12),
         ("model.attention.score", {"name": "additive", "width": 8}),
         ("model.attention.score.width", 8),
@@ -330,7 +329,7 @@ def test_valid_combinations_are_accepted(overrides):
         ({"model": {"bidirectional": True, "attention": 5}}, {"model.attention"}),
         ({"training": {"target": 0.5}, "evaluation": {"lengths": "x"}}, {"evaluation.lengths"}),
         (attention(score={"name": "nne", "width": 3}), {"model.attention.score"}),
-        ({"model": {"architecture": "transfomer", "heads": 2}}, {"model.architecture"}),
+        ({"model": {"architecture": "transfomer", "heads": 2}}, {"model"}),
         (
             {"model": {"bidirectional": True, "attention": {"score": {"name": "dot", "width": 3}}}},
             {"model.attention.score", "model.attention.score.width"},

@@ -9,13 +9,12 @@ import torch
 from pydantic import ValidationError
 
 from seq2attn import parts
-from seq2attn.build import build_score
 from seq2attn.cli.list import KINDS
 from seq2attn.config import check_config
 from seq2attn.config.plugins import load_plugin
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.parts import SCORES
-from seq2attn.registry import Entry, Part, Registry, option, options_model, register, signature_options
+from seq2attn.registry import Entry, Registry, option, options, register, signature_options
 
 # ---- registry ----
 
@@ -28,7 +27,7 @@ def test_an_entry_is_found_by_name_and_synonym():
     registry = fruit()
     assert [registry.get(name).name for name in ("pear", "nashi", "birne", "fig")] == ["pear", "pear", "pear", "fig"]
     assert registry.names() == [entry.name for entry in registry] == ["pear", "fig"]
-    assert (registry.choose(), registry.choose("birne")) == (Part("pear"), Part("pear"))
+    assert registry.choose() == registry.choose("birne") == registry.read({})
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def test_a_class_is_imported_when_it_is_loaded():
     for implementation in ("json:JSONDecoder", json.JSONDecoder):
         assert Entry("a", "", implementation=implementation).load() is json.JSONDecoder
     assert Entry("a", "").load() is None
-    assert parts.WINDOWS.make(Part("global"), 4) is None
+    assert parts.WINDOWS.make(parts.WINDOWS.choose("global"), 4) is None
 
 
 # ---- options ----
@@ -87,7 +86,7 @@ def even(value):
     ],
 )
 def test_an_option_accepts_its_values_only(declaration, right, wrong):
-    model = options_model(size=declaration)
+    model = options(size=declaration)
     assert [model.model_validate({"name": "part", "size": value}).size for value in right] == right
     for value in wrong:
         with pytest.raises(ValidationError):
@@ -118,7 +117,7 @@ def test_the_options_of_a_constructor_are_its_parameters_with_a_plain_default():
         def __init__(self, a: "NotImported", b=2, c: "int | None" = None):  # noqa: F821
             pass
 
-    assert declared(options_model(**signature_options(Mine))) == {
+    assert declared(options(**signature_options(Mine))) == {
         "c": ({"integer"}, 1),
         "d": ({"number"}, 0.5),
         "e": ({"boolean"}, True),
@@ -163,13 +162,13 @@ def test_a_part_of_any_kind_is_registered_chosen_and_made_in_the_same_way(regist
 
     entry = registry.get("own")
     assert (entry.name, entry.formula, entry.summary, entry.load()) == ("mine", "f", "My own.", Mine)
-    assert registry.choose("own") == Part("mine", {"size": 3})
+    assert dict(registry.choose("own")) == {"name": "mine", "size": 3}
     assert registry.make(registry.choose("mine", size=4), "a", 2).made_with == (("a", 2), 4)
     key = next(key for key, one in KINDS.values() if one is registry)
     assert not told(f"{key}.size=5", f"{key}=mine")
     assert f"{key}.size (--set '{key}.size=x'): should be a valid integer" in told(f"{key}=mine", f"{key}.size=x")
     with pytest.raises(Seq2AttnError) as caught:
-        registry.make(Part("mine", {"size": 4}))
+        registry.make(registry.choose("mine"))
     assert caught.value.message == f"{registry.kind} 'mine' cannot be made: Mine raised ValueError: boom"
 
 
@@ -211,7 +210,7 @@ def test_every_entry_has_a_formula_and_the_options_of_its_class(registry):
         assert entry.formula
         assert entry.name == entry.name.lower()
         if entry.implementation is not None:
-            assert declared(entry.options) == declared(options_model(**signature_options(entry.load())))
+            assert declared(entry.options) == declared(options(**signature_options(entry.load())))
 
 
 def test_every_listed_name_is_accepted_by_its_key():
@@ -274,7 +273,7 @@ def test_a_plugin_registers_a_score(plugin):
     entry = SCORES.get("euclid")
     assert (entry.name, entry.summary, entry.equal_widths) == ("distance", "Nearer is better.", True)
     assert list(entry.meanings) == ["factor", "word", "rows", "on"]
-    score = build_score("distance", 2, 2, {"factor": 0.5})
+    score = SCORES.make(SCORES.choose("distance", factor=0.5), 2, 2)
     query, keys = torch.tensor([[[1.0, 2.0]]]), torch.tensor([[[4.0, 6.0], [1.0, 2.0]]])
     # distances 5 and 0, so -25/2 and 0
     assert score(query, keys) == pytest.approx(torch.tensor([[[-12.5, 0.0]]]), abs=1e-5)
@@ -286,7 +285,7 @@ def test_a_plugin_s_score_and_options_are_checked_in_a_config(plugin):
     plugin(DISTANCE)
     options = {"factor": 2, "word": "y", "rows": -4, "on": False}
     config = check_config({"model": {"attention": {"score": {"name": "euclid", **options}}}})
-    assert config.model.attention.score == Part("distance", options)
+    assert dict(config.model.attention.score) == {"name": "distance", **options}
     attention = {"score": {"name": "euclid", "factor": "x", "word": 3, "rows": None, "on": 1, "other": 1}}
     with pytest.raises(ConfigError) as caught:
         check_config({"model": {"bidirectional": True, "attention": attention}})
@@ -308,7 +307,7 @@ def test_the_example_in_the_scores_docstring_is_a_plugin(plugin):
 
     example = [line.removeprefix("    ") for line in scores.__doc__.splitlines() if line.startswith("    ") or not line]
     assert plugin("\n".join(example)) == [("score", "distance")]
-    build_score("distance", 4, 4, {})
+    SCORES.make(SCORES.choose("distance"), 4, 4)
 
 
 @pytest.mark.parametrize(
@@ -361,7 +360,7 @@ def test_an_installed_score_is_imported_when_a_config_names_it(install):
     check_config({"model": {"attention": {"score": "dot"}}})
     assert "installed_score_1" not in sys.modules
     config = check_config({"model": {"attention": {"score": {"name": "distance", "factor": 2.0}}}})
-    assert config.model.attention.score == Part("distance", {"factor": 2.0, "word": "x", "rows": 3, "on": True})
+    assert config.model.attention.score == SCORES.choose("distance", factor=2.0)
     assert SCORES.get("euclid").name == "distance"
     install("dot", "installed_score_5:Distance", DISTANCE)  # a built-in name
     assert SCORES.get("dot").load().__module__.startswith("seq2attn.model.scores")
@@ -400,4 +399,4 @@ class Mine:
 """
     install("mine", "installed_score_6:Mine", text, "histories")
     assert parts.HISTORIES.installed() == {"mine": "installed_score_6:Mine"}
-    assert check_config({}, ["model.attention.history=mine"]).model.attention.history == Part("mine")
+    assert check_config({}, ["model.attention.history=mine"]).model.attention.history.name == "mine"

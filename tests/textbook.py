@@ -121,7 +121,7 @@ class Textbook:
             state = self._advance(torch.cat([x, context]), step.state)
             features = torch.cat([state[top], context])
         else:
-            inputs = torch.cat([x, fed]) if self.model.decoder.keywords["input_feeding"] else x
+            inputs = torch.cat([x, fed]) if self.model.decoder.input_feeding else x
             state = self._advance(inputs, step.state)
             context, weights = self._attend(state[top], step, source)
             fed = features = torch.tanh(self.tensors["decoder.combine.weight"] @ torch.cat([context, state[top]]))
@@ -158,7 +158,7 @@ class Textbook:
             weights = self._shifted(weights, step.past, allowed)
         values = [self._value(key) for key in source.keys]
         context = sum(weight * value for weight, value in zip(weights, values, strict=True))
-        if self.attention.history.name == "shift" and self.attention.history.keywords["rereading"]:
+        if self.attention.history.name == "shift" and self.attention.history.rereading:
             again = sum(weight * sum(one[j] for one in step.past) for j, weight in enumerate(weights))
             context = torch.cat([context, torch.tensor([again], dtype=torch.float64)])
         return context, weights
@@ -189,10 +189,10 @@ class Textbook:
         window = self.attention.window
         if window.name == "global":
             return [True] * size, [1.0] * size
-        radius = window.keywords["radius"]
+        radius = window.radius
         if window.name == "local_m":
             last = size - self.model.source_eos - 1
-            centre = last - position if window.keywords["centre"] == "reversed" else position
+            centre = last - position if window.centre == "reversed" else position
             return [abs(j - centre) <= radius for j in range(size)], [1.0] * size
         own = self._own("decoder.attention.window.")
         centre = (size - 1) * float(torch.sigmoid(own["v.weight"] @ torch.tanh(own["map.weight"] @ query)))

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from seq2attn.build import build_score
 from seq2attn.data.batches import generator
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.scores import Score
+from seq2attn.parts import SCORES
 
 BLOCK = 2**20  # numbers drawn per block
 MOST_DRAWN = 10**10  # random numbers in one analysis: some minutes
@@ -30,7 +30,8 @@ def seeded_score(name: str, width: int, seed: int) -> Score:
     """A score for queries and keys of this width, its weights drawn from `seed`."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return build_score(name, width, width, {})
+        score: Score = SCORES.make(SCORES.choose(name), width, width)
+        return score
 
 
 @torch.no_grad()

@@ -113,4 +113,4 @@ def _options(kind: str, entry: Entry, given: list[str]) -> dict[str, Any]:
         ]
         raise ConfigError("--option", problems) from None
     choice: Any = reduce(getattr, key.split("."), config)
-    return dict(choice.keywords)
+    return {name: value for name, value in choice if name != "name"}

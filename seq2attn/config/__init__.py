@@ -17,10 +17,9 @@ from seq2attn.config.schema import (
     TrainingConfig,
     TransformerConfig,
 )
-from seq2attn.registry import Part
 
 __all__ = [
-    "AttentionConfig", "Config", "ModelConfig", "Overrides", "Part", "RecurrentConfig", "TrainingConfig",
+    "AttentionConfig", "Config", "ModelConfig", "Overrides", "RecurrentConfig", "TrainingConfig",
     "TransformerConfig", "check_config", "dump_config", "flat_values", "load_config", "override_list",
     "value_at",
 ]  # fmt: skip

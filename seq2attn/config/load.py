@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from seq2attn.config.schema import PARTS, Config, all_keys, registry_of, section
 from seq2attn.config.shipped import find_config
 from seq2attn.config.yaml_files import DEEPEST, read_file, read_text, write_yaml
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, closest, shown
+from seq2attn.registry import Options
 
 Overrides = str | Sequence[str] | Mapping[str, Any]
 """`"model.hidden=64"`, several of them, or `{"model.hidden": 64}`"""
@@ -65,12 +67,8 @@ def value_at(config: Config, key: str) -> Any:
 
     A part is its name if all its options have their defaults, otherwise a mapping of its name and the other options.
     """
-    values = flat_values(config)
-    if key not in PARTS:
-        return values[key.removesuffix(".name")] if key.removesuffix(".name") in PARTS else values[key]
-    defaults = PARTS[key].choose(values[key]).keywords
-    changed = {name: values[f"{key}.{name}"] for name in defaults if values[f"{key}.{name}"] != defaults[name]}
-    return {"name": values[key], **changed} if changed else values[key]
+    plain, value = flat_values(config)[key], reduce(getattr, key.split("."), config)
+    return value.model_dump(mode="json", exclude_defaults=True) if isinstance(value, Options) else plain
 
 
 def flat_values(config: Config) -> dict[str, Any]:
@@ -80,7 +78,7 @@ def flat_values(config: Config) -> dict[str, Any]:
 
 def _flat(values: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
-        key = (prefix + name).removesuffix(".name" if prefix[:-1] in PARTS else "")
+        key = (prefix + name).removesuffix(".name")
         if isinstance(value, dict):
             yield from _flat(value, f"{key}.")
         else:

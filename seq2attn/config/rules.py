@@ -71,7 +71,7 @@ def _training(config: Config) -> Iterator[Rule]:
 
 def _files(config: Config) -> Iterator[Rule]:
     """What a task that reads its pairs from files needs."""
-    options = config.task.keywords
+    options = dict(config.task)
     for name, use in (("train", "to train on"), ("dev", "to measure on during training")):
         message = f"is missing: name the file of pairs {use}, such as --set task.{name}={name}.tsv"
         yield f"task.{name}", options.get(name, "") is None, message, "task"

@@ -1,7 +1,7 @@
 """Every key of a config: type, bounds, default and meaning.
 
-The models are frozen and refuse unknown keys. A part with settings of its own (a task, a score, a window, ...) is a `Part`,
-written as its name alone or as a mapping of its name and options. Combinations are checked in `rules.py`.
+The models are frozen and refuse unknown keys. A part with settings of its own (a task, a score, a window, ...) is written
+as its name alone or as a mapping of its name and options. Combinations are checked in `rules.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from seq2attn import parts
 from seq2attn.errors import Seq2AttnError, shown
-from seq2attn.registry import Part, Registry, Section, composed
+from seq2attn.registry import Options, Registry, Section, composed
 
 MOST_WATCHED = 20  # strings
 Size = Annotated[int, Field(ge=1, le=65_536)]
@@ -89,15 +89,15 @@ def _texts(value: Any) -> Any:
 class AttentionConfig(Section):
     """The attention of a recurrent decoder."""
 
-    score: Annotated[Part, parts.SCORES] = parts.SCORES.choose()
+    score: Annotated[Options, parts.SCORES] = parts.SCORES.choose()
     """the score function; `seq2attn list` shows the formulas; `none` is no attention"""
     mask_padding: bool = True
     """give padding the weight 0; false repeats a common mistake, for study"""
     scalable_softmax: bool = False
     """scores times ln n, n the number of allowed keys: attention stays as sharp on long sources (Nakanishi 2025)"""
-    window: Annotated[Part, parts.WINDOWS] = parts.WINDOWS.choose()
+    window: Annotated[Options, parts.WINDOWS] = parts.WINDOWS.choose()
     """which keys may be attended to: global, local_m or local_p"""
-    history: Annotated[Part, parts.HISTORIES] = parts.HISTORIES.choose()
+    history: Annotated[Options, parts.HISTORIES] = parts.HISTORIES.choose()
     """how scores depend on past weights: none, location, coverage, location_coverage or shift"""
 
 
@@ -120,7 +120,7 @@ class RecurrentConfig(ModelConfig):
     """E, width of the character embeddings"""
     padding_embedding: Literal["learned", "zero"] = "learned"
     """the vector of <pad>, which encoders without a mask read: learned, or zero (fixed, as PyTorch's padding_idx)"""
-    cell: Annotated[Part, parts.CELLS] = parts.CELLS.choose()
+    cell: Annotated[Options, parts.CELLS] = parts.CELLS.choose()
     """the recurrent cell of encoder and decoder: gru, lstm or rnn"""
     layers: Annotated[int, Field(ge=1, le=8)] = 1
     """cells on top of each other, in the encoder and in the decoder"""
@@ -128,9 +128,9 @@ class RecurrentConfig(ModelConfig):
     """share of each layer's output to the next that is dropped in training"""
     bidirectional: bool = False
     """read the source in both directions; keys and values are then 2D wide"""
-    initial_state: Annotated[Part, parts.INITIAL_STATES] = parts.INITIAL_STATES.choose()
+    initial_state: Annotated[Options, parts.INITIAL_STATES] = parts.INITIAL_STATES.choose()
     """the decoder's first state: zeros, last or bridge"""
-    decoder: Annotated[Part, parts.DECODERS] = parts.DECODERS.choose()
+    decoder: Annotated[Options, parts.DECODERS] = parts.DECODERS.choose()
     """the order of attention and recurrence: bahdanau or luong"""
     attention: AttentionConfig = AttentionConfig()
     """the attention"""
@@ -184,7 +184,7 @@ class TrainingConfig(Section):
     """gradients are clipped to this norm; null: no clipping"""
     compile: bool = False
     """compile the training step with torch.compile, a minute or more; for long trainings that the C does not do, and GPUs"""
-    schedule: Annotated[Part, parts.SCHEDULES] = parts.SCHEDULES.choose()
+    schedule: Annotated[Options, parts.SCHEDULES] = parts.SCHEDULES.choose()
     """learning-rate schedule after the warm-up"""
     warmup: Annotated[int, Field(ge=0)] = 0
     """steps over which the learning rate rises linearly from 0"""
@@ -230,7 +230,7 @@ class Config(Section):
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """determines weights and batches: on one machine, the same seed gives bit-identical weights"""
-    task: Annotated[Part, parts.TASKS] = parts.TASKS.choose()
+    task: Annotated[Options, parts.TASKS] = parts.TASKS.choose()
     """the task; `seq2attn list tasks` shows what each one does"""
     model: Annotated[RecurrentConfig | TransformerConfig, ARCHITECTURES] = RecurrentConfig()
     """the encoder-decoder"""
@@ -245,16 +245,14 @@ class Config(Section):
     @property
     def data_files(self) -> dict[str, str]:
         """The data files that the task names: option -> path."""
-        options = self.task.keywords
-        return {name: options[name] for name in parts.TASKS.get(self.task.name).files if options[name] is not None}
+        paths = {name: getattr(self.task, name) for name in parts.TASKS.get(self.task.name).files}
+        return {name: path for name, path in paths.items() if path is not None}
 
     @property
     def trained_lengths(self) -> range | None:
         """The source lengths that occur in training; None if the task's options do not say."""
-        options = self.task.keywords
-        if not {"min_length", "max_length"} <= options.keys():
-            return None
-        return range(options["min_length"], options["max_length"] + 1)
+        shortest, longest = (getattr(self.task, name, None) for name in ("min_length", "max_length"))
+        return None if shortest is None or longest is None else range(shortest, longest + 1)
 
     @property
     def evaluation_lengths(self) -> tuple[int, ...]:
