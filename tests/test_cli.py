@@ -539,7 +539,6 @@ def test_inspect_prints_the_whole_config_as_loadable_yaml(work):
     meanings = dict(line.split("  # ") for line in printed.splitlines() if "  # " in line)
     found = {key.strip(): meaning for key, meaning in meanings.items()}
     assert found["hidden: 24"].startswith("D, width of ")
-    assert found["name: additive"] == "a one-layer perceptron"
     assert found["width: null"].startswith("D_a, the width of the hidden layer")
     assert "hidden: 24" in succeed("inspect", "tiny.yaml", *words, terminal=True)
 

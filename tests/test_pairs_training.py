@@ -93,7 +93,8 @@ def test_train_predict_and_inspect(work, cli):
     written = [symbol for symbol in record["output_symbols"] if symbol != "<eos>"]
     assert record["output"] == " ".join(written)
     shown = cli("inspect", "my-001").out
-    assert "# train file: train.tsv, 18 pairs," in shown and "# target symbols, 5: a' b' c' d' e'" in shown
+    assert '"name": "train.tsv"' in shown and '"pairs": 18' in shown
+    assert """# target: ["a'", "b'", "c'", "d'", "e'"]""" in shown
     assert cli("report", "my-001").code == 0
     maps = json.loads(run.attention_file.read_text().splitlines()[-1])["maps"]
     assert [one["source"] for one in maps] == ["dab", "abcde"]
