@@ -11,14 +11,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from seq2attn.analysis.costs import Sizes, formulas, reverser_parameters, score_costs
 from seq2attn.analysis.entropy import entropy_by_width, expected_entropy
 from seq2attn.analysis.forms import attend_by_loops, compare_forms
-from seq2attn.analysis.masks import window_factors, window_masks
+from seq2attn.analysis.masks import window_masks
 from seq2attn.analysis.saturation import gradient_by_scale, weight_saturation
 from seq2attn.analysis.variance import Components, score_variance, theoretical_moments
 from seq2attn.build import build_model
 from seq2attn.config import check_config
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.interface import parameter_ledger
-from seq2attn.model.windows import LocalM, LocalP
 from seq2attn.parts import SCORES
 from seq2attn.plotting import analysis as figures
 from seq2attn.plotting.style import score_colour
@@ -97,13 +96,12 @@ def test_expected_entropy_at_its_ends():
 
 
 def test_entropy_of_scaled_scores_is_at_its_plateau_and_that_of_raw_ones_falls():
-    result = entropy_by_width(["dot", "scaled"], [64, 1024], keys=[16], samples=1000, seed=3)
-    by_name = {(row.score, row.width): row for row in result.rows}
-    for row in result.rows:
+    rows = entropy_by_width(["dot", "scaled"], [64, 1024], keys=[16], samples=1000, seed=3).rows
+    assert [(row.score, row.width) for row in rows] == [("dot", 64), ("dot", 1024), ("scaled", 64), ("scaled", 1024)]
+    for row in rows:
         assert abs(row.entropy - row.limit) < 4 * row.entropy_error + 0.3 / row.width * 16
-    assert result.plateau[16] == expected_entropy(16, 1.0) < result.uniform[16] == math.log(16)
-    assert by_name["scaled", 64].limit == by_name["scaled", 1024].limit == result.plateau[16]
-    assert by_name["dot", 1024].entropy < by_name["dot", 64].entropy / 3
+    assert rows[2].limit == rows[3].limit == expected_entropy(16, 1.0) < rows[0].uniform == math.log(16)
+    assert rows[1].entropy < rows[0].entropy / 3
 
 
 # ---- gradient ----
@@ -112,7 +110,7 @@ def test_entropy_of_scaled_scores_is_at_its_plateau_and_that_of_raw_ones_falls()
 def test_the_gradient_peaks_near_one_and_collapses():
     result = gradient_by_scale([0.01, 0.1, 0.5, 1, 1.5, 2, 5, 10, 50], keys=8, samples=5000, seed=0)
     by_scale = {row.scale: row for row in result.rows}
-    assert 1 <= result.peak <= 2
+    assert 1 <= max(result.rows, key=lambda row: row.mean).scale <= 2
     # at c = 0 all weights are 1/8: (1/8) sqrt((7/8)^2 + 7/64)
     assert by_scale[0.01].mean == pytest.approx(math.sqrt(49 + 7) / 64, rel=0.02)
     assert by_scale[10].median < 0.1 * by_scale[1].median
@@ -124,40 +122,20 @@ def test_the_gradient_peaks_near_one_and_collapses():
 
 
 def test_windows_by_hand():
-    assert window_factors(5, 2.0, 1, gaussian=False) == (0, 1, 1, 1, 0)
-    assert window_factors(5, -1.0, 1, gaussian=False) == (1, 0, 0, 0, 0)
-    assert window_factors(3, 7.0, 2, gaussian=False) == (0, 0, 0)
-    assert window_factors(3, 1.0, 0, gaussian=True) == (0, 1, 0)
-    # sigma = 1: exp(-1/2), exp(-2); the centre between two positions: exp(-1/8)
-    assert window_factors(5, 2.0, 2, gaussian=True) == pytest.approx(
-        (math.exp(-2), math.exp(-0.5), 1, math.exp(-0.5), math.exp(-2))
-    )
-    assert window_factors(2, 0.5, 2, gaussian=True) == pytest.approx((math.exp(-1 / 8),) * 2)
-
-
-def test_each_kind_of_window_has_its_centres():
-    result = window_masks(4, 3, 1)
-    assert [mask.kind for mask in result.masks] == ["global", "monotonic", "reversed", "local_p"]
-    assert [mask.centres for mask in result.masks] == [None, (0, 1, 2), (3, 2, 1), (3, 1.5, 0)]
-    assert result.masks[0].factors == ((1.0,) * 4,) * 3
-    assert result.masks[1].factors == ((1, 1, 0, 0), (1, 1, 1, 0), (0, 1, 1, 1))
-    assert result.masks[2].factors == ((0, 0, 1, 1), (0, 1, 1, 1), (1, 1, 1, 0))
-
-
-@pytest.mark.parametrize(("source", "radius"), [(1, 1), (7, 1), (7, 3), (12, 2), (5, 9)])
-def test_windows_are_those_of_the_model(source, radius):
-    result = window_masks(source, 6, radius)
-    query, lengths = torch.randn(1, 6, 4), torch.tensor([source])
-    for mask in result.masks[1:3]:
-        view = LocalM(4, False, radius=radius, centre=mask.kind)(query, lengths, source, 0)
-        assert view.allowed[0].float().tolist() == [list(row) for row in mask.factors]
-    window = LocalP(4, False, radius=radius)
-    view = window(query, lengths, source, 0)
-    centres = (source - 1) * torch.sigmoid(
-        window.v(torch.tanh(window.map(query)))
-    ).flatten()  # p_t, as the paper has it
-    rows = [window_factors(source, centre, radius, gaussian=True) for centre in centres.tolist()]
-    torch.testing.assert_close(view.allowed[0] * view.factor[0], torch.tensor(rows))
+    rows = window_masks(4, 3, 1).rows
+    assert [row.mask for row in rows] == [
+        name for name in ("global", "monotonic", "reversed", "local_p") for _ in "012"
+    ]
+    assert [row.t for row in rows] == 4 * [0, 1, 2]
+    assert [row.centre for row in rows] == [None, None, None, 0, 1, 2, 3, 2, 1, 3, 1.5, 0]
+    everything, near = (1, 1, 1, 1), math.exp(-2 * 0.5**2)  # exp(-(1/2)^2 / (2 sigma^2)) with sigma = 1/2
+    assert [row.factors for row in rows[:9]] == 3 * [everything] + [
+        (1, 1, 0, 0), (1, 1, 1, 0), (0, 1, 1, 1),
+        (0, 0, 1, 1), (0, 1, 1, 1), (1, 1, 1, 0),
+    ]  # fmt: skip
+    assert rows[10].factors == pytest.approx((0, near, near, 0))
+    assert rows[9].factors == pytest.approx((0, 0, math.exp(-2), 1))
+    assert (rows[3].picture, rows[9].picture[4:]) == ("████    ", "░░██")
 
 
 # ---- forms ----
@@ -253,7 +231,7 @@ CALLS = {
     "entropy": lambda seed: entropy_by_width(["dot", "additive"], [4, 8], keys=[2, 3], samples=50, seed=seed),
     "gradient": lambda seed: gradient_by_scale([0.1, 1.0, 10.0], keys=4, samples=50, seed=seed),
     "forms": lambda seed: compare_forms(["dot", "general"], batch=1, source=2, target=2, width=4, seed=seed),
-    "costs": lambda _: score_costs(["dot", "additive"], SIZES),
+    "ledger": lambda _: score_costs(["dot", "additive"], SIZES),
     "masks": lambda _: window_masks(6, 5, 2),
 }
 
@@ -277,7 +255,7 @@ def test_the_generator_of_everyone_is_left_alone(name):
 @pytest.mark.parametrize("name", CALLS)
 def test_results_are_plain_values_and_can_be_drawn(name, tmp_path):
     result = CALLS[name](1)
-    assert json.loads(json.dumps(asdict(result), allow_nan=False))
+    assert all(json.dumps(asdict(row), allow_nan=False) for row in result.rows)
     figure = getattr(figures, f"{name}_figure")(result)
     figure.savefig(tmp_path / "figure.png")
     assert figure.axes
@@ -294,9 +272,8 @@ def test_a_figure_shows_what_was_measured():
 
 def test_the_picture_of_a_mask_is_its_factors():
     result = CALLS["masks"](1)
-    panels = figures.masks_figure(result).axes[:4]
-    for panel, mask in zip(panels, result.masks, strict=True):
-        np.testing.assert_array_equal(panel.images[0].get_array(), mask.factors)
+    drawn = [row for panel in figures.masks_figure(result).axes[:4] for row in panel.images[0].get_array()]
+    np.testing.assert_array_equal(drawn, [row.factors for row in result.rows])
 
 
 # ---- the command line ----
@@ -340,13 +317,9 @@ def test_values_of_a_table_are_those_of_the_analysis(cli):
         ("variance --widths 16 x", "Invalid value for '--widths': Input should be a valid integer"),
         ("variance --scores scalde", "unknown score 'scalde'; did you mean 'scaled'?"),
         ("variance --scores none", "'none' has no score function"),
-        ("variance --query-mean nan", "means and standard deviations are numbers of at most 1e6"),
         ("variance --plot figure.jpg", "figure.jpg: a figure's file name ends with one of"),
         ("entropy --keys 5000", "Invalid value for '--keys'"),
-        ("entropy --samples 10000000", "random numbers; at most 10,000,000,000"),
         ("gradient --scales 0", "Invalid value for '--scales'"),
-        ("saturation --widths 4 --keys 4096 --samples 50000", "and 100,000,000 results"),
-        ("forms -B 64 -S 64 -L 64", "262,144 pairs, one at a time; at most 16,384"),
         ("ledger --scores mine", "unknown score 'mine'"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Analyses of attention that need no training, one per file: seeded functions that return frozen dataclasses."""
+"""Analyses of attention that need no training: seeded functions that return an `Analysis`, one idea per file."""

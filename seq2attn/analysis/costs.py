@@ -7,9 +7,13 @@ and a square root, exponential, tanh or division counts as one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
+from seq2attn.analysis.result import Analysis, column
 from seq2attn.errors import Seq2AttnError
+
+BYTES = 4  # of a number in float32
 
 
 @dataclass(frozen=True)
@@ -22,22 +26,16 @@ class Sizes:
     hidden: int  # D
     embedding: int  # E
     vocabulary: int  # V
-    element: int = 4  # bytes of a number: 4 in float32
 
 
-@dataclass(frozen=True)
-class Counts:
-    """The counts of one score: its parameters, and the operations and the stored numbers of what it computes."""
+class Counts(NamedTuple):
+    """The counts of one score."""
 
     parameters: int
-    scoring: int
-    """operations for one query against S projected keys"""
-    projecting: int = 0
-    """operations for the keys, and values, of one sequence"""
-    projected: int = 0
-    """numbers stored for the projected keys of one sequence; 0 if keys are not projected"""
-    hidden: int = 0
-    """numbers in the hidden layer, for one query"""
+    scoring: int  # operations for one query against S projected keys
+    projecting: int = 0  # operations for the keys, and values, of one sequence
+    projected: int = 0  # numbers stored for the projected keys of one sequence
+    hidden: int = 0  # numbers in the hidden layer, for one query
 
 
 def formulas(n: Sizes) -> dict[str, Counts]:
@@ -60,40 +58,32 @@ def formulas(n: Sizes) -> dict[str, Counts]:
 
 @dataclass(frozen=True)
 class CostRow:
-    """One score at the given sizes."""
+    """One score at the given sizes; an operation is a floating-point operation."""
 
     score: str
-    total_parameters: int
-    attention_parameters: int
-    flops_scoring: int
+    total_parameters: int = column("parameters", ",")
+    attention_parameters: int = column("of attention", ",")
+    flops_scoring: int = column("")
     """operations to score one query against S keys"""
-    flops_projecting: int
+    flops_projecting: int = column("")
     """operations to project the keys of a sequence, spread over its L queries"""
-    flops_rest: int
+    flops_rest: int = column("")
     """softmax and context of one query: the same for every score"""
-    flops_query: int
+    flops_query: int = column("operations per query", ",")
     """all three"""
-    bytes_at_once: int
+    bytes_at_once: int = column("bytes at once", ",")
     """projected keys, hidden layer, scores and weights, when all L queries of the batch are scored at once"""
-    bytes_by_step: int
+    bytes_by_step: int = column("by step", ",")
     """the same when one query of each sequence is scored at a time"""
 
 
-@dataclass(frozen=True)
-class Costs:
-    """Costs by score."""
-
-    sizes: Sizes
-    rows: tuple[CostRow, ...]
-
-
-def score_costs(scores: Sequence[str], sizes: Sizes) -> Costs:
+def score_costs(scores: Sequence[str], sizes: Sizes) -> Analysis[CostRow]:
     """Parameters, operations and bytes of each score, by formula."""
     known = formulas(sizes)
     missing = [name for name in scores if name not in known]
     if missing:
         raise Seq2AttnError(f"no cost formula for {', '.join(missing)}; available: {', '.join(known)}")
-    return Costs(sizes, tuple(_row(name, sizes, known[name]) for name in scores))
+    return Analysis(asdict(sizes), tuple(_row(name, sizes, known[name]) for name in scores))
 
 
 def reverser_parameters(n: Sizes) -> int:
@@ -123,6 +113,6 @@ def _row(name: str, n: Sizes, counts: Counts) -> CostRow:
         flops_projecting=projecting,
         flops_rest=rest,
         flops_query=counts.scoring + projecting + rest,
-        bytes_at_once=n.batch * n.element * (kept + n.target * counts.hidden),
-        bytes_by_step=n.batch * n.element * (kept + counts.hidden),
+        bytes_at_once=n.batch * BYTES * (kept + n.target * counts.hidden),
+        bytes_by_step=n.batch * BYTES * (kept + counts.hidden),
     )

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
-from seq2attn.analysis.sampling import check_work, random_weights
+from seq2attn.analysis.result import Analysis, column
+from seq2attn.analysis.sampling import mean_and_error, random_weights
 from seq2attn.inference.evaluation import attention_entropy
 
 _STEP = 0.25  # of the quadrature
@@ -19,59 +19,34 @@ _TAIL = 40.0
 
 @dataclass(frozen=True)
 class EntropyRow:
-    """One score at one width D, over S random keys."""
+    """One score at one width D, over S random keys; entropies in nats."""
 
-    score: str
-    keys: int
-    width: int
-    entropy: float
-    """mean, nats"""
-    entropy_error: float
-    """its standard error"""
-    limit: float | None
+    keys: int = column("S", ",")
+    score: str = column("score")
+    width: int = column("D", ",")
+    entropy: float = column("entropy", ".4f")
+    """mean over the queries"""
+    entropy_error: float = column("±", ".4f")
+    limit: float | None = column("expected", ".4f")
     """expected of S independent normal scores of the same variance, the limit D -> infinity; None: no formula"""
-
-
-@dataclass(frozen=True)
-class Entropy:
-    """Entropy by width."""
-
-    samples: int
-    seed: int
-    uniform: dict[int, float]
+    uniform: float = column("uniform", ".4f")
     """log S, the entropy of uniform weights"""
-    plateau: dict[int, float]
-    """expected of S independent N(0, 1) scores: the limit of scaled scores"""
-    rows: tuple[EntropyRow, ...]
 
 
 def entropy_by_width(
     scores: Sequence[str], widths: Sequence[int], *, keys: Sequence[int], samples: int, seed: int
-) -> Entropy:
+) -> Analysis[EntropyRow]:
     """The mean entropy of the weights that random queries give `keys` random keys, all components N(0, 1)."""
-    check_work(samples * (sum(keys) + 1) * sum(widths), samples * max(keys))
-    rows = {}
+    rows = []
     for count in keys:
         for width in widths:
-            parts = [
-                {name: attention_entropy(weights) for name, weights in part.items()}
-                for part in random_weights(scores, width, count, samples, seed)
-            ]
-            for name in scores:
-                entropies = torch.cat([part[name] for part in parts])  # (samples,)
+            for name, weights in random_weights(scores, width, count, samples, seed).items():
                 deviation = {"dot": math.sqrt(width), "scaled": 1.0}.get(name)
-                rows[count, name, width] = EntropyRow(
-                    score=name,
-                    keys=count,
-                    width=width,
-                    entropy=float(entropies.mean()),
-                    entropy_error=float(entropies.std() / len(entropies) ** 0.5),
-                    limit=None if deviation is None else expected_entropy(count, deviation),
-                )
-    uniform = {count: math.log(count) for count in keys}
-    plateau = {count: expected_entropy(count, 1.0) for count in keys}
-    ordered = tuple(rows[count, name, width] for count in keys for name in scores for width in widths)
-    return Entropy(samples, seed, uniform, plateau, ordered)
+                limit = None if deviation is None else expected_entropy(count, deviation)
+                measured = mean_and_error(attention_entropy(weights))
+                rows.append(EntropyRow(count, name, width, *measured, limit, math.log(count)))
+    rows.sort(key=lambda row: (keys.index(row.keys), scores.index(row.score)))
+    return Analysis({"samples": samples, "seed": seed}, tuple(rows))
 
 
 def expected_entropy(keys: int, deviation: float) -> float:

@@ -8,50 +8,34 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from seq2attn.analysis.result import Analysis, column
 from seq2attn.analysis.sampling import seeded_score
 from seq2attn.data.batches import generator
 from seq2attn.data.padding import valid_mask
-from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attention
 from seq2attn.model.scores import Score
 
-MOST_PAIRS = 2**14  # of a query and a key, scored one at a time
 PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 
 
 @dataclass(frozen=True)
 class FormsRow:
-    """One score in one precision."""
+    """The largest differences between the two forms, of one score in one precision."""
 
     score: str
     precision: str
-    weights: float
-    """largest difference between the weights of the two forms"""
-    contexts: float
-    """largest difference between the contexts"""
-    rounding: float
+    weights: float = column("in weights", ".1e")
+    contexts: float = column("in contexts", ".1e")
+    rounding: float = column("rounding", ".1e")
     """bound for rounding errors: machine epsilon x D x the largest component of a key"""
-    agree: bool
-
-
-@dataclass(frozen=True)
-class Forms:
-    """Loop form against matrix form."""
-
-    batch: int
-    source: int
-    target: int
-    width: int
-    seed: int
-    rows: tuple[FormsRow, ...]
+    agree: bool = column("agree")
 
 
 @torch.no_grad()
-def compare_forms(scores: Sequence[str], *, batch: int, source: int, target: int, width: int, seed: int) -> Forms:
+def compare_forms(
+    scores: Sequence[str], *, batch: int, source: int, target: int, width: int, seed: int
+) -> Analysis[FormsRow]:
     """Attend with L random queries to S random keys in both forms, for B sources of different lengths."""
-    pairs = batch * source * target
-    if pairs > MOST_PAIRS:
-        raise Seq2AttnError(f"B x L x S = {pairs:,} pairs, one at a time; at most {MOST_PAIRS:,}")
     rows = []
     for name in scores:
         for precision, dtype in PRECISIONS.items():
@@ -62,14 +46,15 @@ def compare_forms(scores: Sequence[str], *, batch: int, source: int, target: int
             lengths = torch.arange(batch) % source + 1
             attention = Attention(score)
             matrix = attention(query, attention.prepare(keys, valid_mask(lengths, source)))
-            weights, contexts = attend_by_loops(score, query, keys, lengths)
             assert matrix.weights is not None
-            weight_difference = float((matrix.weights - weights).abs().max())
-            context_difference = float((matrix.context - contexts).abs().max())
+            weights, contexts = attend_by_loops(score, query, keys, lengths)
+            in_weights = float((matrix.weights - weights).abs().max())
+            in_contexts = float((matrix.context - contexts).abs().max())
             rounding = torch.finfo(dtype).eps * width * float(keys.abs().max())
-            agree = max(weight_difference, context_difference) <= rounding
-            rows.append(FormsRow(name, precision, weight_difference, context_difference, rounding, agree))
-    return Forms(batch, source, target, width, seed, tuple(rows))
+            agree = max(in_weights, in_contexts) <= rounding
+            rows.append(FormsRow(name, precision, in_weights, in_contexts, rounding, agree))
+    settings = {"batch": batch, "source": source, "target": target, "width": width, "seed": seed}
+    return Analysis(settings, tuple(rows))
 
 
 def attend_by_loops(score: Score, query: Tensor, keys: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,60 +2,53 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
+import torch
+from torch import Tensor
 
-@dataclass(frozen=True)
-class Mask:
-    """One window, over L output and S source positions."""
+from seq2attn.analysis.result import Analysis, column
+from seq2attn.model.windows import LocalM, LocalP
 
-    kind: str
-    centres: tuple[float, ...] | None
-    """p_t of each output position; None for `global`"""
-    factors: tuple[tuple[float, ...], ...]
-    """L rows of S: 0 outside the window, inside it what the weight is multiplied by"""
+SHADES = " ░▒▓█"
 
 
 @dataclass(frozen=True)
-class Masks:
-    """Windows of radius R over L output and S source positions."""
+class MaskRow:
+    """One window at one of L output positions."""
 
-    source: int
-    target: int
-    radius: int
-    masks: tuple[Mask, ...]
+    mask: str
+    t: int = column("t", ",")
+    centre: float | None = column("centre", ".3g")
+    """p_t; None for `global`"""
+    picture: str = column("source positions")
+    """the factors in shades of grey"""
+    factors: tuple[float, ...] = column("")
+    """of S source positions: 0 outside the window, inside it what the weight is multiplied by"""
 
 
-def window_masks(source: int, target: int, radius: int) -> Masks:
-    """`global`, `local_m` monotonic and reversed, and `local_p` (Luong et al. 2015, section 3.2).
+def window_masks(source: int, target: int, radius: int) -> Analysis[MaskRow]:
+    """`global`, `local_m` monotonic and reversed, and `local_p` (Luong et al. 2015, section 3.2), as the model has them.
 
     local_p learns its centres; here they sweep evenly from the last source position to the first.
-    The formulas are written again without torch; the tests compare them with the windows of the model.
     """
-    last = source - 1
-    centres = {
-        "monotonic": [float(t) for t in range(target)],
-        "reversed": [float(last - t) for t in range(target)],
-        "local_p": [last * (1 - t / max(1, target - 1)) for t in range(target)],
+    t, last = torch.arange(target), source - 1
+    sweep = last * (target - 1 - t) / max(1, target - 1)
+    query, lengths = torch.zeros(1, target, 1), torch.tensor([source])
+    with torch.random.fork_rng(devices=[]):
+        learned = LocalP(1, False, radius=radius)
+    windows = {
+        "monotonic": (t, LocalM(1, False, radius=radius)(query, lengths, source, 0)),
+        "reversed": (last - t, LocalM(1, False, radius=radius, centre="reversed")(query, lengths, source, 0)),
+        "local_p": (sweep, learned.around(sweep.view(1, -1, 1), source)),
     }
-    masks = [Mask("global", None, ((1.0,) * source,) * target)]
-    for kind, places in centres.items():
-        rows = (window_factors(source, centre, radius, gaussian=kind == "local_p") for centre in places)
-        masks.append(Mask(kind, tuple(places), tuple(rows)))
-    return Masks(source, target, radius, tuple(masks))
+    rows = [_row("global", place, None, torch.ones(source)) for place in range(target)]
+    for name, (centres, view) in windows.items():
+        factors = view.allowed[0] * (torch.ones(1) if view.factor is None else view.factor[0])  # (L, S)
+        rows += [_row(name, place, float(centres[place]), factors[place]) for place in range(target)]
+    return Analysis({"source": source, "target": target, "radius": radius}, tuple(rows))
 
 
-def window_factors(source: int, centre: float, radius: int, *, gaussian: bool) -> tuple[float, ...]:
-    """The factor of each of S source positions: inside [p_t - R, p_t + R] 1, or exp(-(j - p_t)^2 / (2 sigma^2))
-    with sigma = R / 2; outside 0.
-    """
-    sigma = radius / 2
-
-    def factor(position: int) -> float:
-        distance = abs(position - centre)
-        if distance > radius:
-            return 0.0
-        return math.exp(-(distance**2) / (2 * sigma**2)) if gaussian and distance else 1.0
-
-    return tuple(factor(position) for position in range(source))
+def _row(mask: str, t: int, centre: float | None, factors: Tensor) -> MaskRow:
+    shades = (SHADES[round(factor * (len(SHADES) - 1))] * 2 for factor in factors.tolist())
+    return MaskRow(mask, t, centre, "".join(shades), tuple(factors.tolist()))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,18 +16,15 @@ from seq2attn.display.console import write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
 
+if TYPE_CHECKING:
+    from seq2attn.analysis.result import Analysis
+
 analyze = group(
     "analyze",
     help="Measure attention before training; compare with theory.",
     epilog="Start with:  seq2attn analyze variance",
 )
 WITH_SCORE = tuple(name for name in parts.SCORES.names() if name != "none")
-SHADES = " ░▒▓█"
-
-
-def _counts(flag: str, metavar: str, meaning: str, most: int) -> Any:
-    return typer.Option(flag, metavar=metavar, min=1, max=most, help=meaning)
-
 
 Scores = Annotated[
     list[str],
@@ -37,14 +34,14 @@ Scores = Annotated[
         autocompletion=options.names_in(parts.SCORES),
     ),
 ]
-Widths = Annotated[list[int], _counts("--widths", "D...", "Widths of queries and keys.", 65_536)]
+Widths = Annotated[list[int], typer.Option(metavar="D...", min=1, max=65_536, help="Widths of queries and keys.")]
 Samples = Annotated[int, typer.Option(metavar="N", min=2, max=10**7, help="Random draws.")]
 Seed = Annotated[int, typer.Option(metavar="N", min=0, max=2**63 - 1, help="Random seed.")]
 Keys = Annotated[int, typer.Option("--keys", "-S", metavar="N", min=2, max=4_096, help="S, number of keys.")]
-Batch = Annotated[int, typer.Option("--batch", "-B", metavar="N", min=1, max=10**6, help="B, sequences.")]
-Source = Annotated[int, typer.Option("--source", "-S", metavar="N", min=1, max=10**6, help="S, source positions.")]
-Target = Annotated[int, typer.Option("--target", "-L", metavar="N", min=1, max=10**6, help="L, output positions.")]
-Width = Annotated[int, typer.Option("--width", "-D", metavar="N", min=1, max=65_536, help="D, of queries and keys.")]
+Batch = Annotated[int, typer.Option("--batch", "-B", metavar="N", min=1, help="B, sequences.")]
+Source = Annotated[int, typer.Option("--source", "-S", metavar="N", min=1, help="S, source positions.")]
+Target = Annotated[int, typer.Option("--target", "-L", metavar="N", min=1, help="L, output positions.")]
+Width = Annotated[int, typer.Option("--width", "-D", metavar="N", min=1, help="D, of queries and keys.")]
 Mean = Annotated[float, typer.Option(metavar="X", help="Mean of each component.")]
 Deviation = Annotated[float, typer.Option(metavar="X", min=0, help="Standard deviation of each component.")]
 
@@ -78,9 +75,7 @@ def variance(
 
     components = Components(query_mean, query_sd, key_mean, key_sd)
     result = score_variance(names, widths, samples=samples, seed=seed, components=components)
-    columns = ["score", "D=width ,", "mean .4g", "expected mean=mean_theory .4g", "variance .5g"]
-    columns += ["±=variance_error .2g", "expected variance=variance_theory .5g", "off by=deviation +.1f"]
-    _present(result, columns, f"{samples:,} pairs, seed {seed}", as_json, plot)
+    _present("variance", result, as_json, plot)
 
 
 @analyze.command(cls=Command)
@@ -106,9 +101,7 @@ def saturation(
     from seq2attn.analysis.saturation import weight_saturation
 
     result = weight_saturation(names, widths, keys=keys, samples=samples, seed=seed)
-    columns = ["score", "D=width ,", "largest weight=largest .3f", "±=largest_error .3f", "saturated .3f"]
-    about = f"{samples:,} queries, {keys} keys each, components N(0, 1), seed {seed}"
-    _present(result, [*columns, "weights by rank=weights .3f"], about, as_json, plot)
+    _present("saturation", result, as_json, plot)
 
 
 @analyze.command(cls=Command)
@@ -134,17 +127,14 @@ def gradient(
     _use_one_thread()
     from seq2attn.analysis.saturation import gradient_by_scale
 
-    result = gradient_by_scale(scales, keys=keys, samples=samples, seed=seed)
-    columns = ["scale c=scale g", "mean norm=mean .4f", "±=mean_error .4f", "by formula=formula .4f"]
-    about = f"the peak is at c = {result.peak:g}; {samples:,} draws of {keys} scores, seed {seed}"
-    _present(result, [*columns, "median norm=median .4f", "largest weight=largest .3f"], about, as_json, plot)
+    _present("gradient", gradient_by_scale(scales, keys=keys, samples=samples, seed=seed), as_json, plot)
 
 
 @analyze.command(cls=Command)
 def entropy(
     scores: Scores = ["dot", "scaled"],  # noqa: B006
     widths: Widths = [4, 16, 64, 256, 1024, 4096],  # noqa: B006
-    keys: Annotated[list[int], _counts("--keys", "S...", "Numbers of keys.", 4_096)] = [16, 64],  # noqa: B006
+    keys: Annotated[list[int], typer.Option(metavar="S...", min=1, max=4_096, help="Numbers of keys.")] = [16, 64],  # noqa: B006
     samples: Samples = 500,
     seed: Seed = 0,
     as_json: options.AsJson = False,
@@ -163,10 +153,7 @@ def entropy(
     names = _names(scores, plugin)
     from seq2attn.analysis.entropy import entropy_by_width
 
-    result = entropy_by_width(names, widths, keys=keys, samples=samples, seed=seed)
-    columns = ["S=keys ,", "score", "D=width ,", "entropy .4f", "±=entropy_error .4f", "expected=limit .4f"]
-    limits = (f"S = {n}: uniform {result.uniform[n]:.4f}, expected for scaled {result.plateau[n]:.4f}" for n in keys)
-    _present(result, columns, "\n".join(limits), as_json, plot)
+    _present("entropy", entropy_by_width(names, widths, keys=keys, samples=samples, seed=seed), as_json, plot)
 
 
 @analyze.command(cls=Command)
@@ -196,17 +183,14 @@ def ledger(
     from seq2attn.analysis.costs import Sizes, score_costs
 
     result = score_costs(names, Sizes(batch, source, target, width, embedding, vocabulary))
-    columns = ["score", "parameters=total_parameters ,", "of attention=attention_parameters ,", "=flops_scoring"]
-    columns += ["=flops_projecting", "=flops_rest", "operations per query=flops_query ,"]
-    about = f"B = {batch:,}, S = {source:,}, L = {target:,}, D = {width:,}, E = {embedding:,}, V = {vocabulary:,}"
-    _present(result, [*columns, "bytes at once=bytes_at_once ,", "by step=bytes_by_step ,"], about, as_json, plot)
+    _present("ledger", result, as_json, plot)
 
 
 @analyze.command(cls=Command)
 def masks(
     source: Annotated[int, typer.Option("--source", "-S", metavar="N", min=1, max=200, help="S, columns.")] = 12,
     target: Annotated[int, typer.Option("--target", "-L", metavar="N", min=1, max=200, help="L, rows.")] = 12,
-    radius: Annotated[int, typer.Option("--radius", "-R", min=0, max=200, help="R; windows hold 2R+1.")] = 2,
+    radius: Annotated[int, typer.Option("--radius", "-R", min=1, max=200, help="R; windows hold 2R+1.")] = 2,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
 ) -> None:
@@ -222,14 +206,7 @@ def masks(
     """
     from seq2attn.analysis.masks import window_masks
 
-    result = window_masks(source, target, radius)
-    rows = [
-        (mask.kind, t, None if mask.centres is None else mask.centres[t], _picture(factors), factors)
-        for mask in result.masks
-        for t, factors in enumerate(mask.factors)
-    ]
-    columns = ["mask", "t ,", "centre .3g", "source positions=picture", "=factors"]
-    _present(result, columns, "", as_json, plot, rows)
+    _present("masks", window_masks(source, target, radius), as_json, plot)
 
 
 @analyze.command(cls=Command)
@@ -256,8 +233,7 @@ def forms(
     from seq2attn.analysis.forms import compare_forms
 
     result = compare_forms(names, batch=batch, source=source, target=target, width=width, seed=seed)
-    columns = ["score", "precision", "in weights=weights .1e", "in contexts=contexts .1e", "rounding .1e", "agree"]
-    _present(result, columns, "", as_json, plot)
+    _present("forms", result, as_json, plot)
     if not all(row.agree for row in result.rows):
         raise Seq2AttnError("the two forms differ by more than rounding", exit_code=1)
 
@@ -279,29 +255,20 @@ def _use_one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def _picture(factors: Sequence[float]) -> str:
-    """A row of a mask in shades of grey."""
-    return "".join(SHADES[round(factor * (len(SHADES) - 1))] * 2 for factor in factors)
-
-
-def _present(
-    result: Any, columns: Sequence[str], about: str, as_json: bool, plot: Path | None, rows: Any = None
-) -> None:
-    """Print `result.rows`, or these rows, and draw the figure. columns: `heading=field format`, the heading first."""
+def _present(command: str, result: Analysis[Any], as_json: bool, plot: Path | None) -> None:
+    """Print the rows, as a table with the columns that their fields name or as JSON, and draw the command's figure."""
     if as_json:
-        write_json(asdict(result))
+        write_json({**result.settings, "rows": list(map(asdict, result.rows))})
     else:
-        made = [_column(spec) for spec in columns]
-        rows = rows or [[getattr(row, column.name) for column in made] for row in result.rows]
-        Table(made, rows, notes=about.splitlines()).show()
+        columns = []
+        for field in fields(result.rows[0]):
+            form = field.metadata.get("form", "")
+            columns.append(Column(field.metadata.get("heading", field.name), bool(form), key=field.name, form=form))
+        settings = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in result.settings.items())
+        Table(
+            columns, [[getattr(row, column.key) for column in columns] for row in result.rows], notes=[settings]
+        ).show()
     if plot is not None:
         from seq2attn.plotting import analysis
 
-        draw = getattr(analysis, f"{type(result).__name__.lower()}_figure")
-        options.save_figure(draw(result), plot)
-
-
-def _column(spec: str) -> Column:
-    heading, equals, field = spec.rpartition("=")
-    key, _, form = field.partition(" ")
-    return Column(heading if equals else key, bool(form), key=key, form=form)
+        options.save_figure(getattr(analysis, f"{command}_figure")(result), plot)

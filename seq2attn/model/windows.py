@@ -81,6 +81,9 @@ class LocalP(Window):
 
     def forward(self, query: Tensor, lengths: Tensor, width: int, first: Tensor | int) -> View:
         relative = torch.sigmoid(self.v(torch.tanh(self.map(query))))  # (B, L, 1)
-        centre = (lengths - 1).view(-1, 1, 1) * relative
-        distance = torch.arange(width, device=query.device) - centre  # (B, L, S)
+        return self.around((lengths - 1).view(-1, 1, 1) * relative, width)
+
+    def around(self, centre: Tensor, width: int) -> View:
+        """The window with these centres (B, L, 1)."""
+        distance = torch.arange(width, device=centre.device) - centre  # (B, L, S)
         return View(self.inside(centre, width), torch.exp(-2 * (distance / self.radius).square()))

@@ -1,194 +1,172 @@
-"""Figures of the analyses, one function each, named after the result that it draws."""
+"""Figures of the analyses, one function each, named after the command that draws it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.plotting.style import HEAT, clean, new_panel, new_panels, score_colour
+from seq2attn.plotting.style import HEAT, clean, legend, new_panels, score_colour
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from seq2attn.analysis.costs import Costs
-    from seq2attn.analysis.entropy import Entropy
-    from seq2attn.analysis.forms import Forms
-    from seq2attn.analysis.masks import Masks
-    from seq2attn.analysis.saturation import Gradient, Saturation
-    from seq2attn.analysis.variance import Variance
+    from seq2attn.analysis.costs import CostRow
+    from seq2attn.analysis.entropy import EntropyRow
+    from seq2attn.analysis.forms import FormsRow
+    from seq2attn.analysis.masks import MaskRow
+    from seq2attn.analysis.result import Analysis
+    from seq2attn.analysis.saturation import GradientRow, SaturationRow
+    from seq2attn.analysis.variance import VarianceRow
 
 MARKERS = "osD^vPX*"
 GREY = "0.45"
 
 
-def variance_figure(result: Variance) -> Figure:
+def variance_figure(result: Analysis[VarianceRow]) -> Figure:
     """Variance against width, both logarithmic: measured points with two standard errors, theory as a line."""
-    figure, panel = new_panel()
-    _by_width(panel, result.rows, "variance", "variance_theory")
-    panel.set_yscale("log")
-    panel.set_ylabel("variance of the score")
-    panel.plot([], [], color=GREY, lw=1.2, label="by formula")
-    panel.legend(frameon=False, fontsize=9)
-    panel.set_title("Variance of a score over random queries and keys", fontsize=11, loc="left")
+    figure, (panel,) = new_panels(title="Variance of a score over random queries and keys")
+    _by_width(panel, result.rows, "variance", "variance_theory", "by formula")
+    panel.set(yscale="log", ylabel="variance of the score")
+    legend(panel)
     return figure
 
 
-def saturation_figure(result: Saturation) -> Figure:
+def saturation_figure(result: Analysis[SaturationRow]) -> Figure:
     """Mean weight by rank: one panel per score, one line per width."""
     from matplotlib import colormaps
 
-    names = list(dict.fromkeys(row.score for row in result.rows))
-    widths = sorted({row.width for row in result.rows})
-    figure, panels = new_panels(len(names), 1.2 + 2.7 * len(names), 3.5)
-    shades = colormaps[HEAT]
-    for panel, name in zip(panels, names, strict=True):
-        for row in sorted((row for row in result.rows if row.score == name), key=lambda row: row.width):
-            place = widths.index(row.width)
-            look = {"color": shades(0.9 * place / max(1, len(widths) - 1)), "marker": MARKERS[place % len(MARKERS)]}
-            panel.plot(range(1, len(row.weights) + 1), row.weights, ms=4, lw=1.4, label=f"D = {row.width:,}", **look)
-        panel.axhline(1 / result.keys, color=GREY, lw=1, ls=":", zorder=0)
-        panel.set_title(name, fontsize=10)
-        panel.set_xlabel("rank of the key")
-        panel.set_ylim(-0.02, 1.02)
+    keys, scores = result.settings["keys"], _groups(result.rows, "score")
+    title = f"Attention weights over {keys} random keys; dotted: uniform"
+    figure, panels = new_panels(len(scores), (1.2 + 2.7 * len(scores), 3.5), title)
+    for panel, (name, rows) in zip(panels, scores.items(), strict=True):
+        for place, row in enumerate(sorted(rows, key=lambda row: row.width)):
+            look = {"color": colormaps[HEAT](0.9 * place / max(1, len(rows) - 1)), "marker": MARKERS[place % 8]}
+            panel.plot(range(1, keys + 1), row.weights, ms=4, lw=1.4, label=f"D = {row.width:,}", **look)
+        panel.axhline(1 / keys, color=GREY, lw=1, ls=":", zorder=0)
+        panel.set(title=name, xlabel="rank of the key", ylim=(-0.02, 1.02))
         panel.xaxis.get_major_locator().set_params(integer=True)
         clean(panel)
     panels[0].set_ylabel("mean weight")
-    panels[0].text(result.keys, 1 / result.keys + 0.015, "uniform", fontsize=8, color=GREY, ha="right", va="bottom")
-    panels[-1].legend(frameon=False, fontsize=9)
-    figure.suptitle(f"Attention weights over {result.keys} random keys", fontsize=11, x=0.01, ha="left")
+    legend(panels[-1])
     return figure
 
 
-def gradient_figure(result: Gradient) -> Figure:
+def gradient_figure(result: Analysis[GradientRow]) -> Figure:
     """Mean and median norm against the scale, with the scales of unscaled dot products marked."""
-    figure, panel = new_panel()
-    rows = sorted(result.rows, key=lambda row: row.scale)
+    keys, rows = result.settings["keys"], sorted(result.rows, key=lambda row: row.scale)
+    figure, (panel,) = new_panels(title=f"Gradient of the largest of {keys} weights with respect to the scores")
     scales = [row.scale for row in rows]
     panel.plot(scales, [row.formula for row in rows], color="#0072b2", lw=1.4, label="mean, by formula")
     errors = [2 * row.mean_error for row in rows]
     _points(panel, scales, [row.mean for row in rows], errors, color="#0072b2", marker="o", label="mean, by autograd")
     medians = [row.median for row in rows]
     panel.plot(scales, medians, color="#d55e00", marker="s", ms=4, lw=1.4, ls="--", label="median")
-    panel.set_xscale("log")
-    top = 1.25 * max(row.mean for row in rows)
-    panel.set_ylim(0, max(top, 1.1 * max(medians)))
-    for width in (1, 16, 256):
-        scale, text = math.sqrt(width), "scaled" if width == 1 else f"unscaled,\nD = {width:,}"
-        if scales[0] <= scale <= scales[-1]:
-            panel.axvline(scale, color="0.8", lw=0.8, zorder=0)
-            panel.annotate(text, (scale, 0.99), xycoords=("data", "axes fraction"), fontsize=7.5, color=GREY, ha="center",
-                           va="top", bbox={"color": "white", "pad": 0.5})  # fmt: skip
+    panel.set(xscale="log", ylim=(0, 1.25 * max(*medians, *(row.mean for row in rows))))
+    for width, text in ((1, "scaled"), (16, "unscaled,\nD = 16"), (256, "unscaled,\nD = 256")):
+        if scales[0] <= math.sqrt(width) <= scales[-1]:
+            panel.axvline(math.sqrt(width), color="0.8", lw=0.8, zorder=0)
+            panel.text(math.sqrt(width), 0.99 * panel.get_ylim()[1], text, fontsize=7.5, color=GREY, va="top")
     panel.xaxis.set_major_formatter("{x:g}")
-    panel.set_xlabel("scale c: standard deviation of the scores")
-    panel.set_ylabel("norm of the gradient")
-    panel.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(0, 0.9))
-    clean(panel, f"Gradient of the largest of {result.keys} weights with respect to the scores")
+    panel.set(xlabel="scale c: standard deviation of the scores", ylabel="norm of the gradient")
+    legend(panel, loc="upper left", bbox_to_anchor=(0, 0.9))
+    clean(panel)
     return figure
 
 
-def entropy_figure(result: Entropy) -> Figure:
+def entropy_figure(result: Analysis[EntropyRow]) -> Figure:
     """Entropy against width, a panel for each number of keys."""
-    counts = list(result.uniform)
-    figure, panels = new_panels(len(counts), 1.4 + 3.2 * len(counts), 3.6)
-    for panel, count in zip(panels, counts, strict=True):
-        _by_width(panel, [row for row in result.rows if row.keys == count], "entropy", "limit")
-        panel.axhline(result.uniform[count], color=GREY, lw=1, ls=":", zorder=0)
-        end = max(row.width for row in result.rows)
-        panel.text(end, result.uniform[count], "uniform: log S", fontsize=8, color=GREY, ha="right", va="bottom")
+    counts = _groups(result.rows, "keys")
+    title = "Entropy of attention over random keys; dotted: log S, of uniform weights"
+    figure, panels = new_panels(len(counts), (1.4 + 3.2 * len(counts), 3.6), title)
+    for panel, (count, rows) in zip(panels, counts.items(), strict=True):
+        _by_width(panel, rows, "entropy", "limit", "expected")
+        panel.axhline(rows[0].uniform, color=GREY, lw=1, ls=":", zorder=0)
         panel.set_title(f"S = {count:,} keys", fontsize=10)
-    panels[0].set_ylabel("entropy of attention, nats")
-    panels[0].set_ylim(bottom=0)
-    panels[-1].plot([], [], color=GREY, lw=1.2, label="expected")
-    panels[-1].legend(frameon=False, fontsize=9, loc="center right", bbox_to_anchor=(1, 0.62))
-    figure.suptitle("Entropy of attention over random keys", fontsize=11, x=0.01, ha="left")
+    panels[0].set(ylabel="entropy of attention, nats", ylim=(0, None))
+    legend(panels[-1], loc="center right", bbox_to_anchor=(1, 0.62))
     return figure
 
 
-def costs_figure(result: Costs) -> Figure:
+def ledger_figure(result: Analysis[CostRow]) -> Figure:
     """Parameters, operations and bytes as bars, one colour per score."""
-    names = [row.score for row in result.rows]
-    columns = {
-        "parameters of attention": [row.attention_parameters for row in result.rows],
-        "operations a query": [row.flops_query for row in result.rows],
-        "bytes, all queries at once": [row.bytes_at_once for row in result.rows],
+    labels = {
+        "attention_parameters": "parameters of attention",
+        "flops_query": "operations a query",
+        "bytes_at_once": "bytes, all queries at once",
     }
-    figure, panels = new_panels(len(columns), 9.6, 0.9 + 0.42 * len(names))
-    for panel, (label, values) in zip(panels, columns.items(), strict=True):
-        panel.barh(names, values, color=[score_colour(name) for name in names], height=0.62)
-        for place, value in enumerate(values):
-            panel.text(value, place, f" {value:,}", va="center", fontsize=8)
-        panel.set_xlim(0, 1.35 * max(*values, 1))
+    figure, panels = new_panels(len(labels), (9.6, 0.9 + 0.42 * len(result.rows)))
+    for panel, (field, label) in zip(panels, labels.items(), strict=True):
+        values = [getattr(row, field) for row in result.rows]
+        colours = [score_colour(row.score) for row in result.rows]
+        bars = panel.barh([row.score for row in result.rows], values, color=colours, height=0.62)
+        panel.bar_label(bars, fmt=" {:,.0f}", fontsize=8)
+        panel.set(xlim=(0, 1.35 * max(*values, 1)), xticks=[])
         panel.set_title(label, fontsize=10, loc="left")
-        panel.set_xticks([])
-        panel.tick_params(axis="y", length=0)
         panel.spines[["top", "right", "bottom"]].set_visible(False)
     panels[0].invert_yaxis()
-    n = result.sizes
-    sizes = f"B = {n.batch:,}, S = {n.source:,}, L = {n.target:,}, D = {n.hidden:,}"
+    sizes = ", ".join(f"{name} {size:,}" for name, size in result.settings.items())
     figure.supxlabel(sizes, fontsize=9, color=GREY)
     return figure
 
 
-def masks_figure(result: Masks) -> Figure:
+def masks_figure(result: Analysis[MaskRow]) -> Figure:
     """The windows side by side: rows are output positions, columns source positions."""
-    side = 2.3
-    high = side * max(0.35, min(2.0, result.target / result.source))
-    figure, panels = new_panels(len(result.masks), 4 * side + 1.4, high + 0.7)
-    titles = {"monotonic": "local_m, monotonic", "reversed": "local_m, reversed"}
-    for panel, mask in zip(panels, result.masks, strict=True):
-        image = panel.imshow(mask.factors, cmap=HEAT, vmin=0, vmax=1, aspect="equal")
-        if mask.centres is not None:
-            inside = [(c, t) for t, c in enumerate(mask.centres) if -0.5 <= c <= result.source - 0.5]
-            panel.plot(*zip(*inside, strict=True) if inside else ([], []), color="#d55e00", marker=".", ms=3, lw=0.8)
-        panel.set_title(titles.get(mask.kind, mask.kind), fontsize=10)
-        panel.set_xlabel("source position")
+    masks, settings = _groups(result.rows, "mask"), result.settings
+    high = 2.3 * max(0.35, min(2.0, settings["target"] / settings["source"]))
+    title = f"Windows of radius {settings['radius']}; orange: their centres"
+    figure, panels = new_panels(len(masks), (10.6, high + 0.7), title)
+    for panel, (name, rows) in zip(panels, masks.items(), strict=True):
+        image = panel.imshow([row.factors for row in rows], cmap=HEAT, vmin=0, vmax=1, aspect="equal")
+        centres = [math.nan if row.centre is None else row.centre for row in rows]
+        panel.plot(centres, range(len(rows)), color="#d55e00", marker=".", ms=3, lw=0.8)
+        panel.set(title=name, xlabel="source position", xlim=(-0.5, settings["source"] - 0.5))
         for axis in (panel.xaxis, panel.yaxis):
             axis.get_major_locator().set_params(integer=True, nbins=6)
-        for spine in panel.spines.values():
-            spine.set_visible(False)
     panels[0].set_ylabel("output position")
     figure.colorbar(image, ax=panels, label="factor of the weight", shrink=0.8, aspect=18)
-    figure.suptitle(f"Windows of radius {result.radius}; orange: their centres", fontsize=11, x=0.01, ha="left")
     return figure
 
 
-def forms_figure(result: Forms) -> Figure:
-    """Largest difference between the two forms, and the bound for rounding errors."""
-    figure, panel = new_panel(width=7.2)
-    names = list(dict.fromkeys(row.score for row in result.rows))
-    for precision, fill in (("float32", GREY), ("float64", "white")):
-        rows = [row for row in result.rows if row.precision == precision]
-        for field, marker, shift in (("weights", "o", -0.12), ("contexts", "s", 0.12)):
-            places = [names.index(row.score) + shift for row in rows]
-            differences = [max(getattr(row, field), 1e-18) for row in rows]
-            panel.plot(places, differences, marker, color=GREY, mfc=fill, label=f"{field}, {precision}")
-        panel.axhline(rows[0].rounding, color=GREY, lw=1, ls=":")
-        panel.text(len(names) - 0.45, rows[0].rounding, f"rounding, {precision}", fontsize=8, color=GREY, ha="right",
-                   va="bottom")  # fmt: skip
-    panel.set_yscale("log")
-    panel.set_xlim(-0.5, len(names) - 0.4)
-    panel.set_xticks(range(len(names)), names)
-    panel.set_ylabel("largest difference")
-    panel.legend(frameon=False, fontsize=8, ncols=2, loc="center", bbox_to_anchor=(0.5, 0.45))
-    clean(panel, "Attention by loops and by matrices")
+def forms_figure(result: Analysis[FormsRow]) -> Figure:
+    """The largest difference between the two forms; dotted: the bound for rounding errors."""
+    figure, (panel,) = new_panels(
+        1, (7.2, 3.8), "Attention by loops and by matrices; dotted: bound for rounding errors"
+    )
+    for (precision, rows), colour in zip(
+        _groups(result.rows, "precision").items(), ("#0072b2", "#d55e00"), strict=True
+    ):
+        differences = [max(row.weights, row.contexts, 1e-18) for row in rows]
+        panel.plot([row.score for row in rows], differences, "o", color=colour, label=precision)
+        panel.axhline(rows[0].rounding, color=colour, lw=1, ls=":")
+    panel.set(yscale="log", ylabel="largest difference")
+    legend(panel)
+    clean(panel)
     return figure
 
 
-def _by_width(panel: Any, rows: Sequence[Any], field: str, theory: str) -> None:
+def _groups(rows: Iterable[Any], field: str) -> dict[Any, list[Any]]:
+    """The rows by the value of a field, in their order."""
+    groups: dict[Any, list[Any]] = {}
+    for row in rows:
+        groups.setdefault(getattr(row, field), []).append(row)
+    return groups
+
+
+def _by_width(panel: Any, rows: Iterable[Any], field: str, theory: str, label: str) -> None:
     """`field` with two standard errors against width, a colour per score; `theory` as a line where it is known."""
-    for name, marker in zip(dict.fromkeys(row.score for row in rows), cycle(MARKERS), strict=False):
-        own = sorted((row for row in rows if row.score == name), key=lambda row: row.width)
+    for (name, own), marker in zip(_groups(rows, "score").items(), cycle(MARKERS), strict=False):
+        own.sort(key=lambda row: row.width)
+        widths, look = [row.width for row in own], {"color": score_colour(name), "marker": marker}
         errors = [2 * getattr(row, f"{field}_error") for row in own]
-        _points(panel, [row.width for row in own], [getattr(row, field) for row in own], errors,
-                label=name, color=score_colour(name), marker=marker, zorder=3)  # fmt: skip
-        known = [(row.width, getattr(row, theory)) for row in own if getattr(row, theory) is not None]
-        panel.plot(*zip(*known, strict=True) if known else ([], []), color=score_colour(name), lw=1.2)
+        _points(panel, widths, [getattr(row, field) for row in own], errors, label=name, **look)
+        if getattr(own[0], theory) is not None:
+            panel.plot(widths, [getattr(row, theory) for row in own], color=look["color"], lw=1.2)
+    panel.plot([], [], color=GREY, lw=1.2, label=label)
     panel.set_xscale("log", base=2)
-    widths = sorted({row.width for row in rows})
-    panel.set_xticks(widths if len(widths) <= 8 else widths[:: math.ceil(len(widths) / 8)])
-    panel.set_xticklabels([f"{tick:g}" for tick in panel.get_xticks()])
+    panel.set_xticks(widths[:: math.ceil(len(widths) / 8)])
+    panel.xaxis.set_major_formatter("{x:g}")
     panel.minorticks_off()
     panel.set_xlabel("width D")
     clean(panel)

@@ -8,7 +8,7 @@ from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.inference.results import Evaluation, Place, Row, worst_place
-from seq2attn.plotting.style import clean, logarithmic, looks, new_panel
+from seq2attn.plotting.style import clean, logarithmic, looks, new_panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ def curves_figure(
 
     log: on a logarithmic scale, without values that are not positive; faint: as logged; strong: averaged.
     """
-    figure, panel = new_panel()
+    figure, (panel,) = new_panels()
     for look, (name, points) in zip(looks(scores), curves.items(), strict=True):
         drawn = [(step, value) for step, value in points if value > 0] if log else points
         if drawn and log:
@@ -45,7 +45,7 @@ def accuracy_curves_figure(curves: Mapping[str, Sequence[tuple[int, Evaluation]]
     """Exact match against step: run -> (step, evaluation). The mean over the trained lengths; shaded down to the
     worst of them.
     """
-    figure, panel = new_panel()
+    figure, (panel,) = new_panels()
     for look, (name, evaluations) in zip(looks(scores), curves.items(), strict=True):
         steps = [step for step, _ in evaluations]
         means = [results.mean("exact_match") for _, results in evaluations]
@@ -68,7 +68,7 @@ def accuracy_figure(results: Evaluation, title: str) -> Figure:
         exact_match = results.by_length("exact_match")
         untrained = sorted({row.length or 0 for row in exact_match if not row.trained})
         values = {(row.family, row.length or 0): row.value for row in exact_match}
-        figure, panel = new_panel()
+        figure, (panel,) = new_panels()
         draw_families(panel, values, untrained)
         clean(panel, title)
         panel.set_ylabel("exact match (greedy)")
@@ -94,7 +94,7 @@ def runs_figure(results: Mapping[str, Evaluation], scores: Sequence[str]) -> Fig
 
 def _lengths_figure(series: Sequence[tuple[str, str, str, Sequence[Row]]], label: str, title: str) -> Figure:
     """Label, marker, colour and rows of each line, beside one another where they would coincide."""
-    figure, panel = new_panel()
+    figure, (panel,) = new_panels()
     trained = {row.length: row.trained for _, _, _, rows in series for row in rows}
     lengths = sorted(length for length in trained if length is not None)
     for number, (name, marker, colour, rows) in enumerate(series):

@@ -76,17 +76,13 @@ def _shade(colour: str, lightness: float) -> str:
     return "#" + "".join(f"{round(part + (255 - part) * 0.5 * lightness):02x}" for part in parts)
 
 
-def new_panel(width: float = 6.4) -> tuple[Figure, Any]:
-    """A figure of one panel."""
-    figure, panels = new_panels(1, width, 3.8)
-    return figure, panels[0]
-
-
-def new_panels(count: int, width: float, height: float) -> tuple[Figure, Any]:
-    """A figure of panels side by side with one axis of values."""
+def new_panels(count: int = 1, size: tuple[float, float] = (6.4, 3.8), title: str = "") -> tuple[Figure, Any]:
+    """A figure with its panels, side by side with one axis of values. size: width and height in inches."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=size, layout="constrained")
+    if title:
+        figure.suptitle(title, fontsize=11, x=0.01, ha="left")
     return figure, figure.subplots(1, count, sharey=True, squeeze=False)[0]
 
 
@@ -97,6 +93,11 @@ def clean(panel: Any, title: str = "") -> None:
     panel.grid(axis="y", color="0.9", lw=0.6)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
+
+
+def legend(panel: Any, **place: Any) -> None:
+    """The legend of all figures: small and without a frame."""
+    panel.legend(frameon=False, fontsize=9, **place)
 
 
 def logarithmic(panel: Axes) -> None:

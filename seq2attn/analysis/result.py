@@ -1,0 +1,24 @@
+"""The result of an analysis: rows whose fields know how a table shows them. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Analysis(Generic[Row]):
+    """What was asked for and what was found."""
+
+    settings: Mapping[str, Any]
+    """the number of samples, the seed and so on, by name"""
+    rows: tuple[Row, ...]
+    """dataclasses; a table has a column for each field"""
+
+
+def column(heading: str, form: str = "") -> Any:
+    """A field of a row: the heading of its column and the format of its numbers. Without heading, only programs see it."""
+    return field(metadata={"heading": heading, "form": form})
