@@ -16,9 +16,9 @@ from seq2attn.data.vocabulary import PAD, abridged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.cells import Cells
+from seq2attn.model.decoder import Reverser
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.interface import Model
-from seq2attn.model.reverser import Reverser
 from seq2attn.model.transformer import Transformer
 
 
@@ -74,7 +74,7 @@ def _build_reverser(model: RecurrentConfig, source_size: int, target_size: int) 
     encoder = Encoder(source_size, model.embedding, cells, bidirectional=model.bidirectional)
     attention = build_attention(model, encoder.width)
     decoder = parts.DECODERS.make(model.decoder, target_size, model.embedding, attention, cells)
-    initial_state = parts.INITIAL_STATES.make(model.initial_state, encoder, decoder.recurrent)
+    initial_state = parts.INITIAL_STATES.make(model.initial_state, encoder, decoder.cell)
     if model.padding_embedding == "zero":
         fix_padding(encoder.embedding)
         fix_padding(decoder.embedding)

@@ -12,10 +12,9 @@ from torch import Tensor
 from seq2attn.data.batches import Batch
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.cells import GRU, LSTM, RNN, Cell, Cells
-from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder
+from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder, Reverser
 from seq2attn.model.encoder import Bridge, Encoder, Last, Zeros
 from seq2attn.model.histories import Coverage, Location, LocationCoverage, Shift
-from seq2attn.model.reverser import Reverser
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import LocalM, LocalP
 from seq2attn.parts import SCORES
@@ -94,7 +93,7 @@ def make_model(
                 mask_padding=mask_padding,
             )
         decoder = ARRANGEMENTS[arrangement](vocabulary, embedding, attention, cells)
-        model = Reverser(encoder, INITIAL_STATES[initial_state](encoder, decoder.recurrent), decoder)
+        model = Reverser(encoder, INITIAL_STATES[initial_state](encoder, decoder.cell), decoder)
         return model if dtype == torch.get_default_dtype() else model.to(dtype)
 
 

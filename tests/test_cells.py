@@ -89,11 +89,6 @@ def test_an_encoder_is_torchs_layers_on_packed_strings(name, layers, bidirection
     assert encoder.state_width == layers * parts * D
 
 
-def test_the_last_state_does_not_fit_a_wider_encoder():
-    with pytest.raises(ValueError, match="the encoder is 8 wide, the decoder 4"):
-        make_model("general", initial_state="last", bidirectional=True, hidden=D)
-
-
 # ---- names and first weights ----
 
 

@@ -318,7 +318,7 @@ def test_docstring_and_limits_describe_the_options(plugin):
 
 @pytest.mark.parametrize(
     ("base", "missing"),
-    [("Window", "forward"), ("History", "forward, update"), ("Cell", "step"), ("InitialState", "forward")],
+    [("Window", "forward"), ("History", "update"), ("Cell", "step"), ("InitialState", "forward")],
 )
 def test_an_unfinished_part_is_refused_when_it_is_registered(plugin, base, missing):
     with pytest.raises(Seq2AttnError, match=f"odd.py:10: .* 'odd': class Odd does not define {missing}$"):

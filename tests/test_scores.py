@@ -62,29 +62,3 @@ def test_register_refuses_other_classes_and_names_in_use():
     with pytest.raises(Seq2AttnError, match=r"'concat' is already registered"):
         register("concat", formula="?")(scores.Additive)
     assert "mine" not in SCORES.names()
-
-
-# ---- hidden layers too large to keep ----
-
-
-def test_additive_scores_step_by_step_match_all_steps_at_once(monkeypatch):
-    score = make_score("additive", 4, 6).double()
-    random = torch.Generator().manual_seed(0)
-    query = torch.randn(2, 3, 4, generator=random, dtype=torch.float64, requires_grad=True)
-    keys = torch.randn(2, 5, 6, generator=random, dtype=torch.float64, requires_grad=True)
-    weights = torch.randn(2, 3, 5, generator=random, dtype=torch.float64)
-    inputs = [query, keys, *score.parameters()]
-    at_once = score(query, score.project(keys))
-    expected = torch.autograd.grad(at_once, inputs, weights)
-    widest = []
-    tanh = torch.tanh
-    monkeypatch.setattr(torch, "tanh", lambda numbers: widest.append(numbers.numel()) or tanh(numbers))
-    for limit, computed in [(2 * 3 * 5 * 4 - 1, [2 * 5 * 4] * 3), (2 * 3 * 5 * 4, [2 * 3 * 5 * 4])]:
-        monkeypatch.setattr(scores, "AT_ONCE", limit)
-        widest.clear()
-        found = score(query, score.project(keys))
-        assert widest == computed  # numbers in each hidden layer
-        torch.testing.assert_close(found, at_once)
-        for one, wanted in zip(torch.autograd.grad(found, inputs, weights), expected, strict=True):
-            torch.testing.assert_close(one, wanted)
-        assert widest[len(computed) :] == (computed[::-1] if len(computed) > 1 else [])  # those of steps once again

@@ -4,18 +4,12 @@ import math
 
 import pytest
 import torch
-from models import is_real, make_score
+from models import make_score
 
 from seq2attn.model.attention import Attention
-from seq2attn.model.histories import Coverage, Shift
+from seq2attn.model.histories import Shift
 
-B, S, D = 2, 7, 4
-LENGTHS = torch.tensor([7, 4])
-SOURCE = torch.zeros(B, S, dtype=torch.int64)  # of no matter
-
-
-def randn(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+D = 4
 
 
 def make_attention(score="dot", **parts):
@@ -92,10 +86,3 @@ def test_a_shift_stays_sharp_over_many_steps():
         past = history.update(past, weights.squeeze(1))
         assert int(weights.argmax()) == (299 - step) % 300
     assert float(weights.max()) > 0.9
-
-
-def test_a_history_without_the_past_weights_is_an_error():
-    attention = make_attention("additive", history=Coverage(D, D))
-    memory = attention.prepare(randn(B, S, D), is_real(LENGTHS, S))
-    with pytest.raises(ValueError, match="needs the past weights"):
-        attention(randn(B, 1, D), memory)

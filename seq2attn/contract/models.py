@@ -19,9 +19,9 @@ from seq2attn.data.tasks import Examples, Task
 from seq2attn.data.vocabulary import SPECIAL
 from seq2attn.model.attention import Attention
 from seq2attn.model.cells import Cell
+from seq2attn.model.decoder import Reverser
 from seq2attn.model.histories import History
 from seq2attn.model.interface import Decoded
-from seq2attn.model.reverser import Reverser
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
 
@@ -161,7 +161,7 @@ def _results(trial: Trial) -> Iterator[tuple[str, Any, tuple[int, ...]]]:
             yield "output", output, (B, part.width)
             yield from _state("state after a step", state, part)
     encoded = model.encoder(batch.source, batch.source_lengths)
-    yield from _state("first state", model.initial_state(encoded), model.decoder.recurrent)
+    yield from _state("first state", model.initial_state(encoded), model.decoder.cell)
     logits, weights = model(batch)
     yield "logits", logits, (B, L, model.decoder.output.out_features)
     if weights is not None:
@@ -189,7 +189,7 @@ def check_mask(trial: Trial) -> None:
     attention, weights = trial.model.decoder.attention, trial.by_steps().weights
     if weights is None or not isinstance(attention, Attention):
         return
-    query, sizes = trial.draw(B, 1, trial.model.decoder.recurrent.width), trial.batch.source_lengths
+    query, sizes = trial.draw(B, 1, trial.model.decoder.cell.width), trial.batch.source_lengths
     factor = None if attention.window is None else attention.window(query, sizes, weights.size(2), 0).factor
     expect((weights >= 0).all(), "weights below 0")
     expect(not trial.masks or not weights.masked_select(~trial.valid.unsqueeze(1)).any(), "weight on padding")

@@ -19,7 +19,7 @@ from seq2attn.contract import models, tasks
 from seq2attn.contract.models import Broken, Trial, make_trial
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
-from seq2attn.model.reverser import Reverser
+from seq2attn.model.decoder import Reverser
 
 Tried = TypeVar("Tried")  # a `Trial` or a task
 MODELS: tuple[dict[str, Any], ...] = (

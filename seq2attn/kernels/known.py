@@ -10,16 +10,15 @@ from torch.nn.modules.module import _has_any_global_hook
 
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.cells import GRU
-from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder
+from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder, Reverser
 from seq2attn.model.encoder import Encoder, Layer
-from seq2attn.model.histories import Coverage, Location, LocationCoverage, Shift
-from seq2attn.model.reverser import Reverser
+from seq2attn.model.histories import Coverage, Location, LocationCoverage, NoHistory, Shift
 from seq2attn.model.scores import Additive, Dot, General, KeyValue, Scaled, ScaledGeneral
 
 PRODUCTS = (Dot, Scaled, General, ScaledGeneral, KeyValue)  # scores s.k of projected keys k
 KNOWN = (
     *(Reverser, Encoder, Layer, GRU, BahdanauDecoder, LuongDecoder, Attention, NoAttention, Additive, *PRODUCTS),
-    *(Coverage, Location, LocationCoverage, Shift, nn.Linear, nn.Embedding, nn.Dropout, nn.Conv1d),
+    *(Coverage, Location, LocationCoverage, NoHistory, Shift, nn.Linear, nn.Embedding, nn.Dropout, nn.Conv1d),
 )
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 

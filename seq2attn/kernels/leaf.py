@@ -15,11 +15,10 @@ from seq2attn.kernels.known import PRODUCTS, as_written, classes_as_written
 from seq2attn.kernels.library import load
 from seq2attn.model.attention import Attention, Memory, NoAttention, log_count
 from seq2attn.model.cells import GRU, State
-from seq2attn.model.decoder import BahdanauDecoder, DecoderState, LuongDecoder
+from seq2attn.model.decoder import BahdanauDecoder, DecoderState, LuongDecoder, Reverser
 from seq2attn.model.encoder import Encoded, Encoder, Layer, flip_index
 from seq2attn.model.histories import Coverage, Location, Shift
 from seq2attn.model.interface import Decoded, Model, Reset, Resets
-from seq2attn.model.reverser import Reverser
 from seq2attn.model.scores import Additive
 
 LARGE = 2**25  # B x D^2 from which on PyTorch's products on several threads are faster than the C, which uses one
@@ -50,7 +49,7 @@ class Leaf:
         self.model = model
         self._kernels = kernels
         self._reads, self._decodes = reads, decodes
-        self._width = max(model.encoder.top.width, model.decoder.recurrent.width)
+        self._width = max(model.encoder.top.width, model.decoder.cell.width)
 
     def __call__(self, batch: Batch, resets: Resets | None = None) -> Decoded:
         """As the model itself, up to rounding."""
@@ -113,7 +112,7 @@ class Leaf:
         features, weights = gru(self._kernels, inputs)
         if combines and not attends:
             features = decoder._combine(features[..., :0], features)
-        return decoder.decode(features, weights if attends else None, memory)  # type: ignore[no-any-return]
+        return decoder.decode(features, weights if attends else None, memory)
 
 
 # ---- which parts the C knows ----

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2attn.model.histories import History
+from seq2attn.model.histories import History, NoHistory
 from seq2attn.model.interface import Intervention
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
@@ -71,10 +71,10 @@ class Attention(nn.Module):
         super().__init__()
         self.score = score
         self.window = window
-        self.history = history
+        self.history = history or NoHistory(score.feature_width, score.key_width)
         self.scalable_softmax = scalable_softmax
         self.mask_padding = mask_padding
-        self.context_width = score.value_width + (0 if history is None else history.read_width)
+        self.context_width = score.value_width + self.history.read_width
 
     def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
         """states (B, S, key_width), valid (B, S), True = real token, source ids (B, S) -> what `forward` attends to."""
@@ -84,30 +84,22 @@ class Attention(nn.Module):
             source=source,
             valid=valid.unsqueeze(1) if self.mask_padding else None,  # (B, 1, S)
             lengths=None if self.window is None else valid.sum(dim=1),
-            prepared=None if self.history is None else self.history.prepare(states),
+            prepared=self.history.prepare(states),
         )
 
     def begin(self, memory: Memory) -> Tensor | None:
         """The `past` of the first step: zeros (B, C, S); None without a history."""
-        if self.history is None:
-            return None
         rows, width = memory.values.shape[:2]
-        return memory.values.new_zeros(rows, self.history.channels, width)
+        channels = self.history.channels
+        return memory.values.new_zeros(rows, channels, width) if channels else None
 
-    def forward(self, query: Tensor, memory: Memory, past: Tensor | None = None, first: Tensor | int = 0) -> Attended:
+    def forward(self, query: Tensor, memory: Memory, past: Any = None, first: Tensor | int = 0) -> Attended:
         """query (B, L, query_width) of output positions first, ..., first + L - 1 -> contexts, weights and scores of each.
 
-        With a history, L is 1 and `past` comes from `begin` or from the previous step.
+        With a history, L is 1 and `past` comes from `begin` or from the previous step; otherwise it is None.
         """
-        history, change = self.history, memory.intervention
-        features, allowed, factor = None, memory.valid, None
-        if history is not None:
-            if past is None:
-                raise ValueError(
-                    "attention with a history needs the past weights: `begin` gives those of the first step"
-                )
-            features = history(past, memory.prepared)  # (B, 1, S, feature_width)
-        keys = memory.keys
+        keys, allowed, factor, change = memory.keys, memory.valid, None, memory.intervention
+        features = self.history(past, memory.prepared)  # (B, 1, S, feature_width)
         scores = self.score(query, keys) if features is None else self.score.with_features(query, keys, features)
         logits = scores  # (B, L, S)
         if change is not None:
@@ -121,16 +113,13 @@ class Attention(nn.Module):
         weights = softmax = masked_softmax(logits, allowed)
         if factor is not None:
             weights = weights * factor
-        if history is not None and past is not None:
-            weights = history.combine(weights, past, memory.prepared, memory.valid, allowed)
+        weights = self.history.combine(weights, past, memory.prepared, memory.valid, allowed)
         if change is not None:
             weights = change.set_weights(weights)
         context = torch.bmm(weights, memory.values)  # (B, L, S) x (B, S, Dv) -> (B, L, Dv)
-        if history is not None and past is not None:
-            if history.read_width:
-                context = torch.cat([context, history.read(weights, past)], dim=2)
-            past = history.update(past, weights.squeeze(1))
-        return Attended(context, weights, scores, past, softmax)
+        if self.history.read_width:
+            context = torch.cat([context, self.history.read(weights, past)], dim=2)
+        return Attended(context, weights, scores, self.history.update(past, weights.squeeze(1)), softmax)
 
 
 class NoAttention(nn.Module):

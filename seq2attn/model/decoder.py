@@ -1,17 +1,22 @@
-"""Decoders: the order of attention and recurrence, one output position after another."""
+"""Decoders: the order of attention and recurrence, one output position after another. And the whole: the `Reverser`."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.cells import Cell, Cells, State
-from seq2attn.model.interface import Decoded, Reset
+from seq2attn.model.encoder import Encoder, InitialState
+from seq2attn.model.interface import NO_RESETS, Decoded, Model, Reset, Resets, draw_reset
 from seq2attn.parts import DECODERS
+
+if TYPE_CHECKING:
+    from seq2attn.data.batches import Batch
 
 
 class DecoderState(NamedTuple):
@@ -30,8 +35,7 @@ class DecoderState(NamedTuple):
 class Decoder(nn.Module):
     """Embedding, recurrent layers, attention and an output layer; an arrangement defines their order (`advance`).
 
-    Every arrangement is made the same way, `Decoder(vocabulary_size, embedding, attention, cells, **options)`. It makes its
-    recurrent layers, as `cell`, or under a name that its `recurrent` returns.
+    Every arrangement is made the same way, `Decoder(vocabulary_size, embedding, attention, cells, **options)`.
     """
 
     registry: ClassVar = DECODERS
@@ -39,6 +43,8 @@ class Decoder(nn.Module):
     """whether it works only with attention; configs with `score: none` are then refused"""
     needs_one_vocabulary: ClassVar[bool] = False
     """whether it works only where source and target have the same symbols, as for copying ids of the source"""
+    cell: Cell
+    """the recurrent layers, which each arrangement makes"""
 
     def __init__(
         self,
@@ -54,11 +60,6 @@ class Decoder(nn.Module):
         self.attention = attention
         self.output = nn.Linear(output_width, vocabulary_size)
         self.dropout = nn.Dropout(cells.dropout)
-
-    @property
-    def recurrent(self) -> Cell:
-        """The recurrent layers, here those named `cell`."""
-        return cast(Cell, self.cell)
 
     @abstractmethod
     def advance(
@@ -78,22 +79,19 @@ class Decoder(nn.Module):
 
         A loop over `advance`. An arrangement may compute all positions at once instead (`LuongDecoder`).
         """
-        features: list[Tensor] = []
-        weights: list[Tensor] = []
+        features, weights = [], []
         for position, embedded in enumerate(self.embed(tokens).unbind(1)):  # (B, E) each
             if reset is not None:
                 state = state._replace(cell=reset(state.cell, position))
             state, feature, weight = self.advance(embedded, state, memory)
             features.append(feature)
-            if weight is not None:
-                weights.append(weight)
+            weights += [] if weight is None else [weight]
         all_weights = torch.stack(weights, dim=1) if weights else None  # (B, L, S)
         return self.decode(torch.stack(features, dim=1), all_weights, memory), state
 
     def embed(self, tokens: Tensor) -> Tensor:
         """tokens (...) -> (..., E)"""
-        embedded: Tensor = self.dropout(self.embedding(tokens))
-        return embedded
+        return self.dropout(self.embedding(tokens))
 
     def decode(self, features: Tensor, weights: Tensor | None, memory: Memory) -> Decoded:
         """features (B, L, output_width), weights (B, L, S) -> logits (B, L, V): where a pointer would mix in the source."""
@@ -189,3 +187,45 @@ class LuongDecoder(Decoder):
 
 
 _LUONG_ADVANCE = LuongDecoder.advance
+
+
+# ---- encoder, initial state and decoder together ----
+
+
+class Reverser(Model):
+    """A recurrent encoder-decoder with attention."""
+
+    def __init__(self, encoder: Encoder, initial_state: InitialState, decoder: Decoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.initial_state = initial_state
+        self.decoder = decoder
+
+    def encode(self, source: Tensor, lengths: Tensor, resets: Resets = NO_RESETS) -> tuple[Memory, DecoderState]:
+        encoded = self.encoder(source, lengths, resets)
+        valid = valid_mask(lengths, source.size(1))
+        memory = self.decoder.attention.prepare(encoded.states, valid, source)
+        return memory, self.decoder.begin(self.initial_state(encoded), memory)
+
+    def forward(self, batch: Batch, resets: Resets | None = None) -> Decoded:
+        resets = resets or NO_RESETS
+        memory, state = self.encode(batch.source, batch.source_lengths, resets)
+        return self.decoder(batch.decoder_input, state, memory, resets.decoder)[0]
+
+    def step(self, tokens: Tensor, state: DecoderState, memory: Memory) -> tuple[Decoded, DecoderState]:
+        return self.decoder(tokens.unsqueeze(1), state, memory)
+
+    def draw_resets(
+        self, random: torch.Generator, source: Tensor, decoder_input: Tensor, *, encoder: float, decoder: float
+    ) -> Resets:
+        """Resets of a batch, source (B, S) and decoder_input (B, L), with these probabilities for each state.
+
+        Nothing is drawn where the probability is 0, nor for a direction that the encoder does not read in.
+        """
+        backward = encoder if self.encoder.bidirectional else 0.0
+        read, written = self.encoder.state_width, self.decoder.cell.parts * self.decoder.cell.width
+        return Resets(
+            forward=draw_reset(random, source, read, encoder),
+            backward=draw_reset(random, source, read, backward),
+            decoder=draw_reset(random, decoder_input, written, decoder),
+        )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.model.cells import Cell, Cells, State
-from seq2attn.model.interface import Resets
+from seq2attn.model.interface import NO_RESETS, Resets
 from seq2attn.parts import INITIAL_STATES
 
 
@@ -32,16 +32,15 @@ class Layer(nn.Module):
         self.backward_cell = cells.make(input_width) if bidirectional else None
         self.dropout = nn.Dropout(cells.dropout)
 
-    def forward(self, inputs: Tensor, lengths: Tensor, resets: Resets | None = None) -> Encoded:
+    def forward(self, inputs: Tensor, lengths: Tensor, resets: Resets = NO_RESETS) -> Encoded:
         """inputs (B, S, input_width), right-padded; lengths (B,)."""
-        forward_reset, backward_reset = (None, None) if resets is None else (resets.forward, resets.backward)
-        rows = len(inputs)
-        states, final = self.cell(self.dropout(inputs), self.cell.initial(rows), lengths, forward_reset)  # (B, S, D)
+        first = self.cell.initial(len(inputs))
+        states, final = self.cell(self.dropout(inputs), first, lengths, resets.forward)  # (B, S, D)
         if self.backward_cell is None:
             return Encoded(states, final)
         index = flip_index(lengths, inputs.size(1))  # (B, S)
-        first, turned = self.backward_cell.initial(rows), self.dropout(flip(inputs, index))
-        states_back, final = self.backward_cell(turned, first, lengths, backward_reset)
+        first, turned = self.backward_cell.initial(len(inputs)), self.dropout(flip(inputs, index))
+        states_back, final = self.backward_cell(turned, first, lengths, resets.backward)
         return Encoded(torch.cat([states, flip(states_back, index)], dim=2), final)  # (B, S, 2D)
 
 
@@ -66,12 +65,12 @@ class Encoder(nn.Module):
         """The width of the states of all layers together, in one direction."""
         return len(self.layers) * self.top.parts * self.top.width
 
-    def forward(self, source: Tensor, lengths: Tensor, resets: Resets | None = None) -> Encoded:
+    def forward(self, source: Tensor, lengths: Tensor, resets: Resets = NO_RESETS) -> Encoded:
         """source (B, S) ids, right-padded; lengths (B,) real tokens, at least 1."""
         states, final = self.embedding(source), ()  # (B, S, E)
         for layer in self.layers:
             states, last = layer(states, lengths, resets)
-            resets = None if resets is None else resets.above(last)
+            resets = resets.above(last)
             final += last
         return Encoded(states, final)
 
@@ -120,11 +119,6 @@ class Zeros(InitialState):
 class Last(InitialState):
     """s_0 = the encoder's final state, layer by layer; the widths must be equal."""
 
-    def __init__(self, encoder: Encoder, cell: Cell) -> None:
-        super().__init__(encoder, cell)
-        if encoder.width != cell.width:
-            raise ValueError(f"initial state 'last': the encoder is {encoder.width} wide, the decoder {cell.width}")
-
     def forward(self, encoded: Encoded) -> State:
         return encoded.final
 
@@ -142,5 +136,5 @@ class Bridge(InitialState):
         self.map = nn.Linear(encoder.top.width, cell.parts * cell.width)
 
     def forward(self, encoded: Encoded) -> State:
-        mapped: Tensor = torch.tanh(self.map(encoded.final[self.top]))  # (B, parts * D)
+        mapped = torch.tanh(self.map(encoded.final[self.top]))  # (B, parts * D)
         return mapped.chunk(self.parts, dim=1)

@@ -39,9 +39,9 @@ class History(nn.Module):
         """
         return None
 
-    @abstractmethod
     def forward(self, past: Tensor, prepared: Any) -> Tensor | None:
-        """past (B, C, S) -> features (B, 1, S, feature_width) of each key; None: the score has none."""
+        """past (B, C, S) -> features (B, 1, S, feature_width) of each key. The default: None, the score has no features."""
+        return None
 
     @abstractmethod
     def update(self, past: Tensor, weights: Tensor) -> Tensor:
@@ -61,6 +61,15 @@ class History(nn.Module):
         return weights[..., :0]
 
 
+class NoHistory(History):
+    """`none`: attention knows nothing of its past weights, and changes nothing."""
+
+    channels = 0
+
+    def update(self, past: Tensor, weights: Tensor) -> Tensor:
+        return past
+
+
 class Location(History):
     """`location`: U (F * alpha_{t-1}), features of a convolution over the previous weights (Chorowski et al. 2015, eq. 8
     and 9).
@@ -75,8 +84,7 @@ class Location(History):
 
     def forward(self, past: Tensor, prepared: Any) -> Tensor:
         located = self.convolution(past)  # (B, filters, S)
-        mapped: Tensor = self.map(located.mT).unsqueeze(1)  # (B, S, filters) -> (B, 1, S, feature_width)
-        return mapped
+        return self.map(located.mT).unsqueeze(1)  # (B, S, filters) -> (B, 1, S, feature_width)
 
     def update(self, past: Tensor, weights: Tensor) -> Tensor:
         return weights.unsqueeze(1)
@@ -90,8 +98,7 @@ class Coverage(History):
         self.map = nn.Linear(1, feature_width, bias=False)
 
     def forward(self, past: Tensor, prepared: Any) -> Tensor:
-        mapped: Tensor = self.map(past.mT).unsqueeze(1)  # (B, S, 1) -> (B, 1, S, feature_width)
-        return mapped
+        return self.map(past.mT).unsqueeze(1)  # (B, S, 1) -> (B, 1, S, feature_width)
 
     def update(self, past: Tensor, weights: Tensor) -> Tensor:
         return past + weights.unsqueeze(1)
@@ -131,9 +138,6 @@ class Shift(History):
         self.read_width = int(rereading)
         self.logits = nn.Parameter(torch.zeros(2 * reach + 1))  # of p, from d = -reach
         self.power = nn.Parameter(torch.zeros(()))
-
-    def forward(self, past: Tensor, prepared: Any) -> None:
-        return None
 
     def update(self, past: Tensor, weights: Tensor) -> Tensor:
         return torch.stack([weights, past[:, 1] + weights], dim=1)

@@ -69,6 +69,9 @@ class Resets:
         return Resets(forward, backward, self.decoder)
 
 
+NO_RESETS = Resets()
+
+
 def draw_reset(random: torch.Generator, tokens: Tensor, width: int, share: float) -> Reset | None:
     """Reset each state with probability `share`, for states of this width that read tokens (B, L); None, and nothing is
     drawn, if the share is 0.

@@ -23,14 +23,11 @@ from typing import ClassVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from seq2attn.parts import SCORES
 from seq2attn.registry import Registry, register
 
 __all__ = ["Score", "register"]
-
-AT_ONCE = 2**22  # largest hidden layer (B, L, S, D_a) of `additive` that is kept for the backward pass
 
 
 class Score(nn.Module):
@@ -67,8 +64,7 @@ class Score(nn.Module):
 
     def with_features(self, query: Tensor, keys: Tensor, features: Tensor) -> Tensor:
         """`forward` with features (B, L, S, feature_width) for each key. The default: added to the scores."""
-        scores: Tensor = self(query, keys)
-        return scores + features.squeeze(3)
+        return self(query, keys) + features.squeeze(3)
 
 
 class Dot(Score):
@@ -102,8 +98,7 @@ class General(Dot):
             nn.init.normal_(self.map.weight, std=initial_std)
 
     def project(self, keys: Tensor) -> Tensor:
-        projected: Tensor = self.map(keys)  # (B, S, query_width)
-        return projected
+        return self.map(keys)  # (B, S, query_width)
 
 
 class ScaledGeneral(General):
@@ -125,8 +120,7 @@ class KeyValue(Dot):
         self, query_width: int, key_width: int, *, key_size: int | None = None, value_size: int | None = None
     ) -> None:
         super().__init__(query_width, key_width)
-        self.key_size = query_width if key_size is None else key_size
-        self.value_width = key_width if value_size is None else value_size
+        self.key_size, self.value_width = key_size or query_width, value_size or key_width
         self.query_map = nn.Linear(query_width, self.key_size, bias=False)
         self.key_map = nn.Linear(key_width, self.key_size, bias=False)
         self.value_map = nn.Linear(key_width, self.value_width, bias=False)
@@ -136,8 +130,7 @@ class KeyValue(Dot):
         return F.linear(mapped, self.query_map.weight.t())  # (B, S, query_width)
 
     def values(self, states: Tensor) -> Tensor:
-        mapped: Tensor = self.value_map(states)  # (B, S, d_v)
-        return mapped
+        return self.value_map(states)  # (B, S, d_v)
 
 
 class Cosine(Score):
@@ -166,34 +159,25 @@ class Additive(Score):
     """`additive`: v.tanh(W [s;h]) (Bahdanau et al. 2015, appendix A.1.2; "concat" in Luong et al. 2015). No biases.
 
     W is split into W_s and W_h, since W [s;h] = W_s s + W_h h exactly: W_h h is computed once per sequence, and no
-    tensor of width D_s + D_h is built. A very large hidden layer is computed again in the backward pass, to save memory.
+    tensor of width D_s + D_h is built.
 
     width: D_a, the width of the hidden layer; None: the query's width.
     """
 
     def __init__(self, query_width: int, key_width: int, *, width: int | None = None) -> None:
         super().__init__(query_width, key_width)
-        self.feature_width = query_width if width is None else width
+        self.feature_width = width or query_width
         self.query_map = nn.Linear(query_width, self.feature_width, bias=False)
         self.key_map = nn.Linear(key_width, self.feature_width, bias=False)
         self.v = nn.Linear(self.feature_width, 1, bias=False)
 
     def project(self, keys: Tensor) -> Tensor:
-        projected: Tensor = self.key_map(keys)  # (B, S, D_a)
-        return projected
+        return self.key_map(keys)  # (B, S, D_a)
 
     def forward(self, query: Tensor, keys: Tensor, features: Tensor | None = None) -> Tensor:
-        rows, steps, _ = query.shape
-        if steps > 1 and torch.is_grad_enabled() and rows * steps * keys[0].numel() > AT_ONCE:
-            by_step = [
-                checkpoint(self.forward, step, keys, use_reentrant=False) for step in torch.split(query, 1, dim=1)
-            ]
-            return torch.cat(by_step, dim=1)
         total = self.query_map(query).unsqueeze(2) + keys.unsqueeze(1)  # (B, L, 1, D_a) + (B, 1, S, D_a)
-        scores: Tensor = self.v(torch.tanh(total if features is None else total + features)).squeeze(3)
-        return scores
+        return self.v(torch.tanh(total if features is None else total + features)).squeeze(3)  # (B, L, S)
 
     def with_features(self, query: Tensor, keys: Tensor, features: Tensor) -> Tensor:
         """v.tanh(W [s;h] + f): inside the tanh (Chorowski et al. 2015, eq. 9; See et al. 2017, eq. 11)."""
-        scores: Tensor = self(query, keys, features)
-        return scores
+        return self(query, keys, features)

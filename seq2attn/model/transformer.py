@@ -23,15 +23,12 @@ from seq2attn.model.interface import Decoded, Intervention, Model, Resets
 if TYPE_CHECKING:
     from seq2attn.data.batches import Batch
 
-Projected = tuple[Tensor, Tensor]
-"""keys and values of one attention, (B, H, S, d) each"""
-
 
 class TransformerMemory(NamedTuple):
     """The encoded source."""
 
-    layers: tuple[Projected, ...]
-    """keys and values of each decoder layer's cross-attention"""
+    layers: tuple[Tensor, ...]
+    """(B, S, 2D) keys beside values of each decoder layer's cross-attention"""
     valid: Tensor
     """(B, 1, 1, S) True = real token"""
     intervention: Intervention | None = None
@@ -39,10 +36,10 @@ class TransformerMemory(NamedTuple):
 
 
 class TransformerState(NamedTuple):
-    """The output so far: cached keys and values of each decoder layer's self-attention."""
+    """The output so far."""
 
-    layers: tuple[Projected, ...] = ()
-    position: int = 0
+    layers: tuple[Tensor, ...]
+    """(B, positions so far, 2D) keys beside values of each decoder layer's self-attention"""
 
 
 class Transformer(Model):
@@ -85,8 +82,8 @@ class Transformer(Model):
         for layer in self.encoder:
             states = layer(states, src_key_padding_mask=~valid)
         states = self.encoder_norm(states)
-        projected = tuple(project(layer.multihead_attn, states) for layer in self._decoder_layers())
-        return TransformerMemory(projected, valid[:, None, None]), TransformerState()
+        layers = tuple(project(layer.multihead_attn, states) for layer in self._decoder_layers())
+        return TransformerMemory(layers, valid[:, None, None]), TransformerState(tuple(one[:, :0] for one in layers))
 
     def forward(self, batch: Batch, resets: Resets | None = None) -> Decoded:
         memory, state = self.encode(batch.source, batch.source_lengths)
@@ -105,21 +102,24 @@ class Transformer(Model):
 
         Between them the cross-attention of the last layer, whose weights and scores are (B, H, L, S).
         """
-        steps = tokens.size(1)
-        positions = torch.arange(state.position + steps, device=tokens.device)
-        earlier = positions <= positions[state.position :].unsqueeze(1)  # (L, so far + L) True = not in the future
-        states = self._embed(self.target_embedding, tokens, state.position)  # (B, L, D)
+        first = state.layers[0].size(1)
+        positions = torch.arange(first + tokens.size(1), device=tokens.device)
+        earlier = positions <= positions[first:].unsqueeze(1)  # (L, first + L) True = not in the future
+        states = self._embed(self.target_embedding, tokens, first)  # (B, L, D)
         kept = []
-        attended = None
-        for index, layer in enumerate(self._decoder_layers()):
-            past = state.layers[index] if state.layers else None
-            states, attended, projected = decode_layer(layer, states, past, earlier, memory, index)
-            kept.append(projected)
-        assert attended is not None
-        assert attended.weights is not None
+        for layer, past, source in zip(self._decoder_layers(), state.layers, memory.layers, strict=True):
+            normed = layer.norm1(states)
+            kept.append(torch.cat([past, project(layer.self_attn, normed)], dim=1))  # (B, first + L, 2D)
+            states = states + layer.dropout1(attend(layer.self_attn, normed, kept[-1], earlier).context)
+            normed = layer.norm2(states)
+            attended = attend(layer.multihead_attn, normed, source, memory.valid, memory.intervention)
+            states = states + layer.dropout2(attended.context)
+            inner = layer.dropout(F.relu(layer.linear1(layer.norm3(states))))  # (B, L, feedforward)
+            states = states + layer.dropout3(layer.linear2(inner))
         logits = self.output(self.decoder_norm(states))  # (B, L, D) -> (B, L, V)
+        assert attended.weights is not None
         decoded = Decoded(logits, attended.weights.mean(dim=1))  # of the last layer, averaged over its heads
-        return decoded, attended, TransformerState(tuple(kept), state.position + steps)
+        return decoded, attended, TransformerState(tuple(kept))
 
     def _decoder_layers(self) -> list[nn.TransformerDecoderLayer]:
         return cast(list[nn.TransformerDecoderLayer], list(self.decoder))
@@ -127,34 +127,7 @@ class Transformer(Model):
     def _embed(self, embedding: nn.Embedding, tokens: Tensor, first: int) -> Tensor:
         """tokens (B, L) at positions first, first + 1, ... -> (B, L, D)"""
         positions = sinusoids(first, tokens.size(1), self.width).to(embedding.weight)
-        embedded: Tensor = embedding(tokens)
-        return embedded * math.sqrt(self.width) + positions
-
-
-def decode_layer(
-    layer: nn.TransformerDecoderLayer,
-    states: Tensor,
-    past: Projected | None,
-    earlier: Tensor,
-    memory: TransformerMemory,
-    index: int,
-) -> tuple[Tensor, Attended, Projected]:
-    """One decoder layer at L positions that follow those of `past`: as `layer` itself, with weights returned.
-
-    states (B, L, D); earlier (L, positions so far), True = may be attended to; index: the layer's. Returns states
-    (B, L, D), the cross-attention, and the self-attention's keys and values of all positions.
-    """
-    normed = layer.norm1(states)
-    keys, values = project(layer.self_attn, normed)
-    if past is not None:
-        keys, values = torch.cat([past[0], keys], dim=2), torch.cat([past[1], values], dim=2)
-    states = states + layer.dropout1(attend(layer.self_attn, normed, (keys, values), earlier).context)
-    attended = attend(
-        layer.multihead_attn, layer.norm2(states), memory.layers[index], memory.valid, memory.intervention
-    )
-    states = states + layer.dropout2(attended.context)
-    inner = layer.dropout(F.relu(layer.linear1(layer.norm3(states))))
-    return states + layer.dropout3(layer.linear2(inner)), attended, (keys, values)
+        return embedding(tokens) * math.sqrt(self.width) + positions
 
 
 def sinusoids(first: int, count: int, width: int) -> Tensor:
@@ -165,30 +138,28 @@ def sinusoids(first: int, count: int, width: int) -> Tensor:
     return torch.where(places % 2 == 0, angles.sin(), angles.cos())
 
 
-def project(attention: nn.MultiheadAttention, states: Tensor) -> Projected:
-    """Keys and values (B, H, S, d) of states (B, S, D)."""
+def project(attention: nn.MultiheadAttention, states: Tensor) -> Tensor:
+    """Keys beside values of states: (B, S, D) -> (B, S, 2D)."""
     width = attention.embed_dim
-    both = F.linear(states, attention.in_proj_weight[width:], attention.in_proj_bias[width:])  # (B, S, 2D)
-    keys, values = both.chunk(2, dim=2)
-    return _split_heads(keys, attention.num_heads), _split_heads(values, attention.num_heads)
+    return F.linear(states, attention.in_proj_weight[width:], attention.in_proj_bias[width:])
 
 
 def attend(
     attention: nn.MultiheadAttention,
     query: Tensor,
-    projected: Projected,
+    projected: Tensor,
     allowed: Tensor,
     change: Intervention | None = None,
 ) -> Attended:
-    """The same as `attention` itself, for keys and values that are already projected.
+    """The same as `attention` itself, for keys and values that are already projected, (B, S, 2D).
 
     query (B, L, D); allowed broadcasts to (B, H, L, S);
     change: applied in every head. Returns contexts (B, L, D), and weights and scores of each head (B, H, L, S).
     """
     width = attention.embed_dim
     mapped = F.linear(query, attention.in_proj_weight[:width], attention.in_proj_bias[:width])
-    queries = _split_heads(mapped, attention.num_heads)  # (B, H, L, d)
-    keys, values = projected
+    parts = (mapped, *projected.chunk(2, dim=2))  # (B, L, D), (B, S, D), (B, S, D)
+    queries, keys, values = (_split_heads(part, attention.num_heads) for part in parts)
     logits = scores = queries @ keys.mT / math.sqrt(keys.size(3))  # (B, H, L, S)
     if change is not None:
         change = change.for_heads()
@@ -202,5 +173,4 @@ def attend(
 
 def _split_heads(states: Tensor, heads: int) -> Tensor:
     """(B, S, D) -> (B, H, S, d)"""
-    rows, steps, width = states.shape
-    return states.view(rows, steps, heads, width // heads).transpose(1, 2)
+    return states.view(*states.shape[:2], heads, -1).transpose(1, 2)

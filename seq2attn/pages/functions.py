@@ -13,9 +13,9 @@ from seq2attn.data.padding import valid_mask
 from seq2attn.data.vocabulary import SOS
 from seq2attn.model.attention import Attended, NoAttention
 from seq2attn.model.cells import Cell, State
+from seq2attn.model.decoder import Reverser
 from seq2attn.model.encoder import Encoded, Layer
 from seq2attn.model.interface import Decoded, Intervention, Model
-from seq2attn.model.reverser import Reverser
 from seq2attn.model.transformer import Transformer
 
 Tensors = dict[str, Tensor]
@@ -116,8 +116,8 @@ def _encode_whole(model: Model, source: Tensor) -> Function:
 def _step(model: Model, source: Tensor, steps: int) -> Function:
     """One output position."""
     lengths = torch.tensor([source.size(1)])
-    memory, state = model.encode(source, lengths)
-    token = torch.tensor([SOS])
+    memory, first = model.encode(source, lengths)
+    token, state = torch.tensor([SOS]), first
     for _ in range(steps):
         _, state = model.step(token, state, memory)
     width = source.size(1)
@@ -140,8 +140,7 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
         decode = _step_of_transformer if isinstance(model, Transformer) else _step_of_reverser
         return decode(model, tensors["token"], rebuilt("state", state, tensors), kept)
 
-    caches = named("state", state) if isinstance(model, Transformer) else {}
-    return Function("step", step, inputs, {name: cache[:, :, :0] for name, cache in caches.items()})
+    return Function("step", step, inputs, named("state", first) if isinstance(model, Transformer) else {})
 
 
 def _step_of_reverser(model: Any, token: Tensor, state: Any, memory: Any) -> Tensors:
@@ -157,7 +156,6 @@ def _step_of_reverser(model: Any, token: Tensor, state: Any, memory: Any) -> Ten
 
 
 def _step_of_transformer(model: Any, token: Tensor, state: Any, memory: Any) -> Tensors:
-    state = state._replace(position=state.layers[0][0].size(2))
     decoded, attended, state = model.decode_attended(token.unsqueeze(1), state, memory)
     return _outputs(decoded, attended, state)
 

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from seq2attn.config import Config
 from seq2attn.data.batches import Batch, generator
+from seq2attn.model.decoder import Reverser
 from seq2attn.model.interface import Decoded, Model, Resets
-from seq2attn.model.reverser import Reverser
 from seq2attn.training.compiling import Forward, compiled
 from seq2attn.training.leaf import LeafDiffers, agree, leaf_for, unchanged
 from seq2attn.training.losses import training_losses
