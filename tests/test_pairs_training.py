@@ -161,8 +161,8 @@ def test_a_run_alone_opens_no_file_and_continues_with_a_config_and_unchanged_fil
     ("overrides", "says"),
     [
         (["task.train=missing.tsv"], "missing.tsv: no such file"),
-        (["task.train=data"], "data: cannot be read: a directory, not a file of pairs"),
-        (["task.target_column=3"], "18 of 18 lines cannot be read\n  line 1: found 2 columns, expected 3"),
+        (["task.train=data"], "data: cannot be read: not a regular file"),
+        (["task.target_column=3"], "18 of 18 lines cannot be read\n  line 1: columns: found 2, expected 3"),
         (
             ["task.source_column=0"],
             "task.source_column (--set 'task.source_column=0'): should be greater than or equal to 1, found 0",

@@ -1,3 +1,5 @@
+"""Vocabularies: the ids of symbols, of texts that are taken apart, and what is refused."""
+
 import pytest
 
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary, abridged
@@ -12,28 +14,36 @@ def test_specials_come_first_then_the_alphabet_in_order():
     assert len(vocabulary) == 29
     assert vocabulary.encode(LETTERS) == list(range(3, 29))
     assert [vocabulary.symbol(index) for index in (0, 1, 2, 3, 28)] == ["<pad>", "<sos>", "<eos>", "a", "z"]
+    assert vocabulary.decode(vocabulary.encode("zxy")) == "zxy"
+    assert vocabulary.decode([1, 3, 5, 2, 0]) == "<sos>ac<eos><pad>"
 
 
-def test_decode_is_the_inverse_of_encode_and_names_special_tokens():
-    vocabulary = Vocabulary("xyz ")
-    assert vocabulary.decode(vocabulary.encode("zx y")) == "zx y"
-    assert vocabulary.decode([1, 3, 5, 2, 0]) == "<sos>xz<eos><pad>"
-
-
-@pytest.mark.parametrize("ask", [Vocabulary("abc").encode, Vocabulary("abc").check])
-def test_unseen_characters_are_listed_once(ask):
+@pytest.mark.parametrize(
+    ("vocabulary", "text", "says"),
+    [
+        (Vocabulary("abc"), "aZb7Z", "'aZb7Z' has characters the model never saw: '7', 'Z'; its alphabet is abc"),
+        (Vocabulary("A"), LETTERS * 100, "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', ...;"),
+        (Vocabulary(["a", "bc"], separator=" "), "a b", "has symbols the model never saw: 'b'; its alphabet is a bc"),
+        (Vocabulary("ab", separator=" "), "a  b", "there is an empty one"),
+        (Vocabulary("ab", unknown=True, features=["V"]), "ab", "lacks features"),
+        (Vocabulary("ab", unknown=True, features=["V"]), "ab\tV;", "lacks features, or has an empty one"),
+        (Vocabulary("ab", unknown=True, features=["V"]), "\tV", "there is an empty one"),
+        (Vocabulary("ab", unknown=True, features=["V"]), "a\tV\tV", "has a tab too many"),
+        (Vocabulary("ab", unknown=True), "a\tb", "has a tab too many"),
+        (Vocabulary("ab", unknown=True), "b\udce9", "is not UTF-8 text"),  # a byte that is not UTF-8 as Python reads it
+        (Vocabulary("ab", unknown=True), "", "the string is empty"),
+        # named by code point where their look could mislead:
+        (Vocabulary("abc"), "x\u0303", "never saw: 'x', U+0303;"),  # a combining tilde
+        (Vocabulary("abc"), "\u0430", "never saw: '\u0430' (U+0430);"),  # Cyrillic, looks like a
+        (Vocabulary("abc"), "\u200d", "never saw: U+200D;"),
+        (Vocabulary("abc"), "\x1b", "never saw: '\\x1b';"),
+    ],
+    ids=lambda value: ascii(value)[:30],
+)
+def test_texts_that_are_not_series_of_symbols_are_refused(vocabulary, text, says):
     with pytest.raises(Seq2AttnError) as caught:
-        ask("aZb7Z")
-    assert "'7', 'Z'" in str(caught.value) and "'a'" not in str(caught.value)
-    assert "'aZb7Z'" in str(caught.value)
-    assert "abc" in str(caught.value)
-
-
-def test_long_texts_and_lists_of_unseen_characters_are_shortened():
-    with pytest.raises(Seq2AttnError) as caught:
-        Vocabulary("A").encode(LETTERS * 100)
-    assert "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', ...;" in str(caught.value)
-    assert len(str(caught.value)) < 300
+        vocabulary.encode(text)
+    assert says in caught.value.message and len(caught.value.message) < 300
 
 
 def test_alphabets_are_abridged():
@@ -47,32 +57,47 @@ def test_alphabets_are_abridged():
     assert len(abridged([chr(2 * code) for code in range(100, 1000)])) == 200
 
 
-# ---- characters: code points of NFC ----
-
-
 def test_a_letter_and_its_accent_are_one_character_however_they_are_written():
     composed, decomposed = "a\u00e3", "aa\u0303"
     for alphabet in (composed, decomposed, ["a", "a\u0303"]):
         vocabulary = Vocabulary(alphabet)
         assert vocabulary.symbols == ("a", "\u00e3")
         assert vocabulary.encode(decomposed) == vocabulary.encode(composed) == [3, 4]
-        assert vocabulary.check(decomposed) == composed
-
-
-def test_jamo_of_an_alphabet_are_read_as_they_are_written():
+        assert vocabulary.shown(decomposed) == composed
     assert Vocabulary("\u1100\u1161"[::-1]).encode("\u1100\u1161") == [4, 3]  # NFC would make one syllable of them
+    assert Vocabulary("é", unknown=True).encode("e\u0301") == [4]
+    assert Vocabulary("é", unknown=True, normalise="none").encode("e\u0301") == [3, 3]
+    apart = Vocabulary("e\u0301", unknown=True, normalise="nfd")
+    assert (apart.encode("é"), apart.decode([4, 5])) == ([4, 5], "é")
+    assert (apart.shown("e\u0301"), apart.symbols_of("é")) == ("é", ("e", "\u0301"))
 
 
-@pytest.mark.parametrize(
-    ("unseen", "name"),
-    [
-        ("x\u0303", "'x', U+0303;"),  # a combining tilde, which has no look of its own
-        ("\u0430", "'\u0430' (U+0430);"),  # Cyrillic, looks like the a of the alphabet
-        ("\u200d", "U+200D;"),
-        ("\x1b", "'\\x1b';"),
-    ],
-)
-def test_unseen_characters_are_named_by_code_point_where_their_look_could_mislead(unseen, name):
-    with pytest.raises(Seq2AttnError) as caught:
-        Vocabulary("abc").encode(unseen)
-    assert f"has characters the model never saw: {name} its alphabet is abc" in str(caught.value)
+def test_symbols_of_several_characters_and_features():
+    vocabulary = Vocabulary(["a", "t͡ʃ"], separator=" ", unknown=True)
+    assert (vocabulary.encode("t͡ʃ a b"), vocabulary.symbols_of("t͡ʃ a b")) == ([5, 4, 3], ("t͡ʃ", "a", "b"))
+    assert (vocabulary.unseen("t͡ʃ a b b"), vocabulary.decode([5, 4, 3])) == (["b"], "t͡ʃ a <unk>")
+    assert len(vocabulary) == 6
+    featured = Vocabulary("VW", unknown=True, features=["PST", "V"])  # V is a letter and a feature
+    assert featured.encode("WV\tV;PST") == [5, 4, 7, 6] and featured.decode([5, 4, 7, 6]) == "WV\tV;PST"
+    assert (featured.encode("W\tFUT"), featured.unseen("x\tFUT;V")) == ([5, 3], ["FUT", "x"])
+
+
+def test_split_symbols_are_characters_and_are_put_together_again():
+    vocabulary = Vocabulary(["a", "t", "◌͡", "◌ʃ"], separator=" ", unknown=True, split=True)
+    assert vocabulary.symbols_of("t͡ʃ at") == ("t", "◌͡", "◌ʃ", "a", "◌t")
+    assert vocabulary.unseen("t͡ʃ at") == ["◌t"]
+    assert vocabulary.encode("t͡ʃ at") == [5, 6, 7, 4, 3]
+    assert vocabulary.decode([5, 6, 7, 4, 5]) == "t͡ʃ a t"
+    assert vocabulary.joined(["t", "◌͡", "◌ʃ", "a", "<eos>"]) == ("t͡ʃ", "a", "<eos>")
+    assert vocabulary.joined(["◌ʃ", "◌͡"]) == ("◌ʃ͡",), "the first has nothing to continue"
+    for form in ("nfc", "nfd", "none"):
+        accents = Vocabulary(["e", "é", "◌\u0301"], separator=" ", split=True, normalise=form)
+        assert accents.symbols_of("é e") == (("é", "e") if form == "none" else ("e", "◌\u0301", "e"))
+        assert accents.decode(accents.encode("é e")) == "é e"
+    apart = Vocabulary(["c", "e", "\u0301"], normalise="nfd")
+    assert apart.joined([*apart.symbols_of("éc"), "\u0301", "<eos>"]) == ("é", "ć", "<eos>"), "letters are counted"
+    assert apart.joined(["\u0301", "<eos>", "\u0301"]) == ("\u0301", "<eos>", "\u0301")
+    alone = Vocabulary("◌t", separator=" ", split=True)
+    assert alone.decode(alone.encode("◌ t")) == "◌ t", "a dotted circle of its own is one character"
+    with pytest.raises(Seq2AttnError, match="there is an empty one"):
+        vocabulary.encode("t  a")

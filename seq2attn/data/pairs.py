@@ -5,16 +5,14 @@ Imports no torch.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import re
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seq2attn.data.vocabulary import composed
-from seq2attn.errors import LARGEST_FILE, Seq2AttnError, closest, shown
+from seq2attn.data.vocabulary import FEATURE, composed
+from seq2attn.errors import LARGEST_FILE, Seq2AttnError, shown
 
 LONGEST_LINE = 10_000  # bytes
 MOST_LISTED = 10  # malformed lines in one message
@@ -39,44 +37,28 @@ class Format:
     @property
     def width(self) -> int:
         """The columns that each line must have."""
-        return self.columns or max(number for number, _ in self.named)
-
-    @property
-    def named(self) -> list[tuple[int, str]]:
-        """The columns that are used, from left to right, and what each one holds."""
-        columns = [(self.source_column, "source"), (self.target_column, "target")]
-        columns += [(self.features_column, "features")] if self.features_column is not None else []
-        return sorted(columns)
+        return self.columns or max(self.source_column, self.target_column, self.features_column or 0)
 
     def read(self, line: bytes) -> Pair:
         """The pair of one line, without its end. Raises `ValueError` with what is wrong with it."""
         if len(line) > LONGEST_LINE:
             raise ValueError(f"it has {len(line):,} bytes; at most {LONGEST_LINE:,} are allowed")
-        try:
-            text = line.decode()
-        except UnicodeDecodeError as error:
-            raise ValueError(f"it is not UTF-8 text (byte {error.start + 1} is 0x{line[error.start]:02x})") from None
+        text = line.decode()
         if found := re.search(r"[\0\r]", text):
             raise ValueError(f"it contains {found[0]!r} (character {found.start() + 1})")
-        if not text.strip():
-            raise ValueError("it is empty")
-        fields = [composed(field, self.normalise) for field in text.split("\t")]
+        fields = text.split("\t")
         if len(fields) != self.width:
-            names = ", ".join(f"{what} in column {number}" for number, what in self.named)
-            raise ValueError(f"found {_counted(len(fields), 'column')}, expected {self.width} ({names})")
-        separators = {"source": self.source_separator, "target": self.target_separator, "features": ";"}
-        read = {}
-        for number, what in self.named:
-            read[what] = field = fields[number - 1]
-            if not field.strip():
-                raise ValueError(f"the {what} (column {number}) is empty")
-            separator = separators[what]
-            if separator and "" in field.split(separator):
-                raise ValueError(
-                    f"the {what} {shown(field)} has an empty part; expected one {separator!r} between parts"
-                )
-        source = f"{read['source']}\t{read['features']}" if "features" in read else read["source"]
-        return source, read["target"]
+            raise ValueError(f"columns: found {len(fields)}, expected {self.width}")
+        source = self._field("source", fields, self.source_column, self.source_separator)
+        if self.features_column is not None:
+            source += "\t" + self._field("features", fields, self.features_column, FEATURE)
+        return source, self._field("target", fields, self.target_column, self.target_separator)
+
+    def _field(self, what: str, fields: list[str], column: int, separator: str) -> str:
+        field = composed(fields[column - 1], self.normalise)
+        if not field.strip() or (separator and "" in field.split(separator)):
+            raise ValueError(f"the {what} {shown(field)} (column {column}) is empty, or a part of it is")
+        return field
 
 
 @dataclass(frozen=True)
@@ -87,24 +69,11 @@ class PairFile:
     record: dict[str, Any]  # what a run keeps of the file, to recognise it: its name, bytes, pairs and sha256
     pairs: tuple[Pair, ...]
 
-    def repetitions(self) -> str | None:
-        """What a user should know about lines that repeat others; None if there are none."""
-        repeated = len(self.pairs) - len(set(self.pairs))
-        several = sum(count > 1 for count in Counter(source for source, _ in set(self.pairs)).values())
-        found = [f"{_counted(repeated, 'line')} repeating an earlier one exactly"] if repeated else []
-        found += [f"{_counted(several, 'source')} with more than one target"] if several else []
-        return f"{self.path}: {'; '.join(found)}" if found else None
 
-
-def read_pairs(path: Path, form: Format, if_missing: str = "") -> PairFile:
-    """Read a UTF-8 file, one pair a line. Raises `Seq2AttnError` for a file or lines that cannot be read.
-
-    if_missing: what to do if there is no such file.
-    """
-    data = _read_bytes(path, if_missing)
+def read_pairs(path: Path, form: Format) -> PairFile:
+    """Read a UTF-8 file, one pair a line. Raises `Seq2AttnError` for a file or lines that cannot be read."""
+    data = _read_bytes(path)
     lines = data.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n")  # without a byte order mark
-    if lines == [b""]:
-        raise Seq2AttnError(f"{path}: the file is empty; expected one pair a line, its columns separated by tabs")
     pairs, problems = [], []
     for number, line in enumerate(lines, start=1):
         try:
@@ -113,7 +82,7 @@ def read_pairs(path: Path, form: Format, if_missing: str = "") -> PairFile:
             problems.append(f"  line {number}: {error}")
     if problems:
         more = [f"  and {len(problems) - MOST_LISTED:,} more"] if len(problems) > MOST_LISTED else []
-        head = f"{path}: {len(problems):,} of {_counted(len(lines), 'line')} cannot be read"
+        head = f"{path}: {len(problems):,} of {len(lines):,} lines cannot be read"
         hint = (
             "Save it as UTF-8, one pair a line, a tab between columns. task.source_column, task.target_column and "
             f"task.features_column say which columns are used; if there are more than {form.width}, set task.columns."
@@ -124,25 +93,19 @@ def read_pairs(path: Path, form: Format, if_missing: str = "") -> PairFile:
     return PairFile(path, record, tuple(pairs))
 
 
-def _read_bytes(path: Path, if_missing: str) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     """The contents of a regular file; a pipe or a device is not waited for."""
+    most = LARGEST_FILE["pairs"]
     try:
         if path.exists() and not path.is_file():
-            raise OSError(errno.EINVAL, "a directory, not a file of pairs" if path.is_dir() else "not a regular file")
+            raise ValueError("not a regular file")
         with path.open("rb") as file:
-            data = file.read(LARGEST_FILE["pairs"] + 1)
+            data = file.read(most + 1)
+        if len(data) > most:
+            raise ValueError(f"it is larger than {most:,} bytes; train on a part of it")
     except FileNotFoundError:
-        names = [item.name for item in path.parent.iterdir()] if path.parent.is_dir() else []
-        close = closest(path.name, names)
-        hint = " ".join(filter(None, (close and f"Did you mean {path.parent / close}?", if_missing)))
+        hint = "Paths in a config are relative to the config's file, those of options to the working directory."
         raise Seq2AttnError(f"{path}: no such file", hint=hint) from None
     except (OSError, ValueError) as error:
         raise Seq2AttnError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > LARGEST_FILE["pairs"]:
-        message = f"{path}: the file is larger than {LARGEST_FILE['pairs']:,} bytes, the most that is read"
-        raise Seq2AttnError(message, hint="Train on a part of it.")
     return data
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from seq2attn.errors import Seq2AttnError, character_name, first_of, shown
 
@@ -24,7 +24,7 @@ class Vocabulary:
         characters, with ◌ before those that continue a symbol: kʰ is k and ◌ʰ. `joined` puts the symbols together again.
     features: further symbols after a text's own, written as `walk<TAB>V;PST`; None: texts have none.
     normalise: Unicode's normal form into which texts are brought before they are split: nfc or nfd, or none. With nfd too,
-        `check` and `decode` return letters and marks composed, as users see them.
+        `shown` and `decode` return letters and marks composed, as users see them.
 
     A character is a Unicode code point of a text in that form: in normal form C, e with a combining accent is the one
     character é; in D, é is two characters, and a Korean syllable two or three.
@@ -52,18 +52,37 @@ class Vocabulary:
         self.symbols = tuple(normal_form(symbol, normalise) for symbol in symbols)
         self.separator, self.unknown, self.split, self.normalise = separator, unknown, split, normalise
         self.features = None if features is None else tuple(features)
-        self._special = (*SPECIAL, UNKNOWN) if unknown else SPECIAL
-        self._tokens: tuple[str, ...] = (*self._special, *self.symbols, *(self.features or ()))
-        self._ids = {symbol: len(self._special) + index for index, symbol in enumerate(self.symbols)}
-        first = len(self._special) + len(self.symbols)
-        self._feature_ids = {feature: first + index for index, feature in enumerate(self.features or ())}
+        special = (*SPECIAL, UNKNOWN) if unknown else SPECIAL
+        self._tokens = (*special, *self.symbols, *(self.features or ()))
+        self._first_feature = len(special) + len(self.symbols)
+        self._ids = {symbol: index for index, symbol in enumerate(self.symbols, len(special))}
+        self._feature_ids = {name: index for index, name in enumerate(self.features or (), self._first_feature)}
 
     def __len__(self) -> int:
         return len(self._tokens)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of `text`. Raises as `check` does."""
-        symbols, features = self._checked(text)
+        """The ids of `text`.
+
+        Raises `Seq2AttnError` unless it consists of symbols, and without `unknown` of the vocabulary's only.
+        """
+        if not text:
+            raise Seq2AttnError("the string is empty", hint="Give at least one symbol.")
+        symbols, features = self.parts_of(text)
+        if not symbols or "" in symbols:
+            where = f" with {self.separator!r} between them" if self.separator else ""
+            raise Seq2AttnError(f"{shown(text)} is not a series of symbols{where}: there is an empty one")
+        if self.features is not None and (not features or "" in features):
+            hint = f"Write the word, a tab, and its features with {FEATURE!r} between them."
+            raise Seq2AttnError(f"{shown(text)} lacks features, or has an empty one", hint=hint)
+        if self.unknown and re.search("[\t\ud800-\udfff]", "".join([*symbols, *features])):
+            raise Seq2AttnError(f"{shown(text)} has a tab too many, or is not UTF-8 text")
+        unseen = [] if self.unknown else self.unseen(text)
+        if unseen:
+            kind = "symbols" if self.separator else "characters"
+            names = first_of([character_name(symbol) for symbol in unseen])
+            alphabet = abridged(self.symbols)
+            raise Seq2AttnError(f"{shown(text)} has {kind} the model never saw: {names}; its alphabet is {alphabet}")
         ids = [self._ids.get(symbol, UNK) for symbol in symbols]
         return ids + [self._feature_ids.get(feature, UNK) for feature in features]
 
@@ -77,8 +96,9 @@ class Vocabulary:
         text = self._normal(text)
         word, tab, features = text.partition(FEATURES) if self.features is not None else (text, "", "")
         symbols = word.split(self.separator) if self.separator else list(word)
-        if self.split:
-            symbols = _characters(symbols, self.normalise)
+        if self.split:  # letters and marks apart, with ◌ before all characters of a symbol but its first
+            apart = symbols if self.normalise == "none" else [normal_form(symbol, "nfd") for symbol in symbols]
+            symbols = [part for symbol in apart for part in (symbol[:1], *(FOLLOWS + mark for mark in symbol[1:]))]
         return symbols, features.split(FEATURE) if tab else []
 
     def unseen(self, text: str) -> list[str]:
@@ -86,73 +106,26 @@ class Vocabulary:
         symbols, features = self.parts_of(text)
         return sorted({*(set(symbols) - self._ids.keys()), *(set(features) - self._feature_ids.keys())})
 
-    def check(self, text: str) -> str:
-        """The text in the form in which it is shown.
-
-        Raises `Seq2AttnError` unless it consists of symbols, and without `unknown` of the vocabulary's only.
-        """
-        self._checked(text)
-        return self.shown(text)
-
-    def _checked(self, text: str) -> tuple[list[str], list[str]]:
-        """The symbols and features of a text that `check` accepts."""
-        if not text:
-            raise Seq2AttnError("the string is empty", hint="Give at least one symbol.")
-        if self.unknown:
-            self._check_text(text)
-        symbols, features = self.parts_of(text)
-        if not symbols or "" in symbols:
-            where = f" with {self.separator!r} between them" if self.separator else ""
-            raise Seq2AttnError(f"{shown(text)} is not a series of symbols{where}: there is an empty one")
-        if self.features is not None and (not features or "" in features):
-            hint = f"Write the word, a tab, and its features with {FEATURE!r} between them."
-            raise Seq2AttnError(f"{shown(text)} lacks features, or has an empty one", hint=hint)
-        unseen = [] if self.unknown else self.unseen(text)
-        if unseen:
-            kind = "symbols" if self.separator else "characters"
-            names = first_of([character_name(symbol) for symbol in unseen])
-            alphabet = abridged(self.symbols)
-            raise Seq2AttnError(f"{shown(text)} has {kind} the model never saw: {names}; its alphabet is {alphabet}")
-        return symbols, features
-
     def shown(self, text: str) -> str:
         """The text in the form in which it is shown."""
-        return self._composed(self._normal(text))
+        text = self._normal(text)
+        return normal_form(text, "nfc") if self.normalise == "nfd" else text
 
-    def _check_text(self, text: str) -> None:
-        """Refuse what no file of pairs can contain: bytes that are not UTF-8, and more columns than are read."""
-        if escaped := re.search("[\ud800-\udfff]", text):
-            message = f"{shown(text)} is not UTF-8 text (character {escaped.start() + 1})"
-            raise Seq2AttnError(message, hint="Save it as UTF-8.")
-        expected = 1 if self.features is None else 2
-        if text.count(FEATURES) >= expected:
-            alone = "the source alone" if expected == 1 else "the source, a tab and its features"
-            raise Seq2AttnError(
-                f"{shown(text)}: found {text.count(FEATURES) + 1} columns, expected {expected}",
-                hint=f"Give {alone}. Standard input may also have whole lines of a file of pairs.",
-            )
-
-    def decode(self, ids: Iterable[int]) -> str:
+    def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`, special tokens as `<eos>`."""
-        first = len(self._special) + len(self.symbols)
-        symbols: list[str] = []
-        features: list[str] = []
-        for index in ids:
-            (features if index >= first else symbols).append(self.symbol(index))
-        text = self._composed(self.separator.join(self.joined(symbols)))
+        symbols = [self.symbol(index) for index in ids if index < self._first_feature]
+        features = [self.symbol(index) for index in ids if index >= self._first_feature]
+        text = self.separator.join(self.joined(symbols))
         return f"{text}{FEATURES}{FEATURE.join(features)}" if features else text
 
     def joined(self, symbols: Sequence[str]) -> tuple[str, ...]:
         """The symbols as users count them: parts of one that was taken apart are put together; special tokens remain."""
-        characters_apart = self.normalise == "nfd" and not self.separator
-        if not (self.split or characters_apart):
-            return tuple(symbols)
+        letters_apart = self.normalise == "nfd" and not self.separator
         whole: list[str] = []
         for symbol in symbols:
-            if self.split and whole and len(symbol) == 2 and symbol[0] == FOLLOWS:
-                whole[-1] += symbol[1]
-            elif characters_apart and whole and len(normal_form(whole[-1] + symbol, "nfc")) == 1:
-                whole[-1] = normal_form(whole[-1] + symbol, "nfc")
+            mark = symbol[1:] if self.split and len(symbol) == 2 and symbol[0] == FOLLOWS else ""
+            if whole and (mark or (letters_apart and len(normal_form(whole[-1] + symbol, "nfc")) == 1)):
+                whole[-1] += mark or symbol
             else:
                 whole.append(symbol)
         return tuple(composed(symbol, self.normalise) for symbol in whole)
@@ -164,15 +137,6 @@ class Vocabulary:
     def _normal(self, text: str) -> str:
         as_written = not self.separator and not self.unknown and self._ids.keys() >= set(text)
         return text if as_written else normal_form(text, self.normalise)
-
-    def _composed(self, text: str) -> str:
-        return composed(text, self.normalise) if self.normalise == "nfd" else text
-
-
-def _characters(symbols: Sequence[str], normalise: str) -> list[str]:
-    """The characters of each symbol, letters and marks apart unless `normalise` is none, with ◌ before all but its first."""
-    apart = symbols if normalise == "none" else [normal_form(symbol, "nfd") for symbol in symbols]
-    return [part for symbol in apart for part in (symbol[:1], *(f"{FOLLOWS}{mark}" for mark in symbol[1:]))]
 
 
 def normal_form(text: str, form: str) -> str:

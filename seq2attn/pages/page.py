@@ -149,7 +149,7 @@ def _shown(run: Run, checkpoint: str, examples: list[str], snapshots: int) -> Sh
     trained = load_run(run, checkpoint, "cpu")
     config, task = run.config(), trained.predictor.task
     for text in examples:
-        task.source_vocabulary.check(text)
+        task.source_vocabulary.encode(text)
     recorded = read_attention(run) if config.data_files else []  # a run on files keeps no other strings
     more = [one.source for _, maps in recorded[-1:] for one in maps] if config.data_files else _drawn(task)
     weights = _through_training(run, trained, snapshots)

@@ -65,7 +65,7 @@ def watched_strings(config: Config, task: Task) -> list[str]:
         return [text for text in _chosen_strings(task) if bound(text) < LARGEST_SIDE]
     for text in config.training.watched:
         try:
-            vocabulary.check(text)
+            vocabulary.encode(text)
         except Seq2AttnError as error:
             raise Seq2AttnError(f"training.watched: {error.message}", hint=error.hint) from None
         if bound(text) >= LARGEST_SIDE:
