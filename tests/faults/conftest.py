@@ -1,40 +1,27 @@
-"""A server that starts commands, and the config that they train: small, with many writes."""
+"""Commands as processes, and a run that nothing disturbed."""
 
 import shutil
 from pathlib import Path
 
 import pytest
-from forks import Server
+from forks import TINY, TRAIN, Server
 
 from seq2attn.runs.run import Run
 
-TINY = """\
-task: {alphabet: abc, max_length: 2}
-model: {hidden: 8, embedding: 4}
-training: {steps: 24, batch_size: 4, log_every: 1, evaluate_every: 4, validation_samples: 2, word_dropout: 0.3}
-evaluation: {samples: 2}
-"""
-
-
-@pytest.fixture(scope="session")
-def session_server():
-    server = Server()
-    yield server
-    server.close()
-
 
 @pytest.fixture
-def server(session_server):
-    yield session_server
-    session_server.end()
+def server():
+    server = Server()
+    yield server
+    server.end()
 
 
 @pytest.fixture(scope="session")
-def reference(session_server, tmp_path_factory):
+def reference(tmp_path_factory):
     """An undisturbed run. Do not change it; use `run_copy`."""
     folder = tmp_path_factory.mktemp("reference")
     (folder / "tiny.yaml").write_text(TINY)
-    status, _, err = session_server.call(folder, "train", "-c", "tiny.yaml", "--name", "tiny")
+    status, _, err = Server().call(folder, *TRAIN)
     assert status == 0, err
     return Run(folder / "runs" / "tiny")
 

@@ -1,77 +1,75 @@
-"""Starts `seq2attn` commands as processes of their own, without importing torch for each: one server, one fork a command.
+"""Starts `seq2attn` commands as processes of their own, forked from a server that has imported torch once."""
 
-Orders come as lines of JSON on standard input; the server answers with the process's number, and with its exit status once
-it has ended. A command runs as `python -m seq2attn` would, but for `fault`: the write at which it kills itself, or from
-which on the disk is full.
-"""
-
-import contextlib
 import errno
-import json
+import multiprocessing
 import os
 import signal
 import stat
-import subprocess
 import sys
+import time
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
+from outcomes import same_outcome
+
+from seq2attn.runs.run import Run
+
+TINY = """\
+task: {alphabet: abc, max_length: 2}
+model: {hidden: 8, embedding: 4}
+training: {steps: 24, batch_size: 4, log_every: 1, evaluate_every: 4, validation_samples: 2, word_dropout: 0.3}
+evaluation: {samples: 2}
+"""  # small, with many writes
+TRAIN = ("train", "-c", "tiny.yaml", "--name", "tiny")
+RESUME = ("train", "--resume", "tiny")
 STEERING = ("SEQ2ATTN_RUNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["seq2attn.cli.train", "seq2attn.training.session", "seq2attn.plotting.attention"])
 
 
 class Server:
-    """The test's end: `start` a command, do something to it, `wait` for it."""
+    """Runs one command at a time: `start` it, do something to it, `wait` for it."""
 
-    def __init__(self):
-        environment = {name: value for name, value in os.environ.items() if name not in STEERING}
-        environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-        self._process = subprocess.Popen(
-            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-        self._running = None
-        self._answer()
+    process = None
 
     def start(self, folder, *arguments, fault=None, terminal=None, environment=None):
-        """Begin `seq2attn ARGUMENTS` in `folder`, where `out` and `err` receive its output, or on a terminal of its own;
-        returns its number.
+        """Begin `seq2attn ARGUMENTS` in `folder`, whose files `out` and `err` receive its output, or on a terminal of its
+        own; returns its number. `fault`: the arguments of `Fault`.
         """
-        order = {"folder": str(folder), "arguments": arguments, "fault": fault, "terminal": terminal}
-        order["environment"] = environment or {}
-        self._process.stdin.write(json.dumps(order) + "\n")
-        self._process.stdin.flush()
-        self._running = int(self._answer())
-        return self._running
+        order = (folder, arguments, fault or (None, 0), terminal, environment or {})
+        self.process = CONTEXT.Process(target=run, args=order)
+        self.process.start()
+        return self.process.pid
 
     def wait(self):
         """The exit status of the command that was started; minus the signal's number if one ended it."""
-        self._running = None
-        return int(self._answer())
-
-    def end(self):
-        """Kill the command that a failed test left running."""
-        if self._running is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._running, signal.SIGKILL)
-            self.wait()
+        self.process.join()
+        return self.process.exitcode
 
     def call(self, folder, *arguments, fault=None):
         """`start` and `wait` -> exit status, standard output, standard error."""
         self.start(folder, *arguments, fault=fault)
         status = self.wait()
-        return status, (Path(folder) / "out").read_text(), (Path(folder) / "err").read_text()
+        return status, (folder / "out").read_text(), (folder / "err").read_text()
 
-    def close(self):
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._process.wait(timeout=60)
+    def until(self, text, file):
+        """Wait until `file` contains `text`."""
+        end = time.monotonic() + 60
+        while not file.exists() or text not in file.read_text():
+            assert time.monotonic() < end
+            time.sleep(0.005)
 
-    def _answer(self):
-        line = self._process.stdout.readline()
-        assert line, "the server is gone"
-        return line
+    def complete(self, work, reference, commands=(TRAIN, RESUME)):
+        """What a user does after a fault: resume the run, or start it if there is none; it ends as `reference`."""
+        run = Run(work / "runs" / "tiny")
+        status, _, err = self.call(work, *commands[run.path.exists()])
+        assert status == 0, err
+        same_outcome(run, reference)
 
-
-# ---- the server's end ----
+    def end(self):
+        """Kill the command that a failed test left running."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
 
 
 class Fault:
@@ -83,14 +81,14 @@ class Fault:
     def __init__(self, kind, count, full=False):
         self.kind, self.count, self.full, self.seen = kind, count, full, 0
 
-    def due(self):
-        self.seen += 1
-        return self.seen >= self.count if self.full and self.count else self.seen == self.count
-
     def strike(self):
-        if self.full:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        os.kill(os.getpid(), signal.SIGKILL)
+        """Do it if it is time."""
+        self.seen += 1
+        if not self.count or self.seen < self.count:
+            return
+        if not self.full:
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     def install(self):
         from seq2attn.runs.files import AppendFile
@@ -98,29 +96,35 @@ class Fault:
         fsync, replace, add, truncate = os.fsync, os.replace, AppendFile.add, os.truncate
 
         def half_a_file(descriptor):
-            if stat.S_ISREG(os.fstat(descriptor).st_mode) and self.due():
-                os.ftruncate(descriptor, os.fstat(descriptor).st_size // 2)
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                if self.seen + 1 == self.count:
+                    os.ftruncate(descriptor, os.fstat(descriptor).st_size // 2)
                 self.strike()
             fsync(descriptor)
 
         def before_it_takes_its_name(*names):
-            if self.due():
-                self.strike()
+            self.strike()
             replace(*names)
 
         def after_it_took_its_name(*names):
             replace(*names)
-            if self.due():
-                self.strike()
+            self.strike()
 
         def half_a_record(file, data):
-            if data and self.due():
-                file._file = HalfWriter(file._file, self)
+            write = file._file.write
+
+            def half(view):
+                if self.seen + 1 == self.count:
+                    write(view[: len(view) // 2])
+                self.strike()
+                return write(view)
+
+            file._file.write = half
             add(file, data)
+            file._file.write = write
 
         def in_the_cutting(path, size):
-            if self.due():
-                self.strike()
+            self.strike()
             truncate(path, size)
 
         patches = {
@@ -134,98 +138,39 @@ class Fault:
             setattr(*patches[self.kind])
 
 
-class HalfWriter:
-    """A file that takes half of what it is given, and then strikes."""
-
-    def __init__(self, file, fault):
-        self.file, self.fault, self.half = file, fault, True
-
-    def write(self, data):
-        if self.half:
-            self.half = False
-            return self.file.write(data[: len(data) // 2])
-        return self.fault.strike()
-
-    def __getattr__(self, name):
-        return getattr(self.file, name)
-
-
 def refuse_the_network(event, arguments):
     if event in ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
         raise SystemExit(f"network: {event} {arguments}")
 
 
-def run(order):
+def run(folder, arguments, fault, terminal, environment):
+    """The command, in its process."""
     from seq2attn.cli import main
 
-    os.chdir(order["folder"])
-    os.environ.update(order["environment"])
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-    if "OFFLINE" in order["environment"]:
+    os.chdir(folder)
+    for name in STEERING:
+        os.environ.pop(name, None)
+    os.environ.update(environment)
+    for number, handler in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGTERM, signal.SIG_DFL),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        signal.signal(number, handler)
+    if "OFFLINE" in environment:
         sys.addaudithook(refuse_the_network)
-    if order["terminal"] is not None:
-        os.setsid()
-        terminal = os.open(order["terminal"], os.O_RDWR)  # the first that a session opens controls it
-        for number in range(3):
-            os.dup2(terminal, number)
-    else:
-        for number, name in ((1, "out"), (2, "err")):
-            os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    for name, number in (("stdout", 1), ("stderr", 2)):
-        encoding = order["environment"].get("PYTHONIOENCODING", "utf-8")
-        errors = "backslashreplace" if number == 2 else "strict"
-        setattr(sys, name, os.fdopen(number, "w", encoding=encoding, errors=errors))
-    fault = Fault(*(order["fault"] or (None, 0)))
-    fault.install()
-    sys.argv = ["seq2attn", *order["arguments"]]
-    status = 0
+    if terminal is not None:
+        os.setsid()  # the first terminal that a session opens to read controls it
+    encoding = environment.get("PYTHONIOENCODING", "utf-8")
+    for number, name, errors in ((1, "out", "strict"), (2, "err", "backslashreplace")):
+        out = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        os.dup2(os.open(terminal, os.O_RDWR) if terminal else os.open(name, out), number)
+        setattr(sys, f"std{name}", os.fdopen(number, "w", encoding=encoding, errors=errors))
+    struck = Fault(*fault)
+    struck.install()
+    sys.argv = ["seq2attn", *arguments]
     try:
         main()
-    except SystemExit as stop:
-        status = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
-        status = 99
-    if fault.count == 0 and fault.kind is not None:
-        Path("count").write_text(str(fault.seen))
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            status = 98
-    os._exit(status)
-
-
-def prepare():
-    """Import, and draw once, what every command would otherwise do for itself."""
-    import io
-
-    import seq2attn.training.loop
-    from seq2attn.cli.app import app
-    from seq2attn.inference.maps import AttentionMap
-    from seq2attn.plotting.attention import attention_figure
-
-    figure = attention_figure([AttentionMap("a", "a", ("a",), ("a",), ((1.0,),))])
-    figure.savefig(io.BytesIO())
-    return app, seq2attn.training.loop
-
-
-def serve():
-    prepare()
-    answers = os.fdopen(os.dup(1), "w")
-    print("ready", file=answers, flush=True)
-    while line := sys.stdin.readline():
-        pid = os.fork()
-        if pid == 0:
-            run(json.loads(line))
-        print(pid, file=answers, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), file=answers, flush=True)
-
-
-if __name__ == "__main__":
-    serve()
+    finally:
+        if fault[0] is not None and struck.count == 0:
+            Path("count").write_text(str(struck.seen))

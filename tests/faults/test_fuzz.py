@@ -1,7 +1,6 @@
 """Anything at all as a config, a command line, or a field of a run's records: an answer or one sentence."""
 
 import contextlib
-import copy
 import io
 import json
 import random
@@ -11,6 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from forks import TINY
 from inline import Inline
 
 pytest.importorskip("hypothesis")
@@ -27,13 +27,15 @@ from seq2attn.runs.run import Run
 LONGEST = 20  # seconds that one input may take
 SLOW = pytest.mark.slow
 
-KEYS = [
-    "seed", "task", "model", "training", "evaluation", "name", "alphabet", "min_length", "max_length", "attention",
-    "score", "options", "mask_padding", "architecture", "embedding", "hidden", "bidirectional", "initial_state",
-    "decoder", "source_eos", "steps", "batch_size", "word_dropout", "learning_rate", "weight_decay", "clip_norm",
-    "schedule", "warmup", "log_every", "evaluate_every", "validation_samples", "target", "lengths", "samples",
-    "hiden", "<<", "", "a.b", "__class__", "width", "initial_std", "encoder_reset",
-]  # fmt: skip
+
+def keys_of(values):
+    """Every key of a config."""
+    return [
+        key for name, value in values.items() for key in (name, *(keys_of(value) if isinstance(value, dict) else ()))
+    ]
+
+
+KEYS = [*keys_of(check_config({}).model_dump(mode="json")), "options", "hiden", "<<", "", "a.b", "__class__", "width"]
 VALUES = [
     "0", "1", "3", "-1", "1e3", "3e-3", ".inf", ".nan", "1_000", "0x10", "true", "no", "null", "~", "''", "abc", "aab",
     "reverse", "copy", "dot", "scaled", "additive", "none", "general", "zeros", "last", "bridge", "cosine", "1-12",
@@ -180,6 +182,7 @@ def test_any_command_line(run_copy, work, monkeypatch, own_scores, record_figure
 
 # ---- any value in any field of a run's JSON files, for every command that reads runs ----
 
+FIELD = "@@"
 KINDS = {  # as JSON, or what Python reads as JSON
     "null": "null",
     "true": "true",
@@ -198,15 +201,8 @@ KINDS = {  # as JSON, or what Python reads as JSON
     "5,000 digits": "9" * 5_000,
     "deep": "[" * 3_000 + "]" * 3_000,
 }
-MISSING = "missing"
-TINY = """\
-model: {hidden: 8, embedding: 4}
-task: {min_length: 1, max_length: 3}
-training: {steps: 2, batch_size: 4, validation_samples: 2}
-evaluation: {samples: 2}
-"""
 RECORDS = ("status.json", "environment.json", "metrics.jsonl", "attention.jsonl", "evaluations/best-001.json")
-COMPARE = "compare -c tiny.yaml --vary seed=1 --name e --json"
+COMPARE = "compare -c tiny.yaml --set training.steps=2 --vary seed=1 --name e --json"
 READERS = [
     "runs",
     "runs --json",
@@ -247,44 +243,26 @@ def run_of(folder):
     return run
 
 
-def values_of(folder, name):
-    """The JSON values of a file: one, or one of each line."""
-    text = (run_of(folder) / name).read_text()
-    return list(map(json.loads, text.splitlines())) if name.endswith("l") else [json.loads(text)]
-
-
-def places(value, path=()):
-    """The path of every field below `value`; of a list, only that of the first item."""
-    items = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
-    for key, item in items:
-        yield (*path, key)
-        yield from places(item, (*path, key))
+def without_a_field(value):
+    """Every copy of a JSON value in which one field is `FIELD`, or missing; of a list, only the first item's fields."""
+    yield FIELD
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield {name: other for name, other in value.items() if name != key}
+            yield from ({**value, key: other} for other in without_a_field(item))
+    elif isinstance(value, list) and value:
+        yield from ([other, *value[1:]] for other in without_a_field(value[0]))
 
 
 def every_damage(trial, *names):
-    """(file, number of its line, path of the field, kind of value) for every field of these records."""
-    return [
-        (name, number, path, kind)
-        for name in names
-        for number, value in enumerate(values_of(trial, name))
-        for path in ((), *places(value))
-        for kind in (*KINDS, MISSING)
-    ]
-
-
-def damage(folder, name, number, path, kind):
-    """Set one field of one record to a value of this kind."""
-    lines = values_of(folder, name)
-    whole = parent = {"": copy.deepcopy(lines[number])}
-    for key in ("", *path)[:-1]:
-        parent = parent[key]
-    if kind == MISSING:
-        del parent[("", *path)[-1]]
-    else:
-        parent[("", *path)[-1]] = "@@"
-    texts = [json.dumps(line) for line in lines]
-    texts[number] = json.dumps(whole.get("")).replace('"@@"', KINDS.get(kind, "")) if whole else ""
-    (run_of(folder) / name).write_text("".join(f"{text}\n" for text in texts))
+    """(file, its lines of JSON, kind of value) for every field of these records."""
+    for name in names:
+        text = (run_of(trial) / name).read_text()
+        lines = [json.dumps(json.loads(line)) for line in (text.splitlines() if name.endswith("l") else [text])]
+        for number, line in enumerate(lines):
+            for other in map(json.dumps, without_a_field(json.loads(line))):
+                for kind in KINDS if FIELD in other else ("missing",):
+                    yield name, [*lines[:number], other, *lines[number + 1 :]], kind
 
 
 def refuse_constant(text):
@@ -313,22 +291,21 @@ def is_accepted(run):
 
 def attack(copied, trial, chosen, commands):
     """Each damage by itself: the reader's answer, and the `commands` for one that was accepted or was not."""
-    for name, number, path, kind in chosen:
+    for name, lines, kind in chosen:
         shutil.rmtree(copied / "runs")
         shutil.copytree(trial / "runs", copied / "runs")
-        damage(copied, name, number, path, kind)
+        text = "".join(f"{line}\n" for line in lines)
+        (run_of(copied) / name).write_text(text.replace(f'"{FIELD}"', KINDS.get(kind, "")))
         try:
             for command in commands(is_accepted(Run(run_of(copied)))):
                 check_reader(command, name)
         except (Exception, SystemExit) as error:
-            raise AssertionError(f"{name}, line {number}, {path} is {kind}") from error
+            raise AssertionError(f"{name} with {kind} at {FIELD}: {text}") from error
 
 
 def test_some_values_in_some_fields(copied, trial):
-    for command in READERS:  # of the undamaged run
-        assert call(command.replace("RUN", run_of(copied).name).split())[0] == 0, command
     choose = random.Random(18)
-    chosen = choose.sample(every_damage(trial, *RECORDS), 150)
+    chosen = choose.sample(list(every_damage(trial, *RECORDS)), 150)
     attack(copied, trial, chosen[:20], lambda accepted: choose.sample(READERS, 2 if accepted else 1))
     attack(copied, trial, chosen[20:], lambda accepted: ())
 
@@ -336,6 +313,8 @@ def test_some_values_in_some_fields(copied, trial):
 @SLOW
 @pytest.mark.parametrize("name", RECORDS)
 def test_every_value_in_every_field(copied, trial, record_figure, name):
-    choose, chosen = random.Random(name), every_damage(trial, name)
+    for command in READERS:  # of the undamaged run
+        assert call(command.replace("RUN", run_of(copied).name).split())[0] == 0, command
+    choose, chosen = random.Random(name), list(every_damage(trial, name))
     attack(copied, trial, chosen, lambda accepted: READERS if accepted else choose.sample(READERS, 1))
     record_figure(damaged_fields=len(chosen))

@@ -1,48 +1,39 @@
-"""Ctrl-C, SIGTERM, a closed terminal, a closed pipe: everything is saved, and the command to resume is printed."""
+"""Ctrl-C, SIGTERM, a closed terminal or pipe, a second training: all is saved, and the command to resume is printed."""
 
 import contextlib
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
-from outcomes import same_outcome
+from forks import TRAIN
 
+from seq2attn.errors import Seq2AttnError
+from seq2attn.runs.lock import is_training, training_lock
 from seq2attn.runs.run import Run
 
-TRAIN = ("train", "-c", "tiny.yaml", "--name", "tiny")
-PYTHON = [sys.executable, "-m", "seq2attn"]
-
-
-def until(found, seconds=60):
-    """Wait until `found()` is true."""
-    end = time.monotonic() + seconds
-    while not found():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
-def goes_on(server, work, reference):
-    assert server.call(work, "train", "--resume", "tiny")[0] == 0
-    same_outcome(Run(work / "runs" / "tiny"), reference)
+ROOT = Path(__file__).parent.parent.parent
+SETTINGS = ("training.steps=1000000", "training.log_every=10", "training.evaluate_every=1000")
+LONG = (*TRAIN, *(word for setting in SETTINGS for word in ("--set", setting)))
 
 
 @pytest.mark.parametrize("name", ["SIGINT", *(pytest.param(n, marks=pytest.mark.slow) for n in ("SIGTERM", "SIGHUP"))])
 def test_a_signal(server, reference, work, name):
     number = getattr(signal, name)
     pid = server.start(work, *TRAIN)
-    until(lambda: (work / "err").exists() and "step 4: " in (work / "err").read_text())
+    server.until("step 4: ", work / "err")
     os.kill(pid, number)
     assert server.wait() == 128 + number
-    lines = (work / "err").read_text().splitlines()
-    assert lines[-2].startswith(f"stopped by {name} after step ")
-    assert lines[-2].endswith("; everything is saved.")
-    assert lines[-1] == "Continue with: seq2attn train --resume tiny"
-    assert Run(work / "runs" / "tiny").status().state == "interrupted"
-    goes_on(server, work, reference)
+    *_, stopped, hint = (work / "err").read_text().splitlines()
+    assert stopped.startswith(f"stopped by {name} after step ") and stopped.endswith("; everything is saved.")
+    assert hint == "Continue with: seq2attn train --resume tiny"
+    assert server.call(work, "runs")[1].splitlines()[1].startswith("tiny\tinterrupted\t")
+    server.complete(work, reference)
 
 
 def test_a_closed_terminal(server, reference, work):
@@ -55,7 +46,7 @@ def test_a_closed_terminal(server, reference, work):
     os.close(ours)
     assert server.wait() == 128 + signal.SIGHUP
     assert Run(work / "runs" / "tiny").status().state == "interrupted"
-    goes_on(server, work, reference)
+    server.complete(work, reference)
 
 
 def test_a_closed_stdout(server, run_copy, work):
@@ -67,26 +58,24 @@ def test_a_closed_stdout(server, run_copy, work):
     assert (work / "err").read_text() == ""
 
 
-def piped(folder, script):
-    """A line of shell, `$S` standing for the command -> exit status of its first command, standard error."""
-    done = subprocess.run(
-        ["bash", "-c", f"{script}; exit ${{PIPESTATUS[0]}}"],
-        cwd=folder,
-        env={**os.environ, "S": " ".join(PYTHON)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stderr
+TOO_LARGE = "$S train -c tiny.yaml --set training.batch_size=1000000 --set model.hidden=128"
+MEMORY = "error: out of memory: .*\nMake model.hidden, training.batch_size or the strings smaller, .*"
 
 
-def test_a_list_piped_into_head(work):
-    assert piped(work, "$S list --json | true") == (141, "")
-
-
-def test_a_full_disk_behind_standard_output(work):
-    status, err = piped(work, "$S list --json > /dev/full")
-    assert (status, err) == (1, "error: reading or writing failed: No space left on device\n")
+@pytest.mark.parametrize(
+    ("script", "status", "err"),
+    [
+        ("$S list --json | true", 141, ""),
+        ("$S list --json > /dev/full", 1, "error: reading or writing failed: No space left on device\n"),
+        pytest.param(f"ulimit -v 6000000; {TOO_LARGE}", 1, MEMORY, marks=pytest.mark.slow),
+    ],
+)
+def test_what_a_shell_does_to_a_command(work, script, status, err):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "S": f"{sys.executable} -m seq2attn"}
+    words = ["bash", "-c", f"{script}; exit ${{PIPESTATUS[0]}}"]
+    done = subprocess.run(words, cwd=work, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == status
+    assert bool(err) == bool(done.stderr) and re.search(f"{err}$", done.stderr)
 
 
 @pytest.mark.slow
@@ -101,9 +90,26 @@ def test_an_interrupt_of_another_command(server, run_copy, work):
 @pytest.mark.slow
 def test_two_signals_stop_immediately_and_lose_nothing(server, reference, work):
     pid = server.start(work, *TRAIN)
-    until(lambda: (work / "err").exists() and "step 8: " in (work / "err").read_text())
+    server.until("step 8: ", work / "err")
     for _ in range(2):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
     assert server.wait() in (-signal.SIGTERM, 128 + signal.SIGTERM)
-    goes_on(server, work, reference)
+    server.complete(work, reference)
+
+
+def test_a_second_training_is_refused_until_the_first_ends(server, work, cli):
+    run = Run(work / "runs" / "tiny")
+    server.start(work, *LONG)
+    server.until("loss", run.metrics_file)
+    message = "error: run 'tiny' is being trained by another process\nWait for it, or stop it; then resume.\n"
+    for _ in range(2):  # looking does not take the lock
+        assert "tiny\ttraining\t" in cli("runs").out
+        assert cli("train", "--resume", "tiny") == (2, "", message)
+    server.process.kill()
+    assert server.wait() == -signal.SIGKILL
+    assert not is_training(run)
+    with training_lock(run):
+        assert is_training(run)
+        with pytest.raises(Seq2AttnError, match="is being trained"), training_lock(run):
+            pass
