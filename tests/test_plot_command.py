@@ -69,7 +69,7 @@ def test_the_newest_evaluation_is_the_last_eval(cli, tiny):
         "plot accuracy --plot {}.pdf",
         "plot accuracy tiny --by-length --plot {}.png",
         "plot attention --plot {}.svg",
-        "plot attention tiny --ideal --columns 1 --plot {}.png",
+        "plot attention tiny --ideal --plot {}.png",
         "plot attention tiny --plot {}.gif",
     ],
 )

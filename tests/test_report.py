@@ -78,7 +78,7 @@ def cells(text):
 
 def weights(text):
     """The weights of a section's maps, in order."""
-    return [float(one) for one in re.findall(r"<title>[^<]*: ([0-9.]+)</title>", text)]
+    return [float(one) for one in re.findall(r'title="[^"]*: ([0-9.]+)"', text)]
 
 
 # ---- runs ----
@@ -89,10 +89,11 @@ def test_the_report_of_two_runs(two_runs):
     assert title == "one, two"
     header, first, _ = cells(sections["Summary"])
     row = dict(zip(header, first, strict=True))
-    assert (row["run"], row["exact match, worst"], row["tokens/s"]) == ("one", "0.250", "1,000")
+    assert (row["run"], row["exact match, worst"]) == ("one", "0.250")
     assert (row["made"], row["steps"]) == ("2030-01-01 12:00", "20 of 1,500")
+    assert int(row["parameters"].replace(",", "")) > 0
     assert "WER" not in header  # nothing measured it
-    assert sections["Training"].count("<svg") == 6  # exact match, loss, speed, teacher-forced, alignment, entropy
+    assert sections["Training"].count("<svg") == 5  # exact match, loss, teacher-forced, alignment, entropy
     lengths = cells(sections["Accuracy by string length"])
     assert lengths[:3] == [
         ["length", "one", "two"],
@@ -105,7 +106,6 @@ def test_the_report_of_two_runs(two_runs):
         ["model.attention.score", "scaled", "dot"],
     ]
     assert ["key", "value"] in cells(sections["Config"])  # those that are the same
-    assert cells(sections["Parameters"])[-1][0] == "total"
     assert ["command", f"train {NASTY}"] in cells(sections["Environment"])
     # the last maps: 0.5 + 20 / 100 on the diagonal, in 3 rows of 2
     assert weights(sections["Attention"])[:6] == [0.7, 0.3, 0.3, 0.7, 0.3, 0.3]
@@ -138,9 +138,6 @@ def test_runs_without_attention_or_without_training_are_reported(tmp_path):
     assert report_of_runs([plain])[1]["Attention"] == ""
     _, sections = report_of_runs([new])
     assert sections["Accuracy by string length"] == sections["Attention"] == ""
-    _, *parts = cells(sections["Parameters"])
-    counts = [int(count.replace(",", "")) for _, count in parts]
-    assert parts[-1][0] == "total" and sum(counts[:-1]) == counts[-1] > 0
 
 
 # ---- errors on pairs ----
@@ -159,9 +156,7 @@ def test_rates_and_errors_of_a_run_on_pairs(cli, tmp_path):
     header, row = cells(sections["Summary"])
     assert row[header.index("WER")] == f"{run.status().wer:.3f}"
     assert "words on test.tsv, 4 words" in sections["Errors on pairs"]
-    assert ["1", "1", "b"] in [
-        row[2:] for row in cells(sections["Errors on pairs"]) if row[0] == "x"
-    ]  # cannot be written
+    assert ["1", "b"] in [row[2:] for row in cells(sections["Errors on pairs"]) if row[0] == "x"]  # cannot be written
 
 
 # ---- comparisons ----
@@ -192,8 +187,8 @@ def work(made, cli, tmp_path):
 
 
 def test_the_report_of_a_comparison(work):
-    title, sections, missing = report_of_comparison(load_plan("experiment", work / "runs"), work / "runs")
-    assert (title, missing) == ("experiment", 0)
+    title, sections = report_of_comparison(load_plan("experiment", work / "runs"), work / "runs")
+    assert title == "experiment"
     # scaled at 3: 0.8, 0.7, 0.9, which is 0.3, 0.1, 0.2 more than dot; 4.3027 x 0.1 / sqrt(3) = 0.248
     assert ["3", "0.800 [0.552, 1.000]", "0.100", "0.700", "2", "0.900", "+0.200 [-0.048, +0.448]"] in cells(
         sections["Summary"]
@@ -215,8 +210,7 @@ def test_a_comparison_is_found_by_its_name_or_its_file_and_missing_trials_are_na
     assert cli("report", name) == (0, "report.html\n", "")
     assert "<title>seq2attn: experiment</title>" in Path("report.html").read_text()
     (work / "runs" / "experiment-dot-seed_2" / "status.json").unlink()
-    done = cli("report", name, "--to", "missing.html")
-    assert (done.code, done.err) == (0, "1 of 9 trials are not measured yet and are left out\n")
+    assert cli("report", name, "--to", "missing.html") == (0, "missing.html\n", "")
     assert "Not measured yet and left out: experiment-dot-seed_2." in Path("missing.html").read_text()
 
 
@@ -225,9 +219,9 @@ def test_a_comparison_is_found_by_its_name_or_its_file_and_missing_trials_are_na
     [
         (
             ["experimnt"],
-            "'experimnt' is neither a run nor a comparison in runs; did you mean 'experiment'? comparisons: ",
+            "no run 'experimnt' in runs; did you mean",
         ),
-        (["experiment", "experiment-dot-seed_1"], "'experiment' is a comparison, which needs its own page"),
+        (["experiment", "experiment-dot-seed_1"], "'experiment' in runs is a comparison, not a run"),
         (["base.yaml"], "base.yaml: this is a model's config, not an experiment"),
         (["other.yaml"], "no trial of 'other' in runs is trained and measured"),
         (["missing.yaml"], "missing.yaml: no such file"),
@@ -246,9 +240,9 @@ def test_mistakes_are_errors(cli, work, words, message):
 # ---- the file ----
 
 
-def test_a_report_is_replaced_with_a_note_and_any_other_file_is_kept(cli, runs_copy):
+def test_a_report_is_replaced_and_any_other_file_is_kept(cli, runs_copy):
     assert cli("report", "tiny") == (0, "report.html\n", "")
-    assert "replaced report.html\n" in cli("report").err
+    assert cli("report").out == "report.html\n"
     Path("mine.html").write_text("<title>My page</title>")
     done = cli("report", "tiny", "--to", "mine.html")
     assert (done.code, Path("mine.html").read_text()) == (2, "<title>My page</title>")
@@ -287,8 +281,8 @@ def test_the_page_runs_nothing_refers_to_nothing_and_fits_the_window(browser, tw
         browser.resize(width, 844)
         browser.open(path)
         assert browser.run("return document.documentElement.scrollWidth") <= width
-    assert browser.run("return [document.title, document.images.length]") == [f"report {NASTY}", 0]
+    assert browser.run("return [document.title, document.images.length]") == [f"seq2attn: report {NASTY}", 0]
     assert NASTY in browser.run("return document.body.textContent")
     headings = browser.run("return [...document.querySelectorAll('h2')].map(one => one.textContent).join()")
-    assert headings == "Summary,Training,Accuracy by string length,Attention,Config,Parameters,Environment"
+    assert headings == "Summary,Training,Accuracy by string length,Attention,Config,Environment"
     assert browser.console() == []

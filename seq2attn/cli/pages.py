@@ -8,14 +8,12 @@ from typing import Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.display.console import note, write_line
+from seq2attn.display.console import write_line
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import DEFAULT_ROOT
 
-TITLE = "seq2attn: "  # how the title of every report begins
 MOST = 2  # models side by side
-MOST_STEPS = 8  # of training, before the last, unless the user wants more
 HtmlPath = Annotated[Path, typer.Option("--to", metavar="FILE", help="The page to write.")]
 
 
@@ -34,9 +32,8 @@ def report(
 ) -> None:
     """Write runs or a comparison as one HTML page; print its path.
 
-    The page needs no network: summary, curves, accuracy by length, attention through training, the settings that differ,
-    parameters and environment. Of a comparison it shows the groups over their seeds. An older report is replaced; any other
-    file is kept.
+    The page needs no network: summary, curves, accuracy by length, attention through training, the settings that differ, and
+    environment. Of a comparison it shows the groups over their seeds. An older report is replaced; any other file is kept.
 
     Examples:
 
@@ -44,21 +41,16 @@ def report(
 
       seq2attn report chapter --to chapter.html
     """
-    _check_page(to, "report", f"<title>{TITLE}")
+    _check_page(to, "report")
     options.load_plugins(plugin)
-    from seq2attn.comparison.plan import Plan
-    from seq2attn.pages.report import find_subject, render, report_of_comparison, report_of_runs
+    from seq2attn.pages.report import find_comparison, render, report_of_comparison, report_of_runs
 
-    subject = find_subject(list(dict.fromkeys(names or ())), runs_dir)
-    if isinstance(subject, Plan):
-        title, sections, missing = report_of_comparison(subject, runs_dir)
-        if missing:
-            note(f"{missing:,} of {len(subject.trials):,} trials are not measured yet and are left out")
+    plan = find_comparison(names or [], runs_dir)
+    if plan is not None:
+        title, sections = report_of_comparison(plan, runs_dir)
     else:
-        if not names:
-            options.note_newest(subject[0])
-        title, sections = report_of_runs(subject)
-    _write(to, render(f"{TITLE}{title}", sections))
+        title, sections = report_of_runs(options.find_runs(runs_dir, names))
+    _write(to, render(title, sections))
 
 
 def page(
@@ -74,10 +66,7 @@ def page(
     text: Annotated[
         list[str] | None, typer.Option("--text", metavar="STRING", help="A string to begin with. May be repeated.")
     ] = None,
-    snapshots: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=0, max=100, help=f"Earlier steps of training, if kept. Default: {MOST_STEPS}."),
-    ] = None,
+    snapshots: Annotated[int, typer.Option(metavar="N", min=0, help="Earlier steps of training, if kept.")] = 8,
     checkpoint: options.CheckpointName = "best",
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
@@ -95,20 +84,13 @@ def page(
 
       seq2attn page scaled-001 dot-001 --to scores.html
     """
-    _check_page(to, "page", '<meta name="generator" content="seq2attn page">')
+    _check_page(to, "page")
     if len(names or ()) > MOST:
         raise Seq2AttnError(f"{len(names or ())} runs are too many for one page; at most {MOST} are allowed")
     options.load_plugins(plugin)
-    from seq2attn.pages.graphs import need_exporter
     from seq2attn.pages.page import render, shown_runs
 
-    need_exporter()
-    runs = options.find_runs(runs_dir, names)
-    if snapshots and not any(run.kept_steps() for run in runs):
-        names_of = " and ".join(run.name for run in runs)
-        note(f"{names_of}: no weights of earlier steps were kept; train with --set training.snapshot_weights=true")
-    models = shown_runs(runs, checkpoint, text or (), MOST_STEPS if snapshots is None else snapshots)
-    _write(to, render(models))
+    _write(to, render(shown_runs(options.find_runs(runs_dir, names), checkpoint, text or (), snapshots)))
 
 
 def export(
@@ -132,9 +114,7 @@ def export(
     """
     options.load_plugins(plugin)
     from seq2attn.pages.folder import write_folder
-    from seq2attn.pages.graphs import need_exporter
 
-    need_exporter()
     (chosen,) = options.find_runs(runs_dir, run and [run])
     folder = to or Path(f"{chosen.name}-export")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -144,22 +124,18 @@ def export(
     write_line(str(folder))
 
 
-def _check_page(path: Path, kind: str, sign: str) -> None:
-    """Check the path before the work. A file that exists is replaced only if it has the `sign` of this kind of page."""
+def _check_page(path: Path, kind: str) -> None:
+    """Check the path before the work. A file that exists is replaced only if it says that it is a page of this kind."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise Seq2AttnError(f"{path}: a {kind}'s file name ends with .html")
     if not path.parent.is_dir():
         raise Seq2AttnError(f"{path}: there is no directory {path.parent}")
-    if path.exists():
-        with path.open("rb") as file:
-            if sign.encode() not in file.read(4096):
-                raise Seq2AttnError(f"{path} exists and is not a {kind}", hint="Name another file with --to FILE.")
+    sign = f'<meta name="generator" content="seq2attn {kind}">'
+    if path.exists() and sign.encode() not in path.read_bytes():
+        raise Seq2AttnError(f"{path} exists and is not a {kind}", hint="Name another file with --to FILE.")
 
 
 def _write(path: Path, text: str) -> None:
     """Write a page and print its name."""
-    replaced = path.exists()
     write_atomically(path, text.encode(errors="backslashreplace"))
-    if replaced:
-        note(f"replaced {path}")
     write_line(str(path))

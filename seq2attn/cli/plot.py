@@ -9,9 +9,8 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.cli.commands import Command, group
-from seq2attn.cli.options import save_figure
 from seq2attn.display.console import note
-from seq2attn.errors import Seq2AttnError, did_you_mean, shown
+from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.runs.logs import latest_by_length, read_attention, read_metrics
 from seq2attn.runs.records import Metrics
 from seq2attn.runs.run import DEFAULT_ROOT, Run
@@ -29,10 +28,9 @@ def loss(file: options.Figure, runs: options.RunArguments = None, runs_dir: opti
     """
     from seq2attn.plotting.curves import curves_figure
 
-    curves, scores = _curves(
-        options.find_runs(runs_dir, runs), lambda metrics: metrics.curve("loss"), "has no loss in metrics.jsonl yet"
-    )
-    save_figure(curves_figure(curves, scores, "training loss, nats per token", log=True), file)
+    chosen = options.find_runs(runs_dir, runs)
+    curves, scores = _curves(chosen, lambda metrics: metrics.curve("loss"), "has no loss in metrics.jsonl yet")
+    options.save_figure(curves_figure(curves, scores, "training loss, nats per token", log=True), file)
 
 
 @plot.command(cls=Command)
@@ -57,7 +55,7 @@ def accuracy(
     chosen = options.find_runs(runs_dir, runs)
     if not by_length:
         curves, scores = _curves(chosen, lambda metrics: metrics.evaluations, "has no evaluation yet")
-        save_figure(accuracy_curves_figure(curves, scores), file)
+        options.save_figure(accuracy_curves_figure(curves, scores), file)
         return
     if len(chosen) > 1:
         raise Seq2AttnError("--by-length draws one run")
@@ -65,7 +63,7 @@ def accuracy(
     latest = latest_by_length(run)
     if latest is None:
         raise Seq2AttnError(f"run {run.name!r} has no evaluation yet", hint=f"Make one: seq2attn eval {run.name}")
-    save_figure(accuracy_figure(latest[1], f"{run.name}: {latest[0]}"), file)
+    options.save_figure(accuracy_figure(latest[1], f"{run.name}: {latest[0]}"), file)
 
 
 @plot.command(cls=Command)
@@ -76,9 +74,6 @@ def attention(
         list[str] | None, typer.Option("--string", metavar="TEXT", help="Only this recorded string. May be repeated.")
     ] = None,
     ideal: Annotated[bool, typer.Option("--ideal", help="Outline the ideal alignment.")] = False,
-    columns: Annotated[
-        int, typer.Option(metavar="N", min=1, max=50, help="Maximum number of steps in a still figure.")
-    ] = 5,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
     """Attention through training on the run's sample strings, as a strip of maps or an animated GIF.
@@ -95,20 +90,18 @@ def attention(
         why = "it has no attention (score 'none')" if chosen.status().score == "none" else "it has no evaluation yet"
         raise Seq2AttnError(f"run {chosen.name!r} has no recorded attention: {why}")
     recorded = [one.source for one in snapshots[0][1]]
-    for text in strings or ():
-        if text not in recorded:
-            raise Seq2AttnError(
-                f"run {chosen.name!r} has no recorded attention for {shown(text)}; {did_you_mean(text, recorded)}"
-                f"recorded: {', '.join(recorded)}",
-                hint=f"For any string, with the trained model: seq2attn predict {text} --run {chosen.name} --plot FILE",
-            )
+    for text in set(strings or ()) - set(recorded):
+        raise Seq2AttnError(
+            f"run {chosen.name!r} has no recorded attention for {shown(text)}; recorded: {', '.join(recorded)}",
+            hint=f"For any string, with the trained model: seq2attn predict {text} --run {chosen.name} --plot FILE",
+        )
     places = [recorded.index(text) for text in strings or recorded]
     snapshots = [(step, [maps[place] for place in places]) for step, maps in snapshots]
     if file.suffix.lower() == ".gif":
         save_animation(snapshots, file, ideal=ideal)
         note(f"figure: {file}")
     else:
-        save_figure(evolution_figure(snapshots, ideal=ideal, largest=columns), file)
+        options.save_figure(evolution_figure(snapshots, ideal=ideal), file)
 
 
 def _curves(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.build import build_model
@@ -16,29 +14,25 @@ from seq2attn.comparison.plan import Plan, comparisons, load_plan, make_plan
 from seq2attn.comparison.results import gather
 from seq2attn.config import flat_values
 from seq2attn.display.table import Column, Table, WithInterval
-from seq2attn.errors import Seq2AttnError, did_you_mean, first_of, shown
+from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.edits import Edit
+from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import parameter_ledger
 from seq2attn.pages import filled, read
 from seq2attn.parts import RANDOM
-from seq2attn.plotting.attention import Snapshot, cropped, spread
+from seq2attn.plotting.attention import MOST_STEPS, cropped, spread
 from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, curves_figure, runs_figure
 from seq2attn.plotting.html import html_map
 from seq2attn.plotting.style import svg
 from seq2attn.runs.load import load_task
 from seq2attn.runs.lock import state_of
 from seq2attn.runs.logs import evaluations, latest_by_length, read_attention, read_metrics
-from seq2attn.runs.records import Metrics
-from seq2attn.runs.run import Run, find_run, newest_first
+from seq2attn.runs.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_STEPS = 5  # of attention through training
 MOST_EDITS, MOST_WORDS = 40, 3  # of a run; examples of an edit
-LOGGED = {"loss": "training loss, nats per token", "gradient_norm": "gradient norm before clipping",
-          "learning_rate": "learning rate", "tokens_per_second": "target tokens per second"}  # fmt: skip
-LOGARITHMIC = ("loss", "gradient_norm")
 MEASURED = {
     "wer": "word error rate on the dev set",
     "ser": "symbol error rate on the dev set",
@@ -47,78 +41,50 @@ MEASURED = {
     "entropy": "attention entropy, nats",
 }
 Sections = dict[str, str]  # heading -> HTML
+Groups = Mapping[str, Sequence[Run]]  # label -> runs that differ in their seeds
 
 
-def find_subject(names: Sequence[str], root: Path) -> list[Run] | Plan:
-    """The named runs (by default the newest), or the comparison with this name or experiment file."""
-    others = [name for name in names if not (root / Path(name).name).is_dir()]
-    if not others:
-        return [find_run(root, name) for name in names] or [find_run(root, None)]
-    name, known = others[0], comparisons(root)
-    is_file = name.lower().endswith((".yaml", ".yml"))
-    if name not in known and not is_file:
-        runs = [run.name for run in newest_first(root)]
-        guess = did_you_mean(name, [*known, *runs])
-        present = [
-            f"{kind}: {first_of(some)}" for kind, some in {"comparisons": [*known], "runs": runs}.items() if some
-        ]
-        raise Seq2AttnError(
-            f"{shown(name)} is neither a run nor a comparison in {root}; {guess}{'; '.join(present) or 'there is none yet'}",
-            hint="`seq2attn runs` lists the runs. A comparison may also be named by its YAML file.",
-        )
-    if len(names) > 1:
-        raise Seq2AttnError(f"{shown(name)} is a comparison, which needs its own page", hint="Name nothing else.")
-    return make_plan(compose_experiment(Path(name)), root) if is_file else load_plan(name, root)
+def find_comparison(names: Sequence[str], root: Path) -> Plan | None:
+    """The comparison with this name or experiment file; None for the names of runs."""
+    if len(names) != 1 or (root / names[0]).is_dir():
+        return None
+    if names[0].lower().endswith((".yaml", ".yml")):
+        return make_plan(compose_experiment(Path(names[0])), root)
+    return load_plan(names[0], root) if names[0] in comparisons(root) else None
 
 
 def report_of_runs(runs: Sequence[Run]) -> tuple[str, Sections]:
     """Title and sections of a report of runs."""
     names = [run.name for run in runs]
-    configs = {run.name: run.config() for run in runs}
-    scores = [config.score_name for config in configs.values()]
-    metrics = {run.name: read_metrics(run) for run in runs}
-    ledgers = {
-        run.name: parameter_ledger(build_model(configs[run.name], load_task(run, configs[run.name]))) for run in runs
-    }
-    parts = dict.fromkeys(part for ledger in ledgers.values() for part in ledger if part != "total")
-    rows = [[part, *(ledger.get(part, 0) for ledger in ledgers.values())] for part in (*parts, "total")]
+    scores = [run.config().score_name for run in runs]
     title = ", ".join(names[:4]) + (f" and {len(runs) - 4} more" if len(runs) > 4 else "")
     return title, {
-        "Summary": _summary(runs, metrics, ledgers),
-        "Training": _figures(_training(metrics, scores)),
+        "Summary": _summary(runs),
+        "Training": _figures(_training(runs, scores)),
         "Accuracy by string length": _lengths(runs, scores),
         "Errors on pairs": "".join(map(_errors, runs)),
-        "Attention": _attention({run.name: read_attention(run) for run in runs}),
-        "Config": _settings({name: flat_values(config) for name, config in configs.items()}),
-        "Parameters": _table(["part", *names], rows),
-        "Environment": _settings({run.name: run.environment().shown() for run in runs}),
+        **_attention_and_settings({run.name: [run] for run in runs}),
     }
 
 
-def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections, int]:
-    """Title and sections of a report of a comparison, and the number of trials that are not measured yet."""
+def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections]:
+    """Title and sections of a report of a comparison."""
     comparison = gather(plan)
     if not comparison.groups:
         hint = "Run its `seq2attn compare` command; it continues where it stopped."
         raise Seq2AttnError(f"no trial of {comparison.name!r} in {root} is trained and measured", hint=hint)
-    runs = {
+    groups = {
         group.label: [Run(root / trial.run) for trial in sorted(group.trials, key=lambda trial: trial.seed)]
         for group in comparison.groups
     }
-    missing = [
-        trial.name for trial in plan.trials if trial.name not in {run.name for own in runs.values() for run in own}
-    ]
+    measured = {run.name for runs in groups.values() for run in runs}
+    missing = [trial.name for trial in plan.trials if trial.name not in measured]
     note = f"<p>Not measured yet and left out: {html.escape(', '.join(missing))}.</p>" if missing else ""
-    sections = {
+    return comparison.name, {
         "Summary": "".join(f'<div class="scroll">{table.html()}</div>' for table in comparison.tables()) + note,
         "Figures": _figures(figures_of(comparison).values(), 1.0),
-        "Attention": _attention({f"{label}: {own[0].name}": read_attention(own[0]) for label, own in runs.items()}),
-        "Config": _settings({label: _merged(flat_values(run.config()) for run in own) for label, own in runs.items()}),
-        "Environment": _settings(
-            {label: _merged(run.environment().shown() for run in own) for label, own in runs.items()}
-        ),
+        **_attention_and_settings(groups),
     }
-    return comparison.name, sections, len(missing)
 
 
 def render(title: str, sections: Sections) -> str:
@@ -140,11 +106,10 @@ def _figures(figures: Iterable[Figure], scale: float = 0.75) -> str:
     return '<div class="figures">' + "".join(f"<figure>{svg(one, scale)}</figure>" for one in figures) + "</div>"
 
 
-def _summary(runs: Sequence[Run], metrics: Mapping[str, Metrics], ledgers: Mapping[str, dict[str, int]]) -> str:
+def _summary(runs: Sequence[Run]) -> str:
     rows = []
     for run in runs:
         config, status = run.config(), run.status()
-        speeds = [speed for _, speed in metrics[run.name].curve("tokens_per_second")]
         rows.append({
             "run": run.name,
             "score": config.score_name,
@@ -157,28 +122,30 @@ def _summary(runs: Sequence[Run], metrics: Mapping[str, Metrics], ledgers: Mappi
             "exact match, worst": status.exact_match_worst,
             "mean": status.exact_match_mean,
             "entropy": status.attention_entropy,
-            "parameters": ledgers[run.name]["total"],
-            "tokens/s": round(median(speeds)) if speeds else None,
-            "made": str(run.environment().created or "")[:16] or None,
+            "parameters": parameter_ledger(build_model(config, load_task(run, config)))["total"],
+            "made": str(run.environment().created or "")[:16],
         })  # fmt: skip
-    names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
-    return _table(names, [[row[name] for name in names] for row in rows])
+    return _table(list(rows[0]), [list(row.values()) for row in rows])
 
 
-def _training(metrics: Mapping[str, Metrics], scores: Sequence[str]) -> Iterable[Figure]:
-    evaluations = {name: [(step, one) for step, one in run.evaluations if one.lengths] for name, run in metrics.items()}
-    if any(evaluations.values()):
-        yield accuracy_curves_figure(evaluations, scores)
-    for name, label in (LOGGED | MEASURED).items():
-        curves = {run: one.curve(name) if name in LOGGED else _measured(one, name) for run, one in metrics.items()}
+def _training(runs: Sequence[Run], scores: Sequence[str]) -> Iterable[Figure]:
+    metrics = {run.name: read_metrics(run) for run in runs}
+    by_length = {name: [(step, one) for step, one in run.evaluations if one.lengths] for name, run in metrics.items()}
+    if any(by_length.values()):
+        yield accuracy_curves_figure(by_length, scores)
+    losses = {name: run.curve("loss") for name, run in metrics.items()}
+    if any(losses.values()):
+        yield curves_figure(losses, scores, "training loss, nats per token", log=True)
+    for metric, label in MEASURED.items():
+        curves = {name: _measured(run.evaluations, metric) for name, run in metrics.items()}
         if any(curves.values()):
-            yield curves_figure(curves, scores, label, log=name in LOGARITHMIC)
+            yield curves_figure(curves, scores, label)
 
 
-def _measured(metrics: Metrics, name: str) -> list[tuple[int, float]]:
+def _measured(evaluations: Sequence[tuple[int, Evaluation]], metric: str) -> list[tuple[int, float]]:
     """A rate, or the mean of a metric over the trained lengths, by step."""
-    found = ((step, results.get(name), results.mean(name)) for step, results in metrics.evaluations)
-    points = [(step, row.value if row else mean) for step, row, mean in found]
+    rates = ((step, results.get(metric), results.mean(metric)) for step, results in evaluations)
+    points = [(step, row.value if row else mean) for step, row, mean in rates]
     return [(step, value) for step, value in points if value is not None]
 
 
@@ -205,61 +172,62 @@ def _lengths(runs: Sequence[Run], scores: Sequence[str]) -> str:
 
 
 def _errors(run: Run) -> str:
-    """Of a run on pairs: the most frequent edits, ∅ for nothing, beside how often the right symbol occurs."""
-    config = run.config()
-    evaluation = (
-        next((one for _, one in reversed(evaluations(run)) if one.answers), None) if config.data_files else None
-    )
+    """Of a run on pairs that was measured on a file: the most frequent edits, ∅ for nothing, with words."""
+    evaluation = next((one for _, one in reversed(evaluations(run)) if one.answers), None)
     if evaluation is None:
         return ""
-    vocabulary = load_task(run, config).target_vocabulary
-    occurs = Counter(
-        symbol for one in evaluation.answers for symbol in vocabulary.joined(vocabulary.symbols_of(one.right))
-    )
     words: dict[Edit, list[str]] = {}
     for answer in evaluation.errors():
         for edit in dict.fromkeys(answer.edits):
             words.setdefault(edit, []).append(answer.source.replace("\t", " "))
-    edits = [[edit.reference or "∅", edit.hypothesis or "∅", count, occurs[edit.reference] or None, words[edit][:MOST_WORDS]]
+    edits = [[edit.reference or "∅", edit.hypothesis or "∅", count, words[edit][:MOST_WORDS]]
              for edit, count in evaluation.confusions()[:MOST_EDITS]]  # fmt: skip
     title = f"{run.name} on {(evaluation.data or {}).get('name', '')}, {len(evaluation.answers):,} words"
-    return _table(["right", "written", "count", "of", "words"], edits, title)
+    return _table(["right", "written", "count", "words"], edits, title)
 
 
-def _attention(recorded: Mapping[str, Sequence[Snapshot]]) -> str:
+def _attention_and_settings(groups: Groups) -> Sections:
+    """What a report of runs and one of a comparison have in common."""
+    return {
+        "Attention": _attention({label: runs[0] for label, runs in groups.items()}),
+        "Config": _settings({label: [flat_values(run.config()) for run in runs] for label, runs in groups.items()}),
+        "Environment": _settings(
+            {label: [run.environment().shown() for run in runs] for label, runs in groups.items()}
+        ),
+    }
+
+
+def _attention(runs: Mapping[str, Run]) -> str:
     """For each string its maps: of one run through training, of several the last of each."""
     maps: dict[str, list[str]] = {}  # by source
-    alone = len(recorded) == 1
-    for name, snapshots in recorded.items():
-        for step, drawn in (snapshots[place] for place in spread(snapshots, MOST_STEPS if alone else 1)):
-            heading = f"<h3>{html.escape(f'step {step:,}' if alone else name)}</h3>"
-            for shown_map in drawn:
-                figure = f"<figure>{heading}{html_map(cropped(shown_map, pad=False))}</figure>"
-                maps.setdefault(shown_map.source, []).append(figure)
+    for label, run in runs.items():
+        recorded = read_attention(run)
+        for step, drawn in (recorded[place] for place in spread(recorded, MOST_STEPS if len(runs) == 1 else 1)):
+            name = label if label == run.name else f"{label}: {run.name}"
+            heading = f"<h3>{html.escape(f'step {step:,}' if len(runs) == 1 else name)}</h3>"
+            for one in drawn:
+                figure = f"<figure>{heading}{html_map(cropped(one, pad=False))}</figure>"
+                maps.setdefault(one.source, []).append(figure)
     note = "<p>Rows: steps of decoding; columns: source. Bright: attended to. ⏎ is the end of a string.</p>"
     return "".join(f'<div class="maps">{"".join(drawn)}</div>' for drawn in maps.values()) + note * bool(maps)
 
 
-def _settings(records: Mapping[str, Mapping[str, Any]]) -> str:
-    """A table of the values that differ between runs or groups, and those that are the same."""
-    keys = dict.fromkeys(key for record in records.values() for key in record)
-    values = {key: [_text(record.get(key)) for record in records.values()] for key in keys}
-    differ = [[key, *some] for key, some in values.items() if len(set(some)) > 1]
-    same = [[key, some[0]] for key, some in values.items() if len(set(some)) == 1]
-    if len(records) == 1:
-        return _table(["key", *records], same)
+def _settings(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """A table of the values that differ between groups, and those that are the same; of a group, its distinct values."""
+    keys = dict.fromkeys(key for records in groups.values() for record in records for key in record)
+    values = {
+        key: [", ".join(dict.fromkeys(_text(one.get(key)) for one in records)) for records in groups.values()]
+        for key in keys
+    }
+    differ = [[key, *texts] for key, texts in values.items() if len(set(texts)) > 1]
+    same = [[key, texts[0]] for key, texts in values.items() if len(set(texts)) == 1]
+    if len(groups) == 1:
+        return _table(["key", *groups], same)
     rest = f"<details><summary>the same in all: {len(same)}</summary>{_table(['key', 'value'], same)}</details>"
-    return _table(["key", *records], differ) + rest
+    return _table(["key", *groups], differ) + rest
 
 
 def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {part}" for key, part in value.items())
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else "-" if value in (None, "") else str(value)
-
-
-def _merged(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """One record for the trials of a group: equal values are kept, different ones are joined with commas."""
-    all_of_them = list(records)
-    keys = dict.fromkeys(key for record in all_of_them for key in record)
-    return {key: ", ".join(dict.fromkeys(_text(record.get(key)) for record in all_of_them)) for key in keys}

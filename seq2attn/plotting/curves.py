@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.inference.results import Evaluation, Place, Row, worst_place
-from seq2attn.plotting.style import clean, logarithmic, looks, new_panels
+from seq2attn.plotting.style import clean, legend, logarithmic, looks, new_panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,21 +66,19 @@ def accuracy_figure(results: Evaluation, title: str) -> Figure:
     """
     if len(results.families) > 1:
         exact_match = results.by_length("exact_match")
-        untrained = sorted({row.length or 0 for row in exact_match if not row.trained})
-        values = {(row.family, row.length or 0): row.value for row in exact_match}
+        untrained = {row.length or 0 for row in exact_match if not row.trained}
         figure, (panel,) = new_panels()
-        draw_families(panel, values, untrained)
-        clean(panel, title)
+        draw_families(panel, {(row.family, row.length or 0): row.value for row in exact_match}, untrained)
         panel.set_ylabel("exact match (greedy)")
-        panel.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+        clean(panel, title)
+        legend(panel, loc="upper left", bbox_to_anchor=(1, 1))
         return figure
     labels = {
         "exact_match": ("exact match (greedy)", "o", "#00429d"),
         "character_accuracy": ("characters (greedy)", "s", "#c2571a"),
         "teacher_forced": ("characters (teacher-forced)", "^", "#3c7d4c"),
     }
-    series = [(label, marker, colour, results.by_length(metric)) for metric, (label, marker, colour) in labels.items()]
-    return _lengths_figure(series, "accuracy", title)
+    return _lengths_figure([(*look, results.by_length(metric)) for metric, look in labels.items()], "accuracy", title)
 
 
 def runs_figure(results: Mapping[str, Evaluation], scores: Sequence[str]) -> Figure:
@@ -95,8 +93,6 @@ def runs_figure(results: Mapping[str, Evaluation], scores: Sequence[str]) -> Fig
 def _lengths_figure(series: Sequence[tuple[str, str, str, Sequence[Row]]], label: str, title: str) -> Figure:
     """Label, marker, colour and rows of each line, beside one another where they would coincide."""
     figure, (panel,) = new_panels()
-    trained = {row.length: row.trained for _, _, _, rows in series for row in rows}
-    lengths = sorted(length for length in trained if length is not None)
     for number, (name, marker, colour, rows) in enumerate(series):
         shift = SHIFT * (number - (len(series) - 1) / 2) * min(1.0, 3 / len(series))
         rows = sorted(rows, key=lambda row: row.length or 0)
@@ -104,38 +100,39 @@ def _lengths_figure(series: Sequence[tuple[str, str, str, Sequence[Row]]], label
         errors = [[row.value - (row.low or 0.0) for row in rows], [(row.high or 0.0) - row.value for row in rows]]
         look = {"label": name, "marker": marker, "color": colour, "lw": 1.2 - 3 * shift}
         panel.errorbar(places, middle, errors, ms=4, capsize=2, **look)
-    untrained = [length for length in lengths if not trained[length]]
-    for length in untrained:
-        panel.axvspan(length - 0.5, length + 0.5, color="0.92", lw=0, zorder=0)
-    panel.set_xlabel("string length" + (" (grey: never seen in training)" if untrained else ""))
+    trained = {row.length or 0: row.trained for *_, rows in series for row in rows}
+    draw_lengths(panel, {length: length for length in sorted(trained)}, [one for one in trained if not trained[one]])
     panel.set_ylabel(label)
-    panel.set_ylim(-0.03, 1.03)
-    panel.set_xticks(lengths if len(lengths) <= 20 else lengths[:: math.ceil(len(lengths) / 20)])
     clean(panel, title)
-    panel.legend(frameon=False, fontsize=8)
+    legend(panel)
     return figure
 
 
-def draw_families(panel: Axes, values: Mapping[Place, float], untrained: Sequence[int]) -> None:
+def draw_families(panel: Axes, values: Mapping[Place, float], untrained: Collection[int]) -> None:
     """A metric of each (family, length), one line a family, the worst boldly; lengths in `untrained` on grey."""
-    lengths = sorted({length for _, length in values})
+    places = {length: place for place, length in enumerate(sorted({length for _, length in values}))}
     families = list(dict.fromkeys(family for family, _ in values))
     worst = worst_place(values)
     for number, family in enumerate(families):
-        places = [place for place, length in enumerate(lengths) if (family, length) in values]
-        at = [values[family, lengths[place]] for place in places]
         bold = worst is not None and family == worst[0]
-        colour, width = (WORST, 2.4) if bold else (COLOURS[number % len(COLOURS)], 1.0)
-        name = f"{family} (worst)" if bold else family
-        size = 3 + 1.2 * (len(families) - number)  # where lines coincide, all markers are seen
-        look: dict[str, Any] = {"label": name, "color": colour, "lw": width, "marker": "o", "ms": size, "mfc": "none"}
-        panel.plot(places, at, zorder=2 + bold, clip_on=False, **look)
-    for place, length in enumerate(lengths):
-        if length in untrained:
-            panel.axvspan(place - 0.5, place + 0.5, color="0.93", lw=0, zorder=0)
-    panel.set_xticks(range(len(lengths)), [str(length) for length in lengths])
+        at = [(place, values[family, length]) for length, place in places.items() if (family, length) in values]
+        look: dict[str, Any] = {
+            "label": f"{family} (worst)" if bold else family,
+            "color": WORST if bold else COLOURS[number % len(COLOURS)],
+            "lw": 2.4 if bold else 1.0,
+            "ms": 3 + 1.2 * (len(families) - number),  # where lines coincide, all markers are seen
+        }
+        panel.plot(*zip(*at, strict=True), marker="o", mfc="none", zorder=2 + bold, clip_on=False, **look)
+    draw_lengths(panel, places, untrained)
+
+
+def draw_lengths(panel: Any, places: Mapping[int, float], untrained: Collection[int]) -> None:
+    """The axis of string lengths, each at its place, lengths in `untrained` on grey; and the axis of a share."""
+    for length in untrained:
+        panel.axvspan(places[length] - 0.5, places[length] + 0.5, color="0.93", lw=0, zorder=0)
+    labelled = list(places)[:: math.ceil(len(places) / 20)]
+    panel.set_xticks([places[length] for length in labelled], map(str, labelled))
     panel.set_xlabel("string length" + (" (grey: never seen in training)" if untrained else ""))
-    panel.set_xlim(-0.5, len(lengths) - 0.5)
     panel.set_ylim(-0.03, 1.05)
 
 
@@ -152,4 +149,4 @@ def _finish(panel: Any, runs: int) -> None:
     panel.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
     clean(panel)
     if runs <= 10:
-        panel.legend(frameon=False, fontsize=9)
+        legend(panel)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.errors import Seq2AttnError, did_you_mean
+from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
 
 if TYPE_CHECKING:
@@ -138,10 +138,8 @@ def svg(figure: Figure, scale: float = 1.0) -> str:
 
 def check_format(path: Path) -> None:
     """Refuse a file name whose ending is not a format for figures."""
-    ending = path.suffix.lower().removeprefix(".")
-    if ending not in FORMATS:
-        guess = did_you_mean(ending, FORMATS)
+    if path.suffix.lower().removeprefix(".") not in FORMATS:
         allowed = ", ".join(f".{name}" for name in FORMATS)
-        raise Seq2AttnError(f"{path}: a figure's file name ends with one of {allowed}; {guess}".rstrip("; "))
+        raise Seq2AttnError(f"{path}: a figure's file name ends with one of {allowed}")
     if not path.parent.is_dir():
         raise Seq2AttnError(f"{path}: there is no directory {path.parent}")
