@@ -110,8 +110,8 @@ def compare(
 ) -> Comparison:
     """Train and measure every trial of an experiment file, or of base `configs` and what to `vary`, as `seq2attn compare`.
 
-    executor: where trials run: `processes` of this machine (the default), `dask:ADDRESS`, or a function that makes any
-    standard Executor whose workers are processes that see `runs_dir`.
+    executor: where trials run: by default processes of this machine; `dask:ADDRESS`, or a function that makes any standard
+    Executor whose workers are processes that see `runs_dir`.
     options: `name`, `baseline`, `metric`, `lengths`, `families`, `samples` and `checkpoint`, as on the command line.
     Trials run in their own processes, so a script must call this below `if __name__ == "__main__":`. The result's
     `failed` has the reasons of failed trials, `busy` the trials that another process trains. The first Ctrl-C saves and

@@ -9,33 +9,40 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
 from seq2attn.comparison.figures import figures_of, save_figures
-from seq2attn.comparison.groups import GroupResult, LengthSummary, TrialResult
+from seq2attn.comparison.groups import Group, Summary, TrialResult
 from seq2attn.comparison.results import Comparison
 from seq2attn.inference.results import Evaluation
 from seq2attn.inference.statistics import spread
 from seq2attn.plotting.style import score_colour
+from seq2attn.runs.records import Metrics, MetricsLine
 
 SCORE, HIDDEN = "model.attention.score", "model.hidden"
 
 
 def trial(seed, level):
-    losses, entropies = ((10, level), (20, level / (1 + seed))), ((10, level * seed), (20, 0.5))
+    steps = [MetricsLine(step=10, loss=level), MetricsLine(step=20, loss=level / (1 + seed))]
+    evaluations = [(step, Evaluation((measured.row("entropy", 3, 0.1 * step),))) for step in (10, 20)]
     evaluation = Evaluation((measured.row("exact_match", 3, 0.5),))
-    return TrialResult(f"r-{seed}", seed, evaluation, [], {"total": 1}, losses, entropies, 1.0)
+    return TrialResult(f"r-{seed}", seed, evaluation, Metrics(steps=steps, evaluations=evaluations))
 
 
 def group(values, score, level, *, published=None, seeds=(1, 2, 3)):
-    words = {
-        key: value if isinstance(value, str) else f"{key.rpartition('.')[2]}={value}" for key, value in values.items()
-    }
     by_seed = {seed: level + 0.1 * seed for seed in seeds}
-    over_seeds = spread(list(by_seed.values()))
-    rows = [
-        LengthSummary("exact_match", "random", length, length < 9, by_seed, over_seeds, None, published)
-        for length in (3, 10)
-    ]
+    over = spread(list(by_seed.values()))
+    ends = {"sd": over.deviation, "worst": over.least, "worst_seed": 1, "best": over.most, "best_seed": 3}
+    common = {
+        "family": "random",
+        "metric": "exact_match",
+        "seeds": over.count,
+        "mean": over,
+        **ends,
+        "by_seed": by_seed,
+    }
+    common |= {"difference": None, "published": published}
+    rows = tuple(Summary(length=length, trained=length < 9, **common) for length in (3, 10))
     trials = tuple(trial(seed, level) for seed in seeds)
-    return GroupResult(", ".join(words.values()), values, words, score, None, 3, trials, tuple(rows), None)
+    label = ", ".join(map(str, values.values()))
+    return Group(label, values, score, None, 3, trials, rows, None, None)
 
 
 def figures(*groups):
@@ -64,14 +71,11 @@ def colours(panel):
 
 def test_scores_set_colours_and_other_keys_make_panels():
     made = figures(*TWO_BY_TWO)
-    for name in ("loss", "lengths", "entropy"):
+    for name in ("loss", "results", "entropy"):
         assert [panel.get_title(loc="left") for panel in panels(made[name])] == ["hidden=8", "hidden=16"]
         for panel in panels(made[name]):
             assert colours(panel) == {"dot": score_colour("dot"), "scaled": score_colour("scaled")}
         assert legend(made[name]) == ["dot", "scaled"]
-    for panel in panels(made["bars"]):
-        bars = [container for container in panel.containers if container.get_label() in ("dot", "scaled")]
-        assert [to_hex(bar[0].get_facecolor()) for bar in bars] == [score_colour("dot"), score_colour("scaled")]
 
 
 def test_curves_and_bands_match_the_seeds():
@@ -85,35 +89,39 @@ def test_curves_and_bands_match_the_seeds():
     assert panel.get_yscale() == "log"
 
 
-def test_bars_have_their_interval():
+def test_results_have_their_interval_and_the_band_of_the_seeds():
     found = group({SCORE: "dot"}, "dot", 0.2)
-    (panel,) = panels(figures(found)["bars"])
-    bars = [bar for container in panel.containers if container.get_label() == "dot" for bar in container]
-    assert [bar.get_height() for bar in bars] == [pytest.approx(0.4)]
-    (interval, *_) = [item for item in panel.collections if len(item.get_paths()) == 1]
-    ends = interval.get_paths()[0].vertices[:, 1]
-    assert sorted(ends) == pytest.approx([found.lengths[0].spread.low, found.lengths[0].spread.high])
+    (panel,) = panels(figures(found)["results"])
+    (line,) = panel.lines
+    np.testing.assert_allclose(line.get_xydata(), [(0, 0.4), (1, 0.4)])
+    band, *intervals = panel.collections
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx((0.3, 0.5))
+    for interval in intervals:
+        ends = sorted(interval.get_paths()[0].vertices[:, 1])
+        assert ends == pytest.approx([found.rows[0].mean.low, found.rows[0].mean.high])
 
 
 def test_published_figures_are_diamonds_and_untrained_lengths_grey():
     made = figures(group({SCORE: "dot"}, "dot", 0.2, published=0.7))
-    (panel,) = panels(made["lengths"])
-    (diamonds,) = [line for line in panel.lines if line.get_marker() == "D"]
-    assert diamonds.get_xydata().tolist() == [[3, 0.7], [10, 0.7]]
-    assert legend(made["lengths"]) == legend(made["bars"]) == ["dot", "published"]
+    (panel,) = panels(made["results"])
+    diamonds = [line.get_xydata().tolist() for line in panel.lines if line.get_marker() == "D"]
+    assert diamonds == [[[0, 0.7]], [[1, 0.7]]]
+    assert legend(made["results"]) == ["dot", "published"]
     assert legend(made["loss"]) == ["dot"]
     (ground,) = panel.patches
-    assert (ground.get_x(), ground.get_x() + ground.get_width()) == (9.5, 10.5)
-    assert "grey: never seen in training" in made["lengths"].get_suptitle().replace("\n", " ")
+    assert (ground.get_x(), ground.get_x() + ground.get_width()) == (0.5, 1.5)
+    assert "grey: never seen in training" in made["results"].get_suptitle().replace("\n", " ")
 
 
 def test_only_figures_with_data_are_written(tmp_path):
     paths = save_figures(Comparison("e", "exact_match", tuple(TWO_BY_TWO)), tmp_path)
-    assert sorted(path.name for path in paths) == ["e-bars.png", "e-entropy.png", "e-lengths.png", "e-loss.png"]
+    paths = list(paths)
+    assert sorted(path.name for path in paths) == ["e-entropy.png", "e-loss.png", "e-results.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
     bare = group({SCORE: "none"}, "none", 0.2, seeds=(1,))
-    bare = replace(bare, trials=(replace(bare.trials[0], entropies=(), losses=()),))
-    assert list(figures(bare)) == ["lengths", "bars"]
+    bare = replace(bare, trials=(replace(bare.trials[0], metrics=Metrics(steps=[], evaluations=[])),))
+    assert list(figures(bare)) == ["results"]
     assert figures() == {}
 
 

@@ -8,11 +8,9 @@ import measured
 import pytest
 
 from seq2attn.comparison.experiment import Published, compose_experiment
-from seq2attn.comparison.groups import TrialResult, _summaries, rank
+from seq2attn.comparison.groups import rank
 from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.results import gather
-from seq2attn.display.table import Table
-from seq2attn.inference.results import Evaluation
 from seq2attn.runs.create import create_run
 from seq2attn.runs.files import write_json
 
@@ -22,7 +20,7 @@ EXACT = {  # group -> length -> values of seeds 1, 2, 3
     "none": {3: (1.0, 1.0, 0.7), 9: (0.0, 0.0, 0.0)},
 }
 LOSSES = {"dot": (0.1, 0.2, 0.3), "scaled": (0.4, 0.4, 0.4), "none": (1.0, 2.0, 3.0)}
-PUBLISHED = {"dot": Published(where={}, values={"3": 0.55}, loss=0.15)}
+PUBLISHED = Published(values={"3": 0.55}, loss=0.15)  # of dot
 
 
 def records(group, length, exact, entropy=None):
@@ -48,9 +46,9 @@ def finish(root, trial):
     record = {**settings, "parameters": {"attention": 0, "total": 1234}, "rows": rows}
     write_json(run.evaluations / "best-001.json", record)
     lines = [
-        {"step": 10, "loss": 9.0, "tokens_per_second": 100.0 * trial.seed},
+        {"step": 10, "loss": 9.0},
         {"step": 10, "evaluation": records("dot", 3, 0.0, 2.0 + trial.seed)},
-        {"step": 20, "loss": LOSSES[trial.group][place], "tokens_per_second": 300.0 * trial.seed},
+        {"step": 20, "loss": LOSSES[trial.group][place]},
     ]
     run.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return run
@@ -65,7 +63,9 @@ def planned(tmp_path):
 
     def make(vary=("model.attention.score=dot,scaled,none", "seed=1-3"), **settings):
         made = compose_experiment(None, [tmp_path / "base.yaml"], vary, name="e", lengths=(3, 9), **settings)
-        return replace(make_plan(made, tmp_path / "runs"), published=PUBLISHED)
+        plan = make_plan(made, tmp_path / "runs")
+        trials = [replace(trial, published=PUBLISHED) if trial.group == "dot" else trial for trial in plan.trials]
+        return replace(plan, trials=tuple(trials))
 
     for trial in make().trials:
         finish(tmp_path / "runs", trial)
@@ -84,7 +84,7 @@ def group(comparison, label):
 
 
 def row(comparison, label, length):
-    (found,) = [row for row in group(comparison, label).lengths if row.length == length]
+    (found,) = [row for row in group(comparison, label).rows if row.length == length]
     return found
 
 
@@ -101,10 +101,9 @@ STATISTICS = [  # group, length; mean, sd and ends of the interval, which stay f
 def test_statistics_over_seeds(comparison):
     for label, length, expected, seeds, difference in STATISTICS:
         found = row(comparison, label, length)
-        of = found.spread
-        assert (of.mean, of.deviation, of.low, of.high) == pytest.approx(expected, abs=1e-6)
-        assert (of.count, found.worst_seed, found.best_seed, found.trained) == (3, *seeds, length == 3)
-        assert (of.least, of.most) == tuple(found.values[seed] for seed in seeds)
+        assert (found.mean.mean, found.sd, found.mean.low, found.mean.high) == pytest.approx(expected, abs=1e-6)
+        assert (found.seeds, found.worst_seed, found.best_seed, found.trained) == (3, *seeds, length == 3)
+        assert (found.worst, found.best) == (found.mean.least, found.mean.most)
         assert group(comparison, label).baseline == (None if label == "dot" else "dot")
         assert (found.difference is None) == (difference is None)
         if difference is not None:
@@ -114,29 +113,25 @@ def test_statistics_over_seeds(comparison):
             assert (change.mean, change.deviation, change.low, change.high) == pytest.approx(ends, abs=1e-6)
 
 
-def trials_with(values):
-    """Trials with these values of every metric at length 3, by seed."""
-    found = [
-        Evaluation((measured.row("exact_match", 3, value), measured.row("entropy", 3, 3 * value))) for value in values
-    ]
-    return [TrialResult("", seed, one, one.places, {}, (), (), None) for seed, one in enumerate(found)]
-
-
-def test_the_interval_of_a_difference_of_shares_stays_between_minus_1_and_1():
-    mine, others = trials_with([1.0, 1.0, 0.0]), trials_with([0.0, 0.0, 0.0])
-    half = 4.302653 / 3  # t of 2 degrees of freedom, deviation sqrt(1/3), over sqrt(3): 1.43
-    for first, second, sign in ((mine, others, 1), (others, mine, -1)):
-        (found,) = _summaries("exact_match", first, second, {})
-        assert found.difference.mean == pytest.approx(sign * 2 / 3)
-        near, far = sorted((found.difference.low, found.difference.high), key=abs)
-        assert far == sign * 1.0
-        assert near == pytest.approx(sign * (2 / 3 - half), abs=1e-6)
-
-
-def test_the_interval_of_an_entropy_is_cut_at_0_and_that_of_a_difference_is_not():
-    (found,) = _summaries("entropy", trials_with([1.0, 1.0, 0.0]), trials_with([0.0, 0.0, 0.0]), {})
-    assert found.spread.low == 0.0
-    assert found.spread.high == pytest.approx(2 + 4.302653, abs=1e-6)
+def test_intervals_of_differences_stay_within_what_is_possible(planned):
+    make, root = planned
+    values = {"dot": (0.0, 0.0, 0.0), "scaled": (1.0, 1.0, 0.0)}
+    for trial in make().trials:
+        if trial.group in values:
+            value = values[trial.group][trial.seed - 1]
+            path = root / trial.name / "evaluations" / "best-001.json"
+            record = json.loads(path.read_text())
+            for one in record["rows"]:
+                one |= {"value": 3 * value if one["metric"] == "entropy" else value, "low": None, "high": None}
+            path.write_text(json.dumps(record))
+    found = row(gather(make()), "scaled", 3).difference  # t of 2 degrees of freedom, deviation sqrt(1/3), over sqrt(3)
+    assert (found.mean, found.low, found.high) == pytest.approx((2 / 3, 2 / 3 - 4.302653 / 3, 1.0), abs=1e-6)
+    swapped = gather(make(baseline=["model.attention.score=scaled"]))
+    assert row(swapped, "dot", 3).difference.low == -1.0
+    found = row(
+        gather(make(metric="entropy")), "scaled", 3
+    )  # no share: not cut at 1, and differences below 0 are possible
+    assert (found.mean.low, found.mean.high) == (0.0, pytest.approx(2 + 4.302653, abs=1e-6))
     assert found.difference.low == pytest.approx(2 - 4.302653, abs=1e-6)
 
 
@@ -152,7 +147,7 @@ def test_a_missing_trial_is_excluded_from_both_sides(planned):
     (root / "e-dot-seed_3" / "status.json").unlink()
     found = gather(make())
     assert (len(group(found, "dot").trials), group(found, "dot").planned) == (2, 3)
-    means = [row(found, label, 3).spread.mean for label in ("dot", "scaled")]
+    means = [row(found, label, 3).mean.mean for label in ("dot", "scaled")]
     assert means == pytest.approx([0.55, 0.8])
     assert row(found, "scaled", 3).difference.mean == pytest.approx((0.3 + 0.1) / 2)
     for number in (1, 2):
@@ -164,32 +159,29 @@ def test_a_missing_trial_is_excluded_from_both_sides(planned):
 
 def test_other_metrics_and_missing_ones(planned):
     make, _ = planned
-    assert row(gather(make(metric="teacher_forced")), "dot", 3).spread.mean == pytest.approx(0.3)
+    assert row(gather(make(metric="teacher_forced")), "dot", 3).mean.mean == pytest.approx(0.3)
     found = gather(make(metric="entropy"))
-    assert row(found, "scaled", 3).spread.mean == pytest.approx(1.6)
-    assert row(found, "scaled", 3).spread.high > 1.6  # no share: not cut at 1
-    assert group(found, "none").lengths == ()
+    assert row(found, "scaled", 3).mean.mean == pytest.approx(1.6)
+    assert row(found, "scaled", 3).mean.high > 1.6  # no share: not cut at 1
+    assert group(found, "none").rows == ()
 
 
-def test_parameters_losses_and_speeds(comparison):
+def test_parameters_and_losses(comparison):
     found = group(comparison, "dot")
-    assert (found.parameters, found.published_loss, found.score) == (1234, 0.15, "dot")
-    assert found.loss.mean == pytest.approx(0.2)
-    assert found.tokens_per_second == 400.0  # medians of the trials: 200, 400, 600
+    assert (found.trials[0].parameters, found.published_loss, found.score) == (1234, 0.15, "dot")
+    assert found.loss == pytest.approx(0.2)
     assert (row(comparison, "dot", 3).published, row(comparison, "dot", 9).published) == (0.55, None)
     assert row(comparison, "scaled", 3).published is None
     assert (row(comparison, "dot", 3).trained, row(comparison, "dot", 9).trained) == (True, False)
-    assert found.trials[1].losses == ((10, 9.0), (20, 0.2))
-    assert found.trials[1].entropies == ((10, 4.0),)
 
 
-def test_removed_metrics_lose_only_the_curves(planned):
+def test_removed_metrics_lose_only_the_losses(planned):
     make, root = planned
     (root / "e-dot-seed_1" / "metrics.jsonl").unlink()
     (root / "e-dot-seed_2" / "metrics.jsonl").write_text('{"step": 10, "loss": 0.5}\n{"step')
     found = group(gather(make()), "dot")
-    assert [trial.losses for trial in found.trials] == [(), ((10, 0.5),), ((10, 9.0), (20, 0.3))]
-    assert found.loss.mean == pytest.approx(0.4)
+    assert [trial.loss for trial in found.trials] == [None, 0.5, 0.3]
+    assert found.loss == pytest.approx(0.4)
 
 
 # ---- ranking ----
@@ -197,42 +189,46 @@ def test_removed_metrics_lose_only_the_curves(planned):
 
 
 def test_groups_are_ranked_by_their_mean_over_the_lengths(comparison):
-    first, second, third = comparison.ranking
-    assert [(one.rank, one.group) for one in (first, second, third)] == [(1, "scaled"), (2, "none"), (3, "dot")]
-    assert [one.spread.mean for one in (first, second, third)] == pytest.approx([0.5, 0.45, 0.35])
-    assert first.difference is None
+    dot, scaled, none = (group.ranked for group in comparison.groups)
+    assert (scaled.rank, none.rank, dot.rank) == (1, 2, 3)
+    assert [one.overall.mean for one in (scaled, none, dot)] == pytest.approx([0.5, 0.45, 0.35])
+    assert scaled.behind is None
     half = 4.302653 * math.sqrt(0.03) / math.sqrt(3)  # none - scaled: .05, .05, -.25
-    found = second.difference
+    found = none.behind
     assert (found.mean, found.low, found.high) == pytest.approx((-0.05, -0.05 - half, -0.05 + half), abs=1e-6)
     half = 4.302653 * 0.05 / math.sqrt(3)  # dot - scaled: -.15, -.1, -.2
-    assert (third.difference.low, third.difference.high) == pytest.approx((-0.15 - half, -0.15 + half), abs=1e-6)
-    assert [one.may_be_best for one in (first, second, third)] == [True, True, False]
+    assert (dot.behind.low, dot.behind.high) == pytest.approx((-0.15 - half, -0.15 + half), abs=1e-6)
+    assert [one.may_be_best for one in (scaled, none, dot)] == [True, True, False]
 
 
 def test_the_lowest_error_rate_is_the_best():
-    best, worst, other = rank({"a": {1: 0.5, 2: 0.6}, "b": {1: 0.1, 2: 0.2}, "c": {1: 0.9, 2: 0.1}}, lowest_first=True)
-    assert (best.group, best.rank, worst.group, worst.rank, other.rank) == ("b", 1, "c", 2, 3)
-    assert other.difference.mean == pytest.approx(0.4)  # by 0.4 with both seeds
-    assert (best.may_be_best, worst.may_be_best, other.may_be_best) == (True, True, False)
+    found = rank({"a": {1: 0.5, 2: 0.6}, "b": {1: 0.1, 2: 0.2}, "c": {1: 0.9, 2: 0.1}}, lowest_first=True)
+    assert {name: one.rank for name, one in found.items()} == {"b": 1, "c": 2, "a": 3}
+    assert found["a"].behind.mean == pytest.approx(0.4)  # by 0.4 with both seeds
+    assert [one.may_be_best for one in found.values()] == [True, True, False]
 
 
 def test_intervals_of_the_ranking_stay_within_what_is_possible():
-    best, worst = rank({"a": {1: 1.0, 2: 0.7}, "b": {1: 0.0, 2: 0.4}})
-    assert (best.spread.low, best.spread.high) == (0.0, 1.0)
-    assert (worst.difference.low, worst.difference.high) == (-1.0, 1.0)
+    best, worst = rank({"a": {1: 1.0, 2: 0.7}, "b": {1: 0.0, 2: 0.4}}).values()
+    assert (best.overall.low, best.overall.high) == (0.0, 1.0)
+    assert (worst.behind.low, worst.behind.high) == (-1.0, 1.0)
 
 
 def test_equal_groups_share_a_rank_and_groups_without_values_are_left_out():
-    ranked = rank({"a": {1: 0.5}, "b": {1: 0.9}, "c": {2: 0.9}, "d": {}})
-    assert [(one.rank, one.group) for one in ranked] == [(1, "b"), (1, "c"), (3, "a")]
-    assert ranked[1].difference is None  # no seed in common
+    found = rank({"a": {1: 0.5}, "b": {1: 0.9}, "c": {2: 0.9}, "d": {}})
+    assert [(name, one.rank) for name, one in found.items()] == [("b", 1), ("c", 1), ("a", 3)]
+    assert found["c"].behind is None  # no seed in common
 
 
 def test_one_group_and_entropy_have_no_ranking(planned):
     make, _ = planned
-    assert gather(make(metric="entropy")).ranking == ()
-    assert [one.group for one in gather(make(metric="alignment")).ranking] == ["dot", "scaled"]
-    assert gather(make(["model.attention.score=dot", "seed=1-3"])).ranking == ()
+
+    def ranks(plan):
+        return [group.ranked.rank for group in gather(plan).groups]
+
+    assert ranks(make(metric="entropy")) == [None] * 3
+    assert ranks(make(metric="alignment")) == [1, 1, None]
+    assert ranks(make(["model.attention.score=dot", "seed=1-3"])) == [None]
 
 
 # ---- tables and records ----
@@ -254,25 +250,25 @@ def test_a_comparison_prints_as_tables(comparison):
     assert lines(scaled)[0] == "scaled: exact match, against dot"
     assert lines(scaled)[2] == "3 0.800 [0.552, 1.000] 0.100 0.700 2 0.900 +0.200 [-0.048, +0.448]"
     assert lines(ranking) == [
-        "e: exact match, mean over the lengths",
-        "rank group trials mean behind the best parameters loss",
+        "e: exact match",
+        "rank group trials overall behind the best parameters loss",
         "1 scaled 3 of 3 0.500 [0.285, 0.715] - 1,234 0.4000",
         "2 none 3 of 3 0.450 [0.235, 0.665] -0.050 [-0.480, +0.380] 1,234 2.0000",
         "3 dot 3 of 3 0.350 [0.226, 0.474] -0.150 [-0.274, -0.026] 1,234 0.2000",
         "Best: scaled. These seeds do not show that it is better than none.",
-        "means over seeds with 95 % intervals (Student's); differences seed by seed",
+        "overall: mean over the lengths; means over seeds with 95 % intervals (Student's); differences seed by seed",
         "* never seen in training",
     ]
     headings = [column.heading for column in ranking.columns]
-    assert headings[5:] == ["parameters", "loss", "published loss", "tokens/s"]  # where there is room
-    assert ranking.rows[2][5:] == pytest.approx([1234, 0.2, 0.15, 400.0])
+    assert headings[5:] == ["parameters", "loss", "published loss"]  # where there is room
+    assert ranking.rows[2][5:] == pytest.approx([1234, 0.2, 0.15])
     assert comparison._repr_html_().count("<table>") == 4
 
 
 def test_one_seed_has_no_intervals_and_its_order_may_be_chance(planned):
     make, _ = planned
     found = gather(make(["model.attention.score=dot,scaled,none", "seed=2"]))
-    assert lines(found.tables()[1])[-3:] == ["length mean difference", "3 0.700 +0.100", "9* 0.200 +0.100"]
+    assert lines(found.tables()[1])[-2:] == ["3 0.700 0.700 2 0.700 +0.100", "9* 0.200 0.200 2 0.200 +0.100"]
     assert "Best: none. With one seed each, the order may be chance" in repr(found)
 
 
@@ -304,7 +300,7 @@ def test_records_are_flat_and_the_same_in_every_output(comparison):
     }
     assert {key: found[key] for key in expected} == expected
     assert (records[0]["published"], records[0]["published_loss"], records[1]["trained"]) == (0.55, 0.15, False)
-    header, *rows = [line.split("\t") for line in Table.of_records(records).tsv()]
+    header, *rows = [line.split("\t") for line in comparison.table().tsv()]
     assert header == list(found) and rows[2][header.index("worst")] == "0.7"
     told = json.loads(json.dumps(comparison.to_json()))
     assert told["groups"] == records and (told["experiment"], told["metric"]) == ("e", "exact_match")

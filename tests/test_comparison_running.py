@@ -16,9 +16,10 @@ import torch
 from inline import Inline
 
 import seq2attn
-from seq2attn.comparison.plan import load_plan
+from seq2attn.comparison.experiment import compose_experiment
+from seq2attn.comparison.plan import load_plan, make_plan
 from seq2attn.comparison.run import DIED, LOST
-from seq2attn.comparison.trial import Outcome, Workplace, train_and_measure, versions
+from seq2attn.comparison.trial import Outcome, Workplace, find_evaluation, train_and_measure, versions
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.create import create_run
 from seq2attn.runs.lock import is_training, training_lock
@@ -55,6 +56,16 @@ def run(seed, name="e"):
     return Run(Path("runs", f"{name}-seed_{seed}"))
 
 
+SCORE = """\
+from seq2attn import Score, register
+
+@register("of_a_trial")
+class OfATrial(Score):
+    def forward(self, query, keys):
+        return query @ keys.mT
+"""
+
+
 def losses(of):
     return [line["loss"] for line in map(json.loads, of.metrics_file.read_text().splitlines()) if "loss" in line]
 
@@ -63,28 +74,15 @@ def times(of):
     return {path: path.stat().st_mtime_ns for path in of.path.rglob("*")}
 
 
-class Kept(Inline):
-    """Keeps the trials that it is given."""
-
-    def __init__(self):
-        super().__init__()
-        self.trials = []
-
-    def submit(self, call, /, trial):
-        self.trials.append(trial)
-        return super().submit(call, trial)
-
-
 @pytest.fixture
-def trial(tmp_path):
-    """A trial as a worker gets it, its run not yet made, and the marker of its comparison."""
-    executor = Kept()
-    compare("seed=3", executor=lambda: executor, runs_dir="other")
-    (made,) = executor.trials
-    marker = tmp_path / "runs" / ".comparison"
+def trial():
+    """A trial, its run not yet made, and its workplace, as a worker gets them."""
+    experiment = compose_experiment(None, [Path("tiny.yaml")], ["seed=3"], name="e")
+    (made,) = make_plan(experiment, Path("runs")).trials
+    marker = Path("runs/.comparison")
     marker.parent.mkdir()
     marker.touch()
-    return replace(made, root=tmp_path / "runs", workplace=Workplace(marker, "cpu", (), versions()))
+    return made, Workplace(marker, "cpu", {}, versions())
 
 
 # ---- one trial ----
@@ -97,97 +95,93 @@ def test_a_trial_is_an_ordinary_run_with_the_evaluation_of_eval(cli):
     assert own.environment().experiment.name == "e"
     (measured,) = found.groups[0].trials
     model = seq2attn.load("e-seed_3")
-    assert measured.parameters["total"] == sum(one.numel() for one in model.module.parameters())
+    assert measured.parameters == sum(one.numel() for one in model.module.parameters())
     told = json.loads(cli("eval", "e-seed_3", "--samples", "50", "--device", "cpu", "--json").out)
     (saved,) = [path for path in own.evaluations.iterdir() if path.name == "best-001.json"]
     assert told["rows"] == json.loads(saved.read_text())["rows"]
 
 
 def test_a_finished_trial_is_not_touched_and_other_settings_are_measured_without_training(trial):
-    assert train_and_measure(trial) == Outcome("done")
-    before = times(trial.run)
-    assert train_and_measure(trial) == Outcome("done")
-    assert times(trial.run) == before
+    made, place = trial
+    assert train_and_measure(made, place) == Outcome("done")
+    before = times(made.run)
+    assert train_and_measure(made, place) == Outcome("done")
+    assert times(made.run) == before
     for number, settings in enumerate(({"samples": 9}, {"lengths": (1, 5)}, {"checkpoint": "last"}), 2):
-        assert train_and_measure(replace(trial, **settings)) == Outcome("done")
-        assert len(list(trial.run.evaluations.iterdir())) == number
-    assert train_and_measure(replace(trial, lengths=(5,))) == Outcome("done")  # measured with 1 and 5
-    assert len(list(trial.run.evaluations.iterdir())) == 4
-    assert {
-        path: time for path, time in times(trial.run).items() if path.suffix == ".safetensors"
-    }.items() <= before.items()
+        assert train_and_measure(replace(made, **settings), place) == Outcome("done")
+        assert len(list(made.run.evaluations.iterdir())) == number
+    assert train_and_measure(replace(made, lengths=(5,)), place) == Outcome("done")  # measured with 1 and 5
+    assert len(list(made.run.evaluations.iterdir())) == 4
+    assert find_evaluation(replace(made, lengths=(5,))).lengths == [5]
+    weights = {path: time for path, time in times(made.run).items() if path.suffix == ".safetensors"}
+    assert weights.items() <= before.items()
 
 
 def test_an_evaluation_of_an_earlier_step_does_not_count(trial):
-    train_and_measure(trial)
-    (path,) = trial.run.evaluations.iterdir()
+    made, place = trial
+    train_and_measure(made, place)
+    (path,) = made.run.evaluations.iterdir()
     path.write_text(json.dumps({**json.loads(path.read_text()), "trained_steps": 2}))
-    (trial.run.evaluations / "best-002.json").write_text("")  # its writer was killed
-    assert train_and_measure(trial) == Outcome("done")
-    assert json.loads((trial.run.evaluations / "best-003.json").read_text())["trained_steps"] == 6
+    (made.run.evaluations / "best-002.json").write_text("")  # its writer was killed
+    assert train_and_measure(made, place) == Outcome("done")
+    assert json.loads((made.run.evaluations / "best-003.json").read_text())["trained_steps"] == 6
 
 
-def test_a_run_with_another_config_created_meanwhile_is_unchanged(trial):
-    create_run(trial.root, trial.name, trial.config.model_copy(update={"seed": 4}), {}, exact=True)
-    outcome = train_and_measure(trial)
+def test_what_cannot_be_trained_or_measured_is_an_outcome(trial, monkeypatch):
+    made, place = trial
+    create_run(made.root, "other", made.config.model_copy(update={"seed": 4}), {}, exact=True)
+    outcome = train_and_measure(replace(made, name="other"), place)  # made meanwhile
     assert outcome.state == "failed" and "has another config" in outcome.reason
-    assert not trial.run.has_checkpoint
+    assert not Run(made.root / "other").has_checkpoint
 
-
-def test_an_unexpected_error_becomes_the_outcome_and_its_traceback_a_file(trial, monkeypatch):
-    def fail(self, *arguments, **options):
-        raise RuntimeError("a mistake of ours")
-
-    monkeypatch.setattr(Trainer, "train", fail)
-    outcome = train_and_measure(trial)
-    assert (outcome.state, outcome.reason[:44]) == ("failed", "RuntimeError: a mistake of ours (traceback: ")
-    assert "in fail" in (trial.run.path / "failure.txt").read_text()
-
-
-def test_a_trial_whose_best_checkpoint_is_gone_is_not_measured_with_another(trial):
-    train_and_measure(trial)
-    (saved,) = trial.run.evaluations.iterdir()
+    train_and_measure(made, place)
+    (saved,) = made.run.evaluations.iterdir()
     saved.unlink()
-    trial.run.checkpoint("best").unlink()
-    assert train_and_measure(trial) == Outcome("failed", f"{trial.run.checkpoint('best')}: no such checkpoint")
-    assert list(trial.run.evaluations.iterdir()) == []
+    made.run.checkpoint("best").unlink()
+    assert train_and_measure(made, place) == Outcome("failed", f"{made.run.checkpoint('best')}: no such checkpoint")
+    assert list(made.run.evaluations.iterdir()) == []
+
+    monkeypatch.setattr(Trainer, "train", lambda *_: 1 / 0)
+    outcome = train_and_measure(replace(made, name="mistake"), place)
+    assert outcome == Outcome("failed", "ZeroDivisionError: division by zero")
 
 
 @pytest.mark.parametrize("content", [b"stop", None])  # asked to stop; the comparison ended
 def test_a_stopped_trial_is_saved_when_it_logs_and_continues_later(trial, monkeypatch, content):
-    whole, record = replace(trial, name="whole"), Recorder.step
-    train_and_measure(whole)
-    marker = trial.workplace.marker
+    made, place = trial
+    whole, record = replace(made, name="whole"), Recorder.step
+    train_and_measure(whole, place)
 
     def stop_at_the_third(self, step, values):
         record(self, step, values)
         if step == 3:
-            marker.unlink() if content is None else marker.write_bytes(content)
+            place.marker.unlink() if content is None else place.marker.write_bytes(content)
 
     with monkeypatch.context() as patch:
         patch.setattr(Recorder, "step", stop_at_the_third)
-        assert train_and_measure(trial) == Outcome("stopped")
-    assert (trial.run.status().state, trial.run.status().step) == ("interrupted", 3)
-    marker.write_bytes(b"stop")
-    assert train_and_measure(trial) == Outcome("stopped")  # still asked to
-    marker.write_bytes(b"")
-    assert train_and_measure(trial) == Outcome("done")
-    assert losses(trial.run) == losses(whole.run)
-    assert trial.run.checkpoint("last").read_bytes()[-1000:] == whole.run.checkpoint("last").read_bytes()[-1000:]
+        assert train_and_measure(made, place) == Outcome("stopped")
+    assert (made.run.status().state, made.run.status().step) == ("interrupted", 3)
+    place.marker.write_bytes(b"stop")
+    assert train_and_measure(made, place) == Outcome("stopped")  # still asked to
+    place.marker.write_bytes(b"")
+    assert train_and_measure(made, place) == Outcome("done")
+    assert losses(made.run) == losses(whole.run)
+    assert made.run.checkpoint("last").read_bytes()[-1000:] == whole.run.checkpoint("last").read_bytes()[-1000:]
 
 
-def test_each_trial_checks_where_it_is_run(trial, tmp_path):
-    def refused(**place):
-        outcome = train_and_measure(replace(trial, workplace=replace(trial.workplace, **place)))
-        assert outcome.state == "failed" and not trial.run.path.exists()
+def test_each_trial_checks_where_it_is_run(trial, tmp_path, own_scores):
+    def refused(**changed):
+        outcome = train_and_measure(trial[0], replace(trial[1], **changed))
+        assert outcome.state == "failed" and not trial[0].run.path.exists()
         return outcome.reason
 
     folder = tmp_path / "nowhere"
     assert refused(marker=folder / "m") == f"this worker does not see the runs directory {folder} of the comparison"
     assert "and the comparison seq2attn 0.0, torch 1.0" in refused(versions={"seq2attn": "0.0", "torch": "1.0"})
-    assert (
-        refused(plugins=(("p.py", folder / "p.py", ""),)) == f"this worker does not see the plug-in {folder / 'p.py'}"
-    )
+    assert f"{folder / 'p.py'}: no such Python file" in refused(plugins={folder / "p.py": ""})
+    plugin = tmp_path / "plugin_of_a_trial.py"
+    plugin.write_text(SCORE)
+    assert f"{plugin} has changed since the comparison" in refused(plugins={plugin: "another"})
 
 
 # ---- many ----
@@ -205,15 +199,25 @@ def test_any_standard_executor_works(executor):
     assert [path.name for path in Path("runs").glob(".*")] == [".e.comparison.json"]
 
 
-def test_an_executor_of_threads_and_a_word_that_is_none_are_refused():
-    with pytest.raises(Seq2AttnError, match=r"threads of one process.*\nUse processes"):
-        compare("seed=1", executor=lambda: ThreadPoolExecutor(1))
-    for word in ("processes=0", "process", "dask", "desk:tcp://1.2.3.4:5"):
-        with pytest.raises(
-            Seq2AttnError, match=f"unknown executor '{word}'; .*allowed: processes, processes=8, dask:tcp"
-        ):
+def test_a_word_that_names_no_executor_is_refused():
+    for word in ("processes=2", "dask", "dask:", "desk:tcp://1.2.3.4:5"):
+        with pytest.raises(Seq2AttnError, match=f"expected dask:ADDRESS, .*, found '{word}'"):
             compare("seed=1", executor=word)
     assert not list(Path("runs").glob("*/"))
+
+
+def test_trials_in_threads_of_one_process_fail_but_for_one_at_a_time():
+    def meet(call, *arguments):
+        both.wait()
+        return call(*arguments)
+
+    class Threads(ThreadPoolExecutor):
+        def submit(self, call, /, *arguments):
+            return super().submit(meet, call, *arguments)
+
+    both = threading.Barrier(2)
+    found = compare("seed=1-2", executor=lambda: Threads(2), workers=2)
+    assert [reason[-24:] for reason in found.failed.values()] == ["a worker needs one thread"[-24:]]
 
 
 def test_a_trial_that_another_process_trains_is_left_to_it_and_named():
@@ -237,8 +241,8 @@ def test_calls_that_train_some_seeds_each_have_one_record():
 
 def test_a_failing_trial_and_a_lost_result_do_not_stop_the_others():
     class Forgetful(Inline):
-        def submit(self, call, /, trial):
-            future = super().submit(call, trial)
+        def submit(self, call, /, trial, place):
+            future = super().submit(call, trial, place)
             if trial.seed == 2:
                 future = Future()
                 future.set_exception(OSError("the result is lost"))
@@ -255,14 +259,14 @@ def test_at_most_so_many_trials_run_at_once(monkeypatch):
     class Slow(Inline):
         most = 0
 
-        def submit(self, call, /, trial):
-            waiting.append((Future(), call, trial))
+        def submit(self, call, /, *arguments):
+            waiting.append((Future(), call, arguments))
             self.most = max(self.most, len(waiting))
             return waiting[-1][0]
 
     def finish_the_oldest(running, **options):
-        future, call, trial = waiting.pop(0)
-        future.set_result(call(trial))
+        future, call, arguments = waiting.pop(0)
+        future.set_result(call(*arguments))
 
     waiting, executor = [], Slow()
     monkeypatch.setattr("concurrent.futures.wait", finish_the_oldest)
@@ -277,7 +281,7 @@ class Deadly(Inline):
         super().__init__()
         self.seen, self.pending, self.broken = seen, [], False
 
-    def submit(self, call, /, trial):
+    def submit(self, call, /, trial, place):
         if self.broken:
             raise BrokenExecutor
         self.seen.append(trial.seed)
@@ -285,7 +289,7 @@ class Deadly(Inline):
         if len(self.pending) == 2 or len(self.seen) > 4:  # two run side by side at first
             self.broken = any(other.seed == 3 for _, other in self.pending)
             for future, other in self.pending:
-                future.set_exception(BrokenExecutor()) if self.broken else future.set_result(train_and_measure(other))
+                future.set_exception(BrokenExecutor()) if self.broken else future.set_result(call(other, place))
         future = self.pending[-1][0]
         self.pending = [] if future.done() else self.pending
         return future
@@ -294,23 +298,23 @@ class Deadly(Inline):
 def test_a_trial_that_kills_its_process_is_the_only_one_to_fail():
     seen, made = [], []
     found = compare("seed=1-4", executor=lambda: made.append(Deadly(seen)) or made[-1], workers=2)
-    assert found.failed == {"e-seed_3": DIED}
+    assert found.failed == {"e-seed_3": DIED.reason}
     assert [trial.seed for trial in found.groups[0].trials] == [1, 2, 4]
     assert sorted(seen[4:]) == [3, 4]  # those that ran when it died, one by one
-    assert len(made) == 3
+    assert len(made) == 2  # another was made after the break
 
 
 def test_a_signal_starts_nothing_more_and_waits_for_what_runs():
     class Patient(Inline):
-        def submit(self, call, /, trial):
-            self.future, self.trial = Future(), trial
+        def submit(self, call, /, trial, place):
+            self.future, self.place = Future(), place
             self.future.set_running_or_notify_cancel()
             threading.Thread(target=self.save).start()
             signal.raise_signal(signal.SIGINT)
             return self.future
 
         def save(self):
-            while self.trial.workplace.marker.read_bytes() != b"stop":
+            while self.place.marker.read_bytes() != b"stop":
                 pass
             self.future.set_result(Outcome("stopped"))
 
@@ -322,7 +326,7 @@ def test_a_signal_starts_nothing_more_and_waits_for_what_runs():
 
 def test_an_executor_that_is_lost_ends_the_comparison_with_a_sentence():
     class Lost(Inline):
-        def submit(self, call, /, trial):
+        def submit(self, call, /, *arguments):
             future = Future()
             future.cancel()
             return future
@@ -340,7 +344,7 @@ def test_eight_jobs_share_one_comparison():
     jobs = [subprocess.Popen([*command, "--workers", "1"], env=environment, **pipes) for _ in range(8)]
     ended = [job.communicate() for job in jobs]
     assert [job.returncode for job in jobs] == [0] * 8, ended
-    found = compare("seed=1-24", executor="processes=1")
+    found = compare("seed=1-24", executor=None)
     assert (len(found.groups[0].trials), found.busy) == (24, ())
     for seed in range(1, 25):
         assert len(losses(run(seed))) == 6  # each step once

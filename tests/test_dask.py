@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shlex
 import signal
 import socket
@@ -38,11 +37,9 @@ def work(tmp_path, monkeypatch):
     (tmp_path / "tiny.yaml").write_text(TINY)
 
 
-def cluster(workers=1, threads=1):
+def cluster(workers=1):
     """Workers that are threads of this process: all that these tests need, and quick to start."""
-    return distributed.LocalCluster(
-        n_workers=workers, threads_per_worker=threads, processes=False, dashboard_address=":0"
-    )
+    return distributed.LocalCluster(n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=":0")
 
 
 def compare(executor, **options):
@@ -58,17 +55,15 @@ def test_trials_are_the_same_runs_as_in_processes():
     with cluster() as made:
         found = compare(f"dask:{made.scheduler_address}")
     assert (found.failed, found.busy, len(found.groups[0].trials)) == ({}, (), 3)
-    compare("processes=1", runs_dir="local")
+    compare(None, workers=1, runs_dir="local")
     for seed in (1, 2, 3):
         assert records(Path(f"runs/e-seed_{seed}")) == records(Path(f"local/e-seed_{seed}"))
 
 
-def test_what_cannot_work_is_refused_before_anything_is_trained(monkeypatch):
+def test_a_scheduler_that_does_not_answer_is_an_error(monkeypatch):
     monkeypatch.setattr("seq2attn.comparison.run.ANSWER", 0.2)
     with pytest.raises(Seq2AttnError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"):
         compare("dask:tcp://127.0.0.1:9")
-    with cluster(threads=2) as made, pytest.raises(Seq2AttnError, match="has 2 threads; trials need one"):
-        compare(f"dask:{made.scheduler_address}")
     assert not Path("runs").exists()
 
 
@@ -130,7 +125,7 @@ def completed(*arguments, trials):
     pipes = {"capture_output": True, "text": True, "env": ENVIRONMENT}
     done = subprocess.run(command(*arguments, trials=trials), check=False, timeout=PATIENCE, **pipes)
     assert done.returncode == 0, done.stderr
-    return [re.sub(r"\t[^\t]*$", "", line) for line in done.stdout.splitlines()]  # without the timing
+    return done.stdout
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Families of strings: what they are, and measuring models on them."""
 
-import csv
 import json
 from dataclasses import replace
 
@@ -178,14 +177,13 @@ def test_mistakes_with_families(cli, runs_copy):
 def test_compare_measures_families(cli, trials_here, tmp_path):
     (tmp_path / "tiny.yaml").write_text(TINY_COMPARISON)
     start = ("compare", "-c", "tiny.yaml", "--name", "t", "--vary", "seed=1-2", "--device", "cpu", "--families")
-    done = cli(*start, "random", "runs", "--lengths", "2-3", "--json", "--csv", "t.csv", "--plot", "figures")
+    done = cli(*start, "random", "runs", "--lengths", "2-3", "--json", "--plot", "figures")
     assert done.code == 0, done.err
     places = [("random", 2), ("random", 3), ("runs", 2), ("runs", 3)]
-    groups = json.loads(done.out)["groups"]
-    assert [(row["family"], row["length"], row["seeds"]) for row in groups] == [(*place, 2) for place in places]
-    with (tmp_path / "t.csv").open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["metric"] == "exact_match"]
-    assert [(row["family"], int(row["length"])) for row in rows] == places * 2
+    told = json.loads(done.out)
+    assert [(row["family"], row["length"], row["seeds"]) for row in told["groups"]] == [(*place, 2) for place in places]
+    rows = [row for row in told["trials"] if row["metric"] == "exact_match"]
+    assert [(row["family"], row["length"]) for row in rows] == places * 2
     assert (tmp_path / "figures" / "t-families.png").stat().st_size > 0
     again = cli(*start, "runs", "--lengths", "3")  # measured already
     assert "all 2 trials are done" in again.err

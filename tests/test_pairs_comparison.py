@@ -1,6 +1,5 @@
 """`seq2attn compare` over pairs of strings: error rates, word by word, in every output."""
 
-import csv
 import json
 from pathlib import Path
 
@@ -67,27 +66,22 @@ def test_error_rates_over_seeds_and_word_by_word(cli):
 
 def test_nothing_is_trained_twice_and_every_output_has_the_rates(cli, monkeypatch):
     assert compare(cli, *LAYERS).code == 0
-    again = compare(cli, *LAYERS, "--csv", "trials.csv", "--plot", "figures", "--json")
+    again = compare(cli, *LAYERS, "--plot", "figures", "--json")
     assert "all 4 trials are done" in again.err
     comparison = json.loads(again.out)
     assert comparison["metric"] == "wer" and [one["metric"] for one in comparison["groups"]] == ["wer", "ser"] * 2
     assert comparison["groups"][0]["p"] is None and 0 <= comparison["groups"][2]["p"] <= 1
-    with open("trials.csv", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["run"] == "widths-hidden_8-seed_1"]
+    rows = [row for row in comparison["trials"] if row["run"] == "widths-hidden_8-seed_1"]
     assert {"wer", "ser", "loss"} <= {row["metric"] for row in rows if not row["length"]}
-    assert {row["length"] for row in rows if row["metric"] == "exact_match"} == {"2", "3", "4"}
-    assert {path.name for path in Path("figures").iterdir()} >= {"widths-bars.png", "widths-loss.png"}
+    assert {row["length"] for row in rows if row["metric"] == "exact_match"} == {2, 3, 4}
+    assert {path.name for path in Path("figures").iterdir()} >= {"widths-results.png", "widths-loss.png"}
     assert cli("report", "widths", "--to", "page.html").code == 0
     assert "word by word, against the baseline" in Path("page.html").read_text()
     by_length = rows_of(compare(cli, *LAYERS, "--metric", "exact_match"))
     assert [row["length"] for row in by_length] == ["2", "3", "4"] * 2
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    shown = compare(cli, *LAYERS).out
-    assert (
-        "word error rate" in shown
-        and "word by word, against the baseline" in " ".join(shown.split())
-        and "WER" in shown
-    )
+    shown = " ".join(compare(cli, *LAYERS).out.split())
+    assert "word error rate" in shown and "word by word, against the baseline" in shown
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ def test_the_report_of_a_comparison(work):
         sections["Summary"]
     )
     assert "scaled: exact match, against dot" in sections["Summary"]
-    assert sections["Figures"].count("<svg") == 3  # loss, lengths, bars
+    assert sections["Figures"].count("<svg") == 2  # loss, results
     assert cells(sections["Config"])[:2] == [
         ["key", "dot", "scaled", "none"],
         ["model.attention.score", "dot", "scaled", "none"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import shlex
 import signal
 import sys
@@ -13,12 +12,11 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.display.console import note, on_terminal, write_json
-from seq2attn.display.table import Table
+from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options
 
 if TYPE_CHECKING:
-    from seq2attn.comparison.plan import Plan
     from seq2attn.comparison.results import Comparison
 
 
@@ -66,17 +64,9 @@ def compare(
     ] = None,
     executor: Annotated[
         str | None,
-        typer.Option(
-            metavar="WHERE",
-            help="Where trials run: processes (default), processes=N, or dask:tcp://HOST:8786.",
-            autocompletion=lambda: ["processes", "dask:tcp://"],
-        ),
+        typer.Option(metavar="WHERE", help="A Dask cluster, dask:tcp://HOST:8786. Default: processes of this machine."),
     ] = None,
-    max_trials: Annotated[int, typer.Option(metavar="N", min=1, help="Refuse larger grids.")] = 1000,
     as_json: options.AsJson = False,
-    csv_file: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Also write every trial at every length, as CSV.")
-    ] = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FOLDER", help="Also draw figures into it.")] = None,
     device: options.Device = "auto",
     plugin: options.Plugins = None,
@@ -103,8 +93,10 @@ def compare(
     """
     from seq2attn.comparison.experiment import compose_experiment
     from seq2attn.comparison.plan import make_plan
+    from seq2attn.comparison.run import run_comparison
 
-    _check_outputs(csv_file, plot)
+    if plot is not None and plot.is_file():
+        raise Seq2AttnError(f"--plot {plot}: not a folder")
     plugins = options.load_plugins(plugin)
     chosen = compose_experiment(
         experiment,
@@ -119,66 +111,40 @@ def compare(
         samples=samples,
         checkpoint=checkpoint,
     )
-    plan = make_plan(chosen, runs_dir, max_trials)
-    comparison = _run(plan, device, plugins, workers, executor)
-    failed = comparison.failed
+    plan = make_plan(chosen, runs_dir)
+    with make_display() as display:
+        comparison = run_comparison(
+            plan, device=device, plugins=plugins, workers=workers, executor=executor, display=display
+        )
+    _note_unfinished(comparison, len(plan.trials))
     if as_json:
         write_json(comparison.to_json())
     else:
-        for table in comparison.tables() if on_terminal() else [Table.of_records(comparison.records())]:
+        for table in comparison.tables() if on_terminal() else [comparison.table()]:
             table.show()
-    _write_outputs(comparison, csv_file, plot)
+    if plot is not None:
+        from seq2attn.comparison.figures import save_figures
+
+        plot.mkdir(parents=True, exist_ok=True)
+        for path in save_figures(comparison, plot):
+            note(f"figure: {path}")
     if comparison.groups:
         suffix = f"{options.runs_dir_option(runs_dir)}{plugin_options(plugins)}"
         note(f"As one page: seq2attn report {comparison.name}{suffix}")
-    if failed:
-        count = f"{len(failed):,} of {len(plan.trials):,} trials failed"
-        reasons = "\n".join(f"  {run}: {reason}" for run, reason in failed.items())
+    if comparison.failed:
+        count = f"{len(comparison.failed):,} of {len(plan.trials):,} trials failed"
+        reasons = "\n".join(f"  {run}: {reason}" for run, reason in comparison.failed.items())
         raise Seq2AttnError(f"{count}\n{reasons}", hint="The same command retries them.", exit_code=1)
 
 
-def _check_outputs(csv_file: Path | None, plot: Path | None) -> None:
-    """Check the output paths now, not after hours of training."""
-    if csv_file is not None and (csv_file.is_dir() or not csv_file.parent.is_dir()):
-        reason = "it is a directory" if csv_file.is_dir() else f"there is no directory {csv_file.parent}"
-        raise Seq2AttnError(f"--csv {csv_file}: {reason}")
-    if plot is not None:
-        if plot.is_file():
-            raise Seq2AttnError(f"--plot {plot}: not a folder")
-        plot.mkdir(parents=True, exist_ok=True)
-
-
-def _run(plan: Plan, device: str, plugins: list[str], workers: int | None, executor: str | None) -> Comparison:
-    """Run the trials that are not done. Exits if a signal stops them."""
-    from seq2attn.comparison.run import run_comparison
-    from seq2attn.display.progress import make_display
-
-    with make_display() as display:
-        outcome = run_comparison(
-            plan, device=device, plugins=plugins, workers=workers, executor=executor, display=display
-        )
-    if outcome.busy:
-        note(f"left to the processes that train them: {', '.join(outcome.busy)}")
+def _note_unfinished(comparison: Comparison, planned: int) -> None:
+    """Name the trials that others train. Exits if a signal stopped the comparison."""
+    if comparison.busy:
+        note(f"left to the processes that train them: {', '.join(comparison.busy)}")
         note("The same command shows them once they are done.")
-    done = sum(len(group.trials) for group in outcome.groups)
-    if outcome.stopped_by is not None and done < len(plan.trials):
-        name = signal.Signals(outcome.stopped_by).name
-        note(f"stopped by {name}: {done:,} of {len(plan.trials):,} trials are done; running ones are saved.")
+    done = sum(len(group.trials) for group in comparison.groups)
+    if comparison.stopped_by is not None and done < planned:
+        name = signal.Signals(comparison.stopped_by).name
+        note(f"stopped by {name}: {done:,} of {planned:,} trials are done; running ones are saved.")
         note(f"Continue with the same command: seq2attn {shlex.join(sys.argv[1:])}")
-        raise typer.Exit(128 + outcome.stopped_by)
-    return outcome
-
-
-def _write_outputs(comparison: Comparison, csv_file: Path | None, plot: Path | None) -> None:
-    if csv_file is not None:
-        rows = comparison.trial_records()
-        with csv_file.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]) if rows else [])
-            writer.writeheader()
-            writer.writerows(rows)
-        note(f"table: {csv_file}")
-    if plot is not None and comparison.groups:
-        from seq2attn.comparison.figures import save_figures
-
-        for path in save_figures(comparison, plot):
-            note(f"figure: {path}")
+        raise typer.Exit(128 + comparison.stopped_by)

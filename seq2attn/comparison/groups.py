@@ -2,237 +2,190 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from seq2attn.comparison.experiment import ERROR_RATES, Published
-from seq2attn.comparison.plan import Plan, name_values
+from seq2attn.comparison.experiment import ERROR_RATES
+from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.trial import Trial, find_evaluation
 from seq2attn.inference.paired import PairedDifference, paired_difference
+from seq2attn.inference.results import METRICS as LARGEST
 from seq2attn.inference.results import Evaluation, Place
 from seq2attn.inference.statistics import Spread, spread
 from seq2attn.parts import RANDOM
 from seq2attn.runs.logs import read_metrics
-
-UNPUBLISHED = Published(where={}, values={})
-Curve = tuple[tuple[int, float], ...]  # (step, value), step by step
+from seq2attn.runs.records import Metrics
 
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What one run measured."""
+    """What one run measured and logged."""
 
     run: str
     seed: int
     evaluation: Evaluation
-    places: Sequence[Place]  # the families of strings and lengths that the comparison is about
-    parameters: Mapping[str, int]  # by part, and their total
-    losses: Curve  # training loss
-    entropies: Curve  # mean attention entropy over the trained lengths, at each evaluation of training
-    tokens_per_second: float | None  # target tokens per second, the median over training
+    metrics: Metrics
+
+    @property
+    def parameters(self) -> int | None:
+        """The number of all its parameters."""
+        return (self.evaluation.parameters or {}).get("total")
+
+    @property
+    def loss(self) -> float | None:
+        """The last recorded training loss."""
+        losses = self.metrics.curve("loss")
+        return losses[-1][1] if losses else None
 
 
 @dataclass(frozen=True)
-class LengthSummary:
+class Summary:
     """One group at one length of a family of strings, or by an error rate on all words of a file, over its seeds."""
 
-    metric: str
     family: str
     length: int | None  # None: all words of the dev file
+    metric: str
     trained: bool
-    values: Mapping[int, float]  # the metric by seed
-    spread: Spread
-    difference: Spread | None  # of the metric from the baseline's with the same seed; None for the baseline itself
+    seeds: int
+    mean: Spread
+    sd: float | None
+    worst: float
+    worst_seed: int  # with the lowest value, or the highest error rate; the first on a tie
+    best: float
+    best_seed: int
+    difference: Spread | None  # from the baseline's values with the same seeds; None for the baseline itself
     published: float | None
-
-    @property
-    def key(self) -> str:
-        """The length, or the name of the error rate."""
-        return self.metric if self.length is None else str(self.length)
-
-    @property
-    def worst_seed(self) -> int:
-        """The seed with the lowest value, or the highest error rate; the first on a tie."""
-        return min(self.values, key=lambda seed: (self._goodness(seed), seed))
-
-    @property
-    def best_seed(self) -> int:
-        """The seed with the highest value, or the lowest error rate; the first on a tie."""
-        return min(self.values, key=lambda seed: (-self._goodness(seed), seed))
-
-    def _goodness(self, seed: int) -> float:
-        return -self.values[seed] if self.metric in ERROR_RATES else self.values[seed]
-
-
-@dataclass(frozen=True)
-class GroupResult:
-    """The trials that differ only in their seed."""
-
-    label: str
-    values: Mapping[str, Any]  # what varies except the seed: config key -> value
-    words: Mapping[str, str]  # the values as labels show them
-    score: str  # its score function, which decides its colour
-    baseline: str | None  # the label of the group that it is compared with; None for the baseline itself
-    planned: int  # number of trials, some of which may not be done
-    trials: tuple[TrialResult, ...]
-    lengths: tuple[LengthSummary, ...]
-    """by the comparison's metric; by an error rate, one row for each rate, the comparison's first"""
-    published_loss: float | None
-    word_by_word: PairedDifference | None = None
-    """of runs on pairs by an error rate: from the baseline on the same words, over the seeds that both have"""
-
-    @property
-    def parameters(self) -> int:
-        return self.trials[0].parameters["total"]
-
-    @property
-    def overall(self) -> dict[int, float]:
-        """The metric's mean over the lengths, or the error rate, by seed."""
-        rows = [row for row in self.lengths if row.metric == self.lengths[0].metric]
-        seeds = [trial.seed for trial in self.trials if all(trial.seed in row.values for row in rows)]
-        return {seed: statistics.fmean(row.values[seed] for row in rows) for seed in seeds if rows}
-
-    @property
-    def main(self) -> tuple[LengthSummary, ...]:
-        """The rows of random strings, or of the first family if those were not measured."""
-        families = [row.family for row in self.lengths]
-        main = RANDOM if RANDOM in families else next(iter(families), RANDOM)
-        return tuple(row for row in self.lengths if row.family == main)
-
-    @property
-    def least(self) -> dict[Place, float]:
-        """The metric of the worst seed, by family and length."""
-        return {(row.family, row.length): row.spread.least for row in self.lengths if row.length is not None}
-
-    @property
-    def loss(self) -> Spread | None:
-        """The last recorded training loss, over seeds."""
-        losses = [trial.losses[-1][1] for trial in self.trials if trial.losses]
-        return spread(losses) if losses else None
-
-    @property
-    def tokens_per_second(self) -> float | None:
-        """The median over its trials."""
-        speeds = [trial.tokens_per_second for trial in self.trials if trial.tokens_per_second is not None]
-        return statistics.median(speeds) if speeds else None
+    by_seed: Mapping[int, float]
 
 
 @dataclass(frozen=True)
 class Ranked:
     """A group's place among all, by the metric's mean over the lengths."""
 
-    group: str
-    rank: int  # from 1; groups with the same mean share a rank
-    spread: Spread  # over seeds
-    difference: Spread | None
-    """from the best group, seed by seed, so on average not better; None for the best itself, and without a common seed"""
-    may_be_best: bool
+    rank: int | None = None
+    """from 1, the best; groups with the same mean share a rank. None where groups are not ranked"""
+    overall: Spread | None = None  # over seeds
+    behind: Spread | None = None
+    """difference from the best group, seed by seed, so on average not better; None for the best itself, and without a
+    common seed"""
+    may_be_best: bool = False
     """whether these seeds leave open that the group is as good as the best: its difference's interval has 0 in it"""
 
 
-def rank(
-    values: Mapping[str, Mapping[int, float]], *, lowest_first: bool = False, most: float = 1.0
-) -> tuple[Ranked, ...]:
-    """Groups with their numbers (0 to `most`) by seed -> the groups, the best first: the largest, or the smallest."""
-    sign = 1 if lowest_first else -1
-    means = {group: spread(list(by_seed.values()), 0.0, most) for group, by_seed in values.items() if by_seed}
-    order = sorted(means, key=lambda group: sign * means[group].mean)
-    ranked = []
-    for group in order:
-        place = 1 + sum(sign * other.mean < sign * means[group].mean for other in means.values())
-        difference = None if group == order[0] else _difference(values[group], values[order[0]], most)
-        end = None if difference is None else difference.low if lowest_first else difference.high
-        ranked.append(Ranked(group, place, means[group], difference, place == 1 or end is None or sign * end <= 0))
-    return tuple(ranked)
+@dataclass(frozen=True)
+class Group:
+    """The trials that differ only in their seed."""
+
+    label: str
+    values: Mapping[str, Any]  # what varies except the seed: config key -> value
+    score: str  # its score function, which decides its colour
+    baseline: str | None  # the label of the group that it is compared with; None for the baseline itself
+    planned: int  # number of trials, some of which may not be done
+    trials: tuple[TrialResult, ...]
+    rows: tuple[Summary, ...]
+    """by the comparison's metric; by an error rate, one row for each rate, the comparison's first"""
+    published_loss: float | None
+    word_by_word: PairedDifference | None
+    """of runs on pairs by an error rate: from the baseline on the same words, over the seeds that both have"""
+    ranked: Ranked = Ranked()
+
+    @property
+    def loss(self) -> float | None:
+        """The last recorded training loss, the mean over seeds."""
+        losses = [trial.loss for trial in self.trials if trial.loss is not None]
+        return statistics.fmean(losses) if losses else None
+
+    @property
+    def overall(self) -> dict[int, float]:
+        """The metric's mean over the lengths, or the error rate, by seed."""
+        rows = [row.by_seed for row in self.rows if row.metric == self.rows[0].metric]
+        seeds = [trial.seed for trial in self.trials if all(trial.seed in row for row in rows)]
+        return {seed: statistics.fmean(row[seed] for row in rows) for seed in seeds if rows}
+
+    @property
+    def main(self) -> list[Summary]:
+        """The rows of random strings, or of the first family if those were not measured."""
+        families = [row.family for row in self.rows]
+        return [row for row in self.rows if row.family == (RANDOM if RANDOM in families else families[0])]
+
+    @property
+    def least(self) -> dict[Place, float]:
+        """The metric of the worst seed, by family and length."""
+        return {(row.family, row.length): row.mean.least for row in self.rows if row.length is not None}
 
 
-def _difference(values: Mapping[int, float], others: Mapping[int, float], most: float) -> Spread | None:
-    """Of values by seed from others with the same seed; None without a common seed."""
-    differences = [value - others[seed] for seed, value in values.items() if seed in others]
-    return spread(differences, -most, most) if differences else None
-
-
-def read_groups(plan: Plan) -> tuple[GroupResult, ...]:
+def read_groups(plan: Plan) -> tuple[Group, ...]:
     """The groups of `plan` that have a trial done, with their results by its metric."""
-    done = {
-        label: [result for trial in trials if (result := _read_trial(trial)) is not None]
-        for label, trials in plan.groups.items()
-    }
+    done = {label: [one for trial in trials if (one := _read(trial))] for label, trials in plan.groups.items()}
     groups = []
-    for label, trials in plan.groups.items():
+    for label, (first, *rest) in plan.groups.items():
         if not done[label]:
             continue
-        first, baseline = trials[0], plan.baseline_of(label)
-        others = [] if baseline == label else done[baseline]
-        published = plan.published.get(label, UNPUBLISHED)
+        baseline = None if first.baseline == label else first.baseline
+        others = [] if baseline is None else done.get(baseline, [])
         groups.append(
-            GroupResult(
+            Group(
                 label=label,
                 values=first.values,
-                words=name_values(first.values),
                 score=first.config.score_name,
-                baseline=None if baseline == label else baseline,
-                planned=len(trials),
+                baseline=baseline,
+                planned=1 + len(rest),
                 trials=tuple(done[label]),
-                lengths=tuple(_summaries(plan.metric, done[label], others, published.values)),
-                published_loss=published.loss,
+                rows=tuple(_summaries(plan.metric, done[label], others, first.published.values)),
+                published_loss=first.published.loss,
                 word_by_word=_word_by_word(others, done[label]) if plan.metric in ERROR_RATES else None,
             )
         )
-    return tuple(groups)
+    if len(groups) < 2 or plan.metric == "entropy":  # of which neither more nor less is better
+        return tuple(groups)
+    overall = {group.label: group.overall for group in groups}
+    ranking = rank(overall, lowest_first=plan.metric in ERROR_RATES, most=LARGEST[plan.metric])
+    return tuple(replace(group, ranked=ranking.get(group.label, Ranked())) for group in groups)
 
 
-def _read_trial(trial: Trial) -> TrialResult | None:
+def _read(trial: Trial) -> TrialResult | None:
     """What a trial measured; None if it is not done."""
     saved = find_evaluation(trial)
-    if saved is None:
-        return None
-    assert saved.parameters is not None, "find_evaluation asks for them"
-    metrics = read_metrics(trial.run)
-    speeds = [speed for _, speed in metrics.curve("tokens_per_second")]
-    entropies = [(step, results.mean("entropy")) for step, results in metrics.evaluations]
-    return TrialResult(
-        run=trial.name,
-        seed=trial.seed,
-        evaluation=saved,
-        places=saved.places if trial.on_files else trial.places,
-        parameters=saved.parameters,
-        losses=tuple(metrics.curve("loss")),
-        entropies=tuple((step, entropy) for step, entropy in entropies if entropy is not None),
-        tokens_per_second=statistics.median(speeds) if speeds else None,
-    )
+    return None if saved is None else TrialResult(trial.name, trial.seed, saved, read_metrics(trial.run))
 
 
 def _summaries(
     metric: str, trials: Sequence[TrialResult], baseline: Sequence[TrialResult], published: Mapping[int, float]
-) -> Iterator[LengthSummary]:
+) -> Iterator[Summary]:
     """A row for each family and length, or by an error rate one for each rate, the metric's first."""
-    rates = [(rate, RANDOM, None) for rate in sorted(ERROR_RATES, key=lambda rate: rate != metric)]
-    for name, family, length in rates if metric in ERROR_RATES else [(metric, *place) for place in trials[0].places]:
+    wanted: list[tuple[str, int | None, str]] = [
+        (metric, length, family) for family, length in trials[0].evaluation.places
+    ]
+    if metric in ERROR_RATES:
+        wanted = [(rate, None, RANDOM) for rate in sorted(ERROR_RATES, key=lambda rate: rate != metric)]
+    for name, length, family in wanted:
         rows, others = (
-            {trial.seed: row for trial in side if (row := trial.evaluation.get(name, length, family)) is not None}
+            {trial.seed: row for trial in side if (row := trial.evaluation.get(name, length, family))}
             for side in (trials, baseline)
         )
-        if rows:
-            values = {seed: row.value for seed, row in rows.items()}
-            yield LengthSummary(
-                metric=name,
-                family=family,
-                length=length,
-                trained=rows[next(iter(rows))].trained,
-                values=values,
-                spread=spread(list(values.values()), 0.0, most_of(name)),
-                difference=_difference(values, {seed: row.value for seed, row in others.items()}, most_of(name)),
-                published=published.get(length) if length is not None and family == RANDOM else None,
-            )
-
-
-def most_of(metric: str) -> float:
-    """The largest possible value of a metric: most are shares."""
-    return math.inf if metric in ("entropy", "ser") else 1.0
+        if not rows:
+            continue
+        values = {seed: row.value for seed, row in rows.items()}
+        over, goodness = spread(list(values.values()), 0.0, LARGEST[name]), -1 if name in ERROR_RATES else 1
+        worst, best = (choose(values, key=lambda seed: goodness * values[seed]) for choose in (min, max))
+        yield Summary(
+            family=family,
+            length=length,
+            metric=name,
+            trained=next(iter(rows.values())).trained,
+            seeds=over.count,
+            mean=over,
+            sd=over.deviation,
+            worst=values[worst],
+            worst_seed=worst,
+            best=values[best],
+            best_seed=best,
+            difference=_difference(values, {seed: row.value for seed, row in others.items()}, LARGEST[name]),
+            published=published.get(length) if length is not None and family == RANDOM else None,
+            by_seed=values,
+        )
 
 
 def _word_by_word(baseline: Sequence[TrialResult], trials: Sequence[TrialResult]) -> PairedDifference | None:
@@ -243,3 +196,25 @@ def _word_by_word(baseline: Sequence[TrialResult], trials: Sequence[TrialResult]
         return paired_difference(*([side[seed] for seed in seeds] for side in by_seed)) if seeds else None
     except ValueError:
         return None
+
+
+def rank(
+    values: Mapping[str, Mapping[int, float]], *, lowest_first: bool = False, most: float = 1.0
+) -> dict[str, Ranked]:
+    """Groups with their numbers (0 to `most`) by seed -> their ranks, the best first: the largest, or the smallest."""
+    sign = 1 if lowest_first else -1
+    means = {group: spread(list(by_seed.values()), 0.0, most) for group, by_seed in values.items() if by_seed}
+    order = sorted(means, key=lambda group: sign * means[group].mean)
+    ranks = {}
+    for group in order:
+        place = 1 + sum(sign * other.mean < sign * means[group].mean for other in means.values())
+        behind = None if group == order[0] else _difference(values[group], values[order[0]], most)
+        end = None if behind is None else behind.low if lowest_first else behind.high
+        ranks[group] = Ranked(place, means[group], behind, place == 1 or end is None or sign * end <= 0)
+    return ranks
+
+
+def _difference(values: Mapping[int, float], others: Mapping[int, float], most: float) -> Spread | None:
+    """Of values by seed from others with the same seed; None without a common seed."""
+    differences = [value - others[seed] for seed, value in values.items() if seed in others]
+    return spread(differences, -most, most) if differences else None

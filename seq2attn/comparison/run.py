@@ -21,17 +21,16 @@ from typing import Any
 from seq2attn.comparison.plan import Plan, save_plan
 from seq2attn.comparison.results import Comparison, gather
 from seq2attn.comparison.trial import (
-    STOP,
     Outcome,
     Trial,
     Workplace,
     find_evaluation,
-    loaded_plugin,
+    remember_plugin,
     train_and_measure,
     versions,
 )
 from seq2attn.display.progress import Display
-from seq2attn.errors import Seq2AttnError, did_you_mean, shown
+from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.runs.files import not_written
 from seq2attn.runs.lock import is_training
 from seq2attn.runs.logs import steps_done
@@ -40,12 +39,12 @@ from seq2attn.training.signals import StopRequest, stop_on_signals
 
 POLL = 0.25  # seconds
 ANSWER = 10  # seconds for a Dask scheduler to answer
-DIED = "its process died: killed, or out of memory"
+DIED = Outcome("died", "its process died: killed, or out of memory")
 LOST = "the connection to the executor of the trials is lost; finished trials are kept"
 ALL = "all trials"  # as the display calls their total
 
 ExecutorWord = str | Callable[[], Executor] | None
-"""`processes` of this machine (also None), `processes=N`, `dask:ADDRESS`, or a function that makes an Executor"""
+"""processes of this machine (None), `dask:ADDRESS`, or a function that makes an Executor"""
 
 
 def run_comparison(
@@ -64,31 +63,31 @@ def run_comparison(
     """
     from seq2attn.training.leaf import why_slow
 
+    if isinstance(executor, str) and not re.fullmatch("dask:.+", executor):
+        raise Seq2AttnError(f"--executor: expected dask:ADDRESS, such as dask:tcp://HOST:8786, found {shown(executor)}")
     display = display or Display()
-    check_executor(executor)
     trials = [trial for trial in plan.trials if find_evaluation(trial) is None]
-    name, done = plan.name, len(plan.trials) - len(trials)
+    name, root, done = plan.name, plan.trials[0].root, len(plan.trials) - len(trials)
     if not trials:
-        save_plan(plan, plan.trials[0].root)
+        save_plan(plan, root)
         display.note(f"{name}: all {done:,} trials are done")
         return gather(plan)
-    root = trials[0].root
     for line in [*_read_tasks(trials), why_slow(choose_device(device))]:
         if line:
             display.note(line)
     with (
-        _open_executor(executor, workers, len(trials)) as (make_executor, at_once),
-        _workplace(root, device, plugins) as place,
+        _executors(executor, workers, len(trials)) as (make_executor, at_once),
+        _workplace(root.resolve(), device, plugins) as place,
         stop_on_signals() as request,
     ):
         save_plan(plan, root)
         if plan.description:
             display.note(plan.description)
-        every = f"{len(plan.trials):,} trial{'' if len(plan.trials) == 1 else 's'}"
-        display.note(f"{name}: {every}, {done:,} done, {len(trials):,} to run, {at_once():,} at a time; runs in {root}")
-        ready = [replace(trial, root=root.resolve(), workplace=place) for trial in trials]
-        outcomes = run_trials(ready, make_executor, at_once, display, request)
-    failed = {name: outcome.reason for name, outcome in outcomes.items() if outcome.state == "failed"}
+        counts = f"{len(plan.trials):,} trials, {done:,} done, {len(trials):,} to run, {at_once():,} at a time"
+        display.note(f"{name}: {counts}; runs in {root}")
+        ready = [replace(trial, root=root.resolve()) for trial in trials]
+        outcomes = run_trials(ready, place, make_executor, at_once, display, request)
+    failed = {name: outcome.reason for name, outcome in outcomes.items() if outcome.state in ("failed", "died")}
     busy = tuple(name for name, outcome in outcomes.items() if outcome.state == "busy")
     return replace(gather(plan), failed=failed, busy=busy, stopped_by=request.signal)
 
@@ -107,27 +106,18 @@ def _read_tasks(trials: Sequence[Trial]) -> list[str]:
 
 # ---- where trials run ----
 
-
-def check_executor(executor: ExecutorWord) -> None:
-    """Raise `Seq2AttnError` unless it is a word for an executor, or a function."""
-    if isinstance(executor, str) and not re.fullmatch(r"processes(=[1-9]\d{0,3})?|dask:.+", executor):
-        guess = did_you_mean(re.split("[:=]", executor)[0], ["processes", "dask"])
-        allowed = "processes, processes=8, dask:tcp://HOST:8786"
-        raise Seq2AttnError(f"--executor: unknown executor {shown(executor)}; {guess}allowed: {allowed}")
+Executors = tuple[Callable[[], Executor], Callable[[], int]]
+"""a function that makes executors, and one that tells how many trials can run at a time now"""
 
 
 @contextlib.contextmanager
-def _open_executor(
-    executor: ExecutorWord, workers: int | None, trials: int
-) -> Iterator[tuple[Callable[[], Executor], Callable[[], int]]]:
-    """A function that makes executors, and one that tells how many trials can run at a time now."""
-    if isinstance(executor, str) and executor.startswith("dask:"):
-        with _dask(executor.removeprefix("dask:"), workers) as opened:
-            yield opened
-        return
-    own = executor.partition("=")[2] if isinstance(executor, str) else ""
-    count = max(1, min(int(own or workers or available_cores()), trials))
-    yield executor if callable(executor) else lambda: process_pool(count), lambda: count
+def _executors(executor: ExecutorWord, workers: int | None, trials: int) -> Iterator[Executors]:
+    if isinstance(executor, str):
+        with _dask(executor.removeprefix("dask:"), workers) as made:
+            yield made
+    else:
+        count = max(1, min(workers or available_cores(), trials))
+        yield executor or (lambda: process_pool(count)), lambda: count
 
 
 def process_pool(workers: int) -> Executor:
@@ -151,7 +141,7 @@ def _end_with_parent() -> None:
 
 
 @contextlib.contextmanager
-def _dask(address: str, workers: int | None) -> Iterator[tuple[Callable[[], Executor], Callable[[], int]]]:
+def _dask(address: str, workers: int | None) -> Iterator[Executors]:
     """The workers of the Dask scheduler at `address`, processes of one thread that see the runs directory."""
     try:
         import distributed
@@ -165,31 +155,28 @@ def _dask(address: str, workers: int | None) -> Iterator[tuple[Callable[[], Exec
     except (OSError, ValueError) as error:
         hint = "Start one with: dask scheduler    and workers with: dask worker ADDRESS --nthreads 1"
         raise Seq2AttnError(f"no Dask scheduler answers at {address}: {error}", hint=hint, exit_code=1) from None
+
+    def at_once() -> int:
+        with contextlib.suppress(Exception):  # the connection is lost: the trials' futures tell
+            return workers or max(1, len(client.nthreads()))
+        return 1
+
     with client:
-        for worker, threads in client.nthreads().items():
-            if threads != 1:
-                hint = "Start workers with: dask worker ADDRESS --nthreads 1 --nworkers N"
-                raise Seq2AttnError(f"worker {worker} has {threads} threads; trials need one", hint=hint, exit_code=1)
-
-        def at_once() -> int:
-            with contextlib.suppress(Exception):  # the connection is lost: the trials' futures tell
-                return workers or max(1, len(client.nthreads()))
-            return 1
-
         yield lambda: client.get_executor(pure=False), at_once
 
 
 @contextlib.contextmanager
 def _workplace(root: Path, device: str, plugins: Sequence[str]) -> Iterator[Workplace]:
     """What the trials will check, with its marker in the runs directory as long as the comparison runs."""
-    marker = root.resolve() / f".comparison-{secrets.token_hex(8)}"
+    marker = root / f".comparison-{secrets.token_hex(8)}"
+    files = [Path(name).resolve() for name in plugins]
     try:
         root.mkdir(parents=True, exist_ok=True)
         marker.touch()
     except OSError as error:
         raise not_written(marker, error) from error
     try:
-        yield Workplace(marker, device, tuple(map(loaded_plugin, plugins)), versions())
+        yield Workplace(marker, device, {file: remember_plugin(file) for file in files}, versions())
     finally:
         marker.unlink(missing_ok=True)
 
@@ -198,60 +185,58 @@ def _workplace(root: Path, device: str, plugins: Sequence[str]) -> Iterator[Work
 
 
 def run_trials(
-    trials: Sequence[Trial],
+    trials: Iterable[Trial],
+    place: Workplace,
     make_executor: Callable[[], Executor],
     at_once: Callable[[], int],
     display: Display,
     request: StopRequest,
 ) -> dict[str, Outcome]:
-    """Run every trial -> outcome by its name. After a stop `request`, running trials are waited for.
+    """Run every trial, at most `at_once()` at a time, until `request` has a signal; how each ended, by its name.
 
-    If a worker dies and breaks the executor, a new one is made. Trials that ran at that time are run again, each alone, so
-    that only the one that kills its process fails. A trial that another process trains is left to that process.
+    If an executor breaks because a process dies, a new one is made. Trials that ran at that time are run again, each alone,
+    so that only the one that kills its process fails. A trial that another process trains is left to that process.
     """
     waiting, suspects = deque(trials), set[str]()  # suspects ran at a break and have to run alone
     running: dict[Future[Outcome], Trial] = {}
     outcomes: dict[str, Outcome] = {}
-    executor = make_executor()
-    if isinstance(executor, futures.ThreadPoolExecutor):
-        hint = "Use processes: ProcessPoolExecutor, loky, or Dask workers of one thread each."
-        raise Seq2AttnError("trials cannot run in threads of one process: they share its random generator", hint=hint)
-    display.begin(ALL, len(trials), f"0/{len(trials)} trials")
+    executor, count = make_executor(), len(waiting)
+    display.begin(ALL, count, f"0/{count:,} trials")
     try:
         while (waiting or running) and request.signal is None:
             while waiting and len(running) < (1 if suspects else at_once()):
                 trial = waiting.popleft()
                 display.begin(trial.name, trial.config.training.steps)
-                running[_submit(executor, trial)] = trial
+                try:
+                    future = executor.submit(train_and_measure, trial, place)
+                except futures.BrokenExecutor:
+                    executor.shutdown(wait=False)
+                    executor = make_executor()
+                    future = executor.submit(train_and_measure, trial, place)
+                running[future] = trial
             futures.wait(running, timeout=POLL, return_when=futures.FIRST_COMPLETED)
-            done = {future: _outcome(future) for future in running if future.done()}
-            if None in done.values():
-                futures.wait(running)  # they are broken too
-                done = {future: _outcome(future) for future in running}
-                executor.shutdown(wait=False)
-                executor = make_executor()
-            for future, outcome in done.items():
-                trial = running.pop(future)
-                if outcome is None and trial.name not in suspects:
+            for future in [future for future in running if future.done()]:
+                trial, outcome = running.pop(future), _outcome(future)
+                if outcome == DIED and trial.name not in suspects:
                     suspects.add(trial.name)
                     waiting.appendleft(trial)
                     display.end(trial.name)
                     continue
                 suspects.discard(trial.name)
-                outcomes[trial.name] = outcome = outcome or Outcome("failed", DIED)
+                outcomes[trial.name] = outcome
                 display.end(trial.name, outcome.state + (f": {outcome.reason}" if outcome.reason else ""))
-                display.step(ALL, len(outcomes), f"{len(outcomes):,}/{len(trials):,} trials")
+                display.step(ALL, len(outcomes), f"{len(outcomes):,}/{count:,} trials")
             for trial in running.values():
                 step = steps_done(trial.run)
                 display.step(trial.name, step, "measuring" if step == trial.config.training.steps else f"step {step:,}")
         if running:
-            display.note(f"stopping: waiting for {len(running)} trial{'' if len(running) == 1 else 's'} to save")
-            _ask_to_stop(running.values())
+            display.note(f"stopping: waiting for {len(running)} trials to save")
+            place.stop()
             begun = [future for future, trial in running.items() if is_training(trial.run) or not future.cancel()]
             futures.wait(begun)
-            outcomes |= {running.pop(future).name: _outcome(future) or Outcome("stopped") for future in begun}
+            outcomes |= {running[future].name: _outcome(future) for future in begun}
     except BaseException:  # also a second signal
-        _ask_to_stop(running.values())
+        place.stop()
         executor.shutdown(wait=False)
         raise
     executor.shutdown()
@@ -259,30 +244,15 @@ def run_trials(
     return outcomes
 
 
-def _submit(executor: Executor, trial: Trial) -> Future[Outcome]:
-    try:
-        return executor.submit(train_and_measure, trial)
-    except futures.BrokenExecutor as error:
-        future: Future[Outcome] = Future()
-        future.set_exception(error)
-        return future
-
-
-def _outcome(future: Future[Outcome]) -> Outcome | None:
-    """How a trial ended; None if its executor is broken."""
+def _outcome(future: Future[Outcome]) -> Outcome:
+    """How a trial ended; `DIED` if its executor is broken."""
     try:
         return future.result()
     except futures.BrokenExecutor:
-        return None
+        return DIED
     except futures.CancelledError:  # by the executor: a trial that we cancel is not asked for its outcome
         raise Seq2AttnError(LOST, hint="Start it again; then the same command continues.", exit_code=1) from None
     except Exception as error:  # of the executor: `train_and_measure` raises none
-        killed = type(error).__name__ == "KilledWorker"  # of Dask, which has tried it on other workers before
-        return Outcome("failed", DIED if killed else f"{type(error).__name__}: {error}")
-
-
-def _ask_to_stop(trials: Iterable[Trial]) -> None:
-    for trial in trials:
-        assert trial.workplace is not None
-        with contextlib.suppress(OSError):
-            trial.workplace.marker.write_bytes(STOP)
+        if type(error).__name__ == "KilledWorker":  # of Dask, which has tried it on other workers before
+            return Outcome("failed", DIED.reason)
+        return Outcome("failed", f"{type(error).__name__}: {error}")

@@ -7,27 +7,25 @@ import functools
 import hashlib
 import signal
 import threading
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from seq2attn.comparison.experiment import Published
 from seq2attn.config import Config, check_config
 from seq2attn.config.plugins import load_plugin, plugin_error
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.results import Evaluation, Place
+from seq2attn.inference.results import Evaluation
 from seq2attn.runs.create import RunExists, check_same_files
-from seq2attn.runs.files import write_atomically
 from seq2attn.runs.lock import BeingTrained, training_lock
 from seq2attn.runs.logs import evaluations, save_evaluation
 from seq2attn.runs.run import Run, check_plain
 from seq2attn.training.signals import StopRequest
 
 EVALUATION_SEED = 0  # that of `eval`: the same strings
-FAILURE = "failure.txt"
 STOP = b"stop"
 
 _one_trial = threading.Lock()  # torch's random generator and its number of threads belong to the whole process
@@ -40,18 +38,32 @@ class Workplace:
 
     marker: Path  # a file that the comparison keeps in the runs directory while it runs; `stop` in it stops the trials
     device: str
-    plugins: tuple[tuple[str, Path, str], ...]  # name, absolute path and SHA-256 of each plug-in's file
+    plugins: Mapping[Path, str]  # absolute path of each plug-in's file -> SHA-256
     versions: Mapping[str, str]
+
+    def stop(self) -> None:
+        """Ask the trials to stop."""
+        with contextlib.suppress(OSError):
+            self.marker.write_bytes(STOP)
+
+    def is_stopping(self) -> bool:
+        """Whether the trials are asked to stop, or the comparison has ended."""
+        try:
+            return self.marker.read_bytes() == STOP
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What to train and what to measure."""
+    """What to train and what to measure, and what its group is compared with."""
 
     name: str  # of the run; a function of experiment, values and seed
     experiment: str
     group: str  # label of the trials that differ only in their seed
-    values: Mapping[str, Any]  # what varies except the seed: config key -> value
+    values: Mapping[str, Any]  # what varies except the seed: config key -> number or text
     settings: Mapping[str, Any]
     """its config as plain values, which can be sent to a process that has yet to load the plug-ins"""
     lengths: tuple[int, ...]
@@ -59,7 +71,8 @@ class Trial:
     families: tuple[str, ...]
     checkpoint: str
     root: Path  # the runs directory
-    workplace: Workplace | None = None  # None until it is to be run
+    published: Published
+    baseline: str = ""  # the group that its group is compared with, which may be its own
 
     @property
     def seed(self) -> int:
@@ -80,11 +93,6 @@ class Trial:
         return Run(self.root / self.name)
 
     @property
-    def places(self) -> list[Place]:
-        """What it measures: families of strings and lengths."""
-        return [(family, length) for family in self.families for length in self.lengths]
-
-    @property
     def measured_as(self) -> tuple[object, ...]:
         """What two trials must share to stand in one table."""
         return self.lengths, self.families, self.samples, self.checkpoint
@@ -99,7 +107,7 @@ class Trial:
 class Outcome:
     """How a trial ended."""
 
-    state: str  # done, stopped, failed, or busy: another process trains its run
+    state: str  # done, stopped, failed, died with its process, or busy: another process trains its run
     reason: str = ""
 
 
@@ -118,20 +126,23 @@ def blocked_by(trial: Trial) -> str | None:
 
 
 def find_evaluation(trial: Trial) -> Evaluation | None:
-    """The evaluation of the finished trial, with all its lengths; None if there is none yet."""
+    """The evaluation of the finished trial, with the families and lengths of the comparison; None if there is none yet."""
     status = trial.run.status()
     if status.state != "finished":
         return None
-    wanted = (trial.checkpoint, trial.samples, EVALUATION_SEED)
+    wanted = {(family, length) for family in trial.families for length in trial.lengths}
+    how = (trial.checkpoint, trial.samples, EVALUATION_SEED)
     for _, saved in evaluations(trial.run, trial.checkpoint, skip_damaged=True):
         if saved.parameters is None or saved.trained_steps != status.step:
             continue
-        if trial.on_files:  # `compare` measures only on the dev file
-            if saved.answers:
-                return saved
-        elif wanted == (saved.checkpoint, saved.samples, saved.seed) and set(trial.places) <= set(saved.places):
+        if trial.on_files and saved.answers:  # `compare` measures only on the dev file
             return saved
+        if not trial.on_files and how == (saved.checkpoint, saved.samples, saved.seed) and wanted <= set(saved.places):
+            return replace(saved, rows=tuple(row for row in saved.rows if (row.family, row.length) in wanted))
     return None
+
+
+# ---- in the process that runs it ----
 
 
 def versions() -> dict[str, str]:
@@ -139,17 +150,14 @@ def versions() -> dict[str, str]:
     return {"seq2attn": metadata.version("seq2attn"), "torch": metadata.version("torch").partition("+")[0]}
 
 
-def loaded_plugin(name: str) -> tuple[str, Path, str]:
-    """The record in a `Workplace` of a plug-in that this process has loaded."""
-    path = Path(name).resolve()
+def remember_plugin(path: Path) -> str:
+    """The SHA-256 of the file of a plug-in that this process has just loaded."""
     _loaded[path] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return name, path, _loaded[path]
+    return _loaded[path]
 
 
-def train_and_measure(trial: Trial) -> Outcome:
+def train_and_measure(trial: Trial, place: Workplace) -> Outcome:
     """Train the trial's run, or continue it, to its end, and measure it. Never raises: an error becomes the outcome."""
-    place = trial.workplace
-    assert place is not None, "a trial that is run has a workplace"
     if not _one_trial.acquire(blocking=False):
         return Outcome("failed", "its process runs another trial in another thread: a worker needs one thread")
     try:
@@ -161,19 +169,10 @@ def train_and_measure(trial: Trial) -> Outcome:
     except (BeingTrained, RunExists) as error:
         return Outcome("busy", error.message)
     except Exception as error:
-        return Outcome("failed", _reason(trial, error))
+        explained = error if isinstance(error, Seq2AttnError) else plugin_error(error)
+        return Outcome("failed", str(explained or f"{type(error).__name__}: {error}"))
     finally:
         _one_trial.release()
-
-
-def _reason(trial: Trial, error: Exception) -> str:
-    """Why a trial failed; of an error that is nobody's mistake but ours, the traceback becomes a file of the run."""
-    explained = error if isinstance(error, Seq2AttnError) else plugin_error(error)
-    if explained is not None or not trial.run.path.is_dir():
-        return str(explained) if explained else f"{type(error).__name__}: {error}"
-    file = trial.run.path / FAILURE
-    write_atomically(file, traceback.format_exc().encode(errors="backslashreplace"))
-    return f"{type(error).__name__}: {error} (traceback: {file})"
 
 
 def _check_workplace(place: Workplace) -> None:
@@ -184,14 +183,12 @@ def _check_workplace(place: Workplace) -> None:
     if own != place.versions:
         theirs, mine = (", ".join(f"{name} {at[name]}" for name in own) for at in (place.versions, own))
         raise Seq2AttnError(f"this worker has {mine}, and the comparison {theirs}: install the same versions")
-    for name, path, needed in place.plugins:
+    for path, needed in place.plugins.items():
         if path not in _loaded:
-            if not path.is_file():
-                raise Seq2AttnError(f"this worker does not see the plug-in {path}")
-            load_plugin(path)
-            loaded_plugin(str(path))
+            load_plugin(path)  # says if there is no such file
+            remember_plugin(path)
         if _loaded[path] != needed:
-            raise Seq2AttnError(f"{name} has changed since the comparison or this worker loaded it: start both again")
+            raise Seq2AttnError(f"{path} has changed since the comparison or this worker loaded it: start both again")
 
 
 class _Stopped(Exception):
@@ -201,8 +198,8 @@ class _Stopped(Exception):
 class _Watch(Display):
     """The display of a training that looks, when the training logs, whether the comparison asks it to stop."""
 
-    def __init__(self, marker: Path) -> None:
-        self.request, self._marker = StopRequest(), marker
+    def __init__(self, place: Workplace) -> None:
+        self.request, self._place = StopRequest(), place
 
     def look(self) -> None:
         """Raise `_Stopped` if the trial is to stop."""
@@ -211,16 +208,15 @@ class _Watch(Display):
             raise _Stopped
 
     def step(self, trial: str, step: int, text: str = "") -> None:
-        with contextlib.suppress(OSError):
-            if not self._marker.exists() or self._marker.read_bytes() == STOP:
-                self.request.signal = signal.SIGTERM
+        if self._place.is_stopping():
+            self.request.signal = signal.SIGTERM
 
 
 def _run(trial: Trial, place: Workplace) -> None:
     from seq2attn.runs.create import NewRun
     from seq2attn.training.session import train
 
-    run, watch = trial.run, _Watch(place.marker)
+    run, watch = trial.run, _Watch(place)
     watch.look()
     if find_evaluation(trial) is not None:
         return
@@ -229,8 +225,8 @@ def _run(trial: Trial, place: Workplace) -> None:
         raise Seq2AttnError(blocked, exit_code=1)
     if run.status().state != "finished":
         experiment = {"name": trial.experiment, "group": trial.group, "values": dict(trial.values)}
-        plugins = [name for name, _, _ in place.plugins]
-        where = run if run.config_file.is_file() else NewRun(trial.root, trial.name, True, plugins, (), experiment)
+        new = NewRun(trial.root, trial.name, plugins=list(map(str, place.plugins)), experiment=experiment)
+        where = run if run.config_file.is_file() else new
         train(trial.config, where, device=place.device, threads=1, display=watch, request=watch.request)
         watch.look()
     with training_lock(run):  # so that two processes do not measure it

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 import time
 from collections.abc import Callable
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 QUIET_SECONDS = 10.0  # between two lines about steps
 NOTEBOOK_SECONDS = 0.2  # between two updates in a notebook
-NOTEBOOK_LINES, NOTEBOOK_WIDTH = 20, 100
 
 
 class Display(AbstractContextManager["Display"]):
@@ -51,7 +49,7 @@ def make_display(wanted: bool | None = True) -> Display:
     if wanted is False or (wanted is None and notebook is None and not live):
         return Display()
     if notebook is not None:
-        return NotebookBars(notebook)
+        return NotebookLines(notebook)
     return Bars(console) if live else Lines()
 
 
@@ -70,7 +68,8 @@ class Lines(Display):
     def step(self, trial: str, step: int, text: str = "") -> None:
         self._running[trial] = text
         if time.monotonic() - self._last >= self._seconds:
-            self._print("; ".join(self._named(name, said) for name, said in self._running.items() if said))
+            self._print_steps("; ".join(self._named(name, said) for name, said in self._running.items() if said))
+            self._last = time.monotonic()
 
     def evaluation(self, trial: str, text: str) -> None:
         self._print(self._named(trial, text))
@@ -88,20 +87,32 @@ class Lines(Display):
 
     def _print(self, text: str) -> None:
         stderr().print(printable(text), markup=False)
-        self._last = time.monotonic()
+
+    def _print_steps(self, text: str) -> None:
+        self._print(text)
+
+
+class NotebookLines(Lines):
+    """The same in a notebook, where the line about steps is replaced instead of repeated."""
+
+    def __init__(self, show: Callable[..., Any]) -> None:
+        super().__init__(NOTEBOOK_SECONDS)
+        self._handle = show({"text/plain": ""}, raw=True, display_id=True)
+
+    def _print_steps(self, text: str) -> None:
+        self._handle.update({"text/plain": printable(text)}, raw=True)
 
 
 class Bars(Display):
     """A bar with a text and the time left for each running trial; evaluations and ends scroll by above them."""
 
-    def __init__(self, console: Console, *, live: bool = True) -> None:
+    def __init__(self, console: Console) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = ("{task.description}", BarColumn(bar_width=None), "{task.fields[text]}")
         shown = [TextColumn(column, markup=False) if isinstance(column, str) else column for column in columns]
-        self._progress = Progress(
-            *shown, TimeRemainingColumn(compact=True), console=console, expand=True, transient=True, disable=not live
-        )
+        remaining = TimeRemainingColumn(compact=True)
+        self._progress = Progress(*shown, remaining, console=console, expand=True, transient=True)
         self._bars: dict[str, TaskID] = {}
         self._names: set[str] = set()
 
@@ -110,67 +121,25 @@ class Bars(Display):
         self._bars[trial] = self._progress.add_task("", total=total, text=printable(text))
         for name, bar in self._bars.items():  # the only one needs no name
             self._progress.update(bar, description=printable(name) if len(self._names) > 1 else "")
-        self._refresh()
 
     def step(self, trial: str, step: int, text: str = "") -> None:
         self._progress.start()
         self._progress.update(self._bars[trial], completed=step, text=printable(text))
-        self._refresh()
 
     def evaluation(self, trial: str, text: str) -> None:
-        self._print(f"{trial}: {text}" if len(self._names) > 1 else text)
+        self.note(f"{trial}: {text}" if len(self._names) > 1 else text, style="")
 
     def end(self, trial: str, text: str = "") -> None:
         if trial in self._bars:
             self._progress.remove_task(self._bars.pop(trial))
         if text:
             self.evaluation(trial, text)
-        self._refresh()
 
-    def note(self, text: str) -> None:
-        self._print(text, style="dim")
-
-    def _print(self, text: str, style: str = "") -> None:
+    def note(self, text: str, style: str = "dim") -> None:
         self._progress.console.print(printable(text), style=style, markup=False)
-
-    def _refresh(self) -> None:
-        """Rich refreshes a terminal by itself."""
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
-
-
-class NotebookBars(Bars):
-    """The same in one output of a notebook, as text: rich's own needs ipywidgets. The last lines stay."""
-
-    def __init__(self, show: Callable[..., Any]) -> None:
-        from rich.console import Console
-
-        self._show, self._handle = show, None
-        self._lines: list[str] = []
-        self._last = -NOTEBOOK_SECONDS
-        super().__init__(Console(file=io.StringIO(), width=NOTEBOOK_WIDTH, force_jupyter=False), live=False)
-
-    def _print(self, text: str, style: str = "") -> None:
-        self._lines = [*self._lines[1 - NOTEBOOK_LINES :], printable(text)]
-        self._refresh()
-
-    def _refresh(self, *, now: bool = False) -> None:
-        if now or time.monotonic() - self._last >= NOTEBOOK_SECONDS:
-            self._last = time.monotonic()
-            console = self._progress.console
-            with console.capture() as captured:
-                console.print(self._progress.get_renderable())
-            data = {"text/plain": "\n".join([*self._lines, captured.get().rstrip()])}
-            if self._handle is None:
-                self._handle = self._show(data, raw=True, display_id=True)
-            else:
-                self._handle.update(data, raw=True)
-
-    def __exit__(self, *_: object) -> None:
-        for bar in self._bars.values():
-            self._progress.remove_task(bar)
-        self._refresh(now=True)
 
 
 def _notebook_display() -> Callable[..., Any] | None:

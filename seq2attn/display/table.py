@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import io
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -66,10 +65,16 @@ class Table:
     notes: Sequence[str] = ()
 
     @classmethod
-    def of_records(cls, records: Sequence[Mapping[str, Cell]]) -> Table:
-        """The table of flat records with the same keys."""
-        columns = [Column(key, key=key) for key in (records[0] if records else ())]
-        return cls(columns, [list(record.values()) for record in records])
+    def of_records(
+        cls,
+        records: Sequence[Mapping[str, Cell]],
+        columns: Sequence[Column] | None = None,
+        title: str = "",
+        notes: Sequence[str] = (),
+    ) -> Table:
+        """The table of records with the same keys, by default with a column for each key."""
+        columns = columns or [Column(key, key=key) for key in (records[0] if records else ())]
+        return cls(columns, [[record[column.name] for column in columns] for record in records], title, notes)
 
     def show(self) -> None:
         """Print the table on a terminal, or tab-separated lines in a pipe. Notes are for people only."""
@@ -79,21 +84,25 @@ class Table:
             for line in self.tsv():
                 write_line(line)
 
+    def _flat(self) -> dict[str, list[Any]]:
+        """The columns for programs. A number with an interval takes three: `x`, `x_low`, `x_high`."""
+        columns: dict[str, list[Any]] = {}
+        for column, cells in self._columns():
+            columns[column.name] = [cell.value if isinstance(cell, WithInterval) else cell for cell in cells]
+            if any(isinstance(cell, WithInterval) for cell in cells):
+                for end in ("low", "high"):
+                    columns[f"{column.name}_{end}"] = [getattr(cell, end, None) for cell in cells]
+        return columns
+
     def tsv(self) -> Iterator[str]:
-        """Tab-separated lines under a header. A number with an interval takes three columns: `x`, `x_low`, `x_high`."""
-        columns = [
-            [column.name + ending, *(_field(_end(cell, end)) for cell in cells)]
-            for column, cells in self._columns()
-            for end, ending in (("value", ""), ("low", "_low"), ("high", "_high"))[
-                : 3 if any(isinstance(cell, WithInterval) for cell in cells) else 1
-            ]
-        ]
+        """Tab-separated lines under a header."""
+        columns = [[name, *map(_field, cells)] for name, cells in self._flat().items()]
         return map("\t".join, zip(*columns, strict=True))
 
     def records(self) -> list[dict[str, Any]]:
-        """A dictionary for each row, for JSON. A number with an interval is `{"value": ..., "low": ..., "high": ...}`."""
-        names = [column.name for column in self.columns]
-        return [dict(zip(names, map(_plain, row), strict=True)) for row in self.rows]
+        """A flat dictionary for each row, for JSON and pandas."""
+        columns = self._flat()
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def html(self) -> str:
         """A `<table>`; numbers have the class `right`."""
@@ -144,8 +153,8 @@ class Table:
     def _rich(self, console: Console) -> tuple[RichTable, list[str]]:
         """Rich's table, and the headings of the optional columns that do not fit on the console.
 
-        Each column has room for its longest word; text gets what is left, where it is needed. A table that is too wide
-        without its optional columns makes the console wider: the terminal then breaks the lines.
+        Numbers are never wrapped. A table that is too wide without its optional columns makes the console wider: the
+        terminal then breaks the lines.
         """
         from rich import box
         from rich.table import Table as RichTable
@@ -153,21 +162,36 @@ class Table:
 
         columns, missing = self._texts(), list[str]()
         for column in [column for column in reversed(columns) if column.optional]:
-            if sum(_widths(columns)) >= console.width:
+            if _least_width(columns) > console.width:
                 missing.append(column.heading)
                 del columns[column]
-        least, wanted = _widths(columns), _widths(columns, unbroken=True)
-        console.width = max(console.width, 1 + sum(least))
-        lacking, free = sum(wanted) - sum(least), min(console.width - 1, sum(wanted)) - sum(least)
+        console.width = max(console.width, _least_width(columns))
         title = Text(printable(self.title), style="bold") if self.title else None
         table = RichTable(title=title, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD)
-        for column, low, high in zip(columns, least, wanted, strict=True):
-            width = low - GAP + (free * (high - low) // lacking if lacking else 0)
+        for column, texts in columns.items():
             justify: Any = "right" if column.right else "left"
-            table.add_column(Text(printable(column.heading)), justify=justify, width=width, overflow="fold")
+            whole = _is_whole(column, texts)
+            table.add_column(Text(printable(column.heading)), justify=justify, no_wrap=whole, overflow="fold")
         for row in zip(*columns.values(), strict=True):
             table.add_row(*map(Text, row))  # as text: `[s;h]` is not markup
         return table, missing
+
+
+def _is_whole(column: Column, texts: Sequence[str]) -> bool:
+    """Whether the texts of a column are never broken: numbers, intervals included, and single words."""
+    return column.right or not any(" " in text.partition(" [")[0] for text in texts)
+
+
+def _least_width(columns: Mapping[Column, Sequence[str]]) -> int:
+    """How wide a terminal must be for these columns, if texts are broken between words."""
+    from rich.cells import cell_len
+
+    width = 1
+    for column, texts in columns.items():
+        lines = [column.heading, *texts]
+        parts = lines if _is_whole(column, texts) else " ".join(lines).split()
+        width += GAP + max(map(cell_len, parts), default=0)
+    return width
 
 
 def text_of(cell: Cell, form: str = "") -> str:
@@ -185,11 +209,6 @@ def text_of(cell: Cell, form: str = "") -> str:
     return f"{value} [{low}, {high}]" if low is not None else str(value)
 
 
-def _end(cell: Cell, end: str) -> Any:
-    """The value of a number with an interval, or an end of that; of any other cell, itself or nothing."""
-    return getattr(cell, end) if isinstance(cell, WithInterval) else cell if end == "value" else None
-
-
 def _field(cell: Any) -> str:
     if cell is None:
         return ""
@@ -200,22 +219,3 @@ def _field(cell: Any) -> str:
     if isinstance(cell, Sequence) and not isinstance(cell, str):
         return ",".join(map(_field, cell))
     return printable(str(cell)).replace("\n", "\\n")
-
-
-def _plain(cell: Cell) -> Any:
-    if isinstance(cell, WithInterval):
-        return {"value": cell.value, "low": cell.low, "high": cell.high}
-    return cell
-
-
-def _widths(columns: dict[Column, list[str]], *, unbroken: bool = False) -> list[int]:
-    """The widths of columns, with the gap beside them. Lines break between words, not in intervals, unless `unbroken`."""
-    from rich.cells import cell_len
-
-    def width(column: Column, texts: list[str]) -> int:
-        pattern = r".+" if unbroken or column.right else r"\S+ \[[^\]]*\]|\S+"
-        parts = [part for text in texts for part in re.findall(pattern, text)]
-        parts += re.findall(r".+" if unbroken else r"\S+", column.heading)
-        return GAP + max(map(cell_len, parts), default=0)
-
-    return [width(column, texts) for column, texts in columns.items()]

@@ -63,17 +63,18 @@ def run_name(config: Path, changes: Sequence[str] = ()) -> str:
     """
     parts = find_config(config).with_suffix("").parts
     below = parts[-1:] if "configs" not in parts[:-1] else parts[-parts[-2::-1].index("configs") - 1 :]
-    name = _word("-".join(below))[:LONGEST_NAME] or "run"
+    name = run_word("-".join(below))[:LONGEST_NAME] or "run"
     for change in changes:
         key, _, value = change.partition("=")
-        longer = f"{name}-{_word(key.removesuffix('.name').rpartition('.')[2])}_{_word(value) or 'x'}"
+        longer = f"{name}-{run_word(key.removesuffix('.name').rpartition('.')[2])}_{run_word(value) or 'x'}"
         if len(longer) > LONGEST_NAME:
             return f"{name}-etc"
         name = longer
     return name
 
 
-def _word(text: str) -> str:
+def run_word(text: str) -> str:
+    """`text` in characters that a run's name may have."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")
 
 
