@@ -191,7 +191,7 @@ MISTAKES = [  # with a run `tiny`
     (["predict", "a b"], "'a b' has characters the model never saw: ' '; its alphabet is abcdefghijklmnopqrstuvwxyz"),
     (["predict", "abc", ""], "the string is empty\nGive at least one symbol."),
     ("list score", "unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks, "),
-    ("check dto", "unknown part 'dto'; did you mean 'dot'? allowed: score/dot, "),
+    ("check dto", "'dto' is not the name of one part; did you mean 'dot'? allowed: score/dot, "),
     ("check score/dto", "unknown score 'dto'; did you mean 'dot'? allowed: dot, "),
     ("inspect tinny", "no run 'tinny' in runs; did you mean 'tiny'? "),
     *(

@@ -210,7 +210,7 @@ def test_a_broken_score_is_refused_before_a_run_is_made(plugin, text, message):
         (
             "BahdanauDecoder",
             "def advance(self, embedded, state, memory): return super().advance(embedded[:, :1], state, memory)",
-            "decoder 'odd' (class Odd, odd.py): shape: odd.py:12: RuntimeError",
+            "decoder Odd (odd.py): shape: odd.py:12: RuntimeError",
         ),
         ("BahdanauDecoder", "def decode(self, features, *others): return features", "shape: raised ValueError"),
     ],
@@ -225,7 +225,7 @@ def test_a_broken_part_of_any_kind_is_refused_before_a_run_is_made(plugin, base,
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("raise KeyError('nine')", "task 'odd' (class Odd, odd.py): examples: odd.py:13: KeyError: 'nine'"),
+        ("raise KeyError('nine')", "task Odd (odd.py): examples: odd.py:13: KeyError: 'nine'"),
         ("raise Seq2AttnError('only short ones')", "examples: only short ones"),
         ("length = 8", "has sources of 8 to 8 characters; expected 9 to 9"),
     ],
@@ -323,16 +323,3 @@ def test_docstring_and_limits_describe_the_options(plugin):
 def test_an_unfinished_part_is_refused_when_it_is_registered(plugin, base, missing):
     with pytest.raises(Seq2AttnError, match=f"odd.py:10: .* 'odd': class Odd does not define {missing}$"):
         plugin(PART.format(base=base, body="pass"))
-
-
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        ("width=0", "error: --option: 1 problem\n  width: should be greater than or equal to 1, found 0\n"),
-        ("widht=3", "error: --option: 1 problem\n  widht: unknown key of score 'additive'; did you mean 'width'?"),
-    ],
-)
-def test_a_mistake_in_an_option_of_check_names_the_option(cli, option, message):
-    done = cli("check", "additive", "--option", option)
-    assert done.code == 2
-    assert done.err.startswith(message)

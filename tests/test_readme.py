@@ -43,7 +43,7 @@ def test_the_first_section_shows_the_model_whom_it_is_for_and_how_to_install_it(
 def test_the_readme_score_passes_the_contract(tmp_path, own_scores):
     plugin = tmp_path / "distance.py"
     plugin.write_text(BLOCKS[0], encoding="utf-8")
-    assert load_plugin(plugin) == [("score", "distance")]
+    assert [cls.__name__ for cls in load_plugin(plugin)] == ["Distance"]
     assert SCORES.get("distance").equal_widths
     assert not any(check_part("score", "distance").values())
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Collection
 
 import torch
 
-from seq2attn.contract.models import expect
+from seq2attn.contract.models import Broken, expect
 from seq2attn.data.padding import valid_mask
 from seq2attn.data.tasks import Examples, Task
 from seq2attn.data.vocabulary import SPECIAL, Vocabulary
@@ -31,8 +30,12 @@ def check_examples(task: Task, lengths: Collection[int] = ()) -> None:
 def check_lengths(task: Task) -> None:
     """Sources shorter and longer than in training: right examples, or a `Seq2AttnError` for a length that no source has."""
     for length in {max(1, task.min_length - 1), task.max_length + 1}:
-        with contextlib.suppress(Seq2AttnError):
+        try:
             _check(task, length)
+        except Broken:
+            raise
+        except Seq2AttnError:
+            pass
 
 
 def check_randomness(task: Task) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from seq2attn.config.plugins import foreign_parts
+from seq2attn.config.plugins import described, foreign_parts
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.interface import Model
 from seq2attn.pages.functions import Function, functions
@@ -50,7 +50,7 @@ def export_graphs(model: Model) -> Exported:
             graphs = [_export(model, *parts) for parts in zip(*examples, strict=True)]
     except Exception as error:
         reason = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
-        names = ", ".join(map(str, foreign_parts()))
+        names = ", ".join(map(described, foreign_parts()))
         hint = f"Parts of plug-ins must be traceable by torch.export, without Python branches on values: {names}"
         raise Seq2AttnError(f"torch cannot export this model: {reason}", hint=hint if names else None) from error
     return Exported(examples[0], graphs)
