@@ -26,7 +26,7 @@ def measure(*, repeats: int) -> list[dict[str, Any]]:
     texts = [task.source_vocabulary.decode(row[:length]) for row, length in rows]
     found = interleaved(
         {
-            "predict, 1,000 strings of 1-12": lambda: predictor.predict(texts),
+            "predict, 1,000 strings of 1-12": lambda: list(predictor.predict(texts)),
             "evaluate, 1,000 strings of 10": lambda: evaluate(predictor, [10], samples=1000, seed=1),
         },
         repeats=repeats,

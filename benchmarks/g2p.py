@@ -23,9 +23,9 @@ from seq2attn.config import Config, load_config
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.results import Evaluation
-from seq2attn.runs import load
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import Run
+from seq2attn.trained import load_ensemble
 
 CONFIGS = Path(__file__).parents[1] / "configs" / "pairs"
 RECIPES = {"low": (CONFIGS / "small.yaml", 5), "medium": (CONFIGS / "medium.yaml", 3)}  # config, seeds
@@ -98,9 +98,9 @@ def measure(jobs: list[Job], split: str, search: BeamSearch) -> dict[str, Any]:
     split = split if file.exists() else "dev"
 
     def measured(members: list[Job]) -> Evaluation:
-        trained = load.load_ensemble([job.run for job in members])
+        trained = load_ensemble([job.run for job in members])
         trained.predictor.search = search if search.width > 1 else None
-        return load.measure(trained, data=jobs[0].file(split))
+        return trained.evaluate(data=jobs[0].file(split))
 
     def rates(evaluations: list[Evaluation], metric: str) -> list[float]:
         return [row.value for one in evaluations if (row := one.get(metric)) is not None]

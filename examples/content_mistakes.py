@@ -2,11 +2,9 @@
 
 import random
 from collections import Counter
-from pathlib import Path
 from string import ascii_lowercase
 
-from seq2attn.runs.load import load_run
-from seq2attn.runs.run import find_run
+import seq2attn
 
 
 def main():
@@ -15,8 +13,8 @@ def main():
     for seed in range(1, 6):
         draw = random.Random(0)
         texts = ["".join(draw.choice(ascii_lowercase) for _ in range(20)) for _ in range(200)]
-        predictor = load_run(find_run(Path("runs"), f"content-reverse-seed_{seed}"), "last").predictor
-        for text, answer in zip(texts, predictor.predict(texts, keep_weights=True), strict=True):
+        model = seq2attn.load(f"content-reverse-seed_{seed}", checkpoint="last")
+        for text, answer in zip(texts, model.predict(texts), strict=True):
             wrong = [step for step in range(20) if answer.output[step : step + 1] != text[19 - step]]
             if not wrong or wrong[0] >= len(answer.output):
                 kinds["right" if answer.output == text[::-1] and answer.finished else "end"] += 1

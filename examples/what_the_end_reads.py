@@ -7,16 +7,13 @@ steps, on average; the same with the mean of the letters' contexts; and on how m
 The decoder is given the right letters, so that every string reaches its end.
 """
 
-from pathlib import Path
-
 import torch
 import typer
 
+import seq2attn
 from seq2attn.data.batches import generator, make_batch
 from seq2attn.data.vocabulary import EOS
 from seq2attn.parts import FAMILIES
-from seq2attn.runs.load import load_run
-from seq2attn.runs.run import find_run
 
 STRINGS = 50
 
@@ -35,7 +32,7 @@ def contexts_of(model, batch):
 
 def main(name: str, length: int, folder: str = "runs"):
     """Print a line for each family."""
-    predictor = load_run(find_run(Path(folder), name), "last").predictor
+    predictor = seq2attn.load(name, runs_dir=folder, checkpoint="last").predictor
     for family in FAMILIES.names():
         random = generator(torch.device("cpu"), 0, "example", family)
         examples = predictor.task.family(family, random, STRINGS, length)

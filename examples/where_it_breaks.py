@@ -8,16 +8,14 @@ step of the first wrong position of attention, its distance from the right one, 
 """
 
 from collections import Counter
-from pathlib import Path
 from statistics import fmean, median
 
 import torch
 import typer
 
+import seq2attn
 from seq2attn.data.batches import generator
 from seq2attn.parts import FAMILIES
-from seq2attn.runs.load import load_run
-from seq2attn.runs.run import find_run
 
 STRINGS = 50
 
@@ -38,13 +36,13 @@ def first_mistake(prediction, answer):
 
 def main(name: str, length: int, folder: str = "runs"):
     """Print a line for each family."""
-    predictor = load_run(find_run(Path(folder), name), "last").predictor
-    task = predictor.task
+    model = seq2attn.load(name, runs_dir=folder, checkpoint="last")
+    task = model.task
     for family in FAMILIES.names():
         drawn = task.family(family, generator(torch.device("cpu"), 0, "example", family), STRINGS, length)
         texts = [task.source_vocabulary.decode(row) for row in drawn.source.tolist()]
         kinds, steps, distances, sharp = Counter(), [], [], []
-        for text, prediction in zip(texts, predictor.predict(texts, keep_weights=True), strict=True):
+        for text, prediction in zip(texts, model.predict(texts), strict=True):
             kind, place = first_mistake(prediction, task.answer(text))
             kinds[kind] += 1
             before = prediction.weights[: place[0] if place else length]

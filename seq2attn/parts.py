@@ -144,7 +144,6 @@ TASKS = Registry("task", group="seq2attn.tasks", entries=[
           implementation=".data.tasks.pairs:Pairs", options=options(
               train=_file("the training pairs, a tab-separated UTF-8 file"),
               dev=_file("the pairs that training is measured on"),
-              test=_file("pairs kept for `eval --split test`; training never opens them"),
               source_column=option(int, 1, "the source's column, from 1", 1, MOST_COLUMNS),
               target_column=option(int, 2, "the right answer's column, from 1", 1, MOST_COLUMNS),
               features_column=option(

@@ -330,9 +330,9 @@ def test_predict_prints_only_the_outputs():
 @pytest.mark.parametrize(
     ("arguments", "stdin", "message"),
     [
-        (["aba"], "", "the string has a length never seen in training (trained: 1 to 2 characters)"),
-        (["aba", "ab"], "", "1 of 2 strings have a length never seen in training (trained: 1 to 2 characters)"),
-        (["-"], "aba\nb\nabab\n", "2 of 3 strings have a length never seen in training (trained: 1 to 2 characters)"),
+        (["aba"], "", "the string has a length never seen in training (trained: 1 to 2 symbols)"),
+        (["aba", "ab"], "", "1 of 2 strings have a length never seen in training (trained: 1 to 2 symbols)"),
+        (["-"], "aba\nb\nabab\n", "2 of 3 strings have a length never seen in training (trained: 1 to 2 symbols)"),
         (["-"], "", "standard input is empty: there is nothing to predict"),
     ],
 )
@@ -366,42 +366,12 @@ def test_predict_names_the_line_that_the_model_cannot_read():
     assert done.err.startswith("error: line 2 of standard input: 'AB' has characters the model never saw: ")
 
 
-def typed(*lines):
-    """A terminal at which these lines are typed, then Ctrl-D."""
-    return Terminal("".join(f"{line}\n" for line in lines))
-
-
-def test_predict_asks_for_strings_on_a_terminal_and_a_mistake_does_not_end_it():
-    done = seq2attn("predict", "-", "--run", "tiny-001", stdin=typed("ab", "ax", "", "a" * 4, "ba"), terminal=True)
-    out, err = plain(done.out), plain(done.err)
-    assert done.code == 0
-    assert out.count("> ") == 6 + out.count("-> ")  # a prompt for each line and for the end
-    assert [line for line in out.splitlines() if "->" in line] == [
-        "> ab -> ba",
-        "> > > aaaa -> aa   (expected: aaaa)",
-        "> ba -> ab",
-    ]
-    assert err.splitlines() == [
-        "Type a string and press Enter. Ctrl-D ends.",
-        "error: 'ax' has characters the model never saw: 'x'; its alphabet is ab",
-        "the string has a length never seen in training (trained: 1 to 2 characters)",
-        "",
-    ]
-
-
-def test_predict_sends_only_answers_to_a_file_while_it_asks():
-    done = seq2attn("predict", "-", "--run", "tiny-001", stdin=typed("ab", "ba"))
-    assert (done.code, done.out) == (0, "ba\nab\n")
-    assert plain(done.err).count("> ") == 3
-
-
-def test_an_interrupt_at_the_prompt_ends_predict_quietly():
-    class Interrupted(Terminal):
-        def readline(self, size=-1):
-            raise KeyboardInterrupt
-
-    done = seq2attn("predict", "-", "--run", "tiny-001", stdin=Interrupted(), terminal=True)
-    assert (done.code, done.out) == (0, "> ")
+def test_a_line_typed_on_a_terminal_is_answered_before_the_next():
+    done = seq2attn("predict", "-", "--run", "tiny-001", stdin=Terminal("ab\nax\n"), terminal=True)
+    assert done.code == 2 and "ab -> ba" in plain(done.out)
+    assert plain(done.err).startswith(
+        "Type one string a line. Ctrl-D ends.\nerror: line 2 of standard input: 'ax' has "
+    )
 
 
 @pytest.mark.parametrize(("kind", "ground"), [("xterm-256color", "\x1b[48;5;"), ("xterm", None), ("dumb", None)])

@@ -12,7 +12,7 @@ from seq2attn.config import check_config
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.decoding import rows_at_once
+from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.evaluation import attention_entropy, evaluate
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation
@@ -126,16 +126,6 @@ def test_accuracies_by_hand(free, forced, expected, source_eos):
     (result,) = measure(FakeModel(free, forced), source_eos=source_eos)
     assert values_of(result) == expected
     assert result.alignment is None and result.entropy is None
-
-
-def test_only_strings_with_a_wrong_character_are_decoded_again():
-    model = FakeModel(lambda ids: wrong_at(1)(ids) if ids[0] == A else reverse(ids), wrong_at(0))
-    (result,) = measure(model)
-    wrong = [ids for ids in model.asked if ids[0] == A]
-    assert 0 < len(wrong) < 20
-    assert model.forced_input == [[SOS, *ids[::-1]] for ids in wrong]
-    share = len(wrong) / 20
-    assert values_of(result) == [round(1 - share, 6), round(1 - share / 4, 6), round(1 - share / 4, 6)]
 
 
 def test_decoding_position_by_position_gives_the_same_result(monkeypatch):
@@ -303,24 +293,21 @@ def spelled(ids):
     return [index for index in ids for _ in range(index - 2)]
 
 
+def first_is_wrong(ids):
+    return [other(spelled(ids)[0]), *spelled(ids)[1:], EOS]
+
+
 def test_each_string_counts_by_the_length_of_its_own_target():
     # wrong in the first of n characters: n - 1 of n are right, whatever the longest target of the batch
-    def first(ids):
-        return other(spelled(ids)[0])
-
-    model = FakeModel(lambda ids: [first(ids), *spelled(ids)[1:], EOS], lambda ids: [first(ids), EOS])
-    (result,) = measure(model, (2,), 50, task=Repeat())
-    shares = [1 - 1 / len(spelled(ids)) for ids in model.asked[:50]]
     # with the right previous characters only the first could have been right, and <eos> everywhere after it is wrong
-    assert values_of(result) == [0, round(sum(shares) / 50, 6), 0]
-    width = 1 + max(len(spelled(ids)) for ids in model.asked)
-    for ids, given in zip(model.asked, model.forced_input, strict=False):
-        assert given[: 1 + len(spelled(ids))] == [SOS, *spelled(ids)] and len(given) >= width
-
-
-def test_an_output_that_goes_on_is_not_an_exact_match_of_a_short_target():
-    model = FakeModel(lambda ids: [*spelled(ids), 3, EOS])
+    model = FakeModel(first_is_wrong, lambda ids: [first_is_wrong(ids)[0], EOS])
     (result,) = measure(model, (2,), 50, task=Repeat())
+    targets = [spelled(ids) for ids in model.asked]
+    assert values_of(result) == [0, round(sum(1 - 1 / len(target) for target in targets) / 50, 6), 0]
+    width = 1 + max(map(len, targets))
+    assert model.forced_input == [[SOS, *target, *[0] * (width - 1 - len(target))] for target in targets]
+    # an output that goes on is not an exact match
+    (result,) = measure(FakeModel(lambda ids: [*spelled(ids), 3, EOS]), (2,), 50, task=Repeat())
     assert values_of(result) == [0, 1, 1]
 
 
@@ -331,10 +318,14 @@ def test_entropy():
 
 
 def test_how_many_strings_are_decoded_together():
-    recurrent = build_model(check_config({"model": {"hidden": 8}}))
-    transformer = build_model(check_config({"model": {"architecture": "transformer", "hidden": 8, "feedforward": 8}}))
-    lengths = (10, 800, 8000, 10**6)
-    assert [rows_at_once(recurrent, CPU, length) for length in lengths] == [1024, 163, 16, 1]
-    assert [rows_at_once(transformer, CPU, length) for length in lengths] == [819, 10, 1, 1]
-    assert rows_at_once(recurrent, CPU, 800, width=5) == 32
-    assert rows_at_once(recurrent, CPU, 800, 810) == 2**24 // (800 * 810)  # their attention maps are kept
+    task = TASKS.get("reverse").load()()
+    models = [
+        build_model(check_config({"model": {"hidden": 8}})),
+        build_model(check_config({"model": {"architecture": "transformer", "hidden": 8, "feedforward": 8}})),
+    ]
+    recurrent, transformer = (Predictor(model, task, source_eos=True, device=CPU) for model in models)
+    lengths = (9, 799, 7999, 10**6)
+    assert [recurrent.rows_at_once(length) for length in lengths] == [1024, 163, 16, 1]
+    assert [transformer.rows_at_once(length) for length in lengths] == [819, 10, 1, 1]
+    recurrent.search = BeamSearch(5)
+    assert recurrent.rows_at_once(799) == 32

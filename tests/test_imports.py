@@ -28,11 +28,12 @@ BELOW = {  # room -> the rooms that it may import from, beside itself and `error
     "runs": "config data model build inference display",
     "training": "config data model build inference contract runs kernels display",
     "plotting": "inference runs analysis",
-    "comparison": "registry parts config data model build inference runs training plotting display",
-    "api": "parts config data model inference runs training comparison plotting display",
-    "pages": "parts config data model build inference runs comparison plotting display",
+    "trained": "config data model build inference runs plotting",
+    "comparison": "registry parts config data model build inference runs training plotting trained display",
+    "api": "config inference runs training trained comparison display",
+    "pages": "parts config data model build inference runs comparison plotting trained display",
     "cli": "registry parts config data model build contract analysis inference runs training plotting comparison api "
-    "pages display",
+    "pages trained display",
 }
 REACH = {"train": 76, "compare": 89}  # the most modules that a command leads to
 FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything

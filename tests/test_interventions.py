@@ -173,13 +173,13 @@ def make_predictor(score="dot", **options):
 
 
 def changed(predictor, text="abc", **changes):
-    return predictor.predict([text], changes=Changes(**changes))[0]
+    return next(predictor.predict([text], changes=Changes(**changes)))
 
 
 def test_weights_are_set_and_banned_at_their_steps_only():
     predictor = make_predictor()
     before = changed(predictor)
-    assert before.to_json() == predictor.predict(["abc"], keep_weights=True)[0].to_json()
+    assert before.to_json() == next(predictor.predict(["abc"], keep_weights=True)).to_json()
     after = changed(predictor, force={(1, 2): 1.0}).weights
     assert after[0].tolist() == before.weights[0].tolist()
     assert after[1].tolist() == [0.0, 0.0, 1.0] and after[2][2] < 1
@@ -207,18 +207,22 @@ def test_padding_changes_the_answer_only_where_it_is_not_masked():
     assert all(min(row) > 0 for row in changed(predictor, padding=3, mask_padding=False).weights)
 
 
+FORCE = "force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}; found "
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"force": {(0, 3): 0.5}}, "unknown position 3; allowed: 0 to 2"),
-        ({"force": {(-1, 0): 0.5}}, "unknown step -1; allowed: 0 or more"),
-        ({"force": {(0, 0): 1.5}}, "the weight of step 0, position 0 must be from 0 to 1, found 1.5"),
         ({"force": {(0, 0): 0.7, (0, 1): 0.7}}, "the weights set at step 0 sum to 1.4; at most 1 is allowed"),
+        *(({"force": wrong}, FORCE) for wrong in ([(0, 1)], {0: 1.0}, {(-1, 0): 0.5}, {(0, 0): 1.5}, {(0, 0): "x"})),
         ({"ban": [5]}, "unknown position 5"),
         ({"ban": [(0, 5)]}, "unknown position 5"),
+        *(({"ban": wrong}, "ban must be positions, or (step, position), such as ") for wrong in (2, "2", [True])),
         ({"write": {0: "x"}}, "step 0 cannot write 'x', which is not a symbol of the model's outputs"),
-        ({"temperature": 0.0}, "the temperature must be from 0.001 to 1000, found 0.0"),
-        ({"padding": -1}, "padding must be from 0 to 1000, found -1"),
+        ({"write": ["x"]}, "write must be step -> symbol, such as {0: \"x\"}; found ['x']"),
+        *(({"temperature": wrong}, "temperature must be a number from 0.001 to 1000; ") for wrong in (0.0, "hot")),
+        *(({"padding": wrong}, "padding must be a whole number from 0 to 1000; ") for wrong in (-1, 0.5, 1001)),
     ],
 )
 def test_changes_that_do_not_fit_are_refused(changes, message):

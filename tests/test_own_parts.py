@@ -13,7 +13,7 @@ from seq2attn.display.progress import Display
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.parts import WINDOWS
 from seq2attn.runs.checkpoint import load_checkpoint
-from seq2attn.runs.load import load_run, measure
+from seq2attn.trained import load_run
 from seq2attn.training.session import NewRun, train
 
 pytestmark = pytest.mark.usefixtures("own_scores")
@@ -135,7 +135,7 @@ def test_an_odd_score_trains_resumes_exactly_and_is_evaluated(plugin, kind):
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
     model = load_run(whole, "last", "cpu")
-    assert len(measure(model, [1, 2], samples=2).lengths) == 2
+    assert len(model.evaluate([1, 2], samples=2).lengths) == 2
     name = "model.decoder.attention.score.w"
     if kind == "frozen":
         assert f"optimiser.exp_avg.{name.removeprefix('model.')}" not in ours

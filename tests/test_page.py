@@ -266,7 +266,7 @@ WEIGHTS_OF_STEPS = "views[0].now.steps.map(step => Array.from(step.weights.data)
 def answer_of(predictor, text, **changes):
     return [
         "⏎" if one == "<eos>" else one
-        for one in predictor.predict([text], changes=Changes(**changes))[0].output_symbols
+        for one in next(predictor.predict([text], changes=Changes(**changes))).output_symbols
     ]
 
 
@@ -295,7 +295,7 @@ def test_keys_change_a_weight(shown, predictor, keys, changes):
         f"{TYPE} {KEY} type_('cabd'); {presses} return [{ANSWER}, {WEIGHTS_OF_STEPS}, by('reset').hidden]"
     )
     assert answer == answer_of(predictor, "cabd", **changes)
-    expected = predictor.predict(["cabd"], changes=Changes(**changes))[0].weights
+    expected = next(predictor.predict(["cabd"], changes=Changes(**changes))).weights
     np.testing.assert_allclose(weights, expected, atol=WEIGHTS)
     assert unchanged == (not changes)
 
@@ -348,7 +348,7 @@ def test_temperature_padding_and_mask(shown, predictor):
     """
     temperature, weights = shown.run(f"{TYPE} type_('cab'); {turn}")
     changes = Changes(temperature=temperature, padding=2, mask_padding=False)
-    np.testing.assert_allclose(weights, predictor.predict(["cab"], changes=changes)[0].weights, atol=WEIGHTS)
+    np.testing.assert_allclose(weights, next(predictor.predict(["cab"], changes=changes)).weights, atol=WEIGHTS)
 
 
 def test_a_link_restores_everything_and_a_damaged_one_is_harmless(shown):

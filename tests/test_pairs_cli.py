@@ -13,7 +13,7 @@ from seq2attn.pages.page import shown_runs
 from seq2attn.runs.run import Run
 
 CONFIG = """\
-task: {name: pairs, train: train.tsv, dev: dev.tsv, test: test.tsv, target_separator: " "}
+task: {name: pairs, train: train.tsv, dev: dev.tsv, target_separator: " "}
 model: {hidden: 8, embedding: 4}
 training: {epochs: 2, batch_size: 4, snapshots: 1}
 """
@@ -102,13 +102,11 @@ def test_the_errors_of_a_file(cli, run):
     assert [int(row[3]) for row in rows[1:]] == sorted(int(row[3]) for row in rows[1:])
 
 
-def test_a_config_that_the_user_names_may_name_the_file(cli, run):
-    for split, words in (("dev", 3), ("test", 4), ("train", 8)):
-        done = cli("eval", "words", "--config", "pairs.yaml", "--split", split)
+def test_a_file_that_the_model_was_trained_on_is_noted(cli, run):
+    for file, words in (("dev.tsv", 3), ("train.tsv", 8)):
+        done = cli("eval", "words", "--data", file)
         assert table(done.out)["wer", ""][0] == words
-        assert ("this is the file that the model was trained on" in done.err) == (split == "train")
-    default = cli("eval", "words", "--config", "pairs.yaml")
-    assert default.out == cli("eval", "words", "--data", "dev.tsv").out
+        assert ("this is the file that the model was trained on" in done.err) == (file == "train.tsv")
 
 
 def test_an_ensemble_on_pairs(cli, run):
@@ -153,9 +151,6 @@ def test_a_table_on_a_terminal(cli, run, monkeypatch):
     ("arguments", "says"),
     [
         ((), "is measured on a file of pairs, which a run's own config never opens"),
-        (("--split", "test"), "give either --data FILE, or --config FILE and --split NAME"),
-        (("--config", "pairs.yaml", "--split", "tset"), "--split 'tset': pairs.yaml names no such file; it names: "),
-        (("--data", "dev.tsv", "--split", "dev"), "give either --data FILE, or --config FILE"),
         (("--data", "dve.tsv"), "dve.tsv: no such file"),
         (("--data", "dev.tsv", "--lengths", "3"), "lengths: run 'words' is measured on all pairs of a file"),
         (("--data", "dev.tsv", "--samples", "3"), "samples: run 'words' is measured on all pairs of a file"),

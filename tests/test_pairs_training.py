@@ -103,8 +103,8 @@ def test_train_predict_and_inspect(work, cli):
 def test_paths_are_relative_to_the_config_and_in_overrides_to_the_working_directory(work, monkeypatch):
     (work / "elsewhere").mkdir()
     monkeypatch.chdir(work / "elsewhere")
-    config = load_config("../my.yaml", ["task.test=t.tsv"])
-    places = {"train": "data/train.tsv", "dev": "data/dev.tsv", "test": "elsewhere/t.tsv"}
+    config = load_config("../my.yaml", ["task.dev=dev.tsv"])
+    places = {"train": "data/train.tsv", "dev": "elsewhere/dev.tsv"}
     assert config.data_files == {split: str(work / place) for split, place in places.items()}
 
 

@@ -118,7 +118,7 @@ def test_a_run_without_attention_is_an_error_with_its_reason(cli, tiny):
     assert cli("train", "-c", str(config), "--name", "plain").code == 0
     done = cli("predict", "a", "--run", "plain", "--plot", "x.png")
     assert done.code == 2
-    assert "there is no attention to draw: run 'plain' was trained with score 'none'" in done.err
+    assert "there is no attention to draw\nA model without attention has no maps." in done.err
 
 
 @pytest.mark.parametrize(

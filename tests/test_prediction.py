@@ -108,23 +108,20 @@ def test_a_model_that_never_emits_eos_is_stopped(task, bound):
 
 
 @pytest.mark.parametrize("source_eos", [False, True])
-@pytest.mark.parametrize("keep_weights", [False, True])
-def test_predictions_of_mixed_lengths_keep_their_order(source_eos, keep_weights):
+def test_predictions_of_mixed_lengths_keep_their_order(source_eos):
     predictor = make_predictor(Scripted(lambda ids: [*forget_eos(ids)[::-1], EOS]), source_eos=source_eos)
     texts = ["abc", "h", "feed", "cab", "h", "gg", "badcafe", "a"]
-    predictions = predictor.predict(texts, keep_weights=keep_weights)
-    found = [(one.source, one.output, one.finished) for one in predictions]
-    assert found == [(text, text[::-1], True) for text in texts]
-    assert all((one.weights is None) != keep_weights for one in predictions)
-    names = {"source", "output", "finished", *(["source_symbols", "output_symbols", "weights"] if keep_weights else [])}
-    assert predictions[0].to_json().keys() == names
+    predictions = list(predictor.predict(texts))
+    assert [(one.source, one.output, one.finished) for one in predictions] == [
+        (text, text[::-1], True) for text in texts
+    ]
+    assert all(one.weights is None and one.map is None and one.correct for one in predictions)
 
 
 def test_more_strings_than_are_decoded_together():
     model = Scripted(lambda ids: [*ids, EOS])
     texts = [ALPHABET[i % 8] + ALPHABET[i // 8 % 8] for i in range(2500)]
-    predictions = make_predictor(model).predict(texts)
-    assert [prediction.output for prediction in predictions] == texts
+    assert [prediction.output for prediction in make_predictor(model).predict(texts)] == texts
     assert len(model.batches) > 1 and sum(model.batches) == 2500
 
 
@@ -139,7 +136,7 @@ def test_symbols_and_weights_of_unequal_lengths_agree(source_eos):
     for one, output, text in zip(predictions, ("c", "cd", ""), ("aa", "bb", "cc"), strict=True):
         assert (one.output, one.output_symbols) == (output, (*output, "<eos>"))
         assert one.source_symbols == (*text, *["<eos>"] * source_eos)
-        assert one.weights.tolist() == rows[: len(output) + 1]
+        assert one.weights.tolist() == rows[: len(output) + 1] == one.to_json()["weights"]
 
 
 @pytest.mark.parametrize(
@@ -148,12 +145,12 @@ def test_symbols_and_weights_of_unequal_lengths_agree(source_eos):
 def test_invalid_texts_are_refused_before_anything_is_computed(texts, says):
     model = Scripted(lambda ids: [EOS])
     with pytest.raises(Seq2AttnError, match=says):
-        make_predictor(model).predict(texts)
+        next(make_predictor(model).predict(texts))
     assert model.batches == []
 
 
 class Spelled(Task):
-    """a -> xy, with a vocabulary of its own for the target: predicting needs nothing else of a task."""
+    """a -> xy, with a vocabulary of its own for the target. Knows the answer to texts of a, and the alignment of one a."""
 
     source_vocabulary, target_vocabulary = Vocabulary("ab"), Vocabulary("wxyz")
     min_length, max_length = 1, 3
@@ -165,26 +162,29 @@ class Spelled(Task):
         raise AssertionError("predicting draws no examples")
 
     def answer(self, text):
-        raise AssertionError("predicting does not ask for the right answer")
+        if set(text) != {"a"}:
+            return None
+        return Answer("xy" * len(text), (0, 0) if text == "a" else None)
 
 
 @pytest.mark.parametrize("source_eos", [False, True])
-def test_predicting_uses_the_vocabularies_and_never_the_answer(source_eos):
+def test_a_task_has_its_vocabularies_and_may_know_answer_and_alignment(source_eos):
     # a=3 b=4; w=3 x=4 y=5 z=6
     model = Scripted(lambda ids: [index + 1 for index in forget_eos(ids) for index in (index, index + 1)] + [EOS])
     predictor = Predictor(model, Spelled(), source_eos=source_eos, device=CPU)
-    first, second = predictor.predict(["ab", "b"], keep_weights=True)
-    assert (first.source, first.output) == ("ab", "xyyz")
-    assert (second.source, second.output) == ("b", "yz")
-    assert second.source_symbols == (("b", "<eos>") if source_eos else ("b",))
-    assert second.output_symbols == ("y", "z", "<eos>")
-    assert [prediction.output for block in predictor.predict_blocks(["a"]) for prediction in block] == ["xy"]
-    with pytest.raises(Seq2AttnError, match="'x'"):
-        predictor.predict(["x"])
-
-
-def test_the_bound_on_the_output_is_twice_the_longest_target_and_10():
-    assert output_bound(Spelled(), 3) == 22
+    predictions = list(predictor.predict(["ab", "b", "aa", "a"], keep_weights=True))
+    known = [(one.source, one.output, one.expected, one.correct, one.ideal) for one in predictions]
+    assert known == [
+        ("ab", "xyyz", None, None, ()),
+        ("b", "yz", None, None, ()),
+        ("aa", "xyxy", "xyxy", True, ()),
+        ("a", "xy", "xy", True, (0, 0)),
+    ]
+    assert predictions[1].source_symbols == ("b", "<eos>")[: 1 + source_eos]
+    assert predictions[1].output_symbols == ("y", "z", "<eos>")
+    one = predictions[3].map
+    assert (one.source, one.output, one.ideal, len(one.weights)) == ("a", "xy", (0, 0), 3)
+    assert output_bound(Spelled(), 3) == 22  # twice the longest target, and 10
 
 
 # ---- predictions in blocks ----
@@ -195,15 +195,7 @@ def test_the_bound_on_the_output_is_twice_the_longest_target_and_10():
     [
         ({"BLOCK": 4}, "a bb c d eee ff", False, ["a bb c", "d eee", "ff"]),
         ({}, "", False, []),
-        # weights grow with the square of a length: those of one text of two characters fill a block
-        ({"BLOCK": 4, "MAX_WEIGHTS": 4}, "a b cd e", True, ["a b cd", "e"]),
-        ({"BLOCK": 4, "MAX_WEIGHTS": 4}, "ab cd ef", True, ["ab", "cd", "ef"]),
-        (
-            {"BLOCK": 8, "MAX_WEIGHTS": 4, "LONGEST_WITH_WEIGHTS": 2},
-            "ccc dddd e bb aa",
-            True,
-            ["ccc dddd e", "bb", "aa"],
-        ),
+        ({"BLOCK_WITH_WEIGHTS": 2, "LONGEST_WITH_WEIGHTS": 2}, "a b ccc d", True, ["a b", "ccc", "d"]),
     ],
 )
 def test_texts_are_read_and_predicted_in_blocks(monkeypatch, limits, texts, keep_weights, expected):
@@ -211,36 +203,14 @@ def test_texts_are_read_and_predicted_in_blocks(monkeypatch, limits, texts, keep
     for name, value in limits.items():
         monkeypatch.setattr(predictor_module, name, value)
     read = []
-    blocks = make_predictor(Scripted(lambda ids: [EOS])).predict_blocks(
-        (read.append(text) or text for text in texts.split()), keep_weights=keep_weights
-    )
-    for block, wanted in zip(blocks, expected, strict=True):
-        assert [one.source for one in block] == wanted.split() == read[-len(block) :]
-        longest = limits.get("LONGEST_WITH_WEIGHTS", 99)
-        assert [one.weights is not None for one in block] == [
-            keep_weights and len(one.source) <= longest for one in block
-        ]
-
-
-# ---- attention maps ----
-
-
-class Hinted(Spelled):
-    """Knows the answer to texts of a alone, and the alignment of a single a."""
-
-    def answer(self, text):
-        if set(text) != {"a"}:
-            return None
-        return Answer("xy" * len(text), (0, 0) if text == "a" else None)
-
-
-def test_maps_have_the_ideal_alignment_if_the_task_knows_it():
-    predictor = Predictor(Scripted(lambda ids: [4, EOS]), Hinted(), source_eos=False, device=CPU)
-    maps = predictor.attention_maps(["a", "aa", "b"])
-    found = [(one.source, one.output, one.ideal) for one in maps]
-    assert found == [("a", "x", (0, 0)), ("aa", "x", ()), ("b", "x", ())]
-    assert maps[1].source_symbols == ("a", "a") and maps[1].output_symbols == ("x", "<eos>")
-    assert maps[1].weights == ((1, 0), (0, 1))
+    texts = (read.append(text) or text for text in texts.split())
+    predictions = make_predictor(Scripted(lambda ids: [EOS])).predict(texts, keep_weights=keep_weights)
+    for block in expected:
+        for place, wanted in enumerate(block.split(), start=1):
+            one = next(predictions)
+            assert (one.source, one.weights is not None) == (wanted, keep_weights and len(wanted) <= 2)
+            assert place > 1 or read[-len(block.split()) :] == block.split()
+    assert next(predictions, None) is None
 
 
 def test_a_predictors_model_is_in_evaluation_mode_and_keeps_no_gradients():

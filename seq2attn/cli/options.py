@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
 
     from seq2attn.inference.decoding import BeamSearch
-    from seq2attn.runs.load import Trained
+    from seq2attn.trained import TrainedModel
 
 Parsed = TypeVar("Parsed")
 
@@ -176,7 +176,7 @@ def note_newest(run: Run, how: str = "its name") -> None:
     note(f"run: {run.path} (the newest{trial}; choose another with {how})")
 
 
-def note_checkpoint(run: Run, wanted: str, trained: Trained) -> None:
+def note_checkpoint(run: Run, wanted: str, trained: TrainedModel) -> None:
     """Note that another checkpoint than the `wanted` one is used, which does not exist."""
     if trained.checkpoint != wanted:
         note(f"{run.checkpoint(wanted)} is missing: this is checkpoint {trained.checkpoint}, of step {trained.step:,}")

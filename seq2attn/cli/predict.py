@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from seq2attn.cli import options
-from seq2attn.display.console import note, on_terminal, print_error, printable, stdout, write_json, write_line
+from seq2attn.display.console import note, on_terminal, printable, stdout, write_json, write_line
 from seq2attn.errors import Seq2AttnError, first_of, shown
 from seq2attn.parts import LONGEST
 from seq2attn.runs.run import DEFAULT_ROOT
 
 if TYPE_CHECKING:
-    from seq2attn.data.tasks import Task
-    from seq2attn.inference.predictor import Prediction, Predictor, Source
-
-
-class Form(NamedTuple):
-    """How predictions are printed; by default the outputs alone."""
-
-    maps: bool
-    as_json: bool
-    tsv: bool
-    n_best: int | None
+    from seq2attn.inference.predictor import Prediction, Predictor
 
 
 def predict(
     texts: Annotated[
         list[str],
-        typer.Argument(metavar="TEXT...", help="Input strings; - reads them from standard input, or asks for them."),
+        typer.Argument(metavar="TEXT...", help="Input strings; - reads them from standard input, one a line."),
     ],
     run: options.RunOptions = None,
     beam: options.Beam = None,
@@ -43,10 +32,6 @@ def predict(
         int | None,
         typer.Option(metavar="K", min=1, max=1000, help="Print the K best outputs with their log-probabilities."),
     ] = None,
-    tsv: Annotated[
-        bool,
-        typer.Option("--tsv", help="Print source and output with a tab between; in a pipe, runs on pairs always do."),
-    ] = False,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
     ideal: Annotated[bool, typer.Option("--ideal", help="In the figure, outline the ideal alignment.")] = False,
@@ -59,8 +44,8 @@ def predict(
 
     On a terminal each output comes with its attention map. In a pipe there are only the outputs, one per line. With
     --n-best, each line of a pipe is a source, one of its outputs, and the output's log-probability, separated by tabs. For
-    a run on pairs of strings, - also reads the lines of a file of pairs, and prints source and output.
-    With - on a terminal, you type one string after another; Ctrl-D or Ctrl-C ends.
+    a run on pairs of strings, - also reads the lines of a file of pairs, and a pipe gets source and output, with a tab
+    between.
 
     Examples:
 
@@ -74,118 +59,93 @@ def predict(
     options.load_plugins(plugin)
     chosen = options.find_runs(runs_dir, run, "--run RUN")
     from seq2attn.data.tasks.pairs import Pairs
-    from seq2attn.runs.load import load_ensemble
+    from seq2attn.trained import load_ensemble
 
     trained = load_ensemble(chosen, checkpoint, device)
-    predictor = trained.predictor
+    predictor, task = trained.predictor, trained.task
     predictor.search = search
-    if plot is not None and trained.config.score_name == "none":
-        raise Seq2AttnError(f"there is no attention to draw: run {chosen[0].name!r} was trained with score 'none'")
     if plot is not None and texts == ["-"]:
         raise Seq2AttnError("--plot draws the strings of the command line, not those of standard input")
+    if sys.stdin is None and texts == ["-"]:
+        raise Seq2AttnError("standard input is closed", hint="Give the strings as arguments.")
     options.note_checkpoint(chosen[0], checkpoint, trained)
-    tsv = tsv or (isinstance(predictor.task, Pairs) and not on_terminal())
-    form = Form(on_terminal() and not as_json and not tsv, as_json, tsv, n_best)
-    if texts != ["-"]:
-        sources = list(map(predictor.read, texts))
-        _show(predictor, sources, form)
-        if plot is not None:
-            from seq2attn.plotting.attention import attention_figure
-
-            options.save_figure(attention_figure(predictor.attention_maps(sources), ideal=ideal), plot)
-    elif sys.stdin is not None and sys.stdin.isatty():
-        _answer_typed(predictor, form)
-    elif not _show(predictor, _standard_input(predictor), form):
+    maps, unseen, count, untrained = [], Counter[str](), 0, 0
+    keep_weights = as_json or plot is not None or on_terminal()
+    for count, prediction in enumerate(_predictions(predictor, texts, keep_weights), start=1):  # noqa: B007
+        _print(prediction, as_json=as_json, with_source=isinstance(task, Pairs), n_best=n_best)
+        if plot is not None and prediction.map is not None:
+            maps.append(prediction.map)
+        if "<unk>" in prediction.source_symbols:
+            unseen.update(task.source_vocabulary.unseen(prediction.source))
+        untrained += not task.is_trained(len(prediction.source_symbols) - predictor.source_eos)
+    if not count:
         note("standard input is empty: there is nothing to predict")
-
-
-def _standard_input(predictor: Predictor) -> Iterator[Source]:
-    """The lines of standard input."""
-    if sys.stdin is None:
-        raise Seq2AttnError("standard input is closed", hint="Give the strings as arguments, or one per line.")
-    for number, line in enumerate(iter(lambda: sys.stdin.readline(LONGEST + 2), ""), start=1):
-        try:
-            yield predictor.read(predictor.task.source_of(line.removesuffix("\n").removesuffix("\r")))
-        except Seq2AttnError as error:
-            raise Seq2AttnError(f"line {number} of standard input: {error.message}", hint=error.hint) from None
-
-
-def _answer_typed(predictor: Predictor, form: Form) -> None:
-    """Ask for strings on the terminal and answer each. A mistake is reported, and the next string is asked for."""
-    with contextlib.suppress(ImportError):
-        import readline  # noqa: F401  (input() then has the arrow keys and a history)
-    note("Type a string and press Enter. Ctrl-D ends.")
-    while True:
-        try:
-            with contextlib.nullcontext() if sys.stdout.isatty() else contextlib.redirect_stdout(sys.stderr):
-                text = input("> ")  # results may go elsewhere, and the prompt must not
-            if text:
-                _show(predictor, [predictor.read(predictor.task.source_of(text))], form)
-        except (EOFError, KeyboardInterrupt):
-            sys.stderr.write("\n")
-            return
-        except Seq2AttnError as error:
-            print_error(error)
-
-
-def _show(predictor: Predictor, sources: Iterable[Source], form: Form) -> int:
-    """Print the prediction for each source, then what is remarkable about them. Returns how many there were."""
-    task, vocabulary = predictor.task, predictor.task.source_vocabulary
-    count = empty = untrained = 0
-    unseen: Counter[str] = Counter()
-    for block in predictor.predict_blocks(sources, keep_weights=form.maps or form.as_json):
-        for prediction in block:
-            count += 1
-            empty += not prediction.output
-            untrained += not task.is_trained(len(prediction.source_symbols) - predictor.source_eos)
-            unseen.update(vocabulary.unseen(prediction.source) if "<unk>" in prediction.source_symbols else ())
-            _print(task, prediction, form)
-            if not prediction.finished and not form.as_json:
-                note(f"{shown(prediction.source)}: no <eos> within the longest output allowed; the output was cut off")
-        sys.stdout.flush()
-    if empty:
-        which = "the output is" if count == 1 else f"{empty:,} of {count:,} outputs are"
-        note(f"{which} empty: the model ended at once, as one trained on few examples or for few steps often does")
     if unseen:
         names = first_of([repr(symbol) for symbol, _ in unseen.most_common()])
         note(f"symbols that the training file lacks, read as <unk>: {names}")
     if untrained:
-        what = "symbols" if task.learned() is not None else "characters"
         strings = "the string has" if count == 1 else f"{untrained:,} of {count:,} strings have"
-        note(f"{strings} a length never seen in training (trained: {task.min_length} to {task.max_length} {what})")
-    return count
+        note(f"{strings} a length never seen in training (trained: {task.min_length} to {task.max_length} symbols)")
+    if plot is not None:
+        from seq2attn.plotting.attention import attention_figure
+
+        options.save_figure(attention_figure(maps, ideal=ideal), plot)
 
 
-def _print(task: Task, prediction: Prediction, form: Form) -> None:
-    best = prediction.hypotheses[: form.n_best or len(prediction.hypotheses)]
-    if form.as_json:
+def _predictions(predictor: Predictor, texts: list[str], keep_weights: bool) -> Iterator[Prediction]:
+    """The predictions for `texts`, or for the lines of standard input."""
+    lines = _standard_input(predictor) if texts == ["-"] else texts
+    if lines is texts or not sys.stdin.isatty():
+        yield from predictor.predict(lines, keep_weights=keep_weights)
+        return
+    note("Type one string a line. Ctrl-D ends.")
+    for line in lines:  # each is answered before the next is typed
+        yield from predictor.predict([line], keep_weights=keep_weights)
+
+
+def _standard_input(predictor: Predictor) -> Iterator[str]:
+    """The sources in the lines of standard input, each of which the model can read."""
+    for number, line in enumerate(iter(lambda: sys.stdin.readline(LONGEST + 2), ""), start=1):
+        source = predictor.task.source_of(line.removesuffix("\n").removesuffix("\r"))
+        try:
+            predictor.read(source)
+        except Seq2AttnError as error:
+            raise Seq2AttnError(f"line {number} of standard input: {error.message}", hint=error.hint) from None
+        yield source
+
+
+def _print(prediction: Prediction, *, as_json: bool, with_source: bool, n_best: int | None) -> None:
+    best = prediction.hypotheses[:n_best]
+    if as_json:
         write_json(replace(prediction, hypotheses=best).to_json(), indent=None)
-    elif form.maps:
-        _print_map(task, prediction)
-        for one in best if form.n_best else ():
+        return
+    if on_terminal():
+        _print_map(prediction)
+        for one in best if n_best else ():
             write_line(printable(f"  {one.log_probability:8.3f}  {one.output}"))
-    elif form.n_best:
+    elif n_best:
         for one in best:
             write_line(f"{prediction.source}\t{one.output}\t{one.log_probability:.6f}")
     else:
-        write_line(f"{prediction.source}\t{prediction.output}" if form.tsv else prediction.output)
+        write_line(f"{prediction.source}\t{prediction.output}" if with_source else prediction.output)
+    if not prediction.finished:
+        note(f"{shown(prediction.source)}: no <eos> within the longest output allowed; the output was cut off")
 
 
-def _print_map(task: Task, prediction: Prediction) -> None:
+def _print_map(prediction: Prediction) -> None:
     from rich.text import Text
 
     from seq2attn.plotting.terminal import heat_map, legend
 
-    console, answer = stdout(), task.answer(prediction.source)
+    console, attention = stdout(), prediction.map
     source = prediction.source.replace("\t", " ")  # before its features
     line = Text(printable(f"{source} -> {prediction.output}"), style="bold")
-    if answer is not None and prediction.output != answer.text:
-        line.append(printable(f"   (expected: {answer.text})"), style="red")
+    if prediction.expected not in (None, prediction.output):
+        line.append(printable(f"   (expected: {prediction.expected})"), style="red")
     console.print(line)
-    attention = prediction.attention_map()
     drawn = attention and heat_map(attention, console)
-    if attention and drawn is None:
-        note("the map is too wide for this terminal; --plot FILE draws it")
-    elif attention and drawn is not None:
+    if attention and drawn is not None:
         console.print(drawn)
         console.print(f"    {legend(attention, console)}", style="dim")
+    elif attention:
+        note("the map is too wide for this terminal; --plot FILE draws it")

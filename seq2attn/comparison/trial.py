@@ -137,7 +137,11 @@ def find_evaluation(trial: Trial) -> Evaluation | None:
             continue
         if trial.on_files and saved.answers:  # `compare` measures only on the dev file
             return saved
-        if not trial.on_files and how == (saved.checkpoint, saved.samples, saved.seed) and wanted <= set(saved.places):
+        if (
+            not trial.on_files
+            and how == (saved.checkpoint, saved.rows[0].samples, saved.seed)
+            and wanted <= set(saved.places)
+        ):
             return replace(saved, rows=tuple(row for row in saved.rows if (row.family, row.length) in wanted))
     return None
 
@@ -237,7 +241,7 @@ def _run(trial: Trial, place: Workplace) -> None:
 def _measure(trial: Trial, device: str, watch: _Watch) -> None:
     from seq2attn.build import read_task
     from seq2attn.model.interface import parameter_ledger
-    from seq2attn.runs.load import load_run, measure
+    from seq2attn.trained import load_run
 
     run = trial.run
     trained = load_run(run, trial.checkpoint, device)
@@ -245,9 +249,9 @@ def _measure(trial: Trial, device: str, watch: _Watch) -> None:
         raise Seq2AttnError(f"{run.checkpoint(trial.checkpoint)}: no such checkpoint", exit_code=1)
     if trial.on_files:
         check_same_files(run, trial.config, read_task(trial.config))
-        evaluation = measure(trained, data=Path(trial.config.data_files["dev"]))
+        evaluation = trained.evaluate(data=trial.config.data_files["dev"])
     else:
         strings: dict[str, Any] = {"samples": trial.samples, "seed": EVALUATION_SEED, "families": trial.families}
-        evaluation = measure(trained, trial.lengths, progress=watch.look, **strings)
+        evaluation = trained.evaluate(trial.lengths, progress=watch.look, **strings)
     parameters = parameter_ledger(trained.predictor.model)
     save_evaluation(replace(evaluation, trained_steps=run.status().step, parameters=parameters), run)

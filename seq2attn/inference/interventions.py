@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +16,13 @@ from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.model.interface import Intervention
 
 MOST_PADDING = 1000
-TEMPERATURES = 0.001, 1000.0
+WANTED = {
+    "force": "(step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}",
+    "ban": "positions, or (step, position), such as [2, (0, 4)]",
+    "temperature": "a number from 0.001 to 1000",
+    "write": 'step -> symbol, such as {0: "x"}',
+    "padding": f"a whole number from 0 to {MOST_PADDING}",
+}
 
 
 @dataclass(frozen=True)
@@ -36,26 +43,20 @@ class Changes:
     mask_padding: bool | None = None  # whether padding is masked in attention; None: as the model does
 
     def __post_init__(self) -> None:
-        shapes = (
-            ("force", Mapping, _is_cell, "(step, position) -> weight", "force={(0, 1): 1.0}"),
-            (
-                "ban",
-                Collection,
-                lambda place: _is_cell(place) or _is_index(place),
-                "positions, or (step, position)",
-                "ban=[2, (0, 4)]",
-            ),
-            ("write", Mapping, _is_index, "step -> symbol", 'write={0: "x"}'),
-        )
-        for name, kind, fits, wanted, example in shapes:
-            value = getattr(self, name)
-            if not isinstance(value, kind) or not all(fits(place) for place in value):
-                raise Seq2AttnError(f"{name} must be {wanted}; found {shown(value)}", hint=f"For example {example}.")
-        if not _is_index(self.padding) or not 0 <= self.padding <= MOST_PADDING:
-            raise Seq2AttnError(f"padding must be from 0 to {MOST_PADDING}, found {self.padding!r}")
-        low, high = TEMPERATURES
-        if not isinstance(self.temperature, Real) or not low <= self.temperature <= high:
-            raise Seq2AttnError(f"the temperature must be from {low:g} to {high:g}, found {self.temperature!r}")
+        fits = {
+            "force": isinstance(self.force, Mapping)
+            and all(_is_cell(cell) and _is_number(weight, 0, 1) for cell, weight in self.force.items()),
+            "ban": isinstance(self.ban, Collection) and all(_is_cell(place) or _is_index(place) for place in self.ban),
+            "temperature": _is_number(self.temperature, 0.001, 1000),
+            "write": isinstance(self.write, Mapping) and all(map(_is_index, self.write)),
+            "padding": _is_index(self.padding) and self.padding <= MOST_PADDING,
+        }
+        for name, right in fits.items():
+            if not right:
+                raise Seq2AttnError(
+                    f"{name} must be {WANTED[name]}; found {shown(getattr(self, name))}",
+                    hint="Steps and positions count from 0.",
+                )
 
     @property
     def need_attention(self) -> bool:
@@ -64,21 +65,13 @@ class Changes:
 
     def check(self, positions: int) -> None:
         """Raise `Seq2AttnError` unless they fit a source of this many tokens, with its padding."""
-        cells = [*self.force, *(place if isinstance(place, tuple) else (0, place) for place in self.ban)]
-        for step, position in [*cells, *((step, 0) for step in self.write)]:
-            if step < 0:
-                raise Seq2AttnError(f"unknown step {step}; allowed: 0 or more", hint="The first step is 0.")
-            if not 0 <= position < positions:
-                allowed = f"allowed: 0 to {positions - 1}"
-                raise Seq2AttnError(f"unknown position {position}; {allowed}", hint="The first position is 0.")
-        sums: dict[int, float] = {}
-        for (step, position), weight in self.force.items():
-            if not isinstance(weight, Real) or not 0 <= weight <= 1:
-                where = f"the weight of step {step}, position {position}"
-                raise Seq2AttnError(f"{where} must be from 0 to 1, found {weight!r}")
-            sums[step] = sums.get(step, 0.0) + weight
-            if sums[step] > 1 + 1e-6:
-                raise Seq2AttnError(f"the weights set at step {step} sum to {sums[step]:g}; at most 1 is allowed")
+        for position in [*(at for _, at in self.force), *(at[1] if isinstance(at, tuple) else at for at in self.ban)]:
+            if position >= positions:
+                raise Seq2AttnError(f"unknown position {position}; allowed: 0 to {positions - 1}")
+        for step in {step for step, _ in self.force}:
+            total = sum(weight for (at, _), weight in self.force.items() if at == step)
+            if total > 1 + 1e-6:
+                raise Seq2AttnError(f"the weights set at step {step} sum to {total:g}; at most 1 is allowed")
 
     def written(self, vocabulary: Vocabulary) -> dict[int, int]:
         """step -> the id that is written there. `<eos>` ends the output."""
@@ -110,10 +103,14 @@ class Changes:
         return Intervention(banned, forced, weights, temperature, valid)
 
 
-def _is_index(value: object) -> bool:
-    """Whether it is a whole number, NumPy's too."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
+def _is_index(value: Any) -> bool:
+    """Whether it is a whole number from 0, NumPy's too."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
-def _is_cell(value: object) -> bool:
+def _is_cell(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and all(map(_is_index, value))
+
+
+def _is_number(value: Any, low: float, high: float) -> bool:
+    return isinstance(value, Real) and low <= float(value) <= high

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -12,22 +12,27 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from seq2attn.data.batches import read_sources
 from seq2attn.data.padding import pad_rows
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD, Vocabulary
-from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.decoding import BeamDecoding, BeamSearch, Decoding, beam_decode, greedy_decode, rows_at_once
+from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.inference.decoding import BeamSearch, Decoding, beam_decode, greedy_decode
 from seq2attn.inference.interventions import Changes
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.interface import Model
 from seq2attn.parts import LONGEST
 
-BLOCK = 2**16  # characters that `predict_blocks` decodes together
-LONGEST_WITH_WEIGHTS = 1000  # characters of a text whose attention it keeps: the map grows with the square
-MAX_WEIGHTS = 2**21  # attention weights that it keeps together
+MAX_ROWS = 1024  # strings decoded together
+# Source tokens decoded together, except for a single string; self-attention needs memory for the square of a length.
+MAX_TOKENS_ON_CPU, MAX_TOKENS_OF_SELF_ATTENTION, MAX_TOKENS = 2**17, 2**13, 2**20
+BLOCK, BLOCK_WITH_WEIGHTS = (
+    2**16,
+    2**11,
+)  # source symbols that are decoded before the first of their outputs is returned
+LONGEST_WITH_WEIGHTS = 1000  # symbols of a source whose attention is kept: the map grows with the square
 
 
 class Source(NamedTuple):
@@ -49,7 +54,7 @@ class Hypothesis:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """The model's output for one string."""
+    """The model's output for one string, and what the task knows about that string."""
 
     source: str
     output: str
@@ -58,26 +63,28 @@ class Prediction:
     output_symbols: tuple[str, ...] = ()  # the emitted tokens, with `<eos>`: the rows of `weights`
     weights: NDArray[np.floating] | None = None  # (T, S) attention; None if not requested, or without attention
     hypotheses: tuple[Hypothesis, ...] = ()  # what beam search found, best first: the first is the output
+    expected: str | None = None  # the right answer, if the task knows it
+    ideal: tuple[int, ...] = ()  # the source position that each character of the right answer copies; empty if unknown
 
-    def attention_map(self, ideal: Sequence[int] = ()) -> AttentionMap | None:
-        """The weights as a map, with the ideal alignment if it is known; None without weights."""
+    @property
+    def correct(self) -> bool | None:
+        """Whether the output is the right answer; None if the task does not know that."""
+        return None if self.expected is None else self.finished and self.output == self.expected
+
+    @property
+    def map(self) -> AttentionMap | None:
+        """The attention as a record that `seq2attn.plotting` draws; None without weights."""
         if self.weights is None:
             return None
         rows = tuple(map(tuple, np.asarray(self.weights).tolist()))
-        return AttentionMap(self.source, self.output, self.source_symbols, self.output_symbols, rows, tuple(ideal))
+        return AttentionMap(self.source, self.output, self.source_symbols, self.output_symbols, rows, self.ideal)
 
-    def to_json(self) -> dict[str, object]:
-        """Plain values."""
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, without what is unknown."""
         record = asdict(self)
-        if not self.hypotheses:
-            del record["hypotheses"]
-        if self.weights is None:
-            return {
-                name: value
-                for name, value in record.items()
-                if name not in ("source_symbols", "output_symbols", "weights")
-            }
-        return {**record, "weights": [[round(weight, 6) for weight in row] for row in self.weights.tolist()]}
+        if self.weights is not None:
+            record["weights"] = [[round(weight, 6) for weight in row] for row in self.weights.tolist()]
+        return {name: value for name, value in record.items() if value not in (None, ())}
 
 
 def output_bound(task: Task, length: int) -> int:
@@ -85,26 +92,26 @@ def output_bound(task: Task, length: int) -> int:
     return 2 * task.target_length(length) + 10
 
 
+@dataclass
 class Predictor:
     """A model with its task: strings in, strings out.
 
     Strings of one length are decoded together, without padding, so an output does not depend on the other strings.
     """
 
-    def __init__(
-        self, model: Model, task: Task, *, source_eos: bool, device: torch.device, search: BeamSearch | None = None
-    ) -> None:
-        """search: how to search; None: greedy decoding."""
-        self.model = model.to(device).eval()
-        self.task, self.source_eos, self.device, self.search = task, source_eos, device, search
+    model: Model
+    task: Task
+    source_eos: bool
+    device: torch.device
+    search: BeamSearch | None = None  # None: greedy decoding
 
-    @property
-    def width(self) -> int:
-        """Hypotheses decoded together for each source."""
-        return 1 if self.search is None else self.search.width
+    def __post_init__(self) -> None:
+        self.model.to(self.device).eval()
 
     def read(self, text: str) -> Source:
         """A text as the model reads it. Raises `Seq2AttnError` if it is empty, too long, or has unknown characters."""
+        if not isinstance(text, str):
+            raise Seq2AttnError(f"predict takes a string, or several; found {shown(text)}")
         if len(text) > LONGEST:
             raise Seq2AttnError(f"the string is longer than {LONGEST:,} characters")
         vocabulary = self.task.source_vocabulary
@@ -112,129 +119,105 @@ class Predictor:
         return Source(vocabulary.shown(text), ids)
 
     def predict(
-        self, texts: Sequence[str | Source], *, keep_weights: bool = False, changes: Changes | None = None
-    ) -> list[Prediction]:
-        """Predictions for `texts`, in order. Raises as `read` does, before any is decoded.
+        self, texts: Iterable[str], *, keep_weights: bool = False, changes: Changes | None = None
+    ) -> Iterator[Prediction]:
+        """Predictions for a stream of texts, in order. Raises as `read` does, before any text of a block is decoded.
 
-        keep_weights: of texts of at most `LONGEST_WITH_WEIGHTS` symbols.
-        changes: made while each of the texts is decoded, greedily; weights are then kept. Raises
-            `Seq2AttnError` if they do not fit the text.
+        keep_weights: of texts of at most `LONGEST_WITH_WEIGHTS` symbols. changes: made while each of the texts is decoded,
+        greedily. Raises `Seq2AttnError` if they do not fit the text.
         """
-        sources = [text if isinstance(text, Source) else self.read(text) for text in texts]
-        by_length: dict[int, list[int]] = defaultdict(list)
-        for index, source in enumerate(sources):
-            by_length[len(source.ids)].append(index)
-        predictions: dict[int, Prediction] = {}
-        for length, indices in by_length.items():
-            steps = output_bound(self.task, length)
-            keep = keep_weights and length <= LONGEST_WITH_WEIGHTS
-            rows = rows_at_once(self.model, self.device, length + 1, steps if keep else None, width=self.width)
-            for start in range(0, len(indices), rows):
-                chunk = indices[start : start + rows]
-                predicted = self._predict_equally_long([sources[index] for index in chunk], keep, changes)
-                predictions.update(zip(chunk, predicted, strict=True))
-        return [predictions[index] for index in range(len(sources))]
+        sources, size = map(self.read, texts), BLOCK_WITH_WEIGHTS if keep_weights or changes else BLOCK
+        while block := _next_block(sources, size):
+            by_length: dict[int, list[int]] = defaultdict(list)
+            for index, source in enumerate(block):
+                by_length[len(source.ids)].append(index)
+            predictions: dict[int, Prediction] = {}
+            for length, indices in by_length.items():
+                rows = self.rows_at_once(length)
+                for start in range(0, len(indices), rows):
+                    chunk = indices[start : start + rows]
+                    predicted = self._predict([block[index] for index in chunk], keep_weights, changes)
+                    predictions.update(zip(chunk, predicted, strict=True))
+            yield from (predictions[index] for index in range(len(block)))
 
-    def predict_blocks(
-        self, texts: Iterable[str | Source], *, keep_weights: bool = False
-    ) -> Iterator[list[Prediction]]:
-        """Predictions for a stream of texts, in order, a block at a time."""
-        for block in _blocks((text if isinstance(text, Source) else self.read(text) for text in texts), keep_weights):
-            yield self.predict(block, keep_weights=keep_weights)
+    def rows_at_once(self, length: int) -> int:
+        """How many sources of `length` symbols to decode together, to bound memory."""
+        tokens = MAX_TOKENS
+        if self.device.type == "cpu":
+            attends_to_itself = any(isinstance(part, nn.TransformerEncoderLayer) for part in self.model.modules())
+            tokens = MAX_TOKENS_OF_SELF_ATTENTION if attends_to_itself else MAX_TOKENS_ON_CPU
+        hypotheses = 1 if self.search is None else self.search.width
+        return max(1, min(MAX_ROWS, tokens // (length + 1)) // hypotheses)
 
-    def attention_maps(self, texts: Sequence[str | Source]) -> list[AttentionMap]:
-        """Attention while decoding `texts`, with the ideal alignment if the task knows it; empty without attention."""
-        maps = []
-        for prediction in self.predict(texts, keep_weights=True):
-            answer = self.task.answer(prediction.source)
-            found = prediction.attention_map((answer and answer.alignment) or ())
-            maps += [found] if found is not None else []
-        return maps
+    def decode(self, source: Tensor, lengths: Tensor, *, max_steps: int, **options: Any) -> Decoding:
+        """The outputs for source (B, S), as the encoder reads it, lengths (B,), by the search or greedily.
 
-    def decode(
-        self,
-        source: Tensor,
-        lengths: Tensor,
-        *,
-        max_steps: int,
-        keep_weights: bool = False,
-        watch: Callable[[Decoded], None] | None = None,
-        changes: Changes | None = None,
-    ) -> tuple[Decoding, BeamDecoding | None]:
-        """The output for source (B, S), as the encoder reads it, lengths (B,); with a beam search also all that it found.
-
-        watch: called with the result of each greedy step.
+        options: those of `beam_decode` or `greedy_decode`.
         """
         if self.search is not None:
-            if changes is not None:
-                raise Seq2AttnError("changes need greedy decoding, not a beam search")
-            beam = beam_decode(self.model, source, lengths, self.search, max_steps=max_steps, keep_weights=keep_weights)
-            return beam.best(), beam
-        options: dict[str, Any] = {"keep_weights": keep_weights, "watch": watch}
-        if changes is not None:
-            width, dtype = source.size(1), next(self.model.parameters()).dtype
-            changes.check(width)
-            options = {
-                "keep_weights": True,
-                "intervene": lambda step: changes.at(step, lengths, width, dtype),
-                "write": changes.written(self.task.target_vocabulary),
-            }
-        decoding = greedy_decode(self.model, source, lengths, max_steps=max_steps, **options)
-        if changes is not None and decoding.weights is None and changes.need_attention:
-            raise Seq2AttnError("this model has no attention to change (its score is `none`)")
-        return decoding, None
+            return beam_decode(self.model, source, lengths, self.search, max_steps=max_steps, **options)
+        return greedy_decode(self.model, source, lengths, max_steps=max_steps, **options)
 
-    def _predict_equally_long(
-        self, sources: Sequence[Source], keep_weights: bool, changes: Changes | None
-    ) -> list[Prediction]:
-        read, write = self.task.source_vocabulary, self.task.target_vocabulary
+    def _predict(self, sources: Sequence[Source], keep_weights: bool, changes: Changes | None) -> Iterator[Prediction]:
+        """Predictions for sources of one length."""
+        read, write, length = self.task.source_vocabulary, self.task.target_vocabulary, len(sources[0].ids)
         ids, lengths = pad_rows([source.ids for source in sources], self.device)
-        batch, batch_lengths = read_sources(ids, lengths, source_eos=self.source_eos)
+        batch, lengths = read_sources(ids, lengths, source_eos=self.source_eos)
+        options: dict[str, Any] = {"keep_weights": keep_weights and length <= LONGEST_WITH_WEIGHTS}
         if changes is not None:
             batch = F.pad(batch, (0, changes.padding), value=PAD)
-        bound = output_bound(self.task, len(sources[0].ids))
-        decoding, beam = self.decode(batch, batch_lengths, max_steps=bound, keep_weights=keep_weights, changes=changes)
-        predictions = []
-        columns = (decoding.tokens, decoding.lengths, decoding.finished, batch)
-        rows = zip(sources, *(column.tolist() for column in columns), strict=True)
-        for row, (source, tokens, count, finished, read_ids) in enumerate(rows):
+            options |= self._changed(changes, lengths, batch.size(1))
+        decoding = self.decode(batch, lengths, max_steps=output_bound(self.task, length), **options)
+        if changes is not None and decoding.weights is None and changes.need_attention:
+            raise Seq2AttnError("this model has no attention to change (its score is `none`)")
+        best = decoding.best()
+        columns = (column.tolist() for column in (best.tokens, best.lengths, best.finished, batch))
+        for row, (source, tokens, count, finished, read_ids) in enumerate(zip(sources, *columns, strict=True)):
             steps = count + finished  # with its <eos>
-            predictions.append(
-                Prediction(
-                    source.text,
-                    write.decode(tokens[:count]),
-                    finished,
-                    source_symbols=tuple(map(read.symbol, read_ids)),
-                    output_symbols=tuple(map(write.symbol, tokens[:steps])),
-                    weights=None if decoding.weights is None else decoding.weights[row, :steps].cpu().numpy().copy(),
-                    hypotheses=() if beam is None else _hypotheses(beam, row, write),
-                )
+            answer = self.task.answer(source.text)
+            yield Prediction(
+                source.text,
+                write.decode(tokens[:count]),
+                finished,
+                source_symbols=tuple(map(read.symbol, read_ids)),
+                output_symbols=tuple(map(write.symbol, tokens[:steps])),
+                weights=None if best.weights is None else best.weights[row, :steps].cpu().numpy().copy(),
+                hypotheses=() if decoding.scores is None else _hypotheses(decoding, row, write),
+                expected=answer.text if answer else None,
+                ideal=(answer.alignment if answer else None) or (),
             )
-        return predictions
+
+    def _changed(self, changes: Changes, lengths: Tensor, width: int) -> dict[str, Any]:
+        """The options with which `greedy_decode` makes the changes, for sources of `width` tokens."""
+        if self.search is not None:
+            raise Seq2AttnError("changes need greedy decoding, not a beam search")
+        changes.check(width)
+        dtype = next(self.model.parameters()).dtype
+        return {
+            "keep_weights": True,
+            "intervene": lambda step: changes.at(step, lengths, width, dtype),
+            "write": changes.written(self.task.target_vocabulary),
+        }
 
 
-def _hypotheses(beam: BeamDecoding, row: int, vocabulary: Vocabulary) -> tuple[Hypothesis, ...]:
+def _next_block(sources: Iterator[Source], size: int) -> list[Source]:
+    """The next sources, until they have `size` symbols."""
+    block: list[Source] = []
+    held = 0
+    for source in sources:
+        block.append(source)
+        held += len(source.ids)
+        if held >= size:
+            break
+    return block
+
+
+def _hypotheses(decoding: Decoding, row: int, vocabulary: Vocabulary) -> tuple[Hypothesis, ...]:
     """The hypotheses of one source, those that exist."""
-    numbers = (beam.log_probabilities, beam.scores, beam.finished)
-    columns = (field[row].tolist() for field in (beam.tokens, beam.lengths, *numbers))
+    fields = (decoding.tokens, decoding.lengths, decoding.log_probabilities, decoding.scores, decoding.finished)
+    columns = (field[row].tolist() for field in fields if field is not None)
     return tuple(
         Hypothesis(vocabulary.decode(tokens[:length]), log_probability, *others)
         for tokens, length, log_probability, *others in zip(*columns, strict=True)
         if log_probability > -math.inf
     )
-
-
-def _blocks(sources: Iterable[Source], weights: bool) -> Iterator[list[Source]]:
-    """Sources in blocks of about `BLOCK` symbols, fewer if `weights` are kept."""
-    block: list[Source] = []
-    held = 0
-    for source in sources:
-        length = len(source.ids)
-        block.append(source)
-        kept = length**2 * BLOCK // MAX_WEIGHTS if weights and length <= LONGEST_WITH_WEIGHTS else 0
-        held += max(length, kept)
-        if held >= BLOCK:
-            yield block
-            block, held = [], 0
-    if block:
-        yield block

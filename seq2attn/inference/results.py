@@ -13,20 +13,13 @@ from typing import Any
 
 from seq2attn.display.table import Column, Table, text_of
 from seq2attn.inference.edits import Edit
-from seq2attn.inference.statistics import Estimate
+from seq2attn.inference.statistics import Estimate, share
 from seq2attn.parts import FAMILIES, RANDOM
 
 Place = tuple[str, int]  # a family of strings and their length
-SHARES = ("exact_match", "character_accuracy", "teacher_forced", "alignment")
-METRICS = {  # name -> the largest possible value; the smallest is 0
-    **dict.fromkeys(SHARES, 1.0),
-    "entropy": 100.0,
-    "wer": 1.0,
-    "ser": 1e6,
-    "loss": 1e6,
-    "unseen": 1.0,
-    "unreachable": 1.0,
-}
+SHARES = ("exact_match", "character_accuracy", "teacher_forced", "alignment", "wer", "unreachable")  # of the samples
+METRICS = {**dict.fromkeys(SHARES, 1.0), "unseen": 1.0, "entropy": 100.0, "ser": 1e6, "loss": 1e6}
+"""name -> the largest possible value; the smallest is 0"""
 HEADINGS = {
     "exact_match": "exact match",
     "teacher_forced": "teacher-forced",
@@ -79,7 +72,8 @@ def rows_of(
     measured: Mapping[str, Estimate | float], samples: int, *, length: int | None, trained: bool, family: str = RANDOM
 ) -> Iterator[Row]:
     """A row for each metric; none for a number that is not possible, such as the entropy of a model that has diverged."""
-    for metric, found in measured.items():
+    for metric, number in measured.items():
+        found = share(min(1.0, number), samples) if metric in SHARES and isinstance(number, float) else number
         value, low, high = (found.value, found.low, found.high) if isinstance(found, Estimate) else (found, None, None)
         if math.isfinite(value) and value <= METRICS[metric]:
             yield Row(family, length, metric, value, low, high, samples, trained)
@@ -155,11 +149,6 @@ class Evaluation:
         """The families of strings that were measured, in order."""
         return list(dict.fromkeys(family for family, _ in self.places))
 
-    @property
-    def samples(self) -> int:
-        """Strings of each length, or words of the file."""
-        return self.rows[0].samples
-
     def mean(self, metric: str) -> float | None:
         """The mean over the trained lengths, or over all if none is trained; None if it was not measured."""
         values = [row.value for row in self._trained(metric)]
@@ -172,11 +161,6 @@ class Evaluation:
     def _trained(self, metric: str) -> list[Row]:
         rows = self.by_length(metric)
         return [row for row in rows if row.trained] or rows
-
-    def worst(self, metric: str = "exact_match") -> Row | None:
-        """The lowest value of the worst family, as `worst_place` defines it."""
-        place = worst_place({(row.family, row.length or 0): row.value for row in self.by_length(metric)})
-        return place and self.get(metric, place[1], place[0])
 
     def summary(self) -> dict[str, float]:
         """What status.json records."""
@@ -260,14 +244,16 @@ class Evaluation:
 
     def _families(self, notes: Sequence[str]) -> Table:
         """Exact match: a row for each family, a column for each length, and which family is the worst."""
-        worst, rows = self.worst(), []
+        exact_match = {(row.family, row.length or 0): row for row in self.by_length("exact_match")}
+        worst = worst_place({place: row.value for place, row in exact_match.items()})
+        rows = []
         for family in self.families:
-            found = [self.get("exact_match", length, family) for length in self.lengths]
-            name = f"{family} (worst)" if worst and worst.family == family else family
-            rows.append([name, *(None if row is None else row.value for row in found)])
-        headings = {row.length: _length(row) for row in self.by_length("exact_match")}
+            found = [exact_match.get((family, length)) for length in self.lengths]
+            name = f"{family} (worst)" if worst and worst[0] == family else family
+            rows.append([name, *(row and row.value for row in found)])
+        headings = {row.length: _length(row) for row in exact_match.values()}
         columns = [Column("exact match"), *(Column(headings[length], right=True) for length in self.lengths)]
-        about = [f"worst: {worst.family} at length {worst.length}, {text_of(worst)}"] if worst else []
+        about = [f"worst: {worst[0]} at length {worst[1]}, {text_of(exact_match[worst])}"] if worst else []
         return Table(columns, rows, notes=[*about, *notes, "--json has every measure with its intervals"])
 
     def __repr__(self) -> str:

@@ -14,8 +14,8 @@ from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.pages import read
 from seq2attn.pages.graphs import OPSET, Exported, export_graphs
 from seq2attn.runs.files import write_atomically
-from seq2attn.runs.load import Trained, load_run
 from seq2attn.runs.run import Run
+from seq2attn.trained import TrainedModel, load_run
 
 LONGEST = 500  # tokens of a source for which the number of steps is given
 
@@ -98,7 +98,7 @@ def _vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
     }
 
 
-def _card(run: Run, trained: Trained, described: dict[str, Any]) -> str:
+def _card(run: Run, trained: TrainedModel, described: dict[str, Any]) -> str:
     def names(values: dict[str, Any]) -> str:
         return ", ".join(f"`{name}`" for name in values)
 

@@ -23,9 +23,9 @@ from seq2attn.inference.predictor import Predictor
 from seq2attn.pages import filled, read
 from seq2attn.pages.folder import manifest
 from seq2attn.pages.graphs import export_graphs
-from seq2attn.runs.load import Trained, load_run
 from seq2attn.runs.logs import read_attention
 from seq2attn.runs.run import Run
+from seq2attn.trained import TrainedModel, load_run
 
 if TYPE_CHECKING:
     import onnx
@@ -160,7 +160,7 @@ def _shown(run: Run, checkpoint: str, examples: list[str], snapshots: int) -> Sh
     )
 
 
-def _through_training(run: Run, trained: Trained, count: int) -> dict[str, dict[str, Tensor]]:
+def _through_training(run: Run, trained: TrainedModel, count: int) -> dict[str, dict[str, Tensor]]:
     """Label -> weights: at most `count` of the kept ones, early ones as dense as late ones, and the trained ones last."""
     steps = [step for step in run.kept_steps() if step < trained.step]
     if len(steps) > count:

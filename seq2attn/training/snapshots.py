@@ -34,7 +34,8 @@ class Snapshots:
     def take(self, step: int, recorder: Recorder) -> None:
         """Record the attention after `step` optimiser steps, and keep the model's weights if the config asks for them."""
         model = self.predictor.model.eval()
-        maps = self.predictor.attention_maps(self.strings)
+        predictions = self.predictor.predict(self.strings, keep_weights=True)
+        maps = [prediction.map for prediction in predictions if prediction.map is not None]
         if maps:
             recorder.attention(step, maps, draw=step in self._drawn)
         if self.keep_weights:

@@ -42,12 +42,11 @@ class Pairs(Task):
         *,
         train: str = "",
         dev: str = "",
-        test: str | None = None,
         split_targets: bool = False,
         learned: Mapping[str, Any] | None = None,
         **form: Any,
     ) -> None:
-        self.form, self.test, self.split_targets = Format(**form), test, split_targets
+        self.form, self.split_targets = Format(**form), split_targets
         if learned is None:
             files = {split: self.read(path) for split, path in (("train", train), ("dev", dev))}
             self.training_set, self.dev_set = files["train"].pairs, files["dev"].pairs

@@ -1,0 +1,245 @@
+"""A run's trained model: strings in, answers with their attention out, and what it measures."""
+
+from __future__ import annotations
+
+import datetime
+import shlex
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from seq2attn.build import build_model, build_task
+from seq2attn.config import Config
+from seq2attn.config.schema import parse_families, parse_lengths
+from seq2attn.data.tasks import Task
+from seq2attn.data.tasks.pairs import Pairs
+from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.inference.decoding import BeamSearch
+from seq2attn.inference.ensemble import ensemble
+from seq2attn.inference.evaluation import evaluate, evaluate_pairs
+from seq2attn.inference.interventions import Changes
+from seq2attn.inference.predictor import Prediction, Predictor
+from seq2attn.inference.results import Evaluation
+from seq2attn.model.interface import Model
+from seq2attn.runs.checkpoint import load_checkpoint, load_weights
+from seq2attn.runs.machine import choose_device
+from seq2attn.runs.run import Run, need_checkpoint
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_SHOWN = 50  # answers of a list in a notebook
+
+
+@dataclass(frozen=True, repr=False)
+class TrainedModel:
+    """The model of a run with the weights of one of its checkpoints."""
+
+    run: Run
+    config: Config
+    predictor: Predictor
+    """has the PyTorch module and the task"""
+    checkpoint: str
+    """best, last or step-N: whichever was loaded"""
+    step: int
+    """optimiser steps that its weights were trained for"""
+
+    @property
+    def module(self) -> Model:
+        """The PyTorch module."""
+        return self.predictor.model
+
+    @property
+    def task(self) -> Task:
+        """The task, with its vocabularies."""
+        return self.predictor.task
+
+    @overload
+    def predict(self, text: str, **options: Any) -> Answer: ...
+
+    @overload
+    def predict(self, text: Iterable[str], **options: Any) -> Answers: ...
+
+    def predict(  # type: ignore[misc]  # the overloads leave out the options
+        self,
+        text: str | Iterable[str],
+        *,
+        weights: bool = True,
+        beam: int | None = None,
+        length_penalty: float = 0.0,
+        force: Mapping[tuple[int, int], float] | None = None,
+        ban: Collection[int | tuple[int, int]] = (),
+        temperature: float = 1.0,
+        write: Mapping[int, str] | None = None,
+        padding: int = 0,
+        mask_padding: bool | None = None,
+    ) -> Answer | Answers:
+        """The answer to one string, or the answers to several, in order.
+
+        weights: whether to keep the attention weights. beam: search with so many hypotheses instead of greedily;
+        length_penalty: the exponent of its length normalisation, 0 for none.
+
+        The others intervene while a string is decoded; steps of the output and positions of the source count from 0:
+
+        force: (step, position) -> the attention weight there, 0 to 1; the others of the step are scaled to sum to the rest.
+        ban: positions, or (step, position), that get no attention. temperature: the scores are divided by it.
+        write: step -> the symbol that the output gets there, and the next step reads, instead of the model's own.
+        padding: so many empty positions after the source; mask_padding: whether attention is kept from them, by default as
+        in training.
+
+        Raises `Seq2AttnError` for an empty string, symbols outside the vocabulary, and interventions that do not fit.
+        """
+        changes = Changes(force or {}, ban, temperature, write or {}, padding, mask_padding)
+        texts = text if isinstance(text, Iterable) and not isinstance(text, str) else [text]
+        search = self.predictor.search if beam is None else BeamSearch(beam, length_penalty)
+        made = None if changes == Changes() else changes
+        found = replace(self.predictor, search=search).predict(texts, keep_weights=weights, changes=made)
+        answers = Answers(Answer(**vars(prediction)) for prediction in found)
+        return answers[0] if isinstance(text, str) else answers
+
+    def evaluate(
+        self,
+        lengths: Sequence[object] | None = None,
+        *,
+        samples: int | None = None,
+        families: Sequence[object] | None = None,
+        seed: int = 0,
+        data: str | Path | None = None,
+        progress: Callable[[], None] | None = None,
+    ) -> Evaluation:
+        """Accuracy on new strings of each length, such as `[3, 5]` or `["1-12"]`; the config has the defaults.
+
+        data: of a model trained on pairs of strings, the file of pairs to measure it on; nothing else is then chosen.
+        progress: called after each length of a family. Nothing is saved.
+        """
+        config, task, name = self.config, self.task, self.run.name
+        if isinstance(task, Pairs):
+            for option, value in {
+                "lengths": lengths,
+                "samples": samples,
+                "families": families,
+                "seed": seed or None,
+            }.items():
+                if value is not None:
+                    raise Seq2AttnError(f"{option}: run {name!r} is measured on all pairs of a file")
+            if data is None:
+                dev = shlex.quote(config.data_files.get("dev", "FILE"))
+                raise Seq2AttnError(
+                    f"run {name!r} is measured on a file of pairs, which a run's own config never opens",
+                    hint=f'Name the file: seq2attn eval {name} --data {dev}; in Python, data="{dev}"',
+                )
+            file = task.read(data)
+            results = replace(evaluate_pairs(self.predictor, file.pairs), data=file.record)
+        elif data is not None:
+            raise Seq2AttnError(f"data: run {name!r} is on task {config.task.name!r}, which draws its own strings")
+        else:
+            trained = config.evaluation_lengths or range(task.min_length, task.max_length + 1)
+            results = evaluate(
+                self.predictor,
+                parse_lengths(trained if lengths is None else lengths),
+                samples=samples or config.evaluation.samples,
+                seed=seed,
+                families=parse_families(config.evaluation.families if families is None else families),
+                progress=progress,
+            )
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
+        return replace(results, checkpoint=self.checkpoint, seed=seed, step=self.step, created=now)
+
+    def __repr__(self) -> str:
+        parameters = sum(one.numel() for one in self.module.parameters())
+        attention = "no attention" if self.config.score_name == "none" else f"{self.config.score_name} attention"
+        return (
+            f"TrainedModel({self.run.name!r}: {self.config.task.name}, {attention}, {parameters:,} parameters, "
+            f"checkpoint {self.checkpoint} of step {self.step:,})"
+        )
+
+
+class Answer(Prediction):
+    """The output for one string. `str(answer)` is the output alone; a notebook shows the attention map.
+
+    `weights` is None without attention, and for sources of more than 1,000 characters.
+    """
+
+    def plot(self, ax: Axes | None = None, *, ideal: bool = False) -> Axes:
+        """Draw the attention map into `ax`, by default a new figure's, and return it. ideal: outline the ideal alignment."""
+        from seq2attn.plotting.attention import draw_map
+
+        if self.map is None:
+            reason = "the model has no attention, the string is too long, or weights=False was given"
+            raise Seq2AttnError(f"there is no attention to draw for {shown(self.source)}: {reason}")
+        if ax is None:
+            from matplotlib import pyplot
+
+            _, ax = pyplot.subplots(layout="constrained")
+        draw_map(ax, self.map, ideal=ideal)
+        return ax
+
+    def __str__(self) -> str:
+        return self.output
+
+    def __repr__(self) -> str:
+        return f"Answer({self.source!r} -> {self.output!r}{self._remark})"
+
+    def _repr_html_(self) -> str:
+        if self.map is None:
+            return f"<div>{escape(f'{self.source} → {self.output}{self._remark}')}</div>"
+        from seq2attn.plotting.html import html_map
+
+        return html_map(self.map, self._remark)
+
+    @property
+    def _remark(self) -> str:
+        wrong = f", expected {self.expected!r}" if self.correct is False and self.output != self.expected else ""
+        return wrong if self.finished else f"{wrong}, cut off"
+
+
+class Answers(list[Answer]):
+    """The answers to several strings, in order. A notebook shows their maps side by side."""
+
+    def _repr_html_(self) -> str:
+        more = f"<div>and {len(self) - MOST_SHOWN:,} more</div>" if len(self) > MOST_SHOWN else ""
+        return f"<div>{''.join(one._repr_html_() for one in self[:MOST_SHOWN])}{more}</div>"
+
+
+# ---- from a run's files ----
+
+
+def load_run(run: Run, checkpoint: str = "best", device: str = "auto") -> TrainedModel:
+    """The model of `run` with the weights of its checkpoint `best`, `last` or `step-N` (`last` if there is no `best`).
+
+    Raises `Seq2AttnError` for a run without a checkpoint, or one that is damaged or does not fit the config.
+    """
+    names = ["best", "last", *(f"step-{step}" for step in run.kept_steps())]
+    if checkpoint not in names:
+        kept = "To keep weights through training: --set training.snapshot_weights=true"
+        hint = kept if checkpoint.startswith("step-") and len(names) == 2 else None
+        raise Seq2AttnError(f"unknown checkpoint {shown(checkpoint)}; allowed: {', '.join(names)}", hint=hint)
+    config = need_checkpoint(run).config()
+    if checkpoint == "best" and not run.checkpoint("best").exists():
+        checkpoint = "last"
+    path = run.checkpoint(checkpoint)
+    task = load_task(run, config)
+    model = build_model(config, task)
+    saved = load_checkpoint(path)
+    load_weights(path, saved, model)
+    predictor = Predictor(model, task, config.model.source_eos, choose_device(device))
+    return TrainedModel(run, config, predictor, checkpoint, saved.state["step"])
+
+
+def load_ensemble(runs: Sequence[Run], checkpoint: str = "best", device: str = "auto") -> TrainedModel:
+    """The models of several runs as one, which averages their probabilities; of a single run, its own model.
+
+    The rest is the first run's. Raises as `load_run` does, and for runs whose models cannot decode together.
+    """
+    loaded = [load_run(run, checkpoint, device) for run in runs]
+    if len(loaded) == 1:
+        return loaded[0]
+    predictor = ensemble([trained.predictor for trained in loaded], [run.name for run in runs])
+    return replace(loaded[0], predictor=predictor)
+
+
+def load_task(run: Run, config: Config) -> Task:
+    """The task of `run`, whose config this is, from what the run itself keeps: no data file is opened."""
+    return build_task(config, run.learned_task(config))
