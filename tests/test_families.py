@@ -199,6 +199,6 @@ def test_a_task_without_families_is_refused_before_anything_is_trained(tmp_path,
         ("train", "-c", "dates.yaml", "--set", "evaluation.families=[unary]"),
     ):
         done = cli(*command)
-        says = "task 'dates' cannot be measured on unary; its families: random"
+        says = "the task Dates cannot be measured on unary; its families: random"
         assert done.code == 2 and done.err.count(says) == 1 and not done.out
     assert not (tmp_path / "runs").exists()

@@ -80,9 +80,9 @@ class Task(ABC):
         """Raise `Seq2AttnError` unless the task can be measured on these families."""
         missing = [name for name in names if name not in self.families]
         if missing:
-            name = next((one.name for one in self.registry if one.load() is type(self)), type(self).__name__)
+            name, own = type(self).__name__, ", ".join(self.families)
             raise Seq2AttnError(
-                f"task {name!r} cannot be measured on {', '.join(missing)}; its families: {', '.join(self.families)}",
+                f"the task {name} cannot be measured on {', '.join(missing)}; its families: {own}",
                 hint="Families of strings need a task on free strings over one alphabet, such as reverse or copy.",
             )
 

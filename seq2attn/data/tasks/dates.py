@@ -6,8 +6,6 @@ import datetime
 import functools
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
-from string import Formatter
 
 import torch
 from torch import Tensor
@@ -42,20 +40,7 @@ _ORDINAL_WORDS = (
     *("eighteenth", "nineteenth", "twentieth", *(f"twenty-{one}" for one in _ONES), "thirtieth", "thirty-first"),
 )
 _ENDINGS = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}
-_FIELDS: Mapping[str, Sequence[str]] = {
-    "day": [str(day) for day in range(1, 32)],
-    "ordinal": [f"{day}{_ENDINGS.get(day, 'th')}" for day in range(1, 32)],
-    "ordinal_word": _ORDINAL_WORDS,
-    "month": [str(month) for month in range(1, 13)],
-    "month_name": _MONTHS,
-    "month_short": [name[:3] for name in _MONTHS],
-    "weekday": _WEEKDAYS,
-}
-"""what each field but `year` writes for 1, 2, ..., or for Monday, Tuesday, ..."""
-_DAYS, _MONTH_FIELDS = ("day", "ordinal", "ordinal_word"), ("month", "month_name", "month_short")
-YEAR_LENGTH, ISO_LENGTH = 4, 10
-_CHARACTERS = {character for style in STYLES for character in re.sub(r"{\w+}", "", style)}
-_CHARACTERS |= {character for names in _FIELDS.values() for name in names for character in name} | set("0123456789")
+ISO_LENGTH = 10
 
 
 class Dates(Task):
@@ -78,9 +63,7 @@ class Dates(Task):
     ) -> None:
         if first_year > last_year:
             raise Seq2AttnError(f"first_year, {first_year}, is above last_year, {last_year}")
-        if min_length > max_length:
-            raise Seq2AttnError(f"min_length, {min_length}, is above max_length, {max_length}")
-        self.source_vocabulary = Vocabulary("".join(sorted(_CHARACTERS)))
+        self.source_vocabulary = Vocabulary("".join(sorted({*"".join(_written(2000)), *"0123456789"})))
         self.target_vocabulary = Vocabulary("0123456789-")
         self.min_length, self.max_length = min_length, max_length
         self.first_year, self.last_year = first_year, last_year
@@ -132,10 +115,17 @@ def is_held_out(date: datetime.date, share: float) -> bool:
 
 def write_date(date: datetime.date, style: str) -> str:
     """`date` in one of `STYLES`."""
-    numbers = dict.fromkeys(_DAYS, date.day) | dict.fromkeys(_MONTH_FIELDS, date.month)
-    numbers["weekday"] = date.weekday() + 1
-    fields = {name: names[numbers[name] - 1] for name, names in _FIELDS.items()}
-    return style.format(year=date.year, **fields)
+    month = _MONTHS[date.month - 1]
+    return style.format(
+        day=date.day,
+        ordinal=f"{date.day}{_ENDINGS.get(date.day, 'th')}",
+        ordinal_word=_ORDINAL_WORDS[date.day - 1],
+        month=date.month,
+        month_name=month,
+        month_short=month[:3],
+        weekday=_WEEKDAYS[date.weekday()],
+        year=date.year,
+    )
 
 
 def read_date(text: str) -> datetime.date | None:
@@ -161,16 +151,8 @@ def _day_range(first_year: int, last_year: int) -> tuple[int, int]:
 def _table(first_year: int, last_year: int, held_out: float) -> tuple[Tensor, Tensor]:
     """The length of each date in each style (styles, dates), and whether each date is held out (dates,)."""
     first, last = _day_range(first_year, last_year)
-    dates = [datetime.date.fromordinal(number) for number in range(first, last + 1)]
-    days, months = (torch.tensor([getattr(date, name) - 1 for date in dates]) for name in ("day", "month"))
-    weekdays = torch.tensor([date.weekday() for date in dates])
-    indices = dict.fromkeys(_DAYS, days) | dict.fromkeys(_MONTH_FIELDS, months) | {"weekday": weekdays}
-    lengths = {name: torch.tensor(list(map(len, names)))[indices[name]] for name, names in _FIELDS.items()}
-    lengths["year"] = torch.full_like(days, YEAR_LENGTH)
-    rows = []
-    for style in STYLES:
-        row = torch.zeros_like(days)
-        for text, name, *_ in Formatter().parse(style):
-            row = row + len(text) + (lengths[name] if name else 0)
-        rows.append(row)
-    return torch.stack(rows), torch.tensor([is_held_out(date, held_out) for date in dates])
+    dates = list(map(datetime.date.fromordinal, range(first, last + 1)))
+    forms = [(date.month, date.day, date.weekday()) for date in dates]  # all that lengths depend on
+    examples = dict(zip(forms, dates, strict=True))
+    lengths = {form: [len(write_date(date, style)) for style in STYLES] for form, date in examples.items()}
+    return torch.tensor([lengths[form] for form in forms]).T, torch.tensor([is_held_out(d, held_out) for d in dates])

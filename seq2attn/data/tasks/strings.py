@@ -13,7 +13,6 @@ from seq2attn.data.families import draw_family
 from seq2attn.data.padding import pad_rows, valid_mask
 from seq2attn.data.tasks.base import Answer, Examples, Task
 from seq2attn.data.vocabulary import PAD, SPECIAL, Vocabulary
-from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import FAMILIES, RANDOM
 
 
@@ -29,8 +28,6 @@ class StringTask(Task):
     def __init__(
         self, *, alphabet: str = "abcdefghijklmnopqrstuvwxyz", min_length: int = 1, max_length: int = 12
     ) -> None:
-        if min_length > max_length:
-            raise Seq2AttnError(f"min_length, {min_length}, is above max_length, {max_length}")
         self.source_vocabulary = self.target_vocabulary = Vocabulary(alphabet)
         self.min_length, self.max_length = min_length, max_length
 
