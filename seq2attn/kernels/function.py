@@ -65,25 +65,21 @@ class Kernels:
         return result
 
 
-def gru(kernels: Kernels, inputs: Mapping[str, Tensor | None]) -> tuple[Tensor, Tensor]:
-    """Outputs (B, L, D) and each row's last one (B, D), which a row that has ended keeps.
+def gru(kernels: Kernels, inputs: Mapping[str, Tensor | None]) -> tuple[Tensor, Tensor | None]:
+    """Outputs (B, L, D), and None. A row that has ended keeps its last output.
 
     With attention: outputs beside contexts (B, L, D + Dc), with `combine` attentional vectors (B, L, D); and attention
     weights (B, L, S).
     inputs: by the names above, with the shapes in recurrence.c; those that are not needed may be missing.
     """
-    results: tuple[Tensor, Tensor] = Recurrence.apply(kernels, *map(inputs.get, (*FIXED, *LEARNED)))  # type: ignore[no-untyped-call]
-    return results
+    return Recurrence.apply(kernels, *map(inputs.get, (*FIXED, *LEARNED)))  # type: ignore[no-untyped-call]
 
 
 class Recurrence(torch.autograd.Function):
-    """Inputs in the order above -> what `gru` returns.
-
-    A row that has ended keeps its last output and context, so that the output at its end is the one in the last column.
-    """
+    """Inputs in the order above -> what `gru` returns."""
 
     @staticmethod
-    def forward(ctx: Any, kernels: Kernels, *inputs: Any) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, kernels: Kernels, *inputs: Any) -> tuple[Tensor, Tensor | None]:
         inputs = tuple(one if one is None else one.contiguous() for one in inputs)
         of = dict(zip((*FIXED, *LEARNED), inputs, strict=True))
         like, keys, v, past, combine = (of[name] for name in ("weight_hh", "keys", "v", "past_weight", "combine"))
@@ -109,26 +105,18 @@ class Recurrence(torch.autograd.Function):
         ctx.kernels, ctx.sizes = kernels, sizes
         ctx.save_for_backward(*inputs, *results)
         ctx.set_materialize_grads(False)
-        return states if vectors is None else vectors, states[:, -1].clone() if weights is None else weights
+        return states if vectors is None else vectors, weights
 
     @staticmethod
-    def backward(ctx: Any, grad_features: Tensor | None, grad_other: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad_features: Tensor | None, grad_weights: Tensor | None) -> tuple[Tensor | None, ...]:
         count = len(FIXED) + len(LEARNED)
         saved = ctx.saved_tensors
         inputs, results = saved[:count], saved[count:]
         of = dict(zip(LEARNED, inputs[len(FIXED) :], strict=True))
         _, _, states, vectors, *_ = results
         features = states if vectors is None else vectors
-        grads = (
-            torch.zeros_like(features)
-            if grad_features is None
-            else grad_features.clone(memory_format=torch.contiguous_format)
-        )
-        grad_weights = None
-        if of["keys"] is not None and grad_other is not None:
-            grad_weights = grad_other.contiguous()
-        elif grad_other is not None:
-            grads[:, -1] += grad_other
+        grads = torch.zeros_like(features) if grad_features is None else torch.empty_like(features).copy_(grad_features)
+        grad_weights = None if grad_weights is None else grad_weights.contiguous()
         wanted = [
             name
             for name, needed in zip(LEARNED, ctx.needs_input_grad[1 + len(FIXED) :], strict=True)

@@ -7,21 +7,37 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from seq2attn.data.batches import Batch
 from seq2attn.data.padding import valid_mask
 from seq2attn.kernels.function import Kernels, gru
-from seq2attn.kernels.known import PRODUCTS, as_written, classes_as_written
 from seq2attn.kernels.library import load
 from seq2attn.model.attention import Attention, Memory, NoAttention, log_count
 from seq2attn.model.cells import GRU, State
 from seq2attn.model.decoder import BahdanauDecoder, DecoderState, LuongDecoder, Reverser
 from seq2attn.model.encoder import Encoded, Encoder, Layer, flip_index
-from seq2attn.model.histories import Coverage, Location, Shift
+from seq2attn.model.histories import Coverage, Location, LocationCoverage, NoHistory, Shift
 from seq2attn.model.interface import Decoded, Model, Reset, Resets
-from seq2attn.model.scores import Additive
+from seq2attn.model.scores import Additive, Dot, General, KeyValue, Scaled, ScaledGeneral
 
 LARGE = 2**25  # B x D^2 from which on PyTorch's products on several threads are faster than the C, which uses one
+
+PRODUCTS = (Dot, Scaled, General, ScaledGeneral, KeyValue)  # scores s.k of projected keys k
+KNOWN = (
+    *(Reverser, Encoder, Layer, GRU, BahdanauDecoder, LuongDecoder, Attention, NoAttention, Additive, *PRODUCTS),
+    *(Coverage, Location, LocationCoverage, NoHistory, Shift, nn.Linear, nn.Embedding, nn.Dropout, nn.Conv1d),
+)
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def _attributes() -> list[dict[str, Any]]:
+    """The attributes of every known class and of its bases; pickle adds `__slotnames__` to a class."""
+    bases = dict.fromkeys(base for kind in KNOWN for base in kind.__mro__)
+    return [{**vars(base), "__slotnames__": None} for base in bases]
+
+
+_WRITTEN = _attributes()
 
 
 def leaf_for(model: Model) -> Leaf | None:
@@ -32,7 +48,7 @@ def leaf_for(model: Model) -> Leaf | None:
     """
     weights = list(model.parameters())
     kinds = {(type(weight), weight.dtype, weight.device.type) for weight in weights}
-    if len(kinds) != 1 or type(model) is not Reverser or not as_written(model) or not classes_as_written():
+    if len(kinds) != 1 or type(model) is not Reverser or not _is_as_written(model) or _attributes() != _WRITTEN:
         return None
     ((kind, dtype, device),) = kinds
     kernels = load(dtype)
@@ -64,8 +80,7 @@ class Leaf:
         state = model.decoder.begin(model.initial_state(encoded), memory)
         if self._decodes:
             return self._decode(batch, state, memory, resets.decoder)
-        decoded: Decoded = model.decoder(batch.decoder_input, state, memory, resets.decoder)[0]
-        return decoded
+        return model.decoder(batch.decoder_input, state, memory, resets.decoder)[0]
 
     def _encode(self, source: Tensor, lengths: Tensor, resets: Resets) -> Encoded:
         encoder: Any = self.model.encoder
@@ -89,13 +104,11 @@ class Leaf:
         """What a cell makes of embedded tokens (B, S): outputs (B, S, D), and the state at each string's end."""
         embedding, attention = self.model.encoder.embedding, self.model.decoder.attention
         first = cell.initial(len(source))
-        ends = getattr(attention, "mask_padding", True) and _is_descending(lengths, source.size(1))
+        ends = attention.mask_padding and _is_descending(lengths, source.size(1))
         inputs = _embedded(embedding, layer.dropout, source) | _cell(cell, first, reset)
         inputs["lengths"] = lengths if ends else None
-        outputs, last = gru(self._kernels, inputs)
-        if not ends:
-            last = outputs.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, cell.width)).squeeze(1)
-        return outputs, (last,)
+        outputs, _ = gru(self._kernels, inputs)  # (B, S, D)
+        return outputs, (outputs.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, cell.width)).squeeze(1),)
 
     def _decode(self, batch: Batch, state: DecoderState, memory: Memory, reset: Reset | None) -> Decoded:
         decoder: Any = self.model.decoder
@@ -112,10 +125,20 @@ class Leaf:
         features, weights = gru(self._kernels, inputs)
         if combines and not attends:
             features = decoder._combine(features[..., :0], features)
-        return decoder.decode(features, weights if attends else None, memory)
+        return decoder.decode(features, weights, memory)
 
 
 # ---- which parts the C knows ----
+
+
+def _is_as_written(*modules: nn.Module) -> bool:
+    """Whether these modules, without those inside them, are of known classes, without hooks and methods of their own."""
+    return not _has_any_global_hook() and all(  # type: ignore[no-untyped-call]
+        type(module) in KNOWN
+        and not any(getattr(module, hooks) for hooks in _HOOKS)
+        and not any(callable(value) and hasattr(type(module), name) for name, value in vars(module).items())
+        for module in modules
+    )
 
 
 def _is_known_encoder(encoder: nn.Module) -> bool:
@@ -125,20 +148,21 @@ def _is_known_encoder(encoder: nn.Module) -> bool:
     layer: Any = encoder.layers[0]
     cells = [cell for cell in (layer.cell, layer.backward_cell) if cell is not None]
     known = all(type(cell) is GRU for cell in cells)
-    return known and as_written(encoder, encoder.embedding, layer, layer.dropout, *cells)
+    return known and _is_as_written(encoder, encoder.embedding, layer, layer.dropout, *cells)
 
 
 def _is_known_decoder(decoder: Any) -> bool:
     """Whether it is a GRU that attends with the softmax of the scores of projected keys, perhaps changed by a history, or
     that does not attend.
     """
-    if type(decoder) not in (BahdanauDecoder, LuongDecoder) or not as_written(*decoder.modules()):
+    if type(decoder) not in (BahdanauDecoder, LuongDecoder) or not _is_as_written(*decoder.modules()):
         return False
     attention = decoder.attention
     if type(attention) is NoAttention:
-        return type(decoder.cell) is GRU and not getattr(decoder, "input_feeding", False)
-    scores = (Additive, *PRODUCTS)
-    return type(decoder.cell) is GRU and type(attention.score) in scores and attention.window is None
+        known = not getattr(decoder, "input_feeding", False)
+    else:
+        known = type(attention.score) in (Additive, *PRODUCTS) and attention.window is None
+    return known and type(decoder.cell) is GRU
 
 
 def _is_descending(lengths: Tensor, steps: int) -> bool:

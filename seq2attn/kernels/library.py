@@ -21,9 +21,10 @@ WHY_NONE = FOLDER / "recurrence.txt"  # written by setup.py where it could not c
 
 def load(dtype: torch.dtype) -> Kernels | str:
     """The compiled recurrence for tensors of this dtype on this processor, or the reason why there is none."""
-    if not _switched_on():
-        return f"{SWITCH} is off"
-    return _load(dtype)
+    value = os.environ.get(SWITCH) or "on"
+    if value not in ("on", "off"):
+        raise Seq2AttnError(f"{SWITCH}: unknown value {value!r}; allowed: on, off")
+    return _load(dtype) if value == "on" else f"{SWITCH} is off"
 
 
 def describe(device: torch.device, *, compile: bool = False) -> str:
@@ -37,30 +38,14 @@ def describe(device: torch.device, *, compile: bool = False) -> str:
 
 
 def why_slow(device: torch.device) -> str | None:
-    """One sentence where training on this device could be faster than it will be, and how to change that."""
-    if device.type != "cpu" or not _switched_on():
-        return None
+    """One sentence where training on a CPU could be faster than it will be, and how to change that."""
     found = load(torch.float32)
-    if not isinstance(found, str):
+    if device.type != "cpu" or not isinstance(found, str) or found.startswith(SWITCH):
         return None
-    source = FOLDER.parents[1]
-    editable = (source / "setup.py").is_file()
-    again = (
-        f"--editable {source}"
-        if editable
-        else "--no-cache-dir SOURCE, where SOURCE is what seq2attn was installed from"
-    )
     return (
         f"{found}; training takes longer than it would compiled. "
-        f"To change that, install again with a C compiler: pip install --force-reinstall --no-deps {again}"
+        "To change that, install a C compiler, and seq2attn again with pip install --force-reinstall --no-deps"
     )
-
-
-def _switched_on() -> bool:
-    value = os.environ.get(SWITCH) or "on"
-    if value not in ("on", "off"):
-        raise Seq2AttnError(f"{SWITCH}: unknown value {value!r}; allowed: on, off")
-    return value == "on"
 
 
 @cache

@@ -126,6 +126,7 @@ class NoAttention(nn.Module):
     """`score: none`, the fixed-vector bottleneck: contexts have width 0, so decoders need no special case."""
 
     context_width = 0
+    mask_padding = True
 
     def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
         """As `Attention.prepare`, with keys and values of width 0."""
