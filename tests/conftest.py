@@ -11,15 +11,13 @@ import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import pytest
 import typer
 from browser import opened_browser
-from inline import Inline
+from inline import Done, Inline, call_main
 
 from seq2attn import parts
-from seq2attn.cli import main
 
 TINY = """\
 model: {hidden: 8, embedding: 4}
@@ -29,23 +27,6 @@ evaluation: {samples: 2}
 """
 
 OUTPUT_VARIABLES = ("SEQ2ATTN_RUNS", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def call_main(arguments):
-    """`seq2attn ARGUMENTS` in this process -> its exit code."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["seq2attn", *arguments])
-        try:
-            main()
-        except SystemExit as stop:
-            return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    return 0
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -67,7 +48,7 @@ def tiny_run(tmp_path_factory):
     config.write_text(TINY)
     threads = torch.get_num_threads()
     arguments = ("train", "--config", str(config), "--name", "tiny", "--runs-dir", str(folder / "runs"))
-    assert call_main((*arguments, "--device", "cpu")) == 0
+    assert call_main((*arguments, "--device", "cpu")).code == 0
     torch.set_num_threads(threads)
     return SimpleNamespace(runs=folder / "runs", name="tiny")
 
@@ -79,17 +60,15 @@ def runs_copy(tiny_run, tmp_path):
 
 
 @pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
+def cli(tmp_path, monkeypatch):
     """`cli("eval", "--json")` in an empty directory -> exit code, stdout, stderr."""
     for name in OUTPUT_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
 
-    def call(*arguments):
-        capsys.readouterr()
-        code = call_main(arguments)
-        out, err = (re.sub(r"\x1b\[[0-9;]*m", "", text) for text in capsys.readouterr())
-        return Done(code, out, err)
+    def call(*arguments, **keywords):
+        code, *printed = call_main(arguments, **keywords)
+        return Done(code, *(re.sub(r"\x1b\[[0-9;]*m", "", text) for text in printed))
 
     return call
 

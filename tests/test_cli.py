@@ -4,32 +4,25 @@ import contextlib
 import io
 import itertools
 import json
-import os
 import re
 import shutil
-import signal
-import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import torch
+from inline import Terminal, call_main
 from measured import value_of
 
 from seq2attn import __version__, parts
-from seq2attn.cli import main
-from seq2attn.cli.app import _prepare_streams
 from seq2attn.config import check_config, load_config
 from seq2attn.data.tasks import Answer
 from seq2attn.data.tasks.reverse import Reverse
-from seq2attn.display.console import write_json
-from seq2attn.display.progress import Lines
-from seq2attn.kernels import describe, library
+from seq2attn.parts import LONGEST
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
 from seq2attn.runs.create import run_name
 from seq2attn.runs.lock import training_lock
 from seq2attn.runs.run import Run, check_name
+from seq2attn.training import session
 
 # Only six strings: learnt within a second for any seed.
 TINY = """\
@@ -53,31 +46,12 @@ class NegativeDistance(Score):
 '''
 
 
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def seq2attn(*arguments, stdin="", terminal=False):
+def seq2attn(*arguments, **keywords):
     """`seq2attn ARGUMENTS` as in a separate process: scores that earlier calls registered are unknown."""
-    out = Terminal() if terminal else io.StringIO()
-    err = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        patch.setattr(sys, "argv", ["seq2attn", *arguments])
-        patch.setattr(sys, "stdin", io.StringIO(stdin) if isinstance(stdin, str) else stdin)
+    with pytest.MonkeyPatch.context() as patch:
         for registry, name in itertools.product(parts.EXTENSIBLE, ("_entries", "_synonyms")):
             patch.setattr(registry, name, dict(getattr(registry, name)))
-        try:
-            main()
-        except SystemExit as stop:
-            return Result(stop.code or 0, out.getvalue(), err.getvalue())
-    return Result(0, out.getvalue(), err.getvalue())
+        return call_main(arguments, **keywords)
 
 
 def succeed(*arguments, **keywords):
@@ -126,28 +100,24 @@ def work(trained, tmp_path, monkeypatch):
     return folder
 
 
+def contents(run):
+    return {path: path.read_bytes() for path in Path("runs", run).rglob("*") if path.is_file()}
+
+
 # ---- train ----
 
 
-def test_a_training_from_its_config_to_its_records(work):
+def test_a_training_from_its_config_to_its_records(work, monkeypatch):
+    monkeypatch.setattr(session, "why_slow", lambda device: "there is no C compiler (cc)")
     done = seq2attn("train", "-c", "tiny.yaml", "-s", "training.steps=1", "--set", "model.attention.score=concat")
     run = work / "runs" / "tiny-score_concat-steps_1-001"
     assert (done.code, done.out) == (0, f"runs/{run.name}\n")
     said = done.err.splitlines()
-    assert f"training runs/{run.name} on cpu from step 0" in said
+    assert {f"training runs/{run.name} on cpu from step 0", "there is no C compiler (cc)"} <= set(said)
     assert any(line.startswith("step 1: exact match ") for line in said)
     assert said[-1] == f"Next: seq2attn eval {run.name}"
-    names = {path.name for path in run.iterdir() if not path.name.startswith("events.out.")}
-    files = {
-        "config.yaml",
-        "environment.json",
-        "status.json",
-        "metrics.jsonl",
-        "attention.jsonl",
-        "checkpoints",
-        "training.lock",
-    }
-    assert names == files
+    names = "attention.jsonl checkpoints config.yaml environment.json metrics.jsonl status.json training.lock"
+    assert sorted(path.name for path in run.iterdir() if "events.out." not in path.name) == names.split()
     config = load_config(run / "config.yaml")
     assert (config.score_name, config.model.hidden, config.training.steps) == ("additive", 16, 1)
     environment = json.loads((run / "environment.json").read_text())
@@ -158,7 +128,7 @@ def test_a_training_from_its_config_to_its_records(work):
     assert environment["versions"]["seq2attn"] == __version__
 
 
-def test_train_keeps_runs_in_the_runs_dir(work, monkeypatch):
+def test_train_keeps_runs_in_the_runs_dir(monkeypatch):
     done = seq2attn("train", "-c", "tiny.yaml", "-s", "training.steps=1", "--runs-dir", "elsewhere")
     assert done.out == "elsewhere/tiny-steps_1-001\n"
     assert done.err.splitlines()[-1] == "Next: seq2attn eval tiny-steps_1-001 --runs-dir elsewhere"
@@ -167,87 +137,50 @@ def test_train_keeps_runs_in_the_runs_dir(work, monkeypatch):
     assert succeed("predict", "ab", "--run", "tiny-steps_1-001").count("\n") == 1
 
 
-def test_a_stopped_and_resumed_run_ends_with_identical_weights(work, monkeypatch):
-    step = Lines.step
-
-    def interrupted(self, trial, number, text):
-        step(self, trial, number, text)
-        if number == 20:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Lines, "step", interrupted)
-        done = seq2attn("train", "-c", "tiny.yaml")
-    assert (done.code, done.out) == (128 + signal.SIGINT, "")
-    said = "stopped by SIGINT after step 20; everything is saved.\nContinue with: seq2attn train --resume tiny-002\n"
-    assert done.err.endswith(said)
-    newest = rows(succeed("runs", "--limit", "1"))
-    assert [(row["run"], row["state"], row["step"]) for row in newest] == [("tiny-002", "interrupted", "20/80")]
-    assert succeed("train", "--resume", "tiny-002") == "runs/tiny-002\n"
-    one, other = (load_checkpoint(work / f"runs/tiny-{n}/checkpoints/last.safetensors") for n in ("001", "002"))
-    assert one.tensors.keys() == other.tensors.keys()
-    assert all(tensor.equal(other.tensors[name]) for name, tensor in one.tensors.items())
-
-
-def test_training_without_a_compiler_is_noted_as_slow(work, monkeypatch):
-    monkeypatch.setattr(library, "LIBRARY", work / "recurrence.so")
-    monkeypatch.setattr(library, "WHY_NONE", work / "recurrence.txt")
-    (work / "recurrence.txt").write_text("there is no C compiler (cc)\n")
-    library._load.cache_clear()
-    done = seq2attn("train", "-c", "tiny.yaml", "-s", "training.steps=1")
-    library._load.cache_clear()
-    assert done.code == 0
-    message = " ".join(done.err.split())
-    assert "there is no C compiler (cc); training takes longer than it would compiled. To change that" in message
-    assert "pip install --force-reinstall --no-deps" in message
-
-
-def test_resuming_with_other_kernels_is_noted(work, monkeypatch):
-    compiled = describe(torch.device("cpu"))
-    if "were not compiled" in compiled:
-        pytest.skip(compiled)
-    with monkeypatch.context() as patch:
-        patch.setattr(Lines, "step", lambda self, *_: os.kill(os.getpid(), signal.SIGINT))
-        assert [seq2attn("train", "-c", "tiny.yaml").code for _ in "ab"] == [128 + signal.SIGINT] * 2
-    assert json.loads((work / "runs" / "tiny-002" / "environment.json").read_text())["kernels"] == compiled
-    assert "kernels" not in seq2attn("train", "--resume", "tiny-003").err
-    monkeypatch.setenv("SEQ2ATTN_KERNELS", "off")
-    said = f"runs/tiny-002 was started with other kernels ({compiled}) than it continues with (SEQ2ATTN_KERNELS is off)"
-    assert said in " ".join(seq2attn("train", "--resume", "tiny-002").err.split())
-
-
-def test_resuming_a_finished_run_changes_nothing(work):
-    before = {path: path.read_bytes() for path in (work / "runs" / "tiny-001").rglob("*") if path.is_file()}
+def test_resuming_a_finished_run_changes_nothing():
+    before = contents("tiny-001")
     done = seq2attn("train", "--resume", "tiny-001")
     assert (done.code, done.out) == (0, "runs/tiny-001\n")
     assert "is finished: 80 of 80 steps" in done.err
-    assert {path: path.read_bytes() for path in (work / "runs" / "tiny-001").rglob("*") if path.is_file()} == before
+    assert contents("tiny-001") == before
 
 
-def test_divergence_exits_with_code_1(work):
+def test_divergence_exits_with_code_1():
     done = seq2attn("train", "-c", "tiny.yaml", "--set", "training.learning_rate=1e38", "--set", "training.steps=9")
     assert (done.code, done.out) == (1, "")
     assert "error: training diverged at step" in done.err
     assert "Continue with" not in done.err and "Traceback" not in done.err
 
 
+def test_states_without_a_readable_status(work):
+    def state():
+        return rows(succeed("runs"))[1]["state"]
+
+    run = work / "runs" / "tiny-001"
+    (run / "status.json").write_text("{")
+    assert state() == "unreadable status.json"
+    (run / "status.json").unlink()
+    assert state() == "stopped"  # it has a checkpoint
+    with training_lock(Run(run)):
+        assert state() == "training"
+    shutil.rmtree(run / "checkpoints")
+    assert state() == "no checkpoint"
+    (run / "status.json").write_text('{"state": "interrupted", "step": 3}')
+    done = seq2attn("train", "--resume", "tiny-001")
+    assert "last.safetensors is missing: training restarts from step 0" in done.err
+    assert (run / "checkpoints" / "last.safetensors").is_file()
+
+
+def test_resuming_with_other_kernels_is_noted(work):
+    config, environment = (work / "runs" / "second" / name for name in ("config.yaml", "environment.json"))
+    config.write_text(config.read_text().replace("steps: 1\n", "steps: 2\n"))
+    environment.write_text(json.dumps(json.loads(environment.read_text()) | {"kernels": "compiled elsewhere"}))
+    said = " ".join(seq2attn("train", "--resume", "second").err.split())
+    assert "was started with other kernels (compiled elsewhere) than it continues with (" in said
+    assert "resuming runs/second on cpu from step 1" in said
+
+
 # ---- eval ----
-
-
-@pytest.mark.parametrize(
-    ("words", "lengths"),
-    [
-        (["--lengths", "3", "5", "7", "10"], ["3", "5", "7", "10"]),
-        (["--lengths", "7", "--lengths", "3", "--lengths=5"], ["3", "5", "7"]),
-        (["--lengths", "3,5", "7-8"], ["3", "5", "7", "8"]),
-        ([], ["1", "2"]),  # the config's
-    ],
-    ids=" ".join,
-)
-@pytest.mark.parametrize("first", [True, False])
-def test_eval_measures_the_given_lengths(words, lengths, first):
-    arguments = ["tiny-001", *words] if first else ["--samples", "3", *words, "--seed", "1"]
-    assert [row["length"] for row in rows(succeed("eval", *arguments)) if row["metric"] == "entropy"] == lengths
 
 
 def test_eval_prints_tab_separated_lines_in_a_pipe():
@@ -266,41 +199,21 @@ def test_eval_prints_tab_separated_lines_in_a_pipe():
 
 
 def test_eval_prints_and_saves_json(work):
-    record = json.loads(succeed("eval", "tiny-001", "--lengths", "1", "2", "--samples", "5", "--seed", "3", "--json"))
+    words = ("eval", "tiny-001", "--lengths", "1", "2", "--samples", "5", "--json")
+    record = json.loads(succeed(*words, "--seed", "3"))
     assert (record["run"], record["checkpoint"], record["seed"]) == ("tiny-001", "best", 3)
     assert [row["length"] for row in record["rows"] if row["metric"] == "entropy"] == [1, 2]
     assert all(row["trained"] and row["samples"] == 5 for row in record["rows"])
     assert value_of(record, "exact_match", 2) == 1.0
-    (kept,) = (work / "runs" / "tiny-001" / "evaluations").iterdir()
-    assert json.loads(kept.read_text()) == record
+    other, last = (json.loads(succeed(*words, *more)) for more in (("--seed", "4"), ("--checkpoint", "last")))
+    assert value_of(other, "entropy", 2) != value_of(record, "entropy", 2)
+    kept = sorted((work / "runs" / "tiny-001" / "evaluations").iterdir())
+    assert [path.name for path in kept] == ["best-001.json", "best-002.json", "last-001.json"]
+    assert [json.loads(path.read_text()) for path in kept] == [record, other, last]
+    assert json.loads(succeed(*words, "--seed", "4"))["rows"] == other["rows"]
 
 
-def test_evaluations_are_never_overwritten(work):
-    folder = work / "runs" / "tiny-001" / "evaluations"
-    succeed("eval", "tiny-001", "--samples", "1")
-    first = (folder / "best-001.json").read_bytes()
-    succeed("eval", "tiny-001", "--samples", "2")
-    succeed("eval", "tiny-001", "--samples", "3", "--checkpoint", "last")
-    assert sorted(path.name for path in folder.iterdir()) == ["best-001.json", "best-002.json", "last-001.json"]
-    assert (folder / "best-001.json").read_bytes() == first
-    assert {row["samples"] for row in json.loads((folder / "best-002.json").read_text())["rows"]} == {2}
-
-
-def test_the_newest_run_is_chosen_and_noted():
-    note = "run: runs/second (the newest; choose another with "
-    done = seq2attn("eval", "--samples", "1", "--json")
-    assert json.loads(done.out)["run"] == "second" and note in done.err
-    assert note in seq2attn("predict", "ab").err
-    assert "run:" not in seq2attn("eval", "tiny-001", "--samples", "1").err
-
-
-def test_eval_strings_depend_only_on_the_seed():
-    arguments = ["eval", "second", "--lengths", "2", "--samples", "40"]
-    assert succeed(*arguments) == succeed(*arguments) != succeed(*arguments, "--seed", "1")
-
-
-def test_eval_prints_a_table_on_a_terminal(work, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
+def test_eval_prints_a_table_on_a_terminal(work):
     words = ("eval", "tiny-001", "--lengths", "2", "3", "--samples", "20", "--plot", "accuracy.png")
     done = seq2attn(*words, terminal=True)
     assert "exact match" in done.out
@@ -311,59 +224,73 @@ def test_eval_prints_a_table_on_a_terminal(work, monkeypatch):
     assert (work / "accuracy.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_task_without_alignment_has_no_such_metric(monkeypatch):
-    solve = Reverse.solve
-    monkeypatch.setattr(Reverse, "solve", lambda *arguments: replace(solve(*arguments), alignment=None))
-    found = rows(succeed("eval", "tiny-001", "--lengths", "2", "--samples", "5"))
-    assert {row["metric"] for row in found} == {"exact_match", "character_accuracy", "teacher_forced", "entropy"}
-    assert "alignment" not in succeed("eval", "tiny-001", "--lengths", "2", "--samples", "5", terminal=True)
+@pytest.mark.parametrize("found", ["best", "last"])
+def test_eval_records_the_checkpoint_that_it_measured_with_its_step(work, found):
+    run = Run(work / "runs" / "tiny-001")
+    best = load_checkpoint(run.checkpoint("best"))
+    save_checkpoint(run.checkpoint("best"), best.tensors, {**best.state, "step": 1})
+    if found == "last":
+        run.checkpoint("best").unlink()
+    done = seq2attn("eval", "tiny-001", "--samples", "1", "--lengths", "2", "--json")
+    (saved,) = run.evaluations.iterdir()
+    assert saved.name == f"{found}-001.json"
+    for record in (json.loads(done.out), json.loads(saved.read_text())):
+        assert (record["checkpoint"], record["step"]) == (found, 1 if found == "best" else 80)
+    note = "runs/tiny-001/checkpoints/best.safetensors is missing: this is checkpoint last, of step 80\n"
+    assert (note in done.err) == (found == "last")
 
 
 # ---- predict ----
 
 
-def test_predict_prints_only_the_outputs():
-    done = seq2attn("predict", "ab", "b", "ba", "--run", "tiny-001")
-    assert (done.out, done.err) == ("ba\nb\nab\n", "")
+def unseen(which):
+    return f"{which} a length never seen in training (trained: 1 to 2 symbols)\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "stdin", "message"),
-    [
-        (["aba"], "", "the string has a length never seen in training (trained: 1 to 2 symbols)"),
-        (["aba", "ab"], "", "1 of 2 strings have a length never seen in training (trained: 1 to 2 symbols)"),
-        (["-"], "aba\nb\nabab\n", "2 of 3 strings have a length never seen in training (trained: 1 to 2 symbols)"),
-        (["-"], "", "standard input is empty: there is nothing to predict"),
-    ],
-)
-def test_predict_prints_notes_on_stderr(arguments, stdin, message):
-    done = seq2attn("predict", *arguments, "--run", "tiny-001", stdin=stdin)
-    assert done.code == 0
-    assert done.err.splitlines()[-1] == message
-    assert done.out.count("\n") == stdin.count("\n") or not stdin
+class Endless:
+    """Standard input that is one line without an end."""
+
+    def readline(self, size=-1):
+        return size * "a"
+
+    def isatty(self):
+        return False
+
+
+LINE = "error: line {} of standard input: {}"
+TOO_LONG = LINE.format(1, "the string is longer than 100,000 characters")
+PREDICTED = [  # the words, standard input, what is printed, and how the messages begin
+    (["ab", "b", "ba"], "", "ba\nb\nab\n", ""),
+    (["aba"], "", None, unseen("the string has")),
+    (["aba", "ab"], "", None, unseen("1 of 2 strings have")),
+    (["-"], "aba\nb\nabab\n", None, unseen("2 of 3 strings have")),
+    (["-"], "ab\nba\r\nb", "ba\nab\nb\n", ""),
+    (["-"], "", "", "standard input is empty: there is nothing to predict\n"),
+    (["-"], "ab\nAB\n", "", LINE.format(2, "'AB' has characters the model never saw: ")),
+    (["-"], "ab\n\nab\n", "", LINE.format(2, "the string is empty")),
+    (["-"], "a" * (LONGEST + 1), "", TOO_LONG),
+    (["-"], Endless(), "", TOO_LONG),
+    (["-"], io.TextIOWrapper(io.BytesIO(b"ab\n\xff\n"), "utf-8"), "", "error: standard input is not utf-8 text (byte "),
+    (["-"], None, "", "error: standard input is closed\nGive the strings as arguments.\n"),
+]
+
+
+@pytest.mark.parametrize(("words", "stdin", "out", "message"), PREDICTED, ids=range(len(PREDICTED)))
+def test_predict_prints_only_the_outputs_and_notes_on_stderr(words, stdin, out, message):
+    done = seq2attn("predict", *words, "--run", "tiny-001", stdin=stdin)
+    assert done.code == (2 if message.startswith("error: ") else 0)
+    assert done.out == out or out is None
+    assert done.err.startswith(message) and bool(done.err) == bool(message)
 
 
 def test_predict_prints_json():
-    printed = succeed("predict", "ab", "a", "-r", "tiny-001", "--json")
+    printed = succeed("predict", "-", "-r", "tiny-001", "--json", stdin="ab\na\n")
     first, second = map(json.loads, printed.splitlines())
     assert (first["source"], first["output"], first["finished"]) == ("ab", "ba", True)
     assert (first["source_symbols"], first["output_symbols"]) == (["a", "b", "<eos>"], ["b", "a", "<eos>"])
     assert [sum(row) for row in first["weights"]] == pytest.approx([1, 1, 1], abs=1e-4)
     assert [len(row) for row in first["weights"]] == [3, 3, 3]
     assert (second["source"], second["output"]) == ("a", "a")
-
-
-@pytest.mark.parametrize("lines", ["ab\nba\nb\n", "ab\r\nba\r\nb\r\n", "ab\nba\nb"])
-def test_predict_reads_the_lines_of_standard_input(lines):
-    assert succeed("predict", "-", "--run", "tiny-001", stdin=lines) == "ba\nab\nb\n"
-    answers = succeed("predict", "-", "--run", "tiny-001", "--json", stdin=lines).splitlines()
-    assert [json.loads(line)["output"] for line in answers] == ["ba", "ab", "b"]
-
-
-def test_predict_names_the_line_that_the_model_cannot_read():
-    done = seq2attn("predict", "-", "--run", "tiny-001", stdin="ab\nAB\n")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("error: line 2 of standard input: 'AB' has characters the model never saw: ")
 
 
 def test_a_line_typed_on_a_terminal_is_answered_before_the_next():
@@ -374,11 +301,11 @@ def test_a_line_typed_on_a_terminal_is_answered_before_the_next():
     )
 
 
-@pytest.mark.parametrize(("kind", "ground"), [("xterm-256color", "\x1b[48;5;"), ("xterm", None), ("dumb", None)])
+@pytest.mark.parametrize(("kind", "ground"), [("xterm-256color", "\x1b[48;5;"), ("dumb", None)])
 def test_predict_prints_a_heat_map_on_a_terminal(monkeypatch, kind, ground):
     monkeypatch.setenv("TERM", kind)
-    lines = succeed("predict", "ab", "--run", "tiny-001", terminal=True).splitlines()
-    answer, head, *drawn, explained = [line for line in lines if plain(line)]  # an old rich adds one
+    done = seq2attn("predict", "ab", "--run", "tiny-001", terminal=True)
+    answer, head, *drawn, explained = [line for line in done.out.splitlines() if plain(line)]  # an old rich adds one
     assert "ab -> ba" in answer and "a b $" in head
     assert len(drawn) == 3
     if ground is None:
@@ -391,10 +318,9 @@ def test_predict_prints_a_heat_map_on_a_terminal(monkeypatch, kind, ground):
 
 def test_predict_notes_a_terminal_too_narrow_for_the_map(monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
-    note = "the map is too wide for this terminal; --plot FILE draws it"
-    done = {text: seq2attn("predict", text, "--run", "tiny-001", terminal=True) for text in ("ab", "abababab")}
-    assert note not in done["ab"].err
-    assert note in done["abababab"].err
+    short, long = (seq2attn("predict", text, "-r", "tiny-001", terminal=True) for text in ("ab", "abababab"))
+    assert ["a b $" in done.out for done in (short, long)] == [True, False]
+    assert "the map is too wide for this terminal; --plot FILE draws it" in long.err and not short.err
 
 
 @pytest.mark.parametrize("answer", [None, Answer("bb")])
@@ -433,70 +359,42 @@ def test_runs_lists_the_newest_first():
     assert "1 older runs; --limit shows more" in shown.err
 
 
-def test_states_without_a_readable_status(work):
-    def state():
-        return rows(succeed("runs"))[1]["state"]
-
-    run = work / "runs" / "tiny-001"
-    (run / "status.json").write_text("{")
-    assert state() == "unreadable status.json"
-    (run / "status.json").unlink()
-    assert state() == "stopped"  # it has a checkpoint
-    with training_lock(Run(run)):
-        assert state() == "training"
-    shutil.rmtree(run / "checkpoints")
-    assert state() == "no checkpoint"
-    (run / "status.json").write_text('{"state": "interrupted", "step": 3}')
-    done = seq2attn("train", "--resume", "tiny-001")
-    assert "last.safetensors is missing: training restarts from step 0" in done.err
-    assert (run / "checkpoints" / "last.safetensors").is_file()
-
-
-def test_a_copied_run_keeps_its_place_and_a_trial_is_not_the_newest(work):
+def test_the_newest_run_is_chosen_and_noted_though_copied_and_unless_a_trial(work):
     def copy(name, **environment):
         file = shutil.copytree(work / "runs" / "tiny-001", work / "runs" / name) / "environment.json"
         file.write_text(json.dumps(json.loads(file.read_text()) | environment))
 
+    assert "run:" not in seq2attn("eval", "tiny-001", "--samples", "1").err
     copy("older", created="2001-01-01T00:00:00+00:00")
     copy("newer", created="2999-01-01T00:00:00+00:00")
     assert [row["run"] for row in rows(succeed("runs"))] == ["newer", "second", "tiny-001", "older"]
     trial = {"experiment": {"name": "widths", "group": "wide", "values": {}}, "created": "2999-01-02T00:00:00+00:00"}
     copy("trial", **trial)
-    assert "run: runs/newer (the newest; choose" in seq2attn("predict", "a").err
+    assert "run: runs/newer (the newest; choose another with " in seq2attn("predict", "a").err
+    done = seq2attn("eval", "--samples", "1", "--json")
+    assert json.loads(done.out)["run"] == "newer" and "run: runs/newer (the newest; choose" in done.err
     for name in ("newer", "second", "tiny-001", "older"):
         shutil.rmtree(work / "runs" / name)
     assert "run: runs/trial (the newest, a trial of widths; choose" in seq2attn("eval", "--samples", "1").err
 
 
-@pytest.mark.parametrize("found", ["best", "last"])
-def test_eval_records_the_checkpoint_that_it_measured_with_its_step(work, found):
-    run = Run(work / "runs" / "tiny-001")
-    best = load_checkpoint(run.checkpoint("best"))
-    save_checkpoint(run.checkpoint("best"), best.tensors, {**best.state, "step": 1})
-    if found == "last":
-        run.checkpoint("best").unlink()
-    done = seq2attn("eval", "tiny-001", "--samples", "1", "--lengths", "2", "--json")
-    (saved,) = run.evaluations.iterdir()
-    assert saved.name == f"{found}-001.json"
-    for record in (json.loads(done.out), json.loads(saved.read_text())):
-        assert (record["checkpoint"], record["step"]) == (found, 1 if found == "best" else 80)
-    note = "runs/tiny-001/checkpoints/best.safetensors is missing: this is checkpoint last, of step 80\n"
-    assert (note in done.err) == (found == "last")
-
-
 @pytest.mark.parametrize(
-    ("changes", "name"),
+    ("config", "changes", "name"),
     [
-        ([], "chapter-dot"),
-        (["seed=2", "task=sort"], "chapter-dot-seed_2-task_sort"),
-        (["task.alphabet=äb c", "training.learning_rate=0.003"], "chapter-dot-alphabet_b-c-learning_rate_0.003"),
-        (["task.alphabet=ä"], "chapter-dot-alphabet_x"),
-        (["evaluation.lengths=[1, 2]"], "chapter-dot-lengths_1-2"),
-        (["a=1", f"b={'x' * 70}", "c=3"], "chapter-dot-a_1-etc"),
+        ("configs/chapter/dot.yaml", [], "chapter-dot"),
+        ("dot.yaml", ["seed=2", "task=sort"], "dot-seed_2-task_sort"),
+        ("dot.yaml", ["task.alphabet=äb c", "training.learning_rate=0.003"], "dot-alphabet_b-c-learning_rate_0.003"),
+        ("dot.yaml", ["task.alphabet=ä"], "dot-alphabet_x"),
+        ("dot.yaml", ["evaluation.lengths=[1, 2]"], "dot-lengths_1-2"),
+        ("configs/chapter/dot.yaml", ["a=1", f"b={'x' * 70}", "c=3"], "chapter-dot-a_1-etc"),
+        ("my config.yaml", [], "my-config"),
+        ("../.hidden.yaml", [], "hidden"),
+        ("é.yaml", [], "run"),
+        ("x" * 200, [], "x" * 80),
     ],
 )
-def test_a_name_shows_changes_in_plain_characters_as_far_as_they_fit(changes, name):
-    assert run_name(Path("configs/chapter/dot.yaml"), changes) == name
+def test_a_name_shows_config_and_changes_in_plain_characters_as_far_as_they_fit(config, changes, name):
+    assert run_name(Path(config), changes) == name
     check_name(f"{name}-001")
 
 
@@ -511,6 +409,9 @@ def test_inspect_prints_the_whole_config_as_loadable_yaml(work):
     assert found["hidden: 24"].startswith("D, width of ")
     assert found["width: null"].startswith("D_a, the width of the hidden layer")
     assert "hidden: 24" in succeed("inspect", "tiny.yaml", *words, terminal=True)
+    (work / "printed.yaml").write_text(succeed("inspect", "second"))
+    assert load_config(work / "printed.yaml") == load_config(work / "tiny.yaml", ["training.steps=1", "seed=2"])
+    assert succeed("inspect", "runs/second") == succeed("inspect", "second")
 
 
 ALPHABETS = ["'#: \"-'", '"\\\\\'"', '"\\u00e9\\u6587\\t"', "'no'", "'012'", "'~'", "' '", "'[{&*!|>%@`'"]
@@ -523,29 +424,14 @@ def test_inspect_quotes_any_alphabet(work, alphabet):
     assert load_config(work / "printed.yaml") == config
 
 
-def test_inspect_of_a_run_shows_its_config(work):
-    (work / "printed.yaml").write_text(succeed("inspect", "second"))
-    assert load_config(work / "printed.yaml") == load_config(work / "tiny.yaml", ["training.steps=1", "seed=2"])
-    assert succeed("inspect", "runs/second") == succeed("inspect", "second")
-
-
 def test_inspect_s_ledger_counts_every_parameter(work):
-    vocabulary, embedding, hidden = 5, 4, 16  # <pad>, <sos>, <eos>, a, b
-    shown = json.loads(succeed("inspect", "tiny.yaml", "--json"))
-    expected = {
-        "encoder embedding": vocabulary * embedding,
-        "encoder cells": 3 * hidden * (embedding + hidden + 2),
-        "initial state": hidden * hidden + hidden,
-        "attention": 0,
-        "decoder embedding": vocabulary * embedding,
-        "output layer": vocabulary * (2 * hidden + 1),
-        "decoder cells": 3 * hidden * (embedding + 2 * hidden + 2),
-    }
-    assert shown["parameters"] == {**expected, "total": sum(expected.values())}
-    assert check_config(shown["config"]) == load_config(work / "tiny.yaml")
-    general = json.loads(succeed("inspect", "tiny.yaml", "--json", "--set", "model.attention.score=general"))
-    assert general["parameters"]["attention"] == hidden * hidden
-    assert f"# parameters of total: {sum(expected.values())}" in succeed("inspect", "tiny.yaml").splitlines()
+    shown = json.loads(succeed("inspect", "tiny.yaml", "--json", "--set", "model.attention.score=general"))
+    assert check_config(shown["config"]) == load_config(work / "tiny.yaml", ["model.attention.score=general"])
+    assert shown["parameters"]["attention"] == 16 * 16
+    assert shown["parameters"]["encoder embedding"] == 5 * 4  # <pad>, <sos>, <eos>, a, b
+    total = shown["parameters"].pop("total")
+    assert total == sum(shown["parameters"].values())
+    assert f"# parameters of total: {total - 16 * 16}" in succeed("inspect", "tiny.yaml").splitlines()
 
 
 def test_list_names_everything_a_config_can_use():
@@ -606,13 +492,3 @@ def test_a_plugin_score_works_from_the_contract_to_prediction(work):
         assert (done.code, done.out) == (2, "")
         assert "unknown score 'negative_distance'" in done.err
         assert "made with --plugin mine.py" in done.err
-
-
-@pytest.mark.parametrize(("encoding", "written"), [("ascii", r'"\u00e4"'), ("utf-8", '"ä"')])
-def test_json_is_valid_in_any_encoding(monkeypatch, encoding, written):
-    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    monkeypatch.setattr(sys, "stdout", file)
-    _prepare_streams()
-    write_json("ä")
-    file.flush()
-    assert file.buffer.getvalue().decode(encoding) == f"{written}\n"

@@ -13,8 +13,6 @@ import typer
 from seq2attn import __version__
 from seq2attn.cli.app import app, main
 from seq2attn.cli.commands import repeat_flag
-from seq2attn.runs.create import run_name as default_name
-from seq2attn.runs.run import check_name
 
 FILES = {
     "good.yaml": "model: {hidden: 8, embedding: 4}\ntraining: {steps: 1}\n",
@@ -225,21 +223,6 @@ def test_a_run_name_with_a_path(mistake, name):
     )
 
 
-@pytest.mark.parametrize(
-    ("config", "name"),
-    [
-        ("my config.yaml", "my-config"),
-        ("../.hidden.yaml", "hidden"),
-        ("configs/chapter/dot.yaml", "chapter-dot"),
-        ("é.yaml", "run"),
-        ("x" * 200, "x" * 80),
-    ],
-)
-def test_run_names_made_from_config_names_are_valid(config, name):
-    assert default_name(Path(config)) == name
-    check_name(name)
-
-
 # ---- runs that are missing or damaged ----
 
 
@@ -445,6 +428,7 @@ def test_lengths_takes_several_values(words, rewritten):
 @pytest.mark.parametrize(
     ("words", "lengths"),
     [
+        ("tiny", {"1", "2", "3"}),  # the config's
         ("tiny --lengths 3 1", {"1", "3"}),
         ("--lengths 1-3 tiny", {"1", "2", "3"}),
         ("--lengths 1 --samples 2 --lengths 3 -- tiny", {"1", "3"}),

@@ -1,7 +1,6 @@
 """Anything at all as a config, a command line, or a field of a run's records: an answer or one sentence."""
 
 import contextlib
-import io
 import json
 import random
 import shutil
@@ -11,14 +10,13 @@ from unittest import mock
 
 import pytest
 from forks import TINY
-from inline import Inline
+from inline import Inline, call_main
 
 pytest.importorskip("hypothesis")
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from seq2attn.cli import main
 from seq2attn.config import check_config, dump_config, load_config
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.logs import evaluations, read_attention, read_metrics
@@ -79,25 +77,13 @@ def fuzz(count, strategies, check):
     chosen(given(*strategies)(check))()
 
 
-def call(words, stdin="ab\ncab\n"):
-    """The command line in this process -> its exit code, what it printed, and its messages; nothing else comes out."""
-    out, err = io.StringIO(), io.StringIO()
-    with (
-        no_hang(),
-        mock.patch("sys.argv", ["seq2attn", *words]),
-        mock.patch("sys.stdin", io.StringIO(stdin)),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-    assert code in (0, 1, 2), (words, code)
-    assert "Traceback" not in out.getvalue() + err.getvalue(), words
-    assert "\x1b" not in out.getvalue() + err.getvalue(), words
-    return code, out.getvalue(), err.getvalue()
+def call(words):
+    """The command line in this process; no traceback or escape comes out."""
+    with no_hang():
+        done = call_main(words, stdin="ab\ncab\n")
+    assert done.code in (0, 1, 2), (words, done.code)
+    assert not any(text in done.out + done.err for text in ("Traceback", "\x1b")), words
+    return done
 
 
 @pytest.fixture(autouse=True)

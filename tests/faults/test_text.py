@@ -1,5 +1,6 @@
 """Whatever text comes in, and whatever console it goes out to."""
 
+import json
 import os
 import pty
 import termios
@@ -37,7 +38,7 @@ CONSOLES = [
     {"NO_COLOR": "1", "FORCE_COLOR": "1"},
     {"TERM": "dumb", "COLUMNS": "1"},
 ]
-COMMANDS = ["list", "runs", "eval tiny --samples 1", "predict ä本a", "inspect tiny", "train -h"]
+COMMANDS = ["list", "runs", "eval tiny --samples 1", "predict ä本a --json", "inspect tiny", "train -h"]
 
 
 @pytest.mark.parametrize("console", CONSOLES, ids=str)
@@ -50,7 +51,8 @@ def test_a_legacy_console(server, run_copy, work, console, command):
     run_copy.config_file.write_text(text.replace("alphabet: abc", 'alphabet: "ä本a"'))  # which none of them can write
     server.start(work, *command.split(), environment=console)
     assert server.wait() == 0, (work / "err").read_text()
-    (work / "out").read_bytes().decode(console.get("PYTHONIOENCODING", "utf-8"))
+    printed = (work / "out").read_bytes().decode(console.get("PYTHONIOENCODING", "utf-8"))
+    assert "--json" not in command or json.loads(printed)["source"] == "ä本a"
 
 
 @pytest.mark.parametrize(("columns", "name"), [(1, "xterm-256color"), (40, "dumb")])
