@@ -448,13 +448,13 @@ def test_list_names_everything_a_config_can_use():
     scores = {record["name"]: record for record in json.loads(succeed("list", "scores", "--json"))}
     assert scores["scaled"]["formula"] == "s.h / sqrt(D)"
     assert "concat" in scores["additive"]["synonyms"] and "width" in scores["additive"]["options"]
-    assert (scores["dot"]["equal_widths"], scores["general"]["parameters"]) == (True, "D_s*D_h")
+    assert scores["general"]["parameters"] == "D_s*D_h"
 
 
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (["list", "scores"], ["(multiplicative)", "(scaled_bilinear)", "learned_strength", "bottleneck:"]),
+        (["list", "scores"], ["scaled_general", "learned_strength", "bottleneck:"]),
         (["analyze", "ledger"], ["scaled_general"]),
         (["analyze", "saturation", "--samples", "10"], ["weights by rank"]),
         (["inspect", "tiny.yaml"], ["scalable_softmax:", "parameters"]),

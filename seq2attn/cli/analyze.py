@@ -31,7 +31,7 @@ Scores = Annotated[
     typer.Option(
         metavar="NAME...",
         help="Score functions; `seq2attn list scores` shows them.",
-        autocompletion=options.names_in(parts.SCORES),
+        autocompletion=parts.SCORES.names,
     ),
 ]
 Widths = Annotated[list[int], typer.Option(metavar="D...", min=1, max=65_536, help="Widths of queries and keys.")]
@@ -70,7 +70,7 @@ def variance(
 
       seq2attn analyze variance --scores dot general additive --widths 64 256 --plot variance.svg
     """
-    names = _names(scores, plugin)
+    names = _names(scores)
     from seq2attn.analysis.variance import Components, score_variance
 
     components = Components(query_mean, query_sd, key_mean, key_sd)
@@ -97,7 +97,7 @@ def saturation(
 
       seq2attn analyze saturation --scores dot scaled cosine --keys 32 --plot saturation.png
     """
-    names = _names(scores, plugin)
+    names = _names(scores)
     from seq2attn.analysis.saturation import weight_saturation
 
     result = weight_saturation(names, widths, keys=keys, samples=samples, seed=seed)
@@ -150,7 +150,7 @@ def entropy(
 
       seq2attn analyze entropy --keys 8 --widths 16 64 256 --samples 5000
     """
-    names = _names(scores, plugin)
+    names = _names(scores)
     from seq2attn.analysis.entropy import entropy_by_width
 
     _present("entropy", entropy_by_width(names, widths, keys=keys, samples=samples, seed=seed), as_json, plot)
@@ -179,7 +179,7 @@ def ledger(
 
       seq2attn analyze ledger --source 800 --target 801 --width 256
     """
-    names = _names(scores, None)
+    names = _names(scores)
     from seq2attn.analysis.costs import Sizes, score_costs
 
     result = score_costs(names, Sizes(batch, source, target, width, embedding, vocabulary))
@@ -229,7 +229,7 @@ def forms(
 
       seq2attn analyze forms --scores dot additive --width 256
     """
-    names = _names(scores, plugin)
+    names = _names(scores)
     from seq2attn.analysis.forms import compare_forms
 
     result = compare_forms(names, batch=batch, source=source, target=target, width=width, seed=seed)
@@ -238,9 +238,8 @@ def forms(
         raise Seq2AttnError("the two forms differ by more than rounding", exit_code=1)
 
 
-def _names(words: Sequence[str], plugins: list[Path] | None) -> list[str]:
-    """The distinct names of `--scores`, with synonyms resolved; plug-ins are loaded before."""
-    options.load_plugins(plugins)
+def _names(words: Sequence[str]) -> list[str]:
+    """The distinct names of `--scores`, with synonyms resolved."""
     names = [parts.SCORES.get(word).name for word in words]
     if "none" in names:
         raise Seq2AttnError("--scores: 'none' has no score function; leave it out")

@@ -48,17 +48,11 @@ def seq2attn(
     """
 
 
-app.command(cls=Command)(train)
-app.command("eval", cls=Command)(evaluate)
-app.command(cls=Command)(predict)
-app.command(cls=Command)(compare)
-app.command(cls=Command)(runs)
-app.command(cls=Command)(inspect)
-app.command("list", cls=Command)(list_names)
-app.command(cls=Command)(check)
-app.command(cls=Command)(report)
-app.command(cls=Command)(page)
-app.command(cls=Command)(export)
+for name, command in (
+    ("train", train), ("eval", evaluate), ("predict", predict), ("compare", compare), ("runs", runs), ("inspect", inspect),
+    ("list", list_names), ("check", check), ("report", report), ("page", page), ("export", export),
+):  # fmt: skip
+    app.command(name, cls=Command)(command)
 app.add_typer(analyze)
 app.add_typer(plot)
 

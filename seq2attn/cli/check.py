@@ -21,7 +21,7 @@ def check(
         typer.Argument(
             metavar="NAME...",
             help="NAME or KIND/NAME; by default all parts of the plug-ins, or else all.",
-            autocompletion=lambda: [part for registry in parts.EXTENSIBLE for part in registry.names()],
+            autocompletion=lambda: [entry.name for registry in parts.EXTENSIBLE for entry in registry],
         ),
     ] = None,
     plugin: options.Plugins = None,
@@ -38,7 +38,6 @@ def check(
 
       seq2attn check additive
     """
-    options.load_plugins(plugin)
     from seq2attn.config.plugins import foreign_parts
 
     added = [part for part, cls in _known().items() if cls in foreign_parts()]

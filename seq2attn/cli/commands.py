@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import typer
@@ -24,11 +25,9 @@ class Command(TyperCommand):
     """A command whose options in `VARIADIC` take several words."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        for parameter in () if ctx.resilient_parsing else self.params:  # resilient: while the shell completes a line
-            if parameter.opts[-1] in VARIADIC and getattr(parameter, "multiple", False):
-                args = repeat_flag(args, parameter.opts[-1])
-        try:
-            return super().parse_args(ctx, args)
+        several = [one.opts[-1] for one in self.params if one.opts[-1] in VARIADIC and getattr(one, "multiple", False)]
+        try:  # resilient: while the shell completes a line
+            return super().parse_args(ctx, args if ctx.resilient_parsing else repeat_flags(args, several))
         except UsageError as error:
             error.ctx = error.ctx or ctx
             raise
@@ -46,25 +45,22 @@ def group(name: str, **settings: Any) -> typer.Typer:
     )
 
 
-def repeat_flag(args: list[str], flag: str = "--lengths") -> list[str]:
-    """`["--lengths", "3", "5", "--json"]` -> `["--lengths=3", "--lengths=5", "--json"]`, which Typer can parse.
+def repeat_flags(args: list[str], flags: Collection[str]) -> list[str]:
+    """`["--lengths", "3", "5", "--json"]` -> `["--lengths", "3", "--lengths", "5", "--json"]`, which Typer can parse.
 
-    The first word after the flag is a value unless it is another option; further words only if they look like values.
+    The word after a flag is its value; further words only if they look like values.
     """
-    words = iter(args)
     result: list[str] = []
-    within = False  # whether the last word was a value of the flag
-    for word in words:
+    flag = previous = ""
+    for place, word in enumerate(args):
         if word == "--":
-            return [*result, word, *words]
-        if word.startswith(f"{flag}=") or (within and VARIADIC[flag].fullmatch(word)):
-            result.append(word if word.startswith(flag) else f"{flag}={word}")
-            within = True
-        elif word == flag:
-            first = next(words, None)
-            within = first is not None and not first.startswith("-")
-            result += [f"{flag}={first}"] if within else [flag, *([] if first is None else [first])]
-        else:
-            result.append(word)
-            within = False
+            return [*result, *args[place:]]
+        if flag and previous != flag and VARIADIC[flag].fullmatch(word):
+            result.append(flag)
+        elif word.partition("=")[0] in flags:
+            flag = word.partition("=")[0]
+        elif previous != flag:
+            flag = ""
+        result.append(word)
+        previous = word
     return result

@@ -97,7 +97,7 @@ def compare(
 
     if plot is not None and plot.is_file():
         raise Seq2AttnError(f"--plot {plot}: not a folder")
-    plugins = options.load_plugins(plugin)
+    plugins = plugin or []
     chosen = compose_experiment(
         experiment,
         config,

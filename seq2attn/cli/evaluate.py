@@ -74,7 +74,6 @@ def evaluate(
     wanted = options.parsed("--lengths", parse_lengths, lengths)
     kinds = options.parsed("--families", parse_families, families)
     search = options.beam_search(beam, length_penalty)
-    options.load_plugins(plugin)
     if together and len(names or ()) < 2:
         raise Seq2AttnError("--ensemble needs at least two runs", hint="seq2attn eval RUN RUN --ensemble")
     members = options.find_runs(runs_dir, names)

@@ -40,7 +40,6 @@ def inspect(
 
       seq2attn inspect configs/scaled.yaml --set model.hidden=256 > wide.yaml
     """
-    options.load_plugins(plugin)
     config, run = _config(target, overrides or [], runs_dir)
     from seq2attn.build import build_model, build_task, read_task
     from seq2attn.config.yaml_files import write_yaml

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -27,7 +26,14 @@ KINDS: dict[str, tuple[str, Registry]] = {
     "families": ("evaluation.families", parts.FAMILIES),
 }
 COLUMNS = [
-    Column(name, optional=name == "source") for name in ("name", "formula", "parameters", "description", "source")
+    Column("", key="kind"),
+    Column("name"),
+    Column("synonyms", optional=True),
+    Column("formula"),
+    Column("parameters", optional=True),
+    Column("description", key="summary"),
+    Column("options"),
+    Column("source", optional=True),
 ]
 
 
@@ -51,38 +57,33 @@ def list_names(
     """
     if kind is not None and kind not in KINDS:
         raise Seq2AttnError(f"unknown kind {shown(kind)}; {did_you_mean(kind, KINDS)}allowed: {', '.join(KINDS)}")
-    options.load_plugins(plugin)
-    kinds = [kind] if kind is not None else list(KINDS)
-    records = [record for name in kinds for record in _records(name)]
+    tables = [_table(name) for name in (KINDS if kind is None else (kind,))]
+    everything = Table(COLUMNS, [row for table in tables for row in table.rows])
     if as_json:
-        write_json(records)
+        write_json(everything.records())
     elif on_terminal():
-        for name in kinds:
-            _table(name, [record for record in records if record["kind"] == name]).show()
+        for table in tables:
+            table.print()
     else:
-        columns = ("kind", "name", "formula", "summary", "source")
-        Table([Column(name) for name in columns], [[record[name] for name in columns] for record in records]).show()
+        everything.show()
 
 
-def _records(kind: str) -> Iterable[dict[str, Any]]:
-    fields = ["name", "synonyms", "formula", "summary", "source"]
-    fields += ["parameters", "equal_widths"] if kind == "scores" else []
-    registry = KINDS[kind][1]
-    installed = (
-        Entry(name, formula="", summary="installed", source=target)
-        for name, target in registry.installed().items()
-        if name not in registry.names()
-    )
-    for entry in (*registry, *installed):
-        yield {"kind": kind, **{field: getattr(entry, field) for field in fields}, "options": entry.meanings}
-
-
-def _table(kind: str, records: list[dict[str, Any]]) -> Table:
-    """For people, with synonyms below the name and options below the description."""
-    rows = []
-    for record in records:
-        synonyms = "".join(f"\n({synonym})" for synonym in record["synonyms"])
-        options_of = f"\noptions: {', '.join(record['options'])}" if record["options"] else ""
-        name, about = record["name"] + synonyms, record["summary"] + options_of
-        rows.append([name, record["formula"], record.get("parameters"), about, record["source"]])
-    return Table(COLUMNS, rows, f"{kind}  ({KINDS[kind][0]})")
+def _table(kind: str) -> Table:
+    """The parts of one kind, with those of installed packages that no config has named yet."""
+    key, registry = KINDS[kind]
+    known, installed = registry.names(), registry.installed().items()
+    entries = [*registry, *(Entry(name, source=target) for name, target in installed if name not in known)]
+    rows = [
+        (
+            kind,
+            one.name,
+            one.synonyms or None,
+            one.formula,
+            one.parameters,
+            one.summary,
+            list(one.meanings) or None,
+            one.source,
+        )
+        for one in entries
+    ]
+    return Table(COLUMNS, rows, f"{kind}  ({key})")

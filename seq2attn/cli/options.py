@@ -13,7 +13,6 @@ import typer
 from seq2attn.display.console import note
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import FAMILIES
-from seq2attn.registry import Registry
 from seq2attn.runs.run import DEFAULT_ROOT, Run, all_runs, find_run
 
 if TYPE_CHECKING:
@@ -44,20 +43,19 @@ def _check_animation(path: Path) -> Path:
     return path
 
 
-def runs(ctx: typer.Context, incomplete: str) -> list[str]:
+def _load_plugins(ctx: typer.Context, plugins: list[str] | None) -> list[str]:
+    """Register the parts in each file."""
+    if plugins and not ctx.resilient_parsing:  # resilient: while the shell completes a line
+        from seq2attn.config.plugins import load_plugins
+
+        load_plugins(plugins)
+    return plugins or []
+
+
+def runs(ctx: typer.Context) -> list[str]:
     """The names of runs that the shell offers when Tab is pressed."""
     root = Path(ctx.params.get("runs_dir") or os.environ.get("SEQ2ATTN_RUNS") or DEFAULT_ROOT)
-    return sorted(run.name for run in all_runs(root) if run.name.startswith(incomplete))
-
-
-def names_in(*registries: Registry) -> Callable[[str], list[tuple[str, str]]]:
-    """The same for the names of registered parts, with their meanings."""
-
-    def offer(incomplete: str) -> list[tuple[str, str]]:
-        entries = (entry for registry in registries for entry in registry if entry.name.startswith(incomplete))
-        return [(entry.name, entry.formula or entry.summary) for entry in entries]
-
-    return offer
+    return sorted(run.name for run in all_runs(root))
 
 
 NEWEST = "A run's name. Default: the newest that is not a trial of a comparison."
@@ -80,8 +78,10 @@ CheckpointName = Annotated[
     ),
 ]
 Plugins = Annotated[
-    list[Path] | None, typer.Option(metavar="FILE", help="A Python file with parts of your own. May be repeated.")
+    list[str] | None,
+    typer.Option(metavar="FILE", help="A Python file with parts of your own. May be repeated.", callback=_load_plugins),
 ]
+"""the files' names; their parts are registered when the command line is read"""
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", metavar="KEY=VALUE", help="Override one key of the config. May be repeated."),
@@ -100,7 +100,7 @@ Families = Annotated[
     typer.Option(
         metavar="NAME...",
         help="Kinds of strings: all, or some of `seq2attn list families`. Default: the config's, random.",
-        autocompletion=names_in(FAMILIES),
+        autocompletion=FAMILIES.names,
     ),
 ]
 Beam = Annotated[
@@ -117,15 +117,6 @@ Animation = Annotated[
     Path,
     typer.Option("--plot", metavar="FILE", help=".png, .svg or .pdf; .gif: an animation.", callback=_check_animation),
 ]
-
-
-def load_plugins(plugins: Sequence[Path] | None) -> list[str]:
-    """Register the parts in each file; returns the files' names."""
-    if not plugins:
-        return []
-    from seq2attn.config.plugins import load_plugins as load
-
-    return load(plugins)
 
 
 def parsed(option: str, parse: Callable[[list[str]], Parsed], values: list[str] | None) -> Parsed | None:
@@ -165,15 +156,10 @@ def find_runs(root: Path, names: Sequence[str] | None, how: str = "its name") ->
     if names:
         return [find_run(root, name) for name in dict.fromkeys(names)]
     run = find_run(root, None)
-    note_newest(run, how)
-    return [run]
-
-
-def note_newest(run: Run, how: str = "its name") -> None:
-    """Note which run was chosen by default, and `how` to choose another."""
     experiment = run.environment().experiment
     trial = "" if experiment is None else f", a trial of {experiment.name[:80]}"
     note(f"run: {run.path} (the newest{trial}; choose another with {how})")
+    return [run]
 
 
 def note_checkpoint(run: Run, wanted: str, trained: TrainedModel) -> None:

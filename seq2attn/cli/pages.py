@@ -42,7 +42,6 @@ def report(
       seq2attn report chapter --to chapter.html
     """
     _check_page(to, "report")
-    options.load_plugins(plugin)
     from seq2attn.pages.report import find_comparison, render, report_of_comparison, report_of_runs
 
     plan = find_comparison(names or [], runs_dir)
@@ -87,7 +86,6 @@ def page(
     _check_page(to, "page")
     if len(names or ()) > MOST:
         raise Seq2AttnError(f"{len(names or ())} runs are too many for one page; at most {MOST} are allowed")
-    options.load_plugins(plugin)
     from seq2attn.pages.page import render, shown_runs
 
     _write(to, render(shown_runs(options.find_runs(runs_dir, names), checkpoint, text or (), snapshots)))
@@ -112,7 +110,6 @@ def export(
 
       seq2attn export scaled-001 --to scaled
     """
-    options.load_plugins(plugin)
     from seq2attn.pages.folder import write_folder
 
     (chosen,) = options.find_runs(runs_dir, run and [run])

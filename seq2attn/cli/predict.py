@@ -56,7 +56,6 @@ def predict(
     if ideal and plot is None:
         raise Seq2AttnError("--ideal outlines cells of a figure", hint="Add --plot FILE.")
     search = options.beam_search(beam, length_penalty, n_best)
-    options.load_plugins(plugin)
     chosen = options.find_runs(runs_dir, run, "--run RUN")
     from seq2attn.data.tasks.pairs import Pairs
     from seq2attn.trained import load_ensemble

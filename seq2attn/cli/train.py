@@ -47,11 +47,10 @@ def train(
 
       seq2attn train --config configs/scaled.yaml --set model.attention.score=additive --set seed=2
     """
-    plugins = options.load_plugins(plugin)
     from seq2attn.runs.create import prepare_training
 
     settings, where = prepare_training(
-        config, overrides or (), root=runs_dir, name=name, resume=resume, plugins=plugins
+        config, overrides or (), root=runs_dir, name=name, resume=resume, plugins=plugin or []
     )
     from seq2attn.training import session
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import os
 from pathlib import Path
 
-from seq2attn.errors import closest, first_of
+from seq2attn.errors import first_of
 
 CONFIGS = "configs"
 _PACKAGE = Path(__file__).parent.parent
@@ -36,22 +38,9 @@ def shipped_folder() -> Path:
 
 
 def hint_for_missing(path: Path) -> str:
-    """A hint for a config that does not exist: the likely one, and the first of those that there are."""
-    names = _available(path)
-    near = closest(path.stem, {Path(name).stem for name in names})
-    guess = f"Did you mean {next(name for name in names if Path(name).stem == near)}? " if near else ""
-    return f"{guess}There are: {first_of(names)}"
-
-
-def _available(path: Path) -> list[str]:
-    """The configs in the folder of `path`; if that has none or is `configs`, also those of the user and the shipped ones."""
+    """A hint for a config that does not exist: the shipped ones and those in its folder, the most similar first."""
     folder = path if path.is_dir() else path.parent
-    try:
-        files = set(folder.glob("*.yaml"))
-        if not files or folder.parts[:1] == (CONFIGS,):
-            shipped = shipped_folder()
-            files |= {*Path(CONFIGS).rglob("*.yaml")}
-            files |= {Path(CONFIGS, file.relative_to(shipped)) for file in shipped.rglob("*.yaml")}
-    except OSError:
-        return []
-    return [str(file) for file in sorted(files, key=lambda file: (len(file.parts), file))]
+    names = {str(Path(CONFIGS, file.relative_to(shipped_folder()))) for file in shipped_folder().rglob("*.yaml")}
+    with contextlib.suppress(OSError):
+        names |= set(map(str, folder.glob("*.yaml")))
+    return f"There are: {first_of(difflib.get_close_matches(str(path), sorted(names), len(names), 0))}"

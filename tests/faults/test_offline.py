@@ -79,9 +79,7 @@ def test_the_installed_wheel_finds_its_configs(wheel, work):
     done = run(work, sys.executable, "-m", "seq2attn", "inspect", "configs/chapter/dot.yaml", PYTHONPATH=str(place))
     assert done.returncode == 0
     done = run(work, sys.executable, "-m", "seq2attn", "inspect", "configs/scald.yaml", PYTHONPATH=str(place))
-    assert done.stderr.startswith(
-        "error: configs/scald.yaml: no such file\nDid you mean configs/scaled.yaml? There are: configs/{additive,"
-    )
+    assert done.stderr.startswith("error: configs/scald.yaml: no such file\nThere are: configs/scaled.yaml, ")
 
 
 def test_a_user_s_config_takes_precedence_over_a_shipped_one(work, cli):
