@@ -86,7 +86,6 @@ def test_an_encoder_is_torchs_layers_on_packed_strings(name, layers, bidirection
     ]
     close(found.final, tuple(last_direction))
     assert found.states.shape == (3, 5, encoder.width) and encoder.width == directions * D
-    assert encoder.state_width == layers * parts * D
 
 
 # ---- names and first weights ----

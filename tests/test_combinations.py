@@ -117,7 +117,11 @@ def test_every_formula_is_the_textbooks_whatever_the_padding_and_the_other_strin
     decoded = model(as_batch(source, lengths, tokens), resets)
     drawn = {"": resets.forward, "backward_": resets.backward, "decoder": resets.decoder}
     for row, size in enumerate(LENGTHS if masked else LENGTHS[:1]):  # without the mask, padding changes the others
-        of_row = {which: (reset.kept[row], reset.noise[row]) for which, reset in drawn.items() if reset}
+        of_row = {
+            which: (layers[0].kept[row], torch.cat([one.noise[row] for one in layers], dim=1))
+            for which, layers in drawn.items()
+            if layers
+        }
         logits, weights = book.teacher_forced(source[row, :size].tolist(), tokens[row].tolist(), of_row)
         close(decoded.logits[row], torch.stack(logits))
         close(decoded.weights[row, :, :size], torch.tensor(weights, dtype=torch.float64))

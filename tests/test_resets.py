@@ -8,7 +8,7 @@ from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
 from seq2attn.data.batches import generator
 from seq2attn.display.progress import Display
-from seq2attn.model.interface import Reset, draw_reset
+from seq2attn.model.interface import Reset, layer_resets
 from seq2attn.runs.create import create_run
 from seq2attn.training.loop import Trainer
 from seq2attn.training.step import TrainingStep
@@ -26,7 +26,8 @@ def test_a_reset_state_is_the_noise_of_its_row_and_position():
 
 
 def test_a_share_of_the_states_is_reset_to_noise_between_minus_1_and_1():
-    reset = draw_reset(generator(CPU, "test"), torch.zeros(2000, 6), 8, 0.3)
+    reset, above = layer_resets(generator(CPU, "test"), torch.zeros(2000, 6), 8, 2, 0.3)
+    assert above.kept is reset.kept and not torch.equal(above.noise, reset.noise)
     assert reset.kept.shape == (2000, 6)
     assert reset.noise.shape == (2000, 6, 8)
     assert 1 - reset.kept.float().mean() == pytest.approx(0.3, abs=0.017)  # 12,000 draws: 4 standard errors
@@ -68,9 +69,8 @@ def test_reset_shares_change_the_weights_but_not_the_data(tmp_path, share):
     assert torch.equal(batch.source, build_training_data(configured(), CPU).batch(0).source)
     (drawn,) = drawn_in_training(config, batch, 0)
     resets = (drawn.forward, drawn.backward, drawn.decoder)
-    assert [one is not None and not one.kept.all() for one in resets] == [share == "encoder_reset"] * 2 + [
-        share == "decoder_reset"
-    ]
+    drawn = [bool(one) and not one[0].kept.all() for one in resets]
+    assert drawn == [share == "encoder_reset"] * 2 + [share == "decoder_reset"]
     trainer.train()
     plain.train()
     after = plain.model.state_dict()
@@ -81,7 +81,7 @@ def test_nothing_is_drawn_for_states_that_are_never_reset():
     random, (rows, steps) = generator(CPU, "test"), SOURCE.shape
     model = build_model(check_config({"model": {"hidden": 6}}))
     resets = model.draw_resets(random, SOURCE, SOURCE, encoder=0.5, decoder=0.0)
-    assert resets.backward is None and resets.decoder is None  # the encoder reads in one direction
+    assert resets.backward == resets.decoder == ()  # the encoder reads in one direction
     expected = generator(CPU, "test")
     torch.rand(rows, steps, generator=expected)
     torch.rand(rows, steps, 6, generator=expected)
@@ -92,7 +92,7 @@ def test_resets_are_a_function_of_seed_and_step():
     config = configured(encoder_reset=0.5, decoder_reset=0.5)
     batch = build_training_data(config, CPU).batch(0)
     ((first,), (again,), (next_step,)) = (drawn_in_training(config, batch, step) for step in (0, 0, 1))
-    assert torch.equal(first.decoder.noise, again.decoder.noise)
-    assert not torch.equal(first.decoder.noise, next_step.decoder.noise)
-    assert not torch.equal(first.forward.noise, first.backward.noise)
+    assert torch.equal(first.decoder[0].noise, again.decoder[0].noise)
+    assert not torch.equal(first.decoder[0].noise, next_step.decoder[0].noise)
+    assert not torch.equal(first.forward[0].noise, first.backward[0].noise)
     assert drawn_in_training(configured(), batch, 0) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from seq2attn.model.cells import GRU, State
 from seq2attn.model.decoder import BahdanauDecoder, DecoderState, LuongDecoder, Reverser
 from seq2attn.model.encoder import Encoded, Encoder, Layer, flip_index
 from seq2attn.model.histories import Coverage, Location, LocationCoverage, NoHistory, Shift
-from seq2attn.model.interface import Decoded, Model, Reset, Resets
+from seq2attn.model.interface import NO_RESETS, Decoded, Model, Reset, Resets
 from seq2attn.model.scores import Additive, Dot, General, KeyValue, Scaled, ScaledGeneral
 
 LARGE = 2**25  # B x D^2 from which on PyTorch's products on several threads are faster than the C, which uses one
@@ -69,7 +70,7 @@ class Leaf:
 
     def __call__(self, batch: Batch, resets: Resets | None = None) -> Decoded:
         """As the model itself, up to rounding."""
-        model, resets = self.model, resets or Resets()
+        model, resets = self.model, resets or NO_RESETS
         if len(batch.source) * self._width**2 >= LARGE and torch.get_num_threads() > 1:
             return model.forward(batch, resets)
         read = self._encode if self._reads else model.encoder
@@ -79,24 +80,22 @@ class Leaf:
         )
         state = model.decoder.begin(model.initial_state(encoded), memory)
         if self._decodes:
-            return self._decode(batch, state, memory, resets.decoder)
-        return model.decoder(batch.decoder_input, state, memory, resets.decoder)[0]
+            return self._decode(batch, state, memory, *resets.decoder)
+        return model.decoder(batch.decoder_input, state, memory, *resets.decoder)[0]
 
     def _encode(self, source: Tensor, lengths: Tensor, resets: Resets) -> Encoded:
         encoder: Any = self.model.encoder
-        bottom: Any = encoder.layers[0]
-        states, final = self._read(bottom, bottom.cell, source, lengths, resets.forward)  # (B, S, D)
+        (bottom, reset, backward_reset), *above = zip_longest(encoder.layers, resets.forward, resets.backward)
+        states, final = self._read(bottom, bottom.cell, source, lengths, reset)  # (B, S, D)
         if bottom.backward_cell is not None:
             index = flip_index(lengths, source.size(1))  # (B, S)
             turned = source.gather(1, index)
-            back, final = self._read(bottom, bottom.backward_cell, turned, lengths, resets.backward)
+            back, final = self._read(bottom, bottom.backward_cell, turned, lengths, backward_reset)
             states = torch.cat([states, back.gather(1, index.unsqueeze(2).expand_as(back))], dim=2)
-        below = Encoded(states, final)
-        for layer in encoder.layers[1:]:
-            resets = resets.above(below.final)
-            below, final = layer(below.states, lengths, resets), below.final
-            below = Encoded(below.states, final + below.final)
-        return below
+        for layer, *reset in above:
+            states, last = layer(states, lengths, *reset)
+            final += last
+        return Encoded(states, final)
 
     def _read(
         self, layer: Layer, cell: GRU, source: Tensor, lengths: Tensor, reset: Reset | None
@@ -110,7 +109,7 @@ class Leaf:
         outputs, _ = gru(self._kernels, inputs)  # (B, S, D)
         return outputs, (outputs.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, cell.width)).squeeze(1),)
 
-    def _decode(self, batch: Batch, state: DecoderState, memory: Memory, reset: Reset | None) -> Decoded:
+    def _decode(self, batch: Batch, state: DecoderState, memory: Memory, reset: Reset | None = None) -> Decoded:
         decoder: Any = self.model.decoder
         attends = isinstance(decoder.attention, Attention)
         inputs = _embedded(decoder.embedding, decoder.dropout, batch.decoder_input)
@@ -145,10 +144,9 @@ def _is_known_encoder(encoder: nn.Module) -> bool:
     """Whether its first layer is a GRU."""
     if type(encoder) is not Encoder:
         return False
-    layer: Any = encoder.layers[0]
-    cells = [cell for cell in (layer.cell, layer.backward_cell) if cell is not None]
-    known = all(type(cell) is GRU for cell in cells)
-    return known and _is_as_written(encoder, encoder.embedding, layer, layer.dropout, *cells)
+    parts = list(encoder.layers[0].modules())  # the layer itself, its cells and its dropout
+    known = all(type(part) in (Layer, GRU, nn.Dropout) for part in parts)
+    return known and _is_as_written(encoder, encoder.embedding, *parts)
 
 
 def _is_known_decoder(decoder: Any) -> bool:
@@ -188,7 +186,7 @@ def _embedded(embedding: nn.Embedding, dropout: nn.Dropout, tokens: Tensor) -> d
 def _cell(cell: GRU, first: State, reset: Reset | None) -> dict[str, Any]:
     inputs: dict[str, Any] = {**dict(cell.named_parameters()), "initial": first[0]}
     if reset is not None:
-        inputs |= {"kept": reset.kept, "noise": reset.noise[:, :, : cell.width].to(first[0].dtype)}
+        inputs |= {"kept": reset.kept, "noise": reset.noise.to(first[0].dtype)}
     return inputs
 
 

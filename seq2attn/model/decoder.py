@@ -12,7 +12,7 @@ from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.cells import Cell, Cells, State
 from seq2attn.model.encoder import Encoder, InitialState
-from seq2attn.model.interface import NO_RESETS, Decoded, Model, Reset, Resets, draw_reset
+from seq2attn.model.interface import NO_RESETS, Decoded, Model, Reset, Resets, layer_resets
 from seq2attn.parts import DECODERS
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class Reverser(Model):
     def forward(self, batch: Batch, resets: Resets | None = None) -> Decoded:
         resets = resets or NO_RESETS
         memory, state = self.encode(batch.source, batch.source_lengths, resets)
-        return self.decoder(batch.decoder_input, state, memory, resets.decoder)[0]
+        return self.decoder(batch.decoder_input, state, memory, *resets.decoder)[0]
 
     def step(self, tokens: Tensor, state: DecoderState, memory: Memory) -> tuple[Decoded, DecoderState]:
         return self.decoder(tokens.unsqueeze(1), state, memory)
@@ -222,10 +222,10 @@ class Reverser(Model):
 
         Nothing is drawn where the probability is 0, nor for a direction that the encoder does not read in.
         """
+        top, cell, layers = self.encoder.top, self.decoder.cell, len(self.encoder.layers)
         backward = encoder if self.encoder.bidirectional else 0.0
-        read, written = self.encoder.state_width, self.decoder.cell.parts * self.decoder.cell.width
         return Resets(
-            forward=draw_reset(random, source, read, encoder),
-            backward=draw_reset(random, source, read, backward),
-            decoder=draw_reset(random, decoder_input, written, decoder),
+            forward=layer_resets(random, source, top.parts * top.width, layers, encoder),
+            backward=layer_resets(random, source, top.parts * top.width, layers, backward),
+            decoder=layer_resets(random, decoder_input, cell.parts * cell.width, 1, decoder),
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from itertools import zip_longest
 from typing import ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from seq2attn.model.cells import Cell, Cells, State
-from seq2attn.model.interface import NO_RESETS, Resets
+from seq2attn.model.interface import NO_RESETS, Reset, Resets
 from seq2attn.parts import INITIAL_STATES
 
 
@@ -32,15 +33,17 @@ class Layer(nn.Module):
         self.backward_cell = cells.make(input_width) if bidirectional else None
         self.dropout = nn.Dropout(cells.dropout)
 
-    def forward(self, inputs: Tensor, lengths: Tensor, resets: Resets = NO_RESETS) -> Encoded:
+    def forward(
+        self, inputs: Tensor, lengths: Tensor, reset: Reset | None = None, backward_reset: Reset | None = None
+    ) -> Encoded:
         """inputs (B, S, input_width), right-padded; lengths (B,)."""
         first = self.cell.initial(len(inputs))
-        states, final = self.cell(self.dropout(inputs), first, lengths, resets.forward)  # (B, S, D)
+        states, final = self.cell(self.dropout(inputs), first, lengths, reset)  # (B, S, D)
         if self.backward_cell is None:
             return Encoded(states, final)
         index = flip_index(lengths, inputs.size(1))  # (B, S)
         first, turned = self.backward_cell.initial(len(inputs)), self.dropout(flip(inputs, index))
-        states_back, final = self.backward_cell(turned, first, lengths, resets.backward)
+        states_back, final = self.backward_cell(turned, first, lengths, backward_reset)
         return Encoded(torch.cat([states, flip(states_back, index)], dim=2), final)  # (B, S, 2D)
 
 
@@ -60,17 +63,11 @@ class Encoder(nn.Module):
         """The forward cell of the top layer."""
         return cast(Layer, self.layers[-1]).cell
 
-    @property
-    def state_width(self) -> int:
-        """The width of the states of all layers together, in one direction."""
-        return len(self.layers) * self.top.parts * self.top.width
-
     def forward(self, source: Tensor, lengths: Tensor, resets: Resets = NO_RESETS) -> Encoded:
         """source (B, S) ids, right-padded; lengths (B,) real tokens, at least 1."""
         states, final = self.embedding(source), ()  # (B, S, E)
-        for layer in self.layers:
-            states, last = layer(states, lengths, resets)
-            resets = resets.above(last)
+        for layer, *reset in zip_longest(self.layers, resets.forward, resets.backward):
+            states, last = layer(states, lengths, *reset)
             final += last
         return Encoded(states, final)
 

@@ -145,11 +145,13 @@ class Shift(History):
     def combine(
         self, weights: Tensor, past: Tensor, prepared: Any, valid: Tensor | None, allowed: Tensor | None
     ) -> Tensor:
-        p = torch.softmax(self.speed * self.logits, dim=0)  # (2 reach + 1,)
-        around = self._around(past[:, :1], valid)  # (B, 1, reach + S + reach)
-        moved = torch.zeros_like(weights)  # (B, 1, S)
-        for start, chance in enumerate(p.flip(0)):
-            moved = torch.addcmul(moved, chance, around[..., start : start + moved.size(2)])
+        p = torch.softmax(self.speed * self.logits, dim=0).unsqueeze(1)  # (2 reach + 1, 1)
+        rows, _, width = past.shape
+        lengths = past.new_full((rows, 1, 1), width) if valid is None else valid.sum(dim=2, keepdim=True)
+        distances = torch.arange(-self.reach, self.reach + 1, device=past.device).unsqueeze(1)
+        places = torch.arange(width, device=past.device) - distances  # (2 reach + 1, S) where the weights come from
+        around = past[:, :1].expand(-1, len(p), -1).gather(2, places % lengths.long().clamp(min=1))
+        moved = (p * around).sum(dim=1, keepdim=True)  # (B, 2 reach + 1, S) -> (B, 1, S)
         if allowed is not None:
             moved = moved.masked_fill(~allowed, 0.0)
         moved = torch.where(moved.sum(dim=2, keepdim=True) > 0.5, moved, weights)
@@ -158,12 +160,3 @@ class Shift(History):
 
     def read(self, weights: Tensor, past: Tensor) -> Tensor:
         return (weights * past[:, 1:]).sum(dim=2, keepdim=True)
-
-    def _around(self, weights: Tensor, valid: Tensor | None) -> Tensor:
-        """weights (B, 1, S) at the places -reach, ..., S - 1 + reach, counted around each row's real part: beyond its end
-        comes its start.
-        """
-        width = weights.size(2)
-        lengths = weights.new_full((len(weights), 1, 1), width) if valid is None else valid.sum(dim=2, keepdim=True)
-        places = torch.arange(-self.reach, width + self.reach, device=weights.device)
-        return weights.gather(2, places % lengths.long().clamp(min=1))  # (B, 1, reach + S + reach)

@@ -34,7 +34,7 @@ class Decoded(NamedTuple):
 
 @dataclass(frozen=True)
 class Reset:
-    """The resets of one recurrent layer, in the order in which it reads."""
+    """The resets of one recurrent layer, or of a decoder, in the order in which it reads."""
 
     kept: Tensor
     """(B, L) True = the state as it is, False = noise, when the cell reads this position's token"""
@@ -45,46 +45,36 @@ class Reset:
         """The state before `position`, tensors (B, D) -> the state after the reset."""
         kept = self.kept[:, position].unsqueeze(1)  # (B, 1)
         widths = [part.size(1) for part in state]
-        noise = torch.split(self.noise[:, position, : sum(widths)], widths, dim=1)
+        noise = torch.split(self.noise[:, position], widths, dim=1)
         return tuple(torch.where(kept, part, other) for part, other in zip(state, noise, strict=True))
-
-    def beyond(self, width: int) -> Reset:
-        """The same with the first `width` numbers of the noise used up, by the layer below."""
-        return Reset(self.kept, self.noise[:, :, width:])
 
 
 @dataclass(frozen=True)
 class Resets:
-    """The resets of one batch; None where no state is reset."""
+    """The resets of one batch; empty where no state is reset."""
 
-    forward: Reset | None = None
-    backward: Reset | None = None
-    """the encoder's two directions"""
-    decoder: Reset | None = None
-
-    def above(self, final: tuple[Tensor, ...]) -> Resets:
-        """The resets of the encoder's layers above the one whose last state is `final`, tensors (B, D)."""
-        width = sum(part.size(1) for part in final)
-        forward, backward = (reset and reset.beyond(width) for reset in (self.forward, self.backward))
-        return Resets(forward, backward, self.decoder)
+    forward: tuple[Reset, ...] = ()
+    backward: tuple[Reset, ...] = ()
+    """of each layer of the encoder, bottom first, in its two directions"""
+    decoder: tuple[Reset, ...] = ()
+    """one, of all layers together"""
 
 
 NO_RESETS = Resets()
 
 
-def draw_reset(random: torch.Generator, tokens: Tensor, width: int, share: float) -> Reset | None:
-    """Reset each state with probability `share`, for states of this width that read tokens (B, L); None, and nothing is
-    drawn, if the share is 0.
+def layer_resets(random: torch.Generator, tokens: Tensor, width: int, layers: int, share: float) -> tuple[Reset, ...]:
+    """Reset each state with probability `share`, for layers with states of this width that read tokens (B, L). All layers
+    are reset at the same places. Nothing is drawn if the share is 0.
 
     The initial state too, so that positions cannot be recognised by their distance from the start.
     """
     if share == 0:
-        return None
+        return ()
     device, (rows, steps) = random.device, tokens.shape
-    return Reset(
-        kept=torch.rand(rows, steps, generator=random, device=device) >= share,
-        noise=2 * torch.rand(rows, steps, width, generator=random, device=device) - 1,
-    )
+    kept = torch.rand(rows, steps, generator=random, device=device) >= share
+    noise = 2 * torch.rand(rows, steps, layers * width, generator=random, device=device) - 1
+    return tuple(Reset(kept, part) for part in noise.chunk(layers, dim=2))
 
 
 # ---- interventions ----
