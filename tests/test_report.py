@@ -10,7 +10,6 @@ from pathlib import Path
 import measured
 import pytest
 from test_comparison_results import finish
-from test_pairs_cli import CONFIG, WORDS, write
 
 from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.plan import load_plan, make_plan, save_plan
@@ -19,7 +18,6 @@ from seq2attn.inference.maps import AttentionMap
 from seq2attn.pages.report import render, report_of_comparison, report_of_runs
 from seq2attn.runs.create import create_run
 from seq2attn.runs.files import write_json
-from seq2attn.runs.run import Run
 
 NASTY = "</script><!--\"'&{{style}}<img src=x onerror=alert(1)>"
 ALPHABET = "</script>&\"'"
@@ -85,20 +83,21 @@ def weights(text):
 
 
 def test_the_report_of_two_runs(two_runs):
+    two_runs[1].status_file.write_text(json.dumps({"state": "finished", "step": 20, "wer": 0.125}))
     title, sections = report_of_runs(two_runs)
     assert title == "one, two"
-    header, first, _ = cells(sections["Summary"])
+    header, first, second = cells(sections["Summary"])
     row = dict(zip(header, first, strict=True))
     assert (row["run"], row["exact match, worst"]) == ("one", "0.250")
     assert (row["made"], row["steps"]) == ("2030-01-01 12:00", "20 of 1,500")
     assert int(row["parameters"].replace(",", "")) > 0
-    assert "WER" not in header  # nothing measured it
+    assert (row["WER"], second[header.index("WER")]) == ("-", "0.125") and "SER" not in header  # nothing measured it
     assert sections["Training"].count("<svg") == 5  # exact match, loss, teacher-forced, alignment, entropy
     lengths = cells(sections["Accuracy by string length"])
     assert lengths[:3] == [
-        ["length", "one", "two"],
-        ["1", *["1.000 [0.500, 1.000]"] * 2],
-        ["2", *["0.250 [0.125, 0.625]"] * 2],
+        ["family", "length", "one", "two"],
+        ["random", "1", *["1.000 [0.500, 1.000]"] * 2],
+        ["random", "2", *["0.250 [0.125, 0.625]"] * 2],
     ]
     assert cells(sections["Config"])[:3] == [
         ["key", "one", "two"],
@@ -109,27 +108,21 @@ def test_the_report_of_two_runs(two_runs):
     assert ["command", f"train {NASTY}"] in cells(sections["Environment"])
     # the last maps: 0.5 + 20 / 100 on the diagonal, in 3 rows of 2
     assert weights(sections["Attention"])[:6] == [0.7, 0.3, 0.3, 0.7, 0.3, 0.3]
-    assert sections["Errors on pairs"] == ""
 
 
-def test_one_run_is_shown_through_training(two_runs):
-    _, sections = report_of_runs(two_runs[:1])
+def test_one_run_is_shown_through_training_and_its_last_eval_takes_precedence(two_runs):
+    run = two_runs[0]
+    _, sections = report_of_runs([run])
     assert re.findall(r"<h3>(.*?)</h3>", sections["Attention"]) == ["step 10", "step 20"] * 2
     assert weights(sections["Attention"])[:12:6] == [0.6, 0.7]
-    assert cells(sections["Accuracy by string length"])[0] == [
-        "length", "exact match", "character accuracy", "teacher forced", "alignment", "entropy",
-    ]  # fmt: skip
-
-
-def test_the_last_eval_takes_precedence_over_training(two_runs):
-    run = two_runs[0]
+    assert "one: training, after step 20" in sections["Accuracy by string length"]
     record = {"run": "one", "checkpoint": "best", "seed": 0, "rows": [*length(2, 1.0), *length(10, 1.0)]}
     run.evaluations.mkdir()
     (run.evaluations / "best-001.json").write_text(json.dumps(record))
     (run.evaluations / "best-002.json").touch()  # an `eval` that is still running
     _, sections = report_of_runs([run])
     assert "eval, best-001.json" in sections["Accuracy by string length"]
-    assert [row[0] for row in cells(sections["Accuracy by string length"])[1:]] == ["2", "10"]
+    assert [row[1] for row in cells(sections["Accuracy by string length"])[1:]] == ["2", "10"]
 
 
 def test_runs_without_attention_or_without_training_are_reported(tmp_path):
@@ -138,25 +131,6 @@ def test_runs_without_attention_or_without_training_are_reported(tmp_path):
     assert report_of_runs([plain])[1]["Attention"] == ""
     _, sections = report_of_runs([new])
     assert sections["Accuracy by string length"] == sections["Attention"] == ""
-
-
-# ---- errors on pairs ----
-
-
-def test_rates_and_errors_of_a_run_on_pairs(cli, tmp_path):
-    write("train.tsv", WORDS)
-    write("dev.tsv", ["bb", "aa", "ab"])
-    write("test.tsv", ["bba", "aab"], more=["cab\tk t͡ʃ o", "b\tx"])
-    Path("pairs.yaml").write_text(CONFIG)
-    assert cli("train", "-c", "pairs.yaml", "--name", "words", "--device", "cpu").code == 0
-    run = Run(tmp_path / "runs" / "words")
-    assert report_of_runs([run])[1]["Errors on pairs"] == ""  # not measured on a file
-    assert cli("eval", "words", "--data", "test.tsv").code == 0
-    _, sections = report_of_runs([run])
-    header, row = cells(sections["Summary"])
-    assert row[header.index("WER")] == f"{run.status().wer:.3f}"
-    assert "words on test.tsv, 4 words" in sections["Errors on pairs"]
-    assert ["1", "b"] in [row[2:] for row in cells(sections["Errors on pairs"]) if row[0] == "x"]  # cannot be written
 
 
 # ---- comparisons ----

@@ -102,9 +102,8 @@ def export(
 ) -> None:
     """Export a trained model for use without seq2attn.
 
-    The folder holds the model's own functions as ONNX graphs, a manifest with the vocabularies and the loops around them,
-    the config, the weights as safetensors, and a model card that explains how to run it. Needs two packages:
-    pip install "seq2attn[export]"
+    The folder holds the model's own functions as ONNX graphs, a manifest with the config, the vocabularies and the loops
+    around the graphs, and a text that explains how to run them. Needs two packages: pip install "seq2attn[export]"
 
     Examples:
 

@@ -1,37 +1,33 @@
-"""A run's model in a folder: graphs, manifest, config, weights, and a card that says how to use them."""
+"""A run's model in a folder: graphs, the manifest that describes them, and how to use them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save
 from torch import Tensor
 
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.display.console import json_text
 from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.pages import read
-from seq2attn.pages.graphs import OPSET, Exported, export_graphs
+from seq2attn.pages.graphs import Exported, export_graphs
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import Run
-from seq2attn.trained import TrainedModel, load_run
+from seq2attn.trained import load_run
 
 LONGEST = 500  # tokens of a source for which the number of steps is given
+VOCABULARY = ("symbols", "features", "separator", "unknown", "normalise", "split")
 
 
 def write_folder(folder: Path, run: Run, checkpoint: str = "best") -> None:
     """Export a run's model to a folder, which is made. Raises `Seq2AttnError` as `export_graphs` does."""
     trained = load_run(run, checkpoint, "cpu")
-    model, config = trained.predictor.model, run.config()
-    exported = export_graphs(model)
-    described = manifest(trained.predictor, exported)
+    exported = export_graphs(trained.predictor.model)
+    about = {"run": run.name, "step": trained.step, "config": run.config().model_dump(mode="json")}
     folder.mkdir(parents=True, exist_ok=True)
-    write_graphs(folder, exported, described)
-    write_atomically(folder / "config.json", json_text(config.model_dump(mode="json"), indent=2).encode())
-    write_atomically(folder / "README.md", _card(run, trained, described).encode())
-    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
-    write_atomically(folder / "model.safetensors", save(tensors, {"format": "pt"}))
+    write_graphs(folder, exported, about | manifest(trained.predictor, exported))
+    write_atomically(folder / "README.md", read("card.md").encode())
 
 
 def write_graphs(folder: Path, exported: Exported, described: dict[str, Any]) -> None:
@@ -87,33 +83,5 @@ def _plain(tensor: Tensor) -> dict[str, Any]:
 
 
 def _vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
-    return {
-        "tokens": [vocabulary.symbol(index) for index in range(len(vocabulary))],
-        "symbols": list(vocabulary.symbols),
-        "features": None if vocabulary.features is None else list(vocabulary.features),
-        "separator": vocabulary.separator,
-        "unknown": vocabulary.unknown,
-        "normalise": vocabulary.normalise,
-        "split": vocabulary.split,
-    }
-
-
-def _card(run: Run, trained: TrainedModel, described: dict[str, Any]) -> str:
-    def names(values: dict[str, Any]) -> str:
-        return ", ".join(f"`{name}`" for name in values)
-
-    config = run.config()
-    graphs = described["graphs"].items()
-    return read("card.md").format(
-        name=run.name,
-        task=config.task.name,
-        score=config.score_name,
-        parameters=sum(one.numel() for one in trained.predictor.model.parameters()),
-        step=trained.step,
-        opset=OPSET,
-        graphs="\n".join(f"- `{name}.onnx`: {names(one['inputs'])} → {names(one['outputs'])}" for name, one in graphs),
-        eos=f", then `<eos>`, {described['eos']}" if described["source_eos"] else "",
-        sos=described["sos"],
-        eos_id=described["eos"],
-        mask="padding masked: true for real tokens" if described["mask_padding"] else "no mask: true everywhere",
-    )  # fmt: skip
+    tokens = [vocabulary.symbol(index) for index in range(len(vocabulary))]
+    return {"tokens": tokens, **{name: getattr(vocabulary, name) for name in VOCABULARY}}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,10 +39,18 @@ def export_graphs(model: Model) -> Exported:
 
     Raises `Seq2AttnError` without the packages for it, and for a model that torch cannot export.
     """
-    need_exporter()
-    model.eval()
     try:
-        with torch.no_grad(), _quiet():
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        hint = 'Install it: pip install "seq2attn[export]"'
+        raise Seq2AttnError(f"exporting a model needs the package {error.name}", hint=hint) from None
+    model.eval()
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # torch's remarks on its own internals
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             examples = [
                 functions(model, (torch.arange(length) % 2 + 3).unsqueeze(0), steps) for length, steps in EXAMPLES
             ]
@@ -53,17 +60,9 @@ def export_graphs(model: Model) -> Exported:
         names = ", ".join(map(described, foreign_parts()))
         hint = f"Parts of plug-ins must be traceable by torch.export, without Python branches on values: {names}"
         raise Seq2AttnError(f"torch cannot export this model: {reason}", hint=hint if names else None) from error
+    finally:
+        logging.disable(level)
     return Exported(examples[0], graphs)
-
-
-def need_exporter() -> None:
-    """Raise `Seq2AttnError` if the packages that torch's exporter needs are not installed."""
-    try:
-        import onnx  # noqa: F401
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        hint = 'Install it: pip install "seq2attn[export]"'
-        raise Seq2AttnError(f"exporting a model needs the package {error.name}", hint=hint) from None
 
 
 class _Traced(nn.Module):
@@ -135,16 +134,3 @@ def _optimise(exported: Any) -> None:
         if value.uses() or value.is_graph_output():
             value.const_value, value.name = tensors[name], name.removeprefix("model.")
             graph.initializers[value.name] = value
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without torch's remarks on its own internals."""
-    level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(level)

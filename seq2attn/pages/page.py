@@ -25,7 +25,7 @@ from seq2attn.pages.folder import manifest
 from seq2attn.pages.graphs import export_graphs
 from seq2attn.runs.logs import read_attention
 from seq2attn.runs.run import Run
-from seq2attn.trained import TrainedModel, load_run
+from seq2attn.trained import load_run
 
 if TYPE_CHECKING:
     import onnx
@@ -152,24 +152,24 @@ def _shown(run: Run, checkpoint: str, examples: list[str], snapshots: int) -> Sh
         task.source_vocabulary.encode(text)
     recorded = read_attention(run) if config.data_files else []  # a run on files keeps no other strings
     more = [one.source for _, maps in recorded[-1:] for one in maps] if config.data_files else _drawn(task)
-    weights = _through_training(run, trained, snapshots)
-    about = {"task": config.task.name, "score": config.score_name, "width": f"{config.model.hidden:,}"}
-    about |= {"parameters": f"{sum(map(Tensor.numel, trained.predictor.model.parameters())):,}"}
-    return Shown(
-        run.name, trained.predictor, about | {"trained": f"{trained.step:,} steps"}, [*examples, *more], weights
-    )
-
-
-def _through_training(run: Run, trained: TrainedModel, count: int) -> dict[str, dict[str, Tensor]]:
-    """Label -> weights: at most `count` of the kept ones, early ones as dense as late ones, and the trained ones last."""
-    steps = [step for step in run.kept_steps() if step < trained.step]
-    if len(steps) > count:
-        steps = [steps[round(index * (len(steps) - 1) / max(1, count - 1))] for index in range(count)]
-    predictors = {step: load_run(run, f"step-{step}", "cpu").predictor for step in steps}
-    return {
-        f"after {step:,} step{'s' * (step != 1)}": predictor.model.state_dict()
-        for step, predictor in (*predictors.items(), (trained.step, trained.predictor))
+    parameters = sum(map(Tensor.numel, trained.predictor.model.parameters()))
+    about = {
+        "task": config.task.name,
+        "score": config.score_name,
+        "width": f"{config.model.hidden:,}",
+        "parameters": f"{parameters:,}",
+        "trained": f"{trained.step:,} steps",
     }
+    kept = [step for step in run.kept_steps() if step < trained.step]
+    if len(kept) > snapshots:  # early ones as dense as late ones
+        kept = [kept[round(index * (len(kept) - 1) / max(1, snapshots - 1))] for index in range(snapshots)]
+    predictors = {step: load_run(run, f"step-{step}", "cpu").predictor for step in kept}
+    predictors[trained.step] = trained.predictor
+    weights = {
+        f"after {step:,} step{'s' * (step != 1)}": predictor.model.state_dict()
+        for step, predictor in predictors.items()
+    }
+    return Shown(run.name, trained.predictor, about, [*examples, *more], weights)
 
 
 def _drawn(task: Task) -> list[str]:

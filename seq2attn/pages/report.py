@@ -15,24 +15,21 @@ from seq2attn.comparison.results import gather
 from seq2attn.config import flat_values
 from seq2attn.display.table import Column, Table, WithInterval
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.edits import Edit
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import parameter_ledger
 from seq2attn.pages import filled, read
-from seq2attn.parts import RANDOM
 from seq2attn.plotting.attention import MOST_STEPS, cropped, spread
 from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, curves_figure, runs_figure
 from seq2attn.plotting.html import html_map
 from seq2attn.plotting.style import svg
 from seq2attn.runs.lock import state_of
-from seq2attn.runs.logs import evaluations, latest_by_length, read_attention, read_metrics
+from seq2attn.runs.logs import latest_by_length, read_attention, read_metrics
 from seq2attn.runs.run import Run
 from seq2attn.trained import load_task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_EDITS, MOST_WORDS = 40, 3  # of a run; examples of an edit
 MEASURED = {
     "wer": "word error rate on the dev set",
     "ser": "symbol error rate on the dev set",
@@ -62,7 +59,6 @@ def report_of_runs(runs: Sequence[Run]) -> tuple[str, Sections]:
         "Summary": _summary(runs),
         "Training": _figures(_training(runs, scores)),
         "Accuracy by string length": _lengths(runs, scores),
-        "Errors on pairs": "".join(map(_errors, runs)),
         **_attention_and_settings({run.name: [run] for run in runs}),
     }
 
@@ -157,33 +153,12 @@ def _lengths(runs: Sequence[Run], scores: Sequence[str]) -> str:
     results = {name: evaluation for name, (_, evaluation) in latest.items()}
     sources = "; ".join(f"{name}: {source}" for name, (source, _) in latest.items())
     if len(runs) == 1:
-        (evaluation,) = results.values()
-        figure = accuracy_figure(evaluation, sources)
-        columns = [(name, evaluation, name) for name in dict.fromkeys(row.metric for row in evaluation.rows)]
+        figure = accuracy_figure(results[runs[0].name], sources)
     else:
         figure = runs_figure(results, [score for run, score in zip(runs, scores, strict=True) if run.name in results])
-        columns = [(name, evaluation, "exact_match") for name, evaluation in results.items()]
     places = sorted({place for evaluation in results.values() for place in evaluation.places})
-    rows = [[*place, *(one.get(name, place[1], place[0]) for _, one, name in columns)] for place in places]
-    header = ["family", "length", *(heading.replace("_", " ") for heading, _, _ in columns)]
-    if {family for family, _ in places} == {RANDOM}:
-        header, rows = header[1:], [row[1:] for row in rows]
-    return _figures([figure]) + _table(header, rows, "" if len(runs) == 1 else f"exact match; {sources}")
-
-
-def _errors(run: Run) -> str:
-    """Of a run on pairs that was measured on a file: the most frequent edits, ∅ for nothing, with words."""
-    evaluation = next((one for _, one in reversed(evaluations(run)) if one.answers), None)
-    if evaluation is None:
-        return ""
-    words: dict[Edit, list[str]] = {}
-    for answer in evaluation.errors():
-        for edit in dict.fromkeys(answer.edits):
-            words.setdefault(edit, []).append(answer.source.replace("\t", " "))
-    edits = [[edit.reference or "∅", edit.hypothesis or "∅", count, words[edit][:MOST_WORDS]]
-             for edit, count in evaluation.confusions()[:MOST_EDITS]]  # fmt: skip
-    title = f"{run.name} on {(evaluation.data or {}).get('name', '')}, {len(evaluation.answers):,} words"
-    return _table(["right", "written", "count", "words"], edits, title)
+    rows = [[*place, *(one.get("exact_match", place[1], place[0]) for one in results.values())] for place in places]
+    return _figures([figure]) + _table(["family", "length", *results], rows, f"exact match; {sources}")
 
 
 def _attention_and_settings(groups: Groups) -> Sections:

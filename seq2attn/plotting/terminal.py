@@ -24,14 +24,14 @@ def heat_map(shown: AttentionMap, console: Console) -> Text | None:
 
     None where there are more columns than the console has.
     """
-    column, margin = _width(shown.source_symbols), _width(shown.output_symbols) + 2
-    if column * len(shown.source_symbols) + margin > console.width:
+    columns, rows = _labels(shown.source_symbols), _labels(shown.output_symbols)
+    column, margin = cell_len(columns[0]), cell_len(rows[0]) + 2
+    if column * len(columns) + margin > console.width:
         return None
     text = Text(" " * margin)
-    text.append("".join(_label(symbol, column) for symbol in shown.source_symbols).rstrip(), style="bold")
-    for symbol, row in zip(shown.output_symbols, shown.weights, strict=True):
-        text.append("\n  ")
-        text.append(_label(symbol, margin - 2), style="bold")
+    text.append("".join(columns).rstrip(), style="bold")
+    for label, row in zip(rows, shown.weights, strict=True):
+        text.append(f"\n  {label}", style="bold")
         for weight in row:
             if _has_colours(console):
                 text.append(" " * column, style=f"on rgb({','.join(map(str, colour(weight)))})")
@@ -53,17 +53,10 @@ def _has_colours(console: Console) -> bool:
     return console.color_system in ("256", "truecolor") and not console.no_color
 
 
-def _width(symbols: Sequence[str]) -> int:
-    """The cells that labels need: two for characters, some of which take both; one more than the widest longer symbol."""
-    widest = max(cell_len(_text(symbol)) for symbol in symbols)
-    return 2 if widest <= 2 else min(_WIDEST, widest + 1)
-
-
-def _label(symbol: str, width: int) -> str:
-    """A symbol as a label of this many cells."""
-    label = _text(symbol)
-    return set_cell_size(label if cell_len(label) <= width else f"{set_cell_size(label, width - 2)}… ", width)
-
-
-def _text(symbol: str) -> str:
-    return _SIGNS.get(symbol) or sign(symbol)
+def _labels(symbols: Sequence[str]) -> list[str]:
+    """Symbols as labels of equal width: two cells for characters, some of which take both; more for longer symbols."""
+    texts = [_SIGNS.get(symbol) or sign(symbol) for symbol in symbols]
+    widest = max(map(cell_len, texts))
+    width = 2 if widest <= 2 else min(_WIDEST, widest + 1)
+    cut = [text if cell_len(text) <= width else f"{set_cell_size(text, width - 2)}… " for text in texts]
+    return [set_cell_size(text, width) for text in cut]
