@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from seq2attn.display.console import note, on_terminal, printable, stdout, write_line
@@ -165,6 +165,8 @@ class Table:
             if _least_width(columns) > console.width:
                 missing.append(column.heading)
                 del columns[column]
+        if _least_width(columns) > console.width:  # the last resort: headings of numbers are broken between words, too
+            columns = {replace(column, heading="\n".join(column.heading.split())): columns[column] for column in columns}
         console.width = max(console.width, _least_width(columns))
         title = Text(printable(self.title), style="bold") if self.title else None
         table = RichTable(title=title, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD)
@@ -189,7 +191,7 @@ def _least_width(columns: Mapping[Column, Sequence[str]]) -> int:
     width = 1
     for column, texts in columns.items():
         lines = [column.heading, *texts]
-        parts = lines if _is_whole(column, texts) else " ".join(lines).split()
+        parts = "\n".join(lines).splitlines() if _is_whole(column, texts) else " ".join(lines).split()
         width += GAP + max(map(cell_len, parts), default=0)
     return width
 
