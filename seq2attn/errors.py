@@ -6,7 +6,6 @@ import difflib
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 LARGEST_FILE = {  # bytes of a file that somebody else may have written: what is larger is not read
     "config": 200_000,
@@ -25,10 +24,7 @@ class Seq2AttnError(Exception):
 
     The message says what is wrong, where, what was found and what is allowed; `hint` says what to do next.
     `exit_code` is that of the process: 2 for an invalid request, 1 for a failure while running.
-    `run` is the directory of a run that can be continued from its last checkpoint.
     """
-
-    run: Path | None = None
 
     def __init__(self, message: str, *, hint: str | None = None, exit_code: int = 2) -> None:
         super().__init__(message if hint is None else f"{message}\n{hint}")

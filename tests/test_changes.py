@@ -24,10 +24,9 @@ from seq2attn.pages.functions import functions
 from seq2attn.registry import register
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.training import step as training_step
-from seq2attn.training.leaf import agree, is_due, unchanged
 from seq2attn.training.losses import training_losses
 from seq2attn.training.session import NewRun, train
-from seq2attn.training.step import TrainingStep
+from seq2attn.training.step import TrainingStep, agree, is_due, unchanged
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("own_scores")

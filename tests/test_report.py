@@ -145,8 +145,7 @@ def made(tmp_path_factory):
     plan = make_plan(compose_experiment(folder / "experiment.yaml"), folder / "runs")
     for trial in plan.trials:
         run = finish(folder / "runs", trial)
-        belongs = {"name": trial.experiment, "group": trial.group, "values": dict(trial.values)}
-        write_json(run.environment_file, {"command": [NASTY], "seed": trial.seed, "experiment": belongs})
+        write_json(run.environment_file, {"command": [NASTY], "experiment": trial.experiment})
         if trial.group != "none":
             maps = [one_map("ab", "ba", trial.seed / 4).to_json(), one_map("xyz", "z", 0.25).to_json()]
             run.attention_file.write_text(json.dumps({"step": 10, "maps": maps}) + "\n")
@@ -195,7 +194,7 @@ def test_a_comparison_is_found_by_its_name_or_its_file_and_missing_trials_are_na
             ["experimnt"],
             "no run 'experimnt' in runs; did you mean",
         ),
-        (["experiment", "experiment-dot-seed_1"], "'experiment' in runs is a comparison, not a run"),
+        (["experiment", "experiment-dot-seed_1"], "no run 'experiment' in runs; did you mean 'experiment-dot-seed_3'?"),
         (["base.yaml"], "base.yaml: this is a model's config, not an experiment"),
         (["other.yaml"], "no trial of 'other' in runs is trained and measured"),
         (["missing.yaml"], "missing.yaml: no such file"),
@@ -232,7 +231,7 @@ def test_a_report_is_replaced_and_any_other_file_is_kept(cli, runs_copy):
             "metrics.jsonl:1: not a valid record: step: is missing\nRemove that line",
         ),
         ("metrics.jsonl", '{"step": 1}\nno json\n', "metrics.jsonl:2: not a valid record: it is not valid JSON\n"),
-        ("evaluations/best-001.json", '{"rows": \n', "best-001.json:2: not a valid record: it is not valid JSON\n"),
+        ("evaluations/best-001.json", '{"rows": \n', "best-001.json: not a valid record: it is not valid JSON\n"),
     ],
 )
 def test_a_damaged_record_is_an_error_with_its_line(cli, runs_copy, file, text, message):

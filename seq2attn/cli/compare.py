@@ -14,7 +14,7 @@ from seq2attn.cli import options
 from seq2attn.display.console import note, on_terminal, write_json
 from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.run import DEFAULT_ROOT, plugin_options
+from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, runs_dir_option
 
 if TYPE_CHECKING:
     from seq2attn.comparison.results import Comparison
@@ -129,7 +129,7 @@ def compare(
         for path in save_figures(comparison, plot):
             note(f"figure: {path}")
     if comparison.groups:
-        suffix = f"{options.runs_dir_option(runs_dir)}{plugin_options(plugins)}"
+        suffix = f"{runs_dir_option(runs_dir)}{plugin_options(plugins)}"
         note(f"As one page: seq2attn report {comparison.name}{suffix}")
     if comparison.failed:
         count = f"{len(comparison.failed):,} of {len(plan.trials):,} trials failed"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -141,23 +140,13 @@ def beam_search(beam: int | None, length_penalty: float | None, n_best: int | No
     return BeamSearch(beam or max(default.width, n_best or 1), length_penalty or default.length_penalty)
 
 
-def runs_dir_option(root: Path) -> str:
-    """` --runs-dir ROOT` for a suggested command, or an empty string if `root` is its default."""
-    return "" if root == DEFAULT_ROOT or os.environ.get("SEQ2ATTN_RUNS") else f" --runs-dir {shlex.quote(str(root))}"
-
-
-def named(run: Run) -> str:
-    """The run's name and directory for a suggested command."""
-    return f"{run.name}{runs_dir_option(run.path.parent)}"
-
-
 def find_runs(root: Path, names: Sequence[str] | None, how: str = "its name") -> list[Run]:
     """The runs of these names; without any, the newest, and a note of that and `how` to choose another."""
     if names:
         return [find_run(root, name) for name in dict.fromkeys(names)]
     run = find_run(root, None)
     experiment = run.environment().experiment
-    trial = "" if experiment is None else f", a trial of {experiment.name[:80]}"
+    trial = "" if experiment is None else f", a trial of {experiment[:80]}"
     note(f"run: {run.path} (the newest{trial}; choose another with {how})")
     return [run]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from seq2attn.cli import options
 from seq2attn.display.console import note, write_json
-from seq2attn.display.table import Column, Table
+from seq2attn.display.table import Cell, Column, Table
 from seq2attn.runs.lock import state_of
 from seq2attn.runs.run import DEFAULT_ROOT, MAKE_ONE, Run, newest_first
 
@@ -33,40 +33,31 @@ def runs(
     found = newest_first(runs_dir)
     if not found:
         note(f"no run in {runs_dir} yet. {MAKE_ONE}")
-    records = [_record(run) for run in found[:limit]]
-    for problem in [problem for record in records for problem in record["problems"]]:
-        note(problem)
+    table = Table(COLUMNS, [_row(run) for run in found[:limit]])
     if as_json:
-        write_json(records)
+        write_json(table.records())
     else:
-        _table(records).show()
+        table.show()
         if len(found) > limit:
             note(f"{len(found) - limit:,} older runs; --limit shows more")
 
 
-def _table(records: list[dict[str, Any]]) -> Table:
-    columns = [
-        Column("run"),
-        Column("state"),
-        Column("step", right=True, optional=True),
-        Column("score", optional=True),
-        Column("seed", right=True, optional=True, form="d"),
-        Column("task", optional=True),
-        Column("exact match, worst", right=True, key="exact_match_worst"),
-        Column("WER", right=True),
-        Column("made (UTC)", optional=True, key="made"),
-    ]
-    rows = []
-    for record in records:
-        step = None if record["step"] is None else f"{record['step']}/{record['steps'] or '-'}"
-        made = (record["made"] or "").replace("T", " ")[:16]  # 2030-01-01 12:34
-        rows.append([(record | {"step": step, "made": made})[column.name] for column in columns])
-    return Table(columns, rows)
+COLUMNS = (
+    Column("run"),
+    Column("state"),
+    Column("step", right=True, optional=True),
+    Column("of", right=True, optional=True, key="steps"),
+    Column("score", optional=True),
+    Column("seed", right=True, optional=True, form="d"),
+    Column("task", optional=True),
+    Column("exact match, worst", right=True, key="exact_match_worst"),
+    Column("WER", right=True),
+    Column("made (UTC)", optional=True, key="made"),
+)
 
 
-def _record(run: Run) -> dict[str, Any]:
-    status, environment = run.status(), run.environment()
-    keys = ("step", "steps", "task", "score", "seed", "exact_match_worst", "wer")
-    record = {"run": run.name, "state": state_of(run, status), **{key: getattr(status, key) for key in keys}}
-    made = environment.created and environment.created.isoformat()
-    return record | {"made": made, "problems": [*filter(None, (status.problem, environment.problem))]}
+def _row(run: Run) -> list[Cell]:
+    status, made = run.status(), run.environment().created
+    own = {"run": run.name, "state": state_of(run, status), "made": made and f"{made:%Y-%m-%d %H:%M}"}
+    record = status.model_dump() | own
+    return [record[column.name] for column in COLUMNS]

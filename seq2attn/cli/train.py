@@ -12,9 +12,8 @@ import typer
 from seq2attn.cli import options
 from seq2attn.display.console import note, write_line
 from seq2attn.display.progress import make_display
-from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.machine import MOST_THREADS
-from seq2attn.runs.run import DEFAULT_ROOT, Run, plugin_options, resume_options
+from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, resume_command, runs_dir_option
 
 
 def train(
@@ -54,27 +53,15 @@ def train(
     )
     from seq2attn.training import session
 
-    try:
-        with make_display() as display:
-            ended = session.train(settings, where, device=device, threads=threads, display=display)
-    except Seq2AttnError as error:
-        if error.run is not None:
-            error.hint = f"The last checkpoint is intact. {_continue(Run(error.run))}"
-        raise
+    with make_display() as display:
+        ended = session.train(settings, where, device=device, threads=threads, display=display)
     run = ended.run
     if ended.stopped_by is not None:
         name = signal.Signals(ended.stopped_by).name
-        note(f"stopped by {name} after step {ended.step:,}; everything is saved.\n{_continue(run)}")
+        note(f"stopped by {name} after step {ended.step:,}; everything is saved.\nContinue with: {resume_command(run)}")
         raise typer.Exit(128 + ended.stopped_by)
-    if ended.reached_target:
-        note(f"reached the target after step {ended.step:,}")
-    elif ended.stalled:
-        note(f"stopped after step {ended.step:,}: training.patience evaluations in a row brought no improvement")
     dev = settings.data_files.get("dev")
     data = "" if dev is None else f" --data {shlex.quote(dev)}"
-    note(f"Next: seq2attn eval {options.named(run)}{plugin_options(run.environment().plugins)}{data}")
+    plugins_again = plugin_options(run.environment().plugins)
+    note(f"Next: seq2attn eval {run.name}{runs_dir_option(run.path.parent)}{plugins_again}{data}")
     write_line(str(run.path))
-
-
-def _continue(run: Run) -> str:
-    return f"Continue with: seq2attn train --resume {options.named(run)}{resume_options(run)}"

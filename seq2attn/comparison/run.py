@@ -31,9 +31,8 @@ from seq2attn.comparison.trial import (
 )
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError, shown
-from seq2attn.runs.files import not_written
+from seq2attn.runs.files import writing
 from seq2attn.runs.lock import is_training
-from seq2attn.runs.logs import steps_done
 from seq2attn.runs.machine import available_cores, choose_device
 from seq2attn.training.signals import StopRequest, stop_on_signals
 
@@ -61,7 +60,7 @@ def run_comparison(
     workers: trials at a time; by default one per core, or per Dask worker. The first signal stops: running trials are saved,
     and the comparison has the signal's number. Raises `Seq2AttnError` for what keeps all trials from running.
     """
-    from seq2attn.training.leaf import why_slow
+    from seq2attn.training.step import why_slow
 
     if isinstance(executor, str) and not re.fullmatch("dask:.+", executor):
         raise Seq2AttnError(f"--executor: expected dask:ADDRESS, such as dask:tcp://HOST:8786, found {shown(executor)}")
@@ -170,11 +169,9 @@ def _workplace(root: Path, device: str, plugins: Sequence[str]) -> Iterator[Work
     """What the trials will check, with its marker in the runs directory as long as the comparison runs."""
     marker = root / f".comparison-{secrets.token_hex(8)}"
     files = [Path(name).resolve() for name in plugins]
-    try:
+    with writing(marker):
         root.mkdir(parents=True, exist_ok=True)
         marker.touch()
-    except OSError as error:
-        raise not_written(marker, error) from error
     try:
         yield Workplace(marker, device, {file: remember_plugin(file) for file in files}, versions())
     finally:
@@ -227,7 +224,7 @@ def run_trials(
                 display.end(trial.name, outcome.state + (f": {outcome.reason}" if outcome.reason else ""))
                 display.step(ALL, len(outcomes), f"{len(outcomes):,}/{count:,} trials")
             for trial in running.values():
-                step = steps_done(trial.run)
+                step = trial.run.status().step or 0
                 display.step(trial.name, step, "measuring" if step == trial.config.training.steps else f"step {step:,}")
         if running:
             display.note(f"stopping: waiting for {len(running)} trials to save")

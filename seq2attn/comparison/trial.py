@@ -228,8 +228,7 @@ def _run(trial: Trial, place: Workplace) -> None:
     if blocked:
         raise Seq2AttnError(blocked, exit_code=1)
     if run.status().state != "finished":
-        experiment = {"name": trial.experiment, "group": trial.group, "values": dict(trial.values)}
-        new = NewRun(trial.root, trial.name, plugins=list(map(str, place.plugins)), experiment=experiment)
+        new = NewRun(trial.root, trial.name, plugins=list(map(str, place.plugins)), experiment=trial.experiment)
         where = run if run.config_file.is_file() else new
         train(trial.config, where, device=place.device, threads=1, display=watch, request=watch.request)
         watch.look()

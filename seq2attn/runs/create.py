@@ -11,21 +11,21 @@ import os
 import platform
 import re
 import secrets
-import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.config import Config, check_config, dump_config, flat_values, load_config
 from seq2attn.config.load import Overrides, override_list
 from seq2attn.config.shipped import find_config
-from seq2attn.errors import ConfigError, Seq2AttnError, shown
-from seq2attn.runs.files import write_atomically, write_json
-from seq2attn.runs.run import Run, check_name, find_run, resume_options, version
+from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.runs.files import write_atomically, write_json, writing
+from seq2attn.runs.run import Run, check_name, find_run, resume_command
 
 if TYPE_CHECKING:
     import torch
@@ -45,9 +45,7 @@ class NewRun:
     exact: bool = True
     """use exactly this name; otherwise a number is appended"""
     plugins: Sequence[str] = ()
-    changes: Sequence[str] = ()
-    """`KEY=VALUE` for what the user changed in the config's file"""
-    experiment: Mapping[str, Any] | None = None
+    experiment: str | None = None
     """the comparison that the run is a trial of"""
 
 
@@ -56,21 +54,17 @@ class RunExists(Seq2AttnError):
 
 
 def run_name(config: Path, changes: Sequence[str] = ()) -> str:
-    """`configs/chapter/dot.yaml` -> `chapter-dot`; elsewhere the file's own name; then the `changes`, as `KEY=VALUE`.
+    """A default name from the config's file and the `changes`, `KEY=VALUE`, in characters that a run's name may have.
 
-    `scaled.yaml` with `model.attention.score=additive` -> `scaled-score_additive`. What does not fit is left out, which
-    ends the name with `etc`. All in characters that a run's name may have.
+    `configs/chapter/dot.yaml` -> `chapter-dot`; elsewhere the file's own name. `scaled.yaml` with
+    `model.attention.score=additive` -> `scaled-score_additive`. A long name is cut.
     """
-    parts = find_config(config).with_suffix("").parts
-    below = parts[-1:] if "configs" not in parts[:-1] else parts[-parts[-2::-1].index("configs") - 1 :]
-    name = run_word("-".join(below))[:LONGEST_NAME] or "run"
+    file = find_config(config)
+    words = [file.parent.name, file.stem] if file.parent.parent.name == "configs" else [file.stem]
     for change in changes:
         key, _, value = change.partition("=")
-        longer = f"{name}-{run_word(key.removesuffix('.name').rpartition('.')[2])}_{run_word(value) or 'x'}"
-        if len(longer) > LONGEST_NAME:
-            return f"{name}-etc"
-        name = longer
-    return name
+        words.append(f"{key.removesuffix('.name').rpartition('.')[2]}_{value}")
+    return "-".join(filter(None, map(run_word, words)))[:LONGEST_NAME] or "run"
 
 
 def run_word(text: str) -> str:
@@ -95,50 +89,37 @@ def create_run(
     renamed once it is complete, so that no run lacks its config.
     """
     check_name(name)
-    made = root / f".new-{secrets.token_hex(8)}"
+    made = Run(root / f".new-{secrets.token_hex(8)}")
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        made.mkdir()
-        Run(made).checkpoints.mkdir()
-        created = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
-        write_json(Run(made).environment_file, {"created": created, **environment})
-        if learned is not None:
-            write_json(Run(made).task_file, learned)
-        write_atomically(Run(made).config_file, dump_config(config).encode())
-        return Run(_place(made, root, name, exact=exact))
-    except FileExistsError:
-        if not root.is_dir():
-            raise Seq2AttnError(f"cannot create a run in {root}: it is not a directory") from None
-        resume = f"seq2attn train --resume {name}{resume_options(Run(root / name))}"
-        raise RunExists(
-            f"run {name!r} already exists in {root}", hint=f"Choose another --name, or continue it: {resume}"
-        ) from None
-    except (OSError, Seq2AttnError) as error:
-        cause = error if isinstance(error, OSError) else error.__cause__
-        reason = getattr(cause, "strerror", None) or error
-        raise Seq2AttnError(f"cannot create a run in {root}: {reason}", exit_code=1) from error
+        with writing(root):
+            made.checkpoints.mkdir(parents=True)
+            created = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
+            write_json(made.environment_file, {"created": created, **environment})
+            if learned is not None:
+                write_json(made.task_file, learned)
+            write_atomically(made.config_file, dump_config(config).encode())
+            return Run(_place(made.path, root, name, exact=exact))
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(made.path, ignore_errors=True)
 
 
 def _place(made: Path, root: Path, name: str, *, exact: bool) -> Path:
-    """Rename the directory `made` to `root/name`, or to that with the next free number behind it.
-
-    Raises `FileExistsError` if something has the exact name.
-    """
+    """Rename the directory `made` to `root/name`, or to that with the next free number behind it."""
     pattern = re.compile(re.escape(name) + r"-(\d{3,})")
     numbers = [int(match[1]) for entry in os.listdir(root) if (match := pattern.fullmatch(entry))]
-    for number in itertools.count(max(numbers, default=0) + 1):
-        path = root / (name if exact else f"{name}-{number:03d}")
-        if not os.path.lexists(path):
-            try:
+    following = (f"{name}-{number:03d}" for number in itertools.count(max(numbers, default=0) + 1))
+    for chosen in [name] if exact else following:
+        path = root / chosen
+        try:
+            if not os.path.lexists(path):
                 return made.rename(path)  # if two processes get here, the second fails: a run is never empty
-            except OSError:
-                if not os.path.lexists(path):
-                    raise
-        if exact:
-            break
-    raise FileExistsError(root / name)
+        except OSError:
+            if not os.path.lexists(path):
+                raise
+    raise RunExists(
+        f"run {name!r} already exists in {root}",
+        hint=f"Choose another --name, or continue it: {resume_command(Run(root / name))}",
+    )
 
 
 def describe_environment(
@@ -148,37 +129,27 @@ def describe_environment(
     import torch
 
     return {
-        "command": list(map(_text, sys.argv)),
-        "changes": list(map(_text, new.changes)),
+        "command": sys.argv,
         "seed": config.seed,
         "device": device.type,
         "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor(),
         "threads": threads,
         "kernels": kernels,
-        "plugins": list(map(_text, new.plugins)),
-        **({} if new.experiment is None else {"experiment": dict(new.experiment)}),
-        "git": _git(),
+        "plugins": list(new.plugins),
+        "experiment": new.experiment,
+        "commit": _commit(),
         "platform": platform.platform(),
-        "versions": {"python": platform.python_version(), **{package: version(package) for package in PACKAGES}},
+        "versions": {"python": platform.python_version(), **{name: metadata.version(name) for name in PACKAGES}},
     }
 
 
-def _text(word: str) -> str:
-    """A word of the command line with the bytes that are not text as `\\xff`; JSON holds text only."""
-    return os.fsencode(word).decode(errors="backslashreplace")
-
-
-def _git() -> dict[str, Any] | None:
-    """The commit of the working directory, and whether anything is uncommitted; None outside a repository."""
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-
-    def ask(*words: str) -> str:
-        return subprocess.check_output(
-            ["git", *words], stderr=subprocess.DEVNULL, text=True, timeout=5, env=environment
-        ).strip()
-
+def _commit() -> str | None:
+    """The commit of the working directory, with `-dirty` if anything is uncommitted; None outside a repository."""
+    words = ("git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
     try:
-        return {"commit": ask("rev-parse", "HEAD"), "dirty": bool(ask("status", "--porcelain", "-uno"))}
+        return subprocess.check_output(
+            words, stderr=subprocess.DEVNULL, text=True, timeout=5, env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+        ).strip()
     except (OSError, subprocess.SubprocessError):
         return None
 
@@ -196,36 +167,24 @@ def prepare_training(
     plugins: Sequence[str] = (),
 ) -> tuple[Config, Run | NewRun]:
     """The config to train, and the run that is continued with it or made for it in `root`."""
-    if config is None and resume is None:
-        raise Seq2AttnError("give either --config FILE or --resume RUN", hint="See: seq2attn train --help")
-    if resume is not None and (name or (overrides and config is None)):  # for files, a config may be named, and changed
-        run_config = f"{root / (resume if isinstance(resume, str) else resume.name)}/config.yaml"
+    run = find_run(root, resume) if isinstance(resume, str) else resume
+    if run is not None and (name or (overrides and config is None)):  # for files, a config may be named, and changed
         raise Seq2AttnError(
             "--resume continues a run unchanged; --set and --name are for new runs",
-            hint=f"For a new run: seq2attn train --config {run_config} --set ...",
+            hint=f"For a new run: seq2attn train --config {run.config_file} --set ...",
         )
     settings, changes, file = None, sorted(override_list(overrides)), Path("run")
     if isinstance(config, str | Path):
         file = Path(config)
-        settings = _load(file, overrides)
+        settings = load_config(file, overrides)
     elif config is not None:
         settings = check_config(config.model_dump(mode="json") if isinstance(config, Config) else config, overrides)
-    if resume is not None:
-        run = resume if isinstance(resume, Run) else find_run(root, resume)
+    if run is not None:
         return config_to_resume(run, settings), run
-    assert settings is not None
+    if settings is None:
+        raise Seq2AttnError("give either --config FILE or --resume RUN", hint="See: seq2attn train --help")
     chosen = run_name(file, changes) if name is None else name
-    return settings, NewRun(root, chosen, exact=name is not None, plugins=plugins, changes=changes)
-
-
-def _load(file: Path, overrides: Overrides) -> Config:
-    try:
-        return load_config(file, overrides)
-    except ConfigError as error:
-        if not any(problem.path == "configs" for problem in error.problems):
-            raise
-        hint = f"Run it with: seq2attn compare {shlex.quote(str(file))}"
-        raise Seq2AttnError(f"{file}: this is an experiment, not the config of a model", hint=hint) from None
+    return settings, NewRun(root, chosen, exact=name is not None, plugins=plugins)
 
 
 def config_to_resume(run: Run, named: Config | None) -> Config:
@@ -244,30 +203,21 @@ def config_to_resume(run: Run, named: Config | None) -> Config:
         files = ", ".join(shown(path, 200) for path in own.data_files.values())
         raise Seq2AttnError(
             f"run {run.name!r} is trained on files, which a run's own config never opens: {files}",
-            hint=f"Name a config, if you trust its paths: seq2attn train --resume {run.name}{resume_options(run)}",
+            hint=f"Name a config, if you trust its paths: {resume_command(run)}",
         )
     before, now = flat_values(own), flat_values(named)
     places = {f"task.{name}" for name in (*own.data_files, *named.data_files)}
-    changed = [key for key in {**before, **now} if key not in places and before.get(key) != now.get(key)]
-    if changed:
-        key = changed[0]
-        values = f"{key} is {shown(now.get(key))}, and {shown(before.get(key))} in the run"
-        hint = "A run is continued unchanged; only the places of its files may differ."
-        raise Seq2AttnError(f"this is not the config of run {run.name!r}: {values}", hint=hint)
+    for key in {**before, **now}:
+        if key not in places and before.get(key) != now.get(key):
+            values = f"{key} is {shown(now.get(key))}, and {shown(before.get(key))} in the run"
+            hint = "A run is continued unchanged; only the places of its files may differ."
+            raise Seq2AttnError(f"this is not the config of run {run.name!r}: {values}", hint=hint)
     return named
 
 
 def check_same_files(run: Run, config: Config, task: Task) -> None:
     """Raise `Seq2AttnError` unless `task`, just read from files, is the one that `run` was started with."""
-    kept, now = run.learned_task(config), task.learned()
-    if kept is None or now is None or kept == now:
-        return
-    before = kept.get("files")
-    for split, record in now["files"].items():
-        then = before.get(split) if isinstance(before, dict) else None
-        if not isinstance(then, dict) or then.get("sha256") != record["sha256"]:
-            raise Seq2AttnError(
-                f"{config.data_files[split]} has changed since run {run.name!r} was started",
-                hint="A run is continued on the same data. Restore that file, or start a new run with this one.",
-            )
-    raise Seq2AttnError(f"{run.task_file}: does not belong to these files", hint="Start a new run.")
+    if config.data_files and run.learned_task(config) != task.learned():
+        files = " or ".join(config.data_files.values())
+        hint = "A run is continued on the same data. Restore that file, or start a new run with this one."
+        raise Seq2AttnError(f"{files} has changed since run {run.name!r} was started", hint=hint)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import errno
 import os
-import re
 import secrets
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from seq2attn.display.console import json_text
 from seq2attn.errors import Seq2AttnError
 
-_TEMPORARY = re.compile(r"\..+\.[0-9]+-[0-9a-f]{8}")  # as `write_atomically` names them
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """In this context, an `OSError` is raised as a `Seq2AttnError` (exit code 1): `path` cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise Seq2AttnError(f"{path}: cannot be written: {error.strerror or error}", exit_code=1) from error
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -23,58 +29,46 @@ def write_atomically(path: Path, data: bytes) -> None:
 
     Raises `Seq2AttnError` (exit code 1) if writing fails; `path` is then unchanged.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        with writing(path):
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
         _sync_folder(path.parent)
-    except OSError as error:
-        raise not_written(path, error, hint="The previous file is unchanged.") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:
-    """`write_atomically` a JSON value, indented, with a line end; what is not valid Unicode is escaped, as in JSON."""
+    """`write_atomically` a JSON value, indented, with a line end; what is not valid Unicode becomes `?`."""
     text = json_text(value, indent=2, ensure_ascii=False) + "\n"
-    write_atomically(path, text.encode(errors="backslashreplace"))
+    write_atomically(path, text.encode(errors="replace"))
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of a `write_atomically` that was killed. Nothing may be writing there."""
-    for path in folder.glob(".*"):
-        if _TEMPORARY.fullmatch(path.name):
-            with contextlib.suppress(OSError):
-                path.unlink()
+    """Remove the temporary files of every `write_atomically` in `folder` that was killed. Nothing may be writing there."""
+    for path in folder.rglob(".*.part"):
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 class AppendFile:
-    """A file to append to. If a record cannot be written completely, the file is unchanged and `Seq2AttnError` is raised."""
+    """A file to append to. A kill or a full disk may leave a part of the last record."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
+        with writing(path):
             self._file = path.open("ab", buffering=0)
-        except OSError as error:
-            raise not_written(path, error) from error
 
     def add(self, data: bytes) -> None:
-        """Append `data`, or nothing if that fails."""
-        size = None
-        try:
-            size = os.fstat(self._file.fileno()).st_size
-            view = memoryview(data)
-            while view:
-                view = view[self._file.write(view) or 0 :]
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                if size is not None:
-                    self._file.truncate(size)
-            raise not_written(self.path, error) from error
+        """Append `data`. Raises `Seq2AttnError` (exit code 1) if that fails."""
+        with writing(self.path):
+            while data:
+                data = data[self._file.write(data) or 0 :]
 
     def close(self) -> None:
         """Close the file."""
@@ -97,23 +91,8 @@ def read_plain(path: Path, limit: int) -> bytes:
         return file.read(status.st_size)
 
 
-def file_time(path: Path) -> datetime.datetime:
-    """When a file was last changed; year 1 if that is unknown."""
-    try:
-        return datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
-    except (OSError, ValueError, OverflowError):
-        return datetime.datetime.min.replace(tzinfo=datetime.UTC)
-
-
-def not_written(path: Path, error: OSError, hint: str | None = None) -> Seq2AttnError:
-    """The error for a file that the system would not write."""
-    return Seq2AttnError(f"{path}: cannot be written: {error.strerror or error}", hint=hint, exit_code=1)
-
-
 def _sync_folder(folder: Path) -> None:
     """Make a rename survive a power cut, if the system can (Windows and some network disks cannot)."""
-    if os.name != "posix":
-        return
     with contextlib.suppress(OSError):  # the renamed file is complete anyway
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
+import contextlib
 import itertools
-import os
 from pathlib import Path
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.results import Evaluation
-from seq2attn.runs.files import file_time, not_written, write_json
-from seq2attn.runs.records import Metrics, MetricsLine, Snapshot, parse, read_record, read_records
+from seq2attn.runs.files import write_json, writing
+from seq2attn.runs.records import Metrics, MetricsLine, Snapshot, read_record, read_records
 from seq2attn.runs.run import Run
-
-TAIL = 65_536  # bytes at the end of metrics.jsonl that `steps_done` reads
 
 
 def read_metrics(run: Run) -> Metrics:
@@ -27,22 +24,6 @@ def read_metrics(run: Run) -> Metrics:
         elif line.evaluation:
             evaluations.append((line.step, Evaluation(line.evaluation)))
     return Metrics.model_construct(steps=steps, evaluations=evaluations)
-
-
-def steps_done(run: Run) -> int:
-    """The last step in metrics.jsonl, read from the file's end while the run trains; 0 before there is one."""
-    try:
-        with run.metrics_file.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
-            lines = file.read().splitlines()
-    except OSError:
-        return 0
-    for line in reversed(lines):
-        try:
-            return parse(MetricsLine, line, run.metrics_file).step
-        except Seq2AttnError:  # the first line of the tail may be cut off, the last one incomplete
-            continue
-    return 0
 
 
 def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
@@ -62,17 +43,13 @@ def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
 
 def save_evaluation(evaluation: Evaluation, run: Run) -> Path:
     """Write it as a new file of the run; nothing is replaced."""
-    try:
+    with writing(run.evaluations):
         run.evaluations.mkdir(exist_ok=True)
         for number in itertools.count(1):
             path = run.evaluations / f"{evaluation.checkpoint}-{number:03d}.json"
-            try:
+            with contextlib.suppress(FileExistsError):
                 path.touch(exist_ok=False)  # of two processes that try the same number, one gets the next
                 break
-            except FileExistsError:
-                continue
-    except OSError as error:
-        raise not_written(run.evaluations, error) from error
     try:
         write_json(path, evaluation.to_json(run.name))
     except Seq2AttnError:
@@ -90,15 +67,11 @@ def evaluations(run: Run, checkpoint: str = "*", *, skip_damaged: bool = False) 
     for path in run.evaluations.glob(f"{checkpoint}-*.json"):
         try:
             if path.lstat().st_size:  # otherwise it is still being written
-                saved = read_record(Evaluation, path)
-                time = file_time(path) if saved.created is None else datetime.datetime.fromisoformat(saved.created)
-                found.append((time if time.tzinfo else time.replace(tzinfo=datetime.UTC), path.name, saved))
-        except FileNotFoundError:
-            continue
+                found.append((path.name, read_record(Evaluation, path)))
         except Seq2AttnError:
             if not skip_damaged:
                 raise
-    return [(name, saved) for _, name, saved in sorted(found, key=lambda one: one[:2])]
+    return sorted(found, key=lambda one: (one[1].created or "", one[0]))
 
 
 def latest_by_length(run: Run) -> tuple[str, Evaluation] | None:

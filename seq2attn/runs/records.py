@@ -6,7 +6,6 @@ is wrong, and where. Unknown keys are ignored.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,6 +17,7 @@ from seq2attn.errors import LARGEST_FILE, Seq2AttnError
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.results import Evaluation, Row
 from seq2attn.runs.files import read_plain
+from seq2attn.runs.machine import MOST_THREADS
 
 LARGEST_NUMBER = 3.4e38  # of float32: a number beyond it was not measured
 
@@ -32,9 +32,17 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True)
 
 
-class Summary(Record):
-    """What status.json says of the last evaluation; None for what is unknown."""
+class Status(Record):
+    """status.json: how far the training of a run has come, and its last evaluation; None for what is unknown."""
 
+    state: str | None = None
+    """training, finished, interrupted or failed, when it was written"""
+    step: Count | None = None
+    """optimiser steps done"""
+    steps: Count | None = None
+    task: str | None = None
+    score: str | None = None
+    seed: Count | None = None
     exact_match_worst: Share | None = None
     """of the trained lengths"""
     exact_match_mean: Share | None = None
@@ -45,52 +53,26 @@ class Summary(Record):
     dev_loss: Annotated[float, Field(ge=0, le=1e6)] | None = None
 
 
-class Status(Summary):
-    """status.json: how far the training of a run has come; None for what is unknown."""
-
-    state: str | None = None
-    """training, finished, interrupted or failed, when it was written"""
-    step: Count | None = None
-    """optimiser steps done"""
-    steps: Count | None = None
-    task: str | None = None
-    score: str | None = None
-    seed: Count | None = None
-    problem: str | None = None
-    """why the file cannot be read, in which case all else is unknown"""
-
-
-class TrialOf(Record):
-    """The comparison that a run is a trial of."""
-
-    name: str
-    group: str
-    values: dict[str, Any]
-
-
 class Environment(Record):
     """environment.json: when a run was made, and with which versions, machine and code; None or empty for the unknown."""
 
     created: AwareDatetime | None = None
     command: tuple[str, ...] = ()
-    changes: tuple[str, ...] = ()
-    """KEY=VALUE for each key that `--set` changed"""
-    seed: Count | None = None
     device: str | None = None
     device_name: str | None = None
-    threads: Count | None = None
+    threads: Annotated[int, Field(ge=1, le=MOST_THREADS)] = 1
     kernels: str | None = None
     plugins: tuple[str, ...] = ()
-    git: dict[str, str | bool] | None = None
+    commit: str | None = None
+    """of the working directory, with `-dirty` if it had changes"""
     platform: str | None = None
     versions: dict[str, str | None] = {}
-    experiment: TrialOf | None = None
-    problem: str | None = None
-    """why the file cannot be read, in which case all else is unknown"""
+    experiment: str | None = None
+    """the comparison that the run is a trial of"""
 
     def shown(self) -> dict[str, Any]:
-        """What is known, for a page; the seed is in the config, and time, changes and comparison are shown elsewhere."""
-        record = self.model_dump(exclude={"created", "seed", "changes", "experiment"})
+        """What is known, for a page that shows time and comparison elsewhere."""
+        record = self.model_dump(exclude={"created", "experiment"})
         return {name: value for name, value in record.items() if value not in (None, ())}
 
 
@@ -99,20 +81,19 @@ class Progress(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
-    step: Count
+    step: Count = 0
     """optimiser steps done"""
-    best: list[Annotated[float, Field(allow_inf_nan=False)]]
-    """of the best evaluation so far: worst and mean exact match, teacher-forced accuracy; of pairs: minus word error rate,
+    best: list[Annotated[float, Field(allow_inf_nan=False)]] = []
+    """of the best evaluation so far: worst and mean exact match, teacher-forced accuracy; of pairs: 1 - word error rate,
     minus loss. Compared in this order"""
-    summary: Summary
+    summary: Status = Status()
     """of the last evaluation"""
-    reached_target: bool
-    stale: Count
+    stale: Count = 0
     """evaluations since the last one that was better than all before it"""
-    formulas: bool
+    formulas: bool = False
     """whether the leaf was found to differ from the formulas, which compute every step since"""
-    positions: dict[str, Count]
-    """bytes of each file of records"""
+    positions: dict[str, Count] | None = None
+    """bytes of each file of records at the last checkpoint; None before there is one"""
 
 
 class MetricsLine(Record):
@@ -126,11 +107,6 @@ class MetricsLine(Record):
     tokens_per_second: float | None = None
     evaluation: tuple[Row, ...] | None = None
 
-    def number(self, name: str) -> float | None:
-        """A logged number; None if there is none, or if it is not finite."""
-        value: float | None = getattr(self, name)
-        return value if value is not None and abs(value) <= LARGEST_NUMBER else None
-
 
 class Metrics(Record):
     """metrics.jsonl: what was logged while a run trained."""
@@ -142,8 +118,8 @@ class Metrics(Record):
 
     def curve(self, name: str) -> list[tuple[int, float]]:
         """A logged number by step, where there is one and it is finite."""
-        points = [(line.step, line.number(name)) for line in self.steps]
-        return [(step, value) for step, value in points if value is not None]
+        points = [(line.step, getattr(line, name)) for line in self.steps]
+        return [(step, value) for step, value in points if value is not None and abs(value) <= LARGEST_NUMBER]
 
 
 class Snapshot(Record):
@@ -163,16 +139,13 @@ class Snapshot(Record):
 
 
 def read_record(kind: type[Kind], path: Path, what: str = "record") -> Kind:
-    """The record in a file. Raises `Seq2AttnError` for anything else, and `FileNotFoundError` if there is no file."""
+    """The record in a file. Raises `Seq2AttnError` for anything else, and if there is no file."""
     return parse(kind, _contents(path, what), path)
 
 
 def read_records(kind: type[Kind], path: Path) -> Iterator[Kind]:
     """The record in each line of a file; an incomplete last line is ignored, and a missing file is empty."""
-    try:
-        lines = _contents(path, "log").splitlines(keepends=True)
-    except FileNotFoundError:
-        return
+    lines = _contents(path, "log").splitlines(keepends=True) if path.exists() else []
     for number, line in enumerate(lines, start=1):
         if number < len(lines) or line.endswith(b"\n"):
             yield parse(kind, line, path, number)
@@ -184,10 +157,7 @@ def parse(kind: type[Kind], text: bytes, path: Path, line: int | None = None) ->
         record: Kind = _reader(cast(Any, kind)).validate_json(text, strict=True)
         return record
     except ValidationError as error:
-        in_text = re.search(r"Invalid JSON: .* at line (\d+)", str(error))
-        number = line or (in_text and in_text[1])
-        place = f"{path}:{number}" if number else path
-        hint = "Remove that line; the others are kept." if path.suffix == ".jsonl" else "Remove that file."
+        place, hint = (path, None) if line is None else (f"{path}:{line}", "Remove that line; the others are kept.")
         raise Seq2AttnError(f"{place}: not a valid record: {reason_of(error)}", hint=hint) from None
 
 
@@ -209,7 +179,5 @@ def _reader(kind: Any) -> Any:
 def _contents(path: Path, what: str) -> bytes:
     try:
         return read_plain(path, LARGEST_FILE[what])
-    except FileNotFoundError:
-        raise
     except OSError as error:
         raise Seq2AttnError(f"{path}: cannot be read: {error.strerror or error}") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import functools
 import os
 import re
 import shlex
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, shown
-from seq2attn.runs.files import file_time
 from seq2attn.runs.records import Environment, Status, read_record
 
 if TYPE_CHECKING:  # `--help` imports this module, but needs no config
@@ -40,7 +38,7 @@ class _Inside:
 
 @dataclass(frozen=True)
 class Run:
-    """One run directory. Besides the files below it has TensorBoard's events.out.*, with images and hyperparameters."""
+    """One run directory. Besides the files below it has TensorBoard's events.out.*."""
 
     path: Path
 
@@ -67,10 +65,8 @@ class Run:
 
     def kept_steps(self) -> list[int]:
         """The steps N, ascending, whose weights are kept as checkpoint `step-N`."""
-        matches = (
-            re.fullmatch(r"step-(0|[1-9]\d*)", file.stem) for file in self.checkpoints.glob("step-*.safetensors")
-        )
-        return sorted(int(match[1]) for match in matches if match)
+        names = (file.stem.removeprefix("step-") for file in self.checkpoints.glob("step-*.safetensors"))
+        return sorted(int(name) for name in names if name.isdecimal())
 
     @property
     def has_checkpoint(self) -> bool:
@@ -80,29 +76,23 @@ class Run:
         """The run's config with `overrides` applied, checked like any other. A run of another version is refused."""
         from seq2attn.config import load_config
 
-        made_by, here = self.environment().versions.get("seq2attn"), version("seq2attn")
+        environment, here = self.environment(), metadata.version("seq2attn")
+        made_by = environment.versions.get("seq2attn")
         if made_by not in (None, here):
             message = f"run {self.name!r} was made by seq2attn {shown(made_by)}, and this is seq2attn {here}"
             raise Seq2AttnError(message, hint="Use it with that version, or train it again.")
         try:
             return load_config(self.config_file, overrides)
         except ConfigError as error:
-            plugins = plugin_options(self.environment().plugins)
-            if plugins and any("unknown score" in problem.message for problem in error.problems):
-                hint = f"The run was made with{plugins}"
-                raise ConfigError(str(self.config_file), error.problems, hint=hint) from None
+            if environment.plugins:
+                error.hint = f"The run was made with{plugin_options(environment.plugins)}"
             raise
 
     def learned_task(self, config: Config) -> dict[str, Any] | None:
         """What the run keeps of a task that read files; None for any other task. Opens none of those files."""
         if not config.data_files:
             return None
-        try:
-            return read_record(dict[str, Any], self.task_file)
-        except (FileNotFoundError, Seq2AttnError) as error:
-            message = getattr(error, "message", f"{self.task_file}: no such file")
-            hint = "It holds the run's vocabularies, without which its weights cannot be used."
-            raise Seq2AttnError(message, hint=hint) from None
+        return read_record(dict[str, Any], self.task_file)
 
     def status(self) -> Status:
         """The contents of status.json, as far as they are known."""
@@ -114,22 +104,11 @@ class Run:
 
 
 def _known(kind: type[Known], path: Path) -> Known:
-    """The record in a file; one of which nothing is known, but perhaps the problem, if it cannot be read."""
+    """The record in a file; one in which nothing is known if it cannot be read."""
     try:
-        return read_record(kind, path, "status").model_copy(update={"problem": None})
-    except FileNotFoundError:
+        return read_record(kind, path, "status")
+    except Seq2AttnError:
         return kind()
-    except Seq2AttnError as error:
-        return kind(problem=error.message)
-
-
-@functools.cache
-def version(package: str) -> str | None:
-    """The installed version of a package; None if it is not installed."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def plugin_options(plugins: Iterable[str]) -> str:
@@ -137,10 +116,16 @@ def plugin_options(plugins: Iterable[str]) -> str:
     return "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins)
 
 
-def resume_options(run: Run) -> str:
-    """The options after `train --resume RUN` that continue it: its plug-ins, and where it reads files, a config."""
-    named = f" --config {shlex.quote(str(run.config_file))}" if run.task_file.exists() else ""
-    return f"{named}{plugin_options(run.environment().plugins)}"
+def runs_dir_option(root: Path) -> str:
+    """` --runs-dir ROOT` for a suggested command, or an empty string if `root` is its default."""
+    return "" if root == DEFAULT_ROOT or os.environ.get("SEQ2ATTN_RUNS") else f" --runs-dir {shlex.quote(str(root))}"
+
+
+def resume_command(run: Run) -> str:
+    """The command that continues `run`: with its plug-ins, and where it reads files, with a config."""
+    config = f" --config {shlex.quote(str(run.config_file))}" if run.task_file.exists() else ""
+    options = f"{runs_dir_option(run.path.parent)}{config}{plugin_options(run.environment().plugins)}"
+    return f"seq2attn train --resume {run.name}{options}"
 
 
 def check_name(name: str) -> None:
@@ -156,14 +141,14 @@ def find_run(root: Path, name: str | None) -> Run:
     """
     if name is None:
         return _newest(root)
-    folder, slash, last = name.rstrip("/\\").replace(os.sep, "/").rpartition("/")
-    check_name(last)
-    if slash and Path(folder or "/").resolve() != root.resolve():
+    path = Path(name)
+    check_name(path.name)
+    if path.parent != Path() and path.parent.resolve() != root.resolve():
         message = f"{shown(name)} is not in the runs directory, {root}"
         raise Seq2AttnError(message, hint="Name another directory with --runs-dir DIR.")
-    run = Run(root / last)
+    run = Run(root / path.name)
     if not run.path.is_dir():
-        raise _no_such_run(last, root)
+        raise _no_such_run(path.name, root)
     if not run.config_file.is_file():
         raise Seq2AttnError(f"{run.path} is not a run: it has no config.yaml", hint=MAKE_ONE)
     return check_plain(run)
@@ -173,10 +158,6 @@ def _no_such_run(name: str, root: Path) -> Seq2AttnError:
     runs = newest_first(root)
     if not runs:
         return Seq2AttnError(f"no run {name!r} in {root}: there are no runs yet", hint=MAKE_ONE)
-    trials = [run.name for run in runs if getattr(run.environment().experiment, "name", None) == name]
-    if trials:
-        message = f"{name!r} in {root} is a comparison, not a run; its runs are: {first_of(trials)}"
-        return Seq2AttnError(message, hint=f"To see all of them on one page: seq2attn report {name}")
     names = [run.name for run in runs]
     return Seq2AttnError(f"no run {name!r} in {root}; {did_you_mean(name, names)}existing: {first_of(names)}")
 
@@ -197,9 +178,8 @@ def check_plain(run: Run) -> Run:
 def need_checkpoint(run: Run) -> Run:
     """`run`, if it has a checkpoint."""
     if not run.has_checkpoint:
-        when, how = ("any more", "Train it again, from the start") if run.status().step else ("yet", "Train it")
-        hint = f"{how}: seq2attn train --resume {run.name}{resume_options(run)}"
-        raise Seq2AttnError(f"run {run.name!r} has no checkpoint {when} ({run.checkpoints} is empty)", hint=hint)
+        message = f"run {run.name!r} has no checkpoint: {run.checkpoints} is empty"
+        raise Seq2AttnError(message, hint=f"Train it: {resume_command(run)}")
     return run
 
 
@@ -209,8 +189,9 @@ def all_runs(root: Path) -> Iterator[Run]:
 
 
 def newest_first(root: Path) -> list[Run]:
-    """Every run, the last one made first."""
-    return sorted(all_runs(root), key=lambda run: (time_made(run), run.name), reverse=True)
+    """Every run, the last one made first; those of unknown age come last."""
+    unknown = datetime.datetime.min.replace(tzinfo=datetime.UTC)
+    return sorted(all_runs(root), key=lambda run: (run.environment().created or unknown, run.name), reverse=True)
 
 
 def _newest(root: Path) -> Run:
@@ -220,8 +201,3 @@ def _newest(root: Path) -> Run:
     usable = [run for run in runs if run.has_checkpoint]
     run = next((run for run in usable if run.environment().experiment is None), None) or next(iter(usable or runs))
     return need_checkpoint(check_plain(run))
-
-
-def time_made(run: Run) -> datetime.datetime:
-    """When the run was created; the time of its config where that is not recorded."""
-    return run.environment().created or file_time(run.config_file)

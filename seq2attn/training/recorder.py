@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -11,16 +12,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from PIL import Image
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
-from torch.utils.tensorboard.summary import hparams
 
-from seq2attn.config import Config, flat_values
-from seq2attn.inference.maps import AttentionMap, colour
+from seq2attn.config import Config
+from seq2attn.data.batches import generator
+from seq2attn.data.tasks import Task
+from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.inference.maps import LARGEST_SIDE, AttentionMap, colour
+from seq2attn.inference.predictor import output_bound
 from seq2attn.inference.results import Evaluation
-from seq2attn.runs.files import AppendFile, not_written
+from seq2attn.runs.files import AppendFile, writing
 from seq2attn.runs.run import Run
 
 EVENTS = "events.out.tfevents.*"  # files
@@ -35,7 +40,7 @@ class Recorder:
     so that a resumed run records no step twice.
     """
 
-    def __init__(self, run: Run, config: Config, positions: dict[str, int] | None = None) -> None:
+    def __init__(self, run: Run, positions: dict[str, int] | None = None) -> None:
         self.run = run
         _truncate(run, positions or {})
         self._metrics = AppendFile(run.metrics_file)
@@ -43,9 +48,6 @@ class Recorder:
         name = f"{EVENTS[:-1]}{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.0"
         self._events = AppendFile(run.path / name)
         self._event(file_version="brain.Event:2")
-        if positions is None:
-            for summary in _hyperparameters(config):
-                self._event(summary=summary)
 
     def step(self, step: int, values: dict[str, float]) -> None:
         """One logged step: loss, learning_rate, gradient_norm, accuracy, tokens_per_second."""
@@ -60,10 +62,10 @@ class Recorder:
             if row.length is not None:  # `validation_...` because TensorBoard sorts: these many come last
                 self._scalars(f"validation_{row.metric}", {f"{row.length:03d}": row.value}, step)
 
-    def attention(self, step: int, maps: Sequence[AttentionMap], *, draw: bool) -> None:
-        """The attention maps of a few strings: a line of attention.jsonl, and if `draw` an image each."""
+    def attention(self, step: int, maps: Sequence[AttentionMap]) -> None:
+        """The attention maps of a few strings: a line of attention.jsonl, and an image each."""
         _add(self._attention, {"step": step, "maps": [one.to_json() for one in maps]})
-        for place, one in enumerate(maps if draw else (), start=1):
+        for place, one in enumerate(maps, start=1):
             tag = f"attention/{place} {one.source[:LONGEST_TAG]}"
             self._event(step=step, summary=Summary(value=[Summary.Value(tag=tag, image=_heat_map(one))]))
 
@@ -80,10 +82,8 @@ class Recorder:
 
     def positions(self) -> dict[str, int]:
         """The length of each file in bytes."""
-        try:
+        with writing(self.run.path):
             return {file.name: file.stat().st_size for file in _files(self.run)}
-        except OSError as error:
-            raise not_written(Path(error.filename or self.run.path), error) from error
 
     def close(self) -> None:
         """Close the files."""
@@ -101,21 +101,6 @@ def _heat_map(one: AttentionMap) -> Summary.Image:
     return Summary.Image(height=CELL * rows, width=CELL * columns, colorspace=3, encoded_image_string=png.getvalue())
 
 
-def _hyperparameters(config: Config) -> Sequence[Summary]:
-    """The run's line in TensorBoard's table of hyperparameters; booleans, null and lists as text.
-
-    Without a description of the experiment, which would be that of one run, TensorBoard looks at all runs: it shows the
-    keys in which they differ first, and every scalar can be a column.
-    """
-    values = {
-        key: value if isinstance(value, int | float | str) and not isinstance(value, bool) else json.dumps(value)
-        for key, value in flat_values(config).items()
-        if not key.startswith("evaluation.")
-    }
-    summaries: Sequence[Summary] = hparams(values, {})[1:]  # type: ignore[no-untyped-call]
-    return summaries
-
-
 def _add(file: AppendFile, record: dict[str, Any]) -> None:
     file.add(f"{json.dumps(record)}\n".encode())
 
@@ -128,12 +113,46 @@ def _truncate(run: Run, positions: dict[str, int]) -> None:
     """Truncate each file to its position; remove those that have none."""
     for file in _files(run):
         size = positions.get(file.name, 0)
-        try:
-            if not file.exists():
-                continue
+        with writing(file):
             if size == 0:
-                file.unlink()
-            elif file.stat().st_size > size:
+                file.unlink(missing_ok=True)
+            elif file.exists() and file.stat().st_size > size:
                 os.truncate(file, size)
-        except OSError as error:
-            raise not_written(file, error) from error
+
+
+# ---- the strings whose attention is recorded ----
+
+
+def watched_strings(config: Config, task: Task) -> list[str]:
+    """The strings whose attention is recorded: `training.watched`, or the same ones in every run of a task.
+
+    Raises `Seq2AttnError` for a string in the config that the model cannot read, or whose map could not be drawn.
+    """
+    strings = config.training.watched
+    for text in strings or ():
+        try:
+            task.source_vocabulary.encode(text)
+        except Seq2AttnError as error:
+            raise Seq2AttnError(f"training.watched: {error.message}", hint=error.hint) from None
+        if not _can_be_drawn(task, text):
+            largest = f"a heat map shows fewer than {LARGEST_SIDE} symbols a side; watch a shorter string"
+            raise Seq2AttnError(f"training.watched: {shown(text)} is too long: {largest}")
+    return list(strings or (text for text in _chosen_strings(task) if _can_be_drawn(task, text)))
+
+
+def _can_be_drawn(task: Task, text: str) -> bool:
+    return output_bound(task, len(task.source_vocabulary.symbols_of(text))) < LARGEST_SIDE
+
+
+def _chosen_strings(task: Task) -> list[str]:
+    """`hello` if the task has it, one string of the middle training length and one of the largest."""
+    vocabulary = task.source_vocabulary
+    if task.dev_set:
+        sources = sorted({source for source, _ in task.dev_set}, key=lambda text: (len(vocabulary.encode(text)), text))
+        return list(dict.fromkeys([sources[len(sources) // 2], sources[-1]]))
+    strings = ["hello"] if task.is_trained(5) and set("hello") <= set(vocabulary.symbols) else []
+    for length in sorted({(task.min_length + task.max_length + 1) // 2, task.max_length}):
+        with contextlib.suppress(Seq2AttnError):  # the task has no source of this length
+            examples = task.examples(generator(torch.device("cpu"), "watched", length), 1, length)
+            strings.append(vocabulary.decode(examples.source[0].tolist()))
+    return strings

@@ -1,4 +1,4 @@
-"""How long a training is, in optimiser steps, and the learning rate of each: functions of the step alone."""
+"""How long a training is, in optimiser steps, the learning rate of each, and after which ones attention is recorded."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import math
 from dataclasses import dataclass
 
 from seq2attn.config import TrainingConfig
-from seq2attn.config.rules import MOST_RECORDS
 from seq2attn.data.batches import EpochData, TrainingData
 from seq2attn.errors import Seq2AttnError
-
-MOST_STEPS = 100_000_000
 
 
 def learning_rate(training: TrainingConfig, step: int, steps: int) -> float:
@@ -46,11 +43,6 @@ class Span:
         """`step 500 of 1,500`, `epoch 3.25 of 60`."""
         return f"{self.place(step)} of {self._count(self.steps)}"
 
-    def done(self, step: int) -> str:
-        """How much is done: `500 of 1,500 steps`, `3.25 of 60 epochs`."""
-        unit = "steps" if self.per_epoch is None else "epochs"
-        return f"{self._count(step)} of {self._count(self.steps)} {unit}"
-
     def _count(self, step: int) -> str:
         return f"{step:,}" if self.per_epoch is None else f"{step / self.per_epoch:,.2f}".rstrip("0").rstrip(".")
 
@@ -63,13 +55,18 @@ def training_span(training: TrainingConfig, data: TrainingData) -> Span:
     if not isinstance(data, EpochData):
         raise Seq2AttnError("training.epochs: the task draws its examples without end; set training.steps instead")
     span = Span(training.epochs * data.per_epoch, training.evaluate_every * data.per_epoch, data.per_epoch)
-    counted = f"{training.epochs:,} epochs of {data.per_epoch:,} batches are {span.steps:,} steps"
-    if span.steps > MOST_STEPS:
-        raise Seq2AttnError(f"training.epochs: {counted}; at most {MOST_STEPS:,} are allowed")
     if training.warmup > span.steps:
-        problem = f"training.warmup: {training.warmup:,} is above the {span.steps:,} steps of training: {counted}"
-        raise Seq2AttnError(problem)
-    if span.steps > training.log_every * MOST_RECORDS:
-        least = -(-span.steps // MOST_RECORDS)
-        raise Seq2AttnError(f"training.log_every: {counted}, which makes too many records; set it to {least:,} or more")
+        counted = f"{training.epochs:,} epochs of {data.per_epoch:,} batches are {span.steps:,} steps"
+        raise Seq2AttnError(
+            f"training.warmup: {training.warmup:,} is above the {span.steps:,} steps of training: {counted}"
+        )
     return span
+
+
+def snapshot_steps(steps: int, count: int) -> frozenset[int]:
+    """0, 1, 2, 4, ..., and from where it is closer together `count` evenly spaced steps, the last one `steps`."""
+    if count == 0:
+        return frozenset()
+    spacing = math.ceil(steps / count)
+    early = (2**power for power in range(spacing.bit_length()) if 2**power < spacing)
+    return frozenset({0, *early, *range(spacing, steps, spacing), steps})

@@ -10,20 +10,20 @@ import torch
 
 from seq2attn.build import build_model, build_training_data, read_task
 from seq2attn.config import Config
+from seq2attn.config.plugins import plugin_error
 from seq2attn.contract.parts import check_parts
-from seq2attn.data.tasks import Task
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.create import NewRun, check_same_files, create_run, describe_environment
 from seq2attn.runs.lock import training_lock
-from seq2attn.runs.machine import MOST_THREADS, choose_device, keep_freed_memory
-from seq2attn.runs.run import Run
+from seq2attn.runs.machine import choose_device, keep_freed_memory
+from seq2attn.runs.run import Run, resume_command
 from seq2attn.training.compiling import check_batches
-from seq2attn.training.leaf import LeafDiffers, describe, why_slow
 from seq2attn.training.loop import Diverged, Trainer
+from seq2attn.training.recorder import watched_strings
 from seq2attn.training.schedule import training_span
 from seq2attn.training.signals import StopRequest, stop_on_signals
-from seq2attn.training.snapshots import watched_strings
+from seq2attn.training.step import LeafDiffers, describe, why_slow
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,8 @@ class Training:
     run: Run
     step: int
     """optimiser steps done"""
-    finished: bool
-    reached_target: bool
-    stalled: bool
-    """whether it ended because `training.patience` ran out"""
     stopped_by: int | None
-    """the number of the signal that stopped it"""
+    """the number of the signal that stopped it; None if it is finished"""
 
 
 def train(
@@ -59,7 +55,7 @@ def train(
     """
     display = display or Display()
     keep_freed_memory()
-    threads = threads or (_recorded_threads(where) if isinstance(where, Run) else None) or 1
+    threads = threads or (where.environment().threads if isinstance(where, Run) else 1)
     torch.set_num_threads(threads)
     chosen_device = choose_device(device)
     task = read_task(config)
@@ -73,7 +69,12 @@ def train(
     data = build_training_data(config, chosen_device, task)
     training_span(config.training, data)  # raises before a run is created, as the next two do
     watched_strings(config, task)
-    run = where if isinstance(where, Run) else _create_run(config, where, chosen_device, threads, task)
+    if isinstance(where, Run):
+        run = where
+    else:
+        kernels = describe(chosen_device, compile=config.training.compile)
+        environment = describe_environment(where, config, chosen_device, threads, kernels)
+        run = create_run(where.root, where.name, config, environment, exact=where.exact, learned=task.learned())
     stopping = stop_on_signals() if request is None else contextlib.nullcontext(request)
     with training_lock(run), stopping as stop:
         trainer = Trainer(run, config, model, chosen_device, display, data)
@@ -88,24 +89,25 @@ def train(
                 model = build_model(config, task).to(chosen_device)
                 trainer = Trainer(run, config, model, chosen_device, display, data, formulas=True)
                 stopped_by = trainer.train(stop)
-        except Seq2AttnError as error:
-            if run.checkpoint("last").is_file() and not isinstance(error, Diverged):
-                error.run = run.path
+        except Exception as error:
+            if isinstance(error, Diverged) or plugin_error(error):
+                trainer.write_status("failed")
+            elif isinstance(error, Seq2AttnError) and run.checkpoint("last").is_file():
+                error.hint = f"The last checkpoint is intact. Continue with: {resume_command(run)}"
             raise
-        display.end(run.name)
-    progress = trainer.progress
-    return Training(run, progress.step, trainer.finished, progress.reached_target, trainer.stalled, stopped_by)
+        display.end(
+            run.name, f"{trainer.span.place(trainer.progress.step)}: {trainer.ending}" if trainer.ending else ""
+        )
+    return Training(run, trainer.progress.step, stopped_by)
 
 
 def _notes(trainer: Trainer) -> Iterator[str]:
     """What a user should know before training starts."""
     run, step = trainer.run, trainer.progress.step
     if trainer.finished:
-        yield f"{run.path} is finished: {trainer.span.done(step)}"
+        yield f"{run.path} is finished: {trainer.span.place_of_all(step)}"
         return
     yield from trainer.data.task.notes
-    if run.status().step and not step:
-        yield f"{run.checkpoint('last')} is missing: training restarts from step 0"
     if trainer.config.training.compile:
         yield "compiling the first step: a minute or more, or ten seconds if PyTorch has kept it from before"
     elif trainer.config.model.architecture == "gru":
@@ -117,16 +119,3 @@ def _notes(trainer: Trainer) -> Iterator[str]:
             yield f"{run.path} was started with other kernels ({before}) than it continues with ({now})"
             yield "its weights will not be bit-identical to those of an uninterrupted run"
     yield f"{'resuming' if step else 'training'} {run.path} on {trainer.device} from {trainer.span.place(step)}"
-
-
-def _create_run(config: Config, new: NewRun, device: torch.device, threads: int, task: Task) -> Run:
-    learned = task.learned() if config.data_files else None
-    kernels = describe(device, compile=config.training.compile)
-    environment = describe_environment(new, config, device, threads, kernels)
-    return create_run(new.root, new.name, config, environment, exact=new.exact, learned=learned)
-
-
-def _recorded_threads(run: Run) -> int | None:
-    """The number of threads that `run` was started with, if its environment.json has a usable one."""
-    threads = run.environment().threads
-    return threads if threads is not None and 1 <= threads <= MOST_THREADS else None

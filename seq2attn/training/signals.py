@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-BROKEN_PIPE = 13  # SIGPIPE, which Windows does not define
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # if the system has them
 
 
@@ -42,12 +41,3 @@ def stop_on_signals() -> Iterator[StopRequest]:
         yield request
     finally:
         restore()
-
-
-@contextlib.contextmanager
-def stop_on_broken_pipe(request: StopRequest) -> Iterator[None]:
-    """In this context a closed pipe (`seq2attn train ... 2>&1 | head`) is a request to stop, like a signal."""
-    try:
-        yield
-    except BrokenPipeError:
-        request.signal = BROKEN_PIPE

@@ -1,19 +1,28 @@
-"""One training step: the model, its gradients, clipping, AdamW."""
+"""One training step: the model or its faster form, proved as it goes; gradients, clipping, AdamW."""
 
 from __future__ import annotations
 
+import contextlib
+import random
+from collections.abc import Iterator, Sequence
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from seq2attn.config import Config
 from seq2attn.data.batches import Batch, generator
+from seq2attn.kernels import describe, leaf_for, why_slow
 from seq2attn.model.decoder import Reverser
-from seq2attn.model.interface import Decoded, Model, Resets
+from seq2attn.model.interface import Decoded, Model
 from seq2attn.training.compiling import Forward, compiled
-from seq2attn.training.leaf import LeafDiffers, agree, leaf_for, unchanged
 from seq2attn.training.losses import training_losses
 
+__all__ = ["LeafDiffers", "TrainingStep", "agree", "describe", "is_due", "unchanged", "why_slow"]
+
 BETAS, EPSILON = (0.9, 0.999), 1e-8  # AdamW's, as torch has them
+TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}  # largest error, as a share of a parameter's largest gradient
+NOISE = 1e-2  # and what rounding may add, of this tolerance, as a share of the largest gradient of all, or of 1: a loss near
+# 0 has gradients that are hardly larger than the rounding of probabilities near 1
 
 
 class TrainingStep:
@@ -72,16 +81,12 @@ class TrainingStep:
             torch.default_generator.manual_seed(seed)
         else:  # of every device, which takes longer
             torch.manual_seed(seed)
-        return forward(batch, self._draw_resets(batch, number))
-
-    def _draw_resets(self, batch: Batch, number: int) -> Resets | None:
-        training = self.config.training
-        shares = {"encoder": training.encoder_reset, "decoder": training.decoder_reset}
+        shares = {"encoder": self.config.training.encoder_reset, "decoder": self.config.training.decoder_reset}
         if not any(shares.values()):
-            return None
+            return forward(batch, None)
         assert isinstance(self.model, Reverser), "rules.py refuses resets for other models"
-        random = generator(batch.source.device, self.config.seed, "resets", number)
-        return self.model.draw_resets(random, batch.source, batch.decoder_input, **shares)
+        resets = generator(batch.source.device, self.config.seed, "resets", number)
+        return forward(batch, self.model.draw_resets(resets, batch.source, batch.decoder_input, **shares))
 
     def gradients(self, total: Tensor) -> Tensor:
         """Differentiate the sum of the losses, and clip. Returns the gradient's norm before, a scalar."""
@@ -118,3 +123,52 @@ class TrainingStep:
             eps=EPSILON,
             maximize=False,
         )
+
+
+# ---- the proof that the faster form computes what the formulas say ----
+
+
+class LeafDiffers(Exception):
+    """The faster form gave another loss or other gradients than the formulas."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(f"the compiled kernels gave other gradients than the formulas at step {step}")
+
+
+def is_due(step: int) -> bool:
+    """Whether the proof is due at a step (from 0): 0, 1, 2, 4, 8, ..."""
+    return step & (step - 1) == 0
+
+
+@contextlib.contextmanager
+def unchanged(model: nn.Module) -> Iterator[None]:
+    """Afterwards the generators of random numbers and the model's buffers are as they were."""
+    own = (value for module in model.modules() for value in vars(module).values())
+    generators = [torch.default_generator, *(value for value in own if isinstance(value, torch.Generator))]
+    states, python = [one.get_state() for one in generators], random.getstate()
+    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    try:
+        yield
+    finally:
+        for one, state in zip(generators, states, strict=True):
+            one.set_state(state)
+        random.setstate(python)
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
+
+
+def agree(leaf: Sequence[Tensor], formulas: Sequence[Tensor]) -> bool:
+    """Whether each tensor of `leaf`, a loss or the gradient of a parameter, is that of `formulas` up to rounding.
+
+    Where the formulas' numbers are not finite, so must the leaf's be; training then fails for that reason.
+    """
+    largest = max([1.0, *(float(one.abs().max()) for one in formulas if one.numel())])
+    return all(_is_close(one, other, largest) for one, other in zip(leaf, formulas, strict=True))
+
+
+def _is_close(leaf: Tensor, formula: Tensor, largest: float) -> bool:
+    if not formula.isfinite().all():
+        return not leaf.isfinite().all()
+    own = float(formula.abs().max()) if formula.numel() else 0.0
+    return torch.allclose(leaf, formula, rtol=0, atol=TOLERANCE[formula.dtype] * max(own, NOISE * largest))

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from seq2attn.build import build_model
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.checkpoint import FORMAT, load_checkpoint, load_weights, save_checkpoint
+from seq2attn.runs.checkpoint import load_checkpoint, load_weights, save_checkpoint
 from seq2attn.training.loop import Trainer
 
 
@@ -96,12 +96,6 @@ def nan(tensor):
     return tensor.index_fill(0, torch.tensor(0), float("nan"))
 
 
-def newer(run):
-    path = run.checkpoint("last")
-    tensors = load_file(path)
-    save_file(tensors, path, {FORMAT: json.dumps({"version": 2, "checksum": "", "state": "{}"})})
-
-
 def foreign(run):
     save_file({"model.a": torch.ones(2)}, run.checkpoint("last"))
 
@@ -129,26 +123,27 @@ DAMAGE = {
     "one bit": (overwritten(lambda whole: whole[:-1] + bytes([whole[-1] ^ 1])), "damaged: its checksum does not match"),
     "a terabyte": (sparse, "damaged: its size is 1,099,511,"),
     "foreign": (foreign, "not a seq2attn checkpoint (its header does not say 'seq2attn-checkpoint')"),
-    "newer": (newer, "written in format version 2; this seq2attn reads 1"),
-    "missing tensor": (tensors_are({WEIGHT: None}), FOREIGN + "lacks encoder.embedding.weight"),
-    "extra tensor": (tensors_are({"model.extra": torch.ones}), FOREIGN + "has unexpected 'extra'"),
-    "extra of another kind": (tensors_are({"extra": torch.ones}), FOREIGN + "has unexpected 'extra'"),
-    "wrong shape": (
-        tensors_are({WEIGHT: lambda old: old[:-1]}),
-        FOREIGN + "has encoder.embedding.weight as torch.float32 (5, 4), expected ",
+    "missing tensor": (
+        tensors_are({WEIGHT: None}),
+        FOREIGN + f"has nothing as '{WEIGHT}', expected torch.float32 (6, 4)",
     ),
-    "wrong dtype": (
-        tensors_are({WEIGHT: torch.Tensor.double}),
-        FOREIGN + "has encoder.embedding.weight as torch.float64 (6, 4), expected ",
+    "extra tensor": (tensors_are({"model.extra": torch.ones}), FOREIGN + "has torch.float32 (1,) as 'model.extra', "),
+    "extra of another kind": (
+        tensors_are({"extra": torch.ones}),
+        FOREIGN + "has torch.float32 (1,) as 'extra', expected ",
     ),
-    "NaN weights": (tensors_are({WEIGHT: nan}), "damaged: encoder.embedding.weight holds values that are not finite"),
-    "missing moment": (tensors_are({MOMENT: None}), FOREIGN + f"lacks {MOMENT}"),
-    "NaN moment": (tensors_are({MOMENT: nan}), f"damaged: {MOMENT} holds values that are not finite"),
-    "moment of wrong shape": (tensors_are({MOMENT: torch.Tensor.flatten}), FOREIGN + f"has {MOMENT} as "),
-    "step of -1": (state_is(step=-1), "damaged: its state has no step"),
+    "wrong shape": (tensors_are({WEIGHT: lambda old: old[:-1]}), FOREIGN + f"has torch.float32 (5, 4) as '{WEIGHT}', "),
+    "wrong dtype": (tensors_are({WEIGHT: torch.Tensor.double}), FOREIGN + f"has torch.float64 (6, 4) as '{WEIGHT}', "),
+    "NaN weights": (tensors_are({WEIGHT: nan}), f"damaged: {WEIGHT} holds values that are not finite"),
+    "missing moment": (tensors_are({MOMENT: None}), FOREIGN + f"has nothing as '{MOMENT.removeprefix('optimiser.')}'"),
+    "NaN moment": (tensors_are({MOMENT: nan}), f"damaged: {MOMENT.removeprefix('optimiser.')} holds values that are"),
+    "moment of wrong shape": (tensors_are({MOMENT: torch.Tensor.flatten}), FOREIGN + "has torch.float32 (24,) as "),
+    "step of -1": (
+        state_is(step=-1),
+        "damaged: its header has state.step: should be greater than or equal to 0, found -1",
+    ),
     "best of words": (state_is(best=["a"]), STATE + "best.0: should be a valid number, found 'a'"),
-    "target a number": (state_is(reached_target=1), STATE + "reached_target: should be a valid boolean, found 1"),
-    "no stale": (state_is(stale=None), STATE + "stale: is missing"),
+    "formulas a number": (state_is(formulas=1), STATE + "formulas: should be a valid boolean, found 1"),
     "position of -1": (state_is(positions={"metrics.jsonl": -1}), STATE + "positions.metrics.jsonl: should be"),
 }
 

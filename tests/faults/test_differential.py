@@ -162,7 +162,7 @@ def check_resume(config: Config, draw: random.Random, folder: Path) -> Run:
     stopped = train(config, NewRun(folder, f"stopped-{config.seed}"), device="cpu", display=stop, request=request)
     torch.manual_seed(config.seed)
     torch.rand(3)
-    assert train(config, stopped.run, device="cpu").finished
+    assert train(config, stopped.run, device="cpu").stopped_by is None
     assert whole.checkpoint("best").read_bytes() == stopped.run.checkpoint("best").read_bytes()
     ours, theirs = (load_checkpoint(run.checkpoint("last")) for run in (whole, stopped.run))
     assert ours.tensors.keys() == theirs.tensors.keys()

@@ -272,7 +272,7 @@ def is_accepted(run):
         read_metrics(run), read_attention(run), evaluations(run)
     except Seq2AttnError:
         return False
-    return run.status().problem is run.environment().problem is None
+    return run.status().state is not None and run.environment().created is not None
 
 
 def attack(copied, trial, chosen, commands):

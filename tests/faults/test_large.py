@@ -27,9 +27,9 @@ def resident():
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
-def record(run, config, steps):
+def record(run, steps):
     """Log so many steps -> how much the memory grew after the first tenth, and the bytes written."""
-    recorder = Recorder(run, config)
+    recorder = Recorder(run)
     grown = 0
     for step in range(1, steps + 1):
         recorder.step(step, VALUES)
@@ -42,8 +42,7 @@ def record(run, config, steps):
 
 @pytest.mark.parametrize("steps", [5_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_logged_steps(tmp_path, record_figure, steps):
-    config = check_config({})
-    grown, written = record(create_run(tmp_path, "long", config, {}), config, steps)
+    grown, written = record(create_run(tmp_path, "long", check_config({}), {}), steps)
     assert grown < 4_000_000
     assert written < 600 * steps + 10_000
     record_figure(steps_logged=steps, bytes_of_memory_more=max(0, grown), bytes_of_files=written)
