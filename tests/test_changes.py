@@ -13,12 +13,12 @@ from seq2attn.config import check_config
 from seq2attn.display.progress import Display
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.attention import Attention, NoAttention
+from seq2attn.model.attention import NoAttention
 from seq2attn.model.cells import GRU
 from seq2attn.model.decoder import BahdanauDecoder, Decoder, LuongDecoder
 from seq2attn.model.encoder import Bridge
 from seq2attn.model.histories import Location, Shift
-from seq2attn.model.scores import Additive, Scaled
+from seq2attn.model.scores import Additive
 from seq2attn.model.windows import LocalP, View
 from seq2attn.pages.functions import functions
 from seq2attn.registry import register
@@ -114,37 +114,6 @@ def changed(function, factor=1.5):
         return type(result)(*(factor * result[0], *result[1:])) if hasattr(result, "_fields") else (factor * result[0],)
 
     return mine
-
-
-REPLACED = [  # class, method, the object in a model, the model
-    (GRU, "step", "decoder.cell", {}),
-    (GRU, "step", "encoder.layers.0.cell", {}),
-    (Scaled, "forward", "decoder.attention.score", {"score": "scaled"}),
-    (Additive, "with_features", "decoder.attention.score", {"history": "location"}),
-    (Location, "combine", "decoder.attention.history", {"history": "location"}),
-    (Attention, "forward", "decoder.attention", {}),
-]
-
-
-@pytest.mark.parametrize(("kind", "method", "part", "options"), REPLACED)
-def test_a_method_replaced_on_a_class_is_trained(kind, method, part, options, monkeypatch):
-    config = configured(**options)
-    plain = trained_loss(build_model(config), config)
-    monkeypatch.setattr(kind, method, changed(getattr(kind, method)))
-    model = build_model(config)
-    batch = build_training_data(config, CPU).batch(0)
-    expected = float(training_losses(model(batch), batch, config.training).total.detach())
-    assert trained_loss(model, config) == pytest.approx(expected, rel=1e-6)
-    assert expected != pytest.approx(plain, abs=1e-6)
-
-
-@pytest.mark.parametrize(("kind", "method", "part", "options"), REPLACED)
-def test_a_method_replaced_on_an_object_is_trained(kind, method, part, options):
-    config = configured(**options)
-    model = build_model(config)
-    owner = model.get_submodule(part)
-    setattr(owner, method, changed(getattr(owner, method)))
-    assert_trained_is_used(model, build_model(config), config)
 
 
 @pytest.mark.parametrize("kind", [BahdanauDecoder, LuongDecoder])

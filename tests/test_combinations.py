@@ -141,28 +141,3 @@ def test_teacher_forcing_is_stepping_from_any_rows(choices):
         for found, of in ((decoded, slice(None)), (selected, rows)):
             close(found.logits, forced.logits[of, position : position + 1])
             close(found.weights, forced.weights[of, position : position + 1])
-
-
-@pairs
-def test_gradients_against_finite_differences(choices):
-    """Of every parameter, along a random direction, against finite differences."""
-    model = make(choices)
-    batch = make_batch((4, 2))
-    parameters = dict(model.named_parameters())
-    generator = torch.Generator().manual_seed(1)
-    along = {name: torch.randn(p.shape, generator=generator, dtype=p.dtype) for name, p in parameters.items()}
-
-    def loss(moved):
-        decoded = torch.func.functional_call(model, moved, as_batch(*batch))
-        return decoded.logits.square().sum() + decoded.weights.square().sum()
-
-    gradients = torch.autograd.grad(
-        loss(parameters), list(parameters.values()), allow_unused=True, materialize_grads=True
-    )
-    slope = sum(float((g * d).sum()) for g, d in zip(gradients, along.values(), strict=True))
-    step = 1e-6
-    with torch.no_grad():
-        ahead, behind = (
-            float(loss({name: p + sign * step * along[name] for name, p in parameters.items()})) for sign in (1, -1)
-        )
-    assert slope == pytest.approx((ahead - behind) / (2 * step), rel=1e-4, abs=1e-6)

@@ -7,10 +7,8 @@ import torch
 from models import as_batch, is_real
 from torch import nn
 
-from seq2attn.build import build_model, build_task
+from seq2attn.build import build_model
 from seq2attn.config import check_config
-from seq2attn.inference.decoding import greedy_decode
-from seq2attn.inference.predictor import Predictor
 from seq2attn.model.interface import parameter_ledger
 from seq2attn.model.transformer import attend, project, sinusoids
 
@@ -72,30 +70,18 @@ def test_sinusoids_by_formula():
             assert float(table[row, i]) == pytest.approx(math.cos(angle) if i % 2 else math.sin(angle))
 
 
-def test_cached_decoding_is_teacher_forcing():
-    model = make().eval()
+def test_cached_decoding_from_any_rows_is_teacher_forcing():
+    model, rows = make().eval(), torch.tensor([2, 0, 0])
     source, tokens = batch(padding=1)
     forced = model(as_batch(source, LENGTHS, tokens))
     memory, state = model.encode(source, LENGTHS)
     for position in range(4):
+        selected, _ = model.step(tokens[rows, position], model.select(state, rows), model.select(memory, rows))
         decoded, state = model.step(tokens[:, position], state, memory)
-        close(decoded.logits, forced.logits[:, position : position + 1])
-        close(decoded.weights, forced.weights[:, position : position + 1])
+        for found, of in ((decoded, slice(None)), (selected, rows)):
+            close(found.logits, forced.logits[of, position : position + 1])
+            close(found.weights, forced.weights[of, position : position + 1])
         assert state.layers[0].shape == (3, position + 1, 2 * D)
-
-
-def test_decoding_goes_on_from_selected_rows():
-    model, rows = make().eval(), torch.tensor([2, 0, 0])
-    source, tokens = batch()
-    memory, state = model.encode(source, LENGTHS)
-    for position in range(2):
-        _, state = model.step(tokens[:, position], state, memory)
-    expected, _ = model.step(tokens[:, 2], state, memory)
-    selected = model.select(state, rows)
-    assert selected.layers[1].shape == (3, 2, 2 * D)
-    found, _ = model.step(tokens[rows, 2], selected, model.select(memory, rows))
-    close(found.logits, expected.logits[rows])
-    close(found.weights, expected.weights[rows])
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -119,15 +105,3 @@ def test_every_parameter_is_in_one_part_of_the_ledger():
     # of each attention: three maps in, one out, D x D with biases; one in the encoder's layers, two in the decoder's
     assert ledger["attention"] == 2 * 3 * 4 * (D * D + D)
     assert ledger["encoder embedding"] == ledger["decoder embedding"] == 7 * D
-
-
-def test_greedy_decoding_returns_weights_of_each_step():
-    config = check_config({"task": {"alphabet": "abcd"}, "model": {"architecture": "transformer", "hidden": D}})
-    model = build_model(config).eval()
-    source, _ = batch()
-    decoding = greedy_decode(model, source, LENGTHS, max_steps=6, keep_weights=True)
-    assert decoding.weights.shape == (*decoding.tokens.shape, 5)
-    predictor = Predictor(model, build_task(config), source_eos=True, device=torch.device("cpu"))
-    (prediction,) = predictor.predict(["abca"], keep_weights=True)
-    assert prediction.source_symbols == ("a", "b", "c", "a", "<eos>")
-    assert all(sum(row) == pytest.approx(1, abs=1e-5) for row in prediction.weights)

@@ -44,26 +44,6 @@ def test_a_shift_moves_the_weights_around_the_source():
     torch.testing.assert_close(found, torch.tensor(expected).double())
 
 
-def test_a_shift_goes_around_a_source_shorter_than_its_reach():
-    history = shift([0.4, 0.3, 0.1, 0.15, 0.05], power=1.0001)  # -2 to 2
-    for length, expected in ((1, [1.0]), (2, [0.4 + 0.1 + 0.05, 0.3 + 0.15]), (3, [0.1, 0.4 + 0.15, 0.3 + 0.05])):
-        past = with_past([[1.0, *[0.0] * 4]])
-        valid = (torch.arange(5) < length).expand(1, 1, 5)
-        found = history.combine(torch.zeros(1, 1, 5).double(), past, None, valid, valid)[0, 0]
-        torch.testing.assert_close(found, torch.tensor([*expected, *[0.0] * (5 - length)]).double(), atol=1e-3, rtol=0)
-
-
-def test_in_a_window_that_the_weights_have_left_content_decides_again():
-    history = shift([0.0, 0.0, 1.0])
-    allowed = torch.tensor([True, True, False, False]).expand(1, 1, 4)
-    content = torch.tensor([[[0.75, 0.25, 0.0, 0.0]]]).double()
-    for place, expected in ((0, [0.0, 1.0, 0.0, 0.0]), (1, [0.9, 0.1, 0.0, 0.0])):  # .75 and .25, squared: 9 to 1
-        past = with_past([[float(place == j) for j in range(4)]])
-        torch.testing.assert_close(
-            history.combine(content, past, None, None, allowed)[0, 0], torch.tensor(expected).double()
-        )
-
-
 def test_a_shift_tells_how_often_it_has_read_what_it_reads():
     history, read = shift([0.0, 0.0, 1.0]), []
     past, weights = torch.zeros(1, 2, 3).double(), torch.tensor([[[1.0, 0.0, 0.0]]]).double()

@@ -32,13 +32,13 @@ KNOWN = (
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
-def _attributes() -> list[dict[str, Any]]:
-    """The attributes of every known class and of its bases; pickle adds `__slotnames__` to a class."""
+def _methods() -> list[dict[str, Any]]:
+    """The methods of every known class and of its bases."""
     bases = dict.fromkeys(base for kind in KNOWN for base in kind.__mro__)
-    return [{**vars(base), "__slotnames__": None} for base in bases]
+    return [{name: value for name, value in vars(base).items() if callable(value)} for base in bases]
 
 
-_WRITTEN = _attributes()
+_WRITTEN = _methods()
 
 
 def leaf_for(model: Model) -> Leaf | None:
@@ -49,7 +49,7 @@ def leaf_for(model: Model) -> Leaf | None:
     """
     weights = list(model.parameters())
     kinds = {(type(weight), weight.dtype, weight.device.type) for weight in weights}
-    if len(kinds) != 1 or type(model) is not Reverser or not _is_as_written(model) or _attributes() != _WRITTEN:
+    if len(kinds) != 1 or type(model) is not Reverser or not _is_as_written(model) or _methods() != _WRITTEN:
         return None
     ((kind, dtype, device),) = kinds
     kernels = load(dtype)
