@@ -30,8 +30,6 @@ from seq2attn.runs.run import Run, need_checkpoint
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_SHOWN = 50  # answers of a list in a notebook
-
 
 @dataclass(frozen=True, repr=False)
 class TrainedModel:
@@ -60,7 +58,7 @@ class TrainedModel:
     def predict(self, text: str, **options: Any) -> Answer: ...
 
     @overload
-    def predict(self, text: Iterable[str], **options: Any) -> Answers: ...
+    def predict(self, text: Iterable[str], **options: Any) -> list[Answer]: ...
 
     def predict(  # type: ignore[misc]  # the overloads leave out the options
         self,
@@ -75,7 +73,7 @@ class TrainedModel:
         write: Mapping[int, str] | None = None,
         padding: int = 0,
         mask_padding: bool | None = None,
-    ) -> Answer | Answers:
+    ) -> Answer | list[Answer]:
         """The answer to one string, or the answers to several, in order.
 
         weights: whether to keep the attention weights. beam: search with so many hypotheses instead of greedily;
@@ -96,7 +94,7 @@ class TrainedModel:
         search = self.predictor.search if beam is None else BeamSearch(beam, length_penalty)
         made = None if changes == Changes() else changes
         found = replace(self.predictor, search=search).predict(texts, keep_weights=weights, changes=made)
-        answers = Answers(Answer(**vars(prediction)) for prediction in found)
+        answers = [Answer(**vars(prediction)) for prediction in found]
         return answers[0] if isinstance(text, str) else answers
 
     def evaluate(
@@ -148,12 +146,7 @@ class TrainedModel:
         return replace(results, checkpoint=self.checkpoint, seed=seed, step=self.step, created=now)
 
     def __repr__(self) -> str:
-        parameters = sum(one.numel() for one in self.module.parameters())
-        attention = "no attention" if self.config.score_name == "none" else f"{self.config.score_name} attention"
-        return (
-            f"TrainedModel({self.run.name!r}: {self.config.task.name}, {attention}, {parameters:,} parameters, "
-            f"checkpoint {self.checkpoint} of step {self.step:,})"
-        )
+        return f"TrainedModel({self.run.name!r}, checkpoint {self.checkpoint} of step {self.step:,})"
 
 
 class Answer(Prediction):
@@ -195,14 +188,6 @@ class Answer(Prediction):
         return wrong if self.finished else f"{wrong}, cut off"
 
 
-class Answers(list[Answer]):
-    """The answers to several strings, in order. A notebook shows their maps side by side."""
-
-    def _repr_html_(self) -> str:
-        more = f"<div>and {len(self) - MOST_SHOWN:,} more</div>" if len(self) > MOST_SHOWN else ""
-        return f"<div>{''.join(one._repr_html_() for one in self[:MOST_SHOWN])}{more}</div>"
-
-
 # ---- from a run's files ----
 
 
@@ -213,8 +198,7 @@ def load_run(run: Run, checkpoint: str = "best", device: str = "auto") -> Traine
     """
     names = ["best", "last", *(f"step-{step}" for step in run.kept_steps())]
     if checkpoint not in names:
-        kept = "To keep weights through training: --set training.snapshot_weights=true"
-        hint = kept if checkpoint.startswith("step-") and len(names) == 2 else None
+        hint = "To keep weights through training: --set training.snapshot_weights=true"
         raise Seq2AttnError(f"unknown checkpoint {shown(checkpoint)}; allowed: {', '.join(names)}", hint=hint)
     config = need_checkpoint(run).config()
     if checkpoint == "best" and not run.checkpoint("best").exists():
@@ -236,8 +220,7 @@ def load_ensemble(runs: Sequence[Run], checkpoint: str = "best", device: str = "
     loaded = [load_run(run, checkpoint, device) for run in runs]
     if len(loaded) == 1:
         return loaded[0]
-    predictor = ensemble([trained.predictor for trained in loaded], [run.name for run in runs])
-    return replace(loaded[0], predictor=predictor)
+    return replace(loaded[0], predictor=ensemble({trained.run.name: trained.predictor for trained in loaded}))
 
 
 def load_task(run: Run, config: Config) -> Task:

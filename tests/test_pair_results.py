@@ -2,7 +2,6 @@
 
 import json
 import math
-import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,43 +12,42 @@ from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.data.vocabulary import EOS
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.edits import Edit, align
-from seq2attn.inference.evaluation import _rates, evaluate_pairs
+from seq2attn.inference.evaluation import error_rates, evaluate_pairs
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation, PairAnswer, rows_of
-from seq2attn.inference.statistics import bootstrap_ratio, share
+from seq2attn.inference.statistics import share
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.runs.records import parse
 
 CPU = torch.device("cpu")
 
 
-def answer(source, right, found, *, finished=True, unseen=0, reachable=True):
+def answer(source, right, found, *, finished=True):
     """An answer whose symbols are separated by spaces."""
     edits = tuple(edit for edit in align(right.split(), found.split()) if edit.is_error)
-    return PairAnswer(source, right, found, len(source), len(right.split()), edits, finished, unseen, reachable)
+    return PairAnswer(source, right, found, len(source), len(right.split()), edits, finished)
 
 
 ANSWERS = (
     answer("ab", "t͡ʃ o", "t͡ʃ o"),
-    answer("abc", "a b c", "a b d", unseen=1),
+    answer("abc", "a b c", "a b d"),
     answer("b", "b", "b b"),
-    answer("ca", "c a", "d a", reachable=False),
+    answer("ca", "c a", "d a"),
     answer("cab", "c a b", "d a b"),
     answer("abca", "a b c a", "x"),
     answer("bb", "b b", "b b", finished=False),
 )
-RESULT = Evaluation((*rows_of(_rates(ANSWERS, 0.5, 2000), 7, length=None, trained=True),), ANSWERS, data={"name": "f"})
+RATES = error_rates(ANSWERS) | {"loss": 0.5}
+RESULT = Evaluation((*rows_of(RATES, 7, length=None, trained=True),), ANSWERS, data={"name": "f"})
 
 
 def test_rates_counted_by_hand():
     rates = {row.metric: row for row in RESULT.rows}
-    for metric, expected in (("wer", share(6 / 7, 7)), ("unreachable", share(1 / 7, 7))):
-        row = rates[metric]  # all but the first are wrong: the last was cut off
-        assert (row.value, row.low, row.high) == (expected.value, expected.low, expected.high)
+    wer = share(6 / 7, 7)  # all but the first are wrong: the last was cut off
+    assert (rates["wer"].value, rates["wer"].low, rates["wer"].high) == (wer.value, wer.low, wer.high)
     ser = rates["ser"].value
     assert ser == pytest.approx((0 + 1 + 1 + 1 + 1 + 4 + 0) / (2 + 3 + 1 + 2 + 3 + 4 + 2))
     assert rates["ser"].low < ser < rates["ser"].high
-    assert rates["unseen"].value == pytest.approx(1 / (1 + 2 + 3 + 2 + 1 + 4 + 4))
     assert RESULT.summary() == {"wer": 6 / 7, "ser": ser, "dev_loss": 0.5}
     assert RESULT.describe() == f"WER 85.7 %, SER {100 * ser:.1f} %, loss 0.500 on the dev set"
     assert RESULT.confusions()[0] == (Edit("c", "d"), 3)
@@ -86,32 +84,6 @@ def test_the_record_is_plain_json_and_reads_back():
     assert record["answers"][1]["edits"] == [["c", "d"]]
     with pytest.raises(Seq2AttnError, match="answers"):
         parse(Evaluation, json.dumps({**record, "answers": [{"source": 3}]}).encode(), Path("a.json"))
-
-
-# ---- the bootstrap ----
-
-
-def test_the_bootstrap_of_shares_is_close_to_the_normal_interval():
-    """1 or 0 of 1 symbol each: the standard error is sqrt(p (1 - p) / n)."""
-    estimate = bootstrap_ratio([1] * 300 + [0] * 700, [1] * 1000, seed=1)
-    half = 1.96 * (0.3 * 0.7 / 1000) ** 0.5
-    assert estimate.value == 0.3
-    assert (estimate.low, estimate.high) == pytest.approx((0.3 - half, 0.3 + half), abs=0.004)
-
-
-def test_the_bootstrap_keeps_the_numbers_of_a_word_together():
-    """Errors in proportion to length: the ratio of any resample is the same, which it is not if they are drawn apart."""
-    lengths = [random.Random(0).randint(1, 20) for _ in range(50)]
-    estimate = bootstrap_ratio([length / 2 for length in lengths], lengths, seed=0)
-    assert (estimate.low, estimate.high) == (pytest.approx(0.5), pytest.approx(0.5))
-
-
-def test_the_bootstrap_depends_on_its_seed_alone():
-    numbers, below = [0, 1, 2, 0, 3], [3, 4, 5, 6, 7]
-    assert bootstrap_ratio(numbers, below, seed=3) == bootstrap_ratio(numbers, below, seed=3)
-    assert bootstrap_ratio(numbers, below, seed=3) != bootstrap_ratio(numbers, below, seed=4)
-    with pytest.raises(ValueError, match="above 0"):
-        bootstrap_ratio([1], [0], seed=0)
 
 
 # ---- a model whose answers are known ----
@@ -165,7 +137,7 @@ def test_error_rates_by_hand(tmp_path, split, logits, tokens, wrong_tokens):
     ]
     assert [str(edit) for one in result.answers for edit in one.edits] == ["d'>", ">e'", "c'>d'"]
     assert {row.metric: row.value for row in result.rows if row.length is None} == {
-        **{"wer": 3 / 4, "ser": 3 / 8, "unseen": 0, "unreachable": 0},
+        **{"wer": 3 / 4, "ser": 3 / 8},
         # the logit of the written token is 10, the others are 0
         "loss": pytest.approx(
             (tokens * math.log(1 + (logits - 1) / math.exp(10)) + wrong_tokens * 10) / tokens, abs=1e-5
@@ -184,9 +156,3 @@ def test_a_source_with_several_right_answers_is_one_word_and_any_of_them_counts(
     ]
     assert (result.get("wer").value, result.get("ser").value) == (1 / 2, 1 / 3)
     assert [row.samples for row in result.by_length("exact_match")] == [2]
-
-
-def test_unseen_symbols_and_answers_that_cannot_be_written_are_counted(tmp_path):
-    result = measured(tmp_path, [("axx", "a' X"), ("b", "a'")], {"a": "a'", "b": "a'"})
-    assert result.get("unreachable").value == 1 / 2 and result.answers[0].reachable is False
-    assert (result.get("wer").value, result.get("unseen").value) == (1 / 2, 2 / 4)

@@ -1,6 +1,5 @@
 """`eval` and `predict` for a run on pairs of strings from files."""
 
-import io
 import json
 import shutil
 from pathlib import Path
@@ -73,8 +72,6 @@ def test_eval_on_a_file_counts_words_that_are_not_exactly_right(cli, run):
     found = answers(cli, right)
     rates = table(cli("eval", "words", "--data", "test.tsv").out)
     assert rates["wer", ""] == (4, sum(found[word] != right[word] for word in right) / 4)
-    assert rates["unseen", ""] == (4, pytest.approx(1 / 10))  # c
-    assert rates["unreachable", ""] == (4, 0.5)  # k and x
     assert rates["exact_match", "3"][0] == 3 and rates["exact_match", "1"] == (1, 0)
 
 
@@ -114,36 +111,10 @@ def test_an_ensemble_on_pairs(cli, run):
     assert record["run"] == "words + more" and len(record["answers"]) == 3
 
 
-def test_several_runs_are_compared_word_by_word(cli, run, monkeypatch):
-    write("many.tsv", WORDS)
-    header, one, other = (
-        line.split("\t") for line in cli("eval", "words", "more", "--data", "many.tsv").out.splitlines()
-    )
-    rows = [dict(zip(header, row, strict=True)) for row in (one, other)]
-    assert [row["run"] for row in rows] == ["words", "more"] and rows[0]["p"] == ""
-    alone = [table(cli("eval", name, "--data", "many.tsv").out) for name in ("words", "more")]
-    for row, rates in zip(rows, alone, strict=True):
-        assert (float(row["wer"]), float(row["ser"])) == (rates["wer", ""][1], rates["ser", ""][1])
-    assert float(rows[1]["wer_difference"]) == pytest.approx(alone[1]["wer", ""][1] - alone[0]["wer", ""][1], abs=1e-6)
-    assert float(rows[1]["ser_difference"]) == pytest.approx(alone[1]["ser", ""][1] - alone[0]["ser", ""][1], abs=1e-6)
-    records = json.loads(cli("eval", "words", "more", "--data", "many.tsv", "--beam", "2", "--json").out)
-    assert records[0]["wer_difference"] is None and records[1]["words"] == len(WORDS)
-    assert records[1]["wer_difference"]["low"] <= records[1]["wer_difference"]["high"]
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    assert "McNemar's exact test" in cli("eval", "words", "more", "--data", "many.tsv").err
-
-
-def test_runs_that_read_other_columns_are_not_compared(cli, run):
-    done = cli("eval", "words", "turned", "--data", "dev.tsv")
-    assert done.code == 2 and "words and turned read different sources from the file" in done.err
-
-
-def test_a_table_on_a_terminal(cli, run, monkeypatch):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    done = cli("eval", "words", "--data", "test.tsv")
+def test_a_table_on_a_terminal(cli, run):
+    done = cli("eval", "words", "--data", "test.tsv", terminal=True)
     assert "words on test.tsv: 4 words" in done.out
     assert "word error rate" in done.out and "symbol error rate" in done.out
-    assert "source symbols unseen in training" in done.out
     assert "most frequent edits" in done.err
 
 
@@ -172,18 +143,17 @@ def test_other_tasks_have_no_files(cli, runs_copy, option, says):
 # ---- predict ----
 
 
-def predict_lines(cli, monkeypatch, text, *arguments, code=0):
-    monkeypatch.setattr("sys.stdin", io.StringIO(text))
-    done = cli("predict", "-", "--run", "words", *arguments)
+def predict_lines(cli, text, *arguments, code=0):
+    done = cli("predict", "-", "--run", "words", *arguments, stdin=text)
     assert done.code == code, done.err
     return done
 
 
-def test_words_and_lines_of_a_file_are_read(cli, run, monkeypatch):
-    words = predict_lines(cli, monkeypatch, "ab\nbba\n").out
+def test_words_and_lines_of_a_file_are_read(cli, run):
+    words = predict_lines(cli, "ab\nbba\n").out
     assert [line.split("\t")[0] for line in words.splitlines()] == ["ab", "bba"]
-    assert predict_lines(cli, monkeypatch, "ab\tx y\nbba\tanything\n").out == words
-    best = predict_lines(cli, monkeypatch, "ab\n", "--n-best", "2").out
+    assert predict_lines(cli, "ab\tx y\nbba\tanything\n").out == words
+    best = predict_lines(cli, "ab\n", "--n-best", "2").out
     assert [len(line.split("\t")) for line in best.splitlines()] == [3, 3]
 
 
@@ -194,8 +164,8 @@ def test_words_and_lines_of_a_file_are_read(cli, run, monkeypatch):
         ("ab\tx\ty\n", "line 1 of standard input: 'ab\\tx\\ty' has a tab too many, or is not UTF-8 text"),
     ],
 )
-def test_lines_that_no_file_could_have_are_refused(cli, run, monkeypatch, text, says):
-    assert says in predict_lines(cli, monkeypatch, text, code=2).err
+def test_lines_that_no_file_could_have_are_refused(cli, run, text, says):
+    assert says in predict_lines(cli, text, code=2).err
     assert cli("predict", "ab\tx", "--run", "words").code == 2
 
 
@@ -205,15 +175,15 @@ def test_symbols_that_the_model_never_saw_are_named(cli, run):
     assert "read as <unk>" not in cli("predict", "ab", "--run", "words").err
 
 
-def test_features_are_asked_for_after_a_tab(cli, tmp_path, monkeypatch):
+def test_features_are_asked_for_after_a_tab(cli, tmp_path):
     Path("forms.tsv").write_text("go\twent\tV;PST\ngo\tgoes\tV;3SG\ndo\tdid\tV;PST\n")
     Path("forms.yaml").write_text(
         "task: {name: pairs, train: forms.tsv, dev: forms.tsv, features_column: 3}\n"
         "model: {hidden: 8, embedding: 4}\ntraining: {epochs: 1, batch_size: 4}\n"
     )
     assert cli("train", "--config", "forms.yaml", "--name", "words", "--device", "cpu").code == 0
-    one = predict_lines(cli, monkeypatch, "go\tV;PST\n").out
-    assert one.startswith("go\tV;PST\t") and predict_lines(cli, monkeypatch, "go\twent\tV;PST\n").out == one
+    one = predict_lines(cli, "go\tV;PST\n").out
+    assert one.startswith("go\tV;PST\t") and predict_lines(cli, "go\twent\tV;PST\n").out == one
     assert table(cli("eval", "words", "--data", "forms.tsv").out)["wer", ""][0] == 3
 
 

@@ -1,8 +1,9 @@
 import math
 
+import numpy as np
 import pytest
 
-from seq2attn.inference.statistics import Spread, share, spread, t_quantile
+from seq2attn.inference.statistics import Spread, bootstrap, share, spread, t_quantile
 
 Z = 1.959964
 
@@ -37,10 +38,27 @@ def test_the_interval_contains_the_value_and_stays_within_0_and_1(count):
         assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
 
 
-@pytest.mark.parametrize(("value", "count"), [(0.5, 0), (0.5, -3), (-0.01, 10), (1.01, 10), (math.nan, 10)])
-def test_invalid_arguments_are_refused(value, count):
-    with pytest.raises(ValueError, match="share"):
-        share(value, count)
+# ---- the bootstrap ----
+
+
+def ratio(above, below, seed=0):
+    return bootstrap(lambda words: above[words].sum() / below[words].sum(), len(above), seed)
+
+
+def test_the_bootstrap_of_a_share_is_close_to_the_normal_interval_and_depends_on_its_seed_alone():
+    hits, ones = np.repeat([1, 0], [300, 700]), np.ones(1000)
+    estimate = ratio(hits, ones, seed=1)
+    half = 1.96 * (0.3 * 0.7 / 1000) ** 0.5  # the standard error of a share is sqrt(p (1 - p) / n)
+    assert estimate.value == 0.3
+    assert (estimate.low, estimate.high) == pytest.approx((0.3 - half, 0.3 + half), abs=0.004)
+    assert estimate == ratio(hits, ones, seed=1) != ratio(hits, ones, seed=2)
+
+
+def test_the_bootstrap_keeps_the_numbers_of_a_word_together():
+    """Errors in proportion to length: the ratio of any resample is the same, which it is not if they are drawn apart."""
+    lengths = np.random.default_rng(0).integers(1, 20, size=50)
+    estimate = ratio(lengths / 2, lengths)
+    assert (estimate.low, estimate.high) == (pytest.approx(0.5), pytest.approx(0.5))
 
 
 # ---- over seeds ----

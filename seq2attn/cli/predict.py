@@ -77,8 +77,6 @@ def predict(
         if "<unk>" in prediction.source_symbols:
             unseen.update(task.source_vocabulary.unseen(prediction.source))
         untrained += not task.is_trained(len(prediction.source_symbols) - predictor.source_eos)
-    if not count:
-        note("standard input is empty: there is nothing to predict")
     if unseen:
         names = first_of([repr(symbol) for symbol, _ in unseen.most_common()])
         note(f"symbols that the training file lacks, read as <unk>: {names}")

@@ -137,11 +137,8 @@ def find_evaluation(trial: Trial) -> Evaluation | None:
             continue
         if trial.on_files and saved.answers:  # `compare` measures only on the dev file
             return saved
-        if (
-            not trial.on_files
-            and how == (saved.checkpoint, saved.rows[0].samples, saved.seed)
-            and wanted <= set(saved.places)
-        ):
+        measured = (saved.checkpoint, saved.rows[0].samples, saved.seed)
+        if not trial.on_files and measured == how and wanted <= set(saved.places):
             return replace(saved, rows=tuple(row for row in saved.rows if (row.family, row.length) in wanted))
     return None
 

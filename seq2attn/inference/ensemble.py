@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -56,21 +57,18 @@ def average(parts: Sequence[Decoded]) -> Decoded:
     )
 
 
-def ensemble(predictors: Sequence[Predictor], names: Sequence[str]) -> Predictor:
-    """One predictor of several; `names` are those of their runs. Raises `Seq2AttnError` if they cannot decode together."""
-    first = predictors[0]
-    for predictor, name in zip(predictors[1:], names[1:], strict=True):
-        for side in ("source", "target"):
-            one, other = (getattr(each.task, f"{side}_vocabulary") for each in (first, predictor))
-            if vars(one) != vars(other):
-                raise Seq2AttnError(
-                    f"{names[0]} and {name} cannot form an ensemble: their {side} vocabularies differ",
-                    hint="Models of an ensemble read and write the same symbols: train them on the same task and data.",
-                )
-        if first.source_eos != predictor.source_eos:
+def ensemble(predictors: Mapping[str, Predictor]) -> Predictor:
+    """One predictor of several, by the names of their runs. Raises `Seq2AttnError` if they cannot decode together."""
+    (first, reference), *others = predictors.items()
+    for name, predictor in others:
+        if _symbols(predictor) != _symbols(reference):
             raise Seq2AttnError(
-                f"{names[0]} and {name} cannot form an ensemble: only one of them reads <eos> at a source's end",
-                hint="Train them with the same model.source_eos.",
+                f"{first} and {name} cannot form an ensemble: they read or write different symbols",
+                hint="Train them on the same task and data, with the same model.source_eos.",
             )
-    model = Ensemble([predictor.model for predictor in predictors])
-    return Predictor(model, first.task, source_eos=first.source_eos, device=first.device)
+    return replace(reference, model=Ensemble([predictor.model for predictor in predictors.values()]))
+
+
+def _symbols(predictor: Predictor) -> tuple[Any, ...]:
+    task = predictor.task
+    return vars(task.source_vocabulary), vars(task.target_vocabulary), predictor.source_eos

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -19,7 +20,7 @@ from seq2attn.inference.decoding import Decoding
 from seq2attn.inference.edits import align
 from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.inference.results import Evaluation, PairAnswer, Row, rows_of
-from seq2attn.inference.statistics import Estimate, bootstrap_ratio
+from seq2attn.inference.statistics import Estimate, bootstrap
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.parts import RANDOM
 
@@ -62,11 +63,10 @@ def evaluate(
 
 
 @torch.no_grad()
-def evaluate_pairs(predictor: Predictor, pairs: Sequence[Pair], *, resamples: int = 2000) -> Evaluation:
+def evaluate_pairs(predictor: Predictor, pairs: Sequence[Pair]) -> Evaluation:
     """Measure the model on pairs, at least one, by word and symbol error rate and by source length.
 
-    A source with several right answers is one word: the right answer closest to the model's counts. resamples: of each
-    bootstrap interval; 0: without them.
+    A source with several right answers is one word: the right answer closest to the model's counts.
     """
     task, by_length = predictor.task, defaultdict(list)
     for pair in pairs:
@@ -88,7 +88,7 @@ def evaluate_pairs(predictor: Predictor, pairs: Sequence[Pair], *, resamples: in
                 words[pair[0]].append((answer, {**numbers, "exact_match": float(answer.is_right)}))
     closest = [min(candidates, key=lambda candidate: len(candidate[0].edits)) for candidates in words.values()]
     answers = [answer for answer, _ in closest]
-    rows = [*rows_of(_rates(answers, loss / steps, resamples), len(answers), length=None, trained=True)]
+    rows = [*rows_of(error_rates(answers) | {"loss": loss / steps}, len(answers), length=None, trained=True)]
     for length in sorted({answer.source_length for answer in answers}):
         at_length = [numbers for answer, numbers in closest if answer.source_length == length]
         means = {name: fmean(numbers[name] for numbers in at_length) for name in at_length[0]}
@@ -96,16 +96,12 @@ def evaluate_pairs(predictor: Predictor, pairs: Sequence[Pair], *, resamples: in
     return Evaluation(tuple(rows), tuple(answers))
 
 
-def _rates(answers: Sequence[PairAnswer], loss: float, resamples: int) -> dict[str, Estimate | float]:
-    def ratio(above: Sequence[float], below: Sequence[float]) -> Estimate | float:
-        return bootstrap_ratio(above, below, seed=0, resamples=resamples) if resamples else sum(above) / sum(below)
-
+def error_rates(answers: Sequence[PairAnswer]) -> dict[str, Estimate | float]:
+    """Word and symbol error rate, as `Row` defines them."""
+    edits, symbols = np.array([(len(answer.edits), answer.right_length) for answer in answers]).T
     return {
         "wer": fmean(not answer.is_right for answer in answers),
-        "ser": ratio([len(answer.edits) for answer in answers], [answer.right_length for answer in answers]),
-        "loss": loss,
-        "unseen": ratio([answer.unseen for answer in answers], [answer.source_length for answer in answers]),
-        "unreachable": fmean(not answer.reachable for answer in answers),
+        "ser": bootstrap(lambda words: float(edits[words].sum() / symbols[words].sum()), len(answers), seed=0),
     }
 
 
@@ -179,18 +175,15 @@ def attention_entropy(weights: Tensor) -> Tensor:
 def _answer(task: Task, pair: Pair, decoding: Decoding, row: int) -> PairAnswer:
     """A pair beside the output of its row."""
     source, target = pair
-    read, write = task.source_vocabulary, task.target_vocabulary
+    write = task.target_vocabulary
     tokens = decoding.tokens[row, : int(decoding.lengths[row])].tolist()  # without <eos>
     wanted, written = write.joined(write.symbols_of(target)), write.joined([write.symbol(token) for token in tokens])
-    symbols, unseen = read.symbols_of(source), set(read.unseen(source))
     return PairAnswer(
         source,
         right=target,
         answer=write.decode(tokens),
-        source_length=len(symbols),
+        source_length=len(task.source_vocabulary.symbols_of(source)),
         right_length=len(wanted),
         edits=tuple(edit for edit in align(wanted, written) if edit.is_error) if written != wanted else (),
         finished=bool(decoding.finished[row]),
-        unseen=sum(symbol in unseen for symbol in symbols),
-        reachable=not write.unseen(target),
     )

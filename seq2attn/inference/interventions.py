@@ -58,11 +58,6 @@ class Changes:
                     hint="Steps and positions count from 0.",
                 )
 
-    @property
-    def need_attention(self) -> bool:
-        """Whether they change more than symbols."""
-        return bool(self.force or self.ban or self.temperature != 1)
-
     def check(self, positions: int) -> None:
         """Raise `Seq2AttnError` unless they fit a source of this many tokens, with its padding."""
         for position in [*(at for _, at in self.force), *(at[1] if isinstance(at, tuple) else at for at in self.ban)]:

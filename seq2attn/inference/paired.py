@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seq2attn.display.table import Column, Table
-from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import Evaluation, PairAnswer
 from seq2attn.inference.statistics import Estimate, bootstrap, mcnemar
 
@@ -62,35 +60,3 @@ def paired_difference(one: Sequence[Evaluation], other: Sequence[Evaluation], *,
         wer=difference(wrong, np.full_like(wrong, len(one))),
         ser=difference(edits, symbols),
     )
-
-
-def side_by_side(evaluations: Mapping[str, Evaluation]) -> Table:
-    """How each run, by its name, differs from the first on the same file, word by word."""
-    columns = (
-        Column("run"),
-        Column("", key="words"),
-        Column("WER %", key="wer", form=".1%"),
-        Column("SER %", optional=True, key="ser", form=".1%"),
-        Column("WER - first", key="wer_difference", form="+.1%"),
-        Column("SER - first", optional=True, key="ser_difference", form="+.1%"),
-        Column("only first", right=True, key="only_first_right"),
-        Column("only this", right=True, key="only_this_right"),
-        Column("p", right=True),
-    )
-    (first, reference), *others = evaluations.items()
-    rows: list[list[Any]] = [[first, len(reference.answers), reference.get("wer"), reference.get("ser"), *[None] * 5]]
-    for name, evaluation in others:
-        try:
-            paired = paired_difference([reference], [evaluation])
-        except ValueError:
-            raise Seq2AttnError(
-                f"{first} and {name} read different sources from the file",
-                hint="Runs with the same columns, separators and normalisation can be compared word by word.",
-            ) from None
-        differences = [paired.wer, paired.ser, paired.only_one, paired.only_other, paired.p_value]
-        rows.append([name, paired.words, evaluation.get("wer"), evaluation.get("ser"), *differences])
-    note = (
-        "differences are paired word by word; only first, only this: words that only one of the two gets right; "
-        "p: McNemar's exact test. They are of these models, not of other seeds"
-    )
-    return Table(columns, rows, notes=[note])

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from seq2attn.parts import LONGEST
 
 MAX_ROWS = 1024  # strings decoded together
 # Source tokens decoded together, except for a single string; self-attention needs memory for the square of a length.
-MAX_TOKENS_ON_CPU, MAX_TOKENS_OF_SELF_ATTENTION, MAX_TOKENS = 2**17, 2**13, 2**20
+MAX_TOKENS, MAX_TOKENS_OF_SELF_ATTENTION = 2**17, 2**13
 BLOCK, BLOCK_WITH_WEIGHTS = (
     2**16,
     2**11,
@@ -35,11 +35,7 @@ BLOCK, BLOCK_WITH_WEIGHTS = (
 LONGEST_WITH_WEIGHTS = 1000  # symbols of a source whose attention is kept: the map grows with the square
 
 
-class Source(NamedTuple):
-    """A text as it is shown, and its ids, without `<eos>`."""
-
-    text: str
-    ids: list[int]
+Source = tuple[str, list[int]]  # a text as it is shown, and its ids, without `<eos>`
 
 
 @dataclass(frozen=True)
@@ -116,7 +112,7 @@ class Predictor:
             raise Seq2AttnError(f"the string is longer than {LONGEST:,} characters")
         vocabulary = self.task.source_vocabulary
         ids = vocabulary.encode(text)
-        return Source(vocabulary.shown(text), ids)
+        return vocabulary.shown(text), ids
 
     def predict(
         self, texts: Iterable[str], *, keep_weights: bool = False, changes: Changes | None = None
@@ -129,8 +125,8 @@ class Predictor:
         sources, size = map(self.read, texts), BLOCK_WITH_WEIGHTS if keep_weights or changes else BLOCK
         while block := _next_block(sources, size):
             by_length: dict[int, list[int]] = defaultdict(list)
-            for index, source in enumerate(block):
-                by_length[len(source.ids)].append(index)
+            for index, (_, ids) in enumerate(block):
+                by_length[len(ids)].append(index)
             predictions: dict[int, Prediction] = {}
             for length, indices in by_length.items():
                 rows = self.rows_at_once(length)
@@ -142,10 +138,8 @@ class Predictor:
 
     def rows_at_once(self, length: int) -> int:
         """How many sources of `length` symbols to decode together, to bound memory."""
-        tokens = MAX_TOKENS
-        if self.device.type == "cpu":
-            attends_to_itself = any(isinstance(part, nn.TransformerEncoderLayer) for part in self.model.modules())
-            tokens = MAX_TOKENS_OF_SELF_ATTENTION if attends_to_itself else MAX_TOKENS_ON_CPU
+        attends_to_itself = any(isinstance(part, nn.TransformerEncoderLayer) for part in self.model.modules())
+        tokens = MAX_TOKENS_OF_SELF_ATTENTION if attends_to_itself else MAX_TOKENS
         hypotheses = 1 if self.search is None else self.search.width
         return max(1, min(MAX_ROWS, tokens // (length + 1)) // hypotheses)
 
@@ -160,23 +154,23 @@ class Predictor:
 
     def _predict(self, sources: Sequence[Source], keep_weights: bool, changes: Changes | None) -> Iterator[Prediction]:
         """Predictions for sources of one length."""
-        read, write, length = self.task.source_vocabulary, self.task.target_vocabulary, len(sources[0].ids)
-        ids, lengths = pad_rows([source.ids for source in sources], self.device)
+        read, write, length = self.task.source_vocabulary, self.task.target_vocabulary, len(sources[0][1])
+        ids, lengths = pad_rows([ids for _, ids in sources], self.device)
         batch, lengths = read_sources(ids, lengths, source_eos=self.source_eos)
         options: dict[str, Any] = {"keep_weights": keep_weights and length <= LONGEST_WITH_WEIGHTS}
         if changes is not None:
             batch = F.pad(batch, (0, changes.padding), value=PAD)
             options |= self._changed(changes, lengths, batch.size(1))
         decoding = self.decode(batch, lengths, max_steps=output_bound(self.task, length), **options)
-        if changes is not None and decoding.weights is None and changes.need_attention:
+        if changes and decoding.weights is None and (changes.force or changes.ban or changes.temperature != 1):
             raise Seq2AttnError("this model has no attention to change (its score is `none`)")
         best = decoding.best()
         columns = (column.tolist() for column in (best.tokens, best.lengths, best.finished, batch))
-        for row, (source, tokens, count, finished, read_ids) in enumerate(zip(sources, *columns, strict=True)):
+        for row, ((text, _), tokens, count, finished, read_ids) in enumerate(zip(sources, *columns, strict=True)):
             steps = count + finished  # with its <eos>
-            answer = self.task.answer(source.text)
+            answer = self.task.answer(text)
             yield Prediction(
-                source.text,
+                text,
                 write.decode(tokens[:count]),
                 finished,
                 source_symbols=tuple(map(read.symbol, read_ids)),
@@ -206,7 +200,7 @@ def _next_block(sources: Iterator[Source], size: int) -> list[Source]:
     held = 0
     for source in sources:
         block.append(source)
-        held += len(source.ids)
+        held += len(source[1])
         if held >= size:
             break
     return block

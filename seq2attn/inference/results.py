@@ -17,8 +17,8 @@ from seq2attn.inference.statistics import Estimate, share
 from seq2attn.parts import FAMILIES, RANDOM
 
 Place = tuple[str, int]  # a family of strings and their length
-SHARES = ("exact_match", "character_accuracy", "teacher_forced", "alignment", "wer", "unreachable")  # of the samples
-METRICS = {**dict.fromkeys(SHARES, 1.0), "unseen": 1.0, "entropy": 100.0, "ser": 1e6, "loss": 1e6}
+SHARES = ("exact_match", "character_accuracy", "teacher_forced", "alignment", "wer")  # of the samples
+METRICS = {**dict.fromkeys(SHARES, 1.0), "entropy": 100.0, "ser": 1e6, "loss": 1e6}
 """name -> the largest possible value; the smallest is 0"""
 HEADINGS = {
     "exact_match": "exact match",
@@ -27,12 +27,7 @@ HEADINGS = {
     "entropy": "entropy",
     "character_accuracy": "characters",
 }
-RATES = {
-    "wer": "word error rate",
-    "ser": "symbol error rate",
-    "unseen": "source symbols unseen in training",
-    "unreachable": "words with a symbol unseen in training targets",
-}
+RATES = {"wer": "word error rate", "ser": "symbol error rate"}
 MOST_CONFUSIONS = 12  # shown to people
 
 
@@ -45,8 +40,7 @@ class Row:
     characters as input. alignment: share of characters whose largest weight lies on the ideal source position. entropy: of
     the attention weights, mean over characters, nats. Of pairs, without a length: wer, word error rate, the share of words
     whose answer is not exactly right; ser, symbol error rate, all edits / all symbols of the right answers; loss, under
-    teacher forcing, nats per symbol; unseen, share of source symbols outside the model's vocabulary; unreachable, share of
-    words whose right answer has a symbol that the model cannot write.
+    teacher forcing, nats per symbol.
     """
 
     family: str  # of the strings
@@ -90,8 +84,6 @@ class PairAnswer:
     right_length: int
     edits: tuple[Edit, ...]  # what turns the right answer into the model's: the errors of a cheapest alignment
     finished: bool  # False if the model wrote no `<eos>`: the answer is then wrong
-    unseen: int = 0  # symbols of the source that are not in the model's vocabulary
-    reachable: bool = True  # False if the right answer has a symbol that the model cannot write
 
     @property
     def is_right(self) -> bool:
@@ -216,31 +208,23 @@ class Evaluation:
         return {"run": run, **{name: value for name, value in asdict(self).items() if value not in (None, ())}}
 
     def tables(self, title: str = "") -> list[Table]:
-        """For people: accuracy by length, or exact match by family and length; of pairs, their rates and exact match."""
+        """For people: of pairs the error rates, then accuracy by length, or exact match by family and length."""
         exact_match = self.by_length("exact_match")
         notes = [] if all(row.trained for row in exact_match) else ["* never seen in training"]
-        if self.answers:
-            title = f"{title} on {self.data['name']}" if self.data and title else title or "pairs"
-            rates = [row for row in self.rows if row.metric in ("wer", "ser") or (row.metric in RATES and row.value)]
-            edits = ", ".join(f"{edit} {count:,}" for edit, count in self.confusions()[:MOST_CONFUSIONS])
-            if edits:
-                notes = [f"most frequent edits (a>b: b written for a; a>: left out; >b: added): {edits}", *notes]
-            counts = [Column("source length", right=True), Column("words", right=True)]
-            columns = [*counts, Column("exact match %", form=".1%")]
-            return [
-                Table(
-                    [Column("rate"), Column("%", form=".1%")],
-                    [[RATES[row.metric], row] for row in rates],
-                    f"{title}: {len(self.answers):,} words",
-                ),
-                Table(columns, [[_length(row), row.samples, row] for row in exact_match], notes=notes),
-            ]
         if self.families != [RANDOM]:
             return [self._families(notes)]
         metrics = {metric: heading for metric, heading in HEADINGS.items() if self.by_length(metric)}
         columns = [Column(heading, optional=metric != "exact_match") for metric, heading in metrics.items()]
         rows = [[_length(row), *(self.get(metric, row.length) for metric in metrics)] for row in exact_match]
-        return [Table([Column("length", right=True), *columns], rows, notes=notes)]
+        by_length = Table([Column("length", right=True), *columns], rows, notes=notes)
+        if not self.answers:
+            return [by_length]
+        edits = ", ".join(f"{edit} {count:,}" for edit, count in self.confusions()[:MOST_CONFUSIONS])
+        about = [f"most frequent edits (a>b: b written for a; a>: left out; >b: added): {edits}"] if edits else []
+        title = f"{title} on {self.data['name']}" if self.data and title else title or "pairs"
+        rates = [[name, self.get(metric)] for metric, name in RATES.items()]
+        heading = f"{title}: {len(self.answers):,} words"
+        return [Table([Column("rate"), Column("%", form=".1%")], rates, heading, about), by_length]
 
     def _families(self, notes: Sequence[str]) -> Table:
         """Exact match: a row for each family, a column for each length, and which family is the worst."""

@@ -27,33 +27,19 @@ def share(value: float, count: int) -> Estimate:
     For numbers other than 0 and 1, such as each string's character accuracy, the interval is conservative: their variance
     is at most value * (1 - value).
     """
-    if count < 1 or not 0 <= value <= 1:
-        raise ValueError(f"share({value}, {count}): needs 0 <= value <= 1 and count >= 1")
     z2 = Z_95**2
     centre = (value + z2 / (2 * count)) / (1 + z2 / count)
     half = Z_95 / (1 + z2 / count) * math.sqrt(value * (1 - value) / count + z2 / (4 * count**2))
     return Estimate(value, max(0.0, min(value, centre - half)), min(1.0, max(value, centre + half)))
 
 
-def bootstrap_ratio(
-    numerators: Sequence[float], denominators: Sequence[float], *, seed: int, resamples: int = 2000
-) -> Estimate:
-    """sum(numerators) / sum(denominators) of words, with a 95 % percentile bootstrap interval over words (Efron 1979).
+def bootstrap(statistic: Callable[[Any], float], count: int, seed: int, resamples: int = 2000) -> Estimate:
+    """`statistic` of `count` words, with its 95 % percentile bootstrap interval over words (Efron 1979).
 
-    Each resample draws as many words as there are, with replacement; the numbers of one word stay together. The interval
-    depends only on the arguments.
+    It takes an array of indices of words: each resample draws as many as there are, with replacement. The interval depends
+    only on the arguments.
     """
     import numpy  # not at the top: `--help` does not wait for it
-
-    above, below = numpy.asarray(numerators, dtype=float), numpy.asarray(denominators, dtype=float)
-    if not 0 < len(above) == len(below) or below.min() <= 0:
-        raise ValueError("bootstrap_ratio needs as many numerators as denominators, which are above 0")
-    return bootstrap(lambda words: float(above[words].sum() / below[words].sum()), len(above), seed, resamples)
-
-
-def bootstrap(statistic: Callable[[Any], float], count: int, seed: int, resamples: int = 2000) -> Estimate:
-    """`statistic` of `count` words with its percentile interval: it takes an array of indices of words, with repetitions."""
-    import numpy
 
     random = numpy.random.default_rng(seed)
     value = statistic(numpy.arange(count))

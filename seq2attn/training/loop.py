@@ -177,7 +177,7 @@ class Trainer:
         training, progress, task = self.config.training, self.progress, self.data.task
         self.model.eval()
         if task.dev_set:
-            results = evaluate_pairs(self.predictor, task.dev_set, resamples=0)
+            results = evaluate_pairs(self.predictor, task.dev_set)
             wer, loss = results.get("wer"), results.get("loss")
             if wer is None or loss is None:
                 raise Diverged(progress.step, "the loss on the dev set is not a number")
