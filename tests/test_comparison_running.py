@@ -198,13 +198,6 @@ def test_any_standard_executor_works(executor):
     assert [path.name for path in Path("runs").glob(".*")] == [".e.comparison.json"]
 
 
-def test_a_word_that_names_no_executor_is_refused():
-    for word in ("processes=2", "dask", "dask:", "desk:tcp://1.2.3.4:5"):
-        with pytest.raises(Seq2AttnError, match=f"expected dask:ADDRESS, .*, found '{word}'"):
-            compare("seed=1", executor=word)
-    assert not list(Path("runs").glob("*/"))
-
-
 def test_trials_in_threads_of_one_process_fail_but_for_one_at_a_time():
     def meet(call, *arguments):
         both.wait()
@@ -348,3 +341,23 @@ def test_eight_jobs_share_one_comparison():
     for seed in range(1, 25):
         assert len(losses(run(seed))) == 6  # each step once
         assert len(list(run(seed).evaluations.iterdir())) == 1
+<<<<<<< HEAD
+=======
+
+
+@pytest.mark.parametrize(
+    ("text", "step"),
+    [
+        ("", 0),
+        ('{"step": 10}\n{"step": 20, "evaluation": []}\n', 20),
+        ('{"step": 10}\n{"step": 2', 10),
+        ("x" * 100_000 + '"}\n{"step": 30}\n', 30),
+        ("garbage\n[1]\n", 0),
+    ],
+)
+def test_the_steps_done_are_read_from_the_metrics(tmp_path, text, step):
+    own = Run(tmp_path)
+    assert steps_done(own) == 0
+    own.metrics_file.write_text(text)
+    assert steps_done(own) == step
+>>>>>>> f0ae696 (Comparison: word-by-word differences go (eval of two runs has them); one protocol of progress, a notebook's line is replaced; panels of figures by what varies beside the score; tests as tables)

@@ -78,12 +78,9 @@ def compare(
     `runs` work on it. Ctrl-C saves. The same command continues and trains nothing twice, even after kill -9.
     More seeds later: the same command with seed=1-20.
 
-    Runs on pairs of strings are measured on their dev file, by word and symbol error rates. Trials with the same seed see
-    the same batches, and all are measured on the same strings: differences are taken seed by seed ("paired").
-
     The table shows, for each group and length: mean and standard deviation over seeds, the worst and the best seed, the
-    95 % confidence interval of the mean (Student's), and the mean paired difference from the baseline with its interval.
-    docs/comparing.md explains these. docs/clusters.md: --executor, for trials on other machines.
+    95 % confidence interval of the mean (Student's), and the mean difference from the baseline, seed by seed, with its
+    interval; runs on pairs of strings by word and symbol error rates on their dev file. docs/comparing.md explains these.
 
     Examples:
 

@@ -171,8 +171,7 @@ def _replace(
     for option, value in options.items():
         if value is not None:
             values[option], places[option] = list(value) if isinstance(value, tuple) else value, f"--{option}"
-    if baseline:
-        values["baseline"] = {}
+    before = {"vary": values.get("vary"), "baseline": None}
     for section, texts, form in (("vary", vary, "KEY=VALUE,VALUE,..."), ("baseline", baseline, "KEY=VALUE")):
         given: dict[str, Any] = {}
         for text in texts:
@@ -185,8 +184,7 @@ def _replace(
             given[key] = read_text(f"[{value}]" if section == "vary" else value, where).value
             places[f"{section}.{key}"] = where
         if given:
-            written = values.get(section)
-            values[section] = {**(written if isinstance(written, dict) else {}), **given}
+            values[section] = {**(before[section] or {}), **given}
 
 
 def _checked(

@@ -1,6 +1,6 @@
 """Figures of a comparison: loss and entropy through training, the metric by length with intervals, the worst families.
 
-Groups of one score share its colour; other differences make panels or, with a single score, lines and shades.
+Groups of one score share its colour; scores and base configs are lines, other differences make panels.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.comparison.experiment import ERROR_RATES
+from seq2attn.comparison.experiment import CONFIG, ERROR_RATES
 from seq2attn.comparison.groups import TrialResult
 from seq2attn.comparison.plan import name_values
 from seq2attn.plotting.curves import draw_families
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from seq2attn.comparison.groups import Group
     from seq2attn.comparison.results import Comparison
 
-Series = tuple["Group", str, Look]
-"""a group as a panel draws it, with its label there"""
-Draw = Callable[["Axes", Sequence[Series]], None]
+Series = tuple["Group", str]
+"""a group and its label in a panel"""
+Draw = Callable[["Axes", Sequence[tuple["Group", str, Look]]], None]
 
 COLUMNS = 3  # panels side by side
 PANEL = (3.6, 3.0)  # inches
@@ -37,7 +37,7 @@ SPREAD = 0.5  # of the room of a length, over which its groups are spread
 
 def figures_of(comparison: Comparison) -> dict[str, Figure]:
     """Every figure that has data, by its name."""
-    panels, metric = facets_of(comparison.groups), comparison.metric_label
+    panels, metric = _panels(comparison.groups), comparison.metric_label
     made = {}
     for name, curve, label, scale in (
         ("loss", _losses, "training loss, nats", logarithmic),
@@ -52,7 +52,7 @@ def figures_of(comparison: Comparison) -> dict[str, Figure]:
         explanation = f"mean over seeds with its 95 % interval; band: worst to best seed{grey}"
         made["results"] = _figure(comparison.name, panels, _results, metric, explanation)
     if comparison.has_families and comparison.metric != "entropy":
-        panels = {group.label: [(group, "", looks([""])[0])] for group in comparison.groups}
+        panels = {group.label: [(group, "")] for group in comparison.groups}
         made["families"] = _figure(comparison.name, panels, _families, metric, "worst seed")
     return made
 
@@ -79,7 +79,7 @@ def _entropies(trial: TrialResult) -> Sequence[tuple[int, float]]:
 def _by_step(curve: Callable[[TrialResult], Sequence[tuple[int, float]]], scale: Callable[[Axes], None]) -> Draw:
     """A number that was logged in training, over its steps."""
 
-    def draw(panel: Axes, series: Sequence[Series]) -> None:
+    def draw(panel: Axes, series: Sequence[tuple[Group, str, Look]]) -> None:
         for group, label, look in series:
             values: dict[int, list[float]] = {}
             for step, value in (point for trial in group.trials for point in curve(trial)):
@@ -93,7 +93,7 @@ def _by_step(curve: Callable[[TrialResult], Sequence[tuple[int, float]]], scale:
     return draw
 
 
-def _results(panel: Axes, series: Sequence[Series]) -> None:
+def _results(panel: Axes, series: Sequence[tuple[Group, str, Look]]) -> None:
     """The metric by length, or each error rate; groups beside one another where they would coincide."""
     rows = sorted((row for group, _, _ in series for row in group.main), key=lambda row: row.length or 0)
     keys = list(dict.fromkeys(row.length or row.metric.upper() for row in rows))
@@ -122,7 +122,7 @@ def _results(panel: Axes, series: Sequence[Series]) -> None:
         panel.set_ylim(-0.03, 1.05)
 
 
-def _families(panel: Axes, series: Sequence[Series]) -> None:
+def _families(panel: Axes, series: Sequence[tuple[Group, str, Look]]) -> None:
     """The worst seed by family of strings and by length, of one group."""
     ((group, _, _),) = series
     draw_families(panel, group.least, [row.length for row in group.main if row.length is not None and not row.trained])
@@ -145,7 +145,8 @@ def _figure(name: str, panels: Mapping[str, Sequence[Series]], draw: Draw, label
     figure = Figure(figsize=size, layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False, sharey=True).flat)
     for panel, (title, series) in zip(axes, panels.items(), strict=False):
-        draw(panel, series)
+        styles = looks([group.score for group, _ in series])
+        draw(panel, [(*drawn, look) for drawn, look in zip(series, styles, strict=True)])
         panel.tick_params(labelsize=10, labelleft=True)
         clean(panel, title)
     for panel in axes[len(panels) :]:
@@ -162,28 +163,15 @@ def _figure(name: str, panels: Mapping[str, Sequence[Series]], draw: Draw, label
     return figure
 
 
-def facets_of(groups: Sequence[Group]) -> dict[str, list[Series]]:
-    """Panels: one for each combination of what varies within one score, if there are several scores; otherwise one."""
-    by_score: dict[str, list[Group]] = {}
+def _panels(groups: Sequence[Group]) -> dict[str, list[Series]]:
+    """A panel for each combination of values beside score and base config, whose groups are its lines; one if only other
+    keys vary.
+    """
+    keys = list(groups[0].values) if groups else []
+    lines = [key for key in keys if key in (CONFIG, "model.attention.score")] or keys
+    panels: dict[str, list[Series]] = {}
     for group in groups:
-        by_score.setdefault(group.score, []).append(group)
-    keys = [
-        key
-        for key in (groups[0].values if len(by_score) > 1 else ())
-        if key != "model.attention.score"
-        and any(len({group.values[key] for group in members}) > 1 for members in by_score.values())
-    ]
-    facets: dict[str, list[Group]] = {}
-    for group in groups:
-        facets.setdefault(", ".join(name_values(group.values)[key] for key in keys), []).append(group)
-    return {
-        title: [
-            (
-                group,
-                ", ".join(w for key, w in name_values(group.values).items() if key not in keys) or group.label,
-                look,
-            )
-            for group, look in zip(members, looks([group.score for group in members]), strict=True)
-        ]
-        for title, members in facets.items()
-    }
+        words = name_values(group.values)
+        title = ", ".join(words[key] for key in keys if key not in lines)
+        panels.setdefault(title, []).append((group, ", ".join(words[key] for key in lines) or group.label))
+    return panels

@@ -10,7 +10,6 @@ from typing import Any
 from seq2attn.comparison.experiment import ERROR_RATES
 from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.trial import Trial, find_evaluation
-from seq2attn.inference.paired import PairedDifference, paired_difference
 from seq2attn.inference.results import METRICS as LARGEST
 from seq2attn.inference.results import Evaluation, Place
 from seq2attn.inference.statistics import Spread, spread
@@ -87,8 +86,6 @@ class Group:
     rows: tuple[Summary, ...]
     """by the comparison's metric; by an error rate, one row for each rate, the comparison's first"""
     published_loss: float | None
-    word_by_word: PairedDifference | None
-    """of runs on pairs by an error rate: from the baseline on the same words, over the seeds that both have"""
     ranked: Ranked = Ranked()
 
     @property
@@ -135,7 +132,6 @@ def read_groups(plan: Plan) -> tuple[Group, ...]:
                 trials=tuple(done[label]),
                 rows=tuple(_summaries(plan.metric, done[label], others, first.published.values)),
                 published_loss=first.published.loss,
-                word_by_word=_word_by_word(others, done[label]) if plan.metric in ERROR_RATES else None,
             )
         )
     if len(groups) < 2 or plan.metric == "entropy":  # of which neither more nor less is better
@@ -186,16 +182,6 @@ def _summaries(
             published=published.get(length) if length is not None and family == RANDOM else None,
             by_seed=values,
         )
-
-
-def _word_by_word(baseline: Sequence[TrialResult], trials: Sequence[TrialResult]) -> PairedDifference | None:
-    """The paired difference over the seeds that both have; None if there are none, or if they read other words."""
-    by_seed = [{trial.seed: trial.evaluation for trial in side} for side in (baseline, trials)]
-    seeds = [seed for seed in by_seed[0] if seed in by_seed[1]]
-    try:
-        return paired_difference(*([side[seed] for seed in seeds] for side in by_seed)) if seeds else None
-    except ValueError:
-        return None
 
 
 def rank(

@@ -34,7 +34,6 @@ class Plan:
     name: str
     trials: tuple[Trial, ...]
     metric: str
-    description: str = ""
 
     @property
     def groups(self) -> dict[str, list[Trial]]:
@@ -65,25 +64,23 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
     if problems:
         raise ConfigError(experiment.source, problems, hint=f"Nothing was run: {experiment}.")
     metric = settings.metric or ("wer" if all(trial.on_files for trial in trials) else "exact_match")
-    return Plan(experiment.name, tuple(trials), metric, " ".join(settings.description.split()))
+    return Plan(experiment.name, tuple(trials), metric)
 
 
 def _make_trials(experiment: Experiment, root: Path) -> tuple[list[Trial], list[Problem]]:
-    """The trial of each combination of values, and each problem once, where the user wrote it, with its count."""
+    """The trial of each combination of values, and each problem once, where a file has it."""
     trials: list[Trial] = []
-    counts: Counter[Problem] = Counter()
+    problems: dict[Problem, None] = {}
     for values in experiment.combinations():
         try:
             trial = _make_trial(experiment, values, root)
             trials.append(replace(trial, baseline=trials[0].group if trials else trial.group))
         except ConfigError as error:
             for problem in error.problems:
-                ours = problem.where is None or problem.where.startswith("--set ")
-                written = (place_of(problem, experiment.places) if ours else None) or problem.where
-                counts[replace(problem, where=written)] += 1
-    total = experiment.count
-    some = {count: f" ({count:,} of {total:,} trials)" for count in counts.values() if count < total}
-    return trials, [replace(problem, message=problem.message + some.get(n, "")) for problem, n in counts.items()]
+                written = problem.where and not problem.where.startswith("--set ")  # in the config's file
+                where = problem.where if written else place_of(problem, experiment.places) or problem.where
+                problems[replace(problem, where=where)] = None
+    return trials, list(problems)
 
 
 def _make_trial(experiment: Experiment, values: Mapping[str, Any], root: Path) -> Trial:
@@ -195,10 +192,14 @@ def save_plan(plan: Plan, root: Path) -> None:
     The record keeps the trials that it had and that have runs, if they are measured alike: the jobs of an array may each
     start some of the seeds.
     """
+
+    def measured_as(trial: Trial) -> tuple[object, ...]:
+        return trial.lengths, trial.families, trial.samples, trial.checkpoint
+
+    names, alike = {trial.name for trial in plan.trials}, set(map(measured_as, plan.trials))
     with contextlib.suppress(Seq2AttnError):
-        names, alike = {trial.name for trial in plan.trials}, {trial.measured_as for trial in plan.trials}
         before = [trial for trial in load_plan(plan.name, root).trials if trial.name not in names]
-        others = [trial for trial in before if trial.measured_as in alike and trial.run.path.exists()]
+        others = [trial for trial in before if measured_as(trial) in alike and trial.run.path.exists()]
         plan = replace(plan, trials=(*plan.trials, *others))
     with contextlib.suppress(Seq2AttnError):
         write_atomically(root / RECORD.format(plan.name), TypeAdapter(Plan).dump_json(plan))
@@ -221,6 +222,5 @@ def load_plan(name: str, root: Path) -> Plan:
         check_name(trial.name)  # before it becomes a path
     plan = replace(plan, trials=tuple(replace(trial, root=root) for trial in plan.trials))
     for trial in plan.trials:
-        if trial.run.path.exists():
-            check_plain(trial.run)
+        check_plain(trial.run)
     return plan

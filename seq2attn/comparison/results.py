@@ -17,10 +17,6 @@ NEVER_SEEN = "* never seen in training"
 OVER_SEEDS = (
     "overall: mean over the lengths; means over seeds with 95 % intervals (Student's); differences seed by seed"
 )
-OVER_WORDS = (
-    "intervals over words, for these models; better: words that more seeds of the group get right than of its baseline; "
-    "p: McNemar's exact test of these words"
-)
 ALL = (
     Column("rank", right=True),
     Column("group"),
@@ -30,14 +26,6 @@ ALL = (
     Column("parameters", right=True, optional=True),
     Column("loss", right=True, form=".4f", optional=True),
     Column("published loss", right=True, form=".4f", optional=True),
-)
-WORDS = (
-    Column("group"),
-    Column("rate", key="metric"),
-    Column("difference", right=True, key="over_words", form="+.3f"),
-    Column("better", right=True, key="words_better"),
-    Column("worse", right=True, key="words_worse"),
-    Column("p", right=True),
 )
 
 
@@ -71,11 +59,8 @@ class Comparison:
     # ---- for people ----
 
     def tables(self) -> list[Table]:
-        """A table for each group, one of all groups with their ranking, and of error rates one of words."""
-        words = [record for record in self._records() if record["over_words"] is not None]
-        title = "word by word, against the baseline"
-        of_words = [Table.of_records(words, WORDS, title, [OVER_WORDS])] if words else []
-        return [*map(self._table_of_group, self.groups), self._table_of_all(), *of_words]
+        """A table for each group, and one of all groups with their ranking."""
+        return [*map(self._table_of_group, self.groups), self._table_of_all()]
 
     def _table_of_group(self, group: Group) -> Table:
         worst, best = ("least", "most") if self.metric == "entropy" else ("worst", "best")
@@ -125,23 +110,19 @@ class Comparison:
 
     def table(self) -> Table:
         """The same as one table."""
-        return Table.of_records(list(self._records()))
-
-    def _records(self) -> Iterator[dict[str, Any]]:
-        for group in self.groups:
-            words = group.word_by_word
-            for row in group.rows:
-                yield {
+        return Table.of_records(
+            [
+                {
                     "group": group.label,
                     **group.values,
                     **{name: cell for name, cell in vars(row).items() if name != "by_seed"},
                     "baseline": group.baseline,
-                    "over_words": getattr(words, row.metric, None),
-                    "words_better": words and words.only_other,
-                    "words_worse": words and words.only_one,
-                    "p": words and words.p_value,
                     **_about(group),
                 }
+                for group in self.groups
+                for row in group.rows
+            ]
+        )
 
     def trial_records(self) -> list[dict[str, Any]]:
         """A flat record for each trial, family of strings, length and metric."""

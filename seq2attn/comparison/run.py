@@ -80,8 +80,6 @@ def run_comparison(
         stop_on_signals() as request,
     ):
         save_plan(plan, root)
-        if plan.description:
-            display.note(plan.description)
         counts = f"{len(plan.trials):,} trials, {done:,} done, {len(trials):,} to run, {at_once():,} at a time"
         display.note(f"{name}: {counts}; runs in {root}")
         ready = [replace(trial, root=root.resolve()) for trial in trials]

@@ -93,11 +93,6 @@ class Trial:
         return Run(self.root / self.name)
 
     @property
-    def measured_as(self) -> tuple[object, ...]:
-        """What two trials must share to stand in one table."""
-        return self.lengths, self.families, self.samples, self.checkpoint
-
-    @property
     def on_files(self) -> bool:
         """Whether its task reads files; it is then measured on the dev file, and not on strings of `lengths`."""
         return bool(self.config.data_files)
@@ -116,8 +111,6 @@ def blocked_by(trial: Trial) -> str | None:
     run = trial.run
     if not run.path.exists():
         return None
-    if not run.config_file.is_file():
-        return f"{run.path} exists but is not a run"
     try:
         same = check_plain(run).config() == trial.config
     except Seq2AttnError as error:

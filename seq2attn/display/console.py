@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
-import math
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.errors import Seq2AttnError
@@ -42,15 +43,8 @@ def json_text(value: Any, **options: Any) -> str:
     try:
         return json.dumps(value, allow_nan=False, **options)
     except ValueError:
-        return json.dumps(_finite(value), allow_nan=False, **options)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return list(map(_finite, value))
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        finite = json.loads(json.dumps(value), parse_constant=lambda name: None)
+        return json.dumps(finite, allow_nan=False, **options)
 
 
 def note(text: str, style: str = "dim") -> None:
@@ -94,20 +88,14 @@ class _Messages:
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
-    def write(self, text: str) -> int:
-        self._call("write", text)
-        return len(text)
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._stream, name)
+        return functools.partial(self._call, attribute) if name in ("write", "flush") else attribute
 
-    def flush(self) -> None:
-        self._call("flush")
-
-    def _call(self, name: str, *arguments: str) -> None:
+    def _call(self, function: Callable[..., Any], *arguments: str) -> Any:
         try:
-            getattr(self._stream, name)(*arguments)
+            return function(*arguments)
         except BrokenPipeError:
             raise
         except (OSError, ValueError):
-            pass
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+            return None

@@ -19,27 +19,38 @@ NOTEBOOK_SECONDS = 0.2  # between two updates in a notebook
 
 
 class Display(AbstractContextManager["Display"]):
-    """What shows progress, and the silent one. Trials are told apart by their names; texts are ready-made and short.
+    """What shows progress, and the silent one. Trials are told apart by their names; that of a training alone is empty.
 
     As a context manager it clears the screen of its bars at the end.
     """
 
     def begin(self, trial: str, total: int | None, text: str = "") -> None:
-        """A trial of `total` steps begins; None: their number is not known."""
+        """A trial of `total` steps begins; None: their number is not known. Texts are ready-made and short."""
 
     def step(self, trial: str, step: int, text: str = "") -> None:
         """The trial has done `step` steps. Called often."""
 
     def evaluation(self, trial: str, text: str) -> None:
         """The trial was evaluated."""
+        self._print(_named(trial, text))
 
     def end(self, trial: str, text: str = "") -> None:
         """The trial ended."""
+        if text:
+            self._print(_named(trial, text))
 
     def note(self, text: str) -> None:
         """Something that a user should know, of no trial in particular."""
+        self._print(text, "dim")
+
+    def _print(self, text: str, style: str = "") -> None:
+        """Show a line that stays."""
 
     def __exit__(self, *_: object) -> None: ...
+
+
+def _named(trial: str, text: str) -> str:
+    return f"{trial}: {text}" if trial else text
 
 
 def make_display(wanted: bool | None = True) -> Display:
@@ -58,35 +69,26 @@ class Lines(Display):
 
     def __init__(self, seconds: float = QUIET_SECONDS) -> None:
         self._seconds, self._last = seconds, time.monotonic()
-        self._names: set[str] = set()
         self._running: dict[str, str] = {}
 
     def begin(self, trial: str, total: int | None, text: str = "") -> None:
-        self._names.add(trial)
         self._running[trial] = text
 
     def step(self, trial: str, step: int, text: str = "") -> None:
         self._running[trial] = text
         if time.monotonic() - self._last >= self._seconds:
-            self._print_steps("; ".join(self._named(name, said) for name, said in self._running.items() if said))
             self._last = time.monotonic()
-
-    def evaluation(self, trial: str, text: str) -> None:
-        self._print(self._named(trial, text))
+            self._print_steps("; ".join(_named(name, said) for name, said in self._running.items() if said))
 
     def end(self, trial: str, text: str = "") -> None:
         self._running.pop(trial, None)
-        if text:
-            self._print(self._named(trial, text))
+        super().end(trial, text)
 
     def note(self, text: str) -> None:
         note(text)
 
-    def _named(self, trial: str, text: str) -> str:
-        return f"{trial}: {text}" if len(self._names) > 1 else text
-
-    def _print(self, text: str) -> None:
-        stderr().print(printable(text), markup=False)
+    def _print(self, text: str, style: str = "") -> None:
+        stderr().print(printable(text), style=style, markup=False)
 
     def _print_steps(self, text: str) -> None:
         self._print(text)
@@ -109,33 +111,24 @@ class Bars(Display):
     def __init__(self, console: Console) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        columns = ("{task.description}", BarColumn(bar_width=None), "{task.fields[text]}")
-        shown = [TextColumn(column, markup=False) if isinstance(column, str) else column for column in columns]
-        remaining = TimeRemainingColumn(compact=True)
-        self._progress = Progress(*shown, remaining, console=console, expand=True, transient=True)
+        name, text = (TextColumn(column, markup=False) for column in ("{task.description}", "{task.fields[text]}"))
+        columns = (name, BarColumn(bar_width=None), text, TimeRemainingColumn(compact=True))
+        self._progress = Progress(*columns, console=console, expand=True, transient=True)
         self._bars: dict[str, TaskID] = {}
-        self._names: set[str] = set()
 
     def begin(self, trial: str, total: int | None, text: str = "") -> None:
-        self._names.add(trial)
-        self._bars[trial] = self._progress.add_task("", total=total, text=printable(text))
-        for name, bar in self._bars.items():  # the only one needs no name
-            self._progress.update(bar, description=printable(name) if len(self._names) > 1 else "")
+        self._bars[trial] = self._progress.add_task(printable(trial), total=total, text=printable(text))
 
     def step(self, trial: str, step: int, text: str = "") -> None:
         self._progress.start()
         self._progress.update(self._bars[trial], completed=step, text=printable(text))
 
-    def evaluation(self, trial: str, text: str) -> None:
-        self.note(f"{trial}: {text}" if len(self._names) > 1 else text, style="")
-
     def end(self, trial: str, text: str = "") -> None:
         if trial in self._bars:
             self._progress.remove_task(self._bars.pop(trial))
-        if text:
-            self.evaluation(trial, text)
+        super().end(trial, text)
 
-    def note(self, text: str, style: str = "dim") -> None:
+    def _print(self, text: str, style: str = "") -> None:
         self._progress.console.print(printable(text), style=style, markup=False)
 
     def __exit__(self, *_: object) -> None:

@@ -134,10 +134,8 @@ class Table:
 
     def print(self) -> None:
         """Print the table for people."""
-        table, missing = self._rich(console := stdout())
-        console.print(table, soft_wrap=False)
-        if missing:
-            note(f"not shown at this width: {', '.join(missing)}; --json has everything")
+        console = stdout()
+        console.print(self._rich(console), soft_wrap=False)
         for text in self.notes:
             note(text)
 
@@ -146,12 +144,12 @@ class Table:
 
         console = Console(file=io.StringIO(), width=TEXT_WIDTH, color_system=None)
         with console.capture() as captured:
-            console.print(self._rich(console)[0])
+            console.print(self._rich(console))
         lines = [line.rstrip() for line in captured.get().splitlines()]
         return "\n".join([*filter(None, lines), *map(printable, self.notes)])
 
-    def _rich(self, console: Console) -> tuple[RichTable, list[str]]:
-        """Rich's table, and the headings of the optional columns that do not fit on the console.
+    def _rich(self, console: Console) -> RichTable:
+        """Rich's table, without the optional columns that do not fit on the console.
 
         Numbers are never wrapped. A table that is too wide without its optional columns makes the console wider: the
         terminal then breaks the lines.
@@ -160,13 +158,14 @@ class Table:
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        columns, missing = self._texts(), list[str]()
+        columns = self._texts()
         for column in [column for column in reversed(columns) if column.optional]:
             if _least_width(columns) > console.width:
-                missing.append(column.heading)
                 del columns[column]
         if _least_width(columns) > console.width:  # the last resort: headings of numbers are broken between words, too
-            columns = {replace(column, heading="\n".join(column.heading.split())): columns[column] for column in columns}
+            columns = {
+                replace(column, heading="\n".join(column.heading.split())): columns[column] for column in columns
+            }
         console.width = max(console.width, _least_width(columns))
         title = Text(printable(self.title), style="bold") if self.title else None
         table = RichTable(title=title, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD)
@@ -176,7 +175,7 @@ class Table:
             table.add_column(Text(printable(column.heading)), justify=justify, no_wrap=whole, overflow="fold")
         for row in zip(*columns.values(), strict=True):
             table.add_row(*map(Text, row))  # as text: `[s;h]` is not markup
-        return table, missing
+        return table
 
 
 def _is_whole(column: Column, texts: Sequence[str]) -> bool:

@@ -155,7 +155,7 @@ class Trainer:
         }
         self._recorder.step(step, values | {"tokens_per_second": speed})
         said = f"loss {values['loss']:.4f}, accuracy {values['accuracy']:.3f}, {speed:,.0f} tokens/s"
-        self.display.step(self.run.name, step, f"{self.span.place_of_all(step)}: {said}")
+        self.display.step("", step, f"{self.span.place_of_all(step)}: {said}")
 
     def _look(self, batch: Batch) -> None:
         """After the steps at which they are due: evaluate and save, and take a snapshot of the attention."""
@@ -169,7 +169,7 @@ class Trainer:
             self._take_snapshot()
         if results is not None:
             self._save("training")
-            self.display.evaluation(self.run.name, f"{self.span.place(step)}: {results.describe()}")
+            self.display.evaluation("", f"{self.span.place(step)}: {results.describe()}")
         self._start_clock()
 
     def _evaluate(self) -> Evaluation:

@@ -80,7 +80,7 @@ def train(
         trainer = Trainer(run, config, model, chosen_device, display, data)
         for line in _notes(trainer):
             display.note(line)
-        display.begin(run.name, trainer.span.steps, trainer.span.place(trainer.progress.step))
+        display.begin("", trainer.span.steps, trainer.span.place(trainer.progress.step))
         try:
             try:
                 stopped_by = trainer.train(stop)
@@ -95,9 +95,7 @@ def train(
             elif isinstance(error, Seq2AttnError) and run.checkpoint("last").is_file():
                 error.hint = f"The last checkpoint is intact. Continue with: {resume_command(run)}"
             raise
-        display.end(
-            run.name, f"{trainer.span.place(trainer.progress.step)}: {trainer.ending}" if trainer.ending else ""
-        )
+        display.end("", f"{trainer.span.place(trainer.progress.step)}: {trainer.ending}" if trainer.ending else "")
     return Training(run, trainer.progress.step, stopped_by)
 
 
