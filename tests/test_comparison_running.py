@@ -341,23 +341,3 @@ def test_eight_jobs_share_one_comparison():
     for seed in range(1, 25):
         assert len(losses(run(seed))) == 6  # each step once
         assert len(list(run(seed).evaluations.iterdir())) == 1
-<<<<<<< HEAD
-=======
-
-
-@pytest.mark.parametrize(
-    ("text", "step"),
-    [
-        ("", 0),
-        ('{"step": 10}\n{"step": 20, "evaluation": []}\n', 20),
-        ('{"step": 10}\n{"step": 2', 10),
-        ("x" * 100_000 + '"}\n{"step": 30}\n', 30),
-        ("garbage\n[1]\n", 0),
-    ],
-)
-def test_the_steps_done_are_read_from_the_metrics(tmp_path, text, step):
-    own = Run(tmp_path)
-    assert steps_done(own) == 0
-    own.metrics_file.write_text(text)
-    assert steps_done(own) == step
->>>>>>> f0ae696 (Comparison: word-by-word differences go (eval of two runs has them); one protocol of progress, a notebook's line is replaced; panels of figures by what varies beside the score; tests as tables)

@@ -51,17 +51,17 @@ def test_a_display_sees_the_start_and_every_evaluation(tmp_path):
     assert (ended.step, ended.stopped_by) == (3, None)
     assert display.calls[-5:] == [
         ("note", f"training {tmp_path / 'a'} on cpu from step 0"),
-        ("begin", "a", 3, "step 0"),
-        ("evaluation", "a", "step 2"),
-        ("evaluation", "a", "step 3"),
-        ("end", "a"),
+        ("begin", "", 3, "step 0"),
+        ("evaluation", "", "step 2"),
+        ("evaluation", "", "step 3"),
+        ("end", ""),
     ]
     again = Recording()
     assert train(CONFIG, ended.run, device="cpu", display=again) == ended
     assert again.calls == [
         ("note", f"{tmp_path / 'a'} is finished: step 3 of 3"),
-        ("begin", "a", 3, "step 3"),
-        ("end", "a"),
+        ("begin", "", 3, "step 3"),
+        ("end", ""),
     ]
 
 
