@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import nn
 
 from seq2attn import parts
 from seq2attn.config import Config, RecurrentConfig, TransformerConfig
@@ -28,40 +27,20 @@ def build_model(config: Config, task: Task | None = None) -> Model:
     task: the task of `config`, if it is already built.
     """
     task = task or build_task(config)
-    sizes = len(task.source_vocabulary), len(task.target_vocabulary)
-    _check_vocabularies(config, task)
+    source, target = task.source_vocabulary, task.target_vocabulary
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        if isinstance(config.model, RecurrentConfig):
-            return _build_reverser(config.model, *sizes)
-        return _build_transformer(config.model, *sizes)
-
-
-def _check_vocabularies(config: Config, task: Task) -> None:
-    """Refuse a decoder that needs one vocabulary for a task that has two."""
-    if task.source_vocabulary.symbols == task.target_vocabulary.symbols or not isinstance(
-        config.model, RecurrentConfig
-    ):
-        return
-    decoder = config.model.decoder.name
-    if getattr(parts.DECODERS.load(decoder), "needs_one_vocabulary", False):
+        if isinstance(config.model, TransformerConfig):
+            others = config.model.model_dump(exclude={"architecture", "source_eos", "hidden"})
+            return Transformer(len(source), len(target), config.model.hidden, **others)
+        model = _build_reverser(config.model, len(source), len(target))
+    if getattr(model.decoder, "needs_one_vocabulary", False) and source.symbols != target.symbols:
         raise Seq2AttnError(
-            f"model.decoder: {decoder!r} needs one vocabulary, but the sources of task {config.task.name!r} use "
-            f"{abridged(task.source_vocabulary.symbols)} and its targets {abridged(task.target_vocabulary.symbols)}",
+            f"model.decoder: {config.model.decoder.name!r} needs one vocabulary, but the sources of task "
+            f"{config.task.name!r} use {abridged(source.symbols)} and its targets {abridged(target.symbols)}",
             hint="Choose another decoder, or give the task one Vocabulary with the symbols of both.",
         )
-
-
-def _build_transformer(model: TransformerConfig, source_size: int, target_size: int) -> Transformer:
-    return Transformer(
-        source_size,
-        target_size,
-        model.hidden,
-        layers=model.layers,
-        heads=model.heads,
-        feedforward=model.feedforward,
-        dropout=model.dropout,
-    )
+    return model
 
 
 def _build_reverser(model: RecurrentConfig, source_size: int, target_size: int) -> Reverser:
@@ -72,24 +51,17 @@ def _build_reverser(model: RecurrentConfig, source_size: int, target_size: int) 
         dropout=model.dropout,
     )
     encoder = Encoder(source_size, model.embedding, cells, bidirectional=model.bidirectional)
-    attention = build_attention(model, encoder.width)
+    attention = _build_attention(model, encoder.width)
     decoder = parts.DECODERS.make(model.decoder, target_size, model.embedding, attention, cells)
     initial_state = parts.INITIAL_STATES.make(model.initial_state, encoder, decoder.cell)
     if model.padding_embedding == "zero":
-        fix_padding(encoder.embedding)
-        fix_padding(decoder.embedding)
+        for embedding in (encoder.embedding, decoder.embedding):
+            embedding.padding_idx = PAD  # its vector then has no gradient
+            embedding.weight.data[PAD] = 0.0
     return Reverser(encoder, initial_state, decoder)
 
 
-def fix_padding(embedding: nn.Embedding) -> None:
-    """Set the vector of `<pad>` to zero; it then has no gradient."""
-    embedding.padding_idx = PAD
-    with torch.no_grad():
-        embedding.weight[PAD] = 0.0
-
-
-def build_attention(model: RecurrentConfig, key_width: int) -> Attention | NoAttention:
-    """The attention of `model`, for keys of this width."""
+def _build_attention(model: RecurrentConfig, key_width: int) -> Attention | NoAttention:
     attention = model.attention
     if attention.score.name == "none":
         return NoAttention()

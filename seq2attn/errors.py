@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -51,15 +52,13 @@ class Problem:
 
 
 class ConfigError(Seq2AttnError):
-    """All problems of one config; at most `most` of them are listed, and all are counted."""
+    """All problems of one config; the first of them are listed, and all are counted."""
 
-    def __init__(
-        self, source: str, problems: Sequence[Problem], *, hint: str | None = None, most: int = MOST_PROBLEMS
-    ) -> None:
+    def __init__(self, source: str, problems: Sequence[Problem], *, hint: str | None = None) -> None:
         self.problems = tuple(problems)
         count = "1 problem" if len(problems) == 1 else f"{len(problems):,} problems"
-        lines = [f"  {problem}" for problem in problems[:most]]
-        lines += [f"  and {len(problems) - most:,} more"] if len(problems) > most else []
+        lines = [f"  {problem}" for problem in problems[:MOST_PROBLEMS]]
+        lines += ["  ..."] if len(problems) > MOST_PROBLEMS else []
         super().__init__("\n".join([f"{source}: {count}", *lines]), hint=hint)
 
 
@@ -69,10 +68,9 @@ class CheckpointError(Seq2AttnError):
 
 def is_out_of_memory(error: BaseException) -> bool:
     """torch raises a RuntimeError: its own class on a GPU, recognisable only by its message on a CPU."""
-    words = ("out of memory", "can't allocate memory", "not enough memory")
-    return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)
-    )
+    if isinstance(error, RuntimeError):
+        return re.search("out of memory|can't allocate memory|not enough memory", str(error), re.IGNORECASE) is not None
+    return isinstance(error, MemoryError)
 
 
 def closest(found: str, allowed: Iterable[str]) -> str | None:

@@ -233,9 +233,7 @@ def register(
     *,
     formula: str = "",
     source: str = "",
-    summary: str = "",
     synonyms: tuple[str, ...] = (),
-    parameters: str = "",
     equal_widths: bool = False,
 ) -> Callable[[PartType], PartType]:
     """Class decorator: register a part as `name`; its base class determines the kind.
@@ -243,8 +241,8 @@ def register(
     Its options are the parameters of the constructor that have a plain default: a bool, int, float or str, or None with an
     annotation such as `width: int | None = None`. A line of the class's docstring such as `width: the hidden layer's width`
     is an option's meaning; a class attribute `limits = {"width": (1, None)}` its smallest and largest value.
-    The summary is the docstring's first line unless given. `equal_widths`, for a score function, refuses configs whose
-    queries and keys differ in width.
+    The summary is the docstring's first line. `equal_widths`, for a score function, refuses configs whose queries and keys
+    differ in width.
     """
 
     def decorate(cls: PartType) -> PartType:
@@ -258,9 +256,8 @@ def register(
         fields = signature_options(cls)
         if "name" in fields:
             raise Seq2AttnError(f"{registry.kind} {name!r} has an option called 'name', which names the part itself")
-        about = summary or inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0]
-        model = options(**fields)
-        registry.add(Entry(name, formula, about, source, cls, model, synonyms, parameters, equal_widths))
+        summary = inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0]
+        registry.add(Entry(name, formula, summary, source, cls, options(**fields), synonyms, equal_widths=equal_widths))
         return cls
 
     return decorate

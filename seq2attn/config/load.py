@@ -213,7 +213,7 @@ def _unknown_key(location: tuple[str | int, ...], model: type[BaseModel], values
             model, part = entry.options, f" of {registry.kind} {entry.name!r}"
     here = sorted(field.alias or name for name, field in model.model_fields.items() if name != "name")
     key, paths = str(location[-1]), {path.rpartition(".")[2]: path for path, _ in reversed(list(all_keys(root)))}
-    guess = closest(key, here) or paths.get(key) or paths.get(closest(key, paths) or "")
+    guess = closest(key, here) or paths.get(closest(key, paths) or "")
     if guess == ".".join(map(str, location)):  # an option of another part
         guess = None
     return f"unknown key{part}; {f'did you mean {guess!r}? ' if guess else ''}allowed here: {', '.join(here) or 'none'}"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from seq2attn.config.schema import AttentionConfig, Config, RecurrentConfig, TransformerConfig
 from seq2attn.errors import Problem
 from seq2attn.parts import DECODERS, SCORES, TASKS
 
-MOST_RECORDS = 1_000_000  # lines of metrics.jsonl: some 0.5 GB with TensorBoard's events
-MOST_EVALUATIONS = 10_000  # each with a picture and a checkpoint
 COLUMNS = ("source_column", "target_column", "features_column")
 _SCORE = "model.attention.score"
 Rule = tuple[str, object, str, *tuple[str, ...]]
@@ -54,19 +51,9 @@ def _training(config: Config) -> Iterator[Rule]:
     yield "training.epochs", epochs is not None and config.trained_lengths is not None, message, "task"
     message = f"{warmup} is above training.steps, {steps}; change one of them"
     yield "training.warmup", steps is not None and warmup > steps, message, "training.steps"
+    useless = training.snapshot_weights and not training.snapshots
     message = "has no effect with training.snapshots 0; change one of them"
-    yield (
-        "training.snapshot_weights",
-        training.snapshot_weights and not training.snapshots,
-        message,
-        "training.snapshots",
-    )
-    evaluations = "steps" if epochs is None else "epochs"
-    for key, most, count in (("log_every", MOST_RECORDS, "steps"), ("evaluate_every", MOST_EVALUATIONS, evaluations)):
-        every, length = getattr(training, key), getattr(training, count) or 0
-        message = f"{every} makes more than {most:,} records of training.{count}, {length}; "
-        message += f"set it to {math.ceil(length / most)} or more"
-        yield f"training.{key}", length > every * most, message, f"training.{count}"
+    yield "training.snapshot_weights", useless, message, "training.snapshots"
 
 
 def _files(config: Config) -> Iterator[Rule]:

@@ -19,7 +19,6 @@ from seq2attn import parts
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.registry import Options, Registry, Section, composed
 
-MOST_WATCHED = 20  # strings
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 _LENGTHS = f"allowed: whole numbers from 1 to {parts.LONGEST:,} and ranges of them such as 3-10"
@@ -79,11 +78,8 @@ def checked(read: Callable[[Any], Any]) -> BeforeValidator:
 def _texts(value: Any) -> Any:
     """Accept `hello` and `[hello, world]`; each in Unicode's normal form C, and once."""
     texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-        return value
-    if not 1 <= len(texts) <= MOST_WATCHED:
-        raise Seq2AttnError(f"expected 1 to {MOST_WATCHED} strings, found {len(texts)}")
-    return tuple(dict.fromkeys(composed(text) for text in texts))
+    plain = isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)
+    return tuple(dict.fromkeys(map(composed, texts))) if plain else value
 
 
 class AttentionConfig(Section):
@@ -194,7 +190,7 @@ class TrainingConfig(Section):
     """steps (with `epochs`, epochs; then 1 by default) between two evaluations; each also writes a checkpoint"""
     validation_samples: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     """strings per length in those evaluations"""
-    watched: Annotated[tuple[str, ...] | None, checked(_texts)] = None
+    watched: Annotated[tuple[str, ...] | None, Field(min_length=1, max_length=20), BeforeValidator(_texts)] = None
     """strings whose attention is recorded, as [hello, world]; null: hello, and two of the task's own"""
     snapshots: Annotated[int, Field(ge=0, le=10_000)] = 20
     """about how many times: after 0, 1, 2, 4, ... steps and then this many times, evenly spaced; 0: never"""
@@ -271,14 +267,10 @@ def registry_of(field: FieldInfo) -> Registry | None:
 
 def sections_of(field: FieldInfo) -> list[type[BaseModel]]:
     """The models of the values at a key: of each part that it can choose, of its section, of the items of a list."""
-    registry = registry_of(field)
-    return [entry.options for entry in registry] if registry is not None else _models_in(field.annotation)
-
-
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type):
-        return [annotation] if issubclass(annotation, BaseModel) else []
-    return [model for inner in get_args(annotation) for model in _models_in(inner)]
+    registry, kinds = registry_of(field), (field.annotation, *get_args(field.annotation))
+    if registry is not None:
+        return [entry.options for entry in registry]
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
 
 
 def all_keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
