@@ -13,8 +13,8 @@ from seq2attn import parts
 from seq2attn.build import build_task
 from seq2attn.config import check_config
 from seq2attn.config.schema import parse_families
-from seq2attn.data.families import draw_family
 from seq2attn.data.tasks import StringTask
+from seq2attn.data.tasks.strings import draw_family
 from seq2attn.data.vocabulary import SPECIAL
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate

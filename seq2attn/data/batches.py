@@ -116,9 +116,8 @@ class TrainingData:
         at_once = max(1, min(BLOCK, CELLS // longest_target) // self.batch_size)
         for block in itertools.count(start // at_once):
             drawn = self._block(block, at_once)
-            for index in range(max(start, block * at_once), (block + 1) * at_once):
-                first = (index - block * at_once) * self.batch_size
-                yield drawn.select(slice(first, first + self.batch_size))
+            for place in range(max(0, start - block * at_once), at_once):
+                yield drawn.select(slice(place * self.batch_size, (place + 1) * self.batch_size))
 
     def _block(self, block: int, at_once: int) -> Batch:
         random = generator(self.device, self.seed, "training", block)

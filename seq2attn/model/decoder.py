@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from seq2attn.data.batches import Batch
 from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.cells import Cell, Cells, State
 from seq2attn.model.encoder import Encoder, InitialState
 from seq2attn.model.interface import NO_RESETS, Decoded, Model, Reset, Resets, layer_resets
 from seq2attn.parts import DECODERS
-
-if TYPE_CHECKING:
-    from seq2attn.data.batches import Batch
 
 
 class DecoderState(NamedTuple):
@@ -30,6 +28,10 @@ class DecoderState(NamedTuple):
     """(B, C, S) input of the attention's history; None without a history"""
     attentional: Tensor | None = None
     """(B, D) the attentional vector for input feeding; None without it"""
+
+
+Step = tuple[DecoderState, Tensor, Tensor | None]
+"""one position: the state after it, features for the output layer (B, output_width), weights (B, S)"""
 
 
 class Decoder(nn.Module):
@@ -62,9 +64,7 @@ class Decoder(nn.Module):
         self.dropout = nn.Dropout(cells.dropout)
 
     @abstractmethod
-    def advance(
-        self, embedded: Tensor, state: DecoderState, memory: Memory
-    ) -> tuple[DecoderState, Tensor, Tensor | None]:
+    def advance(self, embedded: Tensor, state: DecoderState, memory: Memory) -> Step:
         """One position: embedded (B, E) -> next state, features for the output layer (B, output_width), weights (B, S)."""
 
     def begin(self, first: State, memory: Memory) -> DecoderState:
@@ -109,9 +109,7 @@ class BahdanauDecoder(Decoder):
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=width)
         self.cell = cells.stack(embedding + attention.context_width)
 
-    def advance(
-        self, embedded: Tensor, state: DecoderState, memory: Memory
-    ) -> tuple[DecoderState, Tensor, Tensor | None]:
+    def advance(self, embedded: Tensor, state: DecoderState, memory: Memory) -> Step:
         query = self.cell.output(state.cell).unsqueeze(1)  # (B, 1, D)
         attended = self.attention(query, memory, state.past, state.position)
         context = attended.context.squeeze(1)  # (B, Dv)
@@ -149,9 +147,7 @@ class LuongDecoder(Decoder):
         fed = torch.zeros_like(self.cell.output(first)) if self.input_feeding else None
         return state._replace(attentional=fed)
 
-    def advance(
-        self, embedded: Tensor, state: DecoderState, memory: Memory
-    ) -> tuple[DecoderState, Tensor, Tensor | None]:
+    def advance(self, embedded: Tensor, state: DecoderState, memory: Memory) -> Step:
         inputs = embedded if state.attentional is None else torch.cat([embedded, state.attentional], dim=1)
         output, cell = self.cell(inputs, state.cell)  # (B, D)
         query = output.unsqueeze(1)

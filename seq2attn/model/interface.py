@@ -7,13 +7,12 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from seq2attn.data.batches import Batch
+from seq2attn.data.batches import Batch
 
 
 class Decoded(NamedTuple):

@@ -10,18 +10,16 @@ Shapes besides B, S, L, V: H heads, D = model width, d = D / H.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from seq2attn.data.batches import Batch
 from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Attended, masked_softmax
 from seq2attn.model.interface import Decoded, Intervention, Model, Resets
-
-if TYPE_CHECKING:
-    from seq2attn.data.batches import Batch
 
 
 class TransformerMemory(NamedTuple):
