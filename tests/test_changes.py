@@ -1,7 +1,6 @@
 """Whatever is changed in a model trains, predicts, is evaluated and is exported; and a leaf that is wrong is caught."""
 
 import random
-import types
 
 import pytest
 import torch
@@ -18,7 +17,7 @@ from seq2attn.model.cells import GRU
 from seq2attn.model.decoder import BahdanauDecoder, Decoder, LuongDecoder
 from seq2attn.model.encoder import Bridge
 from seq2attn.model.histories import Location, Shift
-from seq2attn.model.scores import Additive
+from seq2attn.model.scores import Additive, Scaled
 from seq2attn.model.windows import LocalP, View
 from seq2attn.pages.functions import functions
 from seq2attn.registry import register
@@ -78,12 +77,11 @@ def exported(model, source, inputs):
     return torch.cat(logits, dim=1)
 
 
-def assert_trained_is_used(model, plain, config):
-    """What the first step trains is what the model predicts, is evaluated by and exports, and not what `plain` does."""
-    assert trained_loss(plain, config) != pytest.approx(trained_loss(model, config), abs=1e-6)
+def assert_trained_is_used(model, config, plain):
+    """What the first step trains, with another loss than `plain`, is what predicts, is evaluated and is exported."""
+    assert trained_loss(model, config) != pytest.approx(plain, abs=1e-6)
     batch = build_training_data(config, CPU).batch(0)
-    step = TrainingStep(model, config, CPU)
-    logits = step.forward(batch, 0).logits
+    logits = TrainingStep(model, config, CPU).forward(batch, 0).logits
     model.eval()
     predicted, weights = stepped(model, batch)
     real = is_real(batch.decoder_lengths, batch.decoder_input.size(1))
@@ -94,11 +92,8 @@ def assert_trained_is_used(model, plain, config):
     length = int(batch.source_lengths[0])
     alone = exported(model, batch.source[0, :length], batch.decoder_input[0])
     torch.testing.assert_close(alone[0], predicted[0])
-    task = build_task(config)
-    evaluation = evaluate(
-        Predictor(model, task, source_eos=config.model.source_eos, device=CPU), [3], samples=5, seed=1
-    )
-    assert 0 <= evaluation.get("exact_match", 3).value <= 1
+    predictor = Predictor(model, build_task(config), source_eos=config.model.source_eos, device=CPU)
+    assert 0 <= evaluate(predictor, [3], samples=5, seed=1).get("exact_match", 3).value <= 1
 
 
 # ---- replaced on a class or on an object ----
@@ -116,27 +111,32 @@ def changed(function, factor=1.5):
     return mine
 
 
-@pytest.mark.parametrize("kind", [BahdanauDecoder, LuongDecoder])
-@pytest.mark.parametrize("where", ["class", "object", "subclass"])
-def test_another_advance_is_trained(kind, where, monkeypatch):
-    config = configured("dot", decoder="luong" if kind is LuongDecoder else "bahdanau")
-    model, advance = build_model(config), kind.advance
+def position_and_features(function):
+    def mine(*arguments):
+        state, features, weights = function(*arguments)
+        return state, 1.5 * features, weights
 
-    def mine(self, embedded, state, memory):
-        return advance(self, 2 * embedded, state, memory)
+    return mine
 
-    plain = build_model(config)
-    before = trained_loss(plain, config)
-    if where == "class":
-        monkeypatch.setattr(kind, "advance", mine)
-    elif where == "object":
-        model.decoder.advance = types.MethodType(mine, model.decoder)
-    else:
-        model.decoder.__class__ = type("Mine", (kind,), {"advance": mine})
-    batch = build_training_data(config, CPU).batch(0)
-    logits = TrainingStep(model, config, CPU).forward(batch, 0).logits
-    torch.testing.assert_close(logits, stepped(model, batch)[0])
-    assert trained_loss(model, config) != pytest.approx(before, abs=1e-6)
+
+REPLACED = [  # class, method, how it is changed, the object in a model, the model
+    (GRU, "step", changed, "decoder.cell", {}),
+    (Scaled, "forward", changed, "decoder.attention.score", {"score": "scaled"}),
+    (Location, "combine", changed, "decoder.attention.history", {"history": "location"}),
+    (BahdanauDecoder, "advance", position_and_features, "decoder", {}),
+    (LuongDecoder, "advance", position_and_features, "decoder", {"decoder": "luong"}),
+]
+
+
+@pytest.mark.parametrize("where", ["class", "object"])
+@pytest.mark.parametrize(("kind", "method", "change", "part", "options"), REPLACED)
+def test_a_method_that_is_replaced_is_trained(kind, method, change, part, options, where, monkeypatch):
+    config = configured(**options)
+    model = build_model(config)
+    plain = trained_loss(model, config)
+    owner = kind if where == "class" else model.get_submodule(part)
+    monkeypatch.setattr(owner, method, change(getattr(owner, method)))
+    assert_trained_is_used(model, config, plain)
 
 
 def test_the_matrix_form_is_the_loop():
@@ -180,9 +180,9 @@ def test_a_shift_that_uses_content_is_predicted_as_it_was_trained():
             return (super().combine(weights, past, prepared, valid, allowed) + weights) / 2
 
     register("content")(Content)
-    config = configured("scaled", history="content")
+    config, plain = (configured("scaled", history=name) for name in ("content", "shift"))
     model = build_model(config)
-    assert_trained_is_used(model, build_model(configured("scaled", history="shift")), config)
+    assert_trained_is_used(model, config, trained_loss(build_model(plain), config))
     batch = build_training_data(config, CPU).batch(0)
     with torch.no_grad():
         torch.testing.assert_close(stepped(model, batch)[1].sum(dim=2), torch.ones(batch.decoder_input.shape))
@@ -191,28 +191,10 @@ def test_a_shift_that_uses_content_is_predicted_as_it_was_trained():
 # ---- a plug-in that overrides one method of a base class ----
 
 
-class KeysInHistory(Location):
-    """What it computes from the keys is added to its features."""
-
-    def prepare(self, keys):
-        return keys.mean(dim=2)  # (B, S)
-
-    def forward(self, past, prepared):
-        return super().forward(past, prepared) + prepared.view(len(past), 1, -1, 1)
-
-
 def view(function):
     def mine(*arguments):
         allowed, factor = function(*arguments)
         return View(allowed, 0.5 * factor)
-
-    return mine
-
-
-def position_and_features(function):
-    def mine(*arguments):
-        state, features, weights = function(*arguments)
-        return state, 1.5 * features, weights
 
     return mine
 
@@ -237,7 +219,7 @@ OVERRIDDEN = [  # which part of a config, its class, the method, the rest of the
     ("history", Shift, "read", {}, changed),
     *(("cell", GRU, method, {}, changed) for method in ("step", "read", "output")),
     ("cell", GRU, "initial", {}, parts_of),
-    ("decoder", LuongDecoder, "advance", {}, position_and_features),
+    *(("decoder", kind, "advance", {}, position_and_features) for kind in (BahdanauDecoder, LuongDecoder)),
     ("decoder", LuongDecoder, "begin", {}, begun),
     *(("decoder", LuongDecoder, method, {}, changed) for method in ("embed", "decode")),
     ("decoder", BahdanauDecoder, "forward", {}, threes),
@@ -251,13 +233,20 @@ def test_a_plug_in_that_overrides_one_method(key, kind, method, options, change)
     register("mine")(mine)
     register("plain")(type("Plain", (kind,), {}))
     config, plain = (configured(**{"initial_state": "bridge", **options, key: name}) for name in ("mine", "plain"))
-    assert_trained_is_used(build_model(config), build_model(plain), config)
+    assert_trained_is_used(build_model(config), config, trained_loss(build_model(plain), config))
 
 
 def test_a_history_that_sees_the_keys():
+    class KeysInHistory(Location):
+        def prepare(self, keys):
+            return keys.mean(dim=2)  # (B, S)
+
+        def forward(self, past, prepared):
+            return super().forward(past, prepared) + prepared.view(len(past), 1, -1, 1)
+
     register("keys")(KeysInHistory)
-    config = configured(history="keys")
-    assert_trained_is_used(build_model(config), build_model(configured(history="location")), config)
+    config, plain = (configured(history=name) for name in ("keys", "location"))
+    assert_trained_is_used(build_model(config), config, trained_loss(build_model(plain), config))
 
 
 # ---- a leaf that is wrong ----
@@ -271,63 +260,50 @@ class Notes(Display):
         self.said.append(text)
 
 
-def run_with(leaf, tmp_path, monkeypatch, name):
-    """A training whose leaf is `leaf(model)`: the weights at the end, the state and what was said."""
-    monkeypatch.setattr(training_step, "leaf_for", leaf)
+def run_with(leaf, folder):
+    """A training whose leaf is `leaf(model)`: its run, the checkpoint at its end, and what was said of the formulas."""
     display = Notes()
     config = configured("dot", decoder="luong", initial_state="bridge", dropout=0.2)
-    run = train(config, NewRun(tmp_path, name), device="cpu", display=display).run
-    checkpoint = load_checkpoint(run.checkpoint("last"))
-    said = [text for text in display.said if "with the formulas" in text]
-    return run, checkpoint, said
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_step, "leaf_for", leaf)
+        run = train(config, NewRun(folder, "run"), device="cpu", display=display).run
+    return run, load_checkpoint(run.checkpoint("last")), [text for text in display.said if "with the formulas" in text]
 
 
-def wrong_after(calls, factor):
+@pytest.fixture(scope="module")
+def with_formulas(tmp_path_factory):
+    return run_with(lambda model: None, tmp_path_factory.mktemp("formulas"))
+
+
+def wrong_logits(logits):
+    return 1.01 * logits
+
+
+def wrong_gradients(logits):
+    return logits.detach() + (logits - logits.detach()) / 2
+
+
+@pytest.mark.parametrize("wrong", [wrong_logits, wrong_gradients])
+@pytest.mark.parametrize("calls", [0, 3, 9, 15, 99])
+def test_a_leaf_that_becomes_wrong_is_caught(calls, wrong, tmp_path, with_formulas):
     def leaf(model):
         count = []
 
         def forward(batch, resets):
             count.append(1)
             decoded = model(batch, resets)
-            return decoded._replace(logits=factor * decoded.logits) if len(count) > calls else decoded
+            return decoded._replace(logits=wrong(decoded.logits)) if len(count) > calls else decoded
 
         return forward
 
-    return leaf
-
-
-@pytest.mark.parametrize("calls", [0, 3, 9, 15])
-def test_a_leaf_that_becomes_wrong_is_caught(calls, tmp_path, monkeypatch):
-    _, expected, said = run_with(lambda model: None, tmp_path, monkeypatch, "formulas")
-    assert said == [] and expected.state["formulas"] is False
-    run, found, said = run_with(wrong_after(calls, 1.01), tmp_path, monkeypatch, "leaf")
-    assert len(said) == 1 and "training continues from the last checkpoint, with the formulas" in said[0]
-    assert found.state["formulas"] is True and found.state["step"] == 12
+    _, expected, nothing = with_formulas
+    assert nothing == [] and expected.state["formulas"] is False
+    run, found, said = run_with(leaf, tmp_path)
+    last = "training continues from the last checkpoint, with the formulas"
+    assert [text.endswith(last) for text in said] == [True] * (calls < 99)
+    assert found.state["formulas"] is (calls < 99) and found.state["step"] == 12
     assert all(torch.equal(found.tensors[name], tensor) for name, tensor in expected.tensors.items())
-    steps = [
-        line for line in run.metrics_file.read_text().splitlines() if '"loss"' in line and '"learning_rate"' in line
-    ]
-    assert len(steps) == 12
-
-
-def test_a_leaf_that_is_right_stays(tmp_path, monkeypatch):
-    _, expected, _ = run_with(lambda model: None, tmp_path, monkeypatch, "formulas")
-    _, found, said = run_with(wrong_after(99, 1.01), tmp_path, monkeypatch, "leaf")
-    assert said == [] and found.state["formulas"] is False
-    assert all(torch.equal(found.tensors[name], tensor) for name, tensor in expected.tensors.items())
-
-
-def test_wrong_gradients_are_caught_too(tmp_path, monkeypatch):
-    def leaf(model):
-        def forward(batch, resets):
-            decoded = model(batch, resets)
-            half = decoded.logits.detach() + (decoded.logits - decoded.logits.detach()) / 2
-            return decoded._replace(logits=half)
-
-        return forward
-
-    _, found, said = run_with(leaf, tmp_path, monkeypatch, "leaf")
-    assert len(said) == 1 and found.state["formulas"] is True
+    assert sum('"learning_rate"' in line for line in run.metrics_file.read_text().splitlines()) == 12
 
 
 # ---- the proof ----
