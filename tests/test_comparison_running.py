@@ -183,6 +183,13 @@ def test_each_trial_checks_where_it_is_run(trial, tmp_path, own_scores):
     assert f"{plugin} has changed since the comparison" in refused(plugins={plugin: "another"})
 
 
+def test_two_threads_of_a_process_do_not_run_trials_at_once(trial):
+    with ThreadPoolExecutor(2) as threads:
+        outcomes = [future.result() for future in [threads.submit(train_and_measure, *trial) for _ in "ab"]]
+    done, failed = sorted(outcomes, key=lambda outcome: outcome.state)
+    assert done == Outcome("done") and "another trial in another thread: a worker needs one thread" in failed.reason
+
+
 # ---- many ----
 
 
