@@ -79,9 +79,8 @@ def look_back(t, n, width):
     return one_hot(n - 1 - t, width) if t < n else torch.full((width,), 1 / width)
 
 
-def measure(model, lengths=(4,), samples=20, *, task="reverse", source_eos=False, seed=0, **others):
-    if isinstance(task, str):
-        task = TASKS.get(task).load()(alphabet="abcdef", max_length=4)
+def measure(model, lengths=(4,), samples=20, *, task=None, source_eos=False, seed=0, **others):
+    task = task or TASKS.get("reverse").load()(alphabet="abcdef", max_length=4)
     predictor = Predictor(model, task, source_eos=source_eos, device=CPU)
     return places(evaluate(predictor, lengths, samples=samples, seed=seed, **others))
 
@@ -178,22 +177,14 @@ def test_alignment_and_entropy_by_hand(weights, alignment, entropy, source_eos):
     assert result.entropy == pytest.approx(entropy(4 + source_eos), abs=1e-6)
 
 
-@pytest.mark.parametrize("samples", [1, 1023, 1024, 1025, 2500])
+@pytest.mark.parametrize("samples", [1, 1025, 2500])
 def test_many_samples_in_blocks_give_the_same_result(samples):
     model = FakeModel(lambda ids: reverse(ids) if ids[0] == A else [EOS], weights=look_back)
     (result,) = measure(model, lengths=(2,), samples=samples)
     assert len(model.asked) == samples and result.samples == samples
     share = sum(ids[0] == A for ids in model.asked) / samples
-    assert result.exact_match.value == pytest.approx(share)
-    assert result.character_accuracy.value == pytest.approx(share)
-    assert result.alignment.value == pytest.approx(1)
-    assert result.entropy == pytest.approx(0, abs=1e-9)
-
-
-def test_weights_that_are_not_numbers_have_no_entropy():
-    nothing = FakeModel(reverse, weights=lambda t, n, width: torch.full((width,), math.nan))
-    (result,) = measure(nothing, lengths=(2,), samples=3)
-    assert result.entropy is None and result.exact_match.value == 1
+    assert values_of(result)[:2] == [round(share, 6)] * 2
+    assert (result.alignment.value, result.entropy) == pytest.approx((1, 0), abs=1e-9)
 
 
 def asked(lengths=(3, 6), **others):
@@ -231,13 +222,12 @@ def test_every_model_is_tested_on_the_same_strings_which_never_change():
 
 def test_results_have_their_length_and_whether_it_was_trained():
     steps = []
-    results = measure(FakeModel(reverse), lengths=(5, 1, 4), samples=7, progress=lambda: steps.append("done"))
-    found = [(result.length, result.samples, result.trained) for result in results]
-    assert found == [(5, 7, False), (1, 7, True), (4, 7, True)] and steps == ["done"] * 3
-    assert results[0].evaluation.records()[0] == {
-        **{"family": "random", "length": 5, "metric": "exact_match", "samples": 7, "trained": False},
-        **{"value": 1.0, "low": pytest.approx(7 / (7 + 1.959964**2)), "high": 1.0},  # Wilson's interval of 7 of 7
-    }
+    results = measure(FakeModel(reverse), lengths=(5, 1), samples=7, progress=lambda: steps.append("done"))
+    assert [(result.length, result.samples, result.trained) for result in results] == [(5, 7, False), (1, 7, True)]
+    assert steps == ["done"] * 2
+    low = pytest.approx(7 / (7 + 1.959964**2))  # Wilson's interval of 7 of 7
+    expected = {"family": "random", "length": 5, "metric": "exact_match", "samples": 7, "trained": False}
+    assert results[0].evaluation.records()[0] == {**expected, "value": 1.0, "low": low, "high": 1.0}
 
 
 def read_as(kind, value):
@@ -312,6 +302,9 @@ def test_each_string_counts_by_the_length_of_its_own_target():
 
 
 def test_entropy():
+    nothing = FakeModel(reverse, weights=lambda t, n, width: torch.full((width,), math.nan))
+    (result,) = measure(nothing, lengths=(2,), samples=3)
+    assert result.entropy is None and result.exact_match.value == 1
     weights = torch.tensor([[0.25] * 4, [0.0, 1.0, 0.0, 0.0], [0.5, 0.0, 0.0, 0.5], [0.0] * 4])
     expected = torch.tensor([math.log(4), 0.0, math.log(2), 0.0])
     torch.testing.assert_close(attention_entropy(weights), expected)

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import torch
 from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.data.vocabulary import EOS
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.edits import Edit, align
+from seq2attn.inference.edits import align
 from seq2attn.inference.evaluation import error_rates, evaluate_pairs
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation, PairAnswer, rows_of
@@ -50,12 +49,10 @@ def test_rates_counted_by_hand():
     assert rates["ser"].low < ser < rates["ser"].high
     assert RESULT.summary() == {"wer": 6 / 7, "ser": ser, "dev_loss": 0.5}
     assert RESULT.describe() == f"WER 85.7 %, SER {100 * ser:.1f} %, loss 0.500 on the dev set"
-    assert RESULT.confusions()[0] == (Edit("c", "d"), 3)
-    assert sum(count for _, count in RESULT.confusions()) == 8
+    assert RESULT.tables()[0].notes[0].endswith(": c>d 3, >b 1, a> 1, b> 1, c> 1, a>x 1")
 
 
 def test_errors_are_sorted_for_reading():
-    assert [one.source for one in RESULT.errors()] == ["bb", "abc", "ca", "cab", "b", "abca"]
     assert list(RESULT.errors_table().tsv()) == [
         "source\tright\tanswer\tedits\twhat",
         "bb\tb b\tb b\t0\t(cut off)",
@@ -64,16 +61,6 @@ def test_errors_are_sorted_for_reading():
         "cab\tc a b\td a b\t1\tc>d",
         "b\tb\tb b\t1\t>b",
         "abca\ta b c a\tx\t4\ta> b> c> a>x",
-    ]
-
-
-def test_features_have_a_column_of_their_own():
-    answers = (answer("go\tV;PST", "w e n t", "g o"), answer("x", "x", ""))
-    lines = list(replace(RESULT, answers=answers).errors_table().tsv())
-    assert [line.split("\t")[:4] for line in lines] == [
-        ["source", "features", "right", "answer"],
-        ["x", "", "x", ""],
-        ["go", "V;PST", "w e n t", "g o"],
     ]
 
 

@@ -107,7 +107,7 @@ def test_a_file_that_the_model_was_trained_on_is_noted(cli, run):
 
 
 def test_an_ensemble_on_pairs(cli, run):
-    record = json.loads(cli("eval", "words", "more", "--ensemble", "--beam", "2", "--data", "dev.tsv", "--json").out)
+    record = json.loads(cli("eval", "words", "more", "--beam", "2", "--data", "dev.tsv", "--json").out)
     assert record["run"] == "words + more" and len(record["answers"]) == 3
 
 

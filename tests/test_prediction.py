@@ -53,25 +53,11 @@ def make_predictor(model, task="reverse", *, source_eos=False):
     return Predictor(model, TASKS.get(task).load()(alphabet=ALPHABET), source_eos=source_eos, device=CPU)
 
 
-def make_gru(source_eos, score="additive", task="reverse", *, varied=False):
-    """A model as it is drawn; `varied`: with large weights and no biases, so that its answers differ."""
-    settings = {"embedding": 4, "hidden": 6, "source_eos": source_eos, "attention": {"score": score}}
+def make_gru(task="reverse"):
+    settings = {"embedding": 4, "hidden": 6, "source_eos": True}
     config = check_config({"seed": 11, "task": {"name": task, "alphabet": ALPHABET}, "model": settings})
     model = build_model(config).double()
-    if varied:
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                parameter.mul_(0 if "bias" in name else 6)
-            model.decoder.output.bias[EOS] = -2
-    return make_predictor(model, task, source_eos=source_eos), model
-
-
-def always(model, token):
-    """Make a GRU model always emit `token`."""
-    with torch.no_grad():
-        model.decoder.output.weight.zero_()
-        model.decoder.output.bias.zero_()
-        model.decoder.output.bias[token] = 1.0
+    return make_predictor(model, task, source_eos=True), model
 
 
 def test_greedy_decoding_by_hand():
@@ -100,8 +86,10 @@ def test_the_bound_counts_the_eos(max_steps, finished):
 
 @pytest.mark.parametrize(("task", "bound"), [("reverse", 2 * 3 + 10), ("duplicate", 4 * 3 + 10)])
 def test_a_model_that_never_emits_eos_is_stopped(task, bound):
-    predictor, model = make_gru(True, task=task)
-    always(model, VOCABULARY.encode("g")[0])
+    predictor, model = make_gru(task)
+    with torch.no_grad():
+        model.decoder.output.weight.zero_()
+        model.decoder.output.bias.copy_(torch.eye(len(VOCABULARY))[VOCABULARY.encode("g")[0]])
     (prediction,) = predictor.predict(["abc"], keep_weights=True)
     assert (prediction.output, prediction.finished) == ("g" * bound, False)
     assert prediction.output_symbols == ("g",) * bound and len(prediction.weights) == bound
@@ -214,9 +202,8 @@ def test_texts_are_read_and_predicted_in_blocks(monkeypatch, limits, texts, keep
 
 
 def test_a_predictors_model_is_in_evaluation_mode_and_keeps_no_gradients():
-    model = make_gru(True)[1]
-    model.train()
-    make_predictor(model, source_eos=True)
+    model = make_gru()[1]
+    make_predictor(model.train(), source_eos=True)
     assert not model.training
     decoding = greedy_decode(model, torch.tensor([[3, EOS]]), torch.tensor([2]), max_steps=3, keep_weights=True)
     assert not decoding.weights.requires_grad

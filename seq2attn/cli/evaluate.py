@@ -28,9 +28,6 @@ def evaluate(
     errors: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the wrong answers to a tab-separated file.")
     ] = None,
-    together: Annotated[
-        bool, typer.Option("--ensemble", help="Measure several runs as one model that averages their probabilities.")
-    ] = False,
     beam: options.Beam = None,
     length_penalty: options.LengthPenalty = None,
     as_json: options.AsJson = False,
@@ -47,8 +44,8 @@ def evaluate(
     alignment: how often the largest attention weight lies on the ideal source position.
     entropy: of the attention weights, in nats.
 
-    With --beam or --ensemble, all but the teacher-forced columns are of that decoding, and the results are printed but not
-    kept with the run.
+    Several runs are one model, an ensemble that averages their probabilities. With it, or with --beam, the results are
+    printed but not kept with the run; with a beam, all but the teacher-forced columns are of that decoding.
 
     A run on pairs of strings is measured on a file: word error rate (WER: the share of answers that are not exactly
     right), symbol error rate (SER: edits per symbol of the right answers), and exact match by source length. Of several
@@ -63,7 +60,7 @@ def evaluate(
 
       seq2attn eval --lengths 3 5 7 10
 
-      seq2attn eval gru lstm --ensemble --data test.tsv --beam 5
+      seq2attn eval gru lstm --data test.tsv --beam 5
     """
     from seq2attn.config.schema import parse_families, parse_lengths
 
@@ -71,9 +68,6 @@ def evaluate(
     kinds = options.parsed("--families", parse_families, families)
     search = options.beam_search(beam, length_penalty)
     members = options.find_runs(runs_dir, names)
-    if together != (len(members) > 1):
-        message = "--ensemble needs at least two runs" if together else "several runs are measured with --ensemble"
-        raise Seq2AttnError(message, hint="seq2attn eval RUN RUN --ensemble")
     from seq2attn.trained import load_ensemble
 
     trained = load_ensemble(members, checkpoint, device)
@@ -91,7 +85,7 @@ def evaluate(
         note(f"{len(table.rows):,} wrong answers: {errors}")
     title = " + ".join(run.name for run in members)
     try:
-        if not together and search is None:
+        if len(members) == 1 and search is None:
             save_evaluation(evaluation, trained.run)
     finally:  # print the results even if they cannot be saved
         if as_json:

@@ -175,11 +175,6 @@ class Evaluation:
         mean = self.mean("exact_match")
         return f"exact match {mean:.3f} on average; worst: {worst.value:.3f} at length {worst.length}"
 
-    def confusions(self) -> list[tuple[Edit, int]]:
-        """Every edit of the answers and how often it occurs, the most frequent first."""
-        counts = Counter(edit for answer in self.answers for edit in answer.edits)
-        return sorted(counts.items(), key=lambda counted: (-counted[1], counted[0]))
-
     def errors(self) -> list[PairAnswer]:
         """The wrong answers, for reading: few edits first, and the same edits together, frequent ones first."""
         wrong = [answer for answer in self.answers if not answer.is_right]
@@ -187,17 +182,16 @@ class Evaluation:
         return sorted(wrong, key=lambda answer: (len(answer.edits), -counts[answer.edits], answer.edits, answer.source))
 
     def errors_table(self) -> Table:
-        """The wrong answers: source, features if there are any, right answer, answer, number of edits, and the edits as
-        `a>b` (written b), `a>` (left out) or `>b` (added).
+        """The wrong answers: source, right answer, answer, number of edits, and the edits as `a>b` (written b), `a>` (left
+        out) or `>b` (added).
         """
-        wrong, rows = self.errors(), list[list[Any]]()
-        names = ["source", "features"] if any("\t" in answer.source for answer in wrong) else ["source"]
-        for answer in wrong:
-            source = [*answer.source.split("\t"), ""][: len(names)]
+        columns = [Column("source"), Column("right"), Column("answer"), Column("edits", right=True), Column("what")]
+        rows: list[list[Any]] = []
+        for answer in self.errors():
             what = " ".join([*map(str, answer.edits), *([] if answer.finished else ["(cut off)"])])
-            rows.append([*source, answer.right, answer.answer, len(answer.edits), what])
-        columns = map(Column, (*names, "right", "answer"))
-        return Table([*columns, Column("edits", right=True), Column("what")], rows)
+            source = answer.source.replace("\t", " ")  # before its features
+            rows.append([source, answer.right, answer.answer, len(answer.edits), what])
+        return Table(columns, rows)
 
     def records(self) -> list[dict[str, Any]]:
         """The rows as plain values, such as for pandas."""
@@ -211,7 +205,7 @@ class Evaluation:
         """For people: of pairs the error rates, then accuracy by length, or exact match by family and length."""
         exact_match = self.by_length("exact_match")
         notes = [] if all(row.trained for row in exact_match) else ["* never seen in training"]
-        if self.families != [RANDOM]:
+        if not self.answers and self.families != [RANDOM]:
             return [self._families(notes)]
         metrics = {metric: heading for metric, heading in HEADINGS.items() if self.by_length(metric)}
         columns = [Column(heading, optional=metric != "exact_match") for metric, heading in metrics.items()]
@@ -219,7 +213,8 @@ class Evaluation:
         by_length = Table([Column("length", right=True), *columns], rows, notes=notes)
         if not self.answers:
             return [by_length]
-        edits = ", ".join(f"{edit} {count:,}" for edit, count in self.confusions()[:MOST_CONFUSIONS])
+        counts = Counter(edit for answer in self.answers for edit in answer.edits).most_common(MOST_CONFUSIONS)
+        edits = ", ".join(f"{edit} {count:,}" for edit, count in counts)
         about = [f"most frequent edits (a>b: b written for a; a>: left out; >b: added): {edits}"] if edits else []
         title = f"{title} on {self.data['name']}" if self.data and title else title or "pairs"
         rates = [[name, self.get(metric)] for metric, name in RATES.items()]
