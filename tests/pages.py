@@ -141,14 +141,14 @@ class OnnxLoop:
         options.intra_op_num_threads = 1
         self.manifest = json.loads((folder / "manifest.json").read_text())
         self.graphs = {
-            name: onnxruntime.InferenceSession(folder / graph["file"], options, ["CPUExecutionProvider"])
-            for name, graph in self.manifest["graphs"].items()
+            name: onnxruntime.InferenceSession(folder / f"{name}.onnx", options, ["CPUExecutionProvider"])
+            for name in self.manifest["graphs"]
         }
 
     def call(self, name: str, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         graph = self.manifest["graphs"][name]
-        given = {one: inputs[one] for one in graph["inputs"]}
-        return dict(zip(graph["outputs"], self.graphs[name].run(None, given), strict=True))
+        given = {one: inputs[one] for one in graph["input"]}
+        return dict(zip(graph["output"], self.graphs[name].run(None, given), strict=True))
 
     def first(self, name: str) -> dict[str, np.ndarray]:
         first = self.manifest["first"][name].items()

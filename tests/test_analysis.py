@@ -193,20 +193,14 @@ def test_operations_are_those_of_the_score_s_products(name):
     assert formulas(SIZES)[name].scoring == counter.get_total_flops() + elsewhere
 
 
-def test_bytes_by_hand():
+def test_bytes_and_operations_by_hand():
     rows = {row.score: row for row in score_costs(["dot", "general", "additive"], SIZES).rows}
     # float32; B = 2 times: scores and weights 2*3*5; projected keys 5*8; hidden layer 5*8 for each of 3 queries, or once
     assert (rows["dot"].bytes_at_once, rows["dot"].bytes_by_step) == (2 * 4 * 30, 2 * 4 * 30)
     assert (rows["general"].bytes_at_once, rows["general"].bytes_by_step) == (2 * 4 * 70, 2 * 4 * 70)
     assert (rows["additive"].bytes_at_once, rows["additive"].bytes_by_step) == (2 * 4 * (70 + 120), 2 * 4 * (70 + 40))
-
-
-def test_operations_of_a_query_are_the_sum_of_their_parts():
-    (row,) = score_costs(["general"], SIZES).rows
-    assert row.flops_scoring == 2 * 5 * 8
-    assert row.flops_projecting == round(2 * 5 * 64 / 3)
-    assert row.flops_rest == 4 * 5 + 2 * 5 * 8
-    assert row.flops_query == row.flops_scoring + row.flops_projecting + row.flops_rest
+    # scoring, projecting for one of 3 queries, softmax and context
+    assert rows["general"].flops_query == 2 * 5 * 8 + round(2 * 5 * 64 / 3) + (4 * 5 + 2 * 5 * 8)
 
 
 def test_a_score_without_a_count_is_refused():
@@ -227,29 +221,15 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("name", ["variance", "saturation", "entropy", "gradient"])
-def test_the_seed_decides(name):
-    torch.manual_seed(5)
-    first = CALLS[name](1)
-    torch.rand(3)
-    assert CALLS[name](1) == first
-    assert CALLS[name](2) != first
-
-
 @pytest.mark.parametrize("name", CALLS)
-def test_the_generator_of_everyone_is_left_alone(name):
+def test_the_seed_decides_the_generator_of_everyone_is_left_alone_and_plain_values_are_drawn(name, tmp_path):
     before = torch.get_rng_state()
-    CALLS[name](1)
-    assert torch.get_rng_state().equal(before)
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_results_are_plain_values_and_can_be_drawn(name, tmp_path):
     result = CALLS[name](1)
+    assert torch.get_rng_state().equal(before)
+    assert CALLS[name](1) == result
+    assert (CALLS[name](2) == result) == (name in ("ledger", "masks"))
     assert all(json.dumps(asdict(row), allow_nan=False) for row in result.rows)
-    figure = getattr(figures, f"{name}_figure")(result)
-    figure.savefig(tmp_path / "figure.png")
-    assert figure.axes
+    getattr(figures, f"{name}_figure")(result).savefig(tmp_path / "figure.png")
 
 
 def test_a_figure_shows_what_was_measured():
@@ -292,18 +272,15 @@ def test_a_pipe_gets_a_table_and_a_program_json(cli, name):
 
 
 def test_values_of_a_table_are_those_of_the_analysis(cli):
-    out = cli("analyze", "saturation", *QUICK["saturation"]).out
-    header, *rows = [line.split("\t") for line in out.splitlines()]
-    assert [row[:2] for row in rows] == [["dot", "4"], ["dot", "8"], ["general", "4"], ["general", "8"]]
+    header, *rows = [line.split("\t") for line in cli("analyze", "saturation", *QUICK["saturation"]).out.splitlines()]
     expected = weight_saturation(["dot", "general"], [4, 8], keys=8, samples=50, seed=0).rows
-    assert [float(row[header.index("largest")]) for row in rows] == pytest.approx(
-        [row.largest for row in expected], rel=1e-5
-    )
+    found = [(score, int(width), float(largest)) for score, width, largest, *_ in rows]
+    assert header[:3] == ["score", "width", "largest"]
+    assert found == [(row.score, row.width, pytest.approx(row.largest, rel=1e-5)) for row in expected]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_mistakes_are_told_before_anything_is_computed(cli):
+    for arguments, message in (
         ("variance --widths 0", "Invalid value for '--widths'"),
         ("variance --widths 16 x", "Invalid value for '--widths': Input should be a valid integer"),
         ("variance --scores scalde", "unknown score 'scalde'; did you mean 'scaled'?"),
@@ -312,9 +289,7 @@ def test_values_of_a_table_are_those_of_the_analysis(cli):
         ("entropy --keys 5000", "Invalid value for '--keys'"),
         ("gradient --scales 0", "Invalid value for '--scales'"),
         ("ledger --scores mine", "unknown score 'mine'"),
-    ],
-)
-def test_mistakes_are_told_before_anything_is_computed(cli, arguments, message):
-    done = cli("analyze", *arguments.split())
-    assert (done.code, done.out) == (2, "")
-    assert message in done.err.replace("\n", " ")
+    ):
+        done = cli("analyze", *arguments.split())
+        assert (done.code, done.out) == (2, "")
+        assert message in done.err.replace("\n", " ")

@@ -30,16 +30,12 @@ def test_the_folder_of_a_run(cli, tmp_path):
     for name in graphs:
         onnx.checker.check_model(onnx.load(folder / f"{name}.onnx"), full_check=True)
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert manifest["graphs"]["step"]["inputs"]["change.banned"] == [1, 1, "source"]
-    assert manifest["graphs"]["step"]["outputs"]["logits"] == [1, 1, 29]
+    assert {"token", "memory.keys", "change.banned"} <= set(manifest["graphs"]["step"]["input"])
+    assert {"logits", "weights", "scores"} <= set(manifest["graphs"]["step"]["output"])
     assert manifest["source"]["tokens"][:5] == ["<pad>", "<sos>", "<eos>", "a", "b"]
     assert manifest["layers"] == [["encoder_0_forward"]]
     assert manifest["most_steps"][:2] == [12, 14]  # twice the target, plus 10
     assert (manifest["run"], manifest["step"], manifest["config"]["model"]["hidden"]) == ("tiny", 2, 8)
-    types = manifest["graphs"]["step"]["types"]
-    assert {types[name] for name in ("token", "state.position")} == {"int64"}
-    assert {types[name] for name in ("change.valid", "change.banned", "change.forced")} == {"bool"}
-    assert {types[name] for name in ("logits", "weights", "change.temperature")} == {"float32"}
     again = cli("export", "tiny", "--to", "out/model")
     assert (again.code, again.out) == (2, "")
     assert "out/model is not empty" in again.err

@@ -19,7 +19,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.maps import AttentionMap, colour
 from seq2attn.inference.results import Evaluation
 from seq2attn.plotting.attention import attention_figure, cropped, evolution_figure, save_animation, spread
-from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, averaged, curves_figure, runs_figure
+from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, curves_figure, runs_figure
 from seq2attn.plotting.html import html_map
 from seq2attn.plotting.style import looks, save_figure, score_colour
 from seq2attn.plotting.terminal import heat_map, legend
@@ -182,15 +182,13 @@ def test_losses_are_drawn_with_their_average():
     assert (axes.get_yscale(), axes.get_ylabel()) == ("log", "loss")
     drawn = {line.get_label(): line for line in axes.lines}
     np.testing.assert_allclose(drawn["one"].get_xydata(), [[0, 1.0], [10, 0.5], [20, 0.25], [30, 0.125]])
+    noisy = {"one": [(step, 1.0 if step % 2 else 4.0) for step in range(100)]}
+    (axes,) = curves_figure(noisy, ["dot"], "loss", log=True).axes  # two neighbours are one: sqrt(1 x 4)
+    np.testing.assert_allclose(axes.lines[1].get_xydata()[:2], [[0.5, 2.0], [2.5, 2.0]])
     assert drawn["two"].get_xydata().tolist() == [[10, 1.0]]  # 0 has no logarithm
     assert [drawn[name].get_color() for name in curves] == [score_colour("scaled"), score_colour("dot")]
     (axes,) = curves_figure({"one": [(10, 0.0), (20, 3.0)]}, ["dot"], "rate").axes
     assert axes.lines[0].get_xydata().tolist() == [[10, 0.0], [20, 3.0]]
-
-
-def test_neighbours_are_averaged():
-    points = [(step, 1.0 if step % 2 else 4.0) for step in range(100)]
-    assert averaged(points)[:2] == [(0.5, pytest.approx(2.0)), (2.5, pytest.approx(2.0))]  # sqrt(1 x 4)
 
 
 def test_a_score_has_its_colour_and_lines_of_one_score_are_all_seen():
@@ -317,10 +315,10 @@ def test_without_colours_weights_are_shades_under_their_symbols(one, lines):
         assert heat_map(one, screen).plain.split("\n") == lines
 
 
-@pytest.mark.parametrize("eighths", range(9))
-def test_colours_are_those_of_the_figures(eighths):
-    cividis = matplotlib.colormaps["cividis"](eighths / 8)
-    np.testing.assert_allclose(colour(eighths / 8), 255 * np.array(cividis[:3]), atol=3)
+def test_colours_are_those_of_the_figures():
+    eighths = [place / 8 for place in range(9)]
+    cividis = np.array([matplotlib.colormaps["cividis"](share)[:3] for share in eighths])
+    np.testing.assert_allclose(list(map(colour, eighths)), 255 * cividis, atol=3)
     assert colour(1 / 16) == (13, 45, 94)  # the mean of (0, 34, 78) and (26, 56, 111)
 
 
@@ -337,16 +335,10 @@ def test_a_map_wider_than_the_terminal_is_left_out():
     assert fits == [10, 80]  # 4 + 2 for each of 3 columns
 
 
-@pytest.mark.parametrize(
-    ("columns", "rows", "colours", "expected"),
-    [
-        (("a",), ("a",), "256", "rows: output, columns: source, bright: attended to"),
-        (("a", "<eos>"), ("a",), "truecolor", "rows: output, columns: source, $ <eos>, bright: attended to"),
-        ((" ",), ("<eos>",), None, "rows: output, columns: source, $ <eos>, _ space, dense: attended to"),
-    ],
-)
-def test_the_legend_explains_the_signs_that_are_used(columns, rows, colours, expected):
-    assert legend(one_map(columns=columns, rows=rows), console(colours=colours)) == expected
+def test_the_legend_explains_the_signs_that_are_used():
+    assert legend(one_map(), console(colours="256")) == "rows: output, columns: source, $ <eos>, bright: attended to"
+    spaced = one_map(columns=(" ",), rows=("a",))
+    assert legend(spaced, console()) == "rows: output, columns: source, _ space, dense: attended to"
 
 
 def test_a_map_in_html_has_a_cell_and_a_tooltip_for_each_weight():

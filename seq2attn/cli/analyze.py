@@ -188,9 +188,9 @@ def ledger(
 
 @analyze.command(cls=Command)
 def masks(
-    source: Annotated[int, typer.Option("--source", "-S", metavar="N", min=1, max=200, help="S, columns.")] = 12,
-    target: Annotated[int, typer.Option("--target", "-L", metavar="N", min=1, max=200, help="L, rows.")] = 12,
-    radius: Annotated[int, typer.Option("--radius", "-R", min=1, max=200, help="R; windows hold 2R+1.")] = 2,
+    source: Source = 12,
+    target: Target = 12,
+    radius: Annotated[int, typer.Option("--radius", "-R", min=1, help="R; windows hold 2R+1.")] = 2,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
 ) -> None:

@@ -43,7 +43,10 @@ def manifest(predictor: Predictor, exported: Exported) -> dict[str, Any]:
     """
     names = [part.name for part in exported.functions]
     layers = sorted({name.rsplit("_", 1)[0] for name in names if name.startswith("encoder_")})
-    graphs = {graph.graph.name: _signature(graph.graph) for graph in exported.graphs}
+    graphs = {
+        model.graph.name: {side: [value.name for value in getattr(model.graph, side)] for side in ("input", "output")}
+        for model in exported.graphs
+    }
     attention = getattr(getattr(predictor.model, "decoder", None), "attention", None)
     return {
         "graphs": graphs,
@@ -53,27 +56,11 @@ def manifest(predictor: Predictor, exported: Exported) -> dict[str, Any]:
         "sos": SOS,
         "eos": EOS,
         "source_eos": predictor.source_eos,
-        "attends": "weights" in graphs["step"]["outputs"],
+        "attends": "weights" in graphs["step"]["output"],
         "mask_padding": bool(getattr(attention, "mask_padding", True)),
         "layers": [[name for name in names if name.startswith(f"{layer}_")] for layer in layers],
         "first": {part.name: {name: _plain(one) for name, one in part.first.items()} for part in exported.functions},
         "most_steps": [output_bound(predictor.task, length) for length in range(1, LONGEST + 1)],
-    }
-
-
-def _signature(graph: Any) -> dict[str, Any]:
-    """File, and by input and output the sizes, or what a free one is called, and the type as NumPy calls it."""
-    from onnx.helper import tensor_dtype_to_np_dtype
-
-    def sizes(value: Any) -> list[int | str]:
-        return [one.dim_param or one.dim_value for one in value.type.tensor_type.shape.dim]
-
-    values = [*graph.input, *graph.output]
-    return {
-        "file": f"{graph.name}.onnx",
-        "inputs": {value.name: sizes(value) for value in graph.input},
-        "outputs": {value.name: sizes(value) for value in graph.output},
-        "types": {value.name: str(tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)) for value in values},
     }
 
 

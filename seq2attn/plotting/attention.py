@@ -25,19 +25,14 @@ Snapshot = tuple[int, Sequence[AttentionMap]]  # after a step of training
 IDEAL = "#d55e00"
 MOST_STEPS = 5  # of training, in a still figure
 DPI, SECONDS, LAST_SECONDS = 100, 0.6, 2.0  # of an animation: each frame, and the last
-_MEANINGS = {
-    "<eos>": "<eos>, the end of a string",
-    "<pad>": "<pad>, padding",
-    "<sos>": "<sos>, the start",
-    " ": "space",
-}
+_MEANINGS = {"<eos>": "<eos>, the end of a string", "<pad>": "padding", "<sos>": "<sos>, the start", " ": "space"}
 
 # lengths in inches
 _SHEET = 10.0  # a line of maps is broken beyond this width
 _STRIP = 13.0  # the maps of one string through training
-_LARGEST_CELL, _SMALLEST_CELL, _LONG_SIDE = 0.30, 0.11, 6.5
+_LARGEST_CELL, _SMALLEST_CELL = 0.30, 0.11
 _LEFT, _ABOVE, _BELOW = 0.5, 0.55, 0.3  # of a map: labels of rows; its title and labels of columns; "source"
-_EDGE, _BAR = 0.3, 0.9  # heading, or key; colour bar
+_EDGE, _BAR = 0.3, 0.9  # key; colour bar
 _TITLE, _KEY = 0.095, 0.068  # a character of a title, and of the key
 
 
@@ -62,24 +57,21 @@ def evolution_figure(snapshots: Sequence[Snapshot], *, ideal: bool = False) -> F
     """The maps of the same strings through training: one line per string, one column for each of a few steps."""
     chosen = [snapshots[place] for place in spread(snapshots)]
     lines = [[(cropped(maps[place]), f"step {step:,}") for step, maps in chosen] for place in range(len(chosen[0][1]))]
-    maps = [one for line in lines for one, _ in line]
-    widest = (_STRIP / len(chosen) - _LEFT) / max(len(one.source_symbols) for one in maps)
-    return _sheet(lines, max(_SMALLEST_CELL, min(_cell(maps), widest)), ideal=ideal)
+    return _sheet(lines, _cell([one for line in lines for one, _ in line], _STRIP / len(chosen)), ideal=ideal)
 
 
 def save_animation(snapshots: Sequence[Snapshot], path: Path, *, ideal: bool = False) -> None:
     """Write a GIF of the maps, one frame per step, repeated endlessly."""
     from PIL import Image
 
-    last = [cropped(one) for one in snapshots[-1][1]]
-    cell = _cell(last)
-    figure = _sheet([[(one, _short(one.source)) for one in last]], cell, ideal=ideal, heading=" ", signs=("<eos>",))
+    frames = [[(cropped(one), f"{_short(one.source)}, step {step:,}") for one in maps] for step, maps in snapshots]
+    cell = _cell([one for one, _ in frames[-1]])
+    figure = _sheet([frames[-1]], cell, ideal=ideal)
     images = []
-    for step, maps in snapshots:
-        figure.suptitle(f"step {step:,}", fontsize=11, weight="bold", x=0.01, ha="left")
-        for axes, one in zip(figure.axes[1:], maps, strict=True):  # the first axes are the colour bar's
+    for frame in frames:
+        for axes, (one, title) in zip(figure.axes[1:], frame, strict=True):  # the first axes are the colour bar's
             axes.clear()
-            draw_map(axes, cropped(one), ideal=ideal, title=_short(one.source), cell=cell)
+            draw_map(axes, one, ideal=ideal, title=title, cell=cell)
         images.append(Image.open(io.BytesIO(render(figure, "png", DPI))).convert("RGB"))
     times = [int(1000 * SECONDS)] * (len(images) - 1) + [int(1000 * LAST_SECONDS)]
     made = io.BytesIO()
@@ -153,12 +145,12 @@ def _answer_rows(one: AttentionMap) -> int:
     return len(one.ideal) + 1 if one.ideal else len(one.source_symbols)
 
 
-def _cell(maps: Sequence[AttentionMap]) -> float:
-    """The side of a cell in inches: the same for all maps of a sheet."""
+def _cell(maps: Sequence[AttentionMap], side: float = 6.5) -> float:
+    """The side of a cell in inches, the same for all maps of a sheet. side: at most that of a map, if cells can be seen."""
     longest = max(max(len(one.source_symbols), len(one.output_symbols)) for one in maps)
     if longest > LARGEST_SIDE:
         raise Seq2AttnError(f"a heat map shows at most {LARGEST_SIDE} characters a side; draw a shorter string")
-    return max(_SMALLEST_CELL, min(_LARGEST_CELL, _LONG_SIDE / longest))
+    return max(_SMALLEST_CELL, min(_LARGEST_CELL, side / longest))
 
 
 def _widths(lines: Sequence[Sequence[Panel]], cell: float) -> list[float]:
@@ -172,15 +164,8 @@ def _longest(symbols: Iterable[str]) -> int:
     return max(sum(not unicodedata.combining(part) for part in sign(symbol)) for symbol in symbols)
 
 
-def _sheet(
-    lines: Sequence[Sequence[Panel]],
-    cell: float,
-    *,
-    ideal: bool,
-    heading: str = "",
-    signs: Sequence[str] = (),
-) -> Figure:
-    """Lines of maps with their titles, with one colour bar and a key to the signs used and to `signs`.
+def _sheet(lines: Sequence[Sequence[Panel]], cell: float, *, ideal: bool) -> Figure:
+    """Lines of maps with their titles, with one colour bar and a key to the signs used.
 
     Each map has its place in inches, so that all have one scale.
     """
@@ -190,7 +175,7 @@ def _sheet(
     if ideal and not any(one.ideal for one in maps):
         sources = first_of([repr(_short(source)) for source in dict.fromkeys(one.source for one in maps)])
         raise Seq2AttnError(f"there is no ideal alignment to outline: none is known for {sources}")
-    used = {symbol for one in maps for symbol in (*one.source_symbols, *one.output_symbols)} | set(signs)
+    used = {symbol for one in maps for symbol in (*one.source_symbols, *one.output_symbols)}
     outlined = ["orange: ideal alignment"] if ideal else []
     key = "      ".join(outlined + [f"{sign(one)}  {meaning}" for one, meaning in _MEANINGS.items() if one in used])
     letter = 0.4 * cell  # of a label
@@ -198,15 +183,14 @@ def _sheet(
     above = _ABOVE + letter * max(1, _longest(symbol for one in maps for symbol in one.source_symbols) - 2)
     widths = [beside + wide for wide in _widths(lines, cell)]
     heights = [above + cell * max(len(one.output_symbols) for one, _ in line) + _BELOW for line in lines]
-    top = _EDGE * bool(heading)
-    width, height = max(sum(widths) + _BAR, _KEY * len(key)), max(top + sum(heights) + _EDGE * bool(key), 2.0)
+    width, height = max(sum(widths) + _BAR, _KEY * len(key)), max(sum(heights) + _EDGE * bool(key), 2.0)
     figure = Figure(figsize=(width, height))
 
     def place(left: float, top: float, wide: float, high: float) -> Axes:
         """Axes at a place in inches, counted from the figure's upper left corner."""
         return figure.add_axes((left / width, 1 - (top + high) / height, wide / width, high / height))
 
-    bar = place(sum(widths) + 0.1, top + above, 0.12, min(2.2, height - top - above - _EDGE))
+    bar, top = place(sum(widths) + 0.1, above, 0.12, min(2.2, height - above - _EDGE)), 0.0
     for line, high in zip(lines, heights, strict=True):
         left = beside
         for (one, title), wide in zip(line, widths, strict=False):
@@ -217,8 +201,6 @@ def _sheet(
     figure.colorbar(axes.collections[0], cax=bar, ticks=[0, 0.5, 1]).outline.set_visible(False)
     bar.tick_params(length=0, labelsize=8)
     bar.set_ylabel("attention weight", fontsize=8)
-    if heading:
-        figure.suptitle(heading, fontsize=11, weight="bold", x=0.01, ha="left")
     if key:
         figure.supxlabel(key, fontsize=8, color="0.35", x=0.01, ha="left")
     return figure
