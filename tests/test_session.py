@@ -37,14 +37,6 @@ class Recording(Display):
         self.calls.append(("note", text))
 
 
-def test_the_model_is_built_once(tmp_path, monkeypatch):
-    built = []
-    build = session.build_model
-    monkeypatch.setattr(session, "build_model", lambda *given: built.append(given[0]) or build(*given))
-    train(CONFIG, NewRun(tmp_path, "a"), device="cpu")
-    assert built == [CONFIG]
-
-
 def test_a_display_sees_the_start_and_every_evaluation(tmp_path):
     display = Recording()
     ended = train(CONFIG, NewRun(tmp_path, "a"), device="cpu", display=display)
