@@ -364,14 +364,6 @@ def test_training_leaves_the_global_generators_alone(tmp_path):
     assert random.getstate() == before[1]
 
 
-def test_the_seed_changes_model_and_data(reference, tmp_path):
-    config = configured("seed=2", "training.steps=2")
-    other = trained(tmp_path, config).run
-    assert bits(other)[0] != bits(reference)[0]
-    ours, theirs = build_training_data(config, CPU).batch(0), build_training_data(CONFIG, CPU).batch(0)
-    assert not ours.source.equal(theirs.source)
-
-
 # ---- stopping and resuming ----
 
 
@@ -428,15 +420,6 @@ def test_a_crashed_run_resumes_from_its_last_checkpoint(reference, tmp_path, mom
     assert resumed.progress.step == checkpoint
     resumed.train()
     same_outcome(Run(copy), reference)
-
-
-def test_a_finished_run_is_unchanged(reference, tmp_path):
-    copy = Run(tmp_path / "copy")
-    shutil.copytree(reference.path, copy.path)
-    trainer = go_on(copy)
-    assert trainer.progress.step == STEPS
-    assert trainer.train() is None
-    same_outcome(copy, reference)
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
