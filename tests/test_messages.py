@@ -215,7 +215,7 @@ def test_an_unavailable_device(mistake, runs_copy, command):
 @pytest.mark.parametrize("command", ["eval tiny", "predict abc --run tiny", "train --resume tiny"])
 def test_an_unknown_run_in_an_empty_folder(mistake, command):
     assert mistake(command) == (
-        "no run 'tiny' in runs: there are no runs yet\nMake one: seq2attn train --config configs/scaled.yaml"
+        "no run 'tiny' in runs; there are no runs yet\nMake one: seq2attn train --config configs/scaled.yaml"
     )
 
 

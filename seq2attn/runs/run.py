@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, shown
 from seq2attn.runs.records import Environment, Status, read_record
@@ -22,7 +22,6 @@ if TYPE_CHECKING:  # `--help` imports this module, but needs no config
 
 DEFAULT_ROOT = Path("runs")
 MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
-Known = TypeVar("Known", Status, Environment)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -95,20 +94,16 @@ class Run:
         return read_record(dict[str, Any], self.task_file)
 
     def status(self) -> Status:
-        """The contents of status.json, as far as they are known."""
-        return _known(Status, self.status_file)
+        """The contents of status.json; nothing is known of one that cannot be read."""
+        with contextlib.suppress(Seq2AttnError):
+            return read_record(Status, self.status_file, "status")
+        return Status()
 
     def environment(self) -> Environment:
-        """The contents of environment.json, as far as they are known."""
-        return _known(Environment, self.environment_file)
-
-
-def _known(kind: type[Known], path: Path) -> Known:
-    """The record in a file; one in which nothing is known if it cannot be read."""
-    try:
-        return read_record(kind, path, "status")
-    except Seq2AttnError:
-        return kind()
+        """The contents of environment.json; nothing is known of one that cannot be read."""
+        with contextlib.suppress(Seq2AttnError):
+            return read_record(Environment, self.environment_file, "status")
+        return Environment()
 
 
 def plugin_options(plugins: Iterable[str]) -> str:
@@ -148,18 +143,12 @@ def find_run(root: Path, name: str | None) -> Run:
         raise Seq2AttnError(message, hint="Name another directory with --runs-dir DIR.")
     run = Run(root / path.name)
     if not run.path.is_dir():
-        raise _no_such_run(path.name, root)
+        names = [one.name for one in newest_first(root)]
+        existing = f"{did_you_mean(path.name, names)}existing: {first_of(names)}" if names else "there are no runs yet"
+        raise Seq2AttnError(f"no run {path.name!r} in {root}; {existing}", hint=None if names else MAKE_ONE)
     if not run.config_file.is_file():
         raise Seq2AttnError(f"{run.path} is not a run: it has no config.yaml", hint=MAKE_ONE)
     return check_plain(run)
-
-
-def _no_such_run(name: str, root: Path) -> Seq2AttnError:
-    runs = newest_first(root)
-    if not runs:
-        return Seq2AttnError(f"no run {name!r} in {root}: there are no runs yet", hint=MAKE_ONE)
-    names = [run.name for run in runs]
-    return Seq2AttnError(f"no run {name!r} in {root}; {did_you_mean(name, names)}existing: {first_of(names)}")
 
 
 def check_plain(run: Run) -> Run:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import torch
 
 from seq2attn.data.batches import Batch
-from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.interface import Decoded, Resets
 
@@ -19,15 +18,8 @@ Forward = Callable[[Batch, Resets | None], Decoded]
 class CannotCompile(Seq2AttnError):
     """torch.compile does not compile this model."""
 
-    def __init__(self, reason: str, *, exit_code: int = 1) -> None:
-        super().__init__(f"training.compile: {reason}", hint="Set training.compile to false.", exit_code=exit_code)
-
-
-def check_batches(task: Task) -> None:
-    """Raise `CannotCompile` for a task whose batches differ in length."""
-    if task.training_set is not None:
-        reason = "the batches of a training set differ in length, and each length would be compiled anew"
-        raise CannotCompile(reason, exit_code=2)
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"training.compile: {reason}", hint="Set training.compile to false.", exit_code=1)
 
 
 def compiled(forward: Forward, device: torch.device) -> Forward:

@@ -18,7 +18,6 @@ from seq2attn.runs.create import NewRun, check_same_files, create_run, describe_
 from seq2attn.runs.lock import training_lock
 from seq2attn.runs.machine import choose_device, keep_freed_memory
 from seq2attn.runs.run import Run, resume_command
-from seq2attn.training.compiling import check_batches
 from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.recorder import watched_strings
 from seq2attn.training.schedule import training_span
@@ -61,8 +60,6 @@ def train(
     task = read_task(config)
     check_parts(config, task, chosen_device)  # raises before a run is created, as the others do
     task.check_families(config.evaluation.families)
-    if config.training.compile:
-        check_batches(task)
     if isinstance(where, Run):
         check_same_files(where, config, task)
     model = build_model(config, task).to(chosen_device)

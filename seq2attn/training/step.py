@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +20,7 @@ from seq2attn.training.losses import training_losses
 
 __all__ = ["LeafDiffers", "TrainingStep", "agree", "describe", "is_due", "unchanged", "why_slow"]
 
-BETAS, EPSILON = (0.9, 0.999), 1e-8  # AdamW's, as torch has them
+ADAMW: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False, "maximize": False}  # as in torch
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}  # largest error, as a share of a parameter's largest gradient
 NOISE = 1e-2  # and what rounding may add, of this tolerance, as a share of the largest gradient of all, or of 1: a loss near
 # 0 has gradients that are hardly larger than the rounding of probabilities near 1
@@ -108,21 +109,9 @@ class TrainingStep:
     def update(self, rate: float) -> None:
         """Change the weights by their gradients, with this learning rate."""
         self._updates += 1
-        torch._fused_adamw_(
-            self._parameters,
-            self._gradients,
-            self._averages,
-            self._squares,
-            [],
-            [self._updates] * len(self._parameters),
-            amsgrad=False,
-            beta1=BETAS[0],
-            beta2=BETAS[1],
-            lr=rate,
-            weight_decay=self.config.training.weight_decay,
-            eps=EPSILON,
-            maximize=False,
-        )
+        tensors = (self._parameters, self._gradients, self._averages, self._squares)
+        updates = [self._updates] * len(self._parameters)
+        torch._fused_adamw_(*tensors, [], updates, lr=rate, weight_decay=self.config.training.weight_decay, **ADAMW)
 
 
 # ---- the proof that the faster form computes what the formulas say ----
