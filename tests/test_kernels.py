@@ -45,61 +45,46 @@ def test_every_variant_that_this_processor_runs_computes_the_same(arrangement, h
         assert_leaf_agrees(model, batch_for((6, 6, 5, 2), (4, 4, 3, 1)))
 
 
-@pytest.fixture
-def copied_library(tmp_path, monkeypatch):
-    """A copy of the C sources and of what was built, for damage."""
+@needs_the_library
+def test_why_a_library_is_not_used(tmp_path, monkeypatch):
+    built = tmp_path / "recurrence.so"
     for path in library.FOLDER.iterdir():
         if path.suffix in (".c", ".h", ".so"):
             shutil.copy(path, tmp_path)
-    monkeypatch.setattr(library, "FOLDER", tmp_path)
-    monkeypatch.setattr(library, "LIBRARY", tmp_path / "recurrence.so")
-    monkeypatch.setattr(library, "WHY_NONE", tmp_path / "recurrence.txt")
+    for name, path in (("FOLDER", tmp_path), ("LIBRARY", built), ("WHY_NONE", tmp_path / "recurrence.txt")):
+        monkeypatch.setattr(library, name, path)
+
+    def replace_library(content):
+        built.unlink()
+        built.write_bytes(content)
+
+    compiled = built.read_bytes()
+    damages = [  # one after another: what is done, and what is said then
+        (lambda: replace_library(b"not a library"), "the compiled recurrences cannot be loaded: "),
+        (lambda: replace_library(b""), "the compiled recurrences cannot be loaded: "),
+        (built.unlink, "the recurrences were not compiled when seq2attn was installed: there is no recurrence.so"),
+        (lambda: (tmp_path / "recurrence.txt").write_text("there is no cc\n"), "installed: there is no cc"),
+        (lambda: built.write_bytes(compiled), "compiled, "),
+        (lambda: (tmp_path / "gates.h").write_text("/* changed */"), "recurrence.so was compiled from other sources"),
+    ]
+    for damage, says in damages:
+        damage()
+        library._load.cache_clear()
+        assert says in describe(CPU)
+        if says == "compiled, ":
+            assert why_slow(CPU) is None
+        else:
+            assert str(why_slow(CPU)).startswith(f"{describe(CPU)}; training takes longer than it would compiled. ")
+    assert describe(torch.device("cuda")) == "none for cuda" and why_slow(torch.device("cuda")) is None
     library._load.cache_clear()
-    yield tmp_path
-    library._load.cache_clear()
-
-
-def assert_there_is_none_because(reason):
-    assert isinstance(library.load(torch.float32), str)
-    assert reason in describe(CPU)
-    assert str(why_slow(CPU)).startswith(f"{describe(CPU)}; training takes longer than it would compiled. ")
-    assert "pip install --force-reinstall --no-deps" in str(why_slow(CPU))
-    assert why_slow(torch.device("cuda")) is None
 
 
 @needs_the_library
-def test_a_library_of_these_sources_is_loaded(copied_library):
-    assert describe(CPU).startswith("compiled, ")
-    assert why_slow(CPU) is None
-
-
-@needs_the_library
-def test_a_library_of_other_sources_is_refused(copied_library):
-    with (copied_library / "gates.h").open("a") as file:
-        file.write("/* changed after the installation */")
-    assert_there_is_none_because("recurrence.so was compiled from other sources than those beside it")
-
-
-@needs_the_library
-def test_a_library_with_other_fields_is_refused(copied_library, monkeypatch):
+def test_a_library_with_other_fields_is_refused(monkeypatch):
     monkeypatch.setattr("seq2attn.kernels.function._Recurrence", ctypes.c_int64 * 3)
-    assert_there_is_none_because("cannot be loaded: its structure has ")
-
-
-@needs_the_library
-@pytest.mark.parametrize("content", [b"", b"not a library"])
-def test_what_is_not_a_library_is_refused(copied_library, content):
-    (copied_library / "recurrence.so").unlink()
-    (copied_library / "recurrence.so").write_bytes(content)
-    assert_there_is_none_because("the compiled recurrences cannot be loaded: ")
-
-
-def test_the_reason_why_nothing_was_compiled_is_told(copied_library):
-    (copied_library / "recurrence.so").unlink(missing_ok=True)
-    assert_there_is_none_because("not compiled when seq2attn was installed: there is no recurrence.so")
     library._load.cache_clear()
-    (copied_library / "recurrence.txt").write_text("there is no C compiler (cc)\n")
-    assert_there_is_none_because("not compiled when seq2attn was installed: there is no C compiler (cc)")
+    assert "cannot be loaded: its structure has " in describe(CPU)
+    library._load.cache_clear()
 
 
 def build(folder, compiler):
@@ -148,7 +133,3 @@ def test_what_a_compiler_does_not_know_is_left_out(tmp_path):
     assert hasattr(opened, "forward_float_baseline") and not hasattr(opened, "forward_float_avx512")
     opened.best_variant.restype = ctypes.c_char_p
     assert opened.best_variant() in (b"baseline", b"avx2")
-
-
-def test_a_gpu_has_none():
-    assert describe(torch.device("cuda")) == "none for cuda"

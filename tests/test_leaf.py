@@ -1,6 +1,8 @@
 """The faster form of a model in training: its numbers are the formulas', and it steps aside where it might not be."""
 
+import copy
 import functools
+import inspect
 
 import pytest
 import torch
@@ -187,6 +189,11 @@ def test_hooks_and_parametrizations(change):
     model = make_model()
     change(model.decoder.cell)
     assert_leaf_agrees(model, decodes=False)
+
+
+def test_what_python_caches_on_a_class_is_no_change():
+    model = copy.deepcopy(make_model())
+    assert inspect.get_annotations(Additive) == {} and leaf_for(model) is not None
 
 
 def test_other_classes_types_and_hooks_on_the_whole_model():

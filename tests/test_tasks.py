@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import seq2attn.data.tasks
-from seq2attn.data.tasks import Answer, Task
+from seq2attn.data.tasks import Answer
 from seq2attn.data.tasks.duplicate import Duplicate
 from seq2attn.data.tasks.reverse import Reverse
 from seq2attn.data.vocabulary import Vocabulary
@@ -74,10 +74,8 @@ def test_mixed_lengths_are_padded_right_with_pad_and_minus_one(name, targets, al
     width = len(targets[0])
     padded = [row + [-1] * (width - len(row)) for row in alignments]
     assert solve(name, "ab", "caba", "z", width=6) == (targets, padded)
-
-
-def test_sort_uses_the_order_of_the_alphabet():
-    assert solve("sort", "abcab", alphabet="cba") == (["cbbaa"], [[2, 1, 4, 0, 3]])
+    if name == "sort":  # by the order of the alphabet
+        assert solve("sort", "abcab", alphabet="cba") == (["cbbaa"], [[2, 1, 4, 0, 3]])
 
 
 def test_defaults_are_the_letters_and_lengths_of_1_to_12():
@@ -97,21 +95,16 @@ def test_examples_of_one_length(length):
     assert torch.equal(drawn.target, torch.cat([drawn.source, drawn.source], dim=1))
 
 
-class Pairs(Task):
-    """A task on paper: only its vocabularies are used."""
-
-    source_vocabulary, target_vocabulary = Vocabulary("ab"), Vocabulary("xyz")
-    examples = target_length = None
-
-
 def test_pairs_of_texts_as_examples():
-    encoded = Pairs().encode([("ab", "z"), ("b", "xyx")], CPU)
+    task = Reverse()
+    task.source_vocabulary, task.target_vocabulary = Vocabulary("ab"), Vocabulary("xyz")
+    encoded = task.encode([("ab", "z"), ("b", "xyx")], CPU)
     assert encoded.source.tolist() == [[3, 4], [4, 0]] and encoded.source_lengths.tolist() == [2, 1]
     assert encoded.target.tolist() == [[5, 0, 0], [3, 4, 3]] and encoded.target_lengths.tolist() == [1, 3]
     assert encoded.alignment is None
     for pair, says in ((("ax", "x"), "'x'"), (("a", "xa"), "'a'"), (("", "x"), "empty")):
         with pytest.raises(Seq2AttnError, match=says):
-            Pairs().encode([("a", "x"), pair], CPU)
+            task.encode([("a", "x"), pair], CPU)
 
 
 def texts_of(task, examples):
