@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -168,6 +168,13 @@ def test_a_stopped_trial_is_saved_when_it_logs_and_continues_later(trial, monkey
     assert made.run.checkpoint("last").read_bytes()[-1000:] == whole.run.checkpoint("last").read_bytes()[-1000:]
 
 
+def test_a_process_runs_one_trial_at_a_time(trial, monkeypatch):
+    during = []
+    monkeypatch.setattr(Trainer, "train", lambda *_: during.append(train_and_measure(*trial)))
+    train_and_measure(*trial)
+    assert [one.reason[-26:] for one in during] == [": a worker needs one thread"[-26:]]
+
+
 def test_each_trial_checks_where_it_is_run(trial, tmp_path, own_scores):
     def refused(**changed):
         outcome = train_and_measure(trial[0], replace(trial[1], **changed))
@@ -203,20 +210,6 @@ def test_any_standard_executor_works(executor):
     assert [trial.seed for trial in found.groups[0].trials] == [1, 2, 3]
     assert (found.failed, found.busy, found.stopped_by) == ({}, (), None)
     assert [path.name for path in Path("runs").glob(".*")] == [".e.comparison.json"]
-
-
-def test_trials_in_threads_of_one_process_fail_but_for_one_at_a_time():
-    def meet(call, *arguments):
-        both.wait()
-        return call(*arguments)
-
-    class Threads(ThreadPoolExecutor):
-        def submit(self, call, /, *arguments):
-            return super().submit(meet, call, *arguments)
-
-    both = threading.Barrier(2)
-    found = compare("seed=1-2", executor=lambda: Threads(2), workers=2)
-    assert [reason[-24:] for reason in found.failed.values()] == ["a worker needs one thread"[-24:]]
 
 
 def test_a_trial_that_another_process_trains_is_left_to_it_and_named():

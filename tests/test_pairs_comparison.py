@@ -19,8 +19,8 @@ def work(cli, tmp_path, trials_here):
     return tmp_path
 
 
-def compare(cli, *arguments):
-    return cli("compare", "-c", "pairs.yaml", "--device", "cpu", *arguments)
+def compare(cli, *arguments, **keywords):
+    return cli("compare", "-c", "pairs.yaml", "--device", "cpu", *arguments, **keywords)
 
 
 def rows_of(done):
@@ -35,7 +35,7 @@ def measured(cli, run):
     return {rate: value_of(record, rate) for rate in ("wer", "ser")}
 
 
-def test_error_rates_over_seeds_in_every_output(cli, monkeypatch):
+def test_error_rates_over_seeds_in_every_output(cli):
     rows = rows_of(compare(cli, *LAYERS))
     assert [(row["group"], row["metric"]) for row in rows] == [
         (f"hidden={width}", rate) for width in (8, 16) for rate in ("wer", "ser")
@@ -61,8 +61,7 @@ def test_error_rates_over_seeds_in_every_output(cli, monkeypatch):
     assert {path.name for path in Path("figures").iterdir()} >= {"widths-results.png", "widths-loss.png"}
     by_length = rows_of(compare(cli, *LAYERS, "--metric", "exact_match"))
     assert [row["length"] for row in by_length] == ["2", "3", "4"] * 2
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    assert "hidden=8: word error rate, the baseline" in " ".join(compare(cli, *LAYERS).out.split())
+    assert "hidden=8: word error rate, the baseline" in compare(cli, *LAYERS, terminal=True).out
 
 
 @pytest.mark.parametrize(

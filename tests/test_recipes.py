@@ -29,42 +29,32 @@ def measured(predictor, lengths):
     return {result.length: result for result in places(results)}
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("score", ["scaled", "additive", "dot", "general"])
-def test_the_recipes_reverse_every_trained_length(score, seed, tmp_path):
-    results = measured(trained(tmp_path, f"configs/{score}.yaml", [f"seed={seed}"]), range(1, 13))
+ADDITIVE, ATTENTION = "model.attention.score=additive", "model.attention"
+READ = [  # config, overrides, lengths: each is read without error
+    *[(score, [f"seed={n}"], range(1, 13)) for score in ("scaled", "additive", "dot", "general") for n in range(1, 6)],
+    ("mechanisms", [ADDITIVE, "model.bidirectional=true", "model.initial_state=bridge"], range(1, 13)),
+    ("mechanisms", [ADDITIVE, f"{ATTENTION}.history=coverage", "training.coverage_weight=0.1"], range(1, 13)),
+    ("mechanisms", [ADDITIVE, f"{ATTENTION}.history=location"], range(1, 13)),
+    ("mechanisms", [f"{ATTENTION}.score=cosine"], range(1, 13)),
+    ("mechanisms", [f"{ATTENTION}.score=key_value"], range(1, 13)),
+    ("mechanisms", [f"{ATTENTION}.score=scaled_general"], range(1, 13)),
+    ("mechanisms", [f"{ATTENTION}.window={{name: local_m, centre: reversed}}"], range(1, 13)),
+    ("mechanisms", [f"{ATTENTION}.window={{name: local_p, radius: 4}}"], range(1, 13)),
+    ("mechanisms", [f"{ATTENTION}.scalable_softmax=true"], range(1, 13)),
+    ("mechanisms", ["model.decoder=luong"], range(1, 13)),
+    ("mechanisms", ["model.decoder={name: luong, input_feeding: true}"], range(1, 13)),
+    ("transformer", [], range(1, 13)),
+    *[("dates", [f"seed={n}"], range(8, 37)) for n in (1, 2, 3)],  # those that were held out
+]
+
+
+@pytest.mark.parametrize(("config", "overrides", "lengths"), READ)
+def test_the_recipes_read_every_length(config, overrides, lengths, tmp_path):
+    results = measured(trained(tmp_path, f"configs/{config}.yaml", overrides), lengths)
     for length, result in results.items():
         assert result.exact_match.value >= 0.999, length
-        assert result.alignment.value >= 0.99, length
-
-
-ADDITIVE = "model.attention.score=additive"
-MECHANISMS = {
-    "bahdanau-2015": (ADDITIVE, "model.bidirectional=true", "model.initial_state=bridge"),
-    "cosine": ("model.attention.score=cosine",),
-    "coverage": (ADDITIVE, "model.attention.history=coverage", "training.coverage_weight=0.1"),
-    "key-value": ("model.attention.score=key_value",),
-    "local-m": ("model.attention.window={name: local_m, centre: reversed}",),
-    "local-p": ("model.attention.window={name: local_p, radius: 4}",),
-    "location": (ADDITIVE, "model.attention.history=location"),
-    "luong": ("model.decoder=luong",),
-    "luong-input-feeding": ("model.decoder={name: luong, input_feeding: true}",),
-    "scalable-softmax": ("model.attention.scalable_softmax=true",),
-    "scaled-general": ("model.attention.score=scaled_general",),
-}
-
-
-@pytest.mark.parametrize("overrides", MECHANISMS.values(), ids=MECHANISMS)
-def test_every_mechanism_reads_every_trained_length(overrides, tmp_path):
-    results = measured(trained(tmp_path, "configs/mechanisms.yaml", overrides), range(1, 13))
-    for length, result in results.items():
-        assert result.exact_match.value >= 0.999, length
-
-
-def test_the_transformer_reads_every_trained_length(tmp_path):
-    results = measured(trained(tmp_path, "configs/transformer.yaml"), range(1, 13))
-    for length, result in results.items():
-        assert result.exact_match.value >= 0.999, length
+        if config in ("scaled", "additive", "dot", "general"):
+            assert result.alignment.value >= 0.99, length
 
 
 @pytest.mark.parametrize("task", ["reverse", "copy", "duplicate"])
@@ -79,13 +69,6 @@ def test_content_alone_goes_beyond_eight_letters_but_not_far(tmp_path):
     results = measured(trained(tmp_path, "configs/records/content.yaml"), [8, 10, 40])
     assert min(results[8].exact_match.value, results[10].exact_match.value) >= 0.97
     assert results[40].exact_match.value < 0.2
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_dates_that_were_held_out_are_read(seed, tmp_path):
-    results = measured(trained(tmp_path, "configs/dates.yaml", [f"seed={seed}"]), range(8, 37))
-    for length, result in results.items():
-        assert result.exact_match.value >= 0.999, length
 
 
 def test_without_attention_long_strings_do_not_fit_through_the_bottleneck(tmp_path):

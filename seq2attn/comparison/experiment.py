@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -96,11 +95,6 @@ class Experiment:
     def __str__(self) -> str:
         """`80 trials (4 config x 2 model.attention.mask_padding x 10 seed)`"""
         return f"{self.count:,} trials ({' x '.join(f'{len(values):,} {key}' for key, values in self.axes.items())})"
-
-    def combinations(self) -> Iterator[dict[str, Any]]:
-        """The value of each key that varies, for every trial."""
-        for values in itertools.product(*self.axes.values()):
-            yield dict(zip(self.axes, values, strict=True))
 
 
 def compose_experiment(

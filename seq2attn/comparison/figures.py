@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.comparison.experiment import CONFIG, ERROR_RATES
+from seq2attn.comparison.experiment import CONFIG, ERROR_RATES, METRICS
 from seq2attn.comparison.groups import TrialResult
 from seq2attn.comparison.plan import name_values
 from seq2attn.plotting.curves import draw_families
@@ -37,7 +37,7 @@ SPREAD = 0.5  # of the room of a length, over which its groups are spread
 
 def figures_of(comparison: Comparison) -> dict[str, Figure]:
     """Every figure that has data, by its name."""
-    panels, metric = _panels(comparison.groups), comparison.metric_label
+    panels, metric = _panels(comparison.groups), METRICS[comparison.metric]
     made = {}
     for name, curve, label, scale in (
         ("loss", _losses, "training loss, nats", logarithmic),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -57,7 +58,7 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
         trials, problems = _make_trials(experiment, root)
     if not problems:
         problems = _problems(experiment, trials)
-    if not problems and settings.baseline:
+    if not problems:
         trials, problems = _with_baselines(trials, settings.baseline)
     if not problems:
         problems = [Problem("", reason) for trial in trials if (reason := blocked_by(trial))]
@@ -71,10 +72,9 @@ def _make_trials(experiment: Experiment, root: Path) -> tuple[list[Trial], list[
     """The trial of each combination of values, and each problem once, where a file has it."""
     trials: list[Trial] = []
     problems: dict[Problem, None] = {}
-    for values in experiment.combinations():
+    for values in itertools.product(*experiment.axes.values()):
         try:
-            trial = _make_trial(experiment, values, root)
-            trials.append(replace(trial, baseline=trials[0].group if trials else trial.group))
+            trials.append(_make_trial(experiment, dict(zip(experiment.axes, values, strict=True)), root))
         except ConfigError as error:
             for problem in error.problems:
                 written = problem.where and not problem.where.startswith("--set ")  # in the config's file
@@ -171,11 +171,12 @@ def _problems(experiment: Experiment, trials: Sequence[Trial]) -> list[Problem]:
 
 
 def _with_baselines(trials: Sequence[Trial], baseline: Mapping[str, Any]) -> tuple[list[Trial], list[Problem]]:
-    """The trials with the group that each is compared with: the one that has the values of `baseline`, otherwise its own."""
+    """The trials with the group that each is compared with: the first one, or that of its own values and `baseline`'s."""
     groups = {trial.group: trial.values for trial in trials}
     made = []
     for trial in trials:
-        group = next((name for name, values in groups.items() if values == {**trial.values, **baseline}), None)
+        wanted = {**trial.values, **baseline} if baseline else trials[0].values
+        group = next((name for name, values in groups.items() if values == wanted), None)
         if group is None:
             what = f"no group has {', '.join(override_list(baseline))} and is otherwise {trial.group}"
             return [], [Problem("baseline", f"{what}; the groups are: {'; '.join(groups)}")]

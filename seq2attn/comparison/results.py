@@ -47,11 +47,6 @@ class Comparison:
         return "".join(table.html() for table in self.tables())
 
     @property
-    def metric_label(self) -> str:
-        """The metric as tables and figures call it."""
-        return METRICS[self.metric]
-
-    @property
     def has_families(self) -> bool:
         """Whether other strings than random ones were measured."""
         return any(row.family != RANDOM for group in self.groups for row in group.rows)
@@ -79,7 +74,7 @@ class Comparison:
         against = "the baseline" if group.baseline is None else f"against {group.baseline}"
         least = None if self.metric == "entropy" else worst_place(group.least)
         notes = [] if least is None else [f"worst family: {least[0]}, {group.least[least]:.3f} at length {least[1]}"]
-        return Table.of_records(rows, columns, f"{group.label}: {self.metric_label}, {against}", notes)
+        return Table.of_records(rows, columns, f"{group.label}: {METRICS[self.metric]}, {against}", notes)
 
     def _table_of_all(self) -> Table:
         groups = sorted(self.groups, key=lambda group: group.ranked.rank or 0)
@@ -89,7 +84,7 @@ class Comparison:
         ]
         seen = all(row.trained for group in groups for row in group.rows)
         notes = [*self._verdict(), OVER_SEEDS, *([] if seen else [NEVER_SEEN])]
-        return Table.of_records(rows, ALL, f"{self.name}: {self.metric_label}", notes)
+        return Table.of_records(rows, ALL, f"{self.name}: {METRICS[self.metric]}", notes)
 
     def _verdict(self) -> Iterator[str]:
         """Which group is the best, and whether these seeds show it."""

@@ -137,9 +137,7 @@ class Bars(Display):
 
 def _notebook_display() -> Callable[..., Any] | None:
     """IPython's `display` in a notebook; None elsewhere."""
-    python = sys.modules.get("IPython")
-    shell = python.get_ipython() if python is not None else None
-    if shell is None or not hasattr(shell, "kernel"):
+    if "ipykernel" not in sys.modules:
         return None
     from IPython.display import display
 

@@ -107,12 +107,13 @@ class Table:
     def html(self) -> str:
         """A `<table>`; numbers have the class `right`."""
 
+        columns = self._texts()
+        classes = [' class="right"' if column.right else "" for column in columns]
+
         def row(tag: str, texts: Iterable[str]) -> str:
-            opening = [f'<{tag} class="right">' if column.right else f"<{tag}>" for column in columns]
-            cells = (f"{start}{html.escape(text)}</{tag}>" for start, text in zip(opening, texts, strict=True))
+            cells = (f"<{tag}{of}>{html.escape(text)}</{tag}>" for of, text in zip(classes, texts, strict=True))
             return f"<tr>{''.join(cells)}</tr>"
 
-        columns = self._texts()
         caption = f"<caption>{html.escape(printable(self.title))}</caption>" if self.title else ""
         head = row("th", (printable(column.heading) for column in columns))
         body = "\n".join(row("td", texts) for texts in zip(*columns.values(), strict=True))
