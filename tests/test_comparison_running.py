@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -166,13 +166,6 @@ def test_a_stopped_trial_is_saved_when_it_logs_and_continues_later(trial, monkey
     assert train_and_measure(made, place) == Outcome("done")
     assert losses(made.run) == losses(whole.run)
     assert made.run.checkpoint("last").read_bytes()[-1000:] == whole.run.checkpoint("last").read_bytes()[-1000:]
-
-
-def test_a_process_runs_one_trial_at_a_time(trial, monkeypatch):
-    during = []
-    monkeypatch.setattr(Trainer, "train", lambda *_: during.append(train_and_measure(*trial)))
-    train_and_measure(*trial)
-    assert [one.reason[-26:] for one in during] == [": a worker needs one thread"[-26:]]
 
 
 def test_each_trial_checks_where_it_is_run(trial, tmp_path, own_scores):
