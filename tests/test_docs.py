@@ -1,4 +1,4 @@
-"""The documentation's examples run, and the files it names exist."""
+"""The examples of the README and the documentation run, and what they name exists."""
 
 import itertools
 import re
@@ -8,21 +8,27 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 
 import seq2attn
 import seq2attn.parts
+from seq2attn.cli.app import app
 from seq2attn.config import load_config
+from seq2attn.config.plugins import load_plugin
+from seq2attn.contract.parts import check_part
 from seq2attn.data.tasks import Answer
 from seq2attn.inference.predictor import Prediction
 
 ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-BLOCKS = [
-    pytest.param(block, id=f"{page.name}-{number}")
-    for page in PAGES
-    for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL))
-]
+TEXTS = {page: page.read_text("utf-8") for page in [README, *PAGES]}
+BLOCKS = re.findall(r"```python\n(.*?)```", "\n".join(TEXTS.values()), re.DOTALL)  # those of the README first
+EACH_PAGE = pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
+GUIDES = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+COMMAND = r"^    (?:\$ |(?:cat|printf) .* \| )?(seq2attn .*?)(?:  +#.*)?$"
+COMMANDS = sorted({command for text in TEXTS.values() for command in re.findall(COMMAND, text, re.MULTILINE)})
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -32,23 +38,30 @@ def test_python_examples_run(block):
         exec(code, {})
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
-def test_named_configs_and_pages_exist(page):
-    text = page.read_text("utf-8")
-    names = re.findall(r"\bconfigs/[\w/-]+\.yaml", text)
-    names += [
-        str((page.parent / link).resolve().relative_to(ROOT))
-        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
-    ]
-    missing = [name for name in names if not (ROOT / name).exists()]
-    assert missing == []
+@EACH_PAGE
+def test_what_a_page_names_exists(page):
+    assert all((ROOT / name).is_file() for name in re.findall(r"\bconfigs/[\w/-]+\.yaml", TEXTS[page]))
+    for target in re.findall(r"\]\((?!https?:|#)(.*?)\)", TEXTS[page]):
+        name, _, anchor = target.partition("#")
+        assert (page.parent / name).is_file(), target
+        text = (page.parent / name).read_text("utf-8") if anchor else ""
+        headings = [re.sub(r"[^\w -]", "", line).lower() for line in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+        assert not anchor or anchor in [heading.replace(" ", "-") for heading in headings], target
 
 
-def commands(page):
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands_and_their_options_exist(line):
+    command, words = typer.main.get_command(app), shlex.split(re.split(r" [>|] ", line)[0])[1:]
+    while hasattr(command, "commands") and not words[0].startswith("-"):
+        command = command.commands[words.pop(0)]
+    options = {option for parameter in command.params for option in parameter.opts}
+    given = {word.partition("=")[0] for word in words if re.match("--?[a-z]", word)}
+    assert given <= options | {"--help", "--install-completion"}
+
+
+def train_and_compare(page):
     """The `train` and `compare` commands of a page on shipped configs, as (configs, overrides)."""
-    for command in re.findall(
-        r"^    (?:\$ )?(seq2attn (?:train|compare) .*?)(?:  +#.*)?$", page.read_text("utf-8"), re.M
-    ):
+    for command in re.findall(r"^    (?:\$ )?(seq2attn (?:train|compare) .*?)(?:  +#.*)?$", TEXTS[page], re.MULTILINE):
         words = shlex.split(command)
         after = list(itertools.pairwise(words))
         configs = [word for flag, word in after if flag in ("-c", "--config") and word.startswith("configs/")]
@@ -56,26 +69,56 @@ def commands(page):
             yield configs, [word for flag, word in after if flag in ("-s", "--set")]
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+@EACH_PAGE
 def test_overrides_in_commands_fit_their_configs(page):
     refused = [["model.bidirectional=true"]]  # the lesson shows this mistake
-    for configs, overrides in commands(page):
+    for configs, overrides in train_and_compare(page):
         for config in configs if overrides not in refused else ():
             load_config(ROOT / config, overrides)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_readme_begins_with_the_command_its_model_and_whom_it_is_for():
+    text = TEXTS[README]
+    assert any("make run" in line for line in text.splitlines()[:20])
+    first = text[: text.index("## The three commands")]
+    assert all(word in first for word in ("encoder", "attention", "decoder", "It is not", "pip install"))
+    assert all(f"**{reader}**" in first for reader in ("Students", "Teachers", "Researchers"))
+    table = text[text.index("$ seq2attn eval") : text.index("$ seq2attn predict")]
+    assert max(map(len, table.splitlines())) <= 100 and "[" in table
+
+
+def test_the_readme_score_passes_the_contract(tmp_path, own_scores):
+    plugin = tmp_path / "distance.py"
+    plugin.write_text(BLOCKS[0], encoding="utf-8")
+    assert [cls.__name__ for cls in load_plugin(plugin)] == ["Distance"]
+    assert seq2attn.parts.SCORES.get("distance").equal_widths
+    assert not any(check_part("score", "distance").values())
+
+
+def test_files_written_by_the_examples_are_ignored_by_git():
+    ignored = (ROOT / ".gitignore").read_text("utf-8").split("\n")
+    text = "\n".join(TEXTS.values())
+    written = re.findall(r"^    .*(?:--plot|--to|--csv|(?<!-)>) (\S+)", text, re.MULTILINE)
+    assert len(written) > 5
+    for name in written:
+        hidden = name.startswith("runs/") or f"/*{Path(name).suffix}" in ignored or f"/{name}/" in ignored
+        assert hidden or name in ("FILE", "FOLDER"), name
+
+
+def test_figures_are_small():
+    assert all(file.stat().st_size < 60_000 for file in (ROOT / "docs" / "images").iterdir())
+
+
+@GUIDES
 def test_the_first_line_says_whom_the_page_is_for(page):
-    title, _, first = page.read_text("utf-8").split("\n")[:3]
+    title, _, first = TEXTS[page].split("\n")[:3]
     assert title.startswith("# ")
     assert re.match(r"For (anyone|users|students|teachers|researchers)\b", first)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@GUIDES
 def test_formulas_are_typeset(page):
-    prose = re.sub(
-        r"```.*?```|`[^`]*`|^    .*$|\$[^$\n]*\$", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE
-    )
+    prose = re.sub(r"```.*?```|`[^`]*`|^    .*$|\$[^$\n]*\$", "", TEXTS[page], flags=re.DOTALL | re.MULTILINE)
     assert not re.search(r"sqrt\(|\bsum_|\bsigma\(|_\{", prose)
 
 
@@ -98,7 +141,7 @@ def test_the_citation_is_of_this_version():
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
 def test_examples_are_documented_and_are_python(path):
-    assert f"examples/{path.name}" in "".join(page.read_text("utf-8") for page in PAGES)
+    assert f"examples/{path.name}" in "".join(TEXTS[page] for page in PAGES)
     compile(path.read_text("utf-8"), path.name, "exec")
 
 
