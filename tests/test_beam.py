@@ -116,16 +116,6 @@ def test_every_hypothesis_has_its_own_probability_and_weights(name):
             torch.testing.assert_close(found.weights[row, place, : len(tokens), :length], expected, rtol=0, atol=1e-9)
 
 
-@torch.no_grad()
-def test_a_source_is_searched_as_if_alone():
-    model, search = model_of("lstm-bahdanau"), BeamSearch(3, 0.6)
-    together = beam_decode(model, SOURCE, LENGTHS, search, max_steps=5)
-    for row, length in enumerate(LENGTHS.tolist()):
-        alone = beam_decode(model, SOURCE[row : row + 1, :length], LENGTHS[row : row + 1], search, max_steps=5)
-        for one, other in zip(hypotheses(together, row), hypotheses(alone, 0), strict=True):
-            assert one[0] == other[0] and one[1:] == pytest.approx(other[1:], abs=1e-9)
-
-
 class Fixed:
     """A model whose log-probabilities depend on the position alone: (T, V)."""
 

@@ -22,6 +22,7 @@ from seq2attn.runs.records import parse
 
 VOCABULARY = Vocabulary("abcdef")
 A, B = VOCABULARY.encode("ab")
+SIZE = len(VOCABULARY)
 CPU = torch.device("cpu")
 
 
@@ -32,20 +33,21 @@ def reverse(ids):
 class FakeModel(nn.Module):
     """Answers a source of n characters with `free(ids)` when free-running, with `forced(ids)` under teacher forcing.
 
-    `weights(t, n, width)` is its row of attention at output position t; None: no attention.
+    It repeats the last token of an answer. `weights(t, n, width)` is its row of attention at output position t; None: no
+    attention. size: of the target vocabulary.
     """
 
-    def __init__(self, free, forced=None, weights=None):
+    def __init__(self, free, forced=None, weights=None, size=SIZE):
         super().__init__()
-        self.free, self.forced, self.weights = free, forced or free, weights
-        self.asked, self.forced_input = [], []
+        self.free, self.forced, self.weights, self.size = free, forced or free, weights, size
+        self.asked, self.forced_input, self.fed = [], [], []
 
     def characters(self, source, lengths):
         rows = zip(source.tolist(), lengths.tolist(), strict=True)
         return [[index for index in row[:length] if index != EOS] for row, length in rows]
 
     def decoded(self, answers, steps, width):
-        logits = torch.zeros(len(answers), len(steps), len(VOCABULARY))
+        logits = torch.zeros(len(answers), len(steps), self.size)
         for row, answer in enumerate(answers):
             for column, t in enumerate(steps):
                 logits[row, column, answer[min(t, len(answer) - 1)]] = 1
@@ -61,6 +63,7 @@ class FakeModel(nn.Module):
         return (source.size(1), [self.free(ids) for ids in strings]), 0
 
     def step(self, tokens, state, memory):
+        self.fed.append(tokens.tolist())
         width, answers = memory
         return self.decoded(answers, [state], width), state + 1
 

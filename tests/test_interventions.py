@@ -12,7 +12,6 @@ from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.ensemble import Ensemble
 from seq2attn.inference.interventions import Changes
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.interface import Intervention
 from seq2attn.model.transformer import Transformer
 from seq2attn.parts import TASKS
 
@@ -22,16 +21,11 @@ EVERY += [("luong", "global", history) for history in HISTORIES if history != "n
 EVERY += [("feeding", "reversed", "shift"), ("bahdanau", "local_p", "coverage")]
 
 
-def intervention(width=4, rows=2, *, banned=(), forced=None, temperature=1.0, valid=None, dtype=torch.float64):
+def intervention(width=4, rows=2, *, banned=(), forced=None, temperature=1.0, valid=None):
     """The same for all rows; forced: position -> weight."""
-    forced = forced or {}
-    return Intervention(
-        torch.tensor([[[j in banned for j in range(width)]]] * rows),
-        torch.tensor([[[j in forced for j in range(width)]]] * rows),
-        torch.tensor([[[forced.get(j, 9.0) for j in range(width)]]] * rows, dtype=dtype),
-        torch.full((rows, 1, 1), temperature, dtype=dtype),
-        valid,
-    )
+    force = {(0, position): weight for position, weight in (forced or {}).items()}
+    made = Changes(force, banned, temperature).at(0, torch.full((rows,), width), width, torch.float64)
+    return made._replace(valid=valid)
 
 
 def make(kind):

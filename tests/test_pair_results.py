@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from test_evaluation import FakeModel
 
 from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.data.vocabulary import EOS
@@ -15,7 +16,6 @@ from seq2attn.inference.evaluation import error_rates, evaluate_pairs
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation, PairAnswer, rows_of
 from seq2attn.inference.statistics import share
-from seq2attn.model.interface import Decoded, Model
 from seq2attn.runs.records import parse
 
 CPU = torch.device("cpu")
@@ -76,37 +76,14 @@ def test_the_record_is_plain_json_and_reads_back():
 # ---- a model whose answers are known ----
 
 
-class Scripted(Model):
-    """Writes fixed ids after each source, chosen by the source's first id, then `<eos>`; its logits are 10 and 0."""
-
-    def __init__(self, answers, size):
-        super().__init__()
-        self.answers, self.size, self.weight = answers, size, torch.nn.Parameter(torch.zeros(1))
-
-    def encode(self, source, lengths):
-        return (), (source[:, 0], torch.zeros(len(source), dtype=torch.int64))
-
-    def step(self, tokens, state, memory):
-        first, position = state
-        ids = [(*self.answers[int(one)], *[EOS] * 99)[int(at)] for one, at in zip(first, position, strict=True)]
-        logits = 10 * torch.nn.functional.one_hot(torch.tensor(ids), self.size).float().unsqueeze(1)
-        return Decoded(logits, None), (first, position + 1)
-
-    def forward(self, batch, resets=None):
-        state, logits = self.encode(batch.source, batch.source_lengths)[1], []
-        for tokens in batch.decoder_input.unbind(1):
-            decoded, state = self.step(tokens, state, ())
-            logits.append(decoded.logits)
-        return Decoded(torch.cat(logits, dim=1), None)
-
-
 def measured(folder, pairs, written, **options):
     """The evaluation of a model that writes `written[source]`; the task learned a to d, and a' to e' as targets."""
     (folder / "train.tsv").write_text("a\ta' b' c' d' e'\nbcd\te'\n")
     file = str(folder / "train.tsv")
     task = Pairs(train=file, dev=file, target_separator=" ", **options)
     read, write = task.source_vocabulary.encode, task.target_vocabulary.encode
-    model = Scripted({read(source)[0]: write(text) for source, text in written.items()}, len(task.target_vocabulary))
+    outputs = {read(source)[0]: [*write(text), EOS] for source, text in written.items()}
+    model = FakeModel(lambda ids: outputs[ids[0]], size=len(task.target_vocabulary))
     return evaluate_pairs(Predictor(model, task, source_eos=True, device=CPU), pairs)
 
 
@@ -125,10 +102,8 @@ def test_error_rates_by_hand(tmp_path, split, logits, tokens, wrong_tokens):
     assert [str(edit) for one in result.answers for edit in one.edits] == ["d'>", ">e'", "c'>d'"]
     assert {row.metric: row.value for row in result.rows if row.length is None} == {
         **{"wer": 3 / 4, "ser": 3 / 8},
-        # the logit of the written token is 10, the others are 0
-        "loss": pytest.approx(
-            (tokens * math.log(1 + (logits - 1) / math.exp(10)) + wrong_tokens * 10) / tokens, abs=1e-5
-        ),
+        # the logit of the written token is 1, the others are 0
+        "loss": pytest.approx(math.log(1 + (logits - 1) / math.e) + wrong_tokens / tokens, abs=1e-5),
     }
     by_length = [(row.length, row.samples, row.value, row.trained) for row in result.by_length("exact_match")]
     assert by_length == [(1, 2, 0.5, True), (2, 2, 0, True)]

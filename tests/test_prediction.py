@@ -1,6 +1,6 @@
 import pytest
 import torch
-from torch import nn
+from test_evaluation import FakeModel, one_hot
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config
@@ -10,7 +10,6 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference import predictor as predictor_module
 from seq2attn.inference.decoding import greedy_decode
 from seq2attn.inference.predictor import Predictor, output_bound
-from seq2attn.model.decoder import Decoded
 from seq2attn.parts import TASKS
 
 ALPHABET = "abcdefgh"
@@ -18,52 +17,19 @@ VOCABULARY = Vocabulary(ALPHABET)
 CPU = torch.device("cpu")
 
 
-class Scripted(nn.Module):
-    """Answers each source with `answer(source ids)`, one token per step; step t attends to source position t, or the last.
-
-    After the answer it repeats `after`.
-    """
-
-    def __init__(self, answer, after=3):
-        super().__init__()
-        self.answer, self.after = answer, after
-        self.fed, self.batches = [], []
-
-    def encode(self, source, lengths):
-        self.batches.append(len(source))
-        rows = [row[:length] for row, length in zip(source.tolist(), lengths.tolist(), strict=True)]
-        return (source.size(1), [self.answer(row) for row in rows]), torch.zeros(len(source), dtype=torch.int64)
-
-    def step(self, tokens, state, memory):
-        self.fed.append(tokens.tolist())
-        width, answers = memory
-        logits = torch.zeros(len(tokens), 1, len(VOCABULARY))
-        weights = torch.zeros(len(tokens), 1, width)
-        for row, t in enumerate(state.tolist()):
-            logits[row, 0, answers[row][t] if t < len(answers[row]) else self.after] = 1
-            weights[row, 0, min(t, width - 1)] = 1
-        return Decoded(logits, weights), state + 1
-
-
-def forget_eos(ids):
-    return [index for index in ids if index != EOS]
+def scripted(answer):
+    """Answers each source with `answer(source ids)`; step t attends to source position t, or the last."""
+    return FakeModel(answer, weights=lambda t, n, width: one_hot(min(t, width - 1), width), size=len(VOCABULARY))
 
 
 def make_predictor(model, task="reverse", *, source_eos=False):
     return Predictor(model, TASKS.get(task).load()(alphabet=ALPHABET), source_eos=source_eos, device=CPU)
 
 
-def make_gru(task="reverse"):
-    settings = {"embedding": 4, "hidden": 6, "source_eos": True}
-    config = check_config({"seed": 11, "task": {"name": task, "alphabet": ALPHABET}, "model": settings})
-    model = build_model(config).double()
-    return make_predictor(model, task, source_eos=True), model
-
-
 def test_greedy_decoding_by_hand():
     # sources "ab", "c", "de" (a=3); three answers that end after 2, 0 and 3 characters
-    answers = {3: [7, 8, EOS], 5: [EOS], 6: [4, 4, 4, EOS]}
-    model = Scripted(lambda ids: answers[ids[0]], after=10)
+    answers = {3: [7, 8, EOS, 10], 5: [EOS, 10], 6: [4, 4, 4, EOS]}
+    model = scripted(lambda ids: answers[ids[0]])
     source = torch.tensor([[3, 4], [5, 0], [6, 7]])
     decoding = greedy_decode(model, source, torch.tensor([2, 1, 2]), max_steps=9, keep_weights=True)
     assert decoding.tokens.tolist() == [[7, 8, 2, 2], [2, 2, 2, 2], [4, 4, 4, 2]]
@@ -76,7 +42,7 @@ def test_greedy_decoding_by_hand():
 
 @pytest.mark.parametrize(("max_steps", "finished"), [(3, False), (4, True), (5, True)])
 def test_the_bound_counts_the_eos(max_steps, finished):
-    model = Scripted(lambda ids: [*ids, EOS])
+    model = FakeModel(lambda ids: [*ids, EOS], size=len(VOCABULARY))
     decoding = greedy_decode(model, torch.tensor([[5, 6, 7]]), torch.tensor([3]), max_steps=max_steps)
     assert decoding.tokens.tolist() == [[5, 6, 7, EOS][:max_steps]]
     assert decoding.lengths.tolist() == [3]
@@ -86,10 +52,7 @@ def test_the_bound_counts_the_eos(max_steps, finished):
 
 @pytest.mark.parametrize(("task", "bound"), [("reverse", 2 * 3 + 10), ("duplicate", 4 * 3 + 10)])
 def test_a_model_that_never_emits_eos_is_stopped(task, bound):
-    predictor, model = make_gru(task)
-    with torch.no_grad():
-        model.decoder.output.weight.zero_()
-        model.decoder.output.bias.copy_(torch.eye(len(VOCABULARY))[VOCABULARY.encode("g")[0]])
+    predictor = make_predictor(scripted(lambda ids: VOCABULARY.encode("g")), task)
     (prediction,) = predictor.predict(["abc"], keep_weights=True)
     assert (prediction.output, prediction.finished) == ("g" * bound, False)
     assert prediction.output_symbols == ("g",) * bound and len(prediction.weights) == bound
@@ -97,7 +60,7 @@ def test_a_model_that_never_emits_eos_is_stopped(task, bound):
 
 @pytest.mark.parametrize("source_eos", [False, True])
 def test_predictions_of_mixed_lengths_keep_their_order(source_eos):
-    predictor = make_predictor(Scripted(lambda ids: [*forget_eos(ids)[::-1], EOS]), source_eos=source_eos)
+    predictor = make_predictor(scripted(lambda ids: [*ids[::-1], EOS]), source_eos=source_eos)
     texts = ["abc", "h", "feed", "cab", "h", "gg", "badcafe", "a"]
     predictions = list(predictor.predict(texts))
     assert [(one.source, one.output, one.finished) for one in predictions] == [
@@ -107,17 +70,17 @@ def test_predictions_of_mixed_lengths_keep_their_order(source_eos):
 
 
 def test_more_strings_than_are_decoded_together():
-    model = Scripted(lambda ids: [*ids, EOS])
+    model = scripted(lambda ids: [*ids, EOS])
     texts = [ALPHABET[i % 8] + ALPHABET[i // 8 % 8] for i in range(2500)]
     assert [prediction.output for prediction in make_predictor(model).predict(texts)] == texts
-    assert len(model.batches) > 1 and sum(model.batches) == 2500
+    assert len(model.asked) == 2500 > max(map(len, model.fed))
 
 
 @pytest.mark.parametrize("source_eos", [False, True])
 def test_symbols_and_weights_of_unequal_lengths_agree(source_eos):
     # answers of 1, 2 and no characters, in one batch; step t attends to position t, or the last
     answers = {3: [5, EOS], 4: [5, 6, EOS], 5: [EOS]}
-    predictor = make_predictor(Scripted(lambda ids: answers[ids[0]]), source_eos=source_eos)
+    predictor = make_predictor(scripted(lambda ids: answers[ids[0]]), source_eos=source_eos)
     predictions = predictor.predict(["aa", "bb", "cc"], keep_weights=True)
     width = 2 + source_eos
     rows = [[int(column == min(step, width - 1)) for column in range(width)] for step in range(3)]
@@ -131,10 +94,10 @@ def test_symbols_and_weights_of_unequal_lengths_agree(source_eos):
     ("texts", "says"), [(["abc", ""], "empty"), (["abc", "aXa"], "'X'"), (["abc", "a b"], "' '"), (["abc", "A"], "'A'")]
 )
 def test_invalid_texts_are_refused_before_anything_is_computed(texts, says):
-    model = Scripted(lambda ids: [EOS])
+    model = scripted(lambda ids: [EOS])
     with pytest.raises(Seq2AttnError, match=says):
         next(make_predictor(model).predict(texts))
-    assert model.batches == []
+    assert model.asked == []
 
 
 class Spelled(Task):
@@ -158,7 +121,7 @@ class Spelled(Task):
 @pytest.mark.parametrize("source_eos", [False, True])
 def test_a_task_has_its_vocabularies_and_may_know_answer_and_alignment(source_eos):
     # a=3 b=4; w=3 x=4 y=5 z=6
-    model = Scripted(lambda ids: [index + 1 for index in forget_eos(ids) for index in (index, index + 1)] + [EOS])
+    model = scripted(lambda ids: [index + 1 for index in ids for index in (index, index + 1)] + [EOS])
     predictor = Predictor(model, Spelled(), source_eos=source_eos, device=CPU)
     predictions = list(predictor.predict(["ab", "b", "aa", "a"], keep_weights=True))
     known = [(one.source, one.output, one.expected, one.correct, one.ideal) for one in predictions]
@@ -192,7 +155,7 @@ def test_texts_are_read_and_predicted_in_blocks(monkeypatch, limits, texts, keep
         monkeypatch.setattr(predictor_module, name, value)
     read = []
     texts = (read.append(text) or text for text in texts.split())
-    predictions = make_predictor(Scripted(lambda ids: [EOS])).predict(texts, keep_weights=keep_weights)
+    predictions = make_predictor(scripted(lambda ids: [EOS])).predict(texts, keep_weights=keep_weights)
     for block in expected:
         for place, wanted in enumerate(block.split(), start=1):
             one = next(predictions)
@@ -202,7 +165,7 @@ def test_texts_are_read_and_predicted_in_blocks(monkeypatch, limits, texts, keep
 
 
 def test_a_predictors_model_is_in_evaluation_mode_and_keeps_no_gradients():
-    model = make_gru()[1]
+    model = build_model(check_config({"task": {"alphabet": ALPHABET}, "model": {"hidden": 6}}))
     make_predictor(model.train(), source_eos=True)
     assert not model.training
     decoding = greedy_decode(model, torch.tensor([[3, EOS]]), torch.tensor([2]), max_steps=3, keep_weights=True)
