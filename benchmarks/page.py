@@ -1,7 +1,6 @@
-"""The page of a model in a browser: time from keystroke to redrawn map, size, requests, errors; and pictures of it.
+"""The page of a model in a browser: time from keystroke to redrawn map, size, requests and errors.
 
 python -m benchmarks.page scaled.html
-python -m benchmarks.page scaled.html --images docs/images --show "text=attention&step=3&set=2,4,0.8"
 """
 
 from __future__ import annotations
@@ -16,15 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from browser import Browser, opened_browser
-from PIL import Image
 
-WINDOWS = {
-    "wide": (1400, 900, False),
-    "wide-dark": (1400, 900, True),
-    "phone": (390, 844, False),
-    "phone-dark": (390, 844, True),
-}
-COLOURS = 128
 WARM_UP, KEYSTROKES = 30, 100
 MEASURE = """
   const [length, warmUp, count] = ARGUMENTS, symbols = data.models[0].source.symbols, input = by("text");
@@ -61,30 +52,14 @@ def measure(browser: Browser, page: Path, length: int) -> dict[str, Any]:
     return {"bytes": page.stat().st_size, **found, "requests": requests, "errors": browser.console()}
 
 
-def save_images(browser: Browser, page: Path, folder: Path, fragment: str) -> None:
-    """The page at two widths, light and dark, with few colours, as the other pictures of the documentation."""
-    browser.open(page, fragment)
-    for name, (width, height, dark) in WINDOWS.items():
-        path = folder / f"page-{name}.png"
-        browser.screenshot(path, width, height, dark=dark)
-        Image.open(path).convert("RGB").quantize(COLOURS).save(path, optimize=True)
-
-
 def main() -> None:
-    """Measure the page, or save pictures of it."""
+    """Measure the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("page", type=Path, help="a file made by seq2attn page")
     parser.add_argument("--length", type=int, default=40, help="symbols of the string")
-    parser.add_argument("--images", type=Path, metavar="FOLDER", help="save pictures instead of measuring")
-    parser.add_argument(
-        "--show", default="", metavar="FRAGMENT", help="what the pictures show: the page's address after the #"
-    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, opened_browser(Path(folder)) as browser:
-        if options.images:
-            save_images(browser, options.page.resolve(), options.images, options.show)
-        else:
-            print(json.dumps(measure(browser, options.page.resolve(), options.length), indent=2))
+        print(json.dumps(measure(browser, options.page.resolve(), options.length), indent=2))
 
 
 if __name__ == "__main__":

@@ -417,17 +417,11 @@ def test_nothing_is_wider_than_the_window_or_cut_off(shown, width):
 # ---- what it refuses ----
 
 
-class Odd:
-    """A task on symbols that are markup, invisible or written from right to left."""
-
-    def __init__(self):
-        self.task = TASKS.get("reverse").load()(alphabet="abcde")
-        self.task.source_vocabulary = self.task.target_vocabulary = Vocabulary(STRANGE, separator=" ")
-
-
 def test_nothing_in_names_and_symbols_is_executed(browser, tmp_path):
     model = make_model("dot", dtype=torch.float32, vocabulary=len(STRANGE) + 3, initial_state="last")
-    strange = Predictor(model, Odd().task, source_eos=False, device=torch.device("cpu"))
+    task = TASKS.get("reverse").load()(alphabet="abcde")
+    task.source_vocabulary = task.target_vocabulary = Vocabulary(STRANGE, separator=" ")
+    strange = Predictor(model, task, source_eos=False, device=torch.device("cpu"))
     text = " ".join(STRANGE)
     open_page(browser, tmp_path, [Shown(NASTY, strange, {"score": NASTY}, [text])])
     browser.run("state.force.set('0,0', 1); state.numbers = true; update(); save(); return 1")
@@ -515,10 +509,10 @@ def test_mistakes_are_explained(cli, runs_copy):
 
 
 @pytest.mark.usefixtures("runs_copy")
-@pytest.mark.parametrize("command", ["page", "export"])
-def test_without_its_packages_a_command_says_how_to_get_them(cli, monkeypatch, command):
+def test_without_its_packages_a_command_says_how_to_get_them(cli, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxscript", None)
-    done = cli(command, "tiny")
-    assert done.code == 2
-    assert "exporting a model needs the package onnxscript" in done.err
-    assert 'pip install "seq2attn[export]"' in done.err
+    for command in ("page", "export"):
+        done = cli(command, "tiny")
+        assert done.code == 2
+        assert "exporting a model needs the package onnxscript" in done.err
+        assert 'pip install "seq2attn[export]"' in done.err

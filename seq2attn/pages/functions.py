@@ -33,11 +33,11 @@ class Function:
     """the first values of inputs `state.*` that `prepare` does not return"""
 
 
+@torch.no_grad()
 def functions(model: Model, source: Tensor, steps: int) -> list[Function]:
     """The functions of a model, with examples from decoding `steps` positions of source (1, S)."""
-    with torch.no_grad():
-        found = _encoder_functions(model, source) if isinstance(model, Reverser) else [_encode_whole(model, source)]
-        return [*found, _step(model, source, steps)]
+    encoder = _encoder_functions(model, source) if isinstance(model, Reverser) else [_encode_whole(model, source)]
+    return [*encoder, _step(model, source, steps)]
 
 
 def named(prefix: str, value: Any) -> Tensors:

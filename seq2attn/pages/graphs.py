@@ -56,7 +56,7 @@ def export_graphs(model: Model) -> Exported:
             ]
             graphs = [_export(model, *parts) for parts in zip(*examples, strict=True)]
     except Exception as error:
-        reason = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
         names = ", ".join(map(described, foreign_parts()))
         hint = f"Parts of plug-ins must be traceable by torch.export, without Python branches on values: {names}"
         raise Seq2AttnError(f"torch cannot export this model: {reason}", hint=hint if names else None) from error
