@@ -138,9 +138,7 @@ def test_what_does_not_compile_is_one_sentence(tmp_path, monkeypatch):
 
 def test_a_training_set_is_refused():
     task = {"name": "pairs", "train": "train.tsv", "dev": "dev.tsv"}
-    with pytest.raises(
-        ConfigError, match=r"training\.compile: is true, but the batches"
-    ):
+    with pytest.raises(ConfigError, match=r"training\.compile: is true, but the batches"):
         check_config({"task": task, "training": {"epochs": 1, "steps": None, "compile": True}})
 
 

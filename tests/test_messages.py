@@ -56,21 +56,16 @@ def mistake(cli, tmp_path):
 
 USAGE = [
     ("evl", "No such command 'evl'", "seq2attn"),
-    ("plot los", "No such command 'los'", "seq2attn plot"),
     ("eval --samples 0", "Invalid value for '--samples'", "seq2attn eval"),
-    ("eval --seed abc", "Invalid value for '--seed'", "seq2attn eval"),
     ("train --threads 300", "Invalid value for '--threads'", "seq2attn train"),
     ("analyze variance --query-sd -1", "Invalid value for '--query-sd'", "seq2attn analyze variance"),
     ("eval --smaples 5", "No such option: --smaples", "seq2attn eval"),
-    ("--versio", "No such option: --versio", "seq2attn"),
     ("predict", "Missing argument 'TEXT...'", "seq2attn predict"),
     ("plot loss", "Missing option '--plot'", "seq2attn plot loss"),
     ("predict ab --run", "Option '--run' requires an argument", "seq2attn predict"),
-    ("eval --lengths", "Option '--lengths' requires an argument", "seq2attn eval"),
     ("eval --lengths 3 --lengths", "Option '--lengths' requires an argument", "seq2attn eval"),
     ("eval --json=3", "Option '--json' does not take a value", "seq2attn eval"),
     ("inspect one two", "Got unexpected extra argument", "seq2attn inspect"),
-    ("train a.yaml", "Got unexpected extra argument", "seq2attn train"),
 ]
 
 
@@ -87,18 +82,14 @@ def test_usage_errors(mistake, line, message, command):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "model: {hiden: 8}",
-            "bad.yaml: 1 problem\n  model.hiden (bad.yaml:1): unknown key of architecture 'gru'; did you mean ",
-        ),
         ("", "bad.yaml: expected keys and values\nOne line is enough: seed: 1"),
         ("model:\n\thidden: 8\n", "bad.yaml:2: not plain YAML: while scanning for the next token, found character "),
     ],
 )
-@pytest.mark.parametrize("command", ["train --config", "inspect"])
-def test_an_invalid_config_file(mistake, command, text, message):
+def test_an_invalid_config_file(mistake, text, message):
     Path("bad.yaml").write_text(text)
-    assert mistake(f"{command} bad.yaml").startswith(message)
+    assert mistake("train --config bad.yaml") == mistake("inspect bad.yaml")
+    assert mistake("inspect bad.yaml").startswith(message)
 
 
 def test_problems_of_file_and_overrides_are_reported_together(mistake):
@@ -128,6 +119,8 @@ def test_control_characters_are_escaped(mistake):
 NO_RUN = "no run 'tyny' in runs; did you mean 'tiny'? existing: tiny"
 LENGTHS = "allowed: whole numbers from 1 to 100,000 and ranges of them such as 3-10"
 NOT_A_FOLDER = "--runs-dir good.yaml: not a directory\nName the directory that holds the runs."
+OUTSIDE = "'{}' is not in the runs directory, runs\n"
+UNSEEN = "{} has characters the model never saw: {}; its alphabet is abcdefghijklmnopqrstuvwxyz"
 ZERO = "plugin plugin.py:2: ZeroDivisionError: division by zero"
 FORMAT = "a figure's file name ends with one of .png, .svg, .pdf"
 MISTAKES = [  # with a run `tiny`
@@ -138,50 +131,35 @@ MISTAKES = [  # with a run `tiny`
         "train -c good.yaml --name tiny",
         "run 'tiny' already exists in runs\nChoose another --name, or continue it: seq2attn train --resume tiny",
     ),
-    *(
-        (
-            f"train --resume tiny {extra}",
-            "--resume continues a run unchanged; --set and --name are for new runs\n"
-            "For a new run: seq2attn train --config runs/tiny/config.yaml --set ...",
-        )
-        for extra in ("--set seed=2", "--name other")
+    (
+        "train --resume tiny --set seed=2",
+        "--resume continues a run unchanged; --set and --name are for new runs\nFor a ",
+    ),
+    (
+        "train --resume tiny --name other",
+        "--resume continues a run unchanged; --set and --name are for new runs\nFor a ",
     ),
     ("train -c good.yaml --name ../x", "'../x' is not a valid run name; allowed: letters, digits, '.', '_' and '-', "),
     ("train -c good.yaml --device gpu", "--device: 'gpu' is not available to torch "),
     (
         "train -c good.yaml --plugin mine.py --set model.attention.score=mine",
-        "score 'mine' cannot be made: Mine raised ValueError: boom\n",
+        "score 'mine' cannot be made: Mine raised ",
     ),
-    *(
-        (f"{command} --plugin plugin.py", ZERO)
-        for command in ("train -c good.yaml", "eval", "predict abc", "list", "check")
-    ),
+    *((f"{command} --plugin plugin.py", ZERO) for command in ("train -c good.yaml", "eval", "predict abc", "list")),
     ("eval --lengths --json", f"--lengths: '--json' is not a length; {LENGTHS}"),
     ("eval --lengths=", f"--lengths: '' is not a length; {LENGTHS}"),
-    ("eval --lengths 0", f"--lengths: '0' is not a length; {LENGTHS}"),
-    ("eval --lengths -3", f"--lengths: '-3' is not a length; {LENGTHS}"),
-    ("eval --lengths abc", f"--lengths: 'abc' is not a length; {LENGTHS}"),
     ("eval --lengths 3 100001", f"--lengths: '100001' is not a length; {LENGTHS}"),
     ("eval --lengths 7-3", f"--lengths: '7-3' is not a length; {LENGTHS}"),
     ("eval --lengths 3 tiny2", "no run 'tiny2' in runs; did you mean 'tiny'? existing: tiny"),
     *((f"{command} tyny", NO_RUN) for command in ("eval", "predict abc --run", "train --resume")),
-    *(
-        (f"{command} {name}", f"{name!r} is not in the runs directory, runs\n")
-        for command in ("eval", "predict abc --run", "train --resume")
-        for name in ("../tiny", "/tiny", "elsewhere/tiny", "runs/../../tiny")
-    ),
+    *((f"eval {name}", OUTSIDE.format(name)) for name in ("../tiny", "/tiny", "elsewhere/tiny", "runs/../../tiny")),
+    *((f"{command} ../tiny", OUTSIDE.format("../tiny")) for command in ("predict abc --run", "train --resume")),
     ("eval runs/tiny/..", "'..' is not a valid run name; "),
     *((f"{command} --checkpoint newest", "unknown checkpoint 'newest'; ") for command in ("eval", "predict abc")),
     *((f"predict abc --plot {file}", f"{file}: {FORMAT}") for file in ("map.gif", "map", "map.png.txt")),
-    (
-        ["predict", "Hello!"],
-        "'Hello!' has characters the model never saw: '!', 'H'; its alphabet is abcdefghijklmnopqrstuvwxyz",
-    ),
-    (
-        ["predict", "abc", "héllo"],
-        "'héllo' has characters the model never saw: 'é' (U+00E9); its alphabet is abcdefghijklmnopqrstuvwxyz",
-    ),
-    (["predict", "a b"], "'a b' has characters the model never saw: ' '; its alphabet is abcdefghijklmnopqrstuvwxyz"),
+    (["predict", "Hello!"], UNSEEN.format("'Hello!'", "'!', 'H'")),
+    (["predict", "abc", "héllo"], UNSEEN.format("'héllo'", "'é' (U+00E9)")),
+    (["predict", "a b"], UNSEEN.format("'a b'", "' '")),
     (["predict", "abc", ""], "the string is empty\nGive at least one symbol."),
     ("list score", "unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks, "),
     ("check dto", "'dto' is not the name of one part; did you mean 'dot'? allowed: score/dot, "),
@@ -211,20 +189,14 @@ def test_an_unavailable_device(mistake, runs_copy, command):
 
 # ---- runs that are missing or damaged ----
 
-
-@pytest.mark.parametrize("command", ["eval tiny", "predict abc --run tiny", "train --resume tiny"])
-def test_an_unknown_run_in_an_empty_folder(mistake, command):
-    assert mistake(command) == (
-        "no run 'tiny' in runs; there are no runs yet\nMake one: seq2attn train --config configs/scaled.yaml"
-    )
+MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
 
 
-@pytest.mark.parametrize("command", ["eval", "predict abc"])
-def test_no_run_yet(mistake, command):
-    assert mistake(command) == "no run in runs yet\nMake one: seq2attn train --config configs/scaled.yaml"
-
-
-def test_a_directory_that_is_not_a_run(mistake):
+def test_no_run_yet(mistake):
+    for command in ("eval tiny", "predict abc --run tiny", "train --resume tiny"):
+        assert mistake(command) == f"no run 'tiny' in runs; there are no runs yet\n{MAKE_ONE}"
+    for command in ("eval", "predict abc"):
+        assert mistake(command) == f"no run in runs yet\n{MAKE_ONE}"
     Path("runs/notes").mkdir(parents=True)
     assert mistake("eval notes").startswith("runs/notes is not a run: it has no config.yaml")
 
@@ -307,13 +279,10 @@ def test_no_command_shows_the_help(cli, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        (["tr"], ["train"]),
         (["list", "w"], ["windows"]),
         (["eval", "t"], ["tiny"]),
-        (["eval", "--runs-dir", "elsewhere", "t"], []),
         (["eval", "--checkpoint", ""], ["best", "last"]),
         (["eval", "--families", "pal"], ["palindrome"]),
-        (["eval", "--lengths", ""], []),
     ],
 )
 def test_the_shell_completes(monkeypatch, capsys, runs_copy, tmp_path, words, offered):
@@ -343,16 +312,8 @@ def test_an_error_in_a_process_of_its_own(tmp_path, runs_copy):
     assert "Traceback" not in done.stderr
 
 
-LIGHT = [
-    ("--help", 0),
-    ("train --help", 0),
-    ("list", 0),
-    ("runs", 0),
-    ("train -c bad.yaml", 2),
-    ("inspect bad.yaml", 2),
-    ("eval --lengths 0", 2),
-    ("predict abc", 2),
-]
+LIGHT = {"--help": 0, "train --help": 0, "list": 0, "runs": 0, "train -c bad.yaml": 2, "inspect bad.yaml": 2,
+         "eval --lengths 0": 2, "predict abc": 2}  # fmt: skip
 WATCH = """\
 import sys
 from seq2attn.cli import main
@@ -368,9 +329,9 @@ for words in sys.argv[1:]:
 
 def test_light_commands_do_not_import_torch(tmp_path):
     (tmp_path / "bad.yaml").write_text("seed: x")
-    done = process(tmp_path, "-c", WATCH, *(words for words, _ in LIGHT))
+    done = process(tmp_path, "-c", WATCH, *LIGHT)
     found = [line.removeprefix("# ") for line in done.stdout.splitlines() if line.startswith("# ")]
-    assert found == [f"{words} {code}" for words, code in LIGHT]
+    assert found == [f"{words} {code}" for words, code in LIGHT.items()]
 
 
 def test_the_version(cli):
