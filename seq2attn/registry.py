@@ -16,8 +16,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_serializer
-from pydantic_core import PydanticCustomError, core_schema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from seq2attn.errors import Seq2AttnError, did_you_mean, shown
 
@@ -33,6 +42,25 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
         protected_namespaces=(),
     )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explain_unknown_keys(cls, values: Any, validate: Callable[[Any], Any]) -> Any:
+        """Of a key that there is not, an error that lists those that there are."""
+        try:
+            return validate(values)
+        except ValidationError as error:
+            names = sorted(field.alias or name for name, field in cls.model_fields.items() if name != "name")
+            part = f" of {values['name']!r}" if isinstance(values, Mapping) and "name" in values else ""
+            lines = []
+            for detail in error.errors(include_url=False):
+                kind, message, location = detail["type"], detail["msg"], detail["loc"]
+                if kind == "extra_forbidden":
+                    guess = did_you_mean(str(location[-1]), names)
+                    kind, message = "unknown", f"unknown key{part}; {guess}allowed here: {', '.join(names) or 'none'}"
+                problem = PydanticCustomError(kind, "{message}", {"message": message})
+                lines.append(InitErrorDetails(type=problem, loc=location, input=detail["input"]))
+            raise ValidationError.from_exception_data(cls.__name__, lines) from None
 
 
 class Options(Section):

@@ -100,7 +100,7 @@ def test_problems_of_file_and_overrides_are_reported_together(mistake):
         "  expected KEY=VALUE with a dotted key, such as model.hidden=64 (--set 'steps')",
         "  seed (--set 'seed=x'): should be a valid integer, found 'x'",
         "  model.embedding (--set 'model.embedding=0'): should be greater than or equal to 1, found 0",
-        "  model.hiden (bad.yaml:1): unknown key of architecture 'gru'; did you mean 'hidden'? allowed here: "
+        "  model.hiden (bad.yaml:1): unknown key; did you mean 'hidden'? allowed here: "
         "architecture, attention, bidirectional, cell, decoder, dropout, embedding, hidden, initial_state, layers, "
         "padding_embedding, source_eos",
         "`seq2attn inspect CONFIG` shows every key with its value. A part of your own needs --plugin FILE.",

@@ -269,7 +269,7 @@ def test_a_plugin_s_score_and_options_are_checked_in_a_config(plugin):
         "score.word": "should be a valid string, found 3",
         "score.rows": "should be a valid integer, found nothing",
         "score.on": "should be a valid boolean, found 1",
-        "score.other": "unknown key of score 'distance'; allowed here: factor, on, rows, word",
+        "score.other": "unknown key of 'distance'; allowed here: factor, on, rows, word",
     }
 
 

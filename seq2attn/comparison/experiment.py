@@ -194,7 +194,7 @@ def _checked(
             except Seq2AttnError as error:
                 problems.append(Problem(f"vary.{key}", error.message))
     except ValidationError as error:
-        problems = describe_errors(error, Settings, values)
+        problems = describe_errors(error)
     if problems:
         problems = [replace(problem, where=place_of(problem, places)) for problem in problems]
         raise ConfigError(source, problems, hint=HINT)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from seq2attn.config.rules import combination_problems
-from seq2attn.config.schema import PARTS, Config, all_keys, registry_of, sections_of
+from seq2attn.config.schema import PARTS, Config, all_keys
 from seq2attn.config.shipped import find_config
 from seq2attn.config.yaml_files import DEEPEST, read_file, read_text, write_yaml
-from seq2attn.errors import ConfigError, Problem, Seq2AttnError, closest, shown
+from seq2attn.errors import ConfigError, Problem, Seq2AttnError, shown
 from seq2attn.registry import Options
 
 Overrides = str | Sequence[str] | Mapping[str, Any]
@@ -71,18 +71,14 @@ def value_at(config: Config, key: str) -> Any:
     return value.model_dump(mode="json", exclude_defaults=True) if isinstance(value, Options) else plain
 
 
-def flat_values(config: Config) -> dict[str, Any]:
+def flat_values(config: Config | Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Every dotted key with its value as plain JSON; the key of a part has its name, and its options are keys below it."""
-    return dict(_flat(config.model_dump(mode="json"), ""))
-
-
-def _flat(values: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    values = config.model_dump(mode="json") if isinstance(config, Config) else config
+    flat: dict[str, Any] = {}
     for name, value in values.items():
-        key = (prefix + name).removesuffix(".name")
-        if isinstance(value, dict):
-            yield from _flat(value, f"{key}.")
-        else:
-            yield key, value
+        key = f"{prefix}{name}".removesuffix(".name")
+        flat |= flat_values(value, f"{key}.") if isinstance(value, dict) else {key: value}
+    return flat
 
 
 def _check(values: Mapping[str, Any], overrides: Overrides, places: dict[str, str], source: str) -> Config:
@@ -99,7 +95,7 @@ def _check(values: Mapping[str, Any], overrides: Overrides, places: dict[str, st
         places[key.removesuffix(".name")] = where
     config, wrong = _validated(_absolute(values, Path()))
     problems += wrong
-    if config is not None and not problems:
+    if not problems:
         return config
     raise ConfigError(source, [replace(one, where=one.where or place_of(one, places)) for one in problems], hint=HINT)
 
@@ -137,17 +133,17 @@ def _absolute(values: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
     return {**values, "task": {**task, **absolute}}
 
 
-def _validated(values: Mapping[str, Any]) -> tuple[Config | None, list[Problem]]:
-    """The config, and every problem: with invalid values, the combinations of the others are checked."""
+def _validated(values: Mapping[str, Any]) -> tuple[Config, list[Problem]]:
+    """The config, and every problem: with invalid values, the others and their combinations are checked."""
     problems: list[Problem] = []
-    try:
-        config = Config.model_validate(values)
-    except ValidationError as error:
-        problems = describe_errors(error, Config, values)
+    while True:
         try:
-            config = Config.model_validate(_without(values, {problem.path for problem in problems}))
-        except ValidationError:
-            return None, problems
+            config = Config.model_validate(values)
+            break
+        except ValidationError as error:
+            problems += describe_errors(error)
+            smaller = _without(values, {problem.path for problem in problems})
+            values = smaller if smaller != values else {}
     wrong = [problem.path for problem in problems]
     for problem in combination_problems(config):
         if not any(_is_in(key, path) for key in (problem.path, *problem.rests_on) for path in wrong):
@@ -156,11 +152,15 @@ def _validated(values: Mapping[str, Any]) -> tuple[Config | None, list[Problem]]
 
 
 def _without(values: Mapping[str, Any], wrong: set[str], prefix: str = "") -> dict[str, Any]:
-    return {
-        name: _without(value, wrong, f"{prefix}{name}.") if isinstance(value, Mapping) else value
-        for name, value in values.items()
-        if f"{prefix}{name}" not in wrong
-    }
+    """A copy of `values` without the keys that are wrong, or that hold something wrong in a list."""
+    rest = {}
+    for name, value in values.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, Mapping) and key not in wrong:
+            rest[name] = _without(value, wrong, f"{key}.")
+        elif not any(_is_in(path, key) for path in wrong):
+            rest[name] = value
+    return rest
 
 
 def _is_in(key: str, section: str) -> bool:
@@ -180,40 +180,18 @@ def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
 # ---- pydantic's errors ----
 
 
-def describe_errors(error: ValidationError, model: type[BaseModel] = Config, values: Any = None) -> list[Problem]:
-    """Every problem found when `values` were validated as a `model`, under its dotted key."""
-    problems = []
+def describe_errors(error: ValidationError) -> list[Problem]:
+    """Every problem that was found, under its dotted key."""
+    paths, problems = {path.rpartition(".")[2]: path for path, _ in reversed(list(all_keys()))}, []
     for detail in error.errors(include_url=False):
-        location, value = detail["loc"], detail["input"]
+        path, value = ".".join(map(str, detail["loc"])), detail["input"]
         message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ").partition(" or instance of ")[0]
+        elsewhere = paths.get(path.rpartition(".")[2], path)
         if detail["type"] == "missing":
             message = "is missing"
-        elif detail["type"] == "extra_forbidden":
-            message = _unknown_key(location, model, values)
+        elif detail["type"] == "unknown" and elsewhere != path:
+            message = message.replace("; ", f"; did you mean {elsewhere!r}? ", 1)
         elif message.startswith("should "):
             message += f", found {'nothing' if value is None else shown(value)}"
-        problems.append(Problem(".".join(map(str, location)), message))
+        problems.append(Problem(path, message))
     return problems
-
-
-def _unknown_key(location: tuple[str | int, ...], model: type[BaseModel], values: Any) -> str:
-    """What is wrong with a key that the section or the chosen part does not have."""
-    root, part = model, ""
-    for word in location[:-1]:
-        if isinstance(word, int):  # an item of a list
-            continue
-        field = model.model_fields[word]
-        values = values.get(word) if isinstance(values, Mapping) else None
-        registry, part = registry_of(field), ""
-        if registry is None:
-            model = sections_of(field)[0]
-        else:
-            written = values if isinstance(values, Mapping) else {}
-            entry = registry.get(written.get(registry.key, registry.default))
-            model, part = entry.options, f" of {registry.kind} {entry.name!r}"
-    here = sorted(field.alias or name for name, field in model.model_fields.items() if name != "name")
-    key, paths = str(location[-1]), {path.rpartition(".")[2]: path for path, _ in reversed(list(all_keys(root)))}
-    guess = closest(key, here) or paths.get(closest(key, paths) or "")
-    if guess == ".".join(map(str, location)):  # an option of another part
-        guess = None
-    return f"unknown key{part}; {f'did you mean {guess!r}? ' if guess else ''}allowed here: {', '.join(here) or 'none'}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from pydantic.fields import FieldInfo
@@ -260,23 +260,12 @@ class Config(Section):
         return self.trained_lengths is None or length in self.trained_lengths
 
 
-def registry_of(field: FieldInfo) -> Registry | None:
-    """The registry from which a key chooses a part; None for any other key."""
-    return next((one for one in field.metadata if isinstance(one, Registry)), None)
-
-
-def sections_of(field: FieldInfo) -> list[type[BaseModel]]:
-    """The models of the values at a key: of each part that it can choose, of its section, of the items of a list."""
-    registry, kinds = registry_of(field), (field.annotation, *get_args(field.annotation))
-    if registry is not None:
-        return [entry.options for entry in registry]
-    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
-
-
-def all_keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+def all_keys(model: type[BaseModel] | None = None, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """Every dotted key that has a value, with its field: of every architecture, and the options of every part."""
-    for name, field in model.model_fields.items():
-        registry, sections = registry_of(field), sections_of(field)
+    for name, field in (model or Config).model_fields.items():
+        registry = _registry_of(field)
+        sections = [field.annotation] if registry is None else [entry.options for entry in registry]
+        sections = [one for one in sections if isinstance(one, type) and issubclass(one, BaseModel)]
         if not sections or (registry is not None and registry.key == "name"):
             yield prefix + name, field
         for section in sections:
@@ -284,7 +273,11 @@ def all_keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[tupl
             yield from (one for one in below if one[0] != f"{prefix}{name}.name")
 
 
+def _registry_of(field: FieldInfo) -> Registry | None:
+    return next((one for one in field.metadata if isinstance(one, Registry)), None)
+
+
 PARTS: dict[str, Registry] = {
-    key: registry for key, field in all_keys() if (registry := registry_of(field)) is not None
+    key: registry for key, field in all_keys() if (registry := _registry_of(field)) is not None
 }
 """the keys that choose a part"""
