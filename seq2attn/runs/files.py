@@ -14,6 +14,8 @@ from typing import Any
 from seq2attn.display.console import json_text
 from seq2attn.errors import Seq2AttnError
 
+_SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # no link, no waiting
+
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
@@ -56,24 +58,18 @@ def remove_leftovers(folder: Path) -> None:
             path.unlink()
 
 
-class AppendFile:
-    """A file to append to. A kill or a full disk may leave a part of the last record."""
+def append(path: Path, data: bytes) -> None:
+    """Append to a file, which may not be a link. A kill or a full disk may leave a part of `data`.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with writing(path):
-            self._file = path.open("ab", buffering=0)
-
-    def add(self, data: bytes) -> None:
-        """Append `data`. Raises `Seq2AttnError` (exit code 1) if that fails."""
-        with writing(self.path):
+    Raises `Seq2AttnError` (exit code 1) if writing fails.
+    """
+    with writing(path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _SAFE, 0o666)
+        try:
             while data:
-                data = data[self._file.write(data) or 0 :]
-
-    def close(self) -> None:
-        """Close the file."""
-        with contextlib.suppress(OSError):
-            self._file.close()
+                data = data[os.write(descriptor, data) :]
+        finally:
+            os.close(descriptor)
 
 
 def read_plain(path: Path, limit: int) -> bytes:
@@ -81,8 +77,7 @@ def read_plain(path: Path, limit: int) -> bytes:
 
     A link, a pipe, a device and a larger file raise `OSError`; none of them is followed, waited for or read.
     """
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    with open(os.open(path, flags), "rb") as file:
+    with open(os.open(path, os.O_RDONLY | _SAFE), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a plain file")

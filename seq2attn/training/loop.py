@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 
@@ -90,8 +89,8 @@ class Trainer:
             self.write_status("finished")  # a crash may have come between the last checkpoint and this file
             return None
         training, progress = self.config.training, self.progress
-        generators = torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])
-        with generators, contextlib.closing(Recorder(self.run, progress.positions)) as self._recorder:
+        self._recorder = Recorder(self.run, progress.positions)
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             if progress.positions is None and self._snapshot_steps:
                 self._take_snapshot()
             self._start_clock()

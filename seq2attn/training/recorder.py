@@ -25,7 +25,7 @@ from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.inference.maps import LARGEST_SIDE, AttentionMap, colour
 from seq2attn.inference.predictor import output_bound
 from seq2attn.inference.results import Evaluation
-from seq2attn.runs.files import AppendFile, writing
+from seq2attn.runs.files import append, writing
 from seq2attn.runs.run import Run
 
 EVENTS = "events.out.tfevents.*"  # files
@@ -43,20 +43,17 @@ class Recorder:
     def __init__(self, run: Run, positions: dict[str, int] | None = None) -> None:
         self.run = run
         _truncate(run, positions or {})
-        self._metrics = AppendFile(run.metrics_file)
-        self._attention = AppendFile(run.attention_file)
-        name = f"{EVENTS[:-1]}{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.0"
-        self._events = AppendFile(run.path / name)
+        self._events = run.path / f"{EVENTS[:-1]}{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.0"
         self._event(file_version="brain.Event:2")
 
     def step(self, step: int, values: dict[str, float]) -> None:
         """One logged step: loss, learning_rate, gradient_norm, accuracy, tokens_per_second."""
-        _add(self._metrics, {"step": step, **values})
+        _add(self.run.metrics_file, {"step": step, **values})
         self._scalars("train", values, step)
 
     def evaluation(self, step: int, results: Evaluation) -> None:
         """One evaluation: its rows, and to TensorBoard its summary too."""
-        _add(self._metrics, {"step": step, "evaluation": results.records()})
+        _add(self.run.metrics_file, {"step": step, "evaluation": results.records()})
         self._scalars("evaluation", results.summary(), step)
         for row in results.rows:
             if row.length is not None:  # `validation_...` because TensorBoard sorts: these many come last
@@ -64,31 +61,25 @@ class Recorder:
 
     def attention(self, step: int, maps: Sequence[AttentionMap]) -> None:
         """The attention maps of a few strings: a line of attention.jsonl, and an image each."""
-        _add(self._attention, {"step": step, "maps": [one.to_json() for one in maps]})
+        _add(self.run.attention_file, {"step": step, "maps": [one.to_json() for one in maps]})
         for place, one in enumerate(maps, start=1):
             tag = f"attention/{place} {one.source[:LONGEST_TAG]}"
             self._event(step=step, summary=Summary(value=[Summary.Value(tag=tag, image=_heat_map(one))]))
 
     def _scalars(self, group: str, values: dict[str, float], step: int) -> None:
-        for name, value in values.items():
-            summary = Summary(value=[Summary.Value(tag=f"{group}/{name}", simple_value=value)])
-            self._event(step=step, summary=summary)
+        scalars = [Summary.Value(tag=f"{group}/{name}", simple_value=value) for name, value in values.items()]
+        self._event(step=step, summary=Summary(value=scalars))
 
     def _event(self, **values: Any) -> None:
         """Write an event in this thread: that of TensorBoard's own writer dies with a traceback on a full disk."""
         record = io.BytesIO()
         RecordWriter(record).write(Event(wall_time=time.time(), **values).SerializeToString())
-        self._events.add(record.getvalue())
+        append(self._events, record.getvalue())
 
     def positions(self) -> dict[str, int]:
         """The length of each file in bytes."""
         with writing(self.run.path):
-            return {file.name: file.stat().st_size for file in _files(self.run)}
-
-    def close(self) -> None:
-        """Close the files."""
-        for file in (self._metrics, self._attention, self._events):
-            file.close()
+            return {file.name: file.stat().st_size for file in _files(self.run) if file.exists()}
 
 
 def _heat_map(one: AttentionMap) -> Summary.Image:
@@ -101,8 +92,8 @@ def _heat_map(one: AttentionMap) -> Summary.Image:
     return Summary.Image(height=CELL * rows, width=CELL * columns, colorspace=3, encoded_image_string=png.getvalue())
 
 
-def _add(file: AppendFile, record: dict[str, Any]) -> None:
-    file.add(f"{json.dumps(record)}\n".encode())
+def _add(file: Path, record: dict[str, Any]) -> None:
+    append(file, f"{json.dumps(record)}\n".encode())
 
 
 def _files(run: Run) -> list[Path]:

@@ -6,8 +6,6 @@ import time
 import pytest
 
 from seq2attn.config import check_config
-from seq2attn.config.rules import MOST_RECORDS
-from seq2attn.errors import ConfigError
 from seq2attn.runs.create import create_run
 from seq2attn.runs.run import find_run, newest_first
 from seq2attn.training.recorder import Recorder
@@ -36,7 +34,6 @@ def record(run, steps):
         if step == steps // 10:
             grown = -resident()
     grown += resident()
-    recorder.close()
     return grown, sum(file.stat().st_size for file in run.path.iterdir() if file.is_file())
 
 
@@ -46,16 +43,6 @@ def test_logged_steps(tmp_path, record_figure, steps):
     assert grown < 4_000_000
     assert written < 600 * steps + 10_000
     record_figure(steps_logged=steps, bytes_of_memory_more=max(0, grown), bytes_of_files=written)
-
-
-def test_a_run_that_would_log_more_is_refused():
-    check_config({"training": {"steps": MOST_RECORDS, "log_every": 1}})
-    with pytest.raises(ConfigError) as caught:
-        check_config({"training": {"steps": 10**8}})
-    assert [problem.path for problem in caught.value.problems] == ["training.log_every", "training.evaluate_every"]
-    assert "set it to 100 or more" in str(caught.value)
-    assert "set it to 10000 or more" in str(caught.value)
-    check_config({"training": {"steps": 10**8, "log_every": 100, "evaluate_every": 10_000}})
 
 
 @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.slow)])
