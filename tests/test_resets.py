@@ -11,7 +11,6 @@ from seq2attn.model.interface import layer_resets
 from seq2attn.training.step import TrainingStep
 
 CPU = torch.device("cpu")
-LENGTHS = torch.tensor([5, 3])
 SOURCE = torch.tensor([[3, 4, 5, 6, 2], [7, 3, 2, 0, 0]])
 
 

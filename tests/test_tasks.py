@@ -13,7 +13,6 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import TASKS
 
 CPU = torch.device("cpu")
-COPYING = ["reverse", "copy", "sort", "duplicate"]  # tasks whose targets copy characters of the source
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
