@@ -11,7 +11,6 @@ import matplotlib
 import measured
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from PIL import Image
 from rich.console import Console
 
@@ -263,19 +262,6 @@ def test_a_figure_is_written_in_the_format_of_its_name_whatever_its_case(tmp_pat
     assert ElementTree.parse(tmp_path / "map.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"
     with Image.open(tmp_path / "map.png") as image:
         assert min(image.size) > 100
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        *((name, "one of .png, .svg, .pdf") for name in ("map", "map.png.txt", ".png", "map.pngg")),
-        ("missing/map.png", "there is no directory"),
-    ],
-)
-def test_other_file_names_are_refused(tmp_path, name, message):
-    refused = refusal(save_figure, Figure(), tmp_path / name)
-    assert refused.startswith(f"{tmp_path / name}: ") and message in refused
-    assert list(tmp_path.iterdir()) == []
 
 
 # ---- in the terminal and in a notebook ----
