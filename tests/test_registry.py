@@ -66,8 +66,6 @@ def even(value):
         (option(int, 1, "m"), [0, -3, 10**30], [1.0, True, None, "3"]),
         (option(int, None, "m"), [None, 3], ["x"]),
         (option(float, 1.0, "m"), [1, -0.5, 1e300], [float("nan"), float("inf"), True, 10**400]),
-        (option(float, 1.0, "m", above=0), [1e-9], [0, -1.0]),
-        (option(bool, True, "m"), [True, False], [1]),
         (option(str, "a", "m"), ["", "b"], [3, ["b"]]),
         (option(Literal["a", "b"], "a", "m"), ["b"], ["c"]),
         (option(int, 1, "m", least=1, most=2000), [1, 2000], [0, 2001]),
@@ -198,9 +196,8 @@ def test_every_entry_has_a_formula_and_the_options_of_its_class(registry):
 def test_every_listed_name_is_accepted_by_its_key():
     for key, registry in KINDS.values():
         assert "unknown" in told(f"{key}=no-such-name")
-        for entry in registry:
-            for name in (entry.name, *entry.synonyms):
-                assert "unknown" not in told(f"{key}={name}")  # with the defaults it may be a wrong combination
+        for name in (name for entry in registry for name in (entry.name, *entry.synonyms)):
+            assert "unknown" not in told(f"{key}={name}")  # with the defaults it may be a wrong combination
 
 
 # ---- plug-ins ----
