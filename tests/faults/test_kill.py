@@ -23,7 +23,7 @@ model: {hidden: 8, embedding: 4, bidirectional: true, dropout: 0.2, attention: {
 training: {epochs: 4, batch_size: 4, log_every: 1, label_smoothing: 0.1, patience: 9}
 """
 PAIRS_COMMANDS = (("train", "-c", "pairs.yaml", "--name", "tiny"), (*RESUME, "-c", "pairs.yaml"))
-WIDE = ("--set", "model.hidden=64", "--set", "training.batch_size=256", "--set", "training.steps=8")
+WIDE = ("--set", "model.hidden=64", "--set", "training.batch_size=256", "--set", "training.steps=3")
 
 
 def refused(err, reason):

@@ -25,21 +25,16 @@ def resident():
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
-def record(run, steps):
-    """Log so many steps -> how much the memory grew after the first tenth, and the bytes written."""
-    recorder = Recorder(run)
-    grown = 0
-    for step in range(1, steps + 1):
-        recorder.step(step, VALUES)
-        if step == steps // 10:
-            grown = -resident()
-    grown += resident()
-    return grown, sum(file.stat().st_size for file in run.path.iterdir() if file.is_file())
-
-
 @pytest.mark.parametrize("steps", [5_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_logged_steps(tmp_path, record_figure, steps):
-    grown, written = record(create_run(tmp_path, "long", check_config({}), {}), steps)
+    run = create_run(tmp_path, "long", check_config({}), {})
+    recorder, before = Recorder(run), 0
+    for step in range(1, steps + 1):
+        recorder.step(step, VALUES)
+        before = before or (step == steps // 10 and resident())
+    grown = resident() - before
+    recorder.close()
+    written = sum(file.stat().st_size for file in run.path.iterdir() if file.is_file())
     assert grown < 4_000_000
     assert written < 600 * steps + 10_000
     record_figure(steps_logged=steps, bytes_of_memory_more=max(0, grown), bytes_of_files=written)

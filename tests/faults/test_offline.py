@@ -25,18 +25,13 @@ def test_no_command_uses_the_network(server, run_copy, work):
         assert server.wait() == 0, (work / "err").read_text()
 
 
-def copied(source):
-    """The repository's files that an installation needs, copied to the directory `source`."""
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, built from a copy of the repository's files that an installation needs."""
+    source = tmp_path_factory.mktemp("source")
     for name in ("seq2attn", "configs", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, source / name)
-    return source
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The wheel, built from a copy of the repository's files."""
-    source = copied(tmp_path_factory.mktemp("source"))
     words = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", "."]
     done = run(source, sys.executable, *words)
     assert done.returncode == 0, done.stderr
@@ -65,15 +60,14 @@ def test_the_installed_wheel_finds_its_configs(wheel, work):
     place = work / "installed"
     done = run(work, sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place), str(wheel))
     assert done.returncode == 0, done.stderr
-    settings = ("training.steps=1", "training.warmup=0", "training.validation_samples=1")
-    words = (
+    words = [
         "train",
         "--config",
         "configs/scaled.yaml",
-        "--name",
-        "mine",
-        *(f"--set={setting}" for setting in settings),
-    )
+        "--name=mine",
+        "--set=training.steps=1",
+        "--set=training.warmup=0",
+    ]
     done = run(work, sys.executable, "-m", "seq2attn", *words, PYTHONPATH=str(place))
     assert (done.returncode, done.stdout) == (0, "runs/mine\n"), done.stderr
     done = run(work, sys.executable, "-m", "seq2attn", "inspect", "configs/chapter/dot.yaml", PYTHONPATH=str(place))
