@@ -33,7 +33,6 @@ def test_logged_steps(tmp_path, record_figure, steps):
         recorder.step(step, VALUES)
         before = before or (step == steps // 10 and resident())
     grown = resident() - before
-    recorder.close()
     written = sum(file.stat().st_size for file in run.path.iterdir() if file.is_file())
     assert grown < 4_000_000
     assert written < 600 * steps + 10_000
