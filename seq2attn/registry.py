@@ -297,7 +297,10 @@ def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
         signature = inspect.signature(cls, eval_str=True)
     except Exception:  # an annotation that names something not imported at run time
         signature = inspect.signature(cls)
-    fields = {}
+    fields, limits = {}, getattr(cls, "limits", {})
+    unknown = [name for name in limits if name not in signature.parameters]
+    if unknown:
+        raise Seq2AttnError(f"limits of {cls.__name__} name {', '.join(unknown)}, which its constructor does not take")
     for name, parameter in signature.parameters.items():
         default = parameter.default
         kinds = get_args(parameter.annotation) if default is None else (type(default),)
@@ -305,5 +308,5 @@ def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
         if len(plain) == 1 and not name.startswith("_"):
             described = re.search(rf"^ *{name}: *(.+(?:\n +.+)*)", inspect.cleandoc(cls.__doc__ or ""), re.MULTILINE)
             meaning = " ".join(described[1].split()) if described else f"default: {json.dumps(default)}"
-            fields[name] = option(plain[0], default, meaning, *getattr(cls, "limits", {}).get(name, ()))
+            fields[name] = option(plain[0], default, meaning, *limits.get(name, ()))
     return fields

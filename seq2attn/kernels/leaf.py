@@ -1,4 +1,4 @@
-"""`leaf_for`: a faster form of one model's `forward`."""
+"""`leaf_for`: a faster form of one model's `forward`, which training may call in its place: the leaf of the call tree."""
 
 from __future__ import annotations
 

@@ -23,8 +23,7 @@ from seq2attn.runs.checkpoint import (
     check_tensors,
     load_checkpoint,
     load_weights,
-    model_tensors,
-    save_checkpoint,
+    save_progress,
 )
 from seq2attn.runs.files import remove_leftovers, write_json
 from seq2attn.runs.records import Progress, Status, reason_of
@@ -203,7 +202,7 @@ class Trainer:
         if maps:
             self._recorder.attention(step, maps)
         if self.config.training.snapshot_weights:
-            save_checkpoint(self.run.checkpoint(f"step-{step}"), model_tensors(self.model), {"step": step})
+            save_progress(self.run.checkpoint(f"step-{step}"), self.model, Progress(step=step))
 
     # ---- saving and resuming ----
 
@@ -212,12 +211,9 @@ class Trainer:
         self.write_status(state)
 
     def _write_checkpoint(self, which: str) -> None:
-        tensors = model_tensors(self.model)
-        state = self.progress.model_dump(exclude_none=True, exclude={"positions"})
-        if which == "last":  # what resuming needs
-            tensors |= {OPTIMISER + name: tensor for name, tensor in self.step.state.items()}
-            state["positions"] = self._recorder.positions()
-        save_checkpoint(self.run.checkpoint(which), tensors, state)
+        resumes = which == "last"  # `best` is the same whenever training was interrupted; the records' sizes are not
+        progress = self.progress.model_copy(update={"positions": self._recorder.positions() if resumes else None})
+        save_progress(self.run.checkpoint(which), self.model, progress, self.step.state if resumes else None)
 
     def write_status(self, state: str) -> None:
         """Write status.json: training is in this state, after so many steps."""

@@ -12,7 +12,6 @@ import os
 import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import torch
@@ -42,8 +41,6 @@ SAMPLE = int(os.environ.get("SEQ2ATTN_DIFFERENTIAL", "3"))
 ALL, CHUNK = 10_000, 100
 STEPS = 50  # with the C and without
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}  # in float64
-AFTER_STEPS = {"rtol": 1e-6, "atol": 1e-9}
-ROUNDING = 1e-14  # a gradient that never exceeds it is zero but for rounding
 
 
 CHOICES = {  # key -> its values; what stands twice is drawn twice as often
@@ -229,39 +226,26 @@ def check_evaluation(config: Config, model: torch.nn.Module, book: Textbook) -> 
 
 
 def check_kernels(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The losses and gradient norms of 50 steps, and the weights after them, with the C and without, in float64."""
+    """Losses and gradients with the C and without, at the weights of each of 50 steps, in float64."""
     if config.model.cell.name != "gru":  # the C would not be used
         return
-    with_c, without = (_train_steps(config, switch, monkeypatch) for switch in ("on", "off"))
-    largest = torch.maximum(with_c.largest_gradients, without.largest_gradients)
-    moved = largest > ROUNDING  # AdamW makes real steps even of rounding
-    for found, expected in (
-        (with_c.losses, without.losses),
-        (with_c.largest_gradients, without.largest_gradients),
-        (with_c.weights[moved], without.weights[moved]),
-    ):
-        torch.testing.assert_close(found, expected, **AFTER_STEPS)
-
-
-class _Trained(NamedTuple):
-    losses: torch.Tensor  # (2 STEPS) loss and gradient norm of each step
-    weights: torch.Tensor  # (N) after the last step
-    largest_gradients: torch.Tensor  # (N) absolute value, over the steps
-
-
-def _train_steps(config: Config, switch: str, monkeypatch: pytest.MonkeyPatch) -> _Trained:
-    monkeypatch.setenv("SEQ2ATTN_KERNELS", switch)
     model = build_model(config).double()
-    step = TrainingStep(model, config, CPU)
-    losses, largest = [], torch.zeros(())
+    parameters, steps = list(model.parameters()), []
+    for switch in ("on", "off"):
+        monkeypatch.setenv("SEQ2ATTN_KERNELS", switch)
+        steps.append(TrainingStep(model, config, CPU))
     for number, batch in zip(range(STEPS), build_training_data(config, CPU).batches(), strict=False):
-        total = training_losses(step.forward(batch, number), batch, config.training).total
-        options = {"allow_unused": True, "materialize_grads": True, "retain_graph": True}
-        gradients = torch.autograd.grad(total, list(model.parameters()), **options)
-        losses += [total.detach(), step.gradients(total)]
-        largest = torch.maximum(largest, _flat(gradients).abs())
-        step.update(learning_rate(config.training, number % config.training.steps, config.training.steps))
-    return _Trained(torch.stack(losses), _flat(parameter.detach() for parameter in model.parameters()), largest)
+        found, expected = (training_losses(step.forward(batch, number), batch, config.training) for step in steps)
+        gradients = [
+            _flat(
+                torch.autograd.grad(one.total, parameters, retain_graph=True, allow_unused=True, materialize_grads=True)
+            )
+            for one in (found, expected)
+        ]
+        torch.testing.assert_close(found.total, expected.total, **CLOSE)
+        torch.testing.assert_close(*gradients, **CLOSE)
+        steps[0].gradients(found.total)
+        steps[0].update(learning_rate(config.training, number % config.training.steps, config.training.steps))
 
 
 def _flat(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
