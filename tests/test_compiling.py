@@ -11,6 +11,7 @@ from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
 from seq2attn.display.progress import Display
 from seq2attn.errors import ConfigError
+from seq2attn.kernels import leaf_for
 from seq2attn.training import compiling
 from seq2attn.training.compiling import CannotCompile
 from seq2attn.training.loop import Diverged
@@ -74,8 +75,10 @@ def after(count, model, training):
 
 def test_a_step_is_compiled_once_and_has_the_same_numbers(double, graphs):
     plain = after(5, {}, RESETS)
+    known = leaf_for(build_model(made())) is not None
     torch.testing.assert_close(after(5, {}, {**RESETS, "compile": True}), plain, rtol=0, atol=1e-12)
     assert len(graphs) == 1
+    assert (leaf_for(build_model(made())) is not None) == known, "torch.compile changed nothing that is computed"
 
 
 @pytest.mark.slow

@@ -33,9 +33,9 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 
 
 def _methods() -> list[dict[str, Any]]:
-    """The methods of every known class and of its bases."""
-    bases = dict.fromkeys(base for kind in KNOWN for base in kind.__mro__)
-    return [{name: value for name, value in vars(base).items() if callable(value)} for base in bases]
+    """The methods of every known class and of its bases, except two that torch.compile replaces and that compute nothing."""
+    bases, other = dict.fromkeys(base for kind in KNOWN for base in kind.__mro__), ("__init__", "__setstate__")
+    return [{name: one for name, one in vars(base).items() if callable(one) and name not in other} for base in bases]
 
 
 _WRITTEN = _methods()
