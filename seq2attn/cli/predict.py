@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2attn.cli import options
-from seq2attn.display.console import note, on_terminal, printable, stdout, write_json, write_line
+from seq2attn.display.console import note, on_terminal, print_error, printable, stdout, write_json, write_line
 from seq2attn.errors import Seq2AttnError, first_of, shown
 from seq2attn.parts import LONGEST
 from seq2attn.runs.run import DEFAULT_ROOT
@@ -101,14 +101,17 @@ def _predictions(predictor: Predictor, texts: list[str], keep_weights: bool) -> 
 
 
 def _standard_input(predictor: Predictor) -> Iterator[str]:
-    """The sources in the lines of standard input, each of which the model can read."""
+    """The sources in the lines of standard input, each of which the model can read; what it cannot may be typed again."""
     for number, line in enumerate(iter(lambda: sys.stdin.readline(LONGEST + 2), ""), start=1):
         source = predictor.task.source_of(line.removesuffix("\n").removesuffix("\r"))
         try:
             predictor.read(source)
         except Seq2AttnError as error:
-            raise Seq2AttnError(f"line {number} of standard input: {error.message}", hint=error.hint) from None
-        yield source
+            if not sys.stdin.isatty():
+                raise Seq2AttnError(f"line {number} of standard input: {error.message}", hint=error.hint) from None
+            print_error(error)
+        else:
+            yield source
 
 
 def _print(prediction: Prediction, *, as_json: bool, with_source: bool, n_best: int | None) -> None:

@@ -38,7 +38,7 @@ from seq2attn.training.signals import StopRequest, stop_on_signals
 
 POLL = 0.25  # seconds
 ANSWER = 10  # seconds for a Dask scheduler to answer
-DIED = Outcome("died", "its process died: killed, or out of memory")
+DIED = Outcome("failed", "its process died: killed, or out of memory")
 LOST = "the connection to the executor of the trials is lost; finished trials are kept"
 ALL = "all trials"  # as the display calls their total
 
@@ -84,7 +84,7 @@ def run_comparison(
         display.note(f"{name}: {counts}; runs in {root}")
         ready = [replace(trial, root=root.resolve()) for trial in trials]
         outcomes = run_trials(ready, place, make_executor, at_once, display, request)
-    failed = {name: outcome.reason for name, outcome in outcomes.items() if outcome.state in ("failed", "died")}
+    failed = {name: outcome.reason for name, outcome in outcomes.items() if outcome.state == "failed"}
     busy = tuple(name for name, outcome in outcomes.items() if outcome.state == "busy")
     return replace(gather(plan), failed=failed, busy=busy, stopped_by=request.signal)
 
@@ -212,7 +212,7 @@ def run_trials(
             futures.wait(running, timeout=POLL, return_when=futures.FIRST_COMPLETED)
             for future in [future for future in running if future.done()]:
                 trial, outcome = running.pop(future), _outcome(future)
-                if outcome == DIED and trial.name not in suspects:
+                if outcome is DIED and trial.name not in suspects:
                     suspects.add(trial.name)
                     waiting.appendleft(trial)
                     display.end(trial.name)
@@ -225,7 +225,7 @@ def run_trials(
                 step = trial.run.status().step or 0
                 display.step(trial.name, step, "measuring" if step == trial.config.training.steps else f"step {step:,}")
         if running:
-            display.note(f"stopping: waiting for {len(running)} trials to save")
+            display.note(f"stopping: waiting for {len(running)} running to save")
             place.stop()
             begun = [future for future, trial in running.items() if is_training(trial.run) or not future.cancel()]
             futures.wait(begun)
@@ -240,7 +240,7 @@ def run_trials(
 
 
 def _outcome(future: Future[Outcome]) -> Outcome:
-    """How a trial ended; `DIED` if its executor is broken."""
+    """How a trial ended; `DIED` itself if its executor is broken."""
     try:
         return future.result()
     except futures.BrokenExecutor:

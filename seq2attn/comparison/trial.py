@@ -102,7 +102,7 @@ class Trial:
 class Outcome:
     """How a trial ended."""
 
-    state: str  # done, stopped, failed, died with its process, or busy: another process trains its run
+    state: str  # done, stopped, failed, or busy: another process trains its run
     reason: str = ""
 
 
