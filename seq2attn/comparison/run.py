@@ -225,7 +225,7 @@ def run_trials(
                 step = trial.run.status().step or 0
                 display.step(trial.name, step, "measuring" if step == trial.config.training.steps else f"step {step:,}")
         if running:
-            display.note(f"stopping: waiting for {len(running)} running to save")
+            display.note("stopping: the running trials are saved")
             place.stop()
             begun = [future for future, trial in running.items() if is_training(trial.run) or not future.cancel()]
             futures.wait(begun)
