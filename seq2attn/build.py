@@ -34,7 +34,8 @@ def build_model(config: Config, task: Task | None = None) -> Model:
             others = config.model.model_dump(exclude={"architecture", "source_eos", "hidden"})
             return Transformer(len(source), len(target), config.model.hidden, **others)
         model = _build_reverser(config.model, len(source), len(target))
-    if getattr(model.decoder, "needs_one_vocabulary", False) and source.symbols != target.symbols:
+    read, written = ([one.symbol(index) for index in range(len(one))] for one in (source, target))
+    if getattr(model.decoder, "needs_one_vocabulary", False) and read != written:
         raise Seq2AttnError(
             f"model.decoder: {config.model.decoder.name!r} needs one vocabulary, but the sources of task "
             f"{config.task.name!r} use {abridged(source.symbols)} and its targets {abridged(target.symbols)}",

@@ -184,6 +184,12 @@ class Registry:
         self._entries[entry.name] = entry
         self._synonyms.update((synonym, entry.name) for synonym in entry.synonyms)
 
+    def forget(self, module: str) -> None:
+        """Remove the entries whose classes are from this module."""
+        for entry in [one for one in self if getattr(one.implementation, "__module__", "") == module]:
+            del self._entries[entry.name]
+            self._synonyms = {synonym: name for synonym, name in self._synonyms.items() if name != entry.name}
+
     def get(self, name: str) -> Entry:
         """The entry with this name or synonym. Raises `Seq2AttnError`, which lists the allowed names."""
         entry = self._entries.get(self._synonyms.get(name, name)) or self._discover(name)

@@ -71,8 +71,11 @@ def test_a_terminal_shows_numbers_for_people(shown):
     [(62, set()), (61, {"change"}), (53, {"change"}), (52, {"change", "share"}), (10, {"change", "share"})],
 )
 def test_a_narrow_terminal_drops_optional_columns(shown, width, missing):
-    out, _ = shown(TABLE, width)
+    out, err = shown(TABLE, width)
     words = {word for line in lines(out) for word in line}
+    assert [heading for heading in ("share %", "change") if heading.split()[0] in missing] == re.findall(
+        r"share %|change", err
+    )
     assert {"length", "exact", "match", "trained", "share", "change"} - words == missing
     assert "[0.250," in words
     assert max(map(len, out.splitlines())) <= max(width, 43)

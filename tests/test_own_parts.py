@@ -265,7 +265,8 @@ def test_an_exception_outside_plugins_is_not_explained():
 # ---- what a decoder needs, and what a part says of its options ----
 
 
-def test_what_a_decoder_needs_is_checked(plugin):
+@pytest.mark.parametrize("targets", ['Vocabulary("AB")', 'Vocabulary("ab", unknown=True)'])  # the ids of a and b differ
+def test_what_a_decoder_needs_is_checked(plugin, targets):
     body = "needs_attention = True\n    needs_one_vocabulary = True\n"
     upper = """
 from seq2attn.data.vocabulary import Vocabulary
@@ -274,9 +275,9 @@ from seq2attn.data.vocabulary import Vocabulary
 class Upper(Reverse):
     def __init__(self, *, max_length: int = 3):
         super().__init__(alphabet="ab", max_length=max_length)
-        self.target_vocabulary = Vocabulary("AB")
+        self.target_vocabulary = TARGETS
 """
-    plugin(PART.format(base="BahdanauDecoder", body=body) + upper)
+    plugin(PART.format(base="BahdanauDecoder", body=body) + upper.replace("TARGETS", targets))
     with pytest.raises(ConfigError, match=r"model\.decoder.*: cannot work, with attention score 'none'"):
         configured("model.decoder=odd", score="none")
     assert configured("model.decoder=odd", score="scaled").model.decoder.name == "odd"

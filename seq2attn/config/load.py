@@ -27,6 +27,7 @@ Overrides = str | Sequence[str] | Mapping[str, Any]
 """`"model.hidden=64"`, several of them, or `{"model.hidden": 64}`"""
 
 HINT = "`seq2attn inspect CONFIG` shows every key with its value. A part of your own needs --plugin FILE."
+REPLACED = "A part that --set names keeps the options that the file has; --set 'KEY={name: NAME}' replaces them too."
 
 
 def load_config(path: Path | str, overrides: Overrides = ()) -> Config:
@@ -97,7 +98,9 @@ def _check(values: Mapping[str, Any], overrides: Overrides, places: dict[str, st
     problems += wrong
     if not problems:
         return config
-    raise ConfigError(source, [replace(one, where=one.where or place_of(one, places)) for one in problems], hint=HINT)
+    problems = [replace(one, where=one.where or place_of(one, places)) for one in problems]
+    kept = overrides and any(one.message.startswith("unknown key of '") for one in problems)
+    raise ConfigError(source, problems, hint=REPLACED if kept else HINT)
 
 
 def _parse(override: str) -> tuple[str, Any]:

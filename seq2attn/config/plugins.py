@@ -29,9 +29,14 @@ def load_plugins(paths: Iterable[Path | str]) -> list[str]:
 def load_plugin(path: Path) -> list[type]:
     """Run the Python file `path`; returns the classes of the parts that it registered.
 
-    An error in the file becomes a `Seq2AttnError` with file and line.
+    Parts that the same file registered before, as in a notebook's cell that is run again, are replaced. An error in the file
+    becomes a `Seq2AttnError` with file and line.
     """
-    before, name = foreign_parts(), f"{MODULE}{path.stem}"
+    name = f"{MODULE}{path.stem}"
+    if getattr(sys.modules.get(name), "__file__", None) == str(path.absolute()):
+        for registry in PARTS.values():
+            registry.forget(name)
+    before = foreign_parts()
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise Seq2AttnError(f"plugin {path}: no such Python file")

@@ -136,7 +136,10 @@ class Table:
     def print(self) -> None:
         """Print the table for people."""
         console = stdout()
-        console.print(self._rich(console), soft_wrap=False)
+        table, left_out = self._rich(console)
+        console.print(table, soft_wrap=False)
+        if left_out:
+            note(f"left out: {', '.join(left_out)}; a wider terminal and --json have all columns")
         for text in self.notes:
             note(text)
 
@@ -145,12 +148,12 @@ class Table:
 
         console = Console(file=io.StringIO(), width=TEXT_WIDTH, color_system=None)
         with console.capture() as captured:
-            console.print(self._rich(console))
+            console.print(self._rich(console)[0])
         lines = [line.rstrip() for line in captured.get().splitlines()]
         return "\n".join([*filter(None, lines), *map(printable, self.notes)])
 
-    def _rich(self, console: Console) -> RichTable:
-        """Rich's table, without the optional columns that do not fit on the console.
+    def _rich(self, console: Console) -> tuple[RichTable, list[str]]:
+        """Rich's table, without the optional columns that do not fit on the console, and the headings of these.
 
         Numbers are never wrapped. A table that is too wide without its optional columns makes the console wider: the
         terminal then breaks the lines.
@@ -160,9 +163,11 @@ class Table:
         from rich.text import Text
 
         columns = self._texts()
+        left_out: list[str] = []
         for column in [column for column in reversed(columns) if column.optional]:
             if _least_width(columns) > console.width:
                 del columns[column]
+                left_out.insert(0, column.heading)
         if _least_width(columns) > console.width:  # the last resort: headings of numbers are broken between words, too
             columns = {
                 replace(column, heading="\n".join(column.heading.split())): columns[column] for column in columns
@@ -176,7 +181,7 @@ class Table:
             table.add_column(Text(printable(column.heading)), justify=justify, no_wrap=whole, overflow="fold")
         for row in zip(*columns.values(), strict=True):
             table.add_row(*map(Text, row))  # as text: `[s;h]` is not markup
-        return table
+        return table, left_out
 
 
 def _is_whole(column: Column, texts: Sequence[str]) -> bool:
