@@ -3,7 +3,7 @@
 Your own score is one class in one file::
 
     import torch
-    from seq2attn.model.scores import Score, register
+    from seq2attn import Score, register
 
     @register("distance", formula="-|s - h|^2", equal_widths=True)
     class Distance(Score):
