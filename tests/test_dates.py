@@ -35,6 +35,10 @@ def test_the_styles_as_a_person_writes_them():
         assert [write_date(date, style) for style in STYLES] == line.split("|")
 
 
+def test_every_target_has_ten_characters():
+    assert [Dates().target_length(length) for length in (8, 36)] == [10, 10]
+
+
 def test_every_text_reads_as_its_date():
     for date in DAYS:
         assert [read_date(write_date(date, style)) for style in STYLES] == [date] * len(STYLES)
