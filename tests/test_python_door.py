@@ -89,7 +89,7 @@ def test_an_answer_knows_whether_it_is_right(model):
     assert (right.correct, wrong.correct, replace(right, finished=False).correct) == (True, False, False)
     assert (repr(right), repr(wrong)) == ("Answer('ab' -> 'ba')", "Answer('ab' -> 'b', expected 'ba')")
     assert repr(replace(right, finished=False)) == "Answer('ab' -> 'ba', cut off)"
-    assert replace(right, expected=None).correct is None
+    assert replace(right, task=None).correct is None
 
 
 def test_the_map_of_a_notebook_is_escaped_and_has_no_script(model):
@@ -97,7 +97,7 @@ def test_the_map_of_a_notebook_is_escaped_and_has_no_script(model):
     symbols = ("<b>", nasty, "<eos>")
     weights = np.array([[0.25, 0.75, 0.0], [1.0, 0.0, 0.0]], dtype=np.float32)
     texts = {"source": nasty, "output": nasty, "source_symbols": symbols, "output_symbols": symbols[1:]}
-    answer = replace(model.predict("ab"), **texts, weights=weights)
+    answer = replace(model.predict("ab"), **texts, weights=weights, task=None)
     page = answer._repr_html_()
     ElementTree.fromstring(page)
     assert "<script" not in page and "&lt;b&gt; (0): 0.250" in page

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,13 +59,25 @@ class Prediction:
     output_symbols: tuple[str, ...] = ()  # the emitted tokens, with `<eos>`: the rows of `weights`
     weights: NDArray[np.floating] | None = None  # (T, S) attention; None if not requested, or without attention
     hypotheses: tuple[Hypothesis, ...] = ()  # what beam search found, best first: the first is the output
-    expected: str | None = None  # the right answer, if the task knows it
-    ideal: tuple[int, ...] = ()  # the source position that each character of the right answer copies; empty if unknown
+    task: Task | None = None  # which may know the right answer
+
+    @property
+    def expected(self) -> str | None:
+        """The right answer, if the task knows it."""
+        answer = self.task and self.task.answer(self.source)
+        return answer.text if answer else None
+
+    @property
+    def ideal(self) -> tuple[int, ...]:
+        """The source position that each character of the right answer copies; empty if unknown."""
+        answer = self.task and self.task.answer(self.source)
+        return (answer.alignment if answer else None) or ()
 
     @property
     def correct(self) -> bool | None:
         """Whether the output is the right answer; None if the task does not know that."""
-        return None if self.expected is None else self.finished and self.output == self.expected
+        expected = self.expected
+        return None if expected is None else self.finished and self.output == expected
 
     @property
     def map(self) -> AttentionMap | None:
@@ -77,7 +89,7 @@ class Prediction:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, without what is unknown."""
-        record = asdict(self)
+        record = asdict(replace(self, task=None, weights=None)) | {"expected": self.expected, "ideal": self.ideal}
         if self.weights is not None:
             record["weights"] = [[round(weight, 6) for weight in row] for row in self.weights.tolist()]
         return {name: value for name, value in record.items() if value not in (None, ())}
@@ -168,7 +180,6 @@ class Predictor:
         columns = (column.tolist() for column in (best.tokens, best.lengths, best.finished, batch))
         for row, ((text, _), tokens, count, finished, read_ids) in enumerate(zip(sources, *columns, strict=True)):
             steps = count + finished  # with its <eos>
-            answer = self.task.answer(text)
             yield Prediction(
                 text,
                 write.decode(tokens[:count]),
@@ -177,8 +188,7 @@ class Predictor:
                 output_symbols=tuple(map(write.symbol, tokens[:steps])),
                 weights=None if best.weights is None else best.weights[row, :steps].cpu().numpy().copy(),
                 hypotheses=() if decoding.scores is None else _hypotheses(decoding, row, write),
-                expected=answer.text if answer else None,
-                ideal=(answer.alignment if answer else None) or (),
+                task=self.task,
             )
 
     def _changed(self, changes: Changes, lengths: Tensor, width: int) -> dict[str, Any]:
