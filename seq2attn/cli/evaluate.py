@@ -12,7 +12,6 @@ from seq2attn.display.console import note, on_terminal, write_json
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
-from seq2attn.runs.logs import save_evaluation
 from seq2attn.runs.run import DEFAULT_ROOT
 
 
@@ -63,6 +62,7 @@ def evaluate(
       seq2attn eval gru lstm --data test.tsv --beam 5
     """
     from seq2attn.config.schema import parse_families, parse_lengths
+    from seq2attn.runs.logs import save_evaluation
 
     wanted = options.parsed("--lengths", parse_lengths, lengths)
     kinds = options.parsed("--families", parse_families, families)

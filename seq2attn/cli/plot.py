@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,9 +11,10 @@ from seq2attn.cli import options
 from seq2attn.cli.commands import Command, group
 from seq2attn.display.console import note
 from seq2attn.errors import Seq2AttnError, shown
-from seq2attn.runs.logs import latest_by_length, read_attention, read_metrics
-from seq2attn.runs.records import Metrics
 from seq2attn.runs.run import DEFAULT_ROOT, Run
+
+if TYPE_CHECKING:
+    from seq2attn.runs.records import Metrics
 
 plot = group("plot", help="Draw a run's loss, accuracy or attention through training.")
 
@@ -51,6 +52,7 @@ def accuracy(
       seq2attn plot accuracy scaled-001 --by-length --plot lengths.png
     """
     from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure
+    from seq2attn.runs.logs import latest_by_length
 
     chosen = options.find_runs(runs_dir, runs)
     if not by_length:
@@ -83,6 +85,7 @@ def attention(
       seq2attn plot attention scaled-001 --string hello --ideal --plot strip.svg
     """
     from seq2attn.plotting.attention import evolution_figure, save_animation
+    from seq2attn.runs.logs import read_attention
 
     (chosen,) = options.find_runs(runs_dir, [run] if run else None)
     snapshots = read_attention(chosen)
@@ -108,6 +111,8 @@ def _curves(
     runs: Sequence[Run], read: Callable[[Metrics], list[Any]], without: str
 ) -> tuple[dict[str, list[Any]], list[str]]:
     """The points of each run, by name, and the runs' scores."""
+    from seq2attn.runs.logs import read_metrics
+
     curves = {run.name: read(read_metrics(run)) for run in runs}
     for name, points in curves.items():
         if not points:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import writing
-from seq2attn.runs.records import Status
 from seq2attn.runs.run import Run
+
+if TYPE_CHECKING:
+    from seq2attn.runs.records import Status
 
 WAIT = 0.5  # seconds, because `is_training` holds the lock for a moment
 

@@ -10,15 +10,14 @@ import shlex
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, shown
-from seq2attn.runs.records import Environment, Status, read_record
 
-if TYPE_CHECKING:  # `--help` imports this module, but needs no config
+if TYPE_CHECKING:  # `--help` imports this module, but needs no config and no records
     from seq2attn.config import Config
+    from seq2attn.runs.records import Environment, Status
 
 DEFAULT_ROOT = Path("runs")
 MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
@@ -73,6 +72,8 @@ class Run:
 
     def config(self, overrides: Sequence[str] = ()) -> Config:
         """The run's config with `overrides` applied, checked like any other. A run of another version is refused."""
+        from importlib import metadata
+
         from seq2attn.config import load_config
 
         environment, here = self.environment(), metadata.version("seq2attn")
@@ -91,16 +92,22 @@ class Run:
         """What the run keeps of a task that read files; None for any other task. Opens none of those files."""
         if not config.data_files:
             return None
+        from seq2attn.runs.records import read_record
+
         return read_record(dict[str, Any], self.task_file)
 
     def status(self) -> Status:
         """The contents of status.json; nothing is known of one that cannot be read."""
+        from seq2attn.runs.records import Status, read_record
+
         with contextlib.suppress(Seq2AttnError):
             return read_record(Status, self.status_file, "status")
         return Status()
 
     def environment(self) -> Environment:
         """The contents of environment.json; nothing is known of one that cannot be read."""
+        from seq2attn.runs.records import Environment, read_record
+
         with contextlib.suppress(Seq2AttnError):
             return read_record(Environment, self.environment_file, "status")
         return Environment()
