@@ -105,12 +105,12 @@ class TrainedModel:
         families: Sequence[object] | None = None,
         seed: int = 0,
         data: str | Path | None = None,
-        progress: Callable[[], None] | None = None,
+        watch: Callable[[], None] | None = None,
     ) -> Evaluation:
         """Accuracy on new strings of each length, such as `[3, 5]` or `["1-12"]`; the config has the defaults.
 
         data: of a model trained on pairs of strings, the file of pairs to measure it on; nothing else is then chosen.
-        progress: called after each length of a family. Nothing is saved.
+        watch: called after each length of a family. Nothing is saved.
         """
         config, task, name = self.config, self.task, self.run.name
         if isinstance(task, Pairs):
@@ -140,7 +140,7 @@ class TrainedModel:
                 samples=samples or config.evaluation.samples,
                 seed=seed,
                 families=parse_families(config.evaluation.families if families is None else families),
-                progress=progress,
+                watch=watch,
             )
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
         return replace(results, checkpoint=self.checkpoint, seed=seed, step=self.step, created=now)

@@ -225,7 +225,7 @@ def test_every_model_is_tested_on_the_same_strings_which_never_change():
 
 def test_results_have_their_length_and_whether_it_was_trained():
     steps = []
-    results = measure(FakeModel(reverse), lengths=(5, 1), samples=7, progress=lambda: steps.append("done"))
+    results = measure(FakeModel(reverse), lengths=(5, 1), samples=7, watch=lambda: steps.append("done"))
     assert [(result.length, result.samples, result.trained) for result in results] == [(5, 7, False), (1, 7, True)]
     assert steps == ["done"] * 2
     low = pytest.approx(7 / (7 + 1.959964**2))  # Wilson's interval of 7 of 7

@@ -241,6 +241,6 @@ def _measure(trial: Trial, device: str, watch: _Watch) -> None:
         evaluation = trained.evaluate(data=trial.config.data_files["dev"])
     else:
         strings: dict[str, Any] = {"samples": trial.samples, "seed": EVALUATION_SEED, "families": trial.families}
-        evaluation = trained.evaluate(trial.lengths, progress=watch.look, **strings)
+        evaluation = trained.evaluate(trial.lengths, watch=watch.look, **strings)
     parameters = parameter_ledger(trained.predictor.model)
     save_evaluation(replace(evaluation, trained_steps=run.status().step, parameters=parameters), run)

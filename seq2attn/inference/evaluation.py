@@ -38,12 +38,12 @@ def evaluate(
     samples: int,
     seed: int | str,
     families: Sequence[str] = (RANDOM,),
-    progress: Callable[[], None] | None = None,
+    watch: Callable[[], None] | None = None,
 ) -> Evaluation:
     """Measure `samples` strings of each family and length.
 
     The strings depend only on seed, task, family and length: every model is tested on the same ones. Memory does not grow
-    with `samples`. `progress` is called after each length of a family. Raises `Seq2AttnError` for a family that the task
+    with `samples`. `watch` is called after each length of a family. Raises `Seq2AttnError` for a family that the task
     does not have.
     """
     predictor.task.check_families(families)
@@ -57,8 +57,8 @@ def evaluate(
             means = {name: total / samples for name, total in totals.items() if name != "loss"}
             trained = predictor.task.is_trained(length)
             rows += rows_of(means, samples, length=length, trained=trained, family=family)
-            if progress is not None:
-                progress()
+            if watch is not None:
+                watch()
     return Evaluation(tuple(rows))
 
 
