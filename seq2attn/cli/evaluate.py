@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.display.console import note, on_terminal, write_json
+from seq2attn.display.progress import make_display
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
@@ -75,7 +77,14 @@ def evaluate(
         raise Seq2AttnError(f"--errors is for runs on pairs of strings; run {trained.run.name!r} is not such a run")
     options.note_checkpoint(trained.run, checkpoint, trained)
     trained.predictor.search = search
-    evaluation = trained.evaluate(wanted, samples=samples, seed=seed, families=kinds, data=data)
+    done = itertools.count(1)
+    with make_display() as display:
+        display.begin("", None)
+
+        def watch() -> None:
+            display.step("", number := next(done), f"{number} lengths measured")
+
+        evaluation = trained.evaluate(wanted, samples=samples, seed=seed, families=kinds, data=data, watch=watch)
     learned = (trained.task.learned() or {}).get("files", {})
     if evaluation.data and learned["train"]["sha256"] == evaluation.data["sha256"]:
         note("this is the file that the model was trained on: the rates show how well it remembers")
