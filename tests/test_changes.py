@@ -306,6 +306,20 @@ def test_a_leaf_that_becomes_wrong_is_caught(calls, wrong, tmp_path, with_formul
     assert sum('"learning_rate"' in line for line in run.metrics_file.read_text().splitlines()) == 12
 
 
+@pytest.mark.parametrize("rounding", [True, False])
+def test_a_small_difference_is_judged_in_float64(rounding, tmp_path):
+    def leaf(model):
+        def forward(batch, resets):
+            decoded = model(batch, resets)
+            exact = rounding and decoded.logits.dtype == torch.float64
+            return decoded if exact else decoded._replace(logits=decoded.logits * (1 + 5e-4))
+
+        return forward
+
+    _, found, said = run_with(leaf, tmp_path)
+    assert (found.state["formulas"], bool(said)) == (not rounding, not rounding)
+
+
 # ---- the proof ----
 
 
