@@ -273,7 +273,7 @@ def test_shipped_experiments_are_valid(path):
     found = compose_experiment(path)
     assert found.settings.description
     groups = make_plan(found, Path("none")).groups
-    assert all(len(trials) > 1 for trials in groups.values())  # one seed says nothing
+    assert all(len(trials) > 1 for trials in groups.values())  # a single seed shows no spread
     if path.stem != "chapter":
         return
     assert len(groups) == 8  # which differ in score and mask only
