@@ -1,11 +1,15 @@
-"""The results of a training, in a form that can be compared with another's."""
+"""The results of a training, in a form that can be compared with another's; and a display that stops one."""
 
 import json
+import signal
 from collections import Counter
 
+import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from seq2attn.display.progress import Display
 from seq2attn.runs.checkpoint import load_checkpoint
+from seq2attn.training.signals import StopRequest
 
 TIMED = "tokens_per_second"  # the one number that differs from run to run
 
@@ -37,9 +41,29 @@ def events(run):
     return result
 
 
-def weights(run):
-    """Every tensor of `last` as bytes, and its state but for the lengths of files, whose names hold the time."""
-    checkpoint = load_checkpoint(run.checkpoint("last"))
+class StopAt(Display):
+    """Asks to stop at a step: `train(..., **StopAt(6).given)`."""
+
+    def __init__(self, step):
+        self.at, self.request = step, StopRequest()
+        self.given = {"display": self, "request": self.request}
+
+    def step(self, trial, step, text):
+        if step >= self.at:
+            self.request.signal = signal.SIGTERM
+
+
+def same_tensors(run, other, which="last"):
+    """The two runs' checkpoints hold the same tensors, bit by bit; returns them."""
+    ours, theirs = (load_checkpoint(one.checkpoint(which)).tensors for one in (run, other))
+    assert ours.keys() == theirs.keys()
+    assert [name for name, tensor in ours.items() if not torch.equal(tensor, theirs[name])] == []
+    return ours
+
+
+def weights(run, which="last"):
+    """Every tensor of a checkpoint as bytes, and its state but for the lengths of files, whose names hold the time."""
+    checkpoint = load_checkpoint(run.checkpoint(which))
     state = {key: value for key, value in checkpoint.state.items() if key != "positions"}
     return {name: (str(tensor.dtype), tensor.numpy().tobytes()) for name, tensor in checkpoint.tensors.items()}, state
 

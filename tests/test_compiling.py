@@ -1,22 +1,18 @@
 """Training with `training.compile`: the same numbers as without, compiled once, and one sentence where that cannot be."""
 
-import signal
-
 import pytest
 import torch
 import torch._inductor.config
-from safetensors.torch import load_file
+from outcomes import StopAt, same_tensors
 
 from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
-from seq2attn.display.progress import Display
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.kernels import leaf_for
 from seq2attn.training import compiling
 from seq2attn.training.loop import Diverged
 from seq2attn.training.losses import training_losses
 from seq2attn.training.session import NewRun, train
-from seq2attn.training.signals import StopRequest
 from seq2attn.training.step import TrainingStep
 
 CPU = torch.device("cpu")
@@ -101,29 +97,11 @@ def test_a_compiled_run_records_that_and_resumes_to_the_same_weights(tmp_path, g
 
 def check_resuming(root, config):
     whole = train(config, NewRun(root, "whole"), device="cpu").run
-    part = train(config, NewRun(root, "part"), device="cpu", display=StopsAfter(5), request=REQUEST).run
+    part = train(config, NewRun(root, "part"), device="cpu", **StopAt(5).given).run
     assert (part.status().state, part.status().step) == ("interrupted", 5)
     torch._dynamo.reset()
-    resumed = train(config, part, device="cpu").run
-    ours, theirs = (load_file(run.checkpoint("last")) for run in (resumed, whole))
-    assert ours.keys() == theirs.keys()
-    for name, tensor in ours.items():
-        assert torch.equal(tensor, theirs[name]), name
+    same_tensors(train(config, part, device="cpu").run, whole)
     return whole
-
-
-class StopsAfter(Display):
-    """Asks training to stop after this many steps."""
-
-    def __init__(self, steps):
-        self.steps = steps
-        REQUEST.signal = None
-
-    def step(self, trial, step, text):
-        REQUEST.signal = signal.SIGINT if step == self.steps else None
-
-
-REQUEST = StopRequest()
 
 
 def test_what_does_not_compile_is_one_sentence(tmp_path, monkeypatch):

@@ -1,10 +1,14 @@
+"""Batches: of examples, of a task that draws them without end, and of a finite set of pairs."""
+
 import hashlib
 import math
+from collections import Counter
 
 import pytest
 import torch
 
-from seq2attn.data.batches import TrainingData, make_batch
+from seq2attn.data import batches
+from seq2attn.data.batches import EpochData, TrainingData, make_batch
 from seq2attn.data.padding import pad_rows
 from seq2attn.data.tasks import Examples
 from seq2attn.data.tasks.reverse import Reverse
@@ -12,6 +16,7 @@ from seq2attn.parts import TASKS
 
 CPU = torch.device("cpu")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
+WORDS = [format(number, "b") for number in range(1, 54)]  # 53 words of 1 to 6 characters
 FIELDS = ("source", "source_lengths", "decoder_input", "decoder_output", "target_lengths", "alignment")
 
 
@@ -21,7 +26,15 @@ def training_data(task="reverse", min_length=2, max_length=6, **options):
 
 
 def same(one, other):
-    return all(torch.equal(getattr(one, name), getattr(other, name)) for name in FIELDS)
+    return lists(one) == lists(other)
+
+
+def epoch_data(batch_size=8, seed=1, **options):
+    """The stream over the finite set `WORDS`, each with its reverse."""
+    words = Reverse(alphabet="01", max_length=6)
+    words.training_set = [(word, word[::-1]) for word in WORDS]
+    words.examples = None  # training goes through the training set
+    return EpochData(words, source_eos=True, batch_size=batch_size, seed=seed, device=CPU, **options)
 
 
 def digest(batch):
@@ -34,10 +47,10 @@ def digest(batch):
     return found.hexdigest()[:16]
 
 
-def strings(batch, source_eos=False):
-    """The characters' ids of each row, without `<eos>` and padding."""
+def words(batch, vocabulary, source_eos=True):
+    """The text of each source."""
     rows = zip(batch.source.tolist(), batch.source_lengths.tolist(), strict=True)
-    return [row[: length - source_eos] for row, length in rows]
+    return [vocabulary.decode(row[: length - source_eos]) for row, length in rows]
 
 
 def lists(batch):
@@ -88,46 +101,76 @@ def test_the_draws_of_a_seed_never_change(task):
     assert tuple(map(digest, found)) == DIGESTS[task]
 
 
-def test_a_batch_is_a_pure_function_of_seed_and_number():
-    data = training_data(seed=4)
-    expected = data.batch(17)
-    assert not any(same(data.batch(index), expected) for index in (3, 0, 18))
+@pytest.mark.parametrize(
+    ("made", "batch_size", "start"),
+    [(training_data, 16, 254), (training_data, 1500, 1), (training_data, 5000, 0), (epoch_data, 8, 9)],
+)
+def test_a_batch_is_a_pure_function_of_seed_and_number_and_the_stream_is_the_batches_in_order(made, batch_size, start):
+    data = made(batch_size=batch_size, seed=4)
+    expected = data.batch(start + 3)
+    assert not any(same(data.batch(index), expected) for index in (start, start + 2, start + 4))
     torch.rand(3)
-    assert same(data.batch(17), expected) and same(training_data(seed=4).batch(17), expected)
-
-
-@pytest.mark.parametrize(("batch_size", "start"), [(16, 254), (1500, 1), (5000, 0)])
-def test_the_stream_is_the_batches_in_order(batch_size, start):
-    data = training_data(batch_size=batch_size)
-    for index, batch in zip(range(start, start + 4), data.batches(start), strict=False):
-        assert batch.source.shape == (batch_size, 6)
-        assert same(batch, data.batch(index))
-
-
-@pytest.mark.parametrize("batch_size", [16, 5000])
-def test_other_seeds_and_numbers_give_other_batches(batch_size):
-    streams = [training_data(seed=seed, batch_size=batch_size) for seed in range(4)]
-    seen = {tuple(map(tuple, strings(data.batch(index))[:16])) for data in streams for index in (0, 1, 2, 3, 300, 301)}
-    assert len(seen) == 4 * 6
-
-
-def test_making_a_batch_leaves_the_global_generator_alone_and_sorts_longest_first():
+    assert same(made(batch_size=batch_size, seed=4).batch(start + 3), expected)
     before = torch.get_rng_state()
-    for index in range(5):
-        lengths = training_data().batch(index).source_lengths.tolist()
+    for index, batch in zip(range(start, start + 4), data.batches(start), strict=False):
+        assert same(batch, data.batch(index))
+        lengths = batch.source_lengths.tolist()
         assert lengths == sorted(lengths, reverse=True)
+        assert batch.source.size(1) == (6 if made is training_data else lengths[0])  # no column is padding only
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_word_dropout_changes_only_the_decoders_input():
-    plain, dropped = training_data(batch_size=512), training_data(batch_size=512, word_dropout=0.25)
-    one, other = plain.batch(3), dropped.batch(3)
-    for name in set(FIELDS) - {"decoder_input"}:
-        assert torch.equal(getattr(one, name), getattr(other, name))
-    characters = one.decoder_input > 2
-    blanked = characters & (other.decoder_input == 0)
-    assert torch.equal(other.decoder_input, one.decoder_input.masked_fill(blanked, 0))
-    count = int(characters.sum())
-    assert abs(int(blanked.sum()) - 0.25 * count) < 4 * math.sqrt(count * 0.25 * 0.75)
-    assert (other.decoder_input[:, 0] == 1).all()  # <sos> stays
-    assert same(other, dropped.batch(3))
+@pytest.mark.parametrize(("made", "batch_size"), [(training_data, 16), (training_data, 5000), (epoch_data, 16)])
+def test_other_seeds_and_numbers_give_other_batches(made, batch_size):
+    streams = [made(seed=seed, batch_size=batch_size) for seed in range(4)]
+    found = [data.batch(index) for data in streams for index in (0, 1, 2, 3, 300, 301)]
+    assert len({str(batch.source[:16]) for batch in found}) == 4 * 6
+
+
+@pytest.mark.parametrize(("made", "size", "share"), [(training_data, 512, 0.25), (epoch_data, 100, 0.5)])
+def test_word_dropout_changes_only_the_decoders_input(made, size, share):
+    one, other = (made(batch_size=size, word_dropout=dropout).batch(3) for dropout in (0, share))
+    assert lists(one)[:2] + lists(one)[3:] == lists(other)[:2] + lists(other)[3:]
+    blanked = (one.decoder_input > 2) & (other.decoder_input == 0)
+    assert torch.equal(other.decoder_input, one.decoder_input.masked_fill(blanked, 0))  # <sos> stays
+    count = int((one.decoder_input > 2).sum())
+    assert abs(int(blanked.sum()) - share * count) < 4 * math.sqrt(count * share * (1 - share))
+    assert same(other, made(batch_size=size, word_dropout=share).batch(3))
+
+
+# ---- a finite set of pairs ----
+
+
+@pytest.mark.parametrize("batch_size", [1, 8, 53, 100])
+def test_an_epoch_goes_through_every_pair_once_with_its_target(batch_size):
+    data = epoch_data(batch_size)
+    assert data.per_epoch == -(-53 // batch_size)
+    vocabulary = data.task.source_vocabulary
+    for epoch in (0, 3):
+        drawn = [data.batch(epoch * data.per_epoch + place) for place in range(data.per_epoch)]
+        sources = [word for batch in drawn for word in words(batch, vocabulary)]
+        rows = [row for batch in drawn for row in zip(batch.decoder_output.tolist(), batch.target_lengths, strict=True)]
+        assert Counter(sources) == Counter(WORDS)
+        assert [vocabulary.decode(row[:length]) for row, length in rows] == [word[::-1] for word in sources]
+
+
+def test_batches_hold_similar_lengths():
+    def spread(rows):
+        return sum(int(lengths[one].max() - lengths[one].min()) for one in rows)
+
+    data = epoch_data()
+    lengths = data.lengths
+    unsorted = torch.split(torch.randperm(53, generator=torch.Generator().manual_seed(1)), 8)
+    assert spread(data.epoch_rows(0)) < 0.5 * spread(unsorted)
+
+
+def test_the_smaller_batch_is_a_random_sample_of_all_lengths(monkeypatch):
+    """53 = 6 x 8 + 5: over many epochs the mean length in the batch of 5 is that of all words."""
+    monkeypatch.setattr(batches, "POOL", 2)
+    data = epoch_data()
+    epochs = [data.epoch_rows(epoch) for epoch in range(400)]
+    small = [(place, rows) for epoch in epochs for place, rows in enumerate(epoch) if len(rows) == 5]
+    assert len(small) == 400 and {place for place, _ in small} == set(range(7))
+    lengths = data.lengths.double()
+    found, error = lengths[torch.cat([rows for _, rows in small])].mean(), lengths.std() / (400 * 5) ** 0.5
+    assert abs(found - lengths.mean()) < 4 * error

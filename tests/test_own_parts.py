@@ -1,15 +1,14 @@
 """Parts of plug-ins that are legal but odd, or broken: each trains and resumes exactly, or is refused in one sentence."""
 
-import signal
 from pathlib import Path
 
 import pytest
 import torch
 from models import SIX_STEPS
+from outcomes import StopAt, same_tensors
 
 from seq2attn.config import check_config
 from seq2attn.config.plugins import load_plugin, plugin_error
-from seq2attn.display.progress import Display
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.parts import WINDOWS
 from seq2attn.runs.checkpoint import load_checkpoint
@@ -93,15 +92,6 @@ def refusal(config):
     return caught.value.message, caught.value.hint
 
 
-class StopAt(Display):
-    def __init__(self, step):
-        self.at = step
-
-    def step(self, trial, step, text):
-        if step == self.at:
-            signal.raise_signal(signal.SIGINT)
-
-
 # ---- legal but odd ----
 
 LEGAL = {
@@ -126,13 +116,11 @@ def test_an_odd_score_trains_resumes_exactly_and_is_evaluated(plugin, kind):
     plugin(score(*LEGAL[kind]))
     config = configured("training.weight_decay=0.1")
     whole = trained(config, "whole")
-    stopped = trained(config, "stopped", display=StopAt(3))
+    stopped = trained(config, "stopped", **StopAt(3).given)
     assert load_checkpoint(stopped.checkpoint("last")).state["step"] == 3
     torch.manual_seed(99)  # a resumed run does not depend on the generator's state
     assert train(config, stopped, device="cpu").stopped_by is None
-    ours, theirs = (load_checkpoint(run.checkpoint("last")).tensors for run in (whole, stopped))
-    assert ours.keys() == theirs.keys()
-    assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
+    ours = same_tensors(whole, stopped)
     model = load_run(whole, "last", "cpu")
     assert len(model.evaluate([1, 2], samples=2).lengths) == 2
     name = "model.decoder.attention.score.w"
@@ -149,9 +137,7 @@ def test_a_tried_plugin_leaves_seeds_and_weights_as_they_are(plugin, monkeypatch
     tried = trained(configured(), "tried")
     monkeypatch.setattr("seq2attn.training.session.check_parts", lambda config, task, device: None)
     torch.set_rng_state(before)
-    untried = trained(configured(), "untried")
-    ours, theirs = (load_checkpoint(run.checkpoint("last")).tensors for run in (tried, untried))
-    assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
+    same_tensors(tried, trained(configured(), "untried"))
 
 
 def test_a_history_may_have_no_features(plugin, cli):

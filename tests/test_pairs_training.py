@@ -6,12 +6,11 @@ import shutil
 import signal
 
 import pytest
-import torch
+from outcomes import StopAt, metrics, same_tensors
 
 import seq2attn
 from seq2attn.config import load_config
 from seq2attn.data.tasks import pairs as pairs_task
-from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate_pairs
 from seq2attn.inference.results import Evaluation, rows_of
@@ -19,7 +18,6 @@ from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import Run
 from seq2attn.training import loop, session
 from seq2attn.training.session import NewRun
-from seq2attn.training.signals import StopRequest
 
 CONFIG = """\
 task: {name: pairs, train: data/train.tsv, dev: data/dev.tsv, target_separator: " "}
@@ -45,35 +43,13 @@ def work(tmp_path, monkeypatch):
     return tmp_path
 
 
-def trained(config, where, display=None, **options):
-    return session.train(config, where, device="cpu", display=display or Display(), **options)
+def trained(config, where, **options):
+    return session.train(config, where, device="cpu", **options)
 
 
-def tensors(run, which="last"):
-    return load_checkpoint(run.checkpoint(which)).tensors
-
-
-def metrics(run):
-    found = [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
-    return [{key: value for key, value in one.items() if key != "tokens_per_second"} for one in found]
-
-
-def stopped_run(work, at=6, overrides=(), name="mine"):
-    """A run stopped by the display at a step, and the outcome of its training."""
-    display = Stopper(at)
-    config = load_config("my.yaml", list(overrides))
-    return trained(config, NewRun(work / "runs", name), display, request=display.request)
-
-
-class Stopper(Display):
-    """Asks to stop at a step."""
-
-    def __init__(self, at):
-        self.at, self.request = at, StopRequest()
-
-    def step(self, trial, step, text):
-        if step >= self.at:
-            self.request.signal = signal.SIGTERM
+def stopped_run(work, at=6, overrides=()):
+    """A run that was stopped at a step, and the outcome of its training."""
+    return trained(load_config("my.yaml", list(overrides)), NewRun(work / "runs", "mine"), **StopAt(at).given)
 
 
 def test_train_predict_and_inspect(work, cli):
@@ -121,14 +97,13 @@ def test_a_resumed_training_ends_with_the_same_weights_and_records(work, at):
     again = trained(load_config("my.yaml", ["training.patience=9"]), stopped.run)
     assert again.stopped_by is None
     for which in ("last", "best"):
-        one, other = tensors(whole.run, which), tensors(again.run, which)
-        assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+        same_tensors(whole.run, again.run, which)
     assert metrics(whole.run) == metrics(again.run)
 
 
 def test_a_run_alone_opens_no_file_and_continues_with_a_config_and_unchanged_files(work, cli, monkeypatch):
     run = stopped_run(work).run
-    before = tensors(run)
+    before = run.checkpoint("last").read_bytes()
     with monkeypatch.context() as patch:
         opened = []
         patch.setattr(pairs_task, "read_pairs", lambda path, form: opened.append(path))
@@ -145,11 +120,11 @@ def test_a_run_alone_opens_no_file_and_continues_with_a_config_and_unchanged_fil
     assert done.code == 2
     assert "data/dev.tsv has changed since run 'mine' was started" in done.err
     assert "Restore that file, or start a new run" in done.err
-    assert all(torch.equal(before[name], tensor) for name, tensor in tensors(run).items())
+    assert run.checkpoint("last").read_bytes() == before
     train.write_text(text)
     train.rename(work / "moved.tsv")
     config = seq2attn.config.load_config("my.yaml", ["task.train=moved.tsv"])
-    assert trained(config, run, Stopper(7), request=Stopper(7).request).step == 15, "the same data under another name"
+    assert trained(config, run).step == 15, "the same data under another name"
     (work / "moved.tsv").rename(train)
     with pytest.raises(Seq2AttnError, match="which a run's own config never opens"):
         seq2attn.train(run, device="cpu")
