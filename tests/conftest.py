@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 import typer
 from browser import opened_browser
-from inline import Done, Inline, call_main
+from inline import HANDLERS, OUTPUT_VARIABLES, Done, Inline, call_main
 
 from seq2attn import parts
 
@@ -25,8 +25,6 @@ task: {min_length: 1, max_length: 3}
 training: {steps: 2, batch_size: 4, validation_samples: 2}
 evaluation: {samples: 2}
 """
-
-OUTPUT_VARIABLES = ("SEQ2ATTN_RUNS", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -102,12 +100,7 @@ def trials_here(monkeypatch):
 @pytest.fixture(autouse=True)
 def signals_as_in_a_terminal():
     """Default signal handlers, which the parent process of the tests may have replaced."""
-    handlers = {
-        signal.SIGINT: signal.default_int_handler,
-        signal.SIGTERM: signal.SIG_DFL,
-        signal.SIGHUP: signal.SIG_DFL,
-    }
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    before = {number: signal.signal(number, handler) for number, handler in HANDLERS.items()}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

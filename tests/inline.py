@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
+import signal
+import subprocess
+import sys
 from concurrent.futures import Executor, Future
+from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
+import seq2attn
 from seq2attn.cli import main
+
+OUTPUT_VARIABLES = ("SEQ2ATTN_RUNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
+HANDLERS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+"""of a process that a terminal starts"""
 
 
 class Done(NamedTuple):
@@ -17,6 +27,21 @@ class Done(NamedTuple):
     code: int
     out: str
     err: str
+
+    def rows(self, code=0):
+        """The tab-separated lines under the header, one dict a line."""
+        assert self.code == code, self.err
+        header, *lines = [line.split("\t") for line in self.out.splitlines()]
+        return [dict(zip(header, line, strict=True)) for line in lines]
+
+
+def process(folder, *arguments, **environment):
+    """`python ARGUMENTS` as a process of its own, and what it printed."""
+    kept = {name: value for name, value in os.environ.items() if name not in OUTPUT_VARIABLES}
+    kept |= {"PYTHONPATH": str(Path(seq2attn.__file__).parent.parent), "OMP_NUM_THREADS": "1", **environment}
+    words = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(words, cwd=folder, env=kept, capture_output=True, text=True, check=False)
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 class Terminal(io.StringIO):

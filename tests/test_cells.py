@@ -7,7 +7,6 @@ from torch import nn
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config
-from seq2attn.model.cells import LSTM
 from seq2attn.model.encoder import Encoder
 
 TORCHS = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
@@ -157,32 +156,6 @@ def test_dropout_at_embeddings_between_layers_and_before_the_output():
     model.decoder.attention.register_forward_hook(lambda *call: contexts.append(call[2].context.squeeze(1).detach()))
     (read,) = seen_by(model.decoder.output, run)
     scaled_or_zero(read, torch.cat([torch.stack(features, dim=1), torch.stack(contexts, dim=1)], dim=2))
-
-
-# ---- a cell of one's own ----
-
-
-class Shown(LSTM):
-    """An LSTM that shows the rest of the model something else than its hidden state."""
-
-    def output(self, state):
-        return -state[0]
-
-
-@pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
-@pytest.mark.parametrize("layers", [1, 2])
-def test_a_cell_of_ones_own_in_encoder_and_decoder(layers, arrangement):
-    model = make_model("dot", cell=Shown, layers=layers, arrangement=arrangement, initial_state="last")
-    source, lengths, tokens = make_batch()
-    forced = model(as_batch(source, lengths, tokens))
-    memory, state = model.encode(source, lengths)
-    for position in range(3):
-        decoded, state = model.step(tokens[:, position], state, memory)
-        close(decoded.logits, forced.logits[:, position : position + 1])
-    forced.logits.square().sum().backward()
-    assert all((parameter.grad != 0).any() for parameter in model.parameters())
-    alone = model(as_batch(source[1:2, :2], lengths[1:2], tokens[1:2]))
-    close(alone.logits[0], forced.logits[1])
 
 
 def test_without_attention_there_are_no_weights():

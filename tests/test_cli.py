@@ -67,11 +67,9 @@ def plain(text):
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
-def rows(text):
-    """Tab-separated lines under a header -> one dict a line."""
-    header, *lines = [line.split("\t") for line in text.splitlines()]
-    assert all(len(line) == len(header) for line in lines)
-    return [dict(zip(header, line, strict=True)) for line in lines]
+def rows(*arguments):
+    """The rows that a command prints, one dict a line."""
+    return seq2attn(*arguments).rows()
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +152,7 @@ def test_divergence_exits_with_code_1():
 
 def test_states_without_a_readable_status(work):
     def state():
-        return rows(succeed("runs"))[1]["state"]
+        return rows("runs")[1]["state"]
 
     run = work / "runs" / "tiny-001"
     (run / "status.json").write_text("{")
@@ -184,7 +182,7 @@ def test_resuming_with_other_kernels_is_noted(work):
 
 
 def test_eval_prints_tab_separated_lines_in_a_pipe():
-    printed = rows(succeed("eval", "tiny-001", "--lengths", "1-3", "--samples", "20"))
+    printed = rows("eval", "tiny-001", "--lengths", "1-3", "--samples", "20")
     found = {(row["length"], row["metric"]): row for row in printed}
     assert len(found) == 3 * 5 and {row["family"] for row in printed} == {"random"}
     for length, trained in (("1", "yes"), ("2", "yes"), ("3", "no")):
@@ -354,7 +352,7 @@ def test_predict_works_for_a_task_without_answer_or_alignment(work, monkeypatch,
 
 
 def test_runs_lists_the_newest_first():
-    printed = rows(succeed("runs"))
+    printed = rows("runs")
     assert list(printed[0]) == [
         *("run", "state", "step", "steps", "score", "seed", "task", "exact_match_worst", "wer", "made", "note")
     ]
@@ -388,7 +386,7 @@ def test_runs_are_filtered_and_sorted_by_columns_metrics_and_config_keys(work):
     (broken / "config.yaml").write_text("- not\n- a config\n")
 
     def listed(*words):
-        return " ".join(row["run"] for row in rows(succeed("runs", *words)))
+        return " ".join(row["run"] for row in rows("runs", *words))
 
     rate = "training.learning_rate"
     assert listed("--where", f"{rate}=0.01", "--sort", "exact") == "c a"
@@ -396,10 +394,10 @@ def test_runs_are_filtered_and_sorted_by_columns_metrics_and_config_keys(work):
     assert listed("--sort", "-exact", "--where", "state=finished").split()[-2:] == ["broken", "b"]  # without a value
     assert listed("--sort", "seed", "--where", f"{rate}=1e-2") == "c a"  # 3 before 11
     assert listed("--sort", f"-{rate}", "--where", "model.attention.score=scaled").split()[-1] == "b"
-    assert rows(succeed("runs", "--sort", rate))[0][rate] == "0.0005"
+    assert rows("runs", "--sort", rate)[0][rate] == "0.0005"
     assert listed("--where", "run=a", "--where", "seed=11", "--where", "model.attention.window={name: global}") == "a"
     done = seq2attn("runs", "--where", f"{rate}=7")
-    assert (done.code, len(rows(done.out))) == (0, 0) and f"no run has {rate}=7; there are: " in done.err
+    assert (done.code, len(done.rows())) == (0, 0) and f"no run has {rate}=7; there are: " in done.err
     assert "0.0005" in done.err
 
 
@@ -426,7 +424,7 @@ def test_the_newest_run_is_chosen_and_noted_though_copied_and_unless_a_trial(wor
     assert "run:" not in seq2attn("eval", "tiny-001", "--samples", "1").err
     copy("older", created="2001-01-01T00:00:00+00:00")
     copy("newer", created="2999-01-01T00:00:00+00:00")
-    assert [row["run"] for row in rows(succeed("runs"))] == ["newer", "second", "tiny-001", "older"]
+    assert [row["run"] for row in rows("runs")] == ["newer", "second", "tiny-001", "older"]
     copy("trial", experiment="widths", created="2999-01-02T00:00:00+00:00")
     assert "run: runs/newer (the newest; choose another with " in seq2attn("predict", "a").err
     done = seq2attn("eval", "--samples", "1", "--json")
@@ -494,7 +492,7 @@ def test_inspect_s_ledger_counts_every_parameter(work):
 
 
 def test_list_names_everything_a_config_can_use():
-    everything = rows(succeed("list"))
+    everything = rows("list")
     kinds = ["scores", "tasks", "windows", "histories", "cells", "decoders"]
     kinds += ["initial-states", "architectures", "schedules", "families"]
     assert list(dict.fromkeys(row["kind"] for row in everything)) == kinds
@@ -503,7 +501,7 @@ def test_list_names_everything_a_config_can_use():
     tasks = ("reverse", "copy", "sort", "duplicate", "dates")
     assert {("scores", name) for name in scores} | {("tasks", name) for name in tasks} <= named
     for kind in kinds:
-        assert rows(succeed("list", kind)) == [row for row in everything if row["kind"] == kind]
+        assert rows("list", kind) == [row for row in everything if row["kind"] == kind]
     scores = {record["name"]: record for record in json.loads(succeed("list", "scores", "--json"))}
     assert scores["scaled"]["formula"] == "s.h / sqrt(D)"
     assert "concat" in scores["additive"]["synonyms"] and "width" in scores["additive"]["options"]
@@ -532,20 +530,20 @@ def test_no_word_is_broken_or_cut_at_80_columns(monkeypatch, command, words):
 def test_a_plugin_score_works_from_the_contract_to_prediction(work):
     (work / "mine.py").write_text(SCORE)
     mine = ["--plugin", "mine.py"]
-    assert {row["result"] for row in rows(succeed("check", *mine))} == {"passed"}
-    named = [(row["name"], row["formula"]) for row in rows(succeed("list", *mine))]
+    assert {row["result"] for row in rows("check", *mine)} == {"passed"}
+    named = [(row["name"], row["formula"]) for row in rows("list", *mine)]
     assert ("negative_distance", "-|s - h|^2") in named
     (work / "mine.yaml").write_text(TINY + "seed: 3\n")
     done = seq2attn("train", "-c", "mine.yaml", "--set", "model.attention.score=negative_distance", *mine)
     run = "mine-score_negative_distance-001"
     assert (done.code, done.out) == (0, f"runs/{run}\n")
     assert done.err.splitlines()[-1] == f"Next: seq2attn eval {run} --plugin mine.py"
-    found = rows(succeed("eval", run, *mine))
+    found = rows("eval", run, *mine)
     assert [float(row["value"]) for row in found if row["metric"] == "exact_match"] == [1, 1]
     assert succeed("predict", "ab", "--run", run, *mine) == "ba\n"
     assert "negative_distance" in succeed("inspect", run, *mine)
     assert "mine.py" in json.loads((work / "runs" / run / "environment.json").read_text())["plugins"][0]
-    assert rows(succeed("runs"))[0]["score"] == "negative_distance"
+    assert rows("runs")[0]["score"] == "negative_distance"
     for command in (["eval", run], ["predict", "ab", "--run", run], ["train", "--resume", run], ["inspect", run]):
         done = seq2attn(*command)
         assert (done.code, done.out) == (2, "")

@@ -12,8 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 from inline import Inline
+from outcomes import metrics
+from test_comparison_cli import TINY
 
 import seq2attn
 from seq2attn.comparison.experiment import compose_experiment
@@ -27,23 +28,11 @@ from seq2attn.runs.run import Run
 from seq2attn.training.loop import Trainer
 from seq2attn.training.recorder import Recorder
 
-TINY = """\
-model: {hidden: 8, embedding: 4, initial_state: last, attention: {score: none}}
-task: {alphabet: ab, max_length: 2}
-training: {steps: 6, batch_size: 4, log_every: 1, evaluate_every: 6, validation_samples: 2, snapshots: 0}
-evaluation: {samples: 4}
-"""
-
 
 @pytest.fixture(autouse=True)
-def in_a_fresh_worker(tmp_path, monkeypatch):
+def work(tmp_path, monkeypatch, trials_here):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("seq2attn.comparison.run.POLL", 0.01)
     (tmp_path / "tiny.yaml").write_text(TINY)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def compare(*vary, executor=Inline, **options):
@@ -63,10 +52,6 @@ class OfATrial(Score):
     def forward(self, query, keys):
         return query @ keys.mT
 """
-
-
-def losses(of):
-    return [line["loss"] for line in map(json.loads, of.metrics_file.read_text().splitlines()) if "loss" in line]
 
 
 def times(of):
@@ -164,7 +149,7 @@ def test_a_stopped_trial_is_saved_when_it_logs_and_continues_later(trial, monkey
     assert train_and_measure(made, place) == Outcome("stopped")  # still asked to
     place.marker.write_bytes(b"")
     assert train_and_measure(made, place) == Outcome("done")
-    assert losses(made.run) == losses(whole.run)
+    assert metrics(made.run) == metrics(whole.run)
     assert made.run.checkpoint("last").read_bytes()[-1000:] == whole.run.checkpoint("last").read_bytes()[-1000:]
 
 
@@ -332,5 +317,5 @@ def test_eight_jobs_share_one_comparison():
     found = compare("seed=1-24", executor=None)
     assert (len(found.groups[0].trials), found.busy) == (24, ())
     for seed in range(1, 25):
-        assert len(losses(run(seed))) == 6  # each step once
+        assert ["loss" in line for line in metrics(run(seed))].count(True) == 6  # each step once
         assert len(list(run(seed).evaluations.iterdir())) == 1

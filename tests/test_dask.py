@@ -1,7 +1,6 @@
 """Trials on Dask workers that see the runs directory; lost workers and schedulers; SLURM's, with a fake `sbatch`."""
 
 import gc
-import json
 import os
 import shlex
 import signal
@@ -14,8 +13,11 @@ import time
 from pathlib import Path
 
 import pytest
+from inline import Inline
+from outcomes import metrics
 
 import seq2attn
+from seq2attn.runs.run import Run
 
 distributed = pytest.importorskip("distributed", reason='Dask is not installed: pip install "seq2attn[dask]"')
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
@@ -46,18 +48,13 @@ def compare(executor, **options):
     return seq2attn.compare(configs=["tiny.yaml"], vary=["seed=1-3"], name="e", executor=executor, **options)
 
 
-def records(run):
-    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
-    return [{key: value for key, value in line.items() if key != "tokens_per_second"} for line in lines]
-
-
-def test_trials_are_the_same_runs_as_in_processes():
+def test_trials_are_the_same_runs_as_in_this_process():
     with cluster() as made:
         found = compare(f"dask:{made.scheduler_address}")
     assert (found.failed, found.busy, len(found.groups[0].trials)) == ({}, (), 3)
-    compare(None, workers=1, runs_dir="local")
+    compare(Inline, workers=1, runs_dir="local")
     for seed in (1, 2, 3):
-        assert records(Path(f"runs/e-seed_{seed}")) == records(Path(f"local/e-seed_{seed}"))
+        assert metrics(Run(Path(f"runs/e-seed_{seed}"))) == metrics(Run(Path(f"local/e-seed_{seed}")))
 
 
 @pytest.mark.parametrize("listens", [False, True])  # the port is closed, or of a server that is no scheduler
@@ -78,7 +75,7 @@ def test_a_scheduler_that_does_not_answer_is_a_sentence(cli, monkeypatch, capfd,
 
 def test_a_signal_does_not_wait_for_workers_that_never_come():
     with cluster(workers=0) as empty:
-        threading.Timer(2, signal.raise_signal, (signal.SIGINT,)).start()
+        threading.Timer(1, signal.raise_signal, (signal.SIGINT,)).start()
         with pytest.raises(KeyboardInterrupt):
             compare(f"dask:{empty.scheduler_address}")
 
@@ -158,7 +155,7 @@ def test_nothing_is_lost_when_a_worker_and_the_scheduler_are_killed(tmp_path):
     assert completed("--workers", "2", trials=12) == completed("--runs-dir", "local", "--workers", "2", trials=12)
     for run in filter(Path.is_dir, Path("local").iterdir()):
         assert len(list((Path("runs") / run.name / "evaluations").iterdir())) == 1
-        assert records(Path("runs") / run.name) == records(run)
+        assert metrics(Run(Path("runs") / run.name)) == metrics(Run(run))
 
 
 FAKE_SBATCH = """\

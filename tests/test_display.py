@@ -6,17 +6,13 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from inline import Terminal
 from rich.console import Console
 
 from seq2attn.display.console import note
 from seq2attn.display.progress import Bars, Display, Lines, make_display
 from seq2attn.display.table import Column, Table, text_of
 from seq2attn.inference.statistics import Estimate
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
 
 
 @pytest.fixture

@@ -51,10 +51,9 @@ def run(cli, trained, tmp_path):
     return tmp_path / "runs" / "words"
 
 
-def table(out):
-    rows = [line.split("\t") for line in out.splitlines()]
-    assert rows[0] == ["family", "length", "metric", "value", "low", "high", "samples", "trained"]
-    return {(row[2], row[1]): (int(row[6]), float(row[3])) for row in rows[1:]}
+def table(done):
+    """(metric, length) -> samples, value"""
+    return {(row["metric"], row["length"]): (int(row["samples"]), float(row["value"])) for row in done.rows()}
 
 
 def test_a_page_begins_with_the_strings_whose_attention_was_recorded(run):
@@ -71,7 +70,7 @@ def answers(cli, words):
 def test_eval_on_a_file_counts_words_that_are_not_exactly_right(cli, run):
     right = {"bba": "o o t͡ʃ", "aab": "t͡ʃ t͡ʃ o", "cab": "k t͡ʃ o", "b": "x"}
     found = answers(cli, right)
-    rates = table(cli("eval", "words", "--data", "test.tsv").out)
+    rates = table(cli("eval", "words", "--data", "test.tsv"))
     assert rates["wer", ""] == (4, sum(found[word] != right[word] for word in right) / 4)
     assert rates["exact_match", "3"][0] == 3 and rates["exact_match", "1"] == (1, 0)
 
@@ -90,20 +89,20 @@ def test_eval_is_kept_with_the_run_and_says_on_which_file(cli, run):
 def test_the_errors_of_a_file(cli, run):
     done = cli("eval", "words", "--data", "test.tsv", "--errors", "errors.tsv")
     assert "wrong answers: errors.tsv" in done.err
-    rows = [line.split("\t") for line in Path("errors.tsv").read_text().splitlines()]
-    assert rows[0] == ["source", "right", "answer", "edits", "what"]
+    header, *rows = [line.split("\t") for line in Path("errors.tsv").read_text().splitlines()]
+    assert header == ["source", "right", "answer", "edits", "what"]
     found = answers(cli, ["bba", "aab", "cab", "b"])
-    assert {"cab", "b"} <= {row[0] for row in rows[1:]}
-    for source, _, answer, edits, what in rows[1:]:
+    assert {"cab", "b"} <= {row[0] for row in rows}
+    for source, _, answer, edits, what in rows:
         assert answer == found[source]
         assert len(what.replace("(cut off)", "").split()) == int(edits)
-    assert [int(row[3]) for row in rows[1:]] == sorted(int(row[3]) for row in rows[1:])
+    assert [int(row[3]) for row in rows] == sorted(int(row[3]) for row in rows)
 
 
 def test_a_file_that_the_model_was_trained_on_is_noted(cli, run):
     for file, words in (("dev.tsv", 3), ("train.tsv", 8)):
         done = cli("eval", "words", "--data", file)
-        assert table(done.out)["wer", ""][0] == words
+        assert table(done)["wer", ""][0] == words
         assert ("this is the file that the model was trained on" in done.err) == (file == "train.tsv")
 
 
@@ -185,7 +184,7 @@ def test_features_are_asked_for_after_a_tab(cli, tmp_path):
     assert cli("train", "--config", "forms.yaml", "--name", "words", "--device", "cpu").code == 0
     one = predict_lines(cli, "go\tV;PST\n").out
     assert one.startswith("go\tV;PST\t") and predict_lines(cli, "go\twent\tV;PST\n").out == one
-    assert table(cli("eval", "words", "--data", "forms.tsv").out)["wer", ""][0] == 3
+    assert table(cli("eval", "words", "--data", "forms.tsv"))["wer", ""][0] == 3
 
 
 def test_python_measures_a_file_as_eval_does(cli, run):

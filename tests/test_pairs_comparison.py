@@ -23,12 +23,6 @@ def compare(cli, *arguments, **keywords):
     return cli("compare", "-c", "pairs.yaml", "--device", "cpu", *arguments, **keywords)
 
 
-def rows_of(done):
-    assert done.code == 0, done.err
-    header, *lines = [line.split("\t") for line in done.out.splitlines()]
-    return [dict(zip(header, line, strict=True)) for line in lines]
-
-
 def measured(cli, run):
     """The word and symbol error rates of a run on the dev file, by `eval`."""
     record = json.loads(cli("eval", run, "--data", "dev.tsv", "--json").out)
@@ -36,7 +30,7 @@ def measured(cli, run):
 
 
 def test_error_rates_over_seeds_in_every_output(cli):
-    rows = rows_of(compare(cli, *LAYERS))
+    rows = compare(cli, *LAYERS).rows()
     assert [(row["group"], row["metric"]) for row in rows] == [
         (f"hidden={width}", rate) for width in (8, 16) for rate in ("wer", "ser")
     ]
@@ -59,7 +53,7 @@ def test_error_rates_over_seeds_in_every_output(cli):
     assert {"wer", "ser", "loss"} <= {row["metric"] for row in trial if not row["length"]}
     assert {row["length"] for row in trial if row["metric"] == "exact_match"} == {2, 3, 4}
     assert {path.name for path in Path("figures").iterdir()} >= {"widths-results.png", "widths-loss.png"}
-    by_length = rows_of(compare(cli, *LAYERS, "--metric", "exact_match"))
+    by_length = compare(cli, *LAYERS, "--metric", "exact_match").rows()
     assert [row["length"] for row in by_length] == ["2", "3", "4"] * 2
     assert "hidden=8: word error rate, the baseline" in compare(cli, *LAYERS, terminal=True).out
 

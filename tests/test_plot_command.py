@@ -1,15 +1,12 @@
 """`seq2attn plot`, and the records that it reads."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from inline import process
 from PIL import Image
 
-import seq2attn
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.runs.logs import evaluations, read_attention, read_metrics
 from seq2attn.runs.records import parse
@@ -128,10 +125,21 @@ def test_a_damaged_line_is_an_error(cli, tiny, line):
     assert "attention.jsonl" in done.err and "not a valid record" in done.err
 
 
+def test_a_damaged_record_is_an_error_with_its_line(cli, tiny):
+    tiny.evaluations.mkdir()
+    for file, text, message in (
+        (tiny.metrics_file, "{}\nno json\n", ":1: not a valid record: step: is missing\nRemove that line"),
+        (tiny.metrics_file, '{"step": 1}\nno json\n', ":2: not a valid record: it is not valid JSON\n"),
+        (tiny.evaluations / "best-001.json", '{"rows": \n', ": not a valid record: it is not valid JSON\n"),
+    ):
+        file.write_text(text)
+        done = cli("report", "tiny")
+        assert done.code == 2 and f"{file.name}{message}" in done.err
+        file.unlink()
+
+
 def test_plot_imports_no_torch(tiny, tmp_path):
     code = "import sys; from seq2attn.cli import main\ntry: main()\nfinally: print('torch' in sys.modules)"
-    environment = {**os.environ, "PYTHONPATH": str(Path(seq2attn.__file__).parent.parent), "SEQ2ATTN_RUNS": "runs"}
-    words = [sys.executable, "-c", code, "plot", "attention", "--plot", "x.svg"]
-    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    done = process(tmp_path, "-c", code, "plot", "attention", "--plot", "x.svg", SEQ2ATTN_RUNS="runs")
+    assert done.out == "False\n"
     assert (tmp_path / "x.svg").exists()

@@ -216,26 +216,6 @@ def test_a_report_is_replaced_and_any_other_file_is_kept(cli, runs_copy):
     assert done.err == "error: mine.html exists and is not a report\nName another file with --to FILE.\n"
 
 
-@pytest.mark.parametrize(
-    ("file", "text", "message"),
-    [
-        (
-            "metrics.jsonl",
-            "{}\nno json\n",
-            "metrics.jsonl:1: not a valid record: step: is missing\nRemove that line",
-        ),
-        ("metrics.jsonl", '{"step": 1}\nno json\n', "metrics.jsonl:2: not a valid record: it is not valid JSON\n"),
-        ("evaluations/best-001.json", '{"rows": \n', "best-001.json: not a valid record: it is not valid JSON\n"),
-    ],
-)
-def test_a_damaged_record_is_an_error_with_its_line(cli, runs_copy, file, text, message):
-    (runs_copy / "tiny" / "evaluations").mkdir(exist_ok=True)
-    (runs_copy / "tiny" / file).write_text(text)
-    done = cli("report", "tiny")
-    assert done.code == 2
-    assert message in done.err
-
-
 @pytest.mark.parametrize("count", [1, 2])
 def test_the_page_runs_nothing_refers_to_nothing_and_fits_the_window(browser, two_runs, tmp_path, count):
     path = tmp_path / "page.html"

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from inline import HANDLERS, OUTPUT_VARIABLES
 from outcomes import same_outcome
 
 from seq2attn.runs.run import Run
@@ -21,7 +22,6 @@ evaluation: {samples: 2}
 """  # small, with many writes
 TRAIN = ("train", "-c", "tiny.yaml", "--name", "tiny")
 RESUME = ("train", "--resume", "tiny")
-STEERING = ("SEQ2ATTN_RUNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["seq2attn.cli.train", "seq2attn.training.session", "seq2attn.plotting.attention"])
 
@@ -139,14 +139,10 @@ def run(folder, arguments, fault, terminal, environment):
     from seq2attn.cli import main
 
     os.chdir(folder)
-    for name in STEERING:
+    for name in OUTPUT_VARIABLES:
         os.environ.pop(name, None)
     os.environ.update(environment)
-    for number, handler in (
-        (signal.SIGINT, signal.default_int_handler),
-        (signal.SIGTERM, signal.SIG_DFL),
-        (signal.SIGHUP, signal.SIG_DFL),
-    ):
+    for number, handler in HANDLERS.items():
         signal.signal(number, handler)
     if "OFFLINE" in environment:
         sys.addaudithook(refuse_the_network)

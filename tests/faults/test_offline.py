@@ -1,22 +1,15 @@
 """No network, and an installed package that brings what it needs."""
 
-import os
 import shutil
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+from inline import process
 
 from seq2attn.kernels import library
 
 ROOT = Path(__file__).parent.parent.parent
-
-
-def run(folder, *words, **environment):
-    kept = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}
-    return subprocess.run(words, cwd=folder, env=kept, capture_output=True, text=True, check=False)
 
 
 def test_no_command_uses_the_network(server, run_copy, work):
@@ -33,8 +26,8 @@ def wheel(tmp_path_factory):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, source / name)
     words = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", "."]
-    done = run(source, sys.executable, *words)
-    assert done.returncode == 0, done.stderr
+    done = process(source, *words)
+    assert done.code == 0, done.err
     (found,) = (source / "dist").glob("*.whl")
     return found
 
@@ -58,8 +51,8 @@ def test_the_wheel_contains_only_the_package_and_the_configs(wheel):
 @pytest.mark.slow
 def test_the_installed_wheel_finds_its_configs(wheel, work):
     place = work / "installed"
-    done = run(work, sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place), str(wheel))
-    assert done.returncode == 0, done.stderr
+    done = process(work, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place), str(wheel))
+    assert done.code == 0, done.err
     words = [
         "train",
         "--config",
@@ -68,12 +61,12 @@ def test_the_installed_wheel_finds_its_configs(wheel, work):
         "--set=training.steps=1",
         "--set=training.warmup=0",
     ]
-    done = run(work, sys.executable, "-m", "seq2attn", *words, PYTHONPATH=str(place))
-    assert (done.returncode, done.stdout) == (0, "runs/mine\n"), done.stderr
-    done = run(work, sys.executable, "-m", "seq2attn", "inspect", "configs/chapter/dot.yaml", PYTHONPATH=str(place))
-    assert done.returncode == 0
-    done = run(work, sys.executable, "-m", "seq2attn", "inspect", "configs/scald.yaml", PYTHONPATH=str(place))
-    assert done.stderr.startswith("error: configs/scald.yaml: no such file\nThere are: configs/scaled.yaml, ")
+    done = process(work, "-m", "seq2attn", *words, PYTHONPATH=str(place))
+    assert (done.code, done.out) == (0, "runs/mine\n"), done.err
+    done = process(work, "-m", "seq2attn", "inspect", "configs/chapter/dot.yaml", PYTHONPATH=str(place))
+    assert done.code == 0
+    done = process(work, "-m", "seq2attn", "inspect", "configs/scald.yaml", PYTHONPATH=str(place))
+    assert done.err.startswith("error: configs/scald.yaml: no such file\nThere are: configs/scaled.yaml, ")
 
 
 def test_a_user_s_config_takes_precedence_over_a_shipped_one(work, cli):
