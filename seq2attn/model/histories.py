@@ -145,15 +145,11 @@ class Shift(History):
     def combine(
         self, weights: Tensor, past: Tensor, prepared: Any, valid: Tensor | None, allowed: Tensor | None
     ) -> Tensor:
-        rows, _, width = past.shape
-        lengths = past.new_full((rows, 1, 1), width) if valid is None else valid.sum(dim=2, keepdim=True)
+        lengths = past.new_full((len(past), 1, 1), past.size(2)) if valid is None else valid.sum(dim=2, keepdim=True)
         lengths = lengths.long().clamp(min=1)
-        p = self.distribution(past, prepared, lengths)
-        places = places_around(lengths, width, self.reach).flip(1)  # (B, 2 reach + 1, S) where the weights come from
-        around = past[:, :1].expand(-1, p.size(-2), -1).gather(2, places)
-        if p.size(-1) > 1:  # of each key: that of the key that the weight comes from
-            p = p.gather(2, places)
-        moved = (p * around).sum(dim=1, keepdim=True)  # (B, 2 reach + 1, S) -> (B, 1, S)
+        leaving = self.distribution(past, prepared, lengths) * past[:, :1]  # (B, 2 reach + 1, S) of each key, by distance
+        arriving = torch.eye(leaving.size(1), dtype=past.dtype, device=past.device).flip(1).unsqueeze(0)
+        moved = F.conv1d(wrapped(leaving, lengths, self.reach), arriving)  # (B, 1, S): moved_i = sum_d leaving_(d, i-d)
         if allowed is not None:
             moved = moved.masked_fill(~allowed, 0.0)
         moved = torch.where(moved.sum(dim=2, keepdim=True) > 0.5, moved, weights)
@@ -197,13 +193,11 @@ class ShiftByKey(Shift):
         return torch.cat([super().update(past, weights), past[:, :1]], dim=1)
 
     def distribution(self, past: Tensor, prepared: Tensor, lengths: Tensor) -> Tensor:
-        rows, channels, width = past.shape
-        places = places_around(lengths, width, self.by_past.size(2) // 2).view(rows, 1, -1)  # (B, 1, kernel S)
-        near = past.gather(2, places.expand(-1, channels, -1)).view(rows, -1, width)  # (B, C kernel, S) around each key
-        return torch.softmax(self.speed * (prepared + self.by_past.flatten(1) @ near), dim=1)
+        moves = F.conv1d(wrapped(past, lengths, self.by_past.size(2) // 2), self.by_past)  # (B, 2 reach + 1, S)
+        return torch.softmax(self.speed * (prepared + moves), dim=1)
 
 
-def places_around(lengths: Tensor, width: int, reach: int) -> Tensor:
-    """(j + d) mod n for d = -reach..reach and j < width: lengths n (B, 1, 1) -> (B, 2 reach + 1, width)."""
-    distances = torch.arange(-reach, reach + 1, device=lengths.device).unsqueeze(1)
-    return (torch.arange(width, device=lengths.device) + distances) % lengths
+def wrapped(values: Tensor, lengths: Tensor, reach: int) -> Tensor:
+    """values (B, C, S) around sources of lengths n (B, 1, 1): (B, C, S + 2 reach), those of positions j mod n from j = -reach."""
+    places = torch.arange(-reach, values.size(2) + reach, device=values.device) % lengths  # (B, 1, S + 2 reach)
+    return values.gather(2, places.expand(-1, values.size(1), -1))
