@@ -131,13 +131,15 @@ class Shift(History):
     channels = 2
     speed = 8.0
     """p = softmax(speed * logits): they change this many times as fast as other parameters"""
+    sharpness = 0.0
+    """the power's first value: g = 1 + softplus(sharpness)"""
 
     def __init__(self, feature_width: int, key_width: int, *, reach: int = 2, rereading: bool = True) -> None:
         super().__init__(feature_width, key_width)
         self.reach = reach
         self.read_width = int(rereading)
         self.logits = nn.Parameter(torch.zeros(2 * reach + 1))  # of p, from d = -reach
-        self.power = nn.Parameter(torch.zeros(()))
+        self.power = nn.Parameter(torch.tensor(self.sharpness))
 
     def update(self, past: Tensor, weights: Tensor) -> Tensor:
         return torch.stack([weights, past[:, 1] + weights], dim=1)
@@ -177,6 +179,7 @@ class ShiftByKey(Shift):
 
     channels = 3
     speed = 4.0
+    sharpness = 2.0  # g = 3.1: with less, weights blur among equal keys, whose distances depend on the weights alone
 
     def __init__(
         self, feature_width: int, key_width: int, *, reach: int = 3, kernel: int = 7, rereading: bool = True
