@@ -149,7 +149,9 @@ class Shift(History):
     ) -> Tensor:
         lengths = past.new_full((len(past), 1, 1), past.size(2)) if valid is None else valid.sum(dim=2, keepdim=True)
         lengths = lengths.long().clamp(min=1)
-        leaving = self.distribution(past, prepared, lengths) * past[:, :1]  # (B, 2 reach + 1, S) of each key, by distance
+        leaving = (
+            self.distribution(past, prepared, lengths) * past[:, :1]
+        )  # (B, 2 reach + 1, S) of each key, by distance
         arriving = torch.eye(leaving.size(1), dtype=past.dtype, device=past.device).flip(1).unsqueeze(0)
         moved = F.conv1d(wrapped(leaving, lengths, self.reach), arriving)  # (B, 1, S): moved_i = sum_d leaving_(d, i-d)
         if allowed is not None:
