@@ -203,6 +203,6 @@ class ShiftByKey(Shift):
 
 
 def wrapped(values: Tensor, lengths: Tensor, reach: int) -> Tensor:
-    """values (B, C, S) around sources of lengths n (B, 1, 1): (B, C, S + 2 reach), those of positions j mod n from j = -reach."""
+    """values (B, C, S) around sources of lengths n (B, 1, 1): (B, C, S + 2 reach), of positions j mod n from j = -reach."""
     places = torch.arange(-reach, values.size(2) + reach, device=values.device) % lengths  # (B, 1, S + 2 reach)
     return values.gather(2, places.expand(-1, values.size(1), -1))
