@@ -94,7 +94,7 @@ def first_of(names: Sequence[str]) -> str:
 def character_name(symbol: str) -> str:
     """A symbol for a message, with its code points where its look could mislead: `'a'`, `'é' (U+00E9)`, `U+0303`."""
     if symbol.isascii():
-        return repr(symbol)
+        return shown(symbol)
     points = " ".join(f"U+{ord(character):04X}" for character in symbol)
     alone = symbol.isprintable() and not unicodedata.category(symbol[0]).startswith("M")  # not a combining mark
     return f"{symbol!r} ({points})" if alone else points
@@ -107,6 +107,6 @@ def shown_path(name: str) -> str:
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """`repr(value)`, cut to `limit` characters."""
-    text = repr(value)
+    """`repr(value)`, with JSON's escapes, as all that is printed has, cut to `limit` characters."""
+    text = re.sub(r"(\\\\)|\\x", lambda found: found[1] or r"\u00", repr(value))
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

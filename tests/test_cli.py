@@ -395,6 +395,8 @@ def test_runs_are_filtered_and_sorted_by_columns_metrics_and_config_keys(work):
     assert listed("--sort", "seed", "--where", f"{rate}=1e-2") == "c a"  # 3 before 11
     assert listed("--sort", f"-{rate}", "--where", "model.attention.score=scaled").split()[-1] == "b"
     assert rows("runs", "--sort", rate)[0][rate] == "0.0005"
+    *newest_first, _, _ = listed().split()
+    assert listed("--sort", "-made") == listed() and listed("--sort", "made").split()[:-2] == newest_first[::-1]
     assert listed("--where", "run=a", "--where", "seed=11", "--where", "model.attention.window={name: global}") == "a"
     done = seq2attn("runs", "--where", f"{rate}=7")
     assert (done.code, len(done.rows())) == (0, 0) and f"no run has {rate}=7; there are: " in done.err

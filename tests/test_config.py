@@ -133,12 +133,6 @@ def test_every_key_and_every_option_is_documented():
     assert {"model.attention.window.radius", "task.train", "model.heads", "model.cell"} <= dict(all_keys()).keys()
 
 
-def test_evaluation_and_training_lengths():
-    config = check_config({"task": {"min_length": 3, "max_length": 5}})
-    assert (config.evaluation.lengths, config.trained_lengths) == (None, range(3, 6))
-    assert check_config({"evaluation": {"lengths": [2, 9]}}).evaluation.lengths == (2, 9)
-
-
 # ---- parts ----
 
 

@@ -154,6 +154,7 @@ MISTAKES = [  # with a run `tiny`
     (["predict", "Hello!"], UNSEEN.format("'Hello!'", "'!', 'H'")),
     (["predict", "abc", "héllo"], UNSEEN.format("'héllo'", "'é' (U+00E9)")),
     (["predict", "a b"], UNSEEN.format("'a b'", "' '")),
+    ("predict abc --map foo", "--map: unknown map 'foo'; allowed: colour, digits, none"),
     (["predict", "abc", ""], "the string is empty\nGive at least one symbol."),
     ("list score", "unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks, "),
     ("check dto", "'dto' is not the name of one part; did you mean 'dot'? allowed: score/dot, "),

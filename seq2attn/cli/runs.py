@@ -49,6 +49,8 @@ def runs(
         key = options.parsed("--sort", _key, sort.removeprefix("-"), records)
         columns.setdefault(key, Column(key, key=key))
         backwards = key.startswith("exact_match") != sort.startswith("-")
+        if key == "made" and not backwards:
+            chosen.reverse()  # of one minute the first comes first, too
         chosen.sort(key=lambda record: _order(record.get(key)), reverse=backwards)
         chosen.sort(key=lambda record: record.get(key) is None)
     rows = [[record.get(name) for name in columns] for record in chosen[:limit]]

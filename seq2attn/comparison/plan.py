@@ -89,8 +89,8 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any], root: Path) -
     config = load_config(experiment.bases[base], [*experiment.overrides, *override_list(varied)])
     resolved = {key: base if key == CONFIG else _value(config, key, value) for key, value in values.items()}
     resolved.pop(SEED, None)
-    lengths = settings.lengths or config.evaluation.lengths or tuple(config.trained_lengths or ())
-    if not lengths and not config.data_files:  # only the task knows
+    lengths = settings.lengths or config.evaluation.lengths or ()
+    if not lengths and not config.data_files:
         from seq2attn.build import build_task
 
         lengths = tuple(build_task(config).trained_lengths)

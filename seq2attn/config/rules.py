@@ -26,17 +26,16 @@ def combination_problems(config: Config) -> list[Problem]:
 
 
 def _lengths(config: Config) -> Iterator[Rule]:
-    lengths = config.trained_lengths
-    if lengths is None:  # the task itself says them
+    options = dict(config.task)
+    shortest, longest = options.get("min_length"), options.get("max_length")
+    if shortest is None or longest is None:  # the task itself says them
         return
-    shortest, longest = lengths.start, lengths.stop - 1
     message = f"{shortest} is above task.max_length, {longest}; change one of them"
     yield "task.min_length", shortest > longest, message, "task.max_length"
-    options = dict(config.task)
     both = options.get("symbols") and options.get("alphabet") not in (None, LETTERS)
     yield "task.symbols", both, "is set, and so is task.alphabet; set one of them", "task.alphabet"
-    measured = config.evaluation.lengths or lengths
-    unreachable = config.training.target is not None and not set(measured) & set(lengths)
+    measured = config.evaluation.lengths or [shortest]
+    unreachable = config.training.target is not None and not any(shortest <= one <= longest for one in measured)
     message = f"no length of evaluation.lengths lies within {shortest}-{longest}; add one, or drop the target"
     others = ("task", "task.min_length", "task.max_length", "evaluation.lengths")
     yield "training.target", unreachable, message, *others
@@ -50,7 +49,7 @@ def _training(config: Config) -> Iterator[Rule]:
     message = "is null, and so is training.epochs; set one of them"
     yield "training.steps", steps is None and epochs is None, message, "training.epochs"
     message = f"task {config.task.name!r} draws its examples without end; set training.steps instead"
-    yield "training.epochs", epochs is not None and config.trained_lengths is not None, message, "task"
+    yield "training.epochs", epochs is not None and "max_length" in dict(config.task), message, "task"
     message = f"{warmup} is above training.steps, {steps}; change one of them"
     yield "training.warmup", steps is not None and warmup > steps, message, "training.steps"
     useless = training.snapshot_weights and not training.snapshots

@@ -235,12 +235,6 @@ class Config(Section):
         paths = {name: getattr(self.task, name) for name in parts.TASKS.get(self.task.name).files}
         return {name: path for name, path in paths.items() if path is not None}
 
-    @property
-    def trained_lengths(self) -> range | None:
-        """The source lengths that occur in training; None if the task's options do not say."""
-        shortest, longest = (getattr(self.task, name, None) for name in ("min_length", "max_length"))
-        return None if shortest is None or longest is None else range(shortest, longest + 1)
-
 
 def all_keys(model: type[BaseModel] | None = None, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """Every dotted key that has a value, with its field: of every architecture, and the options of every part."""

@@ -65,7 +65,9 @@ class Format:
     def read(self, line: str) -> Pair:
         """The pair of one line, without its end. Raises `ValueError` with what is wrong with it."""
         if wrong := re.search("[\0\r\t\ud800-\udfff]", line.replace("\t", "") if self.delimiter == "\t" else line):
-            raise ValueError(f"it contains {wrong[0]!r}" if wrong[0] < "\ud800" else "not UTF-8 text; save it as UTF-8")
+            raise ValueError(
+                f"it contains {shown(wrong[0])}" if wrong[0] < "\ud800" else "not UTF-8 text; save it as UTF-8"
+            )
         if not line.strip():
             raise ValueError("blank; remove it (only the last line may be blank)")
         if len(line) > LONGEST_LINE:
