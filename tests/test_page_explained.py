@@ -136,8 +136,13 @@ def test_the_first_screen_has_map_step_and_likeliest(show):
         places = "[views[0].canvas, views[0].find('.heading'), views[0].find('.likeliest')]"
         bottoms = run(f"views[0].spec.most_steps.fill(6); type_('badge'); return {places}.map(one => box(one).bottom)")
         assert max(bottoms) <= height, (width, bottoms)
-        sizes = run("const before = views[0].layout.cell; setWeight(0, 1, 1); return [before, views[0].layout.cell]")
-        assert sizes[0] == sizes[1]
+        look = "[views[0].layout.cell, ...[views[0].canvas, views[0].find('.likeliest')].map(one => box(one).top)]"
+        before, after = run(f"const before = {look}; setWeight(0, 1, 1); return [before, {look}]")
+        assert before == after
+        widths = run(
+            "type_('attention'.repeat(2)); const map = views[0].find('.scroll'); return [map.scrollWidth, map.clientWidth]"
+        )
+        assert widths[0] == widths[1]
     assert show()("return document.activeElement.id") == "text"
     narrow = show("scaled", 390, 844)
     scroll = "return [0, 29].map(j => { choose(0, j); return views[0].find('.attending').scrollLeft; })"

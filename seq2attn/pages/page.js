@@ -183,7 +183,7 @@ class View {
   maps(look, changed) {
     const [figure, beside] = this.root.querySelectorAll("figure");
     beside.hidden = !changed;
-    figure.querySelector("figcaption span").textContent = changed ? "attention, with your changes" : "attention: a row per step";
+    figure.querySelector("figcaption span").textContent = changed ? "with your changes" : "attention: a row per step";
     const rows = result => result.steps.map(step => this.symbol(step.written));
     const room = this.room(".maps"), most = Math.max(24, Math.min(48, (inside.height - 430) / this.now.steps.length));  // the cells of both maps, changed or not
     const layoutOf = (columns, symbols) => mapLayout(columns, symbols, room, state.numbers, most);
@@ -284,7 +284,7 @@ function start() {
   by("features-label").hidden = !first.source.features;
   by("hold").hidden = false;
   for (const element of [by("temperature"), by("padding"), by("mask")]) element.closest("label").hidden = !data.models.some(model => model.attends);
-  if (!data.models.some(model => model.attends)) by("hint").textContent = "Click a symbol of the answer and type another.";
+  if (!data.models.some(model => model.attends)) by("hint").textContent = "Retype a symbol of the answer.";
   by("save").hidden = !data.models.some(model => model.attends);
   by("examples").append(...examples.map(text => make("button", {type: "button", textContent: Array.from(text, shownSymbol).join("").replace("␉", " "), onclick: () => { type(...text.split("\t")); by("text").focus(); }})));
   const {symbols, separator} = first.source;
