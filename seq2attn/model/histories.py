@@ -181,7 +181,7 @@ class ShiftByKey(Shift):
 
     channels = 3
     speed = 4.0
-    sharpness = 2.0  # g = 3.1: with less, weights blur among equal keys, whose distances depend on the weights alone
+    sharpness = 4.5  # g = 5.5: with less, weights blur among equal keys, whose distances depend on the weights alone
 
     def __init__(
         self, feature_width: int, key_width: int, *, reach: int = 3, kernel: int = 7, rereading: bool = True
