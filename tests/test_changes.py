@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from models import is_real
+from models import SIX_STEPS, is_real
 from torch import nn
 
 from seq2attn.build import build_model, build_task, build_training_data
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("own_scores")
 def configured(score="additive", *, decoder="bahdanau", history="none", window="global", cell="gru", **model):
     attention = {"score": score, "history": history, "window": window}
     values = {"hidden": 6, "embedding": 4, "decoder": decoder, "cell": cell, "attention": attention, **model}
-    training = {"batch_size": 4, "steps": 12, "warmup": 0, "evaluate_every": 4, "validation_samples": 2, "log_every": 1}
+    training = {**SIX_STEPS, "steps": 12, "warmup": 0, "evaluate_every": 4}
     return check_config({"task": {"alphabet": "abcd", "max_length": 3}, "model": values, "training": training})
 
 
