@@ -485,6 +485,15 @@ def test_the_page_in_the_documentation_answers(browser):
     browser.console()
     browser.open(Path(__file__).parent.parent / "docs" / "scaled.html")
     assert browser.run(f"{TYPE} type_('attention'); return {ANSWER}") == [*"noitnetta", "⏎"]
+    lesson = (Path(__file__).parent.parent / "docs" / "lesson.md").read_text("utf-8")
+    answers = re.findall(
+        r"^\| (?:none|step 1 attends.*|h banned|temperature 5|padding.*) \| (\w+) \|$", lesson, re.MULTILINE
+    )
+    changes = ["", "setWeight(0, 1, 1)", "ban('0')", "state.temperature = 5", "state.padding = 4; state.mask = false"]
+    for change, answer in zip(changes, answers, strict=True):
+        assert "".join(browser.run(f"undoAll(); type('hello'); {change}; update(); return {ANSWER}")[:-1]) == answer
+    browser.run("undoAll(); restore('tour=3'); visit(state.tour)")
+    assert browser.run("return by('tour').querySelector('h2').textContent") == "3 of 8: A score by hand"
     assert browser.run("return performance.getEntriesByType('resource').length") == 0
     assert browser.console() == []
 

@@ -87,3 +87,9 @@ def test_the_chapters_scaled_model_fails_on_short_strings_without_the_mask(tmp_p
     results = measured(trained(tmp_path, "configs/chapter/scaled.yaml"), [5, 8])
     assert results[5].teacher_forced.value < 0.6
     assert results[8].teacher_forced.value > 0.9
+
+
+@pytest.mark.parametrize(("task", "least", "most"), [("copy", 0.8, 1), ("sort", 0, 0.6)])
+def test_the_lessons_maps_are_a_diagonal_for_copy_but_not_for_sort(task, least, most, tmp_path):
+    result = measured(trained(tmp_path, "configs/scaled.yaml", [f"task.name={task}"]), [6])[6]
+    assert result.exact_match.value > 0.9 and least <= result.alignment.value <= most
