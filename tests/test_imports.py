@@ -31,7 +31,7 @@ BELOW = {  # room -> the rooms that it may import from, beside itself and `error
     "trained": "config data model build inference runs plotting",
     "comparison": "registry parts config data model build inference runs training plotting trained display",
     "api": "config inference runs training trained comparison display",
-    "pages": "parts config data model build inference runs comparison plotting trained display",
+    "pages": "parts config data model build inference training runs comparison plotting trained display",
     "cli": "registry parts config data model build contract analysis inference runs training plotting comparison api "
     "pages trained display",
 }

@@ -58,6 +58,10 @@ def page(
     ] = None,
     to: HtmlPath = Path("page.html"),
     text: Annotated[list[str] | None, option("STRING", "A string to begin with. May be repeated.")] = None,
+    train: Annotated[
+        list[Path] | None, option("CONFIG", "Train this config in the page, instead of showing a run. Twice: a race.")
+    ] = None,
+    overrides: options.Overrides = None,
     snapshots: Annotated[int, option("N", "Earlier steps of training, if kept.", min=0)] = 8,
     checkpoint: options.CheckpointName = "best",
     plugin: options.Plugins = None,
@@ -68,17 +72,32 @@ def page(
     The page needs no network. Type a string and watch the answer and its attention; step through the decoding; set, ban or
     drag a weight, change what the model wrote. Two runs are shown side by side; a run trained with
     training.snapshot_weights=true through its training. An older page is replaced; any other file is kept.
+    With --train the page begins with untrained weights, and trains them itself.
     Needs two packages: pip install "seq2attn[export]"
 
     Examples:
 
       seq2attn page scaled-001 --to scaled.html --text hello
 
+      seq2attn page --train configs/scaled.yaml --set model.hidden=48 --set task.max_length=6
+
       seq2attn page scaled-001 dot-001 --to scores.html
     """
     _check_page(to, "page")
     if len(names or ()) > MOST:
         raise Seq2AttnError(f"{len(names or ())} runs are too many for one page; at most {MOST} are allowed")
+    if train and (names or len(train) > MOST):
+        raise Seq2AttnError("--train takes one config or two, and no runs", hint="Make a page of the runs.")
+    if overrides and not train:
+        raise Seq2AttnError("--set changes a config that --train names; a run keeps its own")
+    if train:
+        from seq2attn.config import load_config
+
+        configs = {path.stem: load_config(path, overrides or []) for path in train}
+        from seq2attn.pages.page import render, untrained
+
+        _write(to, render(untrained(configs, text or ())))
+        return
     from seq2attn.pages.page import render, shown_runs
 
     _write(to, render(shown_runs(options.find_runs(runs_dir, names), checkpoint, text or (), snapshots)))

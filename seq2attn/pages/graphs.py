@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.config.plugins import described, foreign_parts
+from seq2attn.config.schema import Config
 from seq2attn.data.tasks import StringTask, Task
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.interface import Model
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     import onnx
 
 OPSET = 18
+ROUNDED = 1e-4
+"""by less than this, the exporter's optimiser may take a constant for another"""
 EXAMPLES = ((5, 2), (6, 2), (5, 3))
 """source tokens and output positions of the examples: a dimension that differs between them is free"""
 FREE = ("source", "written")
@@ -63,6 +66,26 @@ def export_graphs(model: Model) -> Exported:
         hint = f"Parts of plug-ins must be traceable by torch.export, without Python branches on values: {names}"
         raise Seq2AttnError(f"torch cannot export this model: {reason}", hint=hint if names else None) from error
     return Exported(examples[0], graphs)
+
+
+def export_training(model: Model, config: Config, task: Task) -> list[onnx.ModelProto]:
+    """The drawing of a batch and a training step as graphs.
+
+    Raises `Seq2AttnError` for a model or a task that cannot be exported.
+    """
+    from seq2attn.pages.training import training_functions
+
+    try:
+        with _quietly():
+            with torch.enable_grad():
+                parts = training_functions(model, config, task)
+            return [_export(nn.Module(), part) for part in parts]
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        raise Seq2AttnError(
+            f"the page cannot train {config.score_name}: torch cannot export a training step: {reason}",
+            hint="`seq2attn train` trains it, and `seq2attn page` shows the run.",
+        ) from error
 
 
 def export_answer(task: Task) -> onnx.ModelProto | None:
@@ -163,7 +186,7 @@ def _free_axes(part: Function, others: Sequence[Function]) -> tuple[dict[int, An
     return tuple(
         {
             axis: dimension
-            for dimension, other in zip(dimensions, others, strict=True)
+            for dimension, other in zip(dimensions, others, strict=False)
             for axis, size in enumerate(other.inputs[name].shape)
             if size != tensor.shape[axis]
         }
@@ -171,9 +194,27 @@ def _free_axes(part: Function, others: Sequence[Function]) -> tuple[dict[int, An
     )
 
 
+def _name_small_constants(graph: Any) -> None:
+    """Make initializers of constants that the optimiser takes for 0 or 1: it drops x + 1e-8, and 0 / (0 + 1e-8) is NaN."""
+    from onnx_ir import Value, convenience
+
+    for node in list(graph):
+        tensor = node.attributes["value"].value if node.op_type == "Constant" and "value" in node.attributes else None
+        if tensor is None or tensor.size != 1:
+            continue
+        number = abs(float(tensor.numpy().item()))
+        if 0 < min(number, abs(number - 1)) < ROUNDED:
+            old = node.outputs[0]
+            new = Value(name=old.name, type=old.type, shape=old.shape, const_value=tensor)
+            convenience.replace_all_uses_with(old, new)
+            graph.remove(node)
+            graph.initializers[new.name] = new
+
+
 def _optimise(exported: Any) -> None:
     """Fold constants, but not weights: those stay as they are, under their own names."""
     graph = exported.model.graph
+    _name_small_constants(graph)
     weights = dict(graph.initializers)
     tensors = {name: value.const_value for name, value in weights.items()}
     count = len(graph.inputs)

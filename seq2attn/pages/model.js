@@ -79,9 +79,9 @@ function decodeBase64(text) {
 }
 
 class Model {
-  constructor(spec, snapshot = spec.snapshots.length - 1) {
+  constructor(spec, numbers = decodeBase64(spec.snapshots.at(-1).weights)) {
     this.spec = spec;
-    const numbers = decodeBase64(spec.snapshots[snapshot].weights), weights = new Map();
+    const weights = new Map();
     let start = 0;
     for (const [name, shape] of spec.weights) {
       weights.set(name, tensor("float", shape, numbers.subarray(start, start += product(shape))));

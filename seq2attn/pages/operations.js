@@ -34,14 +34,12 @@ function broadcast(...shapes) {
   }, 1));
 }
 
-// Calls visit(place in the result, place in each of up to three arrays) for every element of `shape`.
-function walk(shape, steps, visit, starts = []) {
+// Calls visit(place in the result, place in each of up to three arrays) for every row along the last axis of `shape`.
+function rows(shape, steps, visit, starts = []) {
   const rank = shape.length, width = rank ? shape[rank - 1] : 1, total = product(shape), index = new Array(rank).fill(0);
   const at = [0, 1, 2].map(k => starts[k] || 0), jumps = at.map((_, k) => steps[k] || full(shape));
-  const [first, second, third] = jumps.map(jump => rank ? jump[rank - 1] : 0);
-  for (let place = 0; place < total;) {
-    let [a, b, c] = at;
-    for (let k = 0; k < width; k++, a += first, b += second, c += third) visit(place++, a, b, c);
+  for (let place = 0; place < total; place += width) {
+    visit(place, at[0], at[1], at[2]);
     for (let axis = rank - 2; axis >= 0; axis--) {
       for (let k = 0; k < 3; k++) at[k] += jumps[k][axis];
       if (++index[axis] < shape[axis]) break;
@@ -49,6 +47,14 @@ function walk(shape, steps, visit, starts = []) {
       index[axis] = 0;
     }
   }
+}
+
+// The same for every element.
+function walk(shape, steps, visit, starts = []) {
+  const width = shape.length ? shape.at(-1) : 1, [first, second, third] = [0, 1, 2].map(k => shape.length ? (steps[k] || full(shape)).at(-1) : 0);
+  rows(shape, steps, (place, a, b, c) => {
+    for (let k = 0; k < width; k++, a += first, b += second, c += third) visit(place + k, a, b, c);
+  }, starts);
 }
 
 const unary = compute => ([a]) => {
@@ -59,23 +65,40 @@ const unary = compute => ([a]) => {
 
 const same = (a, b) => a.shape.length === b.shape.length && a.shape.every((size, axis) => size === b.shape[axis]);
 
-function combine(a, b, type, compute) {
+// loop(out, place, x, i, p, y, j, q, count) computes a row: out[place + k] from x[i + k p] and y[j + k q].
+function combine(a, b, type, loop) {
   const x = a.data, y = b.data;
   if (same(a, b)) {
-    const result = tensor(type, a.shape), out = result.data;
-    for (let i = 0; i < out.length; i++) out[i] = compute(x[i], y[i]);
+    const result = tensor(type, a.shape);
+    loop(result.data, 0, x, 0, 1, y, 0, 1, x.length);
     return result;
   }
   const shape = broadcast(a.shape, b.shape), result = tensor(type, shape), out = result.data;
-  if (y.length === 1) for (let i = 0, other = y[0]; i < out.length; i++) out[i] = compute(x[i], other);
-  else if (x.length === 1) for (let i = 0, other = x[0]; i < out.length; i++) out[i] = compute(other, y[i]);
-  else walk(shape, [strides(a.shape, shape.length), strides(b.shape, shape.length)], (i, j, k) => { out[i] = compute(x[j], y[k]); });
+  if (y.length === 1 && x.length === out.length) loop(out, 0, x, 0, 1, y, 0, 0, out.length);
+  else if (x.length === 1 && y.length === out.length) loop(out, 0, x, 0, 0, y, 0, 1, out.length);
+  else {
+    const steps = [strides(a.shape, shape.length), strides(b.shape, shape.length)], width = shape.at(-1);
+    rows(shape, steps, (place, i, j) => loop(out, place, x, i, steps[0].at(-1), y, j, steps[1].at(-1), width));
+  }
   return result;
 }
 
-const arithmetic = compute => ([a, b]) => combine(a, b, a.type, compute);
-const comparison = compute => ([a, b]) => combine(a, b, "bool", compute);
-const several = compute => inputs => inputs.reduce((a, b) => combine(a, b, a.type, compute));
+const byElement = compute => (out, place, x, i, p, y, j, q, count) => {
+  for (let k = 0; k < count; k++, i += p, j += q) out[place + k] = compute(x[i], y[j]);
+};
+// Written out: a function that several loops share is called for each element.
+const PLAIN = {
+  Add(out, place, x, i, p, y, j, q, count) { for (let k = 0; k < count; k++, i += p, j += q) out[place + k] = x[i] + y[j]; },
+  Sub(out, place, x, i, p, y, j, q, count) { for (let k = 0; k < count; k++, i += p, j += q) out[place + k] = x[i] - y[j]; },
+  Mul(out, place, x, i, p, y, j, q, count) { for (let k = 0; k < count; k++, i += p, j += q) out[place + k] = x[i] * y[j]; },
+  Div(out, place, x, i, p, y, j, q, count) { for (let k = 0; k < count; k++, i += p, j += q) out[place + k] = x[i] / y[j]; },
+};
+const plain = loop => ([a, b]) => combine(a, b, a.type, loop);
+const arithmetic = compute => plain(byElement(compute));
+const comparison = compute => { const loop = byElement(compute); return ([a, b]) => combine(a, b, "bool", loop); };
+const several = compute => { const loop = byElement(compute); return inputs => inputs.reduce((a, b) => combine(a, b, a.type, loop)); };
+
+const plus = (total, x) => total + x;
 
 // Reduces over the axes: `start`, then `add(total, value)` for each, then `end(total, count)`.
 const reduction = (start, add, end = total => total) => ([a, axes], attributes) => {
@@ -84,7 +107,9 @@ const reduction = (start, add, end = total => total) => ([a, axes], attributes) 
   const gone = new Set(given.length ? given.map(axis => axisOf(axis, rank)) : a.shape.keys());
   const kept = a.shape.map((size, axis) => gone.has(axis) ? 1 : size);
   const totals = new Float64Array(product(kept)).fill(start), {data} = a;
-  walk(a.shape, [strides(kept, rank)], (i, j) => { totals[j] = add(totals[j], data[i]); });
+  const steps = [strides(kept, rank)], width = rank ? a.shape[rank - 1] : 1, last = rank ? steps[0][rank - 1] : 0;
+  if (add === plus) rows(a.shape, steps, (i, j) => { for (let k = 0; k < width; k++, j += last) totals[j] += data[i + k]; });
+  else walk(a.shape, steps, (i, j) => { totals[j] = add(totals[j], data[i]); });
   const shape = attributes.keepdims === 0 ? a.shape.filter((_, axis) => !gone.has(axis)) : kept;
   const result = tensor(a.type, shape), count = data.length / totals.length;
   for (let i = 0; i < totals.length; i++) result.data[i] = end(totals[i], count);
@@ -155,7 +180,8 @@ function gemm([a, b, c], {alpha = 1, beta = 1, transA = 0, transB = 0}) {
 // Elements of `a` at steps along each axis.
 function strided(a, shape, steps, start = 0) {
   const result = tensor(a.type, shape), out = result.data, {data} = a;
-  walk(shape, [steps], (i, j) => { out[i] = data[j]; }, [start]);
+  const width = shape.length ? shape.at(-1) : 1, step = shape.length ? steps.at(-1) : 0;
+  rows(shape, [steps], (i, j) => { for (let k = 0; k < width; k++, j += step) out[i + k] = data[j]; }, [start]);
   return result;
 }
 
@@ -238,6 +264,16 @@ function scatterElements([a, indices, updates], {axis = 0, reduction = "none"}) 
     const place = j + axisOf(indices.data[i], size) * steps[at];
     result.data[place] = JOINED[reduction](result.data[place], updates.data[i]);
   });
+  return result;
+}
+
+function scatterND([a, indices, updates], {reduction = "none"}) {
+  const depth = indices.shape.at(-1), inner = product(a.shape.slice(depth)), steps = full(a.shape), result = tensor(a.type, a.shape, a.data.slice());
+  for (let row = 0; row < indices.data.length / depth; row++) {
+    let place = 0;
+    for (let k = 0; k < depth; k++) place += axisOf(indices.data[row * depth + k], a.shape[k]) * steps[k];
+    for (let k = 0; k < inner; k++) result.data[place + k] = JOINED[reduction](result.data[place + k], updates.data[row * inner + k]);
+  }
   return result;
 }
 
@@ -390,6 +426,8 @@ function topK([a, count], {axis = -1, largest = 1}) {
   return [values, indices];
 }
 
+const whole = arithmetic((x, y) => Math.trunc(x / y));
+
 const OPERATIONS = {
   Abs: unary(Math.abs), Neg: unary(x => -x), Sqrt: unary(Math.sqrt), Exp: unary(Math.exp), Log: unary(Math.log),
   Sin: unary(Math.sin), Cos: unary(Math.cos), Tan: unary(Math.tan), Atan: unary(Math.atan), Tanh: unary(Math.tanh),
@@ -407,8 +445,8 @@ const OPERATIONS = {
     : x => 0.5 * x * (1 + erf(x / Math.SQRT2)))([a]),
   IsNaN: ([a]) => tensor("bool", a.shape, Uint8Array.from(a.data, Number.isNaN)),
   IsInf: ([a]) => tensor("bool", a.shape, Uint8Array.from(a.data, x => x === Infinity || x === -Infinity)),
-  Add: arithmetic((x, y) => x + y), Sub: arithmetic((x, y) => x - y), Mul: arithmetic((x, y) => x * y),
-  Div: inputs => arithmetic(integer(inputs[0]) ? (x, y) => Math.trunc(x / y) : (x, y) => x / y)(inputs),
+  Add: plain(PLAIN.Add), Sub: plain(PLAIN.Sub), Mul: plain(PLAIN.Mul),
+  Div: inputs => (integer(inputs[0]) ? whole : plain(PLAIN.Div))(inputs),
   Mod: (inputs, {fmod = 0}) => arithmetic(fmod ? (x, y) => x % y : (x, y) => x - y * Math.floor(x / y))(inputs),
   Pow: arithmetic((x, y) => y === 2 ? x * x : x ** y),
   Max: several((x, y) => x > y || x !== x ? x : y), Min: several((x, y) => x < y || x !== x ? x : y),
@@ -474,11 +512,11 @@ const OPERATIONS = {
     const count = starts.data.length;
     return slice(a, axes ? list(axes) : [...Array(count).keys()], list(starts), list(ends), steps ? list(steps) : Array(count).fill(1));
   },
-  GatherElements: gatherElements, ScatterElements: scatterElements,
+  GatherElements: gatherElements, ScatterElements: scatterElements, ScatterND: scatterND,
   Pad: pad, MatMul: ([a, b]) => matmul(a, b), Gemm: gemm, Conv: conv,
   Softmax: softmax(false), LogSoftmax: softmax(true), LayerNormalization: layerNormalization,
   TopK: topK, CumSum: cumulative, ArgMax: extreme((x, y) => x > y), ArgMin: extreme((x, y) => x < y),
-  ReduceSum: reduction(0, (a, x) => a + x), ReduceProd: reduction(1, (a, x) => a * x),
+  ReduceSum: reduction(0, plus), ReduceProd: reduction(1, (a, x) => a * x),
   ReduceMean: reduction(0, (a, x) => a + x, (a, n) => a / n),
   ReduceMax: reduction(-Infinity, Math.max), ReduceMin: reduction(Infinity, Math.min),
   ReduceL1: reduction(0, (a, x) => a + Math.abs(x)), ReduceL2: reduction(0, (a, x) => a + x * x, Math.sqrt),

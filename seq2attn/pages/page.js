@@ -68,7 +68,7 @@ class View {
   }
 
   load(snapshot) {
-    const model = new Model(this.spec, snapshot);
+    const model = new Model(this.spec, this.learnt || decodeBase64(this.spec.snapshots[snapshot].weights));
     this.plain = new Session(model);
     this.changed = new Session(model);
   }
@@ -301,6 +301,7 @@ function start() {
   by("features").value = state.features;
   listen();
   update();
+  if (first.training) prepareTraining();
   showPlaying();
   if (!matchMedia("(pointer: coarse)").matches) by("text").select();  // typing works at once
   if (state.tour !== null) visit(state.tour);
@@ -344,6 +345,7 @@ function listen() {
   });
   window.addEventListener("resize", () => {
     inside = measured();
+    drawTraining();
     for (const view of views) view.rooms.clear();
     draw();
   });
@@ -354,7 +356,7 @@ function listen() {
     update();
     if (state.tour !== null) visit(state.tour);
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { look = colours(); draw(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { look = colours(); draw(); drawTraining(); });
 }
 
 function toggleNumbers() {

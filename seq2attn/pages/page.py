@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from seq2attn.build import build_model, read_task
 from seq2attn.config.schema import AttentionConfig, Config, RecurrentConfig
 from seq2attn.data.batches import generator
 from seq2attn.data.tasks import Task
@@ -23,7 +24,8 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.predictor import Predictor
 from seq2attn.pages import filled, read
 from seq2attn.pages.folder import manifest
-from seq2attn.pages.graphs import export_answer, export_graphs
+from seq2attn.pages.graphs import export_answer, export_graphs, export_training
+from seq2attn.pages.training import training_settings
 from seq2attn.parts import ARCHITECTURES, DECODERS, HISTORIES, SCORES, WINDOWS
 from seq2attn.plotting.attention import spread
 from seq2attn.runs.logs import read_attention
@@ -33,9 +35,11 @@ from seq2attn.trained import load_run
 if TYPE_CHECKING:
     import onnx
 
+ENGINE = ("operations.js", "model.js", "worker.js")
+"""what runs models and trains them: in the page, and in its worker"""
 SCRIPTS = (
-    "map.js", "operations.js", "model.js", "view.js", "text.js", "explain.js", "step.js", "changes.js", "play.js",
-    "tour.js", "link.js", "page.js",
+    "map.js", "view.js", "text.js", "explain.js", "step.js", "changes.js", "play.js", "tour.js", "link.js", "train.js",
+    "page.js",
 )  # fmt: skip
 TYPES = {1: "float", 6: "int", 7: "int", 9: "bool", 10: "float", 11: "double"}  # ONNX's numbers, as in operations.js
 EXAMPLES = 5
@@ -56,6 +60,8 @@ class Shown:
     """label -> weights, as in `state_dict`, in the order of training; None: only those of the predictor"""
     parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """the parts of its attention by kind: name, formula and summary, as the catalogue has them"""
+    config: Config | None = None
+    """to train it in the page"""
 
 
 def shown_runs(
@@ -69,6 +75,34 @@ def shown_runs(
     Raises `Seq2AttnError` if two models read or write different symbols: they get the same string.
     """
     models = [_shown(run, checkpoint, list(examples), snapshots) for run in runs]
+    _check_vocabularies(models)
+    return models
+
+
+def untrained(configs: Mapping[str, Config], examples: Iterable[str] = ()) -> list[Shown]:
+    """The models of one config or two by name, as they are drawn, to be trained in the page.
+
+    Raises `Seq2AttnError` if two of them cannot learn from the same batches.
+    """
+    models = []
+    for name, config in configs.items():
+        task = read_task(config)
+        for text in examples:
+            task.source_vocabulary.encode(text)
+        predictor = Predictor(build_model(config, task), task, config.model.source_eos, torch.device("cpu"))
+        texts = [*examples, *_examples(task)]
+        models.append(Shown(name, predictor, _about(config, predictor), texts, None, parts_of(config), config))
+    _check_vocabularies(models)
+    for one, other in pairwise(configs.values()):
+        if (one.task, one.training.batch_size) != (other.task, other.training.batch_size):
+            raise Seq2AttnError(
+                "two configs that are trained on one page get the same batches: task and training.batch_size must be equal",
+                hint="Set them for both, such as --set task.max_length=6 --set training.batch_size=32.",
+            )
+    return models
+
+
+def _check_vocabularies(models: Sequence[Shown]) -> None:
     for one, other in pairwise(models):
         for side in ("source", "target"):
             vocabularies = [vars(getattr(model.predictor.task, f"{side}_vocabulary")) for model in (one, other)]
@@ -77,18 +111,19 @@ def shown_runs(
                     f"{one.name} and {other.name} do not fit on one page: their {side} vocabularies differ",
                     hint="Make a page of each.",
                 )
-    return models
 
 
 def render(models: Sequence[Shown]) -> str:
     """The page for one model or two, with its styles, scripts, graphs and weights inline."""
-    style, script = read("page.css"), "\n".join(map(read, SCRIPTS))
+    style, engine, script = read("page.css"), "\n".join(map(read, ENGINE)), "\n".join(map(read, SCRIPTS))
+    worker = "; worker-src blob:" if any(model.config for model in models) else ""
     parts = {
         "title": html.escape(" and ".join(model.name for model in models)),
         "style": style,
         "style_hash": _hash(style),
+        "engine": engine,
         "script": script,
-        "script_hash": _hash(script),
+        "scripts": f"'{_hash(engine)}' '{_hash(script)}'{worker}",
         "data": _embedded({"models": [page_model(model) for model in models]}),
     }
     return filled("page.html", parts)
@@ -101,8 +136,9 @@ def page_model(shown: Shown) -> dict[str, Any]:
     current = {name: tensor for name, tensor in model.state_dict().items() if tensor.dtype == torch.float32}
     used = {one.name for graph in exported.graphs for one in graph.graph.initializer}
     weights = {name: tensor for name, tensor in current.items() if name in used}
-    missing = {node.op_type for graph in exported.graphs for node in graph.graph.node} - operations()
     task = shown.predictor.task
+    steps = export_training(model, shown.config, task) if shown.config else []
+    missing = {node.op_type for graph in [*exported.graphs, *steps] for node in graph.graph.node} - operations()
     rule = export_answer(task)
     sources = [] if rule else [text.partition("\t")[0] for text in shown.examples]
     known = {text: task.answer(text) for text in sources}
@@ -121,12 +157,36 @@ def page_model(shown: Shown) -> dict[str, Any]:
         "trained": [task.min_length, task.max_length],
         "answers": {text: task.target_vocabulary.encode(one.text) for text, one in known.items() if one},
         "graphs": {graph.graph.name: plain_graph(graph, set(weights)) for graph in graphs},
+        "training": shown.config
+        and {
+            **training_settings(model, shown.config, task),
+            **{graph.graph.name: _short_names(plain_graph(graph, set())) for graph in steps},
+            **dict(zip(("drawn", "shapes"), map(_random_shapes, steps), strict=True)),
+        },
         "weights": [[name, list(tensor.shape)] for name, tensor in weights.items()],
         "snapshots": [
             {"label": label, "weights": _base64([tensors[name] for name in weights])}
             for label, tensors in (shown.snapshots or {"": current}).items()
         ],
     }
+
+
+def _short_names(graph: dict[str, Any]) -> dict[str, Any]:
+    """The graph with numbers for the names of all tensors but inputs and outputs."""
+    short = {name: name for name in ("", *graph["inputs"], *graph["outputs"])}
+
+    def names(tensors: Iterable[str]) -> list[str]:
+        return [short.setdefault(name, str(len(short))) for name in tensors]
+
+    constants = dict(zip(names(graph["constants"]), graph["constants"].values(), strict=True))
+    nodes = [[kind, names(inputs), names(outputs), given] for kind, inputs, outputs, given in graph["nodes"]]
+    return {**graph, "constants": constants, "nodes": nodes}
+
+
+def _random_shapes(model: onnx.ModelProto) -> dict[str, list[int]]:
+    """The shapes of the random numbers that a graph takes."""
+    given = {one.name: [size.dim_value for size in one.type.tensor_type.shape.dim] for one in model.graph.input}
+    return {name: shape for name, shape in given.items() if name.startswith("random.")}
 
 
 def operations() -> set[str]:
@@ -169,14 +229,7 @@ def _shown(run: Run, checkpoint: str, examples: list[str], snapshots: int) -> Sh
     recorded = read_attention(run)
     of_files = [one.source for _, maps in recorded[-1:] for one in maps]  # a run on files keeps no other strings
     more = of_files if config.data_files else _examples(task)
-    parameters = sum(map(Tensor.numel, trained.predictor.model.parameters()))
-    about = {
-        "task": config.task.name,
-        "score": config.score_name,
-        "width": f"{config.model.hidden:,}",
-        "parameters": f"{parameters:,}",
-        "trained": f"{trained.step:,} steps",
-    }
+    about = _about(config, trained.predictor) | {"trained": f"{trained.step:,} steps"}
     kept = [step for step in run.kept_steps() if step < trained.step]
     maps = [one for one in recorded if one[0] in {*kept, trained.step}]
     if len(kept) > snapshots:  # where attention changes; without attention, early ones as dense as late ones
@@ -192,6 +245,12 @@ def _shown(run: Run, checkpoint: str, examples: list[str], snapshots: int) -> Sh
         for step, predictor in predictors.items()
     }
     return Shown(run.name, trained.predictor, about, [*examples, *more], weights, parts_of(config))
+
+
+def _about(config: Config, predictor: Predictor) -> dict[str, str]:
+    parameters = sum(map(Tensor.numel, predictor.model.parameters()))
+    described = {"task": config.task.name, "score": config.score_name, "width": f"{config.model.hidden:,}"}
+    return described | {"parameters": f"{parameters:,}"}
 
 
 def parts_of(config: Config) -> dict[str, dict[str, str]]:

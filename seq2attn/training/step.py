@@ -50,6 +50,7 @@ class TrainingStep:
         self.state = {"step": self._updates, **averages, **squares}
         self._leaf: Forward | None = None
         self._forward: Forward = model
+        self._compares = device.type == "cpu"  # elsewhere it would synchronise
         if config.training.compile:
             self._forward = compiled(model, device)
         elif device.type == "cpu":
@@ -59,6 +60,11 @@ class TrainingStep:
     def use_formulas(self) -> None:
         """From now on compute every step by the model itself."""
         self._leaf, self._forward = None, self.model
+
+    def without_branches(self) -> None:
+        """From now on compute every step by the model itself, and so that a step can be traced as one graph."""
+        self.use_formulas()
+        self._compares = False
 
     def prove(self, batch: Batch, number: int) -> None:
         """Raise `LeafDiffers` unless the leaf, if there is one, computes what the model does. Changes nothing.
@@ -108,7 +114,7 @@ class TrainingStep:
         limit = self.config.training.clip_norm
         if limit is None:
             return norm
-        if norm.device.type != "cpu":  # a comparison would synchronise
+        if not self._compares:
             torch._foreach_mul_(self._gradients, (limit / norm).clamp(max=1))
         elif float(norm) > limit:
             torch._foreach_mul_(self._gradients, limit / float(norm))
@@ -118,7 +124,7 @@ class TrainingStep:
         return list(torch.autograd.grad(total, self._parameters, allow_unused=True, materialize_grads=True))
 
     @torch.no_grad()
-    def update(self, rate: float) -> None:
+    def update(self, rate: float | Tensor) -> None:
         """Change the weights by their gradients, with this learning rate."""
         self._updates += 1
         tensors = (self._parameters, self._gradients, self._averages, self._squares)

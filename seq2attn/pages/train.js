@@ -1,0 +1,122 @@
+"use strict";
+// The controls of training, what its worker reports, and the two charts.
+
+const RECENT = 0.9, LINES = [[], [6, 4]];  // how much an earlier batch counts; dashes of each model's curve
+const training = {worker: null, playing: false, step: 0, losses: [], right: [], times: []};
+
+const trainingSettings = () => ({rate: 10 ** Number(by("train-rate").value), seed: Math.max(0, Math.floor(Number(by("train-seed").value) || 0)), mask: Number(by("train-mask").checked)});
+const tell = (kind, more = {}) => training.worker.postMessage({kind, ...trainingSettings(), ...more});
+
+function prepareTraining() {
+  const [{training: spec}] = data.models;
+  by("train").hidden = false;
+  by("train-rate").value = Math.log10(spec.rate);
+  by("train-seed").value = spec.seed;
+  by("train-mask").checked = data.models.every(model => model.mask_padding);
+  by("train-mask-label").hidden = !data.models.some(model => model.training.masks);
+  const source = `${by("engine").textContent}\nserve();`;
+  training.worker = new Worker(URL.createObjectURL(new Blob([source], {type: "text/javascript"})));
+  training.worker.onmessage = ({data: message}) => learnt(message);
+  training.worker.onerror = ({message}) => toast(`Training stopped: ${message}`);
+  for (const [id, act] of [["train-play", () => setTraining(!training.playing)], ["train-step", () => { setTraining(false); tell("step"); }], ["train-reset", resetTraining]]) by(id).addEventListener("click", act);
+  for (const id of ["train-rate", "train-mask"]) by(id).addEventListener("input", () => { showTraining(); tell("set"); });
+  by("train-seed").addEventListener("change", resetTraining);
+  clearCurves();
+  showTraining();
+  drawTraining();
+  tell("start", {specs: data.models.map(({training: {...spec}, weights, snapshots}) => ({training: spec, weights, snapshots}))});
+}
+
+function clearCurves() { Object.assign(training, {step: 0, losses: data.models.map(() => []), right: data.models.map(() => new Map()), times: []}); }
+
+function setTraining(on) {
+  training.playing = on;
+  tell(on ? "run" : "pause");
+  showTraining();
+}
+
+function resetTraining() {
+  training.playing = false;
+  clearCurves();
+  tell("reset");
+  showTraining();
+}
+
+// A report of the worker: what it learnt since the last one, and the weights that the page shows from now on.
+function learnt({step, playing, news, weights}) {
+  if (step < training.step || (step > 0 && !training.step && step > news.length)) { tell("seen"); return; }  // of before a reset
+  for (const {lengths, losses, right} of news) {
+    losses.forEach((loss, k) => {
+      training.losses[k].push(loss);
+      lengths.forEach((length, row) => {
+        const [good, all] = training.right[k].get(length) || [0, 0];
+        training.right[k].set(length, [good * RECENT + right[k][row], all * RECENT + 1]);
+      });
+    });
+  }
+  training.step = step;
+  if (news.some(({losses}) => losses.some(loss => !Number.isFinite(loss)))) {
+    training.playing = false;
+    toast("The loss is not a number any more: Reset, and take a smaller learning rate.");
+  }
+  for (const view of views) {
+    view.learnt = weights[view.number];
+    view.spec.mask_padding = view.spec.training.masks ? by("train-mask").checked : view.spec.mask_padding;
+    view.load(0);
+  }
+  training.times = [...training.times.filter(([time]) => performance.now() - time < 5000), [performance.now(), step]];
+  update();
+  showTraining();
+  drawTraining();
+  requestAnimationFrame(() => setTimeout(() => tell("seen")));
+}
+
+function showTraining() {
+  const [[from, first] = [0, 0], [to, last] = [0, 0]] = [training.times[0], training.times.at(-1)], speed = training.playing && last > first ? ` · ${((last - first) / (to - from) * 1000).toFixed(0)} steps/s` : "";
+  const warmup = data.models[0].training.warmup.length, warming = training.step < warmup && training.step > 0 ? ` · warming up to step ${warmup}` : "";
+  put(by("train-play"), "textContent", training.playing ? "❚❚ Pause" : "▶ Train");
+  put(by("train-now"), "textContent", training.step ? `step ${training.step.toLocaleString("en")}${speed}${warming}` : "untrained");
+  put(by("train-rate-value"), "textContent", (10 ** by("train-rate").value).toPrecision(2));
+}
+
+function drawTraining() {
+  if (!training.worker) return;
+  const [curve, bars] = by("train").querySelectorAll("canvas"), room = curve.parentNode.clientWidth, height = 84, left = 26;
+  const most = Math.max(1, ...training.losses.map(([first]) => first || 0)), steps = Math.max(50, training.step);
+  const pen = new CanvasPen(curve, room, height), y = loss => 4 + (height - 20) * (1 - Math.min(1, loss / most));
+  for (const value of [0, most]) {
+    pen.line(left, y(value), room, y(value), look.line, 1);
+    pen.text(left - 4, y(value), value ? value.toFixed(1) : "0", 10, look.quiet, "end");
+  }
+  pen.text(room, height - 6, `step ${steps}`, 10, look.quiet, "end");
+  const colours_ = [look.positive, look.negative];
+  training.losses.forEach((losses, k) => {
+    const every = Math.max(1, Math.floor(losses.length / room));
+    pen.context.setLineDash(LINES[k]);
+    pen.context.strokeStyle = colours_[k];
+    pen.context.lineWidth = 2;
+    pen.context.beginPath();
+    for (let at = 0; at < losses.length; at += every) pen.context.lineTo(left + (room - left) * at / steps, y(losses[at]));
+    pen.context.stroke();
+    pen.context.setLineDash([]);
+  });
+  const names = data.models.map((model, k) => `${data.models.length > 1 ? `${k ? "┅" : "━"} ${model.name} ` : ""}${training.losses[k].length ? training.losses[k].at(-1).toFixed(3) : ""}`);
+  put(by("train-loss"), "textContent", names.join("  "));
+  curve.setAttribute("aria-label", `loss, after ${training.step} steps: ${names.join(", ")}`);
+  const [shortest, longest] = data.models[0].trained, count = longest - shortest + 1, wide = bars.parentNode.clientWidth, each = (wide - left) / count, board = new CanvasPen(bars, wide, height), said = [];
+  for (const value of [0, 1]) {
+    board.line(left, y(value * most), wide, y(value * most), look.line, 1);
+    board.text(left - 4, y(value * most), String(value), 10, look.quiet, "end");
+  }
+  for (let length = shortest; length <= longest; length++) {
+    const at = left + (length - shortest) * each, size = each * 0.8 / data.models.length;
+    if (each > 14 || length % 5 === 0) board.text(at + each / 2, height - 6, String(length), 10, look.quiet);
+    training.right.forEach((found, k) => {
+      const [good, all] = found.get(length) || [0, 1], share = good / all, top = y(share * most), x = at + each * 0.1 + k * size;
+      if (k) board.frame(x + 1.5, top, Math.max(1, size - 3), y(0) - top, colours_[k], 2);
+      else board.fill(x, top, Math.max(1, size - 1), y(0) - top, colours_[k]);
+      said.push(`length ${length}: ${share.toFixed(2)}`);
+    });
+  }
+  bars.setAttribute("aria-label", `share of strings that are right, ${said.join(", ")}`);
+}

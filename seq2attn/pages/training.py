@@ -1,0 +1,245 @@
+"""Training in the page: the project's own training step, the drawing of its batches and of the first weights.
+
+What is drawn at random comes in as inputs `random.N`, uniform in [0, 1): the page has a generator of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch._decomp import get_decompositions
+from torch.func import functionalize
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.utils.stateless import _reparametrize_module
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from seq2attn.build import build_model
+from seq2attn.config.schema import Config
+from seq2attn.data.batches import drop_words, generator, make_batch
+from seq2attn.data.tasks import Examples, Task
+from seq2attn.data.vocabulary import PAD
+from seq2attn.errors import Seq2AttnError
+from seq2attn.model.attention import Attention, Memory
+from seq2attn.model.interface import Model
+from seq2attn.pages.functions import Function, Tensors
+from seq2attn.training.losses import training_losses
+from seq2attn.training.schedule import learning_rate
+from seq2attn.training.step import TrainingStep
+
+CARRIED = 2000
+"""examples that the page carries of a task whose drawing cannot be exported"""
+EXPORTED_WRONGLY = [torch.ops.aten.nll_loss_forward, torch.ops.aten.nll_loss_backward]
+"""to be taken apart by torch: the exporter loses the number of tokens, by which the gradient is divided"""
+CPU = torch.device("cpu")
+
+
+def training_functions(model: Model, config: Config, task: Task) -> list[Function]:
+    """`draw`: random numbers -> the examples of a batch; and `train`: examples, weights and the optimiser's state -> the
+    same after a training step, and how right the model was before. All shapes are fixed.
+    """
+    draw = _draw(config, task)
+    examples = draw.call(draw.inputs)
+    return [draw, _train(model, config, examples)]
+
+
+def _draw(config: Config, task: Task) -> Function:
+    """The task's own drawing if it can be traced; otherwise examples that are drawn here, among which the page chooses."""
+    count = config.training.batch_size
+    if task.training_set is None:
+        try:
+            drawn = given_random("draw", lambda _: _named(task.examples(generator(CPU), count)), {})
+            other = drawn.call({name: 1 - tensor for name, tensor in drawn.inputs.items()})
+            if drawn.inputs and not torch.equal(other["source"], drawn.call(drawn.inputs)["source"]):
+                return drawn
+        except Exception:  # such as a loop in Python over what was drawn
+            pass
+        table = _named(task.examples(generator(CPU, "page"), CARRIED))
+    else:
+        table = _named(task.encode(list(task.training_set[:CARRIED]), CPU))
+    rows = len(table["source"])
+
+    def choose(_: Tensors) -> Tensors:
+        chosen = torch.randint(rows, (count,), generator=generator(CPU))
+        return {name: tensor.index_select(0, chosen) for name, tensor in table.items()}
+
+    return given_random("draw", choose, {})
+
+
+def _named(examples: Examples) -> Tensors:
+    names = ("source", "source_lengths", "target", "target_lengths")
+    return {name: getattr(examples, name) for name in names}
+
+
+@contextlib.contextmanager
+def _masked(attention: Any, mask: Tensor) -> Iterator[None]:
+    """Hide padding from a model's attention where `mask`, a scalar, is True, whatever its config says."""
+    if not isinstance(attention, Attention):
+        yield
+        return
+    before, prepare = attention.mask_padding, attention.prepare
+
+    def prepared(*inputs: Any) -> Memory:
+        memory = prepare(*inputs)
+        return memory._replace(valid=memory.valid | ~mask)
+
+    attention.mask_padding = True
+    vars(attention)["prepare"] = prepared
+    try:
+        yield
+    finally:
+        del vars(attention)["prepare"]
+        attention.mask_padding = before
+
+
+def _train(model: Model, config: Config, examples: Tensors) -> Function:
+    trained = {name: one.detach().clone() for name, one in model.named_parameters() if one.requires_grad}
+    state = TrainingStep(model, config, CPU).state
+    attention = getattr(getattr(model, "decoder", None), "attention", None)
+
+    def train(tensors: Tensors) -> Tensors:
+        random = generator(CPU)
+        batch = make_batch(Examples(*(tensors[name] for name in examples)), source_eos=config.model.source_eos)
+        if config.training.word_dropout:
+            batch = drop_words(batch, config.training.word_dropout, random)
+        weights = {name: tensors[name].clone().requires_grad_() for name in trained}
+        with _reparametrize_module(model, weights), _masked(attention, tensors["mask"]):
+            step = TrainingStep(model, config, CPU)
+            step.without_branches()
+            for name, tensor in step.state.items():
+                tensor.copy_(tensors[name])
+            decoded = step.forward(batch, 0)
+            losses = training_losses(decoded, batch, config.training)
+            step.gradients(losses.total)
+            step.update(tensors["rate"])
+        padding = batch.decoder_output == PAD
+        right = ((decoded.logits.argmax(dim=2) == batch.decoder_output) | padding).all(dim=1)
+        after = {name: tensor.detach() for name, tensor in weights.items()} | step.state
+        return {"loss": losses.total.detach(), "right": right, "decoder_input": batch.decoder_input, **after}
+
+    given = {"mask": torch.tensor(True), "rate": torch.tensor(config.training.learning_rate)}
+    return given_random("train", train, {**examples, **given, **trained, **state})
+
+
+# ---- tracing: random numbers from outside, and operations that the exporter lacks ----
+
+
+def given_random(name: str, call: Callable[[Tensors], Tensors], inputs: Tensors) -> Function:
+    """A function as one graph without side effects. Random numbers are not drawn, but given."""
+    with torch.random.fork_rng(devices=[]):
+        traced = make_fx(call)(inputs)
+    draws = [node for node in traced.graph.nodes if _is_random(node.target)]
+    shapes = [node.meta["val"].shape for node in draws]
+    random = {f"random.{k}": torch.rand(shape, generator=generator(CPU, k)) for k, shape in enumerate(shapes)}
+
+    def pure(tensors: Tensors) -> Any:
+        drawn = iter([tensors[name] for name in random])
+        return _Outside(traced, drawn).run({name: tensors[name] for name in inputs})
+
+    everything = {**inputs, **random}
+    graph = make_fx(functionalize(pure), decomposition_table=get_decompositions(EXPORTED_WRONGLY))(everything)
+    return Function(name, graph, everything)
+
+
+def _is_random(target: Any) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
+
+
+class _Outside(fx.Interpreter):
+    """Runs a graph with the random numbers that are given, and without fused operations."""
+
+    def __init__(self, graph: fx.GraphModule, drawn: Iterator[Tensor]) -> None:
+        super().__init__(graph)
+        self.drawn = drawn
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        name = str(target).removeprefix("aten.")
+        if _is_random(target):
+            if name.split(".")[0] not in DRAWN:
+                raise Seq2AttnError(f"it draws random numbers by {name}, which the page cannot")
+            return DRAWN[name.split(".")[0]](next(self.drawn), *args)
+        return UNFUSED[name](*args, **kwargs) if name in UNFUSED else super().call_function(target, args, kwargs)
+
+
+def _integers(uniform: Tensor, *args: Any) -> Tensor:
+    low, high = (0, args[0]) if isinstance(args[1], list) else args[:2]
+    return (uniform * (high - low)).floor().to(torch.int64) + low
+
+
+DRAWN: dict[str, Callable[..., Tensor]] = {
+    "rand": lambda uniform, *_: uniform,
+    "rand_like": lambda uniform, *_: uniform,
+    "randint": _integers,
+    "bernoulli": lambda uniform, like, p=None: (uniform < (like if p is None else p)).to(like.dtype),
+    "bernoulli_": lambda uniform, like, p=0.5: like.copy_(uniform < p),
+}
+
+
+def _adamw(weights: Any, gradients: Any, averages: Any, squares: Any, _: Any, steps: Any, **options: Any) -> None:
+    """The fused operation as torch.optim.AdamW describes it (Loshchilov & Hutter 2019)."""
+    rate, first, second = options["lr"], options["beta1"], options["beta2"]
+    for weight, gradient, average, square, step in zip(weights, gradients, averages, squares, steps, strict=True):
+        average.mul_(first).add_(gradient * (1 - first))
+        square.mul_(second).add_(gradient * gradient * (1 - second))
+        size = average / (1 - first**step)
+        spread = (square / (1 - second**step)).sqrt() + options["eps"]
+        weight.mul_(1 - rate * options["weight_decay"]).sub_(rate * size / spread)
+
+
+UNFUSED: dict[str, Callable[..., Any]] = {
+    "_fused_adamw_.tensor_lr": _adamw,
+    "_foreach_norm.Scalar": lambda tensors: [tensor.square().sum().sqrt() for tensor in tensors],
+    "_foreach_mul_.Tensor": lambda tensors, factor: [tensor.mul_(factor) for tensor in tensors],
+}
+
+
+# ---- the first weights ----
+
+
+class _Drawn(TorchDispatchMode):
+    """Remembers how each tensor was drawn: by its place in memory, the distribution and its two numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.draws: dict[int, tuple[str, float, float, Tensor]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        kind = str(func).removeprefix("aten.").split(".")[0].rstrip("_")
+        if _is_random(func) and kind in ("uniform", "normal") and isinstance(result, Tensor):
+            first, second = (*args[1:], *(0.0, 1.0)[len(args) - 1 :])
+            self.draws[result.data_ptr()] = kind, first, second, result.clone()
+        return result
+
+
+def first_weights(config: Config, task: Task) -> list[list[Any]]:
+    """How the weights are drawn: name, distribution, its two numbers (least and most, or mean and deviation), and the
+    ranges of elements that are not drawn. A tensor drawn in another way is left out: it keeps the weights of the seed.
+    """
+    with _Drawn() as drawn:
+        model = build_model(config, task)
+    other = dict(build_model(config.model_copy(update={"seed": config.seed + 1}), task).named_parameters())
+    found = []
+    for name, one in model.named_parameters():
+        kind, first, second, before = drawn.draws.get(one.data_ptr(), ("", 0.0, 0.0, one))
+        fixed = (one == other[name]).flatten()
+        if kind and before.shape == one.shape and bool(((before == one).flatten() | fixed).all()):
+            edges = torch.diff(fixed.int(), prepend=torch.zeros(1), append=torch.zeros(1)).nonzero().flatten()
+            found.append([name, kind, first, second, edges.view(-1, 2).tolist()])
+    return found
+
+
+def training_settings(model: Model, config: Config, task: Task) -> dict[str, Any]:
+    """What the page needs beside the graphs, as JSON values."""
+    training = config.training
+    steps = range(training.warmup)
+    return {
+        "initial": first_weights(config, task),
+        "warmup": [learning_rate(training, step, training.warmup + 1) / training.learning_rate for step in steps],
+        "rate": training.learning_rate,
+        "seed": config.seed,
+        "masks": isinstance(getattr(getattr(model, "decoder", None), "attention", None), Attention),
+    }
