@@ -32,14 +32,6 @@ return [Array.from(first), rows, Array.from(race.learners[0].weights())];
 """
 
 
-def write(cli, folder, *configs, overrides=SMALL):
-    named = [word for config in configs for word in ("--train", str(CONFIGS / config))]
-    chosen = [word for one in overrides for word in ("--set", one)]
-    done = cli("page", *named, *chosen, "--to", "page.html")
-    assert done.code == 0, done.err
-    return folder / "page.html"
-
-
 def replay(config, first, rows, rate):
     """The losses of these batches, and the last weights, by the project's own training step."""
     model, at = build_model(config), 0
@@ -82,6 +74,7 @@ def small(tmp_path_factory):
     return file
 
 
+@pytest.mark.slow
 def test_fifty_steps_are_those_of_pytorch(browser, small):
     differences, weights, rows = agree(browser, small, load_config(CONFIGS / "scaled.yaml", SMALL), 50)
     assert differences.max() < 1e-3 and weights.max() < 1e-2
