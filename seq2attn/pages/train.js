@@ -2,9 +2,9 @@
 // The controls of training, what its worker reports, and the two charts.
 
 const RECENT = 0.9, LINES = [[], [6, 4]];  // how much an earlier batch counts; dashes of each model's curve
-const training = {worker: null, playing: false, step: 0, losses: [], right: [], times: []};
+const training = {worker: null, playing: false, round: 0, step: 0, losses: [], right: [], times: []};
 
-const trainingSettings = () => ({rate: 10 ** Number(by("train-rate").value), seed: Math.max(0, Math.floor(Number(by("train-seed").value) || 0)), mask: Number(by("train-mask").checked)});
+const trainingSettings = () => ({rate: 10 ** Number(by("train-rate").value), seed: Math.max(0, Math.floor(Number(by("train-seed").value) || 0)), mask: Number(by("train-mask").checked), round: training.round});
 const tell = (kind, more = {}) => training.worker.postMessage({kind, ...trainingSettings(), ...more});
 
 function prepareTraining() {
@@ -37,14 +37,15 @@ function setTraining(on) {
 
 function resetTraining() {
   training.playing = false;
+  training.round += 1;  // reports of earlier rounds may still be on their way
   clearCurves();
   tell("reset");
   showTraining();
 }
 
 // A report of the worker: what it learnt since the last one, and the weights that the page shows from now on.
-function learnt({step, playing, news, weights}) {
-  if (step < training.step || (step > 0 && !training.step && step > news.length)) { tell("seen"); return; }  // of before a reset
+function learnt({round, step, news, weights}) {
+  if (round !== training.round) { tell("seen"); return; }
   for (const {lengths, losses, right} of news) {
     losses.forEach((loss, k) => {
       training.losses[k].push(loss);

@@ -101,7 +101,7 @@ function serve() {
   const report = () => {
     if (!seen || (playing && performance.now() - reported < REPORT)) return;
     [seen, reported] = [false, performance.now()];
-    postMessage({step: race.step, playing, news, weights: race.learners.map(learner => learner.weights())});
+    postMessage({round: settings.round, step: race.step, news, weights: race.learners.map(learner => learner.weights())});
     news = [];
   };
   const once = () => {
