@@ -15,16 +15,9 @@ from types import SimpleNamespace
 import pytest
 import typer
 from browser import opened_browser
-from inline import HANDLERS, OUTPUT_VARIABLES, Done, Inline, call_main
+from inline import HANDLERS, OUTPUT_VARIABLES, TINY, Done, Inline, call_main
 
 from seq2attn import parts
-
-TINY = """\
-model: {hidden: 8, embedding: 4}
-task: {min_length: 1, max_length: 3}
-training: {steps: 2, batch_size: 4, validation_samples: 2}
-evaluation: {samples: 2}
-"""
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -16,6 +16,12 @@ from unittest import mock
 import seq2attn
 from seq2attn.cli import main
 
+TINY = """\
+model: {hidden: 8, embedding: 4}
+task: {min_length: 1, max_length: 3}
+training: {steps: 2, batch_size: 4, validation_samples: 2}
+evaluation: {samples: 2}
+"""
 OUTPUT_VARIABLES = ("SEQ2ATTN_RUNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
 HANDLERS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
 """of a process that a terminal starts"""

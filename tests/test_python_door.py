@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import yaml
-from conftest import TINY
+from inline import TINY
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from outcomes import same_tensors
