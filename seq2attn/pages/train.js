@@ -41,6 +41,7 @@ function resetTraining() {
   clearCurves();
   tell("reset");
   showTraining();
+  drawTraining();
 }
 
 // A report of the worker: what it learnt since the last one, and the weights that the page shows from now on.
@@ -73,10 +74,10 @@ function learnt({round, step, news, weights}) {
 }
 
 function showTraining() {
-  const [[from, first] = [0, 0], [to, last] = [0, 0]] = [training.times[0], training.times.at(-1)], speed = training.playing && last > first ? ` · ${((last - first) / (to - from) * 1000).toFixed(0)} steps/s` : "";
-  const warmup = data.models[0].training.warmup.length, warming = training.step < warmup && training.step > 0 ? ` · warming up to step ${warmup}` : "";
+  const [[from, first] = [0, 0], [to, last] = [0, 0]] = [training.times[0], training.times.at(-1)], speed = training.playing && last > first ? ` · ${((last - first) / (to - from) * 1000).toPrecision(2)} steps/s` : "";
+  const warmup = data.models[0].training.warmup.length, warming = training.step < warmup && training.step > 0 ? ` · the learning rate rises until step ${warmup}` : "";
   put(by("train-play"), "textContent", training.playing ? "❚❚ Pause" : "▶ Train");
-  put(by("train-now"), "textContent", training.step ? `step ${training.step.toLocaleString("en")}${speed}${warming}` : "untrained");
+  put(by("train-now"), "textContent", training.step ? `training step ${training.step.toLocaleString("en")}${speed}${warming}` : "untrained");
   put(by("train-rate-value"), "textContent", (10 ** by("train-rate").value).toPrecision(2));
 }
 
@@ -84,7 +85,7 @@ function drawTraining() {
   if (!training.worker) return;
   const [curve, bars] = by("train").querySelectorAll("canvas"), room = curve.parentNode.clientWidth, height = 84, left = 26;
   const most = Math.max(1, ...training.losses.map(([first]) => first || 0)), steps = Math.max(50, training.step);
-  const pen = new CanvasPen(curve, room, height), y = loss => 4 + (height - 20) * (1 - Math.min(1, loss / most));
+  const pen = new CanvasPen(curve, room, height), y = loss => 8 + (height - 24) * (1 - Math.min(1, loss / most));
   for (const value of [0, most]) {
     pen.line(left, y(value), room, y(value), look.line, 1);
     pen.text(left - 4, y(value), value ? value.toFixed(1) : "0", 10, look.quiet, "end");
