@@ -84,7 +84,7 @@ def _masked(attention: Any, mask: Tensor) -> Iterator[None]:
 
     def prepared(*inputs: Any) -> Memory:
         memory = prepare(*inputs)
-        return memory._replace(valid=memory.valid | ~mask)
+        return memory._replace(valid=None if memory.valid is None else memory.valid | ~mask)
 
     attention.mask_padding = True
     vars(attention)["prepare"] = prepared
@@ -140,7 +140,8 @@ def given_random(name: str, call: Callable[[Tensors], Tensors], inputs: Tensors)
         return _Outside(traced, drawn).run({name: tensors[name] for name in inputs})
 
     everything = {**inputs, **random}
-    graph = make_fx(functionalize(pure), decomposition_table=get_decompositions(EXPORTED_WRONGLY))(everything)
+    apart: Any = get_decompositions(EXPORTED_WRONGLY)
+    graph = make_fx(functionalize(pure), decomposition_table=apart)(everything)
     return Function(name, graph, everything)
 
 
@@ -210,7 +211,8 @@ class _Drawn(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         kind = str(func).removeprefix("aten.").split(".")[0].rstrip("_")
         if _is_random(func) and kind in ("uniform", "normal") and isinstance(result, Tensor):
-            first, second = (*args[1:], *(0.0, 1.0)[len(args) - 1 :])
+            numbers: list[Any] = [*args[1:], *(0.0, 1.0)[len(args) - 1 :]]
+            first, second = numbers
             self.draws[result.data_ptr()] = kind, first, second, result.clone()
         return result
 
