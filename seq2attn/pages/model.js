@@ -51,10 +51,38 @@ class Graph {
 
   // The values of all tensors, by their place.
   trace(inputs) {
-    const values = this.values.slice();
+    const values = this.values.slice(), shared = new Map();
     for (const [name, place] of this.inputs) values[place] = inputs[name];
-    for (const node of this.nodes) this.apply(node, values);
+    for (const node of this.nodes) {
+      this.apply(node, values);
+      if (node.last) this.release(node, values, shared);
+    }
     return values;
+  }
+
+  // From now on the memory of results that no later node reads is used again. The shapes must be the same in every call.
+  recycle() {
+    const seen = new Set(this.outputs.map(([, place]) => place));
+    for (const node of this.nodes.toReversed()) {
+      node.last = [...new Set([...node.inputs, ...node.outputs])].filter(place => !seen.has(place));
+      node.last.forEach(place => seen.add(place));
+    }
+    return this;
+  }
+
+  // shared: of a node's array, as tensors may share one, how many are still to be read.
+  release({inputs, outputs, last}, values, shared) {
+    const buffer = place => values[place] && values[place].data.buffer, given = inputs.map(buffer);
+    for (const made of outputs.map(buffer)) if (shared.has(made) || !given.includes(made)) shared.set(made, (shared.get(made) || 0) + 1);
+    for (const gone of last.map(buffer).filter(one => shared.has(one))) {
+      const left = shared.get(gone) - 1, length = gone.byteLength / 8;
+      if (left) shared.set(gone, left);
+      else {
+        shared.delete(gone);
+        if (!unread.has(length)) unread.set(length, []);
+        unread.get(length).push(new Float64Array(gone));
+      }
+    }
   }
 
   run(inputs) {
@@ -64,7 +92,7 @@ class Graph {
 }
 
 function constant({type, shape, data}) {
-  return tensor(type, shape, ARRAYS[type].from(data, Number));
+  return tensor(type, shape, Float64Array.from(data, Number));
 }
 
 // Attributes that are tensors become tensors.
@@ -75,7 +103,7 @@ function read(attributes) {
 
 function decodeBase64(text) {
   const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
-  return new Float32Array(bytes.buffer);
+  return Float64Array.from(new Float32Array(bytes.buffer));
 }
 
 class Model {
@@ -108,7 +136,7 @@ class Session {
     const tokens = [...ids, ...new Array(padding).fill(this.spec.pad)], width = tokens.length;
     const inputs = {
       source: tensor("int", [1, width], Float64Array.from(tokens)),
-      valid: tensor("bool", [1, width], Uint8Array.from(tokens, (_, j) => Number(j < ids.length))),
+      valid: tensor("bool", [1, width], Float64Array.from(tokens, (_, j) => Number(j < ids.length))),
     };
     if (this.spec.layers.length) this.readSource(tokens, ids.length, inputs);
     const prepared = this.model.graphs.prepare.run(inputs), memory = {}, first = {...this.model.first.step};
@@ -198,7 +226,7 @@ class Session {
       "change.banned": row("bool", j => changes.ban.has(`${j}`) || changes.ban.has(`${t},${j}`)),
       "change.forced": row("bool", j => changes.force.has(`${t},${j}`)),
       "change.weights": row("float", j => changes.force.get(`${t},${j}`) || 0),
-      "change.temperature": tensor("float", [1, 1, 1], Float32Array.of(changes.temperature)),
+      "change.temperature": tensor("float", [1, 1, 1], Float64Array.of(changes.temperature)),
       "change.valid": row("bool", j => !masked || j < length),
     });
   }

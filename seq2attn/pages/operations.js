@@ -1,12 +1,19 @@
 "use strict";
 // The ONNX operations that exported models consist of (https://onnx.ai/onnx/operators), on plain typed arrays.
-// A tensor is {type, shape, data}: type "float", "double", "int" or "bool"; int64 is kept in doubles, exact to 2^53.
+// A tensor is {type, shape, data}: type "float", "double", "int" or "bool". All are kept in doubles, int64 exact to 2^53:
+// loops that meet one kind of array only are compiled for it, and run three times as fast.
 
-const ARRAYS = {float: Float32Array, double: Float64Array, int: Float64Array, bool: Uint8Array};
 const TYPES = {1: "float", 6: "int", 7: "int", 9: "bool", 10: "float", 11: "double"};  // ONNX's numbers of types
 
 const product = shape => shape.reduce((total, size) => total * size, 1);
-const tensor = (type, shape, data) => ({type, shape, data: data || new ARRAYS[type](product(shape))});
+const tensor = (type, shape, data) => ({type, shape, data: data || memory(product(shape))});
+const unread = new Map();  // length -> arrays that are not read any more: using them again is faster than new ones
+
+function memory(length) {
+  const arrays = unread.get(length);
+  return arrays && arrays.length ? arrays.pop().fill(0) : new Float64Array(length);
+}
+
 const axisOf = (axis, rank) => axis < 0 ? axis + rank : axis;
 const list = value => Array.from(value.data);
 
@@ -34,27 +41,13 @@ function broadcast(...shapes) {
   }, 1));
 }
 
-// Calls visit(place in the result, place in each of up to three arrays) for every row along the last axis of `shape`.
-function rows(shape, steps, visit, starts = []) {
-  const rank = shape.length, width = rank ? shape[rank - 1] : 1, total = product(shape), index = new Array(rank).fill(0);
-  const at = [0, 1, 2].map(k => starts[k] || 0), jumps = at.map((_, k) => steps[k] || full(shape));
-  for (let place = 0; place < total; place += width) {
-    visit(place, at[0], at[1], at[2]);
-    for (let axis = rank - 2; axis >= 0; axis--) {
-      for (let k = 0; k < 3; k++) at[k] += jumps[k][axis];
-      if (++index[axis] < shape[axis]) break;
-      for (let k = 0; k < 3; k++) at[k] -= jumps[k][axis] * shape[axis];
-      index[axis] = 0;
-    }
+// Where each element of a result of this shape is found in an array with these steps for its dimensions.
+function places(shape, steps, first = 0) {
+  const found = new Int32Array(product(shape)).fill(first);
+  for (let axis = shape.length - 1, filled = 1; axis >= 0; filled *= shape[axis--]) {
+    for (let n = 1, from = filled; n < shape[axis]; n++) for (let k = 0; k < filled; k++) found[from++] = found[k] + n * steps[axis];
   }
-}
-
-// The same for every element.
-function walk(shape, steps, visit, starts = []) {
-  const width = shape.length ? shape.at(-1) : 1, [first, second, third] = [0, 1, 2].map(k => shape.length ? (steps[k] || full(shape)).at(-1) : 0);
-  rows(shape, steps, (place, a, b, c) => {
-    for (let k = 0; k < width; k++, a += first, b += second, c += third) visit(place + k, a, b, c);
-  }, starts);
+  return found;
 }
 
 const unary = compute => ([a]) => {
@@ -63,23 +56,15 @@ const unary = compute => ([a]) => {
   return result;
 };
 
-const same = (a, b) => a.shape.length === b.shape.length && a.shape.every((size, axis) => size === b.shape[axis]);
-
 // loop(out, place, x, i, p, y, j, q, count) computes a row: out[place + k] from x[i + k p] and y[j + k q].
 function combine(a, b, type, loop) {
-  const x = a.data, y = b.data;
-  if (same(a, b)) {
-    const result = tensor(type, a.shape);
-    loop(result.data, 0, x, 0, 1, y, 0, 1, x.length);
-    return result;
-  }
-  const shape = broadcast(a.shape, b.shape), result = tensor(type, shape), out = result.data;
-  if (y.length === 1 && x.length === out.length) loop(out, 0, x, 0, 1, y, 0, 0, out.length);
-  else if (x.length === 1 && y.length === out.length) loop(out, 0, x, 0, 0, y, 0, 1, out.length);
-  else {
-    const steps = [strides(a.shape, shape.length), strides(b.shape, shape.length)], width = shape.at(-1);
-    rows(shape, steps, (place, i, j) => loop(out, place, x, i, steps[0].at(-1), y, j, steps[1].at(-1), width));
-  }
+  const shape = broadcast(a.shape, b.shape), result = tensor(type, shape), total = result.data.length;
+  const atOnce = [a, b].every(({data}) => data.length === total || data.length === 1), width = atOnce ? total : shape.at(-1);
+  const [[i, p], [j, q]] = [a, b].map(one => {
+    const steps = strides(one.shape, shape.length);
+    return atOnce ? [[0], Number(one.data.length === total)] : [places(shape.slice(0, -1), steps), steps.at(-1)];
+  });
+  for (let row = 0; row < i.length; row++) loop(result.data, row * width, a.data, i[row], p, b.data, j[row], q, width);
   return result;
 }
 
@@ -107,51 +92,48 @@ const reduction = (start, add, end = total => total) => ([a, axes], attributes) 
   const gone = new Set(given.length ? given.map(axis => axisOf(axis, rank)) : a.shape.keys());
   const kept = a.shape.map((size, axis) => gone.has(axis) ? 1 : size);
   const totals = new Float64Array(product(kept)).fill(start), {data} = a;
-  const steps = [strides(kept, rank)], width = rank ? a.shape[rank - 1] : 1, last = rank ? steps[0][rank - 1] : 0;
-  if (add === plus) rows(a.shape, steps, (i, j) => { for (let k = 0; k < width; k++, j += last) totals[j] += data[i + k]; });
-  else walk(a.shape, steps, (i, j) => { totals[j] = add(totals[j], data[i]); });
+  const to = places(a.shape, strides(kept, rank));
+  if (add === plus) for (let i = 0; i < to.length; i++) totals[to[i]] += data[i];
+  else for (let i = 0; i < to.length; i++) totals[to[i]] = add(totals[to[i]], data[i]);
   const shape = attributes.keepdims === 0 ? a.shape.filter((_, axis) => !gone.has(axis)) : kept;
   const result = tensor(a.type, shape), count = data.length / totals.length;
   for (let i = 0; i < totals.length; i++) result.data[i] = end(totals[i], count);
   return result;
 };
 
-// rows x inner times inner x columns, added to out; the second as it is, or transposed.
-function multiply(x, xAt, y, yAt, out, outAt, rows, inner, columns, transposed) {
-  if (transposed) {
-    for (let i = 0; i < rows; i++) {
-      const p = xAt + i * inner, end = p + inner, to = outAt + i * columns;
-      let j = 0;
-      for (; j + 3 < columns; j += 4) {  // four results at once, so that x is read once for all
-        let q = yAt + j * inner, a = 0, b = 0, c = 0, d = 0;
-        for (let k = p; k < end; k++, q++) {
-          const value = x[k];
-          a += value * y[q];
-          b += value * y[q + inner];
-          c += value * y[q + 2 * inner];
-          d += value * y[q + 3 * inner];
-        }
-        out[to + j] = a;
-        out[to + j + 1] = b;
-        out[to + j + 2] = c;
-        out[to + j + 3] = d;
+// rows x inner times inner x columns, into out from outAt. Each array begins at its place, and has steps by row and by column.
+function multiply(x, xAt, [xRow, xColumn], y, yAt, [yRow, yColumn], out, outAt, rows, inner, columns) {
+  const tiled = rows > 3 && columns > 3;
+  for (let row = 0; row < rows; row += tiled ? 4 : 1) {
+    for (let column = 0; column < columns; column += tiled ? 4 : 1) {
+      if (!tiled) {
+        let total = 0;
+        for (let k = 0, p = xAt + row * xRow, q = yAt + column * yColumn; k < inner; k++, p += xColumn, q += yRow) total += x[p] * y[q];
+        out[outAt + row * columns + column] = total;
+        continue;
       }
-      for (; j < columns; j++) {
-        let a = 0;
-        for (let k = p, q = yAt + j * inner; k < end; k++, q++) a += x[k] * y[q];
-        out[to + j] = a;
+      const i = Math.min(row, rows - 4), j = Math.min(column, columns - 4);  // sixteen results at once; the last ones again
+      let a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0, l = 0, m = 0, n = 0, o = 0, r = 0, s = 0, t = 0, u = 0;
+      for (let k = 0, p = xAt + i * xRow, q = yAt + j * yColumn; k < inner; k++, p += xColumn, q += yRow) {
+        const y0 = y[q], y1 = y[q + yColumn], y2 = y[q + 2 * yColumn], y3 = y[q + 3 * yColumn];
+        let value = x[p];
+        a += value * y0; b += value * y1; c += value * y2; d += value * y3;
+        value = x[p + xRow];
+        e += value * y0; f += value * y1; g += value * y2; h += value * y3;
+        value = x[p + 2 * xRow];
+        l += value * y0; m += value * y1; n += value * y2; o += value * y3;
+        value = x[p + 3 * xRow];
+        r += value * y0; s += value * y1; t += value * y2; u += value * y3;
       }
+      let to = outAt + i * columns + j;
+      out[to] = a; out[to + 1] = b; out[to + 2] = c; out[to + 3] = d;
+      to += columns;
+      out[to] = e; out[to + 1] = f; out[to + 2] = g; out[to + 3] = h;
+      to += columns;
+      out[to] = l; out[to + 1] = m; out[to + 2] = n; out[to + 3] = o;
+      to += columns;
+      out[to] = r; out[to + 1] = s; out[to + 2] = t; out[to + 3] = u;
     }
-    return;
-  }
-  const totals = new Float64Array(columns);
-  for (let i = 0; i < rows; i++) {
-    totals.fill(0);
-    for (let k = 0; k < inner; k++) {
-      const value = x[xAt + i * inner + k];
-      if (value !== 0) for (let j = 0, q = yAt + k * columns; j < columns; j++) totals[j] += value * y[q + j];
-    }
-    for (let j = 0; j < columns; j++) out[outAt + i * columns + j] = totals[j];
   }
 }
 
@@ -160,28 +142,24 @@ function matmul(a, b) {
   const [rows, inner] = first.slice(-2), columns = second[second.length - 1];
   const outer = broadcast(first.slice(0, -2), second.slice(0, -2));
   const result = tensor(a.type, [...outer, rows, columns]);
-  walk(outer, [strides(first.slice(0, -2), outer.length), strides(second.slice(0, -2), outer.length)], (i, j, k) =>
-    multiply(a.data, j * rows * inner, b.data, k * inner * columns, result.data, i * rows * columns, rows, inner, columns, false));
+  const [i, j] = [first, second].map(one => places(outer, strides(one.slice(0, -2), outer.length)));
+  i.forEach((_, k) => multiply(a.data, i[k] * rows * inner, [inner, 1], b.data, j[k] * inner * columns, [columns, 1], result.data, k * rows * columns, rows, inner, columns));
   result.shape = [...outer, ...(a.shape.length === 1 ? [] : [rows]), ...(b.shape.length === 1 ? [] : [columns])];
   return result;
 }
 
 function gemm([a, b, c], {alpha = 1, beta = 1, transA = 0, transB = 0}) {
-  const x = transA ? transpose(a, [1, 0]) : a, [rows, inner] = x.shape, columns = transB ? b.shape[0] : b.shape[1];
-  const result = tensor(a.type, [rows, columns]), out = result.data;
-  multiply(x.data, 0, b.data, 0, out, 0, rows, inner, columns, Boolean(transB));
-  if (c || alpha !== 1) {
-    const add = c ? strides(c.shape, 2) : [0, 0];
-    walk(result.shape, [add], (i, j) => { out[i] = alpha * out[i] + (c ? beta * c.data[j] : 0); });
-  }
-  return result;
+  const steps = ([, width], turned) => turned ? [1, width] : [width, 1], at = Number(transA);
+  const rows = a.shape[at], inner = a.shape[1 - at], columns = b.shape[transB ? 0 : 1], result = tensor(a.type, [rows, columns]);
+  multiply(a.data, 0, steps(a.shape, transA), b.data, 0, steps(b.shape, transB), result.data, 0, rows, inner, columns);
+  const scaled = (one, factor) => factor === 1 ? one : OPERATIONS.Mul([one, tensor(a.type, [], Float64Array.of(factor))]);
+  return c ? OPERATIONS.Add([scaled(result, alpha), scaled(c, beta)]) : scaled(result, alpha);
 }
 
 // Elements of `a` at steps along each axis.
 function strided(a, shape, steps, start = 0) {
-  const result = tensor(a.type, shape), out = result.data, {data} = a;
-  const width = shape.length ? shape.at(-1) : 1, step = shape.length ? steps.at(-1) : 0;
-  rows(shape, [steps], (i, j) => { for (let k = 0; k < width; k++, j += step) out[i + k] = data[j]; }, [start]);
+  const result = tensor(a.type, shape), out = result.data, {data} = a, from = places(shape, steps, start);
+  for (let i = 0; i < from.length; i++) out[i] = data[from[i]];
   return result;
 }
 
@@ -251,7 +229,7 @@ function gather([a, indices], {axis = 0}) {
 function gatherElements([a, indices], {axis = 0}) {
   const at = axisOf(axis, a.shape.length), steps = full(a.shape), result = tensor(a.type, indices.shape);
   const others = steps.map((step, k) => k === at ? 0 : step), size = a.shape[at];
-  walk(indices.shape, [others], (i, j) => { result.data[i] = a.data[j + axisOf(indices.data[i], size) * steps[at]]; });
+  places(indices.shape, others).forEach((j, i) => { result.data[i] = a.data[j + axisOf(indices.data[i], size) * steps[at]]; });
   return result;
 }
 
@@ -260,7 +238,7 @@ const JOINED = {none: (x, y) => y, add: (x, y) => x + y, mul: (x, y) => x * y, m
 function scatterElements([a, indices, updates], {axis = 0, reduction = "none"}) {
   const at = axisOf(axis, a.shape.length), steps = full(a.shape), result = tensor(a.type, a.shape, a.data.slice());
   const others = steps.map((step, k) => k === at ? 0 : step), size = a.shape[at];
-  walk(indices.shape, [others], (i, j) => {
+  places(indices.shape, others).forEach((j, i) => {
     const place = j + axisOf(indices.data[i], size) * steps[at];
     result.data[place] = JOINED[reduction](result.data[place], updates.data[i]);
   });
@@ -371,7 +349,7 @@ function pad([a, pads, value, axes], {mode = "constant"}) {
   });
   const result = tensor(a.type, shape), steps = full(shape);
   if (value) result.data.fill(value.data[0]);
-  walk(a.shape, [steps], (i, j) => { result.data[j] = a.data[i]; }, [before.reduce((sum, count, axis) => sum + count * steps[axis], 0)]);
+  places(a.shape, steps, before.reduce((sum, count, axis) => sum + count * steps[axis], 0)).forEach((j, i) => { result.data[j] = a.data[i]; });
   return result;
 }
 
@@ -443,8 +421,8 @@ const OPERATIONS = {
   Gelu: ([a], {approximate = "none"}) => unary(approximate === "tanh"
     ? x => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)))
     : x => 0.5 * x * (1 + erf(x / Math.SQRT2)))([a]),
-  IsNaN: ([a]) => tensor("bool", a.shape, Uint8Array.from(a.data, Number.isNaN)),
-  IsInf: ([a]) => tensor("bool", a.shape, Uint8Array.from(a.data, x => x === Infinity || x === -Infinity)),
+  IsNaN: ([a]) => tensor("bool", a.shape, a.data.map(x => Number(Number.isNaN(x)))),
+  IsInf: ([a]) => tensor("bool", a.shape, a.data.map(x => Number(Math.abs(x) === Infinity))),
   Add: plain(PLAIN.Add), Sub: plain(PLAIN.Sub), Mul: plain(PLAIN.Mul),
   Div: inputs => (integer(inputs[0]) ? whole : plain(PLAIN.Div))(inputs),
   Mod: (inputs, {fmod = 0}) => arithmetic(fmod ? (x, y) => x % y : (x, y) => x - y * Math.floor(x / y))(inputs),
@@ -456,15 +434,8 @@ const OPERATIONS = {
   And: comparison((x, y) => x && y), Or: comparison((x, y) => x || y), Xor: comparison((x, y) => x !== y),
   Where([chosen, a, b]) {
     const shape = broadcast(chosen.shape, a.shape, b.shape), result = tensor(a.type, shape), rank = shape.length;
-    const total = result.data.length, flat = ({data}) => data.length === total || data.length === 1;
-    if (flat(chosen) && flat(a) && flat(b)) {
-      const [one, two, three] = [chosen, a, b].map(({data}) => Number(data.length === total));
-      for (let i = 0; i < total; i++) result.data[i] = chosen.data[i * one] ? a.data[i * two] : b.data[i * three];
-      return result;
-    }
-    walk(shape, [chosen, a, b].map(one => strides(one.shape, rank)), (i, j, k, l) => {
-      result.data[i] = chosen.data[j] ? a.data[k] : b.data[l];
-    });
+    const [i, j, k] = [chosen, a, b].map(one => places(shape, strides(one.shape, rank)));
+    for (let at = 0; at < i.length; at++) result.data[at] = chosen.data[i[at]] ? a.data[j[at]] : b.data[k[at]];
     return result;
   },
   Clip([a, least, most]) {
@@ -487,7 +458,7 @@ const OPERATIONS = {
   },
   Range: ([start, limit, step]) => {
     const count = Math.max(0, Math.ceil((limit.data[0] - start.data[0]) / step.data[0]));
-    return tensor(start.type, [count], ARRAYS[start.type].from({length: count}, (_, k) => start.data[0] + k * step.data[0]));
+    return tensor(start.type, [count], Float64Array.from({length: count}, (_, k) => start.data[0] + k * step.data[0]));
   },
   Expand: ([a, wanted]) => {
     const shape = broadcast(a.shape, list(wanted));

@@ -29,13 +29,13 @@ function firstWeights({weights, snapshots, training}, random) {
 // The inputs of a graph that are random numbers.
 function drawn(graph, shapes, random) {
   return Object.fromEntries(graph.inputs.filter(([name]) => name.startsWith("random.")).map(([name]) =>
-    [name, tensor("float", shapes[name], Float32Array.from({length: product(shapes[name])}, random))]));
+    [name, tensor("float", shapes[name], Float64Array.from({length: product(shapes[name])}, random))]));
 }
 
 class Learner {
   constructor(spec, seed) {
     this.spec = spec;
-    this.graph = new Graph(spec.training.train, new Map());
+    this.graph = new Graph(spec.training.train, new Map()).recycle();
     this.reset(seed);
   }
 
@@ -55,14 +55,14 @@ class Learner {
     const {warmup, shapes} = this.spec.training, step = this.values.step.data[0], share = step < warmup.length ? warmup[step] : 1;
     const result = this.graph.run({
       ...this.values, ...examples, ...drawn(this.graph, shapes, this.random),
-      rate: tensor("float", [], Float32Array.of(rate * share)), mask: tensor("bool", [], Uint8Array.of(mask)),
+      rate: tensor("float", [], Float64Array.of(rate * share)), mask: tensor("bool", [], Float64Array.of(mask)),
     });
     for (const name of Object.keys(this.values)) this.values[name] = result[`${name}.next`] || this.values[name];
     return {loss: result.loss.data[0], right: result.right.data, result};
   }
 
   weights() {
-    const parts = this.spec.weights.map(([name]) => this.values[name].data), numbers = new Float32Array(parts.reduce((sum, {length}) => sum + length, 0));
+    const parts = this.spec.weights.map(([name]) => this.values[name].data), numbers = new Float64Array(parts.reduce((sum, {length}) => sum + length, 0));
     let start = 0;
     for (const part of parts) {
       numbers.set(part, start);
