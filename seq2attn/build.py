@@ -17,6 +17,7 @@ from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.cells import Cells
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.encoder import Encoder
+from seq2attn.model.heads import Attends, Heads
 from seq2attn.model.interface import Model
 from seq2attn.model.transformer import Transformer
 
@@ -62,14 +63,22 @@ def _build_reverser(model: RecurrentConfig, source_size: int, target_size: int) 
     return Reverser(encoder, initial_state, decoder)
 
 
-def _build_attention(model: RecurrentConfig, key_width: int) -> Attention | NoAttention:
-    attention = model.attention
-    if attention.score.name == "none":
+def _build_attention(model: RecurrentConfig, key_width: int) -> Attends:
+    heads = model.attention.heads
+    if model.attention.score.name == "none":
         return NoAttention()
-    score = parts.SCORES.make(attention.score, model.hidden, key_width)
+    if heads == 1:
+        return _build_head(model, model.hidden, key_width)
+    width = model.hidden // heads
+    return Heads(model.hidden, key_width, [_build_head(model, width, width) for _ in range(heads)])
+
+
+def _build_head(model: RecurrentConfig, query_width: int, key_width: int) -> Attention:
+    attention = model.attention
+    score = parts.SCORES.make(attention.score, query_width, key_width)
     return Attention(
         score,
-        window=parts.WINDOWS.make(attention.window, model.hidden, model.source_eos),
+        window=parts.WINDOWS.make(attention.window, query_width, model.source_eos),
         history=parts.HISTORIES.make(attention.history, score.feature_width, key_width),
         scalable_softmax=attention.scalable_softmax,
         mask_padding=attention.mask_padding,

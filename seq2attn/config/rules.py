@@ -9,7 +9,8 @@ from seq2attn.errors import Problem
 from seq2attn.parts import DECODERS, LETTERS, SCORES, TASKS
 
 COLUMNS = ("source_column", "target_column", "features_column")
-_SCORE = "model.attention.score"
+_ATTENTION = "model.attention"
+_SCORE = f"{_ATTENTION}.score"
 Rule = tuple[str, object, str, *tuple[str, ...]]
 """the key to change, whether it is wrong, the message, and the other keys that the verdict depends on"""
 
@@ -18,6 +19,9 @@ def combination_problems(config: Config) -> list[Problem]:
     """Every combination in `config` that cannot work, under the key to change."""
     model = config.model
     rules = [*(_files(config) if TASKS.get(config.task.name).files else _lengths(config)), *_training(config)]
+    key, heads = ("model", model.heads) if isinstance(model, TransformerConfig) else (_ATTENTION, model.attention.heads)
+    message = f"{model.hidden} is not a multiple of {key}.heads, {heads}; change one of them"
+    rules.append(("model.hidden", model.hidden % heads, message, f"{key}.heads"))
     if isinstance(model, TransformerConfig):
         rules += _transformer(config, model)
     else:
@@ -78,8 +82,8 @@ def _widths(model: RecurrentConfig) -> Iterator[Rule]:
     """What needs encoder and decoder states of equal width, of a bidirectional encoder."""
     score, width = SCORES.get(model.attention.score.name), model.hidden
     others = ", ".join(entry.name for entry in SCORES if not entry.equal_widths and entry.name != "none")
-    for key, name, needs, allowed in (
-        (_SCORE, score.name, score.equal_widths, others),
+    for key, name, needs, allowed in (  # heads project both
+        (_SCORE, score.name, score.equal_widths and model.attention.heads == 1, others),
         ("model.initial_state", "last", model.initial_state.name == "last", "bridge, zeros"),
     ):
         message = f"{name!r} needs encoder and decoder states of equal width, but a bidirectional encoder's are "
@@ -106,8 +110,6 @@ def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Rule]:
 
 
 def _transformer(config: Config, model: TransformerConfig) -> Iterator[Rule]:
-    message = f"{model.hidden} is not a multiple of model.heads, {model.heads}; change one of them"
-    yield "model.hidden", model.hidden % model.heads, message, "model.heads"
     for key in ("coverage_weight", "encoder_reset", "decoder_reset"):
         message = "has no effect with architecture 'transformer', which has no recurrent state; leave it out"
         yield f"training.{key}", getattr(config.training, key), message, "model.architecture"

@@ -78,6 +78,8 @@ class AttentionConfig(Section):
 
     score: Annotated[Options, parts.SCORES] = parts.SCORES.choose()
     """the score function; `seq2attn list` shows the formulas; `none` is no attention"""
+    heads: Annotated[int, Field(ge=1, le=256)] = 1
+    """attentions at once, each of projections of width model.hidden / heads"""
     mask_padding: bool = True
     """give padding the weight 0; false repeats a common mistake, for study"""
     scalable_softmax: bool = False

@@ -95,8 +95,9 @@ def make_trial(config: Config, task: Task, classes: Sequence[type], dtype: torch
     """A new model, and strings of several lengths, so that there is padding, whatever the task would draw."""
     model = build_model(config, task).to(device, dtype).eval()
     assert isinstance(model, Reverser)
-    if isinstance(model.decoder.attention, Attention):
-        model.decoder.attention.mask_padding = True  # without, results depend on padding
+    for part in model.modules():
+        if isinstance(part, Attention):
+            part.mask_padding = True  # without, results depend on padding
     random, pairs = torch.Generator().manual_seed(0), []
     for lengths, vocabulary in ((SOURCES, task.source_vocabulary), (TARGETS, task.target_vocabulary)):
         counts = torch.tensor(lengths)

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from seq2attn.data.batches import Batch
 from seq2attn.data.padding import valid_mask
-from seq2attn.model.attention import Attention, Memory, NoAttention
+from seq2attn.model.attention import Memory
 from seq2attn.model.cells import Cell, Cells, State
 from seq2attn.model.encoder import Encoder, InitialState
+from seq2attn.model.heads import Attends
 from seq2attn.model.interface import NO_RESETS, Decoded, Model, Reset, Resets, layer_resets
 from seq2attn.parts import DECODERS
 
@@ -52,7 +53,7 @@ class Decoder(nn.Module):
         self,
         vocabulary_size: int,
         embedding: int,
-        attention: Attention | NoAttention,
+        attention: Attends,
         cells: Cells,
         *,
         output_width: int,
@@ -104,7 +105,7 @@ class BahdanauDecoder(Decoder):
     c_t = attention(s_{t-1});  s_t = cell([emb(y_{t-1}); c_t], s_{t-1});  logits = W_o [s_t; c_t] + b
     """
 
-    def __init__(self, vocabulary_size: int, embedding: int, attention: Attention | NoAttention, cells: Cells) -> None:
+    def __init__(self, vocabulary_size: int, embedding: int, attention: Attends, cells: Cells) -> None:
         width = cells.width + attention.context_width
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=width)
         self.cell = cells.stack(embedding + attention.context_width)
@@ -132,7 +133,7 @@ class LuongDecoder(Decoder):
         self,
         vocabulary_size: int,
         embedding: int,
-        attention: Attention | NoAttention,
+        attention: Attends,
         cells: Cells,
         *,
         input_feeding: bool = False,
