@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from seq2attn.model.decoder import Decoder
     from seq2attn.model.encoder import InitialState
     from seq2attn.model.histories import History
+    from seq2attn.model.normalisers import Normaliser
     from seq2attn.model.scores import Score
     from seq2attn.model.windows import View, Window
     from seq2attn.registry import register
@@ -41,13 +42,14 @@ _MODULES = {
     "model.decoder": ("Decoder",),
     "model.histories": ("History",),
     "model.encoder": ("InitialState",),
+    "model.normalisers": ("Normaliser",),
     "model.scores": ("Score",),
     "model.windows": ("View", "Window"),
     "registry": ("register",),
 }
 __all__ = [
-    "Answer", "Cell", "Decoder", "History", "InitialState", "Score", "Seq2AttnError", "StringTask", "Task", "View",
-    "Vocabulary", "Window", "compare", "evaluate", "load", "register", "train",
+    "Answer", "Cell", "Decoder", "History", "InitialState", "Normaliser", "Score", "Seq2AttnError", "StringTask", "Task",
+    "View", "Vocabulary", "Window", "compare", "evaluate", "load", "register", "train",
 ]  # fmt: skip
 
 

@@ -78,6 +78,7 @@ def _build_head(model: RecurrentConfig, query_width: int, key_width: int) -> Att
     score = parts.SCORES.make(attention.score, query_width, key_width)
     return Attention(
         score,
+        normaliser=parts.NORMALISERS.make(attention.normaliser),
         window=parts.WINDOWS.make(attention.window, query_width, model.source_eos),
         history=parts.HISTORIES.make(attention.history, score.feature_width, key_width),
         scalable_softmax=attention.scalable_softmax,

@@ -172,6 +172,17 @@ TASKS = Registry("task", group="seq2attn.tasks", entries=[
                                "Unicode's normal form of files and predictions: nfc (composed), nfd (decomposed), none"))),
 ])
 
+NORMALISERS = Registry("normaliser", group="seq2attn.normalisers", entries=[
+    Entry("softmax", "exp(e_j) / sum exp(e_i)", "every key gets some weight", "Bahdanau et al. 2015, eq. 6",
+          ".model.normalisers:Softmax"),
+    Entry("sparsemax", "max(0, e_j - tau), tau such that they sum to 1", "keys that score low get the weight 0",
+          "Martins & Astudillo 2016, eq. 2 and 3", ".model.normalisers:Sparsemax"),
+    Entry("entmax15", "max(0, e_j / 2 - tau)^2, tau such that they sum to 1", "between softmax and sparsemax",
+          "Peters et al. 2019, algorithm 2", ".model.normalisers:Entmax15"),
+    Entry("sigmoid", "sigmoid(e_j - ln n), n keys", "each key for itself; weights need not sum to 1",
+          "Ramapuram et al. 2024", ".model.normalisers:Sigmoid"),
+])
+
 WINDOWS = Registry("window", group="seq2attn.windows", entries=[
     Entry("global", "every key", "no window", "Bahdanau et al. 2015"),
     Entry("local_m", "|j - p_t| <= R, p_t = t or n-1-t",
@@ -195,11 +206,12 @@ HISTORIES = Registry("history", group="seq2attn.histories", entries=[
           "after Shen et al. 2018, section 2.2", ".model.histories:LocationCoverage", _CONVOLUTION),
     Entry("shift", "moved^g / sum moved^g, moved_j = sum_d p_d alpha_{t-1, (j-d) mod n}; contexts end with alpha_t.C_t",
           "the previous weights, moved around the source by a learned distance; content decides only where to begin",
-          "after Graves et al. 2014, eq. 8 and 9", ".model.histories:Shift", _shifting(2)),
+          "after Graves et al. 2014, eq. 8 and 9", ".model.histories:Shift", _shifting(2), own_weights=True),
     Entry("shift_by_key", "shift with a p of each key, p_j = softmax(b + W h_j + (F * [alpha_{t-1}; C_t; alpha_{t-2}])_j)",
           "the previous weights, moved around the source by distances that depend on what is read",
           "ours, after Graves et al. 2014, eq. 8 and 9", ".model.histories:ShiftByKey", _shifting(
-              3, kernel=option(int, 7, "kernel size of the convolution F, positions; odd", 1, 1001, check=_odd))),
+              3, kernel=option(int, 7, "kernel size of the convolution F, positions; odd", 1, 1001, check=_odd)),
+          own_weights=True),
 ])
 
 ARCHITECTURES = Registry("architecture", entries=[
@@ -254,5 +266,5 @@ SCHEDULES = Registry("schedule", entries=[
 ])
 # fmt: on
 
-EXTENSIBLE = (SCORES, TASKS, WINDOWS, HISTORIES, DECODERS, CELLS, INITIAL_STATES)
+EXTENSIBLE = (SCORES, TASKS, NORMALISERS, WINDOWS, HISTORIES, DECODERS, CELLS, INITIAL_STATES)
 """the kinds that plug-ins and installed packages can add to"""

@@ -119,7 +119,8 @@ class Entry:
     """One name that a config can use.
 
     `implementation` is a class, `"module:Class"` to import when needed (`".model.scores:Dot"` within seq2attn), or None.
-    Score functions also have the number of their parameters, and whether query and key widths must be equal.
+    Score functions also have the number of their parameters, and whether query and key widths must be equal; histories,
+    whether they make the weights themselves, whatever the normaliser.
     """
 
     name: str
@@ -131,6 +132,7 @@ class Entry:
     synonyms: tuple[str, ...] = ()
     parameters: str = ""
     equal_widths: bool = False
+    own_weights: bool = False
 
     def load(self) -> Any:
         """The class that implements the entry."""
@@ -276,7 +278,7 @@ def register(
         registry = getattr(cls, "registry", None)
         if not isinstance(registry, Registry):
             message = f"@register({name!r}) decorates {cls.__name__}, which is not a part that a config can name"
-            kinds = "Score, Window, History, Cell, Decoder, InitialState, StringTask or Task"
+            kinds = "Score, Normaliser, Window, History, Cell, Decoder, InitialState, StringTask or Task"
             raise Seq2AttnError(message, hint=f"Decorate a class derived from seq2attn's {kinds}.")
         missing = [name for name in dir(cls) if getattr(getattr(cls, name, None), "__isabstractmethod__", False)]
         if missing:

@@ -17,7 +17,7 @@ from seq2attn.model.encoder import Bridge, Encoder, Last, Zeros
 from seq2attn.model.histories import Coverage, Location, LocationCoverage, Shift, ShiftByKey
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import LocalM, LocalP
-from seq2attn.parts import SCORES
+from seq2attn.parts import NORMALISERS, SCORES
 
 SIX_STEPS = {"steps": 6, "batch_size": 4, "evaluate_every": 6, "validation_samples": 2, "log_every": 1, "snapshots": 1}
 """a config's `training`"""
@@ -68,6 +68,7 @@ def make_model(
     arrangement: str = "bahdanau",
     window: str = "global",
     history: str = "none",
+    normaliser: str = "softmax",
     scalable_softmax: bool = False,
     mask_padding: bool = True,
     source_eos: bool = False,
@@ -88,6 +89,7 @@ def make_model(
             make_window, make_history = WINDOWS[window], HISTORIES[history]
             attention = Attention(
                 made,
+                normaliser=NORMALISERS.load(normaliser)(),
                 window=make_window and make_window(hidden, source_eos),
                 history=make_history and make_history(made.feature_width, encoder.width),
                 scalable_softmax=scalable_softmax,

@@ -19,7 +19,7 @@ from seq2attn.data.padding import pad_rows
 from seq2attn.data.vocabulary import EOS, PAD, SOS
 from seq2attn.inference.interventions import Changes
 from seq2attn.inference.predictor import Predictor, output_bound
-from seq2attn.parts import HISTORIES, SCORES, WINDOWS
+from seq2attn.parts import HISTORIES, NORMALISERS, SCORES, WINDOWS
 
 if TYPE_CHECKING:
     from seq2attn.pages.page import Shown
@@ -30,6 +30,7 @@ BAHDANAU = "mechanisms.yaml model.attention.score=additive model.bidirectional=t
 MECHANISMS = {
     **{name: f"{name}.yaml" for name in ("dot", "scaled", "general", "additive", "none", "transformer")},
     **{f"score {name}": f"mechanisms.yaml model.attention.score={name}" for name in SCORES.names() if name != "none"},
+    **{f"normaliser {name}": f"mechanisms.yaml model.attention.normaliser={name}" for name in NORMALISERS.names()},
     **{f"window {name}": f"mechanisms.yaml model.attention.window={name}" for name in WINDOWS.names()},
     **{f"history {name}": f"mechanisms.yaml model.attention.history={name}" for name in HISTORIES.names()},
     "luong": "mechanisms.yaml model.decoder=luong model.decoder.input_feeding=true model.attention.history=shift",

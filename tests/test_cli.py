@@ -495,7 +495,7 @@ def test_inspect_s_ledger_counts_every_parameter(work):
 
 def test_list_names_everything_a_config_can_use():
     everything = rows("list")
-    kinds = ["scores", "tasks", "windows", "histories", "cells", "decoders"]
+    kinds = ["scores", "tasks", "normalisers", "windows", "histories", "cells", "decoders"]
     kinds += ["initial-states", "architectures", "schedules", "families"]
     assert list(dict.fromkeys(row["kind"] for row in everything)) == kinds
     named = {(row["kind"], row["name"]) for row in everything}

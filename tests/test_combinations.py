@@ -20,6 +20,7 @@ FACTORS = {
     "score": ATTENDING,
     "window": list(WINDOWS),
     "history": list(HISTORIES),
+    "normaliser": parts.NORMALISERS.names(),
     "arrangement": list(ARRANGEMENTS),
     "cell": list(CELLS),
     "layers": [1, 2],
@@ -33,7 +34,14 @@ LENGTHS = (4, 2, 1)
 
 
 def is_allowed(choices):
-    """Both directions only where the score, and the decoder's first state, may be wider than the decoder."""
+    """Both directions only where the score, and the decoder's first state, may be wider than the decoder; other weights
+    than the softmax's only where a history does not make them itself.
+    """
+    if (
+        parts.HISTORIES.get(choices.get("history", "none")).own_weights
+        and choices.get("normaliser", "softmax") != "softmax"
+    ):
+        return False
     equal_widths = SCORES.get(choices.get("score", "additive")).equal_widths
     return not (choices.get("bidirectional") and (equal_widths or choices.get("initial_state") == "last"))
 
@@ -101,7 +109,7 @@ def config_of(choices):
     }
     feeding = {"feeding": {"name": "luong", "input_feeding": True}}
     model = {key: choices[key] for key in ("cell", "layers", "bidirectional", "source_eos", "initial_state")}
-    attention = {key: choices[key] for key in ("history", "scalable_softmax", "mask_padding")}
+    attention = {key: choices[key] for key in ("history", "normaliser", "scalable_softmax", "mask_padding")}
     widths = {"additive": {"width": 4}, "key_value": {"key_size": 2, "value_size": 4}}
     attention["score"] = {"name": choices["score"], **widths.get(choices["score"], {})}
     attention["window"] = window.get(choices["window"], choices["window"])

@@ -19,6 +19,7 @@ from seq2attn.model.cells import GRU
 from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.histories import Coverage, Location, Shift
+from seq2attn.model.normalisers import Softmax
 from seq2attn.model.scores import Additive, General, Scaled
 
 pytestmark = pytest.mark.skipif(isinstance(library.load(torch.float64), str), reason="there is no compiled library")
@@ -144,6 +145,7 @@ def doubled(function):
         (Additive, "with_features", {"history": "location"}),
         (Location, "combine", {"history": "location"}),
         (Shift, "update", {"history": "shift"}),
+        (Softmax, "normalise", {}),
         (Attention, "prepare", {}),
         (BahdanauDecoder, "advance", {}),
         (LuongDecoder, "advance", {"arrangement": "luong"}),

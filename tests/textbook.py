@@ -45,6 +45,23 @@ def reset(state: list[Tensor], resets: Resets, which: str, position: int, start:
     return [noise[start + number * width :][:width] for number in range(len(state))]
 
 
+def normalised(name: str, scores: list[float]) -> list[float]:
+    """The weights of keys that may all be attended to."""
+    if name == "sigmoid":
+        return [1 / (1 + math.exp(-(score - math.log(len(scores))))) for score in scores]
+    largest = max(scores, default=0.0)
+    if name == "softmax":
+        powers = [math.exp(score - largest) for score in scores]
+        return [power / sum(powers) for power in powers]
+    alpha = {"sparsemax": 2.0, "entmax15": 1.5}[name]
+    low, high = (alpha - 1) * largest - 1, (alpha - 1) * largest
+    for _ in range(100):  # entmax's definition: the threshold at which the weights sum to 1, by bisection
+        threshold = (low + high) / 2
+        weights = [max(0.0, (alpha - 1) * score - threshold) ** (1 / (alpha - 1)) for score in scores]
+        low, high = (threshold, high) if sum(weights) > 1 else (low, threshold)
+    return weights
+
+
 class Source(NamedTuple):
     """An encoded string."""
 
@@ -150,10 +167,10 @@ class Textbook:
         count = sum(allowed)
         if self.attention.scalable_softmax:
             scores = [score * math.log(max(1, count)) for score in scores]
-        largest = max((score for score, inside in zip(scores, allowed, strict=True) if inside), default=0.0)
-        powers = [math.exp(score - largest) if inside else 0.0 for score, inside in zip(scores, allowed, strict=True)]
-        total = sum(powers) or 1.0
-        weights = [power / total * factor for power, factor in zip(powers, factors, strict=True)]
+        shares = iter(
+            normalised(self.attention.normaliser.name, [e for e, inside in zip(scores, allowed, strict=True) if inside])
+        )
+        weights = [next(shares) * factor if inside else 0.0 for inside, factor in zip(allowed, factors, strict=True)]
         moving = self.attention.history.name in ("shift", "shift_by_key")
         if moving:
             weights = self._shifted(weights, step.past, allowed, source.keys)

@@ -16,6 +16,7 @@ from seq2attn.registry import Entry, Registry
 KINDS: dict[str, tuple[str, Registry]] = {
     "scores": ("model.attention.score", parts.SCORES),
     "tasks": ("task", parts.TASKS),
+    "normalisers": ("model.attention.normaliser", parts.NORMALISERS),
     "windows": ("model.attention.window", parts.WINDOWS),
     "histories": ("model.attention.history", parts.HISTORIES),
     "cells": ("model.cell", parts.CELLS),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from seq2attn.config.schema import AttentionConfig, Config, RecurrentConfig, TransformerConfig
 from seq2attn.errors import Problem
-from seq2attn.parts import DECODERS, LETTERS, SCORES, TASKS
+from seq2attn.parts import DECODERS, HISTORIES, LETTERS, NORMALISERS, SCORES, TASKS
 
 COLUMNS = ("source_column", "target_column", "features_column")
 _ATTENTION = "model.attention"
@@ -25,7 +25,11 @@ def combination_problems(config: Config) -> list[Problem]:
     if isinstance(model, TransformerConfig):
         rules += _transformer(config, model)
     else:
-        rules += [*_widths(model), *(_no_attention(config, model) if config.score_name == "none" else ())]
+        rules += [
+            *_widths(model),
+            _normaliser(model),
+            *(_no_attention(config, model) if config.score_name == "none" else ()),
+        ]
     return [Problem(key, message, rests_on=tuple(others)) for key, wrong, message, *others in rules if wrong]
 
 
@@ -91,6 +95,16 @@ def _widths(model: RecurrentConfig) -> Iterator[Rule]:
             f"2 x {width} wide and the decoder's {width}; use one of {allowed}, or set model.bidirectional to false"
         )
         yield key, model.bidirectional and needs, message, "model.bidirectional"
+
+
+def _normaliser(model: RecurrentConfig) -> Rule:
+    name, history = model.attention.normaliser.name, HISTORIES.get(model.attention.history.name)
+    message = (
+        f"{name!r} cannot work with history {history.name!r}, which makes its own weights, and a distribution of them; "
+    )
+    message += "leave it out, or choose another history"
+    wrong = history.own_weights and name != NORMALISERS.default
+    return "model.attention.normaliser", wrong, message, "model.attention.history"
 
 
 def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Rule]:

@@ -84,6 +84,8 @@ class AttentionConfig(Section):
     """give padding the weight 0; false repeats a common mistake, for study"""
     scalable_softmax: bool = False
     """scores times ln n, n the number of allowed keys: attention stays as sharp on long sources (Nakanishi 2025)"""
+    normaliser: Annotated[Options, parts.NORMALISERS] = parts.NORMALISERS.choose()
+    """what makes weights of scores: softmax, sparsemax, entmax15 or sigmoid"""
     window: Annotated[Options, parts.WINDOWS] = parts.WINDOWS.choose()
     """which keys may be attended to: global, local_m or local_p"""
     history: Annotated[Options, parts.HISTORIES] = parts.HISTORIES.choose()

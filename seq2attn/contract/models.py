@@ -25,6 +25,7 @@ from seq2attn.model.cells import Cell
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.histories import History
 from seq2attn.model.interface import Decoded
+from seq2attn.model.normalisers import Normaliser
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
 
@@ -127,6 +128,9 @@ def _results(trial: Trial) -> Iterator[tuple[str, Any, tuple[int, ...]]]:
         keys = draw(B, width, score.key_width)
         yield "scores", score(draw(B, L, score.query_width), score.project(keys)), (B, L, width)
         yield "values", score.values(keys), (B, width, score.value_width)
+    for normaliser in trial.parts(Normaliser):
+        yield "weights", normaliser(draw(B, L, width), trial.valid.unsqueeze(1)), (B, L, width)
+        yield "weights of all keys", normaliser(draw(B, L, width), None), (B, L, width)
     for window in trial.parts(Window):
         allowed, factor = window(draw(B, L, window.query_width), batch.source_lengths, width, 0)
         yield "allowed", allowed * draw(1), (B, L, width)
@@ -169,7 +173,7 @@ def check_randomness(trial: Trial) -> None:
 
 def check_mask(trial: Trial) -> None:
     """Weights are not below 0, and 0 on padding. Rows sum to 1, or to 0 where no key is allowed; with a window's factor
-    to at most 1.
+    to at most 1; to anything if the normaliser says so.
     """
     attention, decoder = trial.model.decoder.attention, trial.model.decoder
     if not isinstance(attention, Attention):
@@ -178,8 +182,13 @@ def check_mask(trial: Trial) -> None:
     factor = attention.window and attention.window(query, trial.batch.source_lengths, weights.size(2), 0).factor
     expect((weights >= 0).all(), "weights below 0")
     expect(not weights.masked_select(~trial.valid.unsqueeze(1)).any(), "weight on padding")
+    for normaliser in trial.parts(Normaliser):
+        scores = trial.draw(B, L, weights.size(2)).requires_grad_()
+        (slopes,) = torch.autograd.grad(normaliser(scores, torch.zeros_like(scores).bool()).sum(), scores)
+        expect(not slopes.any(), "a row in which no key is allowed has weights or gradients")
     for total in weights.sum(dim=2).flatten().tolist():
         right = min(abs(total), abs(total - 1)) < 1e-4 if factor is None else total < 1 + 1e-4
+        right = right or not attention.normaliser.sums_to_one
         expect(right, f"a row of weights sums to {total:.3g}")
 
 

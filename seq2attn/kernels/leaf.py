@@ -14,12 +14,13 @@ from seq2attn.data.batches import Batch
 from seq2attn.data.padding import valid_mask
 from seq2attn.kernels.function import Kernels, gru
 from seq2attn.kernels.library import load
-from seq2attn.model.attention import Attention, Memory, NoAttention, log_count
+from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.cells import GRU, State
 from seq2attn.model.decoder import BahdanauDecoder, DecoderState, LuongDecoder, Reverser
 from seq2attn.model.encoder import Encoded, Encoder, Layer, flip_index
 from seq2attn.model.histories import Coverage, Location, LocationCoverage, NoHistory, Shift
 from seq2attn.model.interface import NO_RESETS, Decoded, Model, Reset, Resets
+from seq2attn.model.normalisers import Softmax, log_count
 from seq2attn.model.scores import Additive, Dot, General, KeyValue, Scaled, ScaledGeneral
 
 LARGE = 2**25  # B x D^2 from which on PyTorch's products on several threads are faster than the C, which uses one
@@ -27,7 +28,7 @@ LARGE = 2**25  # B x D^2 from which on PyTorch's products on several threads are
 PRODUCTS = (Dot, Scaled, General, ScaledGeneral, KeyValue)  # scores s.k of projected keys k
 KNOWN = (
     *(Reverser, Encoder, Layer, GRU, BahdanauDecoder, LuongDecoder, Attention, NoAttention, Additive, *PRODUCTS),
-    *(Coverage, Location, LocationCoverage, NoHistory, Shift, nn.Linear, nn.Embedding, nn.Dropout, nn.Conv1d),
+    *(Coverage, Location, LocationCoverage, NoHistory, Shift, Softmax, nn.Linear, nn.Embedding, nn.Dropout, nn.Conv1d),
 )
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 

@@ -1,4 +1,4 @@
-"""Attention: scores -> weights -> context, with the one masked softmax of the project."""
+"""Attention: scores -> weights -> context."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from seq2attn.model.histories import History, NoHistory
 from seq2attn.model.interface import Intervention
+from seq2attn.model.normalisers import Normaliser, Softmax, log_count
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
 
@@ -38,14 +39,15 @@ class Attended(NamedTuple):
     context: Tensor
     """(B, L, Dv) weighted averages of the values"""
     weights: Tensor | None
-    """(B, L, S) non-negative; rows sum to 1, or to 0 if no key is allowed (`local_p`: to 1 at most); None
-    without attention"""
+    """(B, L, S) non-negative; rows sum to 1, or to 0 if no key is allowed (`local_p`: to 1 at most; `sigmoid`: to anything);
+    None without attention"""
     scores: Tensor | None
-    """(B, L, S) before window, mask and softmax; None without attention"""
+    """(B, L, S) before window, mask and normaliser; None without attention"""
     past: Tensor | None = None
     """(B, C, S) input of the history in the next step; None without a history"""
     softmax: Tensor | None = None
-    """(B, L, S) the weights before a window's factor, a history or an intervention changes them; None without attention"""
+    """(B, L, S) the normaliser's weights, before a window's factor, a history or an intervention changes them; None
+    without attention"""
     query: Tensor | None = None
     """what was compared with the keys, where that is not the argument: (B, H, L, d) of heads"""
 
@@ -53,6 +55,7 @@ class Attended(NamedTuple):
 class Attention(nn.Module):
     """weights = softmax over the source of score(query, key); context = the values, averaged with these weights.
 
+    normaliser: what makes weights of scores; None: the softmax.
     window: which keys may be attended to; None: all (`global`).
     history: what the score knows of past weights; None: nothing. With a history, queries come one at a time.
     scalable_softmax: scores times ln n, n the number of keys that a query may attend to (Nakanishi 2025, eq. 2, with the
@@ -65,6 +68,7 @@ class Attention(nn.Module):
         self,
         score: Score,
         *,
+        normaliser: Normaliser | None = None,
         window: Window | None = None,
         history: History | None = None,
         scalable_softmax: bool = False,
@@ -72,6 +76,7 @@ class Attention(nn.Module):
     ) -> None:
         super().__init__()
         self.score = score
+        self.normaliser = normaliser or Softmax()
         self.window = window
         self.history = history or NoHistory(score.feature_width, score.key_width)
         self.scalable_softmax = scalable_softmax
@@ -112,7 +117,7 @@ class Attention(nn.Module):
             allowed = inside if allowed is None else inside & allowed  # (B, L, S)
         if self.scalable_softmax:
             logits = logits * log_count(allowed, scores)
-        weights = softmax = masked_softmax(logits, allowed)
+        weights = softmax = self.normaliser(logits, allowed)
         if factor is not None:
             weights = weights * factor
         weights = self.history.combine(weights, past, memory.prepared, memory.valid, allowed)
@@ -141,23 +146,3 @@ class NoAttention(nn.Module):
     def forward(self, query: Tensor, memory: Memory, past: Tensor | None = None, first: Tensor | int = 0) -> Attended:
         """As `Attention.forward`: contexts (B, L, 0), and no weights."""
         return Attended(context=query[..., :0], weights=None, scores=None)
-
-
-def masked_softmax(scores: Tensor, valid: Tensor | None) -> Tensor:
-    """Softmax over the valid entries of the last dimension.
-
-    scores (..., S); valid broadcasts to it, True = may be attended to, None = everything. Returns weights (..., S):
-    exactly 0 where not valid; a row without valid entries is all zeros, with zero gradients.
-    """
-    if valid is None:
-        return torch.softmax(scores, dim=-1)
-    invalid = ~valid
-    filled = scores.masked_fill(invalid, torch.finfo(scores.dtype).min)
-    return torch.softmax(filled, dim=-1).masked_fill(invalid, 0.0)
-
-
-def log_count(allowed: Tensor | None, scores: Tensor) -> Tensor:
-    """ln n, n the number of allowed keys of each query: (B, L, S) -> (B, L, 1); None: all S keys of `scores` (B, L, S)."""
-    if allowed is None:
-        return scores.new_full((len(scores), 1, 1), scores.size(2)).log()
-    return allowed.sum(dim=2, keepdim=True).clamp(min=1).to(scores.dtype).log()

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 
 from seq2attn.data.batches import Batch
 from seq2attn.data.padding import valid_mask
-from seq2attn.model.attention import Attended, masked_softmax
+from seq2attn.model.attention import Attended
 from seq2attn.model.interface import Decoded, Intervention, Model, Resets
+from seq2attn.model.normalisers import masked_softmax
 
 
 class TransformerMemory(NamedTuple):

@@ -26,7 +26,7 @@ from seq2attn.pages import filled, read
 from seq2attn.pages.folder import manifest
 from seq2attn.pages.graphs import export_answer, export_graphs, export_training
 from seq2attn.pages.training import training_settings
-from seq2attn.parts import ARCHITECTURES, DECODERS, HISTORIES, SCORES, WINDOWS
+from seq2attn.parts import ARCHITECTURES, DECODERS, HISTORIES, NORMALISERS, SCORES, WINDOWS
 from seq2attn.plotting.attention import spread
 from seq2attn.runs.logs import read_attention
 from seq2attn.runs.run import Run
@@ -260,8 +260,9 @@ def parts_of(config: Config) -> dict[str, dict[str, str]]:
         chosen = {"score": ARCHITECTURES.get("transformer")}
     else:
         score, window, history = model.attention.score, model.attention.window, model.attention.history
-        chosen = {"score": SCORES.get(score.name), "window": WINDOWS.get(window.name)}
-        chosen |= {"history": HISTORIES.get(history.name), "decoder": DECODERS.get(model.decoder.name)}
+        chosen = {"score": SCORES.get(score.name), "normaliser": NORMALISERS.get(model.attention.normaliser.name)}
+        chosen |= {"window": WINDOWS.get(window.name), "history": HISTORIES.get(history.name)}
+        chosen |= {"decoder": DECODERS.get(model.decoder.name)}
     parts = {kind: {"name": one.name, "formula": one.formula, "summary": one.summary} for kind, one in chosen.items()}
     if isinstance(model, RecurrentConfig) and model.attention.scalable_softmax:
         summary = AttentionConfig.model_fields["scalable_softmax"].description or ""

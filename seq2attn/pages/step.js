@@ -134,7 +134,7 @@ class Step {
 
   // Each part's row: how the number at the chosen position is made, by this model's graph, and in a sentence.
   explain(step, t) {
-    const {view} = this, {spec, now} = view, {score, window, history, decoder, scalable} = spec.parts, letter = view.symbol(step.written);
+    const {view} = this, {spec, now} = view, {score, normaliser, window, history, decoder, scalable} = spec.parts, letter = view.symbol(step.written);
     this.say("states", "", spec.layers.length ? `The encoder reads the source and leaves ${spec.layers.at(-1).length > 1 ? "a vector, from both directions," : "a vector"} at each position.` : "The encoder's positions attend to each other; a vector is left at each.");
     const chances = probabilities(step.logits.data);
     this.say("output", `p(${letter}) = ${short(chances[step.written])}`, `${view.attends ? "State and context give" : "The state gives"} each symbol a probability. The likeliest is written, and read at the next step.`);
@@ -161,8 +161,8 @@ class Step {
     const query = Array.from(step.query.data.slice(head * step.query.data.length / heads, (head + 1) * step.query.data.length / heads)), context = Array.from(step.context.data);
     this.say("query", "", [decoder ? `The decoder's state: what this step looks for. ${decoder.name}: ${decoder.summary}.` : "What this step looks for.", heads > 1 ? `Head ${head + 1} of ${heads} is shown.` : ""].join(" "), {"": query});
     this.say("score", `${score ? `${written(score.formula)}: ` : ""}${equal(`e${n}`, scored, step.scores.data[cell])}`, [`How well the query fits the key${score ? `: ${score.name}, ${score.summary}` : ""}.`, ...kinds(past ? history : null)].join(" "), e.dot ? {...(e.dot.names[0] === "s" ? {} : {[e.dot.names[0]]: e.dot.left}), [e.dot.names[1]]: e.dot.right, [`their products, sum ${exact(e.dot.left.reduce((total, one, k) => total + one * e.dot.right[k], 0))}`]: e.dot.left.map((one, k) => one * e.dot.right[k])} : {});
-    this.say("softmax", equal(`p${n}`, p, step.softmax.data[cell]), ["The exponential of each score, as a share of their sum: all are positive and sum to 1.", ...kinds(window), scalable ? `Scalable: ${scalable.summary}.` : "", state.temperature === 1 ? "" : "Scores are divided by the temperature.", spec.mask_padding ? "" : "Padding is not masked in this model."].join(" "));
-    this.say("weight", equal(`α${n}`, a, step.weights.data[j]), [held ? "You set this weight." : Math.abs(step.softmax.data[j] - step.weights.data[j]) < 1e-6 ? "What the step attends with: the softmax, unchanged." : heads > 1 ? `The mean over ${heads} heads.` : `What the step attends with: the softmax, changed by ${changers.join(" and ") || "you"}.`, ...kinds(past ? null : history)].join(" "));
+    this.say("softmax", equal(`p${n}`, p, step.softmax.data[cell]), [normaliser && normaliser.name !== "softmax" ? kinds(normaliser)[0] : "The exponential of each score, as a share of their sum: all are positive and sum to 1.", ...kinds(window), scalable ? `Scalable: ${scalable.summary}.` : "", state.temperature === 1 ? "" : "Scores are divided by the temperature.", spec.mask_padding ? "" : "Padding is not masked in this model."].join(" "));
+    this.say("weight", equal(`α${n}`, a, step.weights.data[j]), [held ? "You set this weight." : Math.abs(step.softmax.data[j] - step.weights.data[j]) < 1e-6 ? "What the step attends with: p, unchanged." : heads > 1 ? `The mean over ${heads} heads.` : `What the step attends with: p, changed by ${changers.join(" and ") || "you"}.`, ...kinds(past ? null : history)].join(" "));
     this.say("context", `c = Σ α ${value.text.includes("h") ? "h" : "v"} = ${short(step.weights.data[j])} × ${within(value, 3)} + …`, "The mean of what stands at each position, weighted by α. It is all that this step sees of the source.", {"": context});
   }
 

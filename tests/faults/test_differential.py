@@ -65,6 +65,7 @@ CHOICES = {  # key -> its values; what stands twice is drawn twice as often
     "model.attention.score.learned_strength": (True, False),
     "model.attention.mask_padding": (True, True, False),
     "model.attention.scalable_softmax": (True, False),
+    "model.attention.normaliser": ("softmax", "softmax", *parts.NORMALISERS.names()),
     "model.attention.window": ("global", "global", *parts.WINDOWS.names()),
     "model.attention.window.radius": (1, 2, 3),
     "model.attention.window.centre": ("monotonic", "reversed"),
@@ -91,6 +92,7 @@ PARTS = {
     "model.initial_state": parts.INITIAL_STATES,
     "model.decoder": parts.DECODERS,
     "model.attention.score": parts.SCORES,
+    "model.attention.normaliser": parts.NORMALISERS,
     "model.attention.window": parts.WINDOWS,
     "model.attention.history": parts.HISTORIES,
 }
@@ -98,6 +100,7 @@ WITHOUT_ATTENTION = {  # the source is in the decoder's state alone
     "model.bidirectional": False,
     "model.attention.mask_padding": True,
     "model.attention.scalable_softmax": False,
+    "model.attention.normaliser": "softmax",
     "model.attention.window": "global",
     "model.attention.history": "none",
     "training.decoder_reset": 0.0,
