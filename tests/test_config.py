@@ -200,6 +200,11 @@ COMBINATIONS = [  # overrides, the key to change, the message
         "model.initial_state",
         "'last' needs encoder and decoder states of equal width",
     ),
+    (
+        "model.attention.normaliser=sigmoid model.attention.history=shift",
+        "model.attention.normaliser",
+        "'sigmoid' cannot work with history 'shift', which makes its own weights; leave it out, or choose another",
+    ),
     ("training.steps=", "training.steps", "is null, and so is training.epochs; set one of them"),
     ("training.epochs=3", "training.epochs", "task 'reverse' draws its examples without end"),
     ("training.snapshots=0 training.snapshot_weights=true", "training.snapshot_weights", "has no effect with"),

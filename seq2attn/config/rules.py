@@ -99,12 +99,10 @@ def _widths(model: RecurrentConfig) -> Iterator[Rule]:
 
 def _normaliser(model: RecurrentConfig) -> Rule:
     name, history = model.attention.normaliser.name, HISTORIES.get(model.attention.history.name)
-    message = (
-        f"{name!r} cannot work with history {history.name!r}, which makes its own weights, and a distribution of them; "
-    )
+    message = f"{name!r} cannot work with history {history.name!r}, which makes its own weights; "
     message += "leave it out, or choose another history"
     wrong = history.own_weights and name != NORMALISERS.default
-    return "model.attention.normaliser", wrong, message, "model.attention.history"
+    return f"{_ATTENTION}.normaliser", wrong, message, f"{_ATTENTION}.history"
 
 
 def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Rule]:
