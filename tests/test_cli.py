@@ -184,7 +184,7 @@ def test_resuming_with_other_kernels_is_noted(work):
 def test_eval_prints_tab_separated_lines_in_a_pipe():
     printed = rows("eval", "tiny-001", "--lengths", "1-3", "--samples", "20")
     found = {(row["length"], row["metric"]): row for row in printed}
-    assert len(found) == 3 * 5 and {row["family"] for row in printed} == {"random"}
+    assert len(found) == 3 * 6 and {row["family"] for row in printed} == {"random"}
     for length, trained in (("1", "yes"), ("2", "yes"), ("3", "no")):
         assert (found[length, "entropy"]["trained"], found[length, "entropy"]["samples"]) == (trained, "20")
     for metric in ("exact_match", "character_accuracy", "teacher_forced"):

@@ -308,6 +308,7 @@ class Textbook:
         measured = {
             "exact_match": float(emitted == [*target, EOS]),
             "character_accuracy": sum(right) / size,
+            "correct_prefix": [*right, False].index(False) / size,
             "teacher_forced": sum(int(one.argmax()) == other for one, other in zip(logits, target, strict=True)) / size,
         }
         attended = [one for one in weights if one is not None]

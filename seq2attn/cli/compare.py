@@ -38,7 +38,7 @@ def compare(
         str | None,
         option(
             "NAME",
-            "exact_match (default), character_accuracy, teacher_forced, alignment, entropy; of pairs wer or ser.",
+            "exact_match (default), character_accuracy, correct_prefix, teacher_forced, alignment, entropy, wer, ser.",
         ),
     ] = None,
     lengths: options.Lengths = None,

@@ -127,8 +127,10 @@ def _measure(predictor: Predictor, batch: Batch, *, to_the_end: bool = False) ->
     right = tokens == batch.decoder_output
     inside = valid_mask(batch.target_lengths, steps)
     exact = decoding.finished & (right | ~valid_mask(batch.decoder_lengths, steps)).all(dim=1)
-    correct = (right & inside).sum(dim=1) / batch.target_lengths
-    return decoding, {"exact_match": exact, "character_accuracy": correct, **_forced(predictor.model, batch)}
+    right = right & inside
+    shares = {"character_accuracy": right, "correct_prefix": right.cumprod(dim=1)}
+    means = {name: one.sum(dim=1) / batch.target_lengths for name, one in shares.items()}
+    return decoding, {"exact_match": exact, **means, **_forced(predictor.model, batch)}
 
 
 def _forced(model: Model, batch: Batch) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from seq2attn.inference.statistics import Estimate, share
 from seq2attn.parts import FAMILIES, RANDOM
 
 Place = tuple[str, int]  # a family of strings and their length
-SHARES = ("exact_match", "character_accuracy", "teacher_forced", "alignment", "wer")  # of the samples
+SHARES = ("exact_match", "character_accuracy", "correct_prefix", "teacher_forced", "alignment", "wer")  # of the samples
 METRICS = {**dict.fromkeys(SHARES, 1.0), "entropy": 100.0, "ser": 1e6, "loss": 1e6}
 """name -> the largest possible value; the smallest is 0"""
 HEADINGS = {
@@ -35,12 +35,13 @@ MOST_CONFUSIONS = 12  # shown to people
 class Row:
     """One metric of the strings of a family and length, or of all words of a file, with a 95 % interval over strings.
 
-    exact_match: the whole string and its `<eos>` are right; character_accuracy: share of the target's characters that are
-    right at their position; both under greedy decoding or a beam. teacher_forced: the same share with the right previous
-    characters as input. alignment: share of characters whose largest weight lies on the ideal source position. entropy: of
-    the attention weights, mean over characters, nats. Of pairs, without a length: wer, word error rate, the share of words
-    whose answer is not exactly right; ser, symbol error rate, all edits / all symbols of the right answers; loss, under
-    teacher forcing, nats per symbol.
+    exact_match: the whole string and its `<eos>` are right; character_accuracy: share of the target's characters that
+    are right at their position; correct_prefix: share that precede the first wrong one ("fine" in Grefenstette et al.
+    2015, whose "coarse" is exact_match); all under greedy decoding or a beam. teacher_forced: share of characters that
+    are right with the right previous ones as input. alignment: share of characters whose largest weight lies on the
+    ideal source position. entropy: of the attention weights, mean over characters, nats. Of pairs, without a length:
+    wer, word error rate, the share of words whose answer is not exactly right; ser, symbol error rate, all edits / all
+    symbols of the right answers; loss, under teacher forcing, nats per symbol.
     """
 
     family: str  # of the strings
