@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from seq2attn import parts
 from seq2attn.config import Config, RecurrentConfig, TransformerConfig
 from seq2attn.data.batches import EpochData, TrainingData
 from seq2attn.data.tasks import Task
-from seq2attn.data.vocabulary import PAD, abridged
+from seq2attn.data.vocabulary import PAD, UNKNOWN, Vocabulary, abridged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.cells import Cells
@@ -19,6 +20,7 @@ from seq2attn.model.decoder import Reverser
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.heads import Attends, Heads
 from seq2attn.model.interface import Model
+from seq2attn.model.pointer import PointerDecoder
 from seq2attn.model.transformer import Transformer
 
 
@@ -35,6 +37,8 @@ def build_model(config: Config, task: Task | None = None) -> Model:
             others = config.model.model_dump(exclude={"architecture", "source_eos", "hidden"})
             return Transformer(len(source), len(target), config.model.hidden, **others)
         model = _build_reverser(config.model, len(source), len(target))
+    if isinstance(model.decoder, PointerDecoder):
+        model.decoder.same = _same(source, target)
     read, written = ([one.symbol(index) for index in range(len(one))] for one in (source, target))
     if getattr(model.decoder, "needs_one_vocabulary", False) and read != written:
         raise Seq2AttnError(
@@ -43,6 +47,17 @@ def build_model(config: Config, task: Task | None = None) -> Model:
             hint="Choose another decoder, or give the task one Vocabulary with the symbols of both.",
         )
     return model
+
+
+def _same(source: Vocabulary, target: Vocabulary) -> Tensor:
+    """(V of the source, V of the target) 1 where both are the same symbol; what the target lacks is the same as `<unk>`."""
+    ids = {target.symbol(index): index for index in range(1, len(target))}
+    same = torch.zeros(len(source), len(target))
+    for index in range(1, len(source) - len(source.features or ())):
+        column = ids.get(source.symbol(index), ids.get(UNKNOWN))
+        if column is not None:
+            same[index, column] = 1
+    return same
 
 
 def _build_reverser(model: RecurrentConfig, source_size: int, target_size: int) -> Reverser:

@@ -83,6 +83,8 @@ _CONVOLUTION = options(
     kernel=option(int, 5, "kernel size of the convolution, positions; odd", 1, 1001, check=_odd),
 )
 
+_FEEDING = options(input_feeding=option(bool, False, "the cell also reads the previous attentional vector, a_{t-1}"))
+
 
 def _shifting(reach: int, **more: Any) -> Any:
     """The options of a history that moves the weights, with this longest distance."""
@@ -236,7 +238,17 @@ DECODERS = Registry("decoder", group="seq2attn.decoders", entries=[
           "attend, then step", "Bahdanau et al. 2015", ".model.decoder:BahdanauDecoder"),
     Entry("luong", "s_t = cell(emb(y_{t-1}), s_{t-1}); c_t from s_t; a_t = tanh(W_c [c_t; s_t]); logits = W_o a_t + b",
           "step, then attend", "Luong et al. 2015, eq. 5 and 6, section 3.3", ".model.decoder:LuongDecoder",
-          options(input_feeding=option(bool, False, "the cell also reads the previous attentional vector, a_{t-1}"))),
+          _FEEDING),
+    Entry("pointer",
+          "P(v) = g softmax(logits)_v + (1-g) sum_{j: x_j = v} alpha_tj; g = sigmoid(w [c_t; s_t; emb(y_{t-1})] + b)",
+          "luong that may copy a symbol of the source, also one that it never saw", "See et al. 2017, eq. 8 and 9",
+          ".model.pointer:PointerDecoder", _FEEDING, needs_attention=True),
+    Entry("hard_monotonic",
+          "P(v) = sum_j p_t(j) e_t(j, v); p_t(j) = sum_{i<=j} P(a_{t-1} = i | y_<t) alpha_tj / (alpha_ti + ... + alpha_tS)",
+          "each symbol is written at one position, which never moves back; the loss counts all alignments",
+          "Wu & Cotterell 2019; order 0: Wu, Shapiro & Cotterell 2018", ".model.hard_monotonic:HardMonotonicDecoder",
+          options(order=option(int, 1, "1: a position depends on the one before and never moves back; 0: on neither", 0, 1)),
+          needs_attention=True),
 ])
 
 INITIAL_STATES = Registry("initial state", default="bridge", group="seq2attn.initial_states", entries=[

@@ -120,7 +120,7 @@ class Entry:
 
     `implementation` is a class, `"module:Class"` to import when needed (`".model.scores:Dot"` within seq2attn), or None.
     Score functions also have the number of their parameters, and whether query and key widths must be equal; histories,
-    whether they make the weights themselves, whatever the normaliser.
+    whether they make the weights themselves, whatever the normaliser; decoders, whether they work only with attention.
     """
 
     name: str
@@ -133,6 +133,7 @@ class Entry:
     parameters: str = ""
     equal_widths: bool = False
     own_weights: bool = False
+    needs_attention: bool = False
 
     def load(self) -> Any:
         """The class that implements the entry."""

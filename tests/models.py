@@ -14,7 +14,9 @@ from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.cells import GRU, LSTM, RNN, Cell, Cells
 from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder, Reverser
 from seq2attn.model.encoder import Bridge, Encoder, Last, Zeros
+from seq2attn.model.hard_monotonic import HardMonotonicDecoder
 from seq2attn.model.histories import Coverage, Location, LocationCoverage, Shift, ShiftByKey
+from seq2attn.model.pointer import PointerDecoder
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import LocalM, LocalP
 from seq2attn.parts import NORMALISERS, SCORES
@@ -27,6 +29,9 @@ ARRANGEMENTS: dict[str, Callable[..., Any]] = {
     "bahdanau": BahdanauDecoder,
     "luong": LuongDecoder,
     "feeding": partial(LuongDecoder, input_feeding=True),
+    "pointer": PointerDecoder,
+    "hard_monotonic": HardMonotonicDecoder,
+    "order 0": partial(HardMonotonicDecoder, order=0),
 }
 WINDOWS: dict[str, Callable[..., Any] | None] = {
     "global": None,

@@ -34,6 +34,8 @@ MECHANISMS = {
     **{f"window {name}": f"mechanisms.yaml model.attention.window={name}" for name in WINDOWS.names()},
     **{f"history {name}": f"mechanisms.yaml model.attention.history={name}" for name in HISTORIES.names()},
     "luong": "mechanisms.yaml model.decoder=luong model.decoder.input_feeding=true model.attention.history=shift",
+    "pointer": "mechanisms.yaml model.decoder=pointer",
+    "hard_monotonic": "mechanisms.yaml model.decoder=hard_monotonic model.attention.score=additive",
     "two layers": "scaled.yaml model.layers=2",
     "rnn": "mechanisms.yaml model.cell=rnn model.attention.score=cosine model.attention.score.learned_strength=false",
     "lstm, both ways, two layers": f"{BAHDANAU} model.cell=lstm model.layers=2 model.attention.window=local_p "

@@ -14,6 +14,7 @@ from textbook import Textbook
 from seq2attn import parts
 from seq2attn.build import build_model
 from seq2attn.config import check_config
+from seq2attn.data.vocabulary import PAD
 from seq2attn.parts import SCORES
 
 FACTORS = {
@@ -98,7 +99,7 @@ def test_every_part_that_a_config_can_name_takes_part():
         ("initial_state", parts.INITIAL_STATES),
     ):
         assert set(FACTORS[key]) == set(registry.names())
-    assert set(ARRANGEMENTS) - {"feeding"} == set(parts.DECODERS.names())
+    assert set(ARRANGEMENTS) - {"feeding", "order 0"} == set(parts.DECODERS.names())
 
 
 def config_of(choices):
@@ -107,13 +108,13 @@ def config_of(choices):
         "reversed": {"name": "local_m", "radius": 1, "centre": "reversed"},
         "local_m": {"name": "local_m", "radius": 1},
     }
-    feeding = {"feeding": {"name": "luong", "input_feeding": True}}
+    options = {"feeding": {"name": "luong", "input_feeding": True}, "order 0": {"name": "hard_monotonic", "order": 0}}
     model = {key: choices[key] for key in ("cell", "layers", "bidirectional", "source_eos", "initial_state")}
     attention = {key: choices[key] for key in ("history", "normaliser", "scalable_softmax", "mask_padding")}
     widths = {"additive": {"width": 4}, "key_value": {"key_size": 2, "value_size": 4}}
     attention["score"] = {"name": choices["score"], **widths.get(choices["score"], {})}
     attention["window"] = window.get(choices["window"], choices["window"])
-    decoder = feeding.get(choices["arrangement"], choices["arrangement"])
+    decoder = options.get(choices["arrangement"], choices["arrangement"])
     model |= {"decoder": decoder, "attention": attention, "hidden": 3, "embedding": 2}
     return check_config({"task": {"alphabet": "abcde", "max_length": 4}, "model": model})
 
@@ -126,6 +127,7 @@ def test_every_formula_is_the_textbooks_whatever_the_padding_and_the_other_strin
     book = Textbook(config, model.state_dict())
     masked = choices["mask_padding"]
     source, lengths, tokens = make_batch(LENGTHS, padding=2 if masked else 0)
+    tokens[:2, 1] = PAD  # as word dropout leaves them
     resets = model.draw_resets(torch.Generator().manual_seed(2), source, tokens, encoder=share, decoder=share)
     decoded = model(as_batch(source, lengths, tokens), resets)
     drawn = {"": resets.forward, "backward_": resets.backward, "decoder": resets.decoder}
@@ -145,6 +147,7 @@ def test_every_formula_is_the_textbooks_whatever_the_padding_and_the_other_strin
 def test_teacher_forcing_is_stepping_from_any_rows(choices):
     model, rows = make(choices), torch.tensor([2, 0, 0, 1])
     source, lengths, tokens = make_batch(LENGTHS, padding=1)
+    tokens[:2, 1] = PAD
     forced = model(as_batch(source, lengths, tokens))
     memory, state = model.encode(source, lengths)
     for position in range(3):

@@ -5,14 +5,23 @@ import json
 import os
 import re
 import shlex
+from dataclasses import replace
 
 import pytest
 import torch
 
+from seq2attn.build import build_model
+from seq2attn.config import check_config
 from seq2attn.data import pairs
 from seq2attn.data.pairs import Format, read_pairs
 from seq2attn.data.tasks.pairs import Pairs
+from seq2attn.data.vocabulary import SOS, Vocabulary
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.decoding import BeamSearch
+from seq2attn.inference.ensemble import Ensemble
+from seq2attn.inference.evaluation import evaluate_pairs
+from seq2attn.inference.interventions import Changes
+from seq2attn.inference.predictor import Predictor
 
 TRAIN = "ab\tx y\ncab\tz x y\nb\ty\n"
 
@@ -238,3 +247,28 @@ def test_notes_say_what_spoils_a_training(tmp_path):
     unseen = notes(TRAIN, "bé\tx\na\tq y\nb\tq\n")
     assert "1 of 3 dev sources have symbols that the training file lacks: 'é' (U+00E9)" in unseen
     assert "2 of 3 dev targets have symbols that the training file lacks: 'q'" in unseen
+
+
+def test_a_pointer_copies_what_the_target_has_and_shows_what_it_lacks(tmp_path):
+    config = check_config({"model": {"decoder": "pointer", "attention": {"score": "general"}}})
+    task, cpu = make(tmp_path, train="ab\tb x\n"), torch.device("cpu")  # the source has a and b, the target b and x
+    source, lengths = torch.tensor([task.source_vocabulary.encode("abé")]), torch.tensor([3])
+    for vocabulary in (Vocabulary("bx"), task.target_vocabulary):
+        task.target_vocabulary = vocabulary
+        model = build_model(config, task)
+        for parameter in model.parameters():
+            parameter.data.zero_()  # so that g is 1/2, and softmax and attention are uniform
+        memory, state = model.encode(source, lengths)
+        found = model.step(torch.tensor([SOS]), state, memory)[0].logits.exp().squeeze()
+        copied, size = {"b": 1 / 6, "<unk>": 1 / 3} if vocabulary.unknown else {"b": 1 / 6}, len(vocabulary)
+        rest = (1 - sum(copied.values())) / size
+        expected = [copied.get(vocabulary.symbol(index), 0) + rest for index in range(size)]
+        torch.testing.assert_close(found, torch.tensor(expected))
+    searching = Predictor(Ensemble([model, model]), task, False, cpu, BeamSearch(2))
+    (one,) = searching.predict(["abé"])
+    assert one.output.startswith("a a") and one.weights is None
+    assert one.hypotheses[0].output == one.output
+    (one,) = replace(searching, search=None).predict(["abé"], changes=Changes(force={(0, 2): 0.5}))
+    assert one.output_symbols[:2] == ("é", "a")
+    (answer,) = evaluate_pairs(searching, [("é", "é")]).answers
+    assert set(answer.answer.split()) == {"é"}

@@ -5,6 +5,7 @@ It uses nothing of `seq2attn.model` or `seq2attn.inference`. A state is a list o
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-SOS, EOS = 1, 2
+PAD, SOS, EOS = 0, 1, 2
 Resets = Mapping[str, tuple[Tensor, Tensor]]
 """of "" (the encoder forwards), "backward_" and "decoder": which states are kept (L,), and the noise (L, W) of the others"""
 NONE: Resets = {}
@@ -68,6 +69,7 @@ class Source(NamedTuple):
     keys: list[Tensor]
     first: list[Tensor]
     """the decoder's first state"""
+    ids: list[int]
 
 
 class Step(NamedTuple):
@@ -78,6 +80,8 @@ class Step(NamedTuple):
     past: list[list[float]]
     """the weights of all steps so far"""
     fed: Tensor
+    written: tuple[tuple[int, list[float], list[Tensor]], ...] = ()
+    """of `hard_monotonic`, of each step: the token before it, attention's weights, the probabilities (V,) at each key"""
 
 
 class Textbook:
@@ -108,7 +112,7 @@ class Textbook:
                 outputs.append(read[::-1] if direction else read)
             final += state
             inputs = [torch.cat(halves) for halves in zip(*outputs, strict=True)]
-        return Source(inputs, self._first_state(final))
+        return Source(inputs, self._first_state(final), source)
 
     def _first_state(self, final: list[Tensor]) -> list[Tensor]:
         kind = self.model.initial_state.name
@@ -132,8 +136,15 @@ class Textbook:
     def step(self, token: int, step: Step, source: Source) -> tuple[Tensor, list[float] | None, Step]:
         """Logits (V,), the attention weights, and what follows."""
         x, top = self.tensors["decoder.embedding.weight"][token], -PARTS[self.model.cell.name]
-        weights, past, fed = None, step.past, step.fed
-        if self.model.decoder.name == "bahdanau":
+        weights, past, fed, kind = None, step.past, step.fed, self.model.decoder.name
+        if kind == "hard_monotonic":
+            state = self._advance(x, step.state)
+            _, weights = self._attend(state[top], step, source)
+            emitted = [self._emission(state[top], self._value(key)) for key in source.keys]
+            written = (*step.written, (token, weights, emitted))
+            logits, priors = self._over_all_alignments(written)
+            return logits, priors, Step(state, step.position + 1, [*past, weights], fed, written)
+        if kind == "bahdanau":
             context, weights = self._attend(step.state[top], step, source)
             state = self._advance(torch.cat([x, context]), step.state)
             features = torch.cat([state[top], context])
@@ -143,9 +154,38 @@ class Textbook:
             context, weights = self._attend(state[top], step, source)
             fed = features = torch.tanh(self.tensors["decoder.combine.weight"] @ torch.cat([context, state[top]]))
         logits = self.tensors["decoder.output.weight"] @ features + self.tensors["decoder.output.bias"]
+        if kind == "pointer":
+            own = self._own("decoder.generate.")
+            share = torch.sigmoid(own["weight"][0] @ torch.cat([context, state[top], x]) + own["bias"][0])
+            chances = (share + (1 - share) * (1 - sum(weights))) * torch.softmax(logits, 0)
+            for token_read, weight in zip(source.ids, weights, strict=True):
+                chances[token_read] += (1 - share) * weight
+            logits = chances.log()
         if weights is not None:
             past = [*past, weights]
         return logits, weights, Step(state, step.position + 1, past, fed)
+
+    def _emission(self, s: Tensor, h: Tensor) -> Tensor:
+        own = self._own("decoder.")
+        mixed = own["combine_state.weight"] @ s + own["combine_state.bias"] + own["combine_value.weight"] @ h
+        return torch.softmax(own["output.weight"] @ torch.tanh(mixed) + own["output.bias"], 0)
+
+    def _over_all_alignments(self, written: tuple) -> tuple[Tensor, list[float]]:
+        """log P(y_t | y_<t), and P(a_t | y_<t), from the joint probability of each alignment a_1, ..., a_t and y_<t."""
+        order, totals = self.model.decoder.order, [0.0] * len(written[0][1])
+        places, steps = range(len(totals)), len(written)
+        monotone = itertools.combinations_with_replacement(places, steps)
+        for alignment in monotone if order else itertools.product(places, repeat=steps):
+            probability = 1.0
+            for t, place in enumerate(alignment):
+                token, weights, _ = written[t]
+                if t and token != PAD:
+                    probability *= float(written[t - 1][2][alignment[t - 1]][token])
+                weights = [max(weight, 2.0**-1022) for weight in weights]
+                probability *= weights[place] / sum(weights[alignment[t - 1] if order and t else 0 :])
+            totals[alignment[-1]] += probability
+        priors = [total / sum(totals) for total in totals]
+        return sum(prior * one for prior, one in zip(priors, written[-1][2], strict=True)).log(), priors
 
     def _advance(self, x: Tensor, state: list[Tensor]) -> list[Tensor]:
         kind, parts = self.model.cell.name, PARTS[self.model.cell.name]

@@ -110,12 +110,13 @@ def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Rule]:
     for name, field in AttentionConfig.model_fields.items():
         changed = name != "score" and getattr(model.attention, name) != field.default
         yield f"model.attention.{name}", changed, "has no effect with attention score 'none'; leave it out", _SCORE
-    decoder = model.decoder.name
+    decoder = DECODERS.get(model.decoder.name)
+    needs_attention = decoder.needs_attention or getattr(decoder.implementation, "needs_attention", False)
     for key, wrong, reason in (
         ("training.coverage_weight", config.training.coverage_weight, "has no effect"),
         ("training.decoder_reset", config.training.decoder_reset, "destroys all that is known of the source"),
         ("model.bidirectional", model.bidirectional, "has no effect: the bridge reads the backward direction alone"),
-        ("model.decoder", getattr(DECODERS.get(decoder).implementation, "needs_attention", False), "cannot work"),
+        ("model.decoder", needs_attention, "cannot work"),
         ("model.initial_state", model.initial_state.name == "zeros", "leaves the decoder no way to see the source"),
     ):
         yield key, wrong, f"{reason}, with attention score 'none'; change one of them", _SCORE

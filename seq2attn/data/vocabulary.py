@@ -113,10 +113,13 @@ class Vocabulary:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`, special tokens as `<eos>`."""
-        symbols = [self.symbol(index) for index in ids if index < self._first_feature]
+        text = self.text([self.symbol(index) for index in ids if index < self._first_feature])
         features = [self.symbol(index) for index in ids if index >= self._first_feature]
-        text = self.separator.join(self.joined(symbols))
         return f"{text}{FEATURES}{FEATURE.join(features)}" if features else text
+
+    def text(self, symbols: Sequence[str]) -> str:
+        """The text of these symbols."""
+        return self.separator.join(self.joined(symbols))
 
     def joined(self, symbols: Sequence[str]) -> tuple[str, ...]:
         """The symbols as users count them: parts of one that was taken apart are put together; special tokens remain."""

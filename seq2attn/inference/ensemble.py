@@ -26,6 +26,7 @@ class Ensemble(Model):
         super().__init__()
         self.models = nn.ModuleList(models)
         self._members = list(models)  # the same, with their type
+        self.copies = all(model.copies for model in models)
 
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[Any, Any]:
         encoded = [model.encode(source, lengths) for model in self._members]

@@ -14,7 +14,6 @@ from torch import Tensor
 from seq2attn.data.batches import Batch, generator, make_batch
 from seq2attn.data.padding import valid_mask
 from seq2attn.data.pairs import Pair
-from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD
 from seq2attn.inference.decoding import Decoding
 from seq2attn.inference.edits import align
@@ -79,7 +78,7 @@ def evaluate_pairs(predictor: Predictor, pairs: Sequence[Pair]) -> Evaluation:
         steps += int(batch.decoder_lengths.sum())
         columns = {name: values.tolist() for name, values in measured.items()}
         for row, pair in enumerate(chunk):
-            answer = _answer(task, pair, decoding, row)
+            answer = _answer(predictor, pair, decoding, row)
             numbers = {name: values[row] for name, values in columns.items()}
             words[pair[0]].append((answer, {**numbers, "exact_match": float(answer.is_right)}))
     closest = [min(candidates, key=lambda candidate: len(candidate[0].edits)) for candidates in words.values()]
@@ -170,16 +169,17 @@ def attention_entropy(weights: Tensor) -> Tensor:
     return -(weights * weights.clamp(min=TINY).log()).sum(dim=-1)
 
 
-def _answer(task: Task, pair: Pair, decoding: Decoding, row: int) -> PairAnswer:
+def _answer(predictor: Predictor, pair: Pair, decoding: Decoding, row: int) -> PairAnswer:
     """A pair beside the output of its row."""
     source, target = pair
-    write = task.target_vocabulary
+    task, write = predictor.task, predictor.task.target_vocabulary
     tokens = decoding.tokens[row, : int(decoding.lengths[row])].tolist()  # without <eos>
-    wanted, written = write.joined(write.symbols_of(target)), write.joined([write.symbol(token) for token in tokens])
+    symbols = predictor.written(source, tokens, None if decoding.weights is None else decoding.weights[row])
+    wanted, written = write.joined(write.symbols_of(target)), write.joined(symbols)
     return PairAnswer(
         source,
         right=target,
-        answer=write.decode(tokens),
+        answer=write.text(symbols),
         source_length=len(task.source_vocabulary.symbols_of(source)),
         right_length=len(wanted),
         edits=tuple(edit for edit in align(wanted, written) if edit.is_error) if written != wanted else (),

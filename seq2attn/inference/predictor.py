@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from seq2attn.data.batches import read_sources
 from seq2attn.data.padding import pad_rows
 from seq2attn.data.tasks import Task
-from seq2attn.data.vocabulary import PAD, Vocabulary
+from seq2attn.data.vocabulary import PAD, UNKNOWN
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.inference.decoding import BeamSearch, Decoding, beam_decode, greedy_decode
 from seq2attn.inference.interventions import Changes
@@ -161,9 +161,29 @@ class Predictor:
 
         options: those of `beam_decode` or `greedy_decode`.
         """
+        needed = self._copies and source.size(1) <= LONGEST_WITH_WEIGHTS
+        options["keep_weights"] = options.get("keep_weights", False) or needed
         if self.search is not None:
             return beam_decode(self.model, source, lengths, self.search, max_steps=max_steps, **options)
         return greedy_decode(self.model, source, lengths, max_steps=max_steps, **options)
+
+    @property
+    def _copies(self) -> bool:
+        return getattr(self.model, "copies", False) and self.task.target_vocabulary.unknown
+
+    def written(self, text: str, tokens: Sequence[int], weights: Tensor | None) -> list[str]:
+        """The symbols of an output's tokens. In a model that copies, `<unk>` is the symbol of `text` with the largest of the
+        weights (T, S) at its step, of those that the target's vocabulary lacks.
+        """
+        vocabulary = self.task.target_vocabulary
+        symbols = [vocabulary.symbol(token) for token in tokens]
+        if self._copies and weights is not None and UNKNOWN in symbols:
+            read, known = self.task.source_vocabulary.parts_of(text)[0], set(vocabulary.symbols)
+            lacking = [position for position, symbol in enumerate(read) if symbol not in known]
+            for step, symbol in enumerate(symbols):
+                if symbol == UNKNOWN and lacking:
+                    symbols[step] = read[max(lacking, key=weights[step].tolist().__getitem__)]
+        return symbols
 
     def _predict(self, sources: Sequence[Source], keep_weights: bool, changes: Changes | None) -> Iterator[Prediction]:
         """Predictions for sources of one length."""
@@ -179,6 +199,7 @@ class Predictor:
             changes.check(width)
             options["intervene"] = lambda step: changes.at(step, lengths, width, dtype)
             options |= {"keep_weights": True, "write": changes.written(write)}
+        shows = options["keep_weights"]
         decoding = self.decode(batch, lengths, max_steps=output_bound(self.task, length), **options)
         if changes and decoding.weights is None and (changes.force or changes.ban or changes.temperature != 1):
             raise Seq2AttnError("this model has no attention to change (its score is `none`)")
@@ -186,16 +207,28 @@ class Predictor:
         columns = (column.tolist() for column in (best.tokens, best.lengths, best.finished, batch))
         for row, ((text, _), tokens, count, finished, read_ids) in enumerate(zip(sources, *columns, strict=True)):
             steps = count + finished  # with its <eos>
+            symbols = self.written(text, tokens[:steps], None if best.weights is None else best.weights[row])
             yield Prediction(
                 text,
-                write.decode(tokens[:count]),
+                write.text(symbols[:count]),
                 finished,
                 source_symbols=tuple(map(read.symbol, read_ids)),
-                output_symbols=tuple(map(write.symbol, tokens[:steps])),
-                weights=None if best.weights is None else best.weights[row, :steps].cpu().numpy().copy(),
-                hypotheses=() if decoding.scores is None else _hypotheses(decoding, row, write),
+                output_symbols=tuple(symbols),
+                weights=best.weights[row, :steps].cpu().numpy().copy() if shows and best.weights is not None else None,
+                hypotheses=() if decoding.scores is None else self._hypotheses(text, decoding, row),
                 task=self.task,
             )
+
+    def _hypotheses(self, text: str, decoding: Decoding, row: int) -> tuple[Hypothesis, ...]:
+        """The hypotheses of one source, those that exist."""
+        fields = (decoding.tokens, decoding.lengths, decoding.log_probabilities, decoding.scores, decoding.finished)
+        columns = zip(*(field[row].tolist() for field in fields if field is not None), strict=True)
+        made = []
+        for rank, (tokens, length, log_probability, *others) in enumerate(columns):
+            weights = None if decoding.weights is None else decoding.weights[row, rank]
+            output = self.task.target_vocabulary.text(self.written(text, tokens[:length], weights))
+            made += [Hypothesis(output, log_probability, *others)] if log_probability > -math.inf else []
+        return tuple(made)
 
 
 def _next_block(sources: Iterator[Source], size: int) -> list[Source]:
@@ -208,14 +241,3 @@ def _next_block(sources: Iterator[Source], size: int) -> list[Source]:
         if held >= size:
             break
     return block
-
-
-def _hypotheses(decoding: Decoding, row: int, vocabulary: Vocabulary) -> tuple[Hypothesis, ...]:
-    """The hypotheses of one source, those that exist."""
-    fields = (decoding.tokens, decoding.lengths, decoding.log_probabilities, decoding.scores, decoding.finished)
-    columns = (field[row].tolist() for field in fields if field is not None)
-    return tuple(
-        Hypothesis(vocabulary.decode(tokens[:length]), log_probability, *others)
-        for tokens, length, log_probability, *others in zip(*columns, strict=True)
-        if log_probability > -math.inf
-    )

@@ -124,7 +124,7 @@ class Leaf:
             inputs["combine"] = decoder.combine.weight.roll(decoder.cell.width, 1)  # of [c; s] -> of [s; c]
         features, weights = gru(self._kernels, inputs)
         if combines and not attends:
-            features = decoder._combine(features[..., :0], features)
+            features = decoder.features(features[..., :0], features, features[..., :0])
         return decoder.decode(features, weights, memory)
 
 

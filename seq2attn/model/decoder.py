@@ -29,6 +29,8 @@ class DecoderState(NamedTuple):
     """(B, C, S) input of the attention's history; None without a history"""
     attentional: Tensor | None = None
     """(B, D) the attentional vector for input feeding; None without it"""
+    joint: Tensor | None = None
+    """(B, S, V) of `hard_monotonic`: log P(a_t = j, y_t = v | y_<t), at `<pad>` log P(a_t = j | y_<t)"""
 
 
 Step = tuple[DecoderState, Tensor, Tensor | None]
@@ -46,6 +48,8 @@ class Decoder(nn.Module):
     """whether it works only with attention; configs with `score: none` are then refused"""
     needs_one_vocabulary: ClassVar[bool] = False
     """whether it works only where source and target have the same symbols, as for copying ids of the source"""
+    copies: ClassVar[bool] = False
+    """as of the model: `Model.copies`"""
     cell: Cell
     """the recurrent layers, which each arrangement makes"""
 
@@ -95,7 +99,7 @@ class Decoder(nn.Module):
         return self.dropout(self.embedding(tokens))
 
     def decode(self, features: Tensor, weights: Tensor | None, memory: Memory) -> Decoded:
-        """features (B, L, output_width), weights (B, L, S) -> logits (B, L, V): where a pointer would mix in the source."""
+        """features (B, L, output_width), weights (B, L, S) -> logits (B, L, V): where `pointer` mixes in the source."""
         return Decoded(self.output(self.dropout(features)), weights)
 
 
@@ -153,10 +157,10 @@ class LuongDecoder(Decoder):
         output, cell = self.cell(inputs, state.cell)  # (B, D)
         query = output.unsqueeze(1)
         attended = self.attention(query, memory, state.past, state.position)
-        vector = self._combine(attended.context, query).squeeze(1)  # (B, D)
+        features = self.features(attended.context, query, embedded.unsqueeze(1)).squeeze(1)  # (B, output_width)
         weights = None if attended.weights is None else attended.weights.squeeze(1)
-        fed = vector if self.input_feeding else None
-        return DecoderState(cell, state.position + 1, attended.past, fed), vector, weights
+        fed = features[:, : output.size(1)] if self.input_feeding else None
+        return DecoderState(cell, state.position + 1, attended.past, fed), features, weights
 
     def forward(
         self, tokens: Tensor, state: DecoderState, memory: Memory, reset: Reset | None = None
@@ -166,9 +170,10 @@ class LuongDecoder(Decoder):
         """
         if self.input_feeding or state.past is not None or reset is not None or not self._is_matrix_form():
             return super().forward(tokens, state, memory, reset)
-        states, cell = self.cell(self.embed(tokens), state.cell)  # (B, L, D)
+        embedded = self.embed(tokens)
+        states, cell = self.cell(embedded, state.cell)  # (B, L, D)
         attended = self.attention(states, memory, None, state.position)
-        features = self._combine(attended.context, states)
+        features = self.features(attended.context, states, embedded)
         state = DecoderState(cell, state.position + tokens.size(1))
         return self.decode(features, attended.weights, memory), state
 
@@ -178,8 +183,10 @@ class LuongDecoder(Decoder):
         hooked = any(part._forward_hooks or part._forward_pre_hooks for part in parts)
         return getattr(self.advance, "__func__", None) is _LUONG_ADVANCE and not hooked
 
-    def _combine(self, context: Tensor, states: Tensor) -> Tensor:
-        """The attentional vectors of contexts (B, L, Dv) and states (B, L, D): (B, L, D)."""
+    def features(self, context: Tensor, states: Tensor, embedded: Tensor) -> Tensor:
+        """The attentional vectors of contexts (B, L, Dv), states (B, L, D), embedded tokens (B, L, E): (B, L, D). What a
+        subclass adds follows them, and is not fed back.
+        """
         return torch.tanh(self.combine(torch.cat([context, states], dim=2)))
 
 
@@ -197,6 +204,7 @@ class Reverser(Model):
         self.encoder = encoder
         self.initial_state = initial_state
         self.decoder = decoder
+        self.copies = decoder.copies
 
     def encode(self, source: Tensor, lengths: Tensor, resets: Resets = NO_RESETS) -> tuple[Memory, DecoderState]:
         encoded = self.encoder(source, lengths, resets)

@@ -131,6 +131,9 @@ class Model(nn.Module):
     Memory and state are nested tuples of tensors whose first dimension is B; callers do not look inside.
     """
 
+    copies: bool = False
+    """whether its `<unk>` stands for a symbol of the source that the target's vocabulary lacks"""
+
     @abstractmethod
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[Any, Any]:
         """source (B, S), right-padded, lengths (B,) -> memory, what the decoder attends to, and its first state."""

@@ -152,7 +152,11 @@ def _export(model: nn.Module, part: Function, *others: Function) -> onnx.ModelPr
         opset_version=OPSET,
         optimize=False,
         verbose=False,
-        custom_translation_table={torch.ops.aten.sort.stable: _sort, torch.ops.aten.searchsorted.Tensor: _searchsorted},
+        custom_translation_table={
+            torch.ops.aten.sort.stable: _sort,
+            torch.ops.aten.searchsorted.Tensor: _searchsorted,
+            torch.ops.aten.logcumsumexp.default: _logcumsumexp,
+        },
     )
     assert exported is not None
     _optimise(exported)
@@ -178,6 +182,17 @@ def _searchsorted(ends: Any, values: Any, out_int32: bool = False, right: bool =
     op: Any = opset18
     below = (op.LessOrEqual if right else op.Less)(op.Unsqueeze(ends, [-2]), op.Unsqueeze(values, [-1]))
     return op.ReduceSum(op.Cast(below, to=7), [-1], keepdims=0)
+
+
+def _logcumsumexp(x: Any, dim: int) -> Any:
+    """torch's logcumsumexp over the last dimension; the exporter's own has no logarithm where all exponentials are 0."""
+    from onnxscript import opset18
+
+    op: Any = opset18
+    size = op.Shape(x, start=-1)
+    before = op.Trilu(op.Expand(op.CastLike(1.0, x), op.Concat(size, size, axis=0)), upper=0)
+    rows = op.Where(op.Cast(before, to=9), op.Unsqueeze(x, [-2]), op.CastLike(-1e30, x))  # (..., S, S)
+    return op.ReduceLogSumExp(rows, [-1], keepdims=0)
 
 
 def _free_axes(part: Function, others: Sequence[Function]) -> tuple[dict[int, Any], ...]:

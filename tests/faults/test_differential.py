@@ -55,7 +55,9 @@ CHOICES = {  # key -> its values; what stands twice is drawn twice as often
     "model.dropout": (0.0, 0.0, 0.3),
     "model.bidirectional": (True, False),
     "model.initial_state": parts.INITIAL_STATES.names(),
-    "model.decoder": parts.DECODERS.names(),
+    "model.decoder": [
+        name for name in parts.DECODERS.names() if name != "hard_monotonic"
+    ],  # its alignments are too many
     "model.decoder.input_feeding": (True, False),
     "model.attention.score": parts.SCORES.names(),
     "model.attention.score.width": (None, 3),

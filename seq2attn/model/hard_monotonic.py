@@ -1,0 +1,113 @@
+"""`hard_monotonic`: every symbol is written from one source position, and the loss counts all alignments."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from seq2attn.data.vocabulary import PAD
+from seq2attn.model.attention import Attention, Memory, NoAttention
+from seq2attn.model.cells import Cells, State
+from seq2attn.model.decoder import Decoder, DecoderState
+from seq2attn.model.interface import Decoded, Reset
+
+NEVER = -1e30
+"""stands for the logarithm of 0: differences of two are finite"""
+
+
+class HardMonotonicDecoder(Decoder):
+    """`hard_monotonic`: exact hard attention, monotonic and of first order (Wu & Cotterell 2019), or of order 0 (Wu, Shapiro
+    & Cotterell 2018).
+
+    Symbol y_t is written at one source position a_t. With s_t = cell(emb(y_{t-1}), s_{t-1}) and attention weights w_t:
+    emission    e_t(j, v) = softmax_v(W_o tanh(V [s_t; h_j]) + b)
+    transition  A_t(i, j) = w_tj / (w_ti + ... + w_tS) for j >= i, else 0;  order 0: w_tj / (w_t1 + ... + w_tS)
+    prior       p_t(j) = P(a_t = j | y_<t) = sum_i q_{t-1}(i) A_t(i, j);  q_0 is 1 at the first position
+    logits      log P(y_t = v | y_<t) = log sum_j p_t(j) e_t(j, v)
+    posterior   q_t(j) = P(a_t = j | y_<=t) = p_t(j) e_t(j, y_t) / P(y_t | y_<t)
+
+    The sum of log P(y_t | y_<t) over t is the logarithm of the exact marginal over all alignments (the forward algorithm):
+    cross-entropy is the exact negative log-likelihood, and label smoothing smooths the marginal. After a token that word
+    dropout replaced by `<pad>`, q = p: it tells nothing of the position. The weights shown are p_t. Keys to which attention
+    gives the weight 0 (outside a window, banned) count as 1e-38, so that there is always one to move to; padding as 0.
+    """
+
+    needs_attention = True
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding: int,
+        attention: Attention | NoAttention,
+        cells: Cells,
+        *,
+        order: int = 1,
+    ) -> None:
+        super().__init__(vocabulary_size, embedding, attention, cells, output_width=cells.width)
+        assert isinstance(attention, Attention), "rules.py refuses a model without attention"
+        self.order = order
+        self.cell = cells.stack(embedding)
+        self.combine_state = nn.Linear(cells.width, cells.width)  # V, its columns of s, and of h
+        self.combine_value = nn.Linear(attention.score.value_width, cells.width, bias=False)
+
+    def begin(self, first: State, memory: Memory) -> DecoderState:
+        rows, width = memory.values.shape[:2]
+        is_first = torch.arange(width, device=memory.values.device).unsqueeze(1) == 0  # (S, 1)
+        start = torch.where(is_first, 0.0, NEVER).to(memory.values)
+        return super().begin(first, memory)._replace(joint=start.expand(rows, width, self.output.out_features))
+
+    def forward(
+        self, tokens: Tensor, state: DecoderState, memory: Memory, reset: Reset | None = None
+    ) -> tuple[Decoded, DecoderState]:
+        """As `Decoder.forward`. States do not depend on alignments, so that only the recursion over these is a loop; with a
+        history everything is, and without gradients too, in less memory than (B, L, S, V).
+        """
+        if tokens.size(1) > 1 and (state.past is not None or not torch.is_grad_enabled()):
+            parts = []
+            for position, token in enumerate(tokens.split(1, dim=1)):
+                here = slice(position, position + 1)
+                own = reset and Reset(reset.kept[:, here], reset.noise[:, here])
+                decoded, state = self(token, state, memory, own)
+                parts.append(decoded)
+            logits, weights = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
+            return Decoded(logits, weights), state
+        states, cell = self.cell(self.embed(tokens), state.cell, None, reset)  # (B, L, D)
+        attended = self.attention(states, memory, state.past, state.position)
+        emissions = self._emissions(states, memory.values)  # (B, L, S, V)
+        logs = self._transitions(attended.weights, memory)
+        priors = self._priors(logs, emissions, tokens, state.joint)  # (B, L, S)
+        joint = priors.unsqueeze(3) + emissions
+        last = torch.cat([priors[:, -1].unsqueeze(2), joint[:, -1, :, PAD + 1 :]], dim=2)  # (B, S, V)
+        after = DecoderState(cell, state.position + tokens.size(1), attended.past, joint=last)
+        return Decoded(joint.logsumexp(dim=2), priors.exp()), after
+
+    def _emissions(self, states: Tensor, values: Tensor) -> Tensor:
+        """log e: states (B, L, D), values (B, S, Dv) -> (B, L, S, V)."""
+        mixed = self.combine_state(states).unsqueeze(2) + self.combine_value(values).unsqueeze(1)  # (B, L, S, D)
+        return self.output(self.dropout(torch.tanh(mixed))).log_softmax(dim=3)
+
+    def _transitions(self, weights: Tensor | None, memory: Memory) -> Tensor:
+        """log w: weights (B, L, S), as the attention has them -> (B, L, S)."""
+        assert weights is not None
+        logs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
+        return logs if memory.valid is None else logs.masked_fill((weights == 0) & ~memory.valid, NEVER)
+
+    def _priors(self, logs: Tensor, emissions: Tensor, tokens: Tensor, joint: Tensor | None) -> Tensor:
+        """log p: log w (B, L, S), log e (B, L, S, V), the tokens before (B, L), of which the first was written with `joint`
+        (B, S, V) -> (B, L, S).
+        """
+        if self.order == 0:
+            return logs.log_softmax(dim=2)
+        assert joint is not None
+        onward = logs.flip(2).logcumsumexp(dim=2).flip(2)  # (B, L, S) log (w_ti + ... + w_tS)
+        written = tokens.view(*tokens.shape, 1, 1).expand(-1, -1, logs.size(2), 1)
+        reached = joint.gather(2, written[:, 0]).squeeze(2)  # (B, S) log p + log e, of the token before
+        heard = emissions[:, :-1].gather(3, written[:, 1:]).squeeze(3)  # (B, L - 1, S)
+        heard = heard.masked_fill(tokens[:, 1:, None] == PAD, 0)
+        priors: list[Tensor] = []
+        for position in range(tokens.size(1)):
+            if position:
+                reached = priors[-1] + heard[:, position - 1]
+            posterior = reached.log_softmax(dim=1)
+            priors.append(logs[:, position] + (posterior - onward[:, position]).logcumsumexp(dim=1))
+        return torch.stack(priors, dim=1)
