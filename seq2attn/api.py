@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.config import Config
-from seq2attn.config.load import Overrides, override_list
+from seq2attn.config.load import Overrides, override_list, read_config
 from seq2attn.config.plugins import load_plugins
 from seq2attn.display.progress import make_display
+from seq2attn.inference.interventions import AttentionChanges
 from seq2attn.inference.results import Evaluation
 from seq2attn.runs.create import prepare_training
 from seq2attn.runs.logs import save_evaluation
 from seq2attn.runs.run import Run, find_run
-from seq2attn.trained import TrainedModel, load_run
+from seq2attn.trained import TrainedModel, load_run, new_model
 
 if TYPE_CHECKING:
     from seq2attn.comparison.results import Comparison
+    from seq2attn.data.batches import Batch
 
 
 def train(
@@ -58,6 +60,21 @@ def train(
     return ended.run
 
 
+def build(
+    config: str | Path | Mapping[str, Any] | Config,
+    overrides: Overrides = (),
+    *,
+    device: str = "cpu",
+    plugins: str | Path | Sequence[str | Path] = (),
+) -> tuple[TrainedModel, Iterator[Batch]]:
+    """A model with its first weights, and an endless stream of its training batches, for a training loop of your own.
+
+    The model has no run: nothing is saved. config, overrides and plugins: as for `train`.
+    """
+    load_plugins(plugins)
+    return new_model(read_config(config, overrides), device)
+
+
 def load(
     run: str | Run | None = None,
     *,
@@ -84,10 +101,13 @@ def evaluate(
     plugins: Sequence[str | Path] = (),
     **options: Any,
 ) -> Evaluation:
-    """Measure a run and save the results with it, as `seq2attn eval` does. options: those of `TrainedModel.evaluate`."""
+    """Measure a run and save the results with it, as `seq2attn eval` does. options: those of `TrainedModel.evaluate`; with
+    one of its interventions, nothing is saved.
+    """
     model = load(run, runs_dir=runs_dir, checkpoint=checkpoint, device=device, plugins=plugins)
     evaluation = model.evaluate(lengths, **options)
-    save_evaluation(evaluation, model.run)
+    if not options.keys() & AttentionChanges.__annotations__:
+        save_evaluation(evaluation, model.run)
     return evaluation
 
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import datetime
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Unpack, overload
 
-from seq2attn.build import build_model, build_task
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2attn.build import build_model, build_task, build_training_data, read_task
 from seq2attn.config import Config
 from seq2attn.config.schema import parse_families, parse_lengths
+from seq2attn.data.batches import Batch
 from seq2attn.data.tasks import Task
 from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.ensemble import ensemble
 from seq2attn.inference.evaluation import evaluate, evaluate_pairs
-from seq2attn.inference.interventions import Changes
+from seq2attn.inference.inside import Cache, Inside, Patch
+from seq2attn.inference.interventions import AttentionChanges, Changes, Interventions
+from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.predictor import Prediction, Predictor
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Model
@@ -29,6 +35,15 @@ from seq2attn.runs.run import Run, need_checkpoint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+class Options(Interventions, total=False):
+    """The keywords of `TrainedModel.predict`."""
+
+    weights: bool
+    beam: int | None
+    length_penalty: float
+    patch: Patch | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,24 +70,20 @@ class TrainedModel:
         return self.predictor.task
 
     @overload
-    def predict(self, text: str, **options: Any) -> Answer: ...
+    def predict(self, text: str, **options: Unpack[Options]) -> Answer: ...  # type: ignore[overload-overlap]
 
     @overload
-    def predict(self, text: Iterable[str], **options: Any) -> list[Answer]: ...
+    def predict(self, text: Iterable[str], **options: Unpack[Options]) -> list[Answer]: ...
 
-    def predict(  # type: ignore[misc]  # the overloads leave out the options
+    def predict(
         self,
         text: str | Iterable[str],
         *,
         weights: bool = True,
         beam: int | None = None,
         length_penalty: float = 0.0,
-        force: Mapping[tuple[int, int], float] | None = None,
-        ban: Collection[int | tuple[int, int]] = (),
-        temperature: float = 1.0,
-        write: Mapping[int, str] | None = None,
-        padding: int = 0,
-        mask_padding: bool | None = None,
+        patch: Patch | None = None,
+        **changes: Unpack[Interventions],
     ) -> Answer | list[Answer]:
         """The answer to one string, or the answers to several, in order.
 
@@ -86,16 +97,27 @@ class TrainedModel:
         write: step -> the symbol that the output gets there, and the next step reads, instead of the model's own.
         padding: so many empty positions after the source; mask_padding: whether attention is kept from them, by default as
         in training.
+        patch: (name, step) -> an array in place of what the model computes there (activation patching): a row of
+        decoder.state, attention.weights or attention.context as `run_with_cache` returns them, or with a position in place
+        of the step, of encoder.states.
 
         Raises `Seq2AttnError` for an empty string, symbols outside the vocabulary, and interventions that do not fit.
         """
-        changes = Changes(force or {}, ban, temperature, write or {}, padding, mask_padding)
         texts = text if isinstance(text, Iterable) and not isinstance(text, str) else [text]
         search = self.predictor.search if beam is None else BeamSearch(beam, length_penalty)
-        made = None if changes == Changes() else changes
-        found = replace(self.predictor, search=search).predict(texts, keep_weights=weights, changes=made)
-        answers = [Answer(**vars(prediction)) for prediction in found]
+        model = Inside(self.module, patch) if patch else self.module
+        predictor = replace(self.predictor, model=model, search=search, changes=_made(changes))
+        answers = [Answer(**vars(prediction)) for prediction in predictor.predict(texts, keep_weights=weights)]
         return answers[0] if isinstance(text, str) else answers
+
+    def run_with_cache(
+        self, text: str, *, patch: Patch | None = None, **changes: Unpack[Interventions]
+    ) -> tuple[Answer, Cache]:
+        """The answer to a string, decoded greedily with the interventions of `predict`, and what the model computed."""
+        inside = Inside(self.module, patch)
+        predictor = replace(self.predictor, model=inside, search=None, changes=_made(changes))
+        (prediction,) = predictor.predict([text], keep_weights=True)
+        return Answer(**vars(prediction)), inside.cache()
 
     def evaluate(
         self,
@@ -106,12 +128,15 @@ class TrainedModel:
         seed: int = 0,
         data: str | Path | None = None,
         watch: Callable[[], None] | None = None,
+        **changes: Unpack[AttentionChanges],
     ) -> Evaluation:
         """Accuracy on new strings of each length, such as `[3, 5]` or `["1-12"]`; the config has the defaults.
 
         data: of a model trained on pairs of strings, the file of pairs to measure it on; nothing else is then chosen.
-        watch: called after each length of a family. Nothing is saved.
+        watch: called after each length of a family. changes: `force`, `ban` and `temperature`, as for `predict`, in every
+        string. Nothing is saved.
         """
+        predictor = replace(self.predictor, changes=_made(changes)) if changes else self.predictor
         config, task, name = self.config, self.task, self.run.name
         if isinstance(task, Pairs):
             given = {"lengths": lengths, "samples": samples, "families": families, "seed": seed or None}
@@ -124,13 +149,13 @@ class TrainedModel:
                     hint=f'Name the file: seq2attn eval {name} --data {dev}; in Python, data="{dev}"',
                 )
             file = task.read(data)
-            results = replace(evaluate_pairs(self.predictor, file.pairs), data=file.record)
+            results = replace(evaluate_pairs(predictor, file.pairs), data=file.record)
         elif data is not None:
             raise Seq2AttnError(f"data: run {name!r} is on task {config.task.name!r}, which draws its own strings")
         else:
             trained = config.evaluation.lengths or task.trained_lengths
             results = evaluate(
-                self.predictor,
+                predictor,
                 parse_lengths(trained if lengths is None else lengths),
                 samples=samples or config.evaluation.samples,
                 seed=seed,
@@ -142,6 +167,12 @@ class TrainedModel:
 
     def __repr__(self) -> str:
         return f"TrainedModel({self.run.name!r}, checkpoint {self.checkpoint} of step {self.step:,})"
+
+
+def _made(changes: Interventions | AttentionChanges) -> Changes | None:
+    """What these keywords ask for; None: nothing."""
+    made = Changes(**changes)
+    return None if made == Changes() else made
 
 
 class Answer(Prediction):
@@ -157,10 +188,7 @@ class Answer(Prediction):
         if self.map is None:
             reason = "the model has no attention, the string is too long, or weights=False was given"
             raise Seq2AttnError(f"there is no attention to draw for {shown(self.source)}: {reason}")
-        if ax is None:
-            from matplotlib import pyplot
-
-            _, ax = pyplot.subplots(layout="constrained")
+        ax = _axes(ax)
         draw_map(ax, self.map, ideal=ideal)
         return ax
 
@@ -182,6 +210,63 @@ class Answer(Prediction):
     def _remark(self) -> str:
         wrong = f", expected {self.expected!r}" if self.correct is False and self.output != self.expected else ""
         return wrong if self.finished else f"{wrong}, cut off"
+
+
+def _axes(ax: Axes | None) -> Axes:
+    """`ax`, or those of a new figure."""
+    if ax is None:
+        from matplotlib import pyplot
+
+        _, ax = pyplot.subplots(layout="constrained")
+    return ax
+
+
+@dataclass(frozen=True, eq=False)
+class PatchMap:
+    """What the rows of a quantity do for an answer: `effect` is by how much ln p of each of the answer's symbols falls, in
+    nats, where a row is taken from another string, (P, T): a row for each patched step or position, a column for each step.
+    """
+
+    quantity: str
+    answer: Answer
+    """to the string as it is"""
+    other: Answer
+    effect: NDArray[np.floating]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the effects into `ax`, by default a new figure's, and return it."""
+        from seq2attn.plotting.attention import draw_map
+
+        symbols = self.answer.output_symbols
+        rows = (self.answer.source_symbols if self.quantity == "encoder.states" else symbols)[: len(self.effect)]
+        drawn = AttentionMap(
+            self.answer.source, self.answer.output, symbols, rows, tuple(map(tuple, self.effect.tolist()))
+        )
+        ax, most = _axes(ax), max(float(self.effect.max()), 1.0)
+        draw_map(ax, drawn, title=f"{self.quantity} of {self.other.source!r} in {self.answer.source!r}", most=most)
+        ax.set(xlabel="ln p lost at", ylabel="patched at")
+        ax.figure.colorbar(ax.collections[0], ax=ax, label="nats")
+        return ax
+
+
+def patch_map(model: TrainedModel, text: str, other: str, quantity: str) -> PatchMap:
+    """Answer `text` with each row of `quantity` in turn taken from the model that reads `other` (Meng et al. 2022).
+
+    quantity: as in `patch` of `predict`. Every step reads what the unpatched model wrote. Rows that one of the two strings
+    lacks are left out.
+    """
+    (answer, cache), (answered, source) = map(model.run_with_cache, (text, other))
+    symbols, write = cache["logits"].argmax(axis=1), dict(enumerate(answer.output_symbols))
+
+    def log_p(logits: NDArray[np.floating]) -> NDArray[np.floating]:
+        normal = logits - logits.max(axis=1, keepdims=True)
+        return (normal - np.log(np.exp(normal).sum(axis=1, keepdims=True)))[np.arange(len(symbols)), symbols]
+
+    patches = [
+        {(quantity, index): row} for index, (row, _) in enumerate(zip(source[quantity], cache[quantity], strict=False))
+    ]
+    patched = [log_p(model.run_with_cache(text, patch=patch, write=write)[1]["logits"]) for patch in patches]
+    return PatchMap(quantity, answer, answered, log_p(cache["logits"]) - np.array(patched))
 
 
 # ---- from a run's files ----
@@ -206,6 +291,14 @@ def load_run(run: Run, checkpoint: str = "best", device: str = "auto") -> Traine
     load_weights(path, saved, model)
     predictor = Predictor(model, task, config.model.source_eos, choose_device(device))
     return TrainedModel(run, config, predictor, checkpoint, saved.state["step"])
+
+
+def new_model(config: Config, device: str = "auto") -> tuple[TrainedModel, Iterator[Batch]]:
+    """The model of a config that the user named, with its first weights and without a run, and its training batches."""
+    task, place = read_task(config), choose_device(device)
+    predictor = Predictor(build_model(config, task), task, config.model.source_eos, place)
+    model = TrainedModel(Run(Path("unsaved")), config, predictor, "none", 0)
+    return model, build_training_data(config, place, task).batches()
 
 
 def load_ensemble(runs: Sequence[Run], checkpoint: str = "best", device: str = "auto") -> TrainedModel:

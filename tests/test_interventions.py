@@ -1,6 +1,7 @@
 """Interventions: weights that are set, banned keys, temperature and padding, in every arrangement, window and history."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -164,7 +165,7 @@ def make_predictor(score="dot", **options):
 
 
 def changed(predictor, text="abc", **changes):
-    return next(predictor.predict([text], changes=Changes(**changes)))
+    return next(replace(predictor, changes=Changes(**changes)).predict([text], keep_weights=True))
 
 
 def test_weights_are_set_and_banned_at_their_steps_only():

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -283,11 +284,12 @@ ANSWER = (
 WEIGHTS_OF_STEPS = "views[0].now.steps.map(step => Array.from(step.weights.data))"
 
 
+def predicted(predictor, text, **changes):
+    return next(replace(predictor, changes=Changes(**changes)).predict([text], keep_weights=True))
+
+
 def answer_of(predictor, text, **changes):
-    return [
-        "⏎" if one == "<eos>" else one
-        for one in next(predictor.predict([text], changes=Changes(**changes))).output_symbols
-    ]
+    return ["⏎" if one == "<eos>" else one for one in predicted(predictor, text, **changes).output_symbols]
 
 
 def test_the_answer_follows_each_keystroke_and_unknown_symbols_are_named(shown, predictor):
@@ -315,8 +317,7 @@ def test_keys_change_a_weight(shown, predictor, keys, changes):
         f"{TYPE} {KEY} type_('cabd'); {presses} return [{ANSWER}, {WEIGHTS_OF_STEPS}, by('reset').disabled]"
     )
     assert answer == answer_of(predictor, "cabd", **changes)
-    expected = next(predictor.predict(["cabd"], changes=Changes(**changes))).weights
-    np.testing.assert_allclose(weights, expected, atol=WEIGHTS)
+    np.testing.assert_allclose(weights, predicted(predictor, "cabd", **changes).weights, atol=WEIGHTS)
     assert unchanged == (not changes)
 
 
@@ -367,8 +368,8 @@ def test_temperature_padding_and_mask(shown, predictor):
       return [state.temperature, {WEIGHTS_OF_STEPS}];
     """
     temperature, weights = shown.run(f"{TYPE} type_('cab'); {turn}")
-    changes = Changes(temperature=temperature, padding=2, mask_padding=False)
-    np.testing.assert_allclose(weights, next(predictor.predict(["cab"], changes=changes)).weights, atol=WEIGHTS)
+    expected = predicted(predictor, "cab", temperature=temperature, padding=2, mask_padding=False)
+    np.testing.assert_allclose(weights, expected.weights, atol=WEIGHTS)
 
 
 def test_a_link_restores_everything_and_a_damaged_one_is_harmless(shown):

@@ -125,7 +125,7 @@ def test_an_answer_is_drawn_into_axes_of_one_s_own(model):
 def test_interventions_are_those_of_the_predictor(model):
     changes = {"force": {(np.int64(0), 1): np.float32(0.5)}, "ban": [2], "temperature": 2.0, "write": {0: "b"}}
     changes |= {"padding": 2, "mask_padding": False}
-    (expected,) = model.predictor.predict(["ab"], changes=Changes(**changes))
+    (expected,) = replace(model.predictor, changes=Changes(**changes)).predict(["ab"], keep_weights=True)
     answer = model.predict("ab", **changes)
     assert (answer.output, answer.output[0], answer.weights.shape[1]) == (expected.output, "b", 5)
     assert np.allclose(answer.weights, expected.weights) and answer.weights[0, 1] == 0.5

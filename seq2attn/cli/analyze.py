@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,9 +16,12 @@ from seq2attn.cli.options import option
 from seq2attn.display.console import write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
+from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
     from seq2attn.analysis.result import Analysis
+    from seq2attn.inference.predictor import Predictor
+    from seq2attn.inference.results import Evaluation
 
 analyze = group(
     "analyze",
@@ -234,6 +237,50 @@ def forms(
         raise Seq2AttnError("the two forms differ by more than rounding", exit_code=1)
 
 
+@analyze.command(cls=Command)
+def importance(
+    name: options.RunArgument = None,
+    frozen: Annotated[
+        str | None,
+        option("RUN", "Also use the weights of this run, such as another seed's.", autocompletion=options.runs),
+    ] = None,
+    lengths: options.Lengths = None,
+    samples: options.Samples = None,
+    data: Annotated[Path | None, option("FILE", "Of a run on pairs of strings: the file to measure on.")] = None,
+    seed: Seed = 0,
+    as_json: options.AsJson = False,
+    plot: options.Plot = None,
+    checkpoint: options.CheckpointName = "best",
+    plugin: options.Plugins = None,
+    runs_dir: options.RunsDir = DEFAULT_ROOT,
+) -> None:
+    """Whether attention matters to a trained model: exact match by length with other weights than its own.
+
+    permuted: the weights of each step are shuffled over the source (Jain & Wallace 2019). uniform: each position gets the
+    same. frozen: the weights with which another run decodes the same string (Wiegreffe & Pinter 2019).
+
+    Examples:
+
+      seq2attn analyze importance scaled-001 --frozen scaled-002 --plot importance.png
+    """
+    (run,) = options.find_runs(runs_dir, name and [name])
+    runs = [run, *([find_run(runs_dir, frozen)] if frozen else [])]
+    from seq2attn.config.schema import parse_lengths
+
+    wanted = None if lengths is None else options.parsed("--lengths", parse_lengths, lengths)
+    from seq2attn.analysis.importance import attention_importance
+    from seq2attn.trained import load_run
+
+    trained, *others = (load_run(one, checkpoint, "cpu") for one in runs)
+
+    def measure(predictor: Predictor) -> Evaluation:
+        return replace(trained, predictor=predictor).evaluate(wanted, samples=samples, seed=seed, data=data)
+
+    result = attention_importance(trained.predictor, measure, other=others[0].predictor if others else None, seed=seed)
+    settings = {"run": run.name, **({"frozen_to": frozen} if frozen else {}), **result.settings}
+    _present("importance", replace(result, settings=settings), as_json, plot)
+
+
 def _names(words: Sequence[str]) -> list[str]:
     """The distinct names of `--scores`, with synonyms resolved."""
     names = [parts.SCORES.get(word).name for word in words]
@@ -259,7 +306,8 @@ def _present(command: str, result: Analysis[Any], as_json: bool, plot: Path | No
         for field in fields(result.rows[0]):
             form = field.metadata.get("form", "")
             columns.append(Column(field.metadata.get("heading", field.name), bool(form), key=field.name, form=form))
-        settings = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in result.settings.items())
+        texts = {name: value if isinstance(value, str) else f"{value:,}" for name, value in result.settings.items()}
+        settings = ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in texts.items())
         Table.of_records(list(map(vars, result.rows)), columns, notes=[settings]).show()
     if plot is not None:
         from seq2attn.plotting import analysis

@@ -120,13 +120,14 @@ def export(
       seq2attn export scaled-001 --to scaled
     """
     from seq2attn.pages.folder import write_folder
+    from seq2attn.trained import load_run
 
     (chosen,) = options.find_runs(runs_dir, run and [run])
     folder = to or Path(f"{chosen.name}-export")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         state = "is not empty" if folder.is_dir() else "is a file, not a folder"
         raise Seq2AttnError(f"{folder} {state}", hint="Name a new folder: --to FOLDER")
-    write_folder(folder, chosen, checkpoint)
+    write_folder(folder, load_run(chosen, checkpoint, "cpu"))
     write_line(str(folder))
 
 

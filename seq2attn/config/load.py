@@ -52,6 +52,13 @@ def check_config(values: Mapping[str, Any], overrides: Overrides = (), *, source
     return _check(values, overrides, {}, source)
 
 
+def read_config(config: str | Path | Mapping[str, Any] | Config, overrides: Overrides = ()) -> Config:
+    """The config in a file, of keys and values, or itself, with `overrides` applied."""
+    if isinstance(config, str | Path):
+        return load_config(config, overrides)
+    return check_config(config.model_dump(mode="json") if isinstance(config, Config) else config, overrides)
+
+
 def dump_config(config: Config) -> str:
     """The resolved config as YAML that `load_config` reads back to an equal one."""
     return write_yaml(config.model_dump(mode="json"))

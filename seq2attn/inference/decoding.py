@@ -66,6 +66,8 @@ def greedy_decode(
         if intervene is not None:
             memory = model.intervene(memory, intervene(position))
         decoded, state = model.step(token, state, memory)
+        if intervene is not None and decoded.weights is None:
+            raise Seq2AttnError("this model has no attention to change (its score is `none`)")
         token = decoded.logits.squeeze(1).argmax(dim=1)
         if write is not None and position in write:
             token = torch.full_like(token, write[position])

@@ -60,7 +60,7 @@ def ensemble(predictors: Mapping[str, Predictor]) -> Predictor:
     """One predictor of several, by the names of their runs. Raises `Seq2AttnError` if they cannot decode together."""
     (first, reference), *others = predictors.items()
     for name, predictor in others:
-        if _symbols(predictor) != _symbols(reference):
+        if symbols_of(predictor) != symbols_of(reference):
             raise Seq2AttnError(
                 f"{first} and {name} cannot form an ensemble: they read or write different symbols",
                 hint="Train them on the same task and data, with the same model.source_eos.",
@@ -68,6 +68,7 @@ def ensemble(predictors: Mapping[str, Predictor]) -> Predictor:
     return replace(reference, model=Ensemble([predictor.model for predictor in predictors.values()]))
 
 
-def _symbols(predictor: Predictor) -> tuple[Any, ...]:
+def symbols_of(predictor: Predictor) -> tuple[Any, ...]:
+    """What it reads and writes; equal for models that can decode together."""
     task = predictor.task
     return vars(task.source_vocabulary), vars(task.target_vocabulary), predictor.source_eos

@@ -20,7 +20,7 @@ from seq2attn.inference.edits import align
 from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.inference.results import Evaluation, PairAnswer, Row, rows_of
 from seq2attn.inference.statistics import Estimate, bootstrap
-from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.interface import Decoded
 from seq2attn.parts import RANDOM
 
 TINY = 1e-30
@@ -129,14 +129,14 @@ def _measure(predictor: Predictor, batch: Batch, *, to_the_end: bool = False) ->
     right = right & inside
     shares = {"character_accuracy": right, "correct_prefix": right.cumprod(dim=1)}
     means = {name: one.sum(dim=1) / batch.target_lengths for name, one in shares.items()}
-    return decoding, {"exact_match": exact, **means, **_forced(predictor.model, batch)}
+    return decoding, {"exact_match": exact, **means, **_forced(predictor, batch)}
 
 
-def _forced(model: Model, batch: Batch) -> dict[str, Tensor]:
+def _forced(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
     """The same with the right characters as input."""
     inside = valid_mask(batch.target_lengths, batch.decoder_output.size(1))
     totals: dict[str, Tensor] = {}
-    for part, decoded in _teacher_forcing(model, batch):
+    for part, decoded in _teacher_forcing(predictor, batch):
         targets, counted = batch.decoder_output[:, part], inside[:, part]  # (B, l)
         losses = F.cross_entropy(decoded.logits.transpose(1, 2), targets, reduction="none")
         values = {
@@ -152,14 +152,19 @@ def _forced(model: Model, batch: Batch) -> dict[str, Tensor]:
     return {name: total if name == "loss" else total / batch.target_lengths for name, total in totals.items()}
 
 
-def _teacher_forcing(model: Model, batch: Batch) -> Iterator[tuple[slice, Decoded]]:
-    """Positions, and the model's output there: all at once, or one by one if the weights (B, L, S) would not fit."""
+def _teacher_forcing(predictor: Predictor, batch: Batch) -> Iterator[tuple[slice, Decoded]]:
+    """Positions, and the model's output there: all at once, or one by one with changes, and if the weights (B, L, S) would
+    not fit.
+    """
+    model, intervene = predictor.model, predictor.intervene(batch.source, batch.source_lengths)
     rows, steps = batch.decoder_input.shape
-    if rows * steps * batch.source.size(1) <= MAX_WEIGHTS:
+    if intervene is None and rows * steps * batch.source.size(1) <= MAX_WEIGHTS:
         yield slice(0, steps), model(batch)
         return
     memory, state = model.encode(batch.source, batch.source_lengths)
     for position, tokens in enumerate(batch.decoder_input.unbind(1)):  # (B,) each
+        if intervene is not None:
+            memory = model.intervene(memory, intervene(position))
         decoded, state = model.step(tokens, state, memory)
         yield slice(position, position + 1), decoded
 

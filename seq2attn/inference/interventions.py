@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
@@ -16,6 +16,22 @@ from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.model.interface import Intervention
 
 MOST_PADDING = 1000
+
+
+class AttentionChanges(TypedDict, total=False):
+    """Those of `Changes` that concern attention, as keywords."""
+
+    force: Mapping[tuple[int, int], float]
+    ban: Collection[int | tuple[int, int]]
+    temperature: float
+
+
+class Interventions(AttentionChanges, total=False):
+    """All of `Changes`, as keywords."""
+
+    write: Mapping[int, str]
+    padding: int
+    mask_padding: bool | None
 
 
 @dataclass(frozen=True)
@@ -71,6 +87,16 @@ class Changes:
                 message = f"step {step} cannot write {symbol!r}, which is not a symbol of the model's outputs"
                 raise Seq2AttnError(message, hint="`<eos>` ends the output.")
         return {step: ids[symbol] for step, symbol in self.write.items()}
+
+    def during(self, source: Tensor, lengths: Tensor, dtype: torch.dtype) -> Callable[[int], Intervention] | None:
+        """The interventions at each step of decoding source (B, S), lengths (B,); None if attention stays as it is.
+
+        Raises as `check` does.
+        """
+        self.check(source.size(1))
+        if not (self.force or self.ban or self.temperature != 1 or self.mask_padding is not None):
+            return None
+        return lambda step: self.at(step, lengths, source.size(1), dtype)
 
     def at(self, step: int, lengths: Tensor, width: int, dtype: torch.dtype) -> Intervention:
         """The intervention at one step, for rows of lengths (B,) in a source of `width` tokens, padding included."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.inference.decoding import BeamSearch, Decoding, beam_decode, greedy_decode
 from seq2attn.inference.interventions import Changes
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.model.interface import Model
+from seq2attn.model.interface import Intervention, Model
 from seq2attn.parts import LONGEST
 
 MAX_ROWS = 1024  # strings decoded together
@@ -110,6 +110,7 @@ class Predictor:
     source_eos: bool
     device: torch.device
     search: BeamSearch | None = None  # None: greedy decoding
+    changes: Changes | None = None  # made while each string is decoded, greedily
 
     def __post_init__(self) -> None:
         self.model.to(self.device).eval()
@@ -124,19 +125,16 @@ class Predictor:
         ids = vocabulary.encode(text)
         return vocabulary.shown(text), ids
 
-    def predict(
-        self, texts: Iterable[str], *, keep_weights: bool = False, changes: Changes | None = None
-    ) -> Iterator[Prediction]:
+    def predict(self, texts: Iterable[str], *, keep_weights: bool = False) -> Iterator[Prediction]:
         """Predictions for a stream of texts, in order. Raises as `read` does, before any text of a block is decoded.
 
-        keep_weights: of texts of at most `LONGEST_WITH_WEIGHTS` symbols. changes: made while each of the texts is decoded,
-        greedily. Raises `Seq2AttnError` if they do not fit the text.
+        keep_weights: of texts of at most `LONGEST_WITH_WEIGHTS` symbols.
         """
-        sources, size = map(self.read, texts), BLOCK_WITH_WEIGHTS if keep_weights or changes else BLOCK
+        sources, size = map(self.read, texts), BLOCK_WITH_WEIGHTS if keep_weights else BLOCK
         while block := _next_block(sources, size):
             predictions: dict[int, Prediction] = {}
             for indices in self.decoded_together([len(ids) for _, ids in block]):
-                predicted = self._predict([block[index] for index in indices], keep_weights, changes)
+                predicted = self._predict([block[index] for index in indices], keep_weights)
                 predictions.update(zip(indices, predicted, strict=True))
             yield from (predictions[index] for index in range(len(block)))
 
@@ -159,12 +157,17 @@ class Predictor:
     def decode(self, source: Tensor, lengths: Tensor, *, max_steps: int, **options: Any) -> Decoding:
         """The outputs for source (B, S), as the encoder reads it, lengths (B,), by the search or greedily.
 
-        options: those of `beam_decode` or `greedy_decode`.
+        options: those of `beam_decode` or `greedy_decode`. Raises `Seq2AttnError` for changes that do not fit the source.
         """
         needed = self._copies and source.size(1) <= LONGEST_WITH_WEIGHTS
         options["keep_weights"] = options.get("keep_weights", False) or needed
         if self.search is not None:
+            if self.changes is not None:
+                raise Seq2AttnError("changes need greedy decoding, not a beam search")
             return beam_decode(self.model, source, lengths, self.search, max_steps=max_steps, **options)
+        if self.changes is not None:
+            options["intervene"] = self.intervene(source, lengths)
+            options["write"] = self.changes.written(self.task.target_vocabulary)
         return greedy_decode(self.model, source, lengths, max_steps=max_steps, **options)
 
     @property
@@ -185,24 +188,21 @@ class Predictor:
                     symbols[step] = read[max(lacking, key=weights[step].tolist().__getitem__)]
         return symbols
 
-    def _predict(self, sources: Sequence[Source], keep_weights: bool, changes: Changes | None) -> Iterator[Prediction]:
+    def intervene(self, source: Tensor, lengths: Tensor) -> Callable[[int], Intervention] | None:
+        """The interventions at each step of decoding source (B, S), lengths (B,); None if there are none."""
+        if self.changes is None:
+            return None
+        return self.changes.during(source, lengths, next(self.model.parameters()).dtype)
+
+    def _predict(self, sources: Sequence[Source], keep_weights: bool) -> Iterator[Prediction]:
         """Predictions for sources of one length."""
         read, write, length = self.task.source_vocabulary, self.task.target_vocabulary, len(sources[0][1])
         ids, lengths = pad_rows([ids for _, ids in sources], self.device)
         batch, lengths = read_sources(ids, lengths, source_eos=self.source_eos)
-        options: dict[str, Any] = {"keep_weights": keep_weights and length <= LONGEST_WITH_WEIGHTS}
-        if changes is not None:
-            if self.search is not None:
-                raise Seq2AttnError("changes need greedy decoding, not a beam search")
-            batch = F.pad(batch, (0, changes.padding), value=PAD)
-            width, dtype = batch.size(1), next(self.model.parameters()).dtype
-            changes.check(width)
-            options["intervene"] = lambda step: changes.at(step, lengths, width, dtype)
-            options |= {"keep_weights": True, "write": changes.written(write)}
-        shows = options["keep_weights"]
-        decoding = self.decode(batch, lengths, max_steps=output_bound(self.task, length), **options)
-        if changes and decoding.weights is None and (changes.force or changes.ban or changes.temperature != 1):
-            raise Seq2AttnError("this model has no attention to change (its score is `none`)")
+        if self.changes is not None:
+            batch = F.pad(batch, (0, self.changes.padding), value=PAD)
+        shows, bound = keep_weights and length <= LONGEST_WITH_WEIGHTS, output_bound(self.task, length)
+        decoding = self.decode(batch, lengths, max_steps=bound, keep_weights=shows)
         best = decoding.best()
         columns = (column.tolist() for column in (best.tokens, best.lengths, best.finished, batch))
         for row, ((text, _), tokens, count, finished, read_ids) in enumerate(zip(sources, *columns, strict=True)):

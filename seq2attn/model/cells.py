@@ -37,6 +37,10 @@ class Cell(nn.Module):
     def step(self, read: Tensor, state: State) -> State:
         """One step: read (B, ...) from `read`, state (B, D) each -> the next state."""
 
+    def gates(self, read: Tensor, state: State) -> State:
+        """What a step computes on its way to the next state, (B, D) each; the default: nothing. For looking inside."""
+        return ()
+
     def read(self, inputs: Tensor) -> Tensor:
         """The part of a step that depends on the input alone, for all steps at once: inputs (..., input_width).
 
@@ -79,7 +83,7 @@ class Cell(nn.Module):
 class TorchCell(Cell):
     """Weights, names and initial values as torch.nn has them: W_i (G D, E), W_h (G D, D) and a bias vector of each."""
 
-    gates = 1
+    blocks = 1
     """G"""
 
     def __init__(self, input_width: int, width: int) -> None:
@@ -89,7 +93,7 @@ class TorchCell(Cell):
             bound = 1 / math.sqrt(width)
             return nn.Parameter(nn.init.uniform_(torch.empty(shape), -bound, bound))
 
-        rows = self.gates * width
+        rows = self.blocks * width
         self.weight_ih = drawn(rows, input_width)
         self.weight_hh = drawn(rows, width)
         self.bias_ih = drawn(rows)
@@ -111,16 +115,21 @@ class GRU(TorchCell):
     n = tanh(W_in x + b_in + r * (W_hn h + b_hn))     h' = (1 - z) * n + z * h
     """
 
-    gates = 3
+    blocks = 3
 
-    def step(self, read: Tensor, state: State) -> State:
+    def gates(self, read: Tensor, state: State) -> State:
+        """r, z, n"""
         (h,) = state
         widths = [2 * self.width, self.width]
         read_rz, read_n = torch.split(read, widths, dim=1)
         recalled_rz, recalled_n = torch.split(self.recall(h), widths, dim=1)
         r, z = torch.sigmoid(read_rz + recalled_rz).chunk(2, dim=1)  # (B, D) each
         n = torch.tanh(torch.addcmul(read_n, r, recalled_n))  # read_n + r * recalled_n
-        return (torch.lerp(n, h, z),)  # (1 - z) * n + z * h
+        return r, z, n
+
+    def step(self, read: Tensor, state: State) -> State:
+        _, z, n = self.gates(read, state)
+        return (torch.lerp(n, state[0], z),)  # (1 - z) * n + z * h
 
 
 class LSTM(TorchCell):
@@ -130,14 +139,18 @@ class LSTM(TorchCell):
     c' = f * c + i * g        h' = o * tanh(c')
     """
 
-    gates = 4
+    blocks = 4
     parts = 2
 
+    def gates(self, read: Tensor, state: State) -> State:
+        """i, f, g, o"""
+        i, f, g, o = (read + self.recall(state[0])).chunk(4, dim=1)  # (B, D) each
+        return torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
+
     def step(self, read: Tensor, state: State) -> State:
-        h, c = state
-        i, f, g, o = (read + self.recall(h)).chunk(4, dim=1)  # (B, D) each
-        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-        return torch.sigmoid(o) * torch.tanh(c), c
+        i, f, g, o = self.gates(read, state)
+        c = f * state[1] + i * g
+        return o * torch.tanh(c), c
 
 
 class RNN(TorchCell):

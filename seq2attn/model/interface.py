@@ -82,9 +82,9 @@ def layer_resets(random: torch.Generator, tokens: Tensor, width: int, layers: in
 class Intervention(NamedTuple):
     """What is changed at one output position of B strings; `Model.intervene` puts it into their memory.
 
-    Scores are divided by the temperature; banned keys are left out of the softmax, as padding is; then the weights of some
-    keys are set. The context, and what a history remembers, follow from the changed weights. The Transformer is changed in
-    every head of every layer of its cross-attention.
+    Scores are divided by the temperature; banned keys are left out of the softmax, as padding is; then weights change
+    places, and some are set. The context, and what a history remembers, follow from the changed weights. The Transformer
+    is changed in every head of every layer of its cross-attention.
     """
 
     banned: Tensor
@@ -97,12 +97,12 @@ class Intervention(NamedTuple):
     """(B, 1, 1) positive; below 1 attention is sharper, above 1 it is flatter"""
     valid: Tensor | None = None
     """(B, 1, S) takes the place of the padding mask; None: the mask of the memory"""
+    order: Tensor | None = None
+    """(B, 1, S) the position whose weight each key gets; None: its own"""
 
     def for_heads(self) -> Intervention:
         """The same with (B, 1, 1, ...) in place of (B, 1, ...), for scores (B, H, 1, S)."""
-        valid = None if self.valid is None else self.valid.unsqueeze(1)
-        banned, forced, weights, temperature = (part.unsqueeze(1) for part in self[:4])
-        return Intervention(banned, forced, weights, temperature, valid)
+        return Intervention(*(None if part is None else part.unsqueeze(1) for part in self))  # type: ignore[arg-type]
 
     def allowed(self, valid: Tensor | None) -> Tensor:
         """valid (B, 1, S), the memory's mask, None: all keys -> (B, 1, S), the keys that may be attended to."""
@@ -114,6 +114,8 @@ class Intervention(NamedTuple):
 
         Where the others are all 0 they stay 0. A row in which none is set is unchanged, whatever its sum.
         """
+        if self.order is not None:
+            weights = weights.gather(-1, self.order.expand_as(weights))
         others = weights.masked_fill(self.forced, 0.0)
         left = 1 - self.weights.masked_fill(~self.forced, 0.0).sum(dim=-1, keepdim=True)  # (B, 1, 1)
         least = torch.finfo(weights.dtype).tiny

@@ -13,18 +13,16 @@ from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.pages import read
 from seq2attn.pages.graphs import Exported, export_graphs
 from seq2attn.runs.files import write_atomically
-from seq2attn.runs.run import Run
-from seq2attn.trained import load_run
+from seq2attn.trained import TrainedModel
 
 LONGEST = 500  # tokens of a source for which the number of steps is given
 VOCABULARY = ("symbols", "features", "separator", "unknown", "normalise", "split")
 
 
-def write_folder(folder: Path, run: Run, checkpoint: str = "best") -> None:
-    """Export a run's model to a folder, which is made. Raises `Seq2AttnError` as `export_graphs` does."""
-    trained = load_run(run, checkpoint, "cpu")
+def write_folder(folder: Path, trained: TrainedModel) -> None:
+    """Export a model to a folder, which is made. Raises `Seq2AttnError` as `export_graphs` does."""
     exported = export_graphs(trained.predictor.model)
-    about = {"run": run.name, "step": trained.step, "config": run.config().model_dump(mode="json")}
+    about = {"run": trained.run.name, "step": trained.step, "config": trained.config.model_dump(mode="json")}
     folder.mkdir(parents=True, exist_ok=True)
     write_graphs(folder, exported, about | manifest(trained.predictor, exported))
     write_atomically(folder / "README.md", read("card.md").encode())

@@ -12,6 +12,7 @@ from torch import Tensor
 from seq2attn.data.padding import valid_mask
 from seq2attn.data.tasks import StringTask
 from seq2attn.data.vocabulary import SOS, SPECIAL
+from seq2attn.inference.inside import Inside
 from seq2attn.model.attention import Attended, NoAttention
 from seq2attn.model.cells import Cell, State
 from seq2attn.model.decoder import Reverser
@@ -149,32 +150,16 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
         kept = rebuilt("memory", memory, tensors)
         if attends:
             kept = model.intervene(kept, rebuilt("change", change, tensors))
-        decode = _step_of_transformer if isinstance(model, Transformer) else _step_of_reverser
-        return decode(model, tensors["token"], rebuilt("state", state, tensors), kept)
+        inside = Inside(model)
+        decoded, after = inside.step(tensors["token"], rebuilt("state", state, tensors), kept)
+        return _outputs(decoded, inside.attended, after)
 
     return Function("step", step, inputs, named("state", first) if isinstance(model, Transformer) else {})
 
 
-def _step_of_reverser(model: Any, token: Tensor, state: Any, memory: Any) -> Tensors:
-    calls: list[tuple[Tensor, Attended]] = []
-    attention = model.decoder.attention
-    hook = attention.register_forward_hook(lambda _, inputs, result: calls.append((inputs[0], result)))
-    try:
-        decoded, state = model.step(token, state, memory)
-    finally:
-        hook.remove()
-    query, attended = calls[-1]
-    return _outputs(decoded, attended._replace(query=query), state)
-
-
-def _step_of_transformer(model: Any, token: Tensor, state: Any, memory: Any) -> Tensors:
-    decoded, attended, state = model.decode_attended(token.unsqueeze(1), state, memory)
-    return _outputs(decoded, attended, state)
-
-
-def _outputs(decoded: Decoded, attended: Attended, state: Any) -> Tensors:
+def _outputs(decoded: Decoded, attended: Attended | None, state: Any) -> Tensors:
     outputs = {"logits": decoded.logits, **named("state", state)}
-    if decoded.weights is not None:
+    if decoded.weights is not None and attended is not None:
         shown = {
             "scores": attended.scores,
             "softmax": attended.softmax,

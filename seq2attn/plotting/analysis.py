@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from seq2attn.analysis.costs import CostRow
     from seq2attn.analysis.entropy import EntropyRow
     from seq2attn.analysis.forms import FormsRow
+    from seq2attn.analysis.importance import ImportanceRow
     from seq2attn.analysis.masks import MaskRow
     from seq2attn.analysis.result import Analysis
     from seq2attn.analysis.saturation import GradientRow, SaturationRow
@@ -143,6 +144,21 @@ def forms_figure(result: Analysis[FormsRow]) -> Figure:
         panel.plot([row.score for row in rows], differences, "o", color=colour, label=precision)
         panel.axhline(rows[0].rounding, color=colour, lw=1, ls=":")
     panel.set(yscale="log", ylabel="largest difference")
+    legend(panel)
+    clean(panel)
+    return figure
+
+
+def importance_figure(result: Analysis[ImportanceRow]) -> Figure:
+    """Exact match by length with its intervals, a line for each kind of weights."""
+    figure, (panel,) = new_panels(title=f"{result.settings['run']}: exact match with other attention weights")
+    for (kind, rows), marker in zip(_groups(result.rows, "weights").items(), MARKERS, strict=False):
+        lengths, values = [row.length for row in rows], [row.exact_match for row in rows]
+        ends = [(row.exact_match - row.low, row.high - row.exact_match) for row in rows]
+        look = POINTS | {"lw": 4 if kind == "unchanged" else 1.4}  # equal lines are both seen
+        panel.errorbar(lengths, values, list(zip(*ends, strict=True)), label=kind, marker=marker, **look)
+    panel.set(xlabel="length", ylabel="exact match", ylim=(-0.02, 1.05))
+    panel.xaxis.get_major_locator().set_params(integer=True)
     legend(panel)
     clean(panel)
     return figure

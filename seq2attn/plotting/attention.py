@@ -80,10 +80,13 @@ def save_animation(snapshots: Sequence[Snapshot], path: Path, *, ideal: bool = F
     write_atomically(path, made.getvalue())
 
 
-def draw_map(axes: Axes, one: AttentionMap, *, ideal: bool = False, title: str | None = None, cell: float = 0) -> None:
+def draw_map(
+    axes: Axes, one: AttentionMap, *, ideal: bool = False, title: str | None = None, cell: float = 0, most: float = 1.0
+) -> None:
     """Draw a map into axes, in square cells.
 
     title: by default the source and its output. cell: the side of a cell in inches; 0: as large as the axes allow.
+    most: the value of the brightest cell.
     """
     from matplotlib.patches import Rectangle
 
@@ -91,7 +94,7 @@ def draw_map(axes: Axes, one: AttentionMap, *, ideal: bool = False, title: str |
     if not cell:
         box = axes.get_window_extent()
         cell = min(box.width / columns, box.height / rows) / axes.figure.dpi
-    axes.pcolormesh(one.weights, cmap=HEAT, vmin=0.0, vmax=1.0, rasterized=max(columns, rows) > 60)
+    axes.pcolormesh(one.weights, cmap=HEAT, vmin=0.0, vmax=most, rasterized=max(columns, rows) > 60)
     axes.set(xlim=(0, columns), ylim=(rows, 0), aspect="equal", gid="attention")
     axes.set_xlabel("source", fontsize=8, color="0.35", loc="left")
     axes.set_ylabel("output", fontsize=8, color="0.35", loc="top")

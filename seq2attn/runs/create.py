@@ -20,8 +20,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.config import Config, check_config, dump_config, flat_values, load_config
-from seq2attn.config.load import Overrides, override_list
+from seq2attn.config import Config, dump_config, flat_values
+from seq2attn.config.load import Overrides, override_list, read_config
 from seq2attn.config.plugins import loaded
 from seq2attn.config.shipped import find_config
 from seq2attn.errors import Seq2AttnError, shown
@@ -178,12 +178,8 @@ def prepare_training(
             "--resume continues a run unchanged; --set, --name and --note are for new runs",
             hint=f"For a new run: seq2attn train --config {run.config_file} --set ...",
         )
-    settings, changes, file = None, sorted(override_list(overrides)), Path("run")
-    if isinstance(config, str | Path):
-        file = Path(config)
-        settings = load_config(file, overrides)
-    elif config is not None:
-        settings = check_config(config.model_dump(mode="json") if isinstance(config, Config) else config, overrides)
+    changes, file = sorted(override_list(overrides)), Path(config if isinstance(config, str | Path) else "run")
+    settings = None if config is None else read_config(config, overrides)
     if run is not None:
         return config_to_resume(run, settings), run
     if settings is None:

@@ -1,0 +1,173 @@
+"""A look inside: quantities by name against plain formulas, activation patching, and other weights over a data set."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from models import make_model
+
+import seq2attn
+from seq2attn.analysis.importance import attention_importance
+from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.ensemble import Ensemble
+from seq2attn.inference.evaluation import evaluate
+from seq2attn.inference.predictor import Predictor
+from seq2attn.model.cells import Cell
+from seq2attn.model.transformer import Transformer
+from seq2attn.parts import TASKS
+from seq2attn.trained import TrainedModel
+
+TEXT, OTHER = "abcd", "dcab"
+WHOLE = ("decoder.state", "encoder.states")  # what a step reads, besides the symbol before it
+
+
+def trained(model):
+    task = TASKS.get("reverse").load()(alphabet="abcde", max_length=4)
+    return TrainedModel(None, None, Predictor(model, task, False, torch.device("cpu")), "none", 0)
+
+
+def made(score="scaled", **options):
+    return trained(make_model(score, initial_state="last", seed=5, **options))
+
+
+def transformer():
+    torch.manual_seed(2)
+    return trained(Transformer(8, 8, 8, layers=2, heads=2, feedforward=16).double())
+
+
+def every_row(cache, *names):
+    return {(name, index): row for name in names for index, row in enumerate(cache[name])}
+
+
+def softmax(scores):
+    return np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
+
+
+def sigmoid(numbers):
+    return 1 / (1 + np.exp(-numbers))
+
+
+@pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
+def test_quantities_are_those_of_the_formulas(arrangement):
+    model = made(arrangement=arrangement)
+    answer, cache = model.run_with_cache(TEXT)
+    assert set(cache.names()) == {
+        *WHOLE, "decoder.gates", *(f"attention.{name}" for name in ("query", "keys", "scores", "weights", "context")), "logits"
+    }  # fmt: skip
+    states, width = cache["encoder.states"], 5
+    assert np.array_equal(cache["attention.weights"], answer.weights)
+    np.testing.assert_allclose(cache["attention.keys"], states / width**0.5)
+    np.testing.assert_allclose(cache["attention.scores"], cache["attention.query"] @ states.T / width**0.5)
+    np.testing.assert_allclose(cache["attention.weights"], softmax(cache["attention.scores"]))
+    np.testing.assert_allclose(cache["attention.context"], cache["attention.weights"] @ states)
+    vocabulary = model.task.target_vocabulary
+    assert [vocabulary.symbol(index) for index in cache["logits"].argmax(axis=1)] == list(answer.output_symbols)
+    state, (r, z, n) = cache["decoder.state"], cache["decoder.gates"].transpose(1, 0, 2)
+    np.testing.assert_allclose(state[0], states[-1])  # the initial state is the encoder's last
+    np.testing.assert_allclose(state[1:], ((1 - z) * n + z * state)[:-1])
+    query = state if arrangement == "bahdanau" else (1 - z) * n + z * state
+    np.testing.assert_allclose(cache["attention.query"], query)
+    assert len(answer.output_symbols) > 3 and not any(part._forward_hooks for part in model.module.modules())
+
+
+@pytest.mark.parametrize(("cell", "layers"), [("gru", 1), ("gru", 2), ("lstm", 1), ("rnn", 1)])
+def test_gates_are_recomputed_from_the_weights(cell, layers):
+    model = made(cell=cell, layers=layers)
+    _, cache = model.run_with_cache(TEXT)
+    assert cache["decoder.state"].shape[1] == 5 * layers * (1 + (cell == "lstm"))
+    if cell == "rnn":
+        assert "decoder.gates" not in cache
+        return
+    weights = {name: tensor.numpy() for name, tensor in model.module.state_dict().items()}
+    prefix = "decoder.cell." if layers == 1 else "decoder.cell.cells.0."
+    embedded = weights["decoder.embedding.weight"][[1, *cache["logits"].argmax(axis=1)[:-1]]]  # <sos>, then its own
+    inputs = np.concatenate([embedded, cache["attention.context"]], axis=1)
+    read = inputs @ weights[f"{prefix}weight_ih"].T + weights[f"{prefix}bias_ih"]
+    recalled = cache["decoder.state"][:, :5] @ weights[f"{prefix}weight_hh"].T + weights[f"{prefix}bias_hh"]
+    if cell == "gru":
+        r, z = (sigmoid(np.split(read + recalled, 3, axis=1)[gate]) for gate in (0, 1))
+        expected = [r, z, np.tanh(read[:, 10:] + r * recalled[:, 10:])]
+    else:
+        i, f, g, o = np.split(read + recalled, 4, axis=1)
+        expected = [sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)]
+    assert cache["decoder.gates"].shape[1] == len(expected) * layers
+    np.testing.assert_allclose(cache["decoder.gates"][:, : len(expected)], np.stack(expected, axis=1))
+
+
+KINDS = {
+    "bahdanau": made, "luong": partial(made, arrangement="luong"), "coverage": partial(made, history="coverage"),
+    "lstm": partial(made, cell="lstm", layers=2), "none": partial(made, "none"), "transformer": transformer,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_s_own_quantities_change_nothing_and_all_of_another_string_s_give_its_answer(kind):
+    model = KINDS[kind]()
+    (answer, cache), (other, source) = map(model.run_with_cache, (TEXT, OTHER))
+    names = [name for name in (*WHOLE, "attention.weights", "attention.context") if name in cache]
+    names = ["encoder.states"] if kind == "transformer" else names
+    for name in names:
+        own = model.run_with_cache(TEXT, patch=every_row(cache, name))[1]
+        assert all(np.array_equal(own[quantity], cache[quantity]) for quantity in cache), name
+    assert not np.allclose(source["logits"][0], cache["logits"][0])
+    both = every_row(source, *(name for name in WHOLE if name in names))
+    patched, inside = model.run_with_cache(TEXT, patch=both)
+    assert patched.output == other.output == model.predict(TEXT, patch=both).output
+    if kind != "coverage":  # whose past weights are a state of their own
+        np.testing.assert_allclose(inside["logits"], source["logits"])
+    assert [one.output for one in model.predict([TEXT, "abce"], patch=both)] == [other.output] * 2
+
+
+def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
+    model = made()
+    (answer, cache), (_, source) = map(model.run_with_cache, (TEXT, OTHER))
+    for name in ("decoder.state", "attention.context", "attention.weights"):
+        write = dict(enumerate(answer.output_symbols))
+        found = model.run_with_cache(TEXT, patch={(name, np.int64(2)): source[name][2]}, write=write)[1]
+        assert np.array_equal(found[name][2], source[name][2]) and np.array_equal(found["logits"][:2], cache["logits"][:2])
+        drawn = seq2attn.patch_map(model, TEXT, OTHER, name)
+        ids, steps = cache["logits"].argmax(axis=1), range(len(cache["logits"]))
+        lost = np.log(softmax(cache["logits"])[steps, ids]) - np.log(softmax(found["logits"])[steps, ids])
+        np.testing.assert_allclose(drawn.effect[2], lost, atol=1e-12)
+        assert abs(lost[2]) > 1e-4 and not np.tril(drawn.effect, -1).any()
+    axes = drawn.plot()
+    assert np.allclose(np.array(axes.collections[0].get_array()), drawn.effect)
+    assert seq2attn.patch_map(model, TEXT, "ab", "encoder.states").effect.shape == (2, len(answer.output_symbols))
+
+
+@pytest.mark.parametrize(
+    ("make", "patch", "message"),
+    [
+        (made, {("logits", 0): [0.0]}, r"\('logits', 0\) cannot be replaced in this model; allowed: .*decoder.state"),
+        (made, {"decoder.state": 0}, "'decoder.state' cannot be replaced"),
+        (made, {("decoder.state", 0): [0.0] * 4}, "patch: decoder.state at 0 has 5 numbers; found 4"),
+        (made, {("attention.weights", 1): "x"}, "attention.weights at 1 has 4 numbers; found a single value"),
+        (made, {("encoder.states", 4): [0.0] * 5}, "unknown position 4; allowed: 0 to 3"),
+        (KINDS["none"], {("attention.context", 0): []}, "cannot be replaced in this model"),
+        (transformer, {("decoder.state", 0): []}, "cannot be replaced in this model"),
+        (lambda: trained(Ensemble([make_model()])), {}, "an ensemble has an inside for each of its models"),
+    ],
+)
+def test_what_does_not_fit_is_refused(make, patch, message):
+    with pytest.raises(Seq2AttnError, match=message):
+        make().run_with_cache(TEXT, patch=patch)
+    with pytest.raises(Seq2AttnError, match=r"unknown quantity 'state'; this model has encoder.states, "):
+        made().run_with_cache(TEXT)[1]["state"]
+
+
+def test_a_cell_of_one_s_own_is_inside():
+    class Leaky(Cell):
+        def __init__(self, input_width, width):
+            super().__init__(input_width, width)
+            self.map = torch.nn.Linear(input_width, width)
+
+        def gates(self, read, state):
+            return (torch.tanh(self.map(read)),)
+
+        def step(self, read, state):
+            return ((state[0] + self.gates(read, state)[0]) / 2,)
+
+    _, cache = made(cell=Leaky).run_with_cache(TEXT)
+    np.testing.assert_allclose(cache["decoder.state"][1:], (cache["decoder.state"] + cache["decoder.gates"][:, 0])[:-1] / 2)
