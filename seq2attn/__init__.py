@@ -19,7 +19,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from seq2attn.api import build, compare, evaluate, load, train
+    from seq2attn.api import compare, evaluate, load, train
     from seq2attn.data.tasks import Answer, StringTask, Task
     from seq2attn.data.vocabulary import Vocabulary
     from seq2attn.errors import Seq2AttnError
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from seq2attn.model.scores import Score
     from seq2attn.model.windows import View, Window
     from seq2attn.registry import register
-    from seq2attn.trained import patch_map
+    from seq2attn.trained import new_model, patch_map
 
 __version__ = "0.1.0"
 _MODULES = {
-    "api": ("build", "compare", "evaluate", "load", "train"),
+    "api": ("compare", "evaluate", "load", "train"),
     "data.tasks": ("Answer", "StringTask", "Task"),
     "data.vocabulary": ("Vocabulary",),
     "errors": ("Seq2AttnError",),
@@ -47,11 +47,11 @@ _MODULES = {
     "model.scores": ("Score",),
     "model.windows": ("View", "Window"),
     "registry": ("register",),
-    "trained": ("patch_map",),
+    "trained": ("new_model", "patch_map"),
 }
 __all__ = [
     "Answer", "Cell", "Decoder", "History", "InitialState", "Normaliser", "Score", "Seq2AttnError", "StringTask", "Task",
-    "View", "Vocabulary", "Window", "build", "compare", "evaluate", "load", "patch_map", "register", "train",
+    "View", "Vocabulary", "Window", "compare", "evaluate", "load", "new_model", "patch_map", "register", "train",
 ]  # fmt: skip
 
 

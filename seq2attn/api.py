@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.config import Config
-from seq2attn.config.load import Overrides, override_list, read_config
+from seq2attn.config.load import Overrides, override_list
 from seq2attn.config.plugins import load_plugins
 from seq2attn.display.progress import make_display
 from seq2attn.inference.interventions import AttentionChanges
@@ -16,11 +16,10 @@ from seq2attn.inference.results import Evaluation
 from seq2attn.runs.create import prepare_training
 from seq2attn.runs.logs import save_evaluation
 from seq2attn.runs.run import Run, find_run
-from seq2attn.trained import TrainedModel, load_run, new_model
+from seq2attn.trained import TrainedModel, load_run
 
 if TYPE_CHECKING:
     from seq2attn.comparison.results import Comparison
-    from seq2attn.data.batches import Batch
 
 
 def train(
@@ -58,21 +57,6 @@ def train(
     if ended.stopped_by is not None:
         raise KeyboardInterrupt(f"stopped after step {ended.step:,}; everything is saved in {ended.run.path}")
     return ended.run
-
-
-def build(
-    config: str | Path | Mapping[str, Any] | Config,
-    overrides: Overrides = (),
-    *,
-    device: str = "cpu",
-    plugins: str | Path | Sequence[str | Path] = (),
-) -> tuple[TrainedModel, Iterator[Batch]]:
-    """A model with its first weights, and an endless stream of its training batches, for a training loop of your own.
-
-    The model has no run: nothing is saved. config, overrides and plugins: as for `train`.
-    """
-    load_plugins(plugins)
-    return new_model(read_config(config, overrides), device)
 
 
 def load(

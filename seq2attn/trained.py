@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import datetime
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seq2attn.build import build_model, build_task, build_training_data, read_task
 from seq2attn.config import Config
+from seq2attn.config.load import Overrides, read_config
+from seq2attn.config.plugins import load_plugins
 from seq2attn.config.schema import parse_families, parse_lengths
 from seq2attn.data.batches import Batch
 from seq2attn.data.tasks import Task
@@ -293,12 +295,23 @@ def load_run(run: Run, checkpoint: str = "best", device: str = "auto") -> Traine
     return TrainedModel(run, config, predictor, checkpoint, saved.state["step"])
 
 
-def new_model(config: Config, device: str = "auto") -> tuple[TrainedModel, Iterator[Batch]]:
-    """The model of a config that the user named, with its first weights and without a run, and its training batches."""
-    task, place = read_task(config), choose_device(device)
-    predictor = Predictor(build_model(config, task), task, config.model.source_eos, place)
-    model = TrainedModel(Run(Path("unsaved")), config, predictor, "none", 0)
-    return model, build_training_data(config, place, task).batches()
+def new_model(
+    config: str | Path | Mapping[str, Any] | Config,
+    overrides: Overrides = (),
+    *,
+    device: str = "cpu",
+    plugins: str | Path | Sequence[str | Path] = (),
+) -> tuple[TrainedModel, Iterator[Batch]]:
+    """A model with its first weights, and an endless stream of its training batches, for a training loop of your own.
+
+    The model has no run: nothing is saved. The arguments are those of `train`.
+    """
+    load_plugins(plugins)
+    chosen, place = read_config(config, overrides), choose_device(device)
+    task = read_task(chosen)
+    predictor = Predictor(build_model(chosen, task), task, chosen.model.source_eos, place)
+    model = TrainedModel(Run(Path("unsaved")), chosen, predictor, "none", 0)
+    return model, build_training_data(chosen, place, task).batches()
 
 
 def load_ensemble(runs: Sequence[Run], checkpoint: str = "best", device: str = "auto") -> TrainedModel:

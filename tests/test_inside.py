@@ -1,6 +1,5 @@
 """A look inside: quantities by name against plain formulas, activation patching, and other weights over a data set."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,10 +8,8 @@ import torch
 from models import make_model
 
 import seq2attn
-from seq2attn.analysis.importance import attention_importance
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.ensemble import Ensemble
-from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.cells import Cell
 from seq2attn.model.transformer import Transformer
@@ -53,9 +50,8 @@ def sigmoid(numbers):
 def test_quantities_are_those_of_the_formulas(arrangement):
     model = made(arrangement=arrangement)
     answer, cache = model.run_with_cache(TEXT)
-    assert set(cache.names()) == {
-        *WHOLE, "decoder.gates", *(f"attention.{name}" for name in ("query", "keys", "scores", "weights", "context")), "logits"
-    }  # fmt: skip
+    attention = [f"attention.{name}" for name in ("query", "keys", "scores", "weights", "context")]
+    assert set(cache.names()) == {*WHOLE, "decoder.gates", *attention, "logits"}
     states, width = cache["encoder.states"], 5
     assert np.array_equal(cache["attention.weights"], answer.weights)
     np.testing.assert_allclose(cache["attention.keys"], states / width**0.5)
@@ -64,7 +60,7 @@ def test_quantities_are_those_of_the_formulas(arrangement):
     np.testing.assert_allclose(cache["attention.context"], cache["attention.weights"] @ states)
     vocabulary = model.task.target_vocabulary
     assert [vocabulary.symbol(index) for index in cache["logits"].argmax(axis=1)] == list(answer.output_symbols)
-    state, (r, z, n) = cache["decoder.state"], cache["decoder.gates"].transpose(1, 0, 2)
+    state, (_, z, n) = cache["decoder.state"], cache["decoder.gates"].transpose(1, 0, 2)
     np.testing.assert_allclose(state[0], states[-1])  # the initial state is the encoder's last
     np.testing.assert_allclose(state[1:], ((1 - z) * n + z * state)[:-1])
     query = state if arrangement == "bahdanau" else (1 - z) * n + z * state
@@ -105,7 +101,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_s_own_quantities_change_nothing_and_all_of_another_string_s_give_its_answer(kind):
     model = KINDS[kind]()
-    (answer, cache), (other, source) = map(model.run_with_cache, (TEXT, OTHER))
+    (_, cache), (other, source) = map(model.run_with_cache, (TEXT, OTHER))
     names = [name for name in (*WHOLE, "attention.weights", "attention.context") if name in cache]
     names = ["encoder.states"] if kind == "transformer" else names
     for name in names:
@@ -126,7 +122,9 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
     for name in ("decoder.state", "attention.context", "attention.weights"):
         write = dict(enumerate(answer.output_symbols))
         found = model.run_with_cache(TEXT, patch={(name, np.int64(2)): source[name][2]}, write=write)[1]
-        assert np.array_equal(found[name][2], source[name][2]) and np.array_equal(found["logits"][:2], cache["logits"][:2])
+        assert np.array_equal(found[name][2], source[name][2]) and np.array_equal(
+            found["logits"][:2], cache["logits"][:2]
+        )
         drawn = seq2attn.patch_map(model, TEXT, OTHER, name)
         ids, steps = cache["logits"].argmax(axis=1), range(len(cache["logits"]))
         lost = np.log(softmax(cache["logits"])[steps, ids]) - np.log(softmax(found["logits"])[steps, ids])
@@ -170,4 +168,33 @@ def test_a_cell_of_one_s_own_is_inside():
             return ((state[0] + self.gates(read, state)[0]) / 2,)
 
     _, cache = made(cell=Leaky).run_with_cache(TEXT)
-    np.testing.assert_allclose(cache["decoder.state"][1:], (cache["decoder.state"] + cache["decoder.gates"][:, 0])[:-1] / 2)
+    np.testing.assert_allclose(
+        cache["decoder.state"][1:], (cache["decoder.state"] + cache["decoder.gates"][:, 0])[:-1] / 2
+    )
+
+
+SMALL = {
+    "task": {"name": "reverse", "alphabet": "abcdefgh", "min_length": 2, "max_length": 4},
+    "model": {"hidden": 24, "embedding": 8, "attention": {"score": "scaled"}},
+    "training": {"steps": 300, "batch_size": 32, "learning_rate": 0.01, "validation_samples": 20, "snapshots": 0},
+}
+
+
+def test_attention_matters_to_a_trained_model(cli):
+    run, _ = (
+        seq2attn.train(SMALL, change, name=name, progress=False)
+        for name, change in (("small", []), ("blind", ["model.attention.score=none", "training.steps=2"]))
+    )
+    asked = ("--frozen", "small", "--lengths", "3", "--samples", "40", "--plot", "importance.svg")
+    rows = cli("analyze", "importance", "small", *asked).rows()
+    found = {row["weights"]: float(row["exact_match"]) for row in rows}
+    assert found["unchanged"] == found["frozen"] > 0.9 and max(found["permuted"], found["uniform"]) < 0.7
+    for names in (("blind",), ("small", "--frozen", "blind")):
+        assert "no attention" in cli("analyze", "importance", *names).err
+    model = seq2attn.load(run)
+    forced = model.evaluate([3], samples=20, force={(step, 2 - step): 1.0 for step in range(3)})
+    assert (forced.get("alignment", 3).value, forced.get("entropy", 3).value) == (1.0, 0.0)
+    flat = seq2attn.evaluate(run, [3], samples=40, temperature=1000.0)  # as good as uniform
+    assert flat.get("exact_match", 3).value == found["uniform"] and not run.evaluations.exists()
+    with pytest.raises(Seq2AttnError, match="unknown position 4; allowed: 0 to 3"):
+        model.evaluate([3], ban=[4])

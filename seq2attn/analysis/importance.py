@@ -51,9 +51,10 @@ class OtherWeights(Changes):
         weights = (valid / lengths.view(-1, 1, 1)).to(dtype)  # (B, 1, S)
         if self.other is not None:
             bound = output_bound(self.other.task, source.size(1) - self.other.source_eos)
-            weights = self.other.decode(source, lengths, max_steps=bound, keep_weights=True).weights  # (B, T, S)
-            if weights is None:
+            frozen = self.other.decode(source, lengths, max_steps=bound, keep_weights=True).weights  # (B, T, S)
+            if frozen is None:
                 raise Seq2AttnError("the run named with --frozen has no attention (its score is `none`)")
+            weights = frozen
 
         def at(step: int) -> Intervention:
             if self.kind == "permuted":

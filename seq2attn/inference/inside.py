@@ -136,7 +136,9 @@ class Inside(Model):
         """With forward hooks on the modules whose results are kept or patched."""
         model: Any = self.model
         if isinstance(model, Reverser):
-            hooks = {cell: self._gated for cell in model.decoder.cell.modules() if isinstance(cell, Cell)}
+            hooks: dict[nn.Module, Any] = {
+                cell: self._gated for cell in model.decoder.cell.modules() if isinstance(cell, Cell)
+            }
             hooks |= {model.encoder: self._encoded, model.decoder.attention: self._attended}
         else:
             hooks = {model.encoder_norm: self._encoded}
