@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from seq2attn.data.batches import Batch
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.inference.interventions import Changes
-from seq2attn.model.attention import Attended, Attention
+from seq2attn.model.attention import Attended, Attention, NoAttention
 from seq2attn.model.cells import Cell
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.interface import Decoded, Intervention, Model, Resets
@@ -36,8 +36,9 @@ class Cache(dict[str, NDArray[np.floating]]):
     decoder.state (T, D): what each step reads from the one before; row 0 is the initial state. Several tensors stand side
         by side, the hidden state first: h, c of an LSTM; the layers of a decoder, the bottom one first.
     decoder.gates (T, G, D): what `Cell.gates` returns, r, z, n of a GRU, i, f, g, o of an LSTM; the bottom layer's first.
-    attention.query (T, D), attention.keys (S, D): as the score compares them. attention.scores (T, S): before window, mask
-        and softmax. attention.weights (T, S), attention.context (T, D). Of H heads, (T, H, ...).
+    attention.query (T, D), attention.keys (S, D): what the score compares. attention.scores (T, S): before window, mask and
+        normaliser. attention.weights (T, S), attention.context (T, D). Of H heads, query and scores are (T, H, ...), and
+        the keys are the states.
     logits (T, V): of the V symbols of `model.task.target_vocabulary`.
 
     A Transformer has attention.*, of the last layer's attention to the source, encoder.states and logits.
@@ -68,8 +69,9 @@ class Inside(Model):
         self._begin()
         names = ["encoder.states"]
         if isinstance(model, Reverser):
-            attends = isinstance(model.decoder.attention, Attention)
-            names += ["decoder.state", *(["attention.weights", "attention.context"] if attends else [])]
+            attention = model.decoder.attention
+            names += ["decoder.state"] + ["attention.context"] * (not isinstance(attention, NoAttention))
+            names += ["attention.weights"] * isinstance(attention, Attention)  # of heads, each has its own
         for key in self.patch:
             if not (isinstance(key, tuple) and len(key) == 2 and key[0] in names and isinstance(key[1], Integral)):
                 raise Seq2AttnError(
