@@ -21,6 +21,17 @@ def test_notebooks_are_small_and_their_code_compiles(notebook):
         assert not [output for output in cell["outputs"] if output["output_type"] == "error"]
 
 
+def test_the_question_of_the_notebook_on_patching_is_answered(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for cell in cells(NOTEBOOKS[0].with_name("inside.ipynb")):
+        exec("".join(cell["source"]), names)
+    letters = {name: output[3] for name, output in names["patched"].items()}
+    assert letters == {"decoder.state": "e", "attention.weights": "e", "attention.context": "a"}
+    states, contexts = (one.effect for one in names["maps"])
+    assert contexts.argmax() == 3 * 6 + 3 and contexts.max() > 2 > states.max()
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)

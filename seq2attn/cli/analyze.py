@@ -1,4 +1,4 @@
-"""`seq2attn analyze ...`: what attention does before any training, measured and by theory."""
+"""`seq2attn analyze ...`: what attention does before any training, measured and by theory, and what it is good for after."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 analyze = group(
     "analyze",
-    help="Measure attention before training; compare with theory.",
+    help="Measure attention before training, and whether it matters after.",
     epilog="Start with:  seq2attn analyze variance",
 )
 WITH_SCORE = tuple(name for name in parts.SCORES.names() if name != "none")
