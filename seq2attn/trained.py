@@ -258,7 +258,8 @@ def patch_map(model: TrainedModel, text: str, other: str, quantity: str) -> Patc
     lacks are left out.
     """
     (answer, cache), (answered, source) = map(model.run_with_cache, (text, other))
-    symbols, write = cache["logits"].argmax(axis=1), dict(enumerate(answer.output_symbols))
+    symbols = cache["logits"].argmax(axis=1)
+    write = {step: model.task.target_vocabulary.symbol(symbol) for step, symbol in enumerate(symbols)}
 
     def log_p(logits: NDArray[np.floating]) -> NDArray[np.floating]:
         normal = logits - logits.max(axis=1, keepdims=True)

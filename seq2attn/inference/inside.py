@@ -63,6 +63,7 @@ class Inside(Model):
             raise Seq2AttnError("an ensemble has an inside for each of its models", hint="Load one of its runs.")
         self.model: Model = model
         self.patch = dict(patch or {})
+        self.copies = model.copies
         self.attended: Attended | None = None
         """what attention to the source computed in the last step, with its query"""
         self._gates: list[Tensor] = []
