@@ -95,7 +95,7 @@ def _build_head(model: RecurrentConfig, query_width: int, key_width: int) -> Att
         score,
         normaliser=parts.NORMALISERS.make(attention.normaliser),
         window=parts.WINDOWS.make(attention.window, query_width, model.source_eos),
-        history=parts.HISTORIES.make(attention.history, score.feature_width, key_width),
+        history=parts.HISTORIES.make(attention.history, query_width, key_width, score.feature_width),
         scalable_softmax=attention.scalable_softmax,
         mask_padding=attention.mask_padding,
     )

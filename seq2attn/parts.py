@@ -214,6 +214,20 @@ HISTORIES = Registry("history", group="seq2attn.histories", entries=[
           "ours, after Graves et al. 2014, eq. 8 and 9", ".model.histories:ShiftByKey", _shifting(
               3, kernel=option(int, 7, "kernel size of the convolution F, positions; odd", 1, 1001, check=_odd)),
           own_weights=True),
+    Entry("monotonic", "p_j sum_k<=j alpha_{t-1,k} prod_k<=l<j (1 - p_l), p = sigmoid(e + r)",
+          "from where attention was, key after key is passed or attended to; it never goes back",
+          "Raffel et al. 2017, eq. 9 to 11", ".model.advancing:Monotonic", options(
+              bias=option(float, -1.0, "r at first; below 0, so that attention gets far enough to learn"),
+              noise=option(float, 1.0, "standard deviation of what is added to e + r in training", 0)), own_weights=True),
+    Entry("gaussian", "e_j = ln sum_k a_k exp(-b_k (kappa_k - j)^2), kappa_t = kappa_{t-1} + c; a, b, c = exp(W s + d)",
+          "a mixture of Gaussians whose means only advance; what keys contain has no influence",
+          "Graves 2013, eq. 46 to 51, normalised", ".model.advancing:Gaussian",
+          options(components=option(int, 5, "K, Gaussians of the mixture", 1, 1024))),
+    Entry("dynamic_convolution", "e_j = v.tanh(U (F * alpha_{t-1}) + T (G(s) * alpha_{t-1}) + b) + ln (P * alpha_{t-1})",
+          "filters of the previous weights, learned, made from the query, and P, which moves forwards",
+          "Battenberg et al. 2020, section 3.2", ".model.advancing:DynamicConvolution", options(
+              filters=option(int, 8, "filters that are learned, and as many that are made", 1, 1024),
+              kernel=option(int, 21, "kernel size of the filters, positions; odd", 1, 1001, check=_odd))),
 ])
 
 ARCHITECTURES = Registry("architecture", entries=[

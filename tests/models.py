@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seq2attn import parts
 from seq2attn.data.batches import Batch
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.cells import GRU, LSTM, RNN, Cell, Cells
 from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder, Reverser
 from seq2attn.model.encoder import Bridge, Encoder, Last, Zeros
 from seq2attn.model.hard_monotonic import HardMonotonicDecoder
-from seq2attn.model.histories import Coverage, Location, LocationCoverage, Shift, ShiftByKey
 from seq2attn.model.pointer import PointerDecoder
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import LocalM, LocalP
@@ -39,14 +39,7 @@ WINDOWS: dict[str, Callable[..., Any] | None] = {
     "reversed": partial(LocalM, radius=1, centre="reversed"),
     "local_p": LocalP,
 }
-HISTORIES: dict[str, Callable[..., Any] | None] = {
-    "none": None,
-    "location": Location,
-    "coverage": Coverage,
-    "location_coverage": LocationCoverage,
-    "shift": Shift,
-    "shift_by_key": ShiftByKey,
-}
+HISTORIES = parts.HISTORIES.names()
 ATTENDING = [name for name in SCORES.names() if name != "none"]
 
 
@@ -91,12 +84,12 @@ def make_model(
         attention: Attention | NoAttention = NoAttention()
         if score != "none":
             made = make_score(score, hidden, encoder.width) if isinstance(score, str) else score(hidden, encoder.width)
-            make_window, make_history = WINDOWS[window], HISTORIES[history]
+            make_window, make_history = WINDOWS[window], parts.HISTORIES.load(history)
             attention = Attention(
                 made,
                 normaliser=NORMALISERS.load(normaliser)(),
                 window=make_window and make_window(hidden, source_eos),
-                history=make_history and make_history(made.feature_width, encoder.width),
+                history=make_history and make_history(hidden, encoder.width, made.feature_width),
                 scalable_softmax=scalable_softmax,
                 mask_padding=mask_padding,
             )

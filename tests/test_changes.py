@@ -176,8 +176,8 @@ def test_a_hook_on_no_attention():
 
 def test_a_shift_that_uses_content_is_predicted_as_it_was_trained():
     class Content(Shift):
-        def combine(self, weights, past, prepared, valid, allowed):
-            return (super().combine(weights, past, prepared, valid, allowed) + weights) / 2
+        def combine(self, weights, logits, step):
+            return (super().combine(weights, logits, step) + weights) / 2
 
     register("content")(Content)
     config, plain = (configured("scaled", history=name) for name in ("content", "shift"))
@@ -241,8 +241,8 @@ def test_a_history_that_sees_the_keys():
         def prepare(self, keys):
             return keys.mean(dim=2)  # (B, S)
 
-        def forward(self, past, prepared):
-            return super().forward(past, prepared) + prepared.view(len(past), 1, -1, 1)
+        def forward(self, step):
+            return super().forward(step) + step.prepared.view(len(step.past), 1, -1, 1)
 
     register("keys")(KeysInHistory)
     config, plain = (configured(history=name) for name in ("keys", "location"))

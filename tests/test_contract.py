@@ -117,16 +117,16 @@ class InfiniteOutside(LocalM):
 class CountsItsCalls(Coverage):
     calls = 0
 
-    def update(self, past, weights):
+    def update(self, weights, step):
         self.calls += 1
-        return past + self.calls * weights.unsqueeze(1)
+        return step.past + self.calls * weights
 
 
 class MovesAndReads(Shift):
     """Content has an influence in every step, in training and in prediction alike."""
 
-    def combine(self, weights, past, prepared, valid, allowed):
-        return (super().combine(weights, past, prepared, valid, allowed) + weights) / 2
+    def combine(self, weights, logits, step):
+        return (super().combine(weights, logits, step) + weights) / 2
 
 
 class OutsideTheSource(Copy):
@@ -179,9 +179,9 @@ BROKEN = [
     ("padding", "depends on padding", CentredInTheWidth),
     ("parameters", "parameter centre.weight receives no gradient", UnusedCentre),
     ("steps", "changes in place what it was given", changed_part(
-        Coverage, "update", lambda self, past, weights: past.add_(weights.unsqueeze(1)))),
-    ("padding", "depends on padding", changed_part(Coverage, "forward", lambda self, past, prepared: Coverage.forward(
-        self, past - past.mean(dim=2, keepdim=True), prepared))),
+        Coverage, "update", lambda self, weights, step: step.past.add_(weights))),
+    ("padding", "depends on padding", changed_part(Coverage, "forward", lambda self, step: Coverage.forward(
+        self, step._replace(past=step.past - step.past.mean(dim=2, keepdim=True))))),
     ("mask", "a row of weights sums to 0.5", changed_part(Coverage, "combine", lambda self, weights, *_: weights / 2)),
     ("randomness", "random", CountsItsCalls),
     ("shape", "state after a step: 1 tensors, expected a tuple of 2", changed_part(Plain, "parts", 2)),

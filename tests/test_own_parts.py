@@ -142,9 +142,8 @@ def test_a_tried_plugin_leaves_seeds_and_weights_as_they_are(plugin, monkeypatch
 
 def test_a_history_may_have_no_features(plugin, cli):
     plugin(
-        PART.format(base="History", body="def forward(self, past, prepared): return None")
-        + "    def update(self, past, weights): return weights.unsqueeze(1)\n"
-        "    def combine(self, weights, past, prepared, valid, allowed): return (weights + past) / (1 + past.sum(2, True))"
+        PART.format(base="History", body="def forward(self, step): return None")
+        + "    def combine(self, weights, _, step): return (weights + step.past) / (1 + step.past.sum(2, True))"
     )
     assert trained(configured("model.attention.history=odd", score="scaled")).status().state == "finished"
 
@@ -186,8 +185,8 @@ def test_a_broken_score_is_refused_before_a_run_is_made(plugin, text, message):
         ),
         (
             "History",
-            "def forward(self, past, prepared): return past.mT.unsqueeze(1)\n"
-            "    def update(self, past, weights): return past.add_(weights.unsqueeze(1))",
+            "def forward(self, step): return step.past.mT.unsqueeze(1)\n"
+            "    def update(self, weights, step): return step.past.add_(weights)",
             "steps: a step changes in place what it was given",
         ),
         (
@@ -301,7 +300,7 @@ def test_docstring_and_limits_describe_the_options(plugin):
 
 @pytest.mark.parametrize(
     ("base", "missing"),
-    [("Window", "forward"), ("History", "update"), ("Cell", "step"), ("InitialState", "forward")],
+    [("Window", "forward"), ("Cell", "step"), ("InitialState", "forward")],
 )
 def test_an_unfinished_part_is_refused_when_it_is_registered(plugin, base, missing):
     with pytest.raises(Seq2AttnError, match=f"odd.py:10: .* 'odd': class Odd does not define {missing}$"):

@@ -1,13 +1,15 @@
 """What attention does with a shifting history over more steps than the textbook compares."""
 
+import itertools
 import math
 
 import pytest
 import torch
 from models import make_score
 
+from seq2attn.model.advancing import DynamicConvolution, Gaussian, Monotonic
 from seq2attn.model.attention import Attention
-from seq2attn.model.histories import Shift, ShiftByKey
+from seq2attn.model.histories import AttentionStep, Shift, ShiftByKey
 
 D = 4
 
@@ -19,7 +21,7 @@ def make_attention(score="dot", **parts):
 
 def shift(p, power=2.0):
     """A `Shift` with these probabilities of moving from left to right, and this power."""
-    history = Shift(1, D, reach=len(p) // 2).double()
+    history = Shift(D, D, 1, reach=len(p) // 2).double()
     with torch.no_grad():
         history.logits.copy_(torch.tensor(p).clamp(min=1e-30).log() / history.speed)
         history.power.fill_(math.log(math.exp(power - 1) - 1))  # the power is 1 + ln(1 + exp(power))
@@ -37,7 +39,7 @@ def test_a_shift_moves_the_weights_around_the_source():
     past = with_past([[1.0, 0, 0, 0], [0, 1.0, 0, 0], [0, 0, 0, 0]])
     content = torch.tensor([0.25, 0.25, 0.5, 0.0]).double().expand(3, 1, 4)
     valid = torch.tensor([True, True, True, False]).expand(3, 1, 4)
-    found = history.combine(content, past, None, valid, valid).squeeze(1)
+    found = history.combine(content, content, AttentionStep(None, past, None, valid, valid)).squeeze(1)
     # row 0 has .1, .1 and at its other end .8; row 1 .8, .1, .1; both squared: .64, .01, .01.
     # row 2 has nothing to move: content, squared: 1/16, 1/16, 4/16
     expected = [[1 / 66, 1 / 66, 64 / 66, 0.0], [64 / 66, 1 / 66, 1 / 66, 0.0], [1 / 6, 1 / 6, 4 / 6, 0.0]]
@@ -48,11 +50,12 @@ def test_a_shift_tells_how_often_it_has_read_what_it_reads():
     history, read = shift([0.0, 0.0, 1.0]), []
     past, weights = torch.zeros(1, 2, 3).double(), torch.tensor([[[1.0, 0.0, 0.0]]]).double()
     for _ in range(7):  # three letters, read more than twice
-        weights = history.combine(weights, past, None, None, None)
-        read.append(float(history.read(weights, past).detach()))
-        past = history.update(past, weights.squeeze(1))
+        step = AttentionStep(None, past, None, None, None)
+        weights = history.combine(weights, weights, step)
+        read.append(float(history.read(weights, step).detach()))
+        past = history.update(weights, step)
     assert read == pytest.approx([0, 0, 0, 1, 1, 1, 2])
-    widths = [make_attention("dot", history=Shift(1, D, rereading=kind)).context_width for kind in (True, False)]
+    widths = [make_attention("dot", history=Shift(D, D, 1, rereading=kind)).context_width for kind in (True, False)]
     assert widths == [D + 1, D]
 
 
@@ -61,10 +64,11 @@ def test_a_shift_stays_sharp_over_many_steps():
     history = shift([0.0, 0.9, 0.04, 0.03, 0.03], power=1.7)
     past = torch.zeros(1, 2, 300).double()
     past[0, :, 299] = 1.0
-    for step in range(1, 1000):
-        weights = history.combine(torch.full((1, 1, 300), 1 / 300).double(), past, None, None, None)
-        past = history.update(past, weights.squeeze(1))
-        assert int(weights.argmax()) == (299 - step) % 300
+    for number in range(1, 1000):
+        step, content = AttentionStep(None, past, None, None, None), torch.full((1, 1, 300), 1 / 300).double()
+        weights = history.combine(content, content, step)
+        past = history.update(weights, step)
+        assert int(weights.argmax()) == (299 - number) % 300
     assert float(weights.max()) > 0.9
 
 
@@ -75,16 +79,17 @@ def moves(history, states, lengths, first, steps):
     past, prepared = torch.zeros(len(keys), history.channels, keys.size(1)).double(), history.prepare(keys)
     content, read = torch.eye(keys.size(1)).double()[first].expand(len(keys), 1, -1), []
     for _ in range(steps):
-        weights = history.combine(content, past, prepared, valid, valid)
+        step = AttentionStep(None, past, prepared, valid, valid)
+        weights = history.combine(content, content, step)
         torch.testing.assert_close(weights.sum(dim=2), torch.ones(len(keys), 1).double())
-        past = history.update(past, weights.squeeze(1))
+        past = history.update(weights, step)
         read.append(weights.squeeze(1).argmax(dim=1).tolist())
     return [list(row) for row in zip(*read, strict=True)]
 
 
 @torch.no_grad()
 def test_a_key_says_how_far_its_weight_moves():
-    history = ShiftByKey(1, 2, reach=3, kernel=3).double()
+    history = ShiftByKey(2, 2, 1, reach=3, kernel=3).double()
     history.by_key[3 + 2, 0], history.by_key[3 - 1, 1] = 9.0, 9.0  # two to the right, one to the left
     two, back = [1.0, 0.0], [0.0, 1.0]
     states = [[two, back, back, two, two], [two, two, two, back, back]]  # the second string has 3 keys
@@ -94,7 +99,7 @@ def test_a_key_says_how_far_its_weight_moves():
 
 @torch.no_grad()
 def test_pairs_are_exchanged_by_the_weights_of_the_step_before_the_last():
-    history, before = ShiftByKey(1, 1, reach=3, kernel=7).double(), 2
+    history, before = ShiftByKey(1, 1, 1, reach=3, kernel=7).double(), 2
     history.logits[3 - 1] = 5.0  # one to the left,
     history.by_past[3 + 3, before, 3 + 1] = 9.0  # but from where it came to from the right, three to the right
     found = moves(history, [[[0.0]] * 8] * 2, [8, 6], 1, 9)
@@ -103,7 +108,83 @@ def test_pairs_are_exchanged_by_the_weights_of_the_step_before_the_last():
 
 @torch.no_grad()
 def test_every_distance_is_equally_probable_at_first():
-    history = ShiftByKey(1, D).double()
+    history = ShiftByKey(D, D, 1).double()
     past = with_past([[0.0, 0, 0, 0, 0, 1.0, 0, 0, 0, 0]])[:, [0, 1, 1]]
-    p = history.distribution(past, history.prepare(torch.randn(1, 10, D).double()), torch.tensor([[[10]]]))
+    p = history.distribution(
+        AttentionStep(None, past, history.prepare(torch.randn(1, 10, D).double()), None, None), torch.tensor([[[10]]])
+    )
     torch.testing.assert_close(p, torch.full((1, 7, 10), 1 / 7).double())
+
+
+def advance(history, query=None, steps=1, size=3, logits=None):
+    """The weights (S,) of each step without a mask, from the beginning, with these scores where the history makes none."""
+    past, found = history.begin(torch.zeros(1, size, D)), []
+    for number in range(steps):
+        step = AttentionStep(query, past, None, None, None)
+        scores = history.scores(step)
+        scores = logits[number].view(1, 1, -1) if scores is None else scores
+        weights = history.combine(torch.softmax(scores, dim=2), scores, step)
+        past = history.update(weights, step)
+        found.append(weights.flatten())
+    return torch.stack(found)
+
+
+def test_a_monotonic_step_stops_at_each_key_as_often_as_all_alignments_say():
+    size, steps, history = 4, 3, Monotonic(D, D, 1, bias=0.5).eval()
+    p = torch.rand(steps, size, generator=torch.Generator().manual_seed(0))
+    expected = torch.zeros(steps, size)
+    for ends in itertools.combinations_with_replacement(
+        range(size), steps
+    ):  # each step stops where the last did, or later
+        for t in range(steps):
+            if all(end == ends[t] for end in ends[t:]):  # each beginning of t + 1 steps once
+                firsts = (0, *ends)
+                chances = [p[i, firsts[i + 1]] * (1 - p[i, firsts[i] : firsts[i + 1]]).prod() for i in range(t + 1)]
+                expected[t, ends[t]] += math.prod(chances)
+    torch.testing.assert_close(advance(history, steps=steps, size=size, logits=torch.logit(p) - 0.5), expected)
+    noisy = history.train().combine(
+        expected[:1, None], torch.zeros(1, 1, size), AttentionStep(None, *[torch.ones(1, 1, 4)] * 2, None, None)
+    )
+    assert len(set(noisy.flatten().tolist())) == size
+
+
+def test_monotonic_attention_is_exact_and_differentiable_over_200_positions():
+    size, history = 200, Monotonic(D, D, 1, bias=0.0).eval()
+    logits = 20 * torch.randn(
+        size, size, generator=torch.Generator().manual_seed(0)
+    )  # of what was read long ago, anything
+    logits += (6 - logits) * torch.eye(size) + (-6 - logits) * torch.ones(size, size).tril(-1).triu(-1)
+    logits.requires_grad_()
+    found = advance(history, steps=size, size=size, logits=logits)
+    last, p = torch.eye(size).double()[0], torch.sigmoid(logits.detach().double())
+    for t in range(size):
+        weights, here = torch.zeros(size).double(), 0.0
+        for j in range(size):
+            here = here * (1 - p[t, j - 1]) + last[j]  # what arrives at key j; at the first, only what began there
+            weights[j] = here * p[t, j]
+        last = weights
+        torch.testing.assert_close(found[t].double(), last, rtol=1e-3, atol=1e-5)
+    assert 0.2 < float(last.detach().sum()) < 1
+    (slopes,) = torch.autograd.grad(found.square().sum(), logits)
+    assert slopes.isfinite().all() and slopes.abs().max() > 1e-4
+
+
+@torch.no_grad()
+def test_the_means_of_a_gaussian_mixture_advance():
+    history = Gaussian(D, D, 1, components=2)
+    history.map.weight.zero_()
+    history.map.bias.copy_(torch.tensor([3, 1, 1, 2, 2, 4]).log())  # shares, precisions, advances of both
+    mixture = [[3 * math.exp(-((j - 2 * t) ** 2)) + math.exp(-2 * (j - 4 * t) ** 2) for j in (1, 2, 3)] for t in (1, 2)]
+    expected = torch.tensor([[one / sum(row) for one in row] for row in mixture])
+    torch.testing.assert_close(advance(history, torch.zeros(1, 1, D), steps=2), expected)
+
+
+@torch.no_grad()
+def test_a_dynamic_convolution_advances_by_its_prior_at_first():
+    history = DynamicConvolution(D, D, 1, kernel=3)
+    history.v.weight.zero_()
+    first, second = advance(history, torch.zeros(1, 1, D), steps=2, size=30)
+    # n = 10, a = .1, b = .9: by hand P(0) = .9 x 1.9 x ... x 9.9 / 10! = .7400, P(1) = .0747; beyond 10 there is the least
+    assert first[:2].tolist() == pytest.approx([0.740023, 0.0747498], rel=1e-4)
+    assert float(first[11] / first[0]) == pytest.approx(1e-6 / 0.740023, rel=1e-3)
+    assert float(second[0]) == pytest.approx(0.740023**2, rel=1e-3)

@@ -18,6 +18,11 @@ Resets = Mapping[str, tuple[Tensor, Tensor]]
 """of "" (the encoder forwards), "backward_" and "decoder": which states are kept (L,), and the noise (L, W) of the others"""
 NONE: Resets = {}
 TIE = 1e-9  # weights closer than this are equal but for rounding
+PRIOR = [
+    math.comb(10, d) * math.prod(0.1 + i for i in range(d)) * math.prod(0.9 + i for i in range(10 - d))
+    / math.factorial(10) for d in range(11)
+]  # fmt: skip
+"""beta-binomial: 10 draws, a = .1, b = .9, by rising factorials"""
 PARTS = {"gru": 1, "lstm": 2, "rnn": 1}  # vectors in a cell's state
 
 
@@ -80,6 +85,8 @@ class Step(NamedTuple):
     past: list[list[float]]
     """the weights of all steps so far"""
     fed: Tensor
+    queries: list[Tensor]
+    """those of all steps so far"""
     written: tuple[tuple[int, list[float], list[Tensor]], ...] = ()
     """of `hard_monotonic`, of each step: the token before it, attention's weights, the probabilities (V,) at each key"""
 
@@ -131,7 +138,7 @@ class Textbook:
     # ---- decoder ----
 
     def begin(self, source: Source) -> Step:
-        return Step(source.first, 0, [], torch.zeros(self.model.hidden, dtype=torch.float64))
+        return Step(source.first, 0, [], torch.zeros(self.model.hidden, dtype=torch.float64), [])
 
     def step(self, token: int, step: Step, source: Source) -> tuple[Tensor, list[float] | None, Step]:
         """Logits (V,), the attention weights, and what follows."""
@@ -143,7 +150,7 @@ class Textbook:
             emitted = [self._emission(state[top], self._value(key)) for key in source.keys]
             written = (*step.written, (token, weights, emitted))
             logits, priors = self._over_all_alignments(written)
-            return logits, priors, Step(state, step.position + 1, [*past, weights], fed, written)
+            return logits, priors, Step(state, step.position + 1, [*past, weights], fed, [*step.queries, state[top]], written)
         if kind == "bahdanau":
             context, weights = self._attend(step.state[top], step, source)
             state = self._advance(torch.cat([x, context]), step.state)
@@ -163,7 +170,8 @@ class Textbook:
             logits = chances.log()
         if weights is not None:
             past = [*past, weights]
-        return logits, weights, Step(state, step.position + 1, past, fed)
+        query = step.state[top] if kind == "bahdanau" else state[top]
+        return logits, weights, Step(state, step.position + 1, past, fed, [*step.queries, query])
 
     def _emission(self, s: Tensor, h: Tensor) -> Tensor:
         own = self._own("decoder.")
@@ -201,8 +209,10 @@ class Textbook:
     def _attend(self, query: Tensor, step: Step, source: Source) -> tuple[Tensor, list[float] | None]:
         if self.attention.score.name == "none":
             return query[:0], None
-        features = self._features(step.past, len(source.keys))
-        scores = [self._score(query, key, features[j]) for j, key in enumerate(source.keys)]
+        scores = self._own_scores(query, step, len(source.keys))
+        if scores is None:
+            features = self._features(step.past, len(source.keys))
+            scores = [self._score(query, key, features[j]) for j, key in enumerate(source.keys)]
         allowed, factors = self._window(query, step.position, len(source.keys))
         count = sum(allowed)
         if self.attention.scalable_softmax:
@@ -214,6 +224,8 @@ class Textbook:
         moving = self.attention.history.name in ("shift", "shift_by_key")
         if moving:
             weights = self._shifted(weights, step.past, allowed, source.keys)
+        if self.attention.history.name == "monotonic":
+            weights = self._expected(scores, step.past, allowed)
         values = [self._value(key) for key in source.keys]
         context = sum(weight * value for weight, value in zip(weights, values, strict=True))
         if moving and self.attention.history.rereading:
@@ -260,7 +272,7 @@ class Textbook:
     def _features(self, past: list[list[float]], size: int) -> list[Tensor | None]:
         """What the history gives each key's score."""
         name, own = self.attention.history.name, self._own("decoder.attention.history.")
-        if name in ("none", "shift", "shift_by_key"):
+        if name in ("none", "shift", "shift_by_key", "monotonic"):
             return [None] * size
         last = past[-1] if past else [0.0] * size
         total = [sum(column) for column in zip(*past, strict=True)] if past else [0.0] * size
@@ -278,6 +290,39 @@ class Textbook:
                         located = located + kernel[:, channel, i + reach] * numbers[j + i]
             found.append(own["map.weight"] @ located)
         return found
+
+    def _own_scores(self, query: Tensor, step: Step, size: int) -> list[float] | None:
+        """The scores of a history that makes them itself."""
+        name, own = self.attention.history.name, self._own("decoder.attention.history.")
+        if name == "gaussian":
+            read = [own["map.weight"] @ one + own["map.bias"] for one in [*step.queries, query]]
+            share, precision, _ = read[-1].exp().chunk(3)
+            means = sum(one.exp().chunk(3)[2] for one in read)
+            return [math.log(sum(share * torch.exp(-precision * (means - j) ** 2))) for j in range(1, size + 1)]
+        if name != "dynamic_convolution":
+            return None
+        last = step.past[-1] if step.past else [1.0] + [0.0] * (size - 1)
+        hidden = torch.tanh(own["hidden.weight"] @ query + own["hidden.bias"])
+        kernel, count = own["static.weight"].size(1), own["static.weight"].size(0)
+        filters = torch.cat([own["static.weight"], (own["dynamic.weight"] @ hidden).view(kernel, count).T])
+        scores = []
+        for j in range(size):
+            places = [(i, j + i - kernel // 2) for i in range(kernel)]
+            located = sum(filters[:, i] * last[k] for i, k in places if 0 <= k < size)
+            energy = own["v.weight"][0] @ torch.tanh(own["map.weight"] @ located + own["map.bias"])
+            ahead = sum(PRIOR[d] * last[j - d] for d in range(min(j, 10) + 1))
+            scores.append(float(energy) + math.log(max(ahead, 1e-6)))
+        return scores
+
+    def _expected(self, scores: list[float], past: list[list[float]], allowed: list[bool]) -> list[float]:
+        """The probability that each key is the one at which a step stops, from where the last step stopped."""
+        bias, size = float(self.tensors["decoder.attention.history.bias"]), len(scores)
+        last = past[-1] if past else [1.0] + [0.0] * (size - 1)
+        stop = [inside / (1 + math.exp(-score - bias)) for score, inside in zip(scores, allowed, strict=True)]
+        return [
+            sum(last[k] * math.prod(1 - stop[i] for i in range(k, j)) * stop[j] for k in range(j + 1))
+            for j in range(size)
+        ]
 
     def _shifted(
         self, weights: list[float], past: list[list[float]], allowed: list[bool], keys: list[Tensor]

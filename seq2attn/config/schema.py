@@ -89,7 +89,7 @@ class AttentionConfig(Section):
     window: Annotated[Options, parts.WINDOWS] = parts.WINDOWS.choose()
     """which keys may be attended to: global, local_m or local_p"""
     history: Annotated[Options, parts.HISTORIES] = parts.HISTORIES.choose()
-    """how scores depend on past weights: none, location, coverage, location_coverage, shift or shift_by_key"""
+    """how attention depends on its past: none, location, coverage, shift, ...; `seq2attn list histories` shows them"""
 
 
 class ModelConfig(Section):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2attn.model.histories import History, NoHistory
+from seq2attn.model.histories import AttentionStep, History, NoHistory
 from seq2attn.model.interface import Intervention
 from seq2attn.model.normalisers import Normaliser, Softmax, log_count
 from seq2attn.model.scores import Score
@@ -78,7 +78,7 @@ class Attention(nn.Module):
         self.score = score
         self.normaliser = normaliser or Softmax()
         self.window = window
-        self.history = history or NoHistory(score.feature_width, score.key_width)
+        self.history = history or NoHistory(score.query_width, score.key_width, score.feature_width)
         self.scalable_softmax = scalable_softmax
         self.mask_padding = mask_padding
         self.context_width = score.value_width + self.history.read_width
@@ -95,38 +95,40 @@ class Attention(nn.Module):
         )
 
     def begin(self, memory: Memory) -> Tensor | None:
-        """The `past` of the first step: zeros (B, C, S); None without a history."""
-        rows, width = memory.values.shape[:2]
-        channels = self.history.channels
-        return memory.values.new_zeros(rows, channels, width) if channels else None
+        """The `past` of the first step (B, C, S); None without a history."""
+        return self.history.begin(memory.values)
 
     def forward(self, query: Tensor, memory: Memory, past: Any = None, first: Tensor | int = 0) -> Attended:
         """query (B, L, query_width) of output positions first, ..., first + L - 1 -> contexts, weights and scores of each.
 
         With a history, L is 1 and `past` comes from `begin` or from the previous step; otherwise it is None.
         """
-        keys, allowed, factor, change = memory.keys, memory.valid, None, memory.intervention
-        features = self.history(past, memory.prepared)  # (B, 1, S, feature_width)
-        scores = self.score(query, keys) if features is None else self.score.with_features(query, keys, features)
-        logits = scores  # (B, L, S)
+        allowed, factor, change = memory.valid, None, memory.intervention
         if change is not None:
-            allowed, logits = change.allowed(allowed), scores / change.temperature
+            allowed = change.allowed(allowed)
         if self.window is not None:
             assert memory.lengths is not None
-            inside, factor = self.window(query, memory.lengths, scores.size(2), first)
+            inside, factor = self.window(query, memory.lengths, memory.values.size(1), first)
             allowed = inside if allowed is None else inside & allowed  # (B, L, S)
+        step = AttentionStep(query, past, memory.prepared, memory.valid, allowed)
+        scores = self.history.scores(step)
+        if scores is None:
+            features = self.history(step)  # (B, 1, S, feature_width)
+            keys, score = memory.keys, self.score
+            scores = score(query, keys) if features is None else score.with_features(query, keys, features)
+        logits = scores if change is None else scores / change.temperature  # (B, L, S)
         if self.scalable_softmax:
             logits = logits * log_count(allowed, scores)
         weights = softmax = self.normaliser(logits, allowed)
         if factor is not None:
             weights = weights * factor
-        weights = self.history.combine(weights, past, memory.prepared, memory.valid, allowed)
+        weights = self.history.combine(weights, logits, step)
         if change is not None:
             weights = change.set_weights(weights)
         context = torch.bmm(weights, memory.values)  # (B, L, S) x (B, S, Dv) -> (B, L, Dv)
         if self.history.read_width:
-            context = torch.cat([context, self.history.read(weights, past)], dim=2)
-        return Attended(context, weights, scores, self.history.update(past, weights.squeeze(1)), softmax)
+            context = torch.cat([context, self.history.read(weights, step)], dim=2)
+        return Attended(context, weights, scores, self.history.update(weights, step), softmax)
 
 
 class NoAttention(nn.Module):

@@ -1,13 +1,13 @@
 """Histories: how attention depends on its own past weights. They combine with every score.
 
-A history has C numbers per key, (B, C, S), zeros at first, which are passed from step to step. Its features enter the score
-through `Score.with_features`; or it changes the weights themselves (`combine`). It may use the keys too (`prepare`).
+A history has C numbers per key, (B, C, S), which are passed from step to step. Its features enter the score through
+`Score.with_features`; or it makes the scores (`scores`) or the weights (`combine`) itself. It may use the keys (`prepare`)
+and the query.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -16,9 +16,24 @@ from torch import Tensor, nn
 from seq2attn.parts import HISTORIES
 
 
+class AttentionStep(NamedTuple):
+    """What a history knows of one step of attention."""
+
+    query: Tensor
+    """(B, 1, query_width)"""
+    past: Any
+    """(B, C, S) as `begin` or the last step's `update` returned it"""
+    prepared: Any
+    """what `prepare` returned"""
+    valid: Tensor | None
+    """(B, 1, S) the real tokens; None: all"""
+    allowed: Tensor | None
+    """(B, 1, S) those that are in the window, too; None: all"""
+
+
 class History(nn.Module):
-    """Every history is constructed as `History(feature_width, key_width, **options)`: the width of the features that the
-    score expects, and that of the keys.
+    """Every history is constructed as `History(query_width, key_width, feature_width, **options)`: the last is the width of
+    the features that the score expects.
     """
 
     registry: ClassVar = HISTORIES
@@ -26,37 +41,45 @@ class History(nn.Module):
     """C"""
     read_width: int = 0
     """numbers that it adds to each context"""
+    sums_to_one: ClassVar[bool] = True
+    """whether the weights of `combine` sum to 1 where those of the normaliser do; otherwise to 1 at most"""
 
-    def __init__(self, feature_width: int, key_width: int) -> None:
+    def __init__(self, query_width: int, key_width: int, feature_width: int) -> None:
         super().__init__()
-        self.feature_width = feature_width
+        self.query_width = query_width
         self.key_width = key_width
+        self.feature_width = feature_width
 
     def prepare(self, keys: Tensor) -> Any | None:
-        """What depends on the keys alone, computed once per sequence and passed to `forward` and `combine` as `prepared`.
+        """What depends on the keys alone, computed once per sequence.
 
         keys (B, S, key_width) -> tensors whose first dimension is B, perhaps in tuples. The default: None.
         """
         return None
 
-    def forward(self, past: Tensor, prepared: Any) -> Tensor | None:
-        """past (B, C, S) -> features (B, 1, S, feature_width) of each key. The default: None, the score has no features."""
+    def begin(self, values: Tensor) -> Tensor | None:
+        """The past (B, C, S) of the first step, of the type of values (B, S, Dv). The default: zeros."""
+        return values.new_zeros(len(values), self.channels, values.size(1))
+
+    def forward(self, step: AttentionStep) -> Tensor | None:
+        """The features of each key (B, 1, S, feature_width). The default: None, the score has no features."""
         return None
 
-    @abstractmethod
-    def update(self, past: Tensor, weights: Tensor) -> Tensor:
-        """The past (B, C, S) after a step with these weights (B, S)."""
+    def scores(self, step: AttentionStep) -> Tensor | None:
+        """Scores (B, 1, S) in place of the score function's. The default: None, there are none."""
+        return None
 
-    def combine(
-        self, weights: Tensor, past: Tensor, prepared: Any, valid: Tensor | None, allowed: Tensor | None
-    ) -> Tensor:
-        """The weights to attend with (B, 1, S), from those of the softmax (B, 1, S).
-
-        valid (B, 1, S): the real tokens, None: all; allowed (B, 1, S): those in the window too. The default: the softmax's.
+    def combine(self, weights: Tensor, logits: Tensor, step: AttentionStep) -> Tensor:
+        """The weights to attend with (B, 1, S), from those of the normaliser (B, 1, S), which are 0 where not allowed, and
+        what these were made of, logits (B, 1, S). The default: the normaliser's.
         """
         return weights
 
-    def read(self, weights: Tensor, past: Tensor) -> Tensor:
+    def update(self, weights: Tensor, step: AttentionStep) -> Tensor:
+        """The past (B, C, S) after a step that has attended with weights (B, 1, S). The default: the weights."""
+        return weights
+
+    def read(self, weights: Tensor, step: AttentionStep) -> Tensor:
         """What a step with these weights (B, 1, S) adds to the context: (B, 1, read_width)."""
         return weights[..., :0]
 
@@ -66,8 +89,11 @@ class NoHistory(History):
 
     channels = 0
 
-    def update(self, past: Tensor, weights: Tensor) -> Tensor:
-        return past
+    def begin(self, values: Tensor) -> None:
+        return None
+
+    def update(self, weights: Tensor, step: AttentionStep) -> Any:
+        return step.past
 
 
 class Location(History):
@@ -77,31 +103,30 @@ class Location(History):
     filters: number of filters; kernel: their width, odd.
     """
 
-    def __init__(self, feature_width: int, key_width: int, *, filters: int = 8, kernel: int = 5) -> None:
-        super().__init__(feature_width, key_width)
+    def __init__(
+        self, query_width: int, key_width: int, feature_width: int, *, filters: int = 8, kernel: int = 5
+    ) -> None:
+        super().__init__(query_width, key_width, feature_width)
         self.convolution = nn.Conv1d(self.channels, filters, kernel, padding=kernel // 2, bias=False)
         self.map = nn.Linear(filters, feature_width, bias=False)
 
-    def forward(self, past: Tensor, prepared: Any) -> Tensor:
-        located = self.convolution(past)  # (B, filters, S)
+    def forward(self, step: AttentionStep) -> Tensor:
+        located = self.convolution(step.past)  # (B, filters, S)
         return self.map(located.mT).unsqueeze(1)  # (B, S, filters) -> (B, 1, S, feature_width)
-
-    def update(self, past: Tensor, weights: Tensor) -> Tensor:
-        return weights.unsqueeze(1)
 
 
 class Coverage(History):
     """`coverage`: w C_t, C_t the sum of all past weights (See et al. 2017, eq. 10 and 11)."""
 
-    def __init__(self, feature_width: int, key_width: int) -> None:
-        super().__init__(feature_width, key_width)
+    def __init__(self, query_width: int, key_width: int, feature_width: int) -> None:
+        super().__init__(query_width, key_width, feature_width)
         self.map = nn.Linear(1, feature_width, bias=False)
 
-    def forward(self, past: Tensor, prepared: Any) -> Tensor:
-        return self.map(past.mT).unsqueeze(1)  # (B, S, 1) -> (B, 1, S, feature_width)
+    def forward(self, step: AttentionStep) -> Tensor:
+        return self.map(step.past.mT).unsqueeze(1)  # (B, S, 1) -> (B, 1, S, feature_width)
 
-    def update(self, past: Tensor, weights: Tensor) -> Tensor:
-        return past + weights.unsqueeze(1)
+    def update(self, weights: Tensor, step: AttentionStep) -> Tensor:
+        return step.past + weights
 
 
 class LocationCoverage(Location):
@@ -111,8 +136,8 @@ class LocationCoverage(Location):
 
     channels = 2
 
-    def update(self, past: Tensor, weights: Tensor) -> Tensor:
-        return torch.stack([weights, past[:, 1] + weights], dim=1)
+    def update(self, weights: Tensor, step: AttentionStep) -> Tensor:
+        return torch.cat([weights, step.past[:, 1:] + weights], dim=1)
 
 
 class Shift(History):
@@ -134,38 +159,37 @@ class Shift(History):
     sharpness = 0.0
     """the power's first value: g = 1 + softplus(sharpness)"""
 
-    def __init__(self, feature_width: int, key_width: int, *, reach: int = 2, rereading: bool = True) -> None:
-        super().__init__(feature_width, key_width)
+    def __init__(
+        self, query_width: int, key_width: int, feature_width: int, *, reach: int = 2, rereading: bool = True
+    ) -> None:
+        super().__init__(query_width, key_width, feature_width)
         self.reach = reach
         self.read_width = int(rereading)
         self.logits = nn.Parameter(torch.zeros(2 * reach + 1))  # of p, from d = -reach
         self.power = nn.Parameter(torch.tensor(self.sharpness))
 
-    def update(self, past: Tensor, weights: Tensor) -> Tensor:
-        return torch.stack([weights, past[:, 1] + weights], dim=1)
+    def update(self, weights: Tensor, step: AttentionStep) -> Tensor:
+        return torch.cat([weights, step.past[:, 1:2] + weights], dim=1)
 
-    def combine(
-        self, weights: Tensor, past: Tensor, prepared: Any, valid: Tensor | None, allowed: Tensor | None
-    ) -> Tensor:
+    def combine(self, weights: Tensor, logits: Tensor, step: AttentionStep) -> Tensor:
+        past, valid = step.past, step.valid
         lengths = past.new_full((len(past), 1, 1), past.size(2)) if valid is None else valid.sum(dim=2, keepdim=True)
         lengths = lengths.long().clamp(min=1)
-        leaving = (
-            self.distribution(past, prepared, lengths) * past[:, :1]
-        )  # (B, 2 reach + 1, S) of each key, by distance
+        leaving = self.distribution(step, lengths) * past[:, :1]  # (B, 2 reach + 1, S) of each key, by distance
         arriving = torch.eye(leaving.size(1), dtype=past.dtype, device=past.device).flip(1).unsqueeze(0)
         moved = F.conv1d(wrapped(leaving, lengths, self.reach), arriving)  # (B, 1, S): moved_i = sum_d leaving_(d, i-d)
-        if allowed is not None:
-            moved = moved.masked_fill(~allowed, 0.0)
+        if step.allowed is not None:
+            moved = moved.masked_fill(~step.allowed, 0.0)
         moved = torch.where(moved.sum(dim=2, keepdim=True) > 0.5, moved, weights)
         sharp = moved ** (1 + F.softplus(self.power))
         return sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
 
-    def distribution(self, past: Tensor, prepared: Any, lengths: Tensor) -> Tensor:
+    def distribution(self, step: AttentionStep, lengths: Tensor) -> Tensor:
         """p over the distances from -reach to reach: of all keys (2 reach + 1, 1), or of each key (B, 2 reach + 1, S)."""
         return torch.softmax(self.speed * self.logits, dim=0).unsqueeze(1)
 
-    def read(self, weights: Tensor, past: Tensor) -> Tensor:
-        return (weights * past[:, 1:2]).sum(dim=2, keepdim=True)
+    def read(self, weights: Tensor, step: AttentionStep) -> Tensor:
+        return (weights * step.past[:, 1:2]).sum(dim=2, keepdim=True)
 
 
 class ShiftByKey(Shift):
@@ -184,9 +208,16 @@ class ShiftByKey(Shift):
     sharpness = 4.5  # g = 5.5: with less, weights blur among equal keys, whose distances depend on the weights alone
 
     def __init__(
-        self, feature_width: int, key_width: int, *, reach: int = 3, kernel: int = 7, rereading: bool = True
+        self,
+        query_width: int,
+        key_width: int,
+        feature_width: int,
+        *,
+        reach: int = 3,
+        kernel: int = 7,
+        rereading: bool = True,
     ) -> None:
-        super().__init__(feature_width, key_width, reach=reach, rereading=rereading)
+        super().__init__(query_width, key_width, feature_width, reach=reach, rereading=rereading)
         distances = len(self.logits)  # b
         self.by_key = nn.Parameter(torch.zeros(distances, key_width))  # W
         self.by_past = nn.Parameter(torch.zeros(distances, self.channels, kernel))  # F
@@ -194,12 +225,12 @@ class ShiftByKey(Shift):
     def prepare(self, keys: Tensor) -> Tensor:
         return self.logits.unsqueeze(1) + self.by_key @ keys.mT  # (B, 2 reach + 1, S)
 
-    def update(self, past: Tensor, weights: Tensor) -> Tensor:
-        return torch.cat([super().update(past, weights), past[:, :1]], dim=1)
+    def update(self, weights: Tensor, step: AttentionStep) -> Tensor:
+        return torch.cat([super().update(weights, step), step.past[:, :1]], dim=1)
 
-    def distribution(self, past: Tensor, prepared: Tensor, lengths: Tensor) -> Tensor:
-        moves = F.conv1d(wrapped(past, lengths, self.by_past.size(2) // 2), self.by_past)  # (B, 2 reach + 1, S)
-        return torch.softmax(self.speed * (prepared + moves), dim=1)
+    def distribution(self, step: AttentionStep, lengths: Tensor) -> Tensor:
+        moves = F.conv1d(wrapped(step.past, lengths, self.by_past.size(2) // 2), self.by_past)  # (B, 2 reach + 1, S)
+        return torch.softmax(self.speed * (step.prepared + moves), dim=1)
 
 
 def wrapped(values: Tensor, lengths: Tensor, reach: int) -> Tensor:
