@@ -150,7 +150,11 @@ class Textbook:
             emitted = [self._emission(state[top], self._value(key)) for key in source.keys]
             written = (*step.written, (token, weights, emitted))
             logits, priors = self._over_all_alignments(written)
-            return logits, priors, Step(state, step.position + 1, [*past, weights], fed, [*step.queries, state[top]], written)
+            return (
+                logits,
+                priors,
+                Step(state, step.position + 1, [*past, weights], fed, [*step.queries, state[top]], written),
+            )
         if kind == "bahdanau":
             context, weights = self._attend(step.state[top], step, source)
             state = self._advance(torch.cat([x, context]), step.state)
@@ -164,8 +168,9 @@ class Textbook:
         if kind == "pointer":
             own = self._own("decoder.generate.")
             share = torch.sigmoid(own["weight"][0] @ torch.cat([context, state[top], x]) + own["bias"][0])
-            chances = (share + (1 - share) * (1 - sum(weights))) * torch.softmax(logits, 0)
-            for token_read, weight in zip(source.ids, weights, strict=True):
+            copied = [weight / max(1.0, sum(weights)) for weight in weights]  # `sigmoid`'s may sum to more
+            chances = (share + (1 - share) * (1 - sum(copied))) * torch.softmax(logits, 0)
+            for token_read, weight in zip(source.ids, copied, strict=True):
                 chances[token_read] += (1 - share) * weight
             logits = chances.log()
         if weights is not None:

@@ -1,7 +1,8 @@
 """The model: every formula once, in plain PyTorch.
 
-Read it in this order: `scores`, `windows` and `histories` (which positions of the source matter), `attention` (weights and
-contexts), `cells` (one recurrent step), `encoder`, `decoder` (the arrangements, and all together).
+Read it in this order: `scores`, `normalisers`, `windows`, `histories` and `advancing` (which positions of the source
+matter), `attention` (weights and contexts), `cells` (one recurrent step), `encoder`, `decoder` (the arrangements, and all
+together).
 `interface` is what the rest of the package calls, what a person may change in attention, and what training changes in
 states. `transformer` is the other architecture.
 

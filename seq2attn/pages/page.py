@@ -22,6 +22,7 @@ from seq2attn.data.batches import generator
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.predictor import Predictor
+from seq2attn.model.histories import History
 from seq2attn.pages import filled, read
 from seq2attn.pages.folder import manifest
 from seq2attn.pages.graphs import export_answer, export_graphs, export_training
@@ -263,6 +264,9 @@ def parts_of(config: Config) -> dict[str, dict[str, str]]:
         chosen = {"score": SCORES.get(score.name), "normaliser": NORMALISERS.get(model.attention.normaliser.name)}
         chosen |= {"window": WINDOWS.get(window.name), "history": HISTORIES.get(history.name)}
         chosen |= {"decoder": DECODERS.get(model.decoder.name)}
+        kind = chosen["history"].load()
+        if kind is not None and kind.scores is not History.scores:
+            chosen |= {"score": chosen["history"], "history": HISTORIES.get("none")}
     parts = {kind: {"name": one.name, "formula": one.formula, "summary": one.summary} for kind, one in chosen.items()}
     if isinstance(model, RecurrentConfig) and model.attention.scalable_softmax:
         summary = AttentionConfig.model_fields["scalable_softmax"].description or ""
