@@ -1,14 +1,17 @@
 """Training in the page: the same numbers as in PyTorch, and what a person sees of it."""
 
-from pathlib import Path
+import re
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
+from pages import CONFIGS, MECHANISMS
 
 from seq2attn.build import build_model
 from seq2attn.config import load_config
-from seq2attn.data.batches import make_batch
+from seq2attn.config.plugins import load_plugin
+from seq2attn.data.batches import drop_words, make_batch
 from seq2attn.data.tasks import Examples
 from seq2attn.training.losses import training_losses
 from seq2attn.training.schedule import learning_rate
@@ -16,24 +19,43 @@ from seq2attn.training.step import TrainingStep
 
 pytest.importorskip("onnxscript", reason='needs the extra "export": pip install "seq2attn[export]"')
 
-CONFIGS = Path(__file__).parent.parent / "configs"
+DOCS = CONFIGS.parent / "docs" / "plugins.md"
 SMALL = ["model.hidden=8", "model.embedding=4", "task.max_length=3", "task.alphabet=abcd", "training.batch_size=4"]
 SMALL += ["training.warmup=2"]
-STEPS = """
-const NAMES = ["source", "source_lengths", "target", "target_lengths"];
-const race = new Race(data.models, 5), rows = [], first = race.learners[0].weights();
-const rowsOf = one => one.shape.length ? Array.from({length: one.shape[0]}, (_, k) =>
-  Array.from(one.data.slice(k * one.data.length / one.shape[0], (k + 1) * one.data.length / one.shape[0]))) : one.data[0];
-for (let step = 0; step < STEPS; step++) {
-  const {examples, each: [{loss, result}]} = race.advance(RATE, 1);
-  rows.push([loss, ...NAMES.map(name => rowsOf(examples[name])), rowsOf(result.decoder_input)]);
+TINY = ["model.hidden=8", "task.max_length=2", "task.alphabet=abcd", "training.batch_size=4", "training.warmup=2"]
+RESETS = "model.dropout=0.5 model.layers=2 training.encoder_reset=0.3 training.decoder_reset=0.3"
+TRAINED = MECHANISMS | {
+    "dropout, resets": f"mechanisms.yaml model.cell=lstm {RESETS}",
+    "transformer, dropout": "transformer.yaml model.layers=1 model.dropout=0.5",
+    "a plug-in's score": "scaled.yaml model.attention.score=metric",
 }
-return [Array.from(first), rows, Array.from(race.learners[0].weights())];
+ODD = """
+from seq2attn import Score, register
+@register("odd", formula="s . h, unless it is large")
+class Odd(Score):
+    def forward(self, query, keys):
+        scores = query @ keys.mT
+        return scores if scores.max() < 9 else scores / 2
+"""
+STEPS = """
+const race = new Race(data.models.slice(0, 1), 5), rows = [], [learner] = race.learners, first = learner.weights();
+const whole = ({shape, data}) => [shape, Array.from(data)], {graph} = learner, run = graph.run;
+let random = [];
+graph.run = given => {
+  random = Object.entries(given).filter(([name]) => name.startsWith("random."));
+  return run.call(graph, given);
+};
+for (let step = 0; step < STEPS; step++) {
+  const {examples, each: [{loss}]} = race.advance(RATE, null);
+  rows.push([loss, Object.values(examples).map(whole), random.map(([, one]) => whole(one))]);
+}
+const averages = data.models[0].weights.flatMap(([name]) => Array.from(learner.values[`exp_avg.${name}`].data));
+return [Array.from(first), rows, Array.from(learner.weights()), averages];
 """
 
 
 def replay(config, first, rows, rate):
-    """The losses of these batches, and the last weights, by the project's own training step."""
+    """The losses of these batches, the last weights and first moments, by the project's own training step."""
     model, at = build_model(config), 0
     with torch.no_grad():
         for parameter in model.parameters():
@@ -41,27 +63,34 @@ def replay(config, first, rows, rate):
             at += parameter.numel()
     step, losses = TrainingStep(model, config, torch.device("cpu")), []
     step.use_formulas()
-    for number, (_, source, lengths, target, target_lengths, read) in enumerate(rows):
-        lengths, target_lengths = (torch.tensor(one).long().flatten() for one in (lengths, target_lengths))
-        examples = Examples(torch.tensor(source).long(), lengths, torch.tensor(target).long(), target_lengths)
+    for number, (_, given, random) in enumerate(rows):
+        examples = Examples(*(torch.tensor(one).long().view(shape) for shape, one in given))
         batch = make_batch(examples, source_eos=config.model.source_eos)
-        object.__setattr__(batch, "decoder_input", torch.tensor(read).long())
-        total = training_losses(step.forward(batch, number), batch, config.training).total
+        drawn = (torch.tensor(one).view(shape) for shape, one in random)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(torch, "rand", lambda *_, drawn=drawn, **__: next(drawn))
+            patch.setattr(F, "dropout", lambda x, p, *_, drawn=drawn: x * (next(drawn) < 1 - p) / (1 - p) if p else x)
+            if config.training.word_dropout:
+                batch = drop_words(batch, config.training.word_dropout, torch.Generator())
+            total = training_losses(step.forward(batch, number), batch, config.training).total
+        assert next(drawn, None) is None
         step.gradients(total)
         share = learning_rate(config.training, number, 10**6) / config.training.learning_rate
         step.update(rate * share)
         losses.append(float(total.detach()))
-    return losses, torch.cat([one.detach().flatten() for one in model.parameters()]).numpy()
+    averages = [step.state[f"exp_avg.{name}"] for name, _ in model.named_parameters()]
+    return losses, *(torch.cat([one.detach().flatten() for one in some]) for some in (model.parameters(), averages))
 
 
 def agree(browser, page, config, steps, rate=8e-3):
+    """The largest differences of losses, weights and first moments; and the rows of the page's steps."""
     browser.console()
     browser.open(page)
-    script = STEPS.replace("STEPS", str(steps)).replace("RATE", str(rate))
-    first, rows, last = browser.run(script)
-    losses, weights = replay(config, first, rows, rate)
+    first, rows, *last = browser.run(STEPS.replace("STEPS", str(steps)).replace("RATE", str(rate)))
+    losses, *expected = replay(config, first, rows, rate)
     assert browser.console() == []
-    return np.abs(np.array(losses) - [row[0] for row in rows]), np.abs(weights - np.array(last)), rows
+    pairs = zip(([row[0] for row in rows], *last), (losses, *expected), strict=True)
+    return *(np.abs(np.array(one) - np.array(other)).max() for one, other in pairs), rows
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +105,42 @@ def small(tmp_path_factory):
 
 @pytest.mark.slow
 def test_fifty_steps_are_those_of_pytorch(browser, small):
-    differences, weights, rows = agree(browser, small, load_config(CONFIGS / "scaled.yaml", SMALL), 50)
-    assert differences.max() < 1e-3 and weights.max() < 1e-2
-    assert np.isfinite(weights).all()  # embeddings of symbols that no batch had, too
-    lengths = [one[0] for row in rows for one in row[2]]
-    assert set(lengths) == {1, 2, 3}
-    for source, (length,), target in ((*one,) for row in rows for one in zip(row[1], row[2], row[3], strict=True)):
-        assert target[: int(length)] == source[: int(length)][::-1]
+    loss, weights, _, rows = agree(browser, small, load_config(CONFIGS / "scaled.yaml", SMALL), 50)
+    assert loss < 1e-3 and weights < 1e-2  # embeddings of symbols that no batch had, too
+    for _, ((shape, source), (_, lengths), (_, target), (_, target_lengths)), _ in rows:
+        sources, targets = (np.array(one).reshape(shape[0], -1).tolist() for one in (source, target))
+        assert lengths == target_lengths and set(lengths) <= {1, 2, 3}
+        for read, length, written in zip(sources, map(int, lengths), targets, strict=True):
+            assert written[:length] == read[:length][::-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", TRAINED.values(), ids=TRAINED)
+def test_steps_of_every_mechanism_are_those_of_pytorch(browser, tmp_path, own_scores, words):
+    from seq2attn.pages.page import render, untrained
+
+    (tmp_path / "metric.py").write_text(re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)[0])
+    load_plugin(tmp_path / "metric.py")
+    name, *overrides = words.split()
+    config = load_config(CONFIGS / name, [*overrides, *TINY])
+    (tmp_path / "page.html").write_text(render(untrained({"model": config})))
+    loss, _, averages, _ = agree(browser, tmp_path / "page.html", config, 2)
+    assert loss < 1e-5 and averages < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--train CONFIG --train CONFIG --train CONFIG", "--train takes one config or two"),
+        ("--train CONFIG --plugin odd.py --set model.attention.score=odd", "torch cannot export a training step"),
+        ("--train CONFIG --train dates.yaml", "vocabularies differ"),
+        ("--train CONFIG --train other.yaml", "task and training.batch_size must be equal"),
+    ],
+)
+def test_what_the_page_cannot_train_is_refused(cli, tmp_path, own_scores, words, message):
+    (tmp_path / "odd.py").write_text(ODD)
+    for name, changed in (("dates", "task:\n  name: dates\n"), ("other", "task:\n  max_length: 4\n")):
+        (tmp_path / f"{name}.yaml").write_text(changed)
+    (tmp_path / "CONFIG").write_text("task:\n  max_length: 3\n")
+    result = cli("page", *words.split())
+    assert result.code == 2 and message in result.err and not list(tmp_path.glob("*.html"))

@@ -8,6 +8,8 @@ function fragment() {
   if (state.temperature !== 1) fields.set("temperature", state.temperature);
   if (state.padding) fields.set("padding", state.padding);
   if (state.mask !== null) fields.set("mask", Number(state.mask));
+  const [{training: own}] = data.models;
+  for (const name of ["rate", "seed"]) if (own && state[name] !== own[name]) fields.set(name, state[name]);
   if (state.numbers) fields.set("numbers", 1);
   if (state.tour !== null) fields.set("tour", state.tour + 1);
   if (state.force.size) fields.set("set", Array.from(state.force, ([cell, weight]) => `${cell},${weight}`).join(";"));
@@ -31,6 +33,8 @@ function restore(text) {
   state.temperature = number("temperature", 0.001, 1000, 1);
   state.padding = Math.floor(number("padding", 0, MOST_PADDING, 0));
   state.mask = fields.has("mask") ? fields.get("mask") === "1" : null;
+  const {rate, seed} = data.models[0].training || {};
+  Object.assign(state, {rate: number("rate", 1e-4, 0.1, rate), seed: Math.floor(number("seed", 0, 99999, seed))});
   state.numbers = fields.get("numbers") === "1";
   state.tour = number("tour", 1, 99, null) === null ? null : Math.min(tourSteps().length, Math.floor(number("tour", 1, 99, 1))) - 1;
   state.force = new Map();

@@ -2,7 +2,7 @@
 // A model: its graphs, and the loops around them that the manifest describes. It knows no mechanism.
 
 class Graph {
-  // spec: {inputs: [name], outputs: [name], weights: [name], nodes: [[operation, inputs, outputs, attributes]], constants}
+  // spec: {inputs: {name: shape}, outputs: [name], weights: [name], nodes: [[operation, inputs, outputs, attributes]], constants}
   constructor(spec, weights) {
     const places = new Map();
     const place = name => {  // of a tensor in `values`
@@ -13,7 +13,7 @@ class Graph {
     place("");
     for (const [name, value] of Object.entries(spec.constants)) this.values[place(name)] = constant(value);
     for (const name of spec.weights) this.values[place(name)] = weights.get(name);
-    this.inputs = spec.inputs.map(name => [name, place(name)]);
+    this.inputs = Object.keys(spec.inputs).map(name => [name, place(name)]);
     this.known = new Set(this.values.keys());
     this.places = places;
     this.nodes = spec.nodes.map(([operation, inputs, outputs, attributes]) =>

@@ -8,7 +8,7 @@ const UNKNOWN = 3, SHOWN_NEXT = 5, MOST_PADDING = 8, LONG = 22;  // LONG: source
 const state = {
   text: "", features: "", step: 0, position: null, numbers: false, temperature: 1, padding: 0, mask: null,
   force: new Map(), ban: new Set(), write: new Map(), snapshots: data.models.map(model => model.snapshots.length - 1),
-  part: null, tour: null,
+  part: null, tour: null, rate: null, seed: null,  // rate, seed: of training
 };
 const untouched = {temperature: 1, padding: 0, mask: null, force: new Map(), ban: new Set(), write: new Map()};
 const views = [];
@@ -89,7 +89,7 @@ class View {
 
   compute() {
     const {ids, plain, count, bound, problem, offer} = tokenise(this.spec, state.text, state.features);
-    Object.assign(this, {problem, offer, empty: !ids && !problem});
+    Object.assign(this, {problem, offer, empty: !ids && !problem, longest: this.text === state.text ? this.longest : 0, text: state.text});
     if (!ids) return;
     Object.assign(this, {ids, count, right: rightAnswer(this.plain.model, state.text, plain)});
     this.before = this.plain.decode(ids, untouched, bound);
@@ -185,7 +185,8 @@ class View {
     beside.hidden = !changed;
     figure.querySelector("figcaption span").textContent = changed ? "with your changes" : "attention: a row per step";
     const rows = result => result.steps.map(step => this.symbol(step.written));
-    const room = this.room(".maps"), most = Math.max(24, Math.min(48, (inside.height - 430) / this.now.steps.length));  // the cells of both maps, changed or not
+    const room = this.room(".maps"), count = this.longest = Math.max(this.spec.training ? this.longest : 0, this.now.steps.length);  // in training the map keeps its place while answers become shorter
+    const most = Math.max(24, Math.min(48, (inside.height - 430) / count));  // the cells of both maps, changed or not
     const layoutOf = (columns, symbols) => mapLayout(columns, symbols, room, state.numbers, most);
     const weights = result => result.steps.map(step => step.weights.data);
     this.map = {
@@ -193,6 +194,7 @@ class View {
       banned: (t, j) => state.ban.has(`${j}`) || state.ban.has(`${t},${j}`), different: changed ? this.differences : new Set(),
     };
     this.layout = layoutOf(this.map.columns, this.map.rows);
+    this.canvas.parentNode.style.minHeight = `${this.layout.top + count * this.layout.cell + 3}px`;
     this.find(".maps").classList.toggle("pair", changed && 2 * this.layout.width + 28 <= room);
     paintMap(new CanvasPen(this.canvas, this.layout.width, this.layout.height), this.map, this.layout, look, state.numbers);
     if (changed) {

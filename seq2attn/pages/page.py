@@ -6,7 +6,6 @@ import base64
 import hashlib
 import html
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +42,7 @@ SCRIPTS = (
     "page.js",
 )  # fmt: skip
 TYPES = {1: "float", 6: "int", 7: "int", 9: "bool", 10: "float", 11: "double"}  # ONNX's numbers, as in operations.js
+NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # in JSON, for JavaScript's Number()
 EXAMPLES = 5
 WORDS = ("hello", "attention", "banana", "level", "mississippi")
 
@@ -160,9 +160,8 @@ def page_model(shown: Shown) -> dict[str, Any]:
         "graphs": {graph.graph.name: plain_graph(graph, set(weights)) for graph in graphs},
         "training": shown.config
         and {
-            **training_settings(model, shown.config, task),
-            **{graph.graph.name: _short_names(plain_graph(graph, set())) for graph in steps},
-            **dict(zip(("drawn", "shapes"), map(_random_shapes, steps), strict=True)),
+            **training_settings(shown.config),
+            **{graph.graph.name: plain_graph(graph, set()) for graph in steps},
         },
         "weights": [[name, list(tensor.shape)] for name, tensor in weights.items()],
         "snapshots": [
@@ -172,24 +171,6 @@ def page_model(shown: Shown) -> dict[str, Any]:
     }
 
 
-def _short_names(graph: dict[str, Any]) -> dict[str, Any]:
-    """The graph with numbers for the names of all tensors but inputs and outputs."""
-    short = {name: name for name in ("", *graph["inputs"], *graph["outputs"])}
-
-    def names(tensors: Iterable[str]) -> list[str]:
-        return [short.setdefault(name, str(len(short))) for name in tensors]
-
-    constants = dict(zip(names(graph["constants"]), graph["constants"].values(), strict=True))
-    nodes = [[kind, names(inputs), names(outputs), given] for kind, inputs, outputs, given in graph["nodes"]]
-    return {**graph, "constants": constants, "nodes": nodes}
-
-
-def _random_shapes(model: onnx.ModelProto) -> dict[str, list[int]]:
-    """The shapes of the random numbers that a graph takes."""
-    given = {one.name: [size.dim_value for size in one.type.tensor_type.shape.dim] for one in model.graph.input}
-    return {name: shape for name, shape in given.items() if name.startswith("random.")}
-
-
 def operations() -> set[str]:
     """The ONNX operations that the page's interpreter knows."""
     table = read("operations.js").partition("const OPERATIONS = {")[2]
@@ -197,7 +178,7 @@ def operations() -> set[str]:
 
 
 def plain_graph(model: onnx.ModelProto, weights: set[str]) -> dict[str, Any]:
-    """A graph as JSON values; `weights`: the initializers that are kept elsewhere."""
+    """A graph as JSON values, with the shapes of its inputs; `weights`: the initializers that are kept elsewhere."""
     from onnx import helper, numpy_helper
 
     def plain(value: Any) -> Any:
@@ -205,7 +186,7 @@ def plain_graph(model: onnx.ModelProto, weights: set[str]) -> dict[str, Any]:
             return value.decode()
         if hasattr(value, "data_type"):  # a tensor
             array = numpy_helper.to_array(value)
-            numbers = [_number(one) for one in array.flatten().tolist()]
+            numbers = [NOT_FINITE.get(str(one), one) for one in array.flatten().tolist()]
             return {"type": TYPES[value.data_type], "shape": list(array.shape), "data": numbers}
         return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
 
@@ -213,12 +194,20 @@ def plain_graph(model: onnx.ModelProto, weights: set[str]) -> dict[str, Any]:
         return {one.name: plain(helper.get_attribute_value(one)) for one in node.attribute}
 
     graph = model.graph
+    known = ["", *weights, *(value.name for value in [*graph.input, *graph.output])]
+    numbers = {name: name for name in known}  # all other tensors get a number for a name
+
+    def short(names: Iterable[str]) -> list[str]:
+        return [numbers.setdefault(name, str(len(numbers))) for name in names]
+
+    sizes = {value.name: [size.dim_value for size in value.type.tensor_type.shape.dim] for value in graph.input}
+    constants = [one for one in graph.initializer if one.name not in weights]
     return {
-        "inputs": [value.name for value in graph.input],
+        "inputs": sizes,
         "outputs": [value.name for value in graph.output],
         "weights": [one.name for one in graph.initializer if one.name in weights],
-        "constants": {one.name: plain(one) for one in graph.initializer if one.name not in weights},
-        "nodes": [[node.op_type, list(node.input), list(node.output), attributes(node)] for node in graph.node],
+        "constants": dict(zip(short(one.name for one in constants), map(plain, constants), strict=True)),
+        "nodes": [[node.op_type, short(node.input), short(node.output), attributes(node)] for node in graph.node],
     }
 
 
@@ -278,7 +267,7 @@ def _examples(task: Task) -> list[str]:
     """Words, if they can be written in the task's alphabet; otherwise strings that it draws."""
     vocabulary = task.source_vocabulary
     plain = not vocabulary.separator and vocabulary.features is None
-    words = [word for word in WORDS if plain and set(word) <= set(vocabulary.symbols)]
+    words = [word for word in WORDS if plain and len(word) <= task.max_length and set(word) <= set(vocabulary.symbols)]
     drawn = task.examples(generator(torch.device("cpu"), "page"), EXAMPLES)
     rows = zip(drawn.source.tolist(), drawn.source_lengths.tolist(), strict=True)
     return [*words, *(vocabulary.decode(row[:length]) for row, length in rows)][:EXAMPLES]
@@ -288,13 +277,6 @@ def _embedded(data: Any) -> str:
     """JSON that is safe inside a script tag: ASCII without `<`, `>` and `&`."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return re.sub(r"[<>&]", lambda sign: f"\\u{ord(sign[0]):04x}", text)
-
-
-def _number(value: float) -> float | str:
-    """A JSON value; JavaScript's Number() reads it."""
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _base64(tensors: Sequence[Tensor]) -> str:

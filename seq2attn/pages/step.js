@@ -150,7 +150,7 @@ class Step {
     };
     const key = made("memory.keys", `k${n}`), value = made("memory.values", `v${n}`);
     const at = sign => cells => formula(cells.length > 1 ? sign : sign + sub(cells[0] % width + 1));
-    const values = step.trace(), layers = spec.graphs.step.inputs.filter(name => name.startsWith("memory.layers"));
+    const values = step.trace(), layers = Object.keys(spec.graphs.step.inputs).filter(name => name.startsWith("memory.layers"));
     const names = {query: () => formula("s"), "memory.keys": () => key, ...Object.fromEntries(layers.map(name => [name, () => key]))};
     const e = new Explanation(graphs.step, values, names), scored = e.of("scores", cell);
     const p = new Explanation(graphs.step, values, {...names, scores: at("e")}).of("softmax", cell);

@@ -4,27 +4,32 @@
 const RECENT = 0.9, LINES = [[], [6, 4]];  // how much an earlier batch counts; dashes of each model's curve
 const training = {worker: null, playing: false, round: 0, step: 0, losses: [], right: [], times: []};
 
-const trainingSettings = () => ({rate: 10 ** Number(by("train-rate").value), seed: Math.max(0, Math.floor(Number(by("train-seed").value) || 0)), mask: Number(by("train-mask").checked), round: training.round});
-const tell = (kind, more = {}) => training.worker.postMessage({kind, ...trainingSettings(), ...more});
+const tell = (kind, more = {}) => training.worker.postMessage({kind, rate: state.rate, seed: state.seed, mask: state.mask, round: training.round, ...more});
 
 function prepareTraining() {
-  const [{training: spec}] = data.models;
-  by("train").hidden = false;
-  by("train-rate").value = Math.log10(spec.rate);
-  by("train-seed").value = spec.seed;
-  by("train-mask").checked = data.models.every(model => model.mask_padding);
-  by("train-mask-label").hidden = !data.models.some(model => model.training.masks);
+  for (const id of ["train", "train-help"]) by(id).hidden = false;
+  by("train-rate").value = Math.log10(state.rate);
+  by("train-seed").value = state.seed;
+  by("mask-name").textContent = "mask it, in training too";
   const source = `${by("engine").textContent}\nserve();`;
   training.worker = new Worker(URL.createObjectURL(new Blob([source], {type: "text/javascript"})));
   training.worker.onmessage = ({data: message}) => learnt(message);
   training.worker.onerror = ({message}) => toast(`Training stopped: ${message}`);
   for (const [id, act] of [["train-play", () => setTraining(!training.playing)], ["train-step", () => { setTraining(false); tell("step"); }], ["train-reset", resetTraining]]) by(id).addEventListener("click", act);
-  for (const id of ["train-rate", "train-mask"]) by(id).addEventListener("input", () => { showTraining(); tell("set"); });
-  by("train-seed").addEventListener("change", resetTraining);
+  by("train-rate").addEventListener("input", () => {
+    state.rate = Number((10 ** by("train-rate").value).toPrecision(2));
+    showTraining();
+    remember();
+  });
+  by("train-seed").addEventListener("change", () => {
+    state.seed = Math.max(0, Math.floor(Number(by("train-seed").value) || 0));
+    remember();
+    resetTraining();
+  });
   clearCurves();
   showTraining();
   drawTraining();
-  tell("start", {specs: data.models.map(({training: {...spec}, weights, snapshots}) => ({training: spec, weights, snapshots}))});
+  tell("start", {specs: data.models.map(({training, weights, snapshots, mask_padding}) => ({training, weights, snapshots, mask_padding}))});
 }
 
 function clearCurves() { Object.assign(training, {step: 0, losses: data.models.map(() => []), right: data.models.map(() => new Map()), times: []}); }
@@ -63,7 +68,6 @@ function learnt({round, step, news, weights}) {
   }
   for (const view of views) {
     view.learnt = weights[view.number];
-    view.spec.mask_padding = view.spec.training.masks ? by("train-mask").checked : view.spec.mask_padding;
     view.load(0);
   }
   training.times = [...training.times.filter(([time]) => performance.now() - time < 5000), [performance.now(), step]];
@@ -74,23 +78,24 @@ function learnt({round, step, news, weights}) {
 }
 
 function showTraining() {
-  const [[from, first] = [0, 0], [to, last] = [0, 0]] = [training.times[0], training.times.at(-1)], speed = training.playing && last > first ? ` · ${((last - first) / (to - from) * 1000).toPrecision(2)} steps/s` : "";
-  const warmup = data.models[0].training.warmup.length, warming = training.step < warmup && training.step > 0 ? ` · the learning rate rises until step ${warmup}` : "";
+  const [[from, first] = [0, 0], [to, last] = [0, 0]] = [training.times[0], training.times.at(-1)], speed = training.playing && last > first ? ` · ${((last - first) / (to - from) * 1000).toPrecision(2)} a second` : "";
+  const share = warmed(data.models[0].training, training.step), counted = `${training.step.toLocaleString("en")} batch${training.step === 1 ? "" : "es"}`;
   put(by("train-play"), "textContent", training.playing ? "❚❚ Pause" : "▶ Train");
-  put(by("train-now"), "textContent", training.step ? `training step ${training.step.toLocaleString("en")}${speed}${warming}` : "untrained");
-  put(by("train-rate-value"), "textContent", (10 ** by("train-rate").value).toPrecision(2));
+  put(by("train-now"), "textContent", training.step ? `after ${counted}${speed}` : "untrained");
+  put(by("train-rate-value"), "textContent", `${share < 1 ? `${(state.rate * share).toPrecision(2)} → ` : ""}${state.rate.toPrecision(2)}`);
 }
 
 function drawTraining() {
   if (!training.worker) return;
   const [curve, bars] = by("train").querySelectorAll("canvas"), room = curve.parentNode.clientWidth, height = 84, left = 26;
-  const most = Math.max(1, ...training.losses.map(([first]) => first || 0)), steps = Math.max(50, training.step);
+  const chance = Math.log(data.models[0].target.tokens.length), most = 1.1 * Math.max(chance, ...training.losses.map(([first]) => first || 0)), steps = Math.max(50, training.step);
   const pen = new CanvasPen(curve, room, height), y = loss => 8 + (height - 24) * (1 - Math.min(1, loss / most));
-  for (const value of [0, most]) {
+  for (const value of [0, chance]) {
     pen.line(left, y(value), room, y(value), look.line, 1);
     pen.text(left - 4, y(value), value ? value.toFixed(1) : "0", 10, look.quiet, "end");
   }
-  pen.text(room, height - 6, `step ${steps}`, 10, look.quiet, "end");
+  pen.text(room, y(chance) + 8, "a guess", 10, look.quiet, "end");
+  pen.text(room, height - 6, `batch ${steps}`, 10, look.quiet, "end");
   const colours_ = [look.positive, look.negative];
   training.losses.forEach((losses, k) => {
     const every = Math.max(1, Math.floor(losses.length / room));
@@ -104,7 +109,7 @@ function drawTraining() {
   });
   const names = data.models.map((model, k) => `${data.models.length > 1 ? `${k ? "┅" : "━"} ${model.name} ` : ""}${training.losses[k].length ? training.losses[k].at(-1).toFixed(3) : ""}`);
   put(by("train-loss"), "textContent", names.join("  "));
-  curve.setAttribute("aria-label", `loss, after ${training.step} steps: ${names.join(", ")}`);
+  curve.setAttribute("aria-label", `loss, after ${training.step} batches; of a guess ${chance.toFixed(1)}: ${names.join(", ")}`);
   const [shortest, longest] = data.models[0].trained, count = longest - shortest + 1, wide = bars.parentNode.clientWidth, each = (wide - left) / count, board = new CanvasPen(bars, wide, height), said = [];
   for (const value of [0, 1]) {
     board.line(left, y(value * most), wide, y(value * most), look.line, 1);

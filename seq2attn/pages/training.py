@@ -15,7 +15,6 @@ from torch._decomp import get_decompositions
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.utils.stateless import _reparametrize_module
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2attn.build import build_model
 from seq2attn.config.schema import Config
@@ -38,12 +37,16 @@ CPU = torch.device("cpu")
 
 
 def training_functions(model: Model, config: Config, task: Task) -> list[Function]:
-    """`draw`: random numbers -> the examples of a batch; and `train`: examples, weights and the optimiser's state -> the
-    same after a training step, and how right the model was before. All shapes are fixed.
+    """All shapes are fixed. `first`: random numbers -> the weights before training; `draw`: random numbers -> the examples of a
+    batch; `train`: examples, weights and the optimiser's state -> the same after a training step, and how right the model was.
     """
+
+    def first(_: Tensors) -> Tensors:
+        return {name: one.detach() for name, one in build_model(config, task).named_parameters()}
+
     draw = _draw(config, task)
     examples = draw.call(draw.inputs)
-    return [draw, _train(model, config, examples)]
+    return [given_random("first", first, {}), draw, _train(model, config, examples)]
 
 
 def _draw(config: Config, task: Task) -> Function:
@@ -118,7 +121,7 @@ def _train(model: Model, config: Config, examples: Tensors) -> Function:
         padding = batch.decoder_output == PAD
         right = ((decoded.logits.argmax(dim=2) == batch.decoder_output) | padding).all(dim=1)
         after = {name: tensor.detach() for name, tensor in weights.items()} | step.state
-        return {"loss": losses.total.detach(), "right": right, "decoder_input": batch.decoder_input, **after}
+        return {"loss": losses.total.detach(), "right": right, **after}
 
     given = {"mask": torch.tensor(True), "rate": torch.tensor(config.training.learning_rate)}
     return given_random("train", train, {**examples, **given, **trained, **state})
@@ -132,7 +135,7 @@ def given_random(name: str, call: Callable[[Tensors], Tensors], inputs: Tensors)
     with torch.random.fork_rng(devices=[]):
         traced = make_fx(call)(inputs)
     draws = [node for node in traced.graph.nodes if _is_random(node.target)]
-    shapes = [node.meta["val"].shape for node in draws]
+    shapes = [((2,) if "normal" in str(node.target) else ()) + tuple(node.meta["val"].shape) for node in draws]
     random = {f"random.{k}": torch.rand(shape, generator=generator(CPU, k)) for k, shape in enumerate(shapes)}
 
     def pure(tensors: Tensors) -> Any:
@@ -156,6 +159,14 @@ class _Outside(fx.Interpreter):
         super().__init__(graph)
         self.drawn = drawn
 
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        kept = super().get_attr(target, args, kwargs)
+        if not isinstance(kept, Tensor):
+            return kept
+        return torch.zeros(kept.shape, dtype=kept.dtype).copy_(
+            kept
+        )  # it may be changed in place: a weight is made, then drawn
+
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         name = str(target).removeprefix("aten.")
         if _is_random(target):
@@ -170,7 +181,15 @@ def _integers(uniform: Tensor, *args: Any) -> Tensor:
     return (uniform * (high - low)).floor().to(torch.int64) + low
 
 
+def _normal(uniform: Tensor, like: Tensor, mean: float = 0.0, deviation: float = 1.0) -> Tensor:
+    """Of two uniform numbers each (Box & Muller 1958)."""
+    drawn = (-2 * torch.log(1 - uniform[0])).sqrt() * torch.cos(2 * torch.pi * uniform[1])
+    return like.copy_(mean + deviation * drawn)
+
+
 DRAWN: dict[str, Callable[..., Tensor]] = {
+    "uniform_": lambda uniform, like, least=0.0, most=1.0: like.copy_(least + (most - least) * uniform),
+    "normal_": _normal,
     "rand": lambda uniform, *_: uniform,
     "rand_like": lambda uniform, *_: uniform,
     "randint": _integers,
@@ -197,51 +216,12 @@ UNFUSED: dict[str, Callable[..., Any]] = {
 }
 
 
-# ---- the first weights ----
-
-
-class _Drawn(TorchDispatchMode):
-    """Remembers how each tensor was drawn: by its place in memory, the distribution and its two numbers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.draws: dict[int, tuple[str, float, float, Tensor]] = {}
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        kind = str(func).removeprefix("aten.").split(".")[0].rstrip("_")
-        if _is_random(func) and kind in ("uniform", "normal") and isinstance(result, Tensor):
-            numbers: list[Any] = [*args[1:], *(0.0, 1.0)[len(args) - 1 :]]
-            first, second = numbers
-            self.draws[result.data_ptr()] = kind, first, second, result.clone()
-        return result
-
-
-def first_weights(config: Config, task: Task) -> list[list[Any]]:
-    """How the weights are drawn: name, distribution, its two numbers (least and most, or mean and deviation), and the
-    ranges of elements that are not drawn. A tensor drawn in another way is left out: it keeps the weights of the seed.
-    """
-    with _Drawn() as drawn:
-        model = build_model(config, task)
-    other = dict(build_model(config.model_copy(update={"seed": config.seed + 1}), task).named_parameters())
-    found = []
-    for name, one in model.named_parameters():
-        kind, first, second, before = drawn.draws.get(one.data_ptr(), ("", 0.0, 0.0, one))
-        fixed = (one == other[name]).flatten()
-        if kind and before.shape == one.shape and bool(((before == one).flatten() | fixed).all()):
-            edges = torch.diff(fixed.int(), prepend=torch.zeros(1), append=torch.zeros(1)).nonzero().flatten()
-            found.append([name, kind, first, second, edges.view(-1, 2).tolist()])
-    return found
-
-
-def training_settings(model: Model, config: Config, task: Task) -> dict[str, Any]:
+def training_settings(config: Config) -> dict[str, Any]:
     """What the page needs beside the graphs, as JSON values."""
     training = config.training
     steps = range(training.warmup)
     return {
-        "initial": first_weights(config, task),
         "warmup": [learning_rate(training, step, training.warmup + 1) / training.learning_rate for step in steps],
         "rate": training.learning_rate,
         "seed": config.seed,
-        "masks": isinstance(getattr(getattr(model, "decoder", None), "attention", None), Attention),
     }

@@ -11,54 +11,38 @@ const uniforms = seed => () => {
   return ((t ^ t >>> 14) >>> 8) / 16777216;
 };
 
-// The weights of a model before training, drawn as the model's own constructor draws them.
-function firstWeights({weights, snapshots, training}, random) {
-  const numbers = decodeBase64(snapshots.at(-1).weights), ways = new Map(training.initial.map(([name, ...way]) => [name, way]));
-  let start = 0;
-  for (const [name, shape] of weights) {
-    const size = product(shape), before = numbers.slice(start, start + size), [kind, a, b, fixed] = ways.get(name) || [];
-    for (let k = 0; kind && k < size; k++) {
-      numbers[start + k] = kind === "uniform" ? a + (b - a) * random() : a + b * Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
-    }
-    for (const [from, to] of kind ? fixed : []) numbers.set(before.subarray(from, to), start + from);
-    start += size;
-  }
-  return numbers;
-}
+// The share of the learning rate with which a step, counted from 0, is taken.
+const warmed = ({warmup}, step) => step < warmup.length ? warmup[step] : 1;
 
-// The inputs of a graph that are random numbers.
-function drawn(graph, shapes, random) {
-  return Object.fromEntries(graph.inputs.filter(([name]) => name.startsWith("random.")).map(([name]) =>
-    [name, tensor("float", shapes[name], Float64Array.from({length: product(shapes[name])}, random))]));
+// The outputs of a graph for these inputs, and for random numbers.
+function sample(graph, {inputs}, random, given = {}) {
+  const drawn = Object.entries(inputs).filter(([name]) => name.startsWith("random.")).map(([name, shape]) =>
+    [name, tensor("float", shape, Float64Array.from({length: product(shape)}, random))]);
+  return graph.run({...given, ...Object.fromEntries(drawn)});
 }
 
 class Learner {
   constructor(spec, seed) {
     this.spec = spec;
+    this.first = new Graph(spec.training.first, new Map());
     this.graph = new Graph(spec.training.train, new Map()).recycle();
     this.reset(seed);
   }
 
   reset(seed) {
-    const numbers = firstWeights(this.spec, uniforms(3 * seed));
-    this.values = {step: tensor("float", [])};
-    let start = 0;
-    for (const [name, shape] of this.spec.weights) {
-      const own = {[name]: numbers.slice(start, start += product(shape)), [`exp_avg.${name}`]: undefined, [`exp_avg_sq.${name}`]: undefined};
-      for (const [key, value] of Object.entries(own)) this.values[key] = tensor("float", shape, value);
-    }
+    this.values = {step: tensor("float", []), ...sample(this.first, this.spec.training.first, uniforms(3 * seed))};
+    for (const [name, shape] of this.spec.weights) for (const moment of ["exp_avg", "exp_avg_sq"]) this.values[`${moment}.${name}`] = tensor("float", shape);
     this.random = uniforms(3 * seed + 1);
   }
 
-  // One step on these examples: {loss, right: 1 for each example that was right throughout}.
+  // One step on these examples: {loss, right: 1 for each example that was right throughout}. mask: null is the config's own.
   learn(examples, rate, mask) {
-    const {warmup, shapes} = this.spec.training, step = this.values.step.data[0], share = step < warmup.length ? warmup[step] : 1;
-    const result = this.graph.run({
-      ...this.values, ...examples, ...drawn(this.graph, shapes, this.random),
-      rate: tensor("float", [], Float64Array.of(rate * share)), mask: tensor("bool", [], Float64Array.of(mask)),
+    const {training, mask_padding} = this.spec, share = warmed(training, this.values.step.data[0]), masked = mask === null ? mask_padding : mask;
+    const result = sample(this.graph, training.train, this.random, {
+      ...this.values, ...examples, rate: tensor("float", [], Float64Array.of(rate * share)), mask: tensor("bool", [], Float64Array.of(masked)),
     });
     for (const name of Object.keys(this.values)) this.values[name] = result[`${name}.next`] || this.values[name];
-    return {loss: result.loss.data[0], right: result.right.data, result};
+    return {loss: result.loss.data[0], right: result.right.data};
   }
 
   weights() {
@@ -77,7 +61,7 @@ class Race {
   constructor(specs, seed) {
     this.learners = specs.map(spec => new Learner(spec, seed));
     this.spec = specs[0].training;
-    this.draw = new Graph(this.spec.draw, new Map());
+    this.graph = new Graph(this.spec.draw, new Map());
     this.reset(seed);
   }
 
@@ -89,7 +73,7 @@ class Race {
 
   // One step of each: {lengths, each: [{loss, right}]}
   advance(rate, mask) {
-    const examples = this.draw.run(drawn(this.draw, this.spec.drawn, this.random));
+    const examples = sample(this.graph, this.spec.draw, this.random);
     this.step += 1;
     return {examples, lengths: Array.from(examples.source_lengths.data), each: this.learners.map(learner => learner.learn(examples, rate, mask))};
   }
@@ -127,7 +111,7 @@ function serve() {
     else if (kind === "run" && !playing) {
       playing = true;
       setTimeout(tick);
-    } else if (kind !== "set" && kind !== "run") {
+    } else if (kind !== "run") {
       playing = false;
       if (kind === "step") once();
     }
