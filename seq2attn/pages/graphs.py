@@ -54,17 +54,11 @@ def export_graphs(model: Model) -> Exported:
         hint = 'Install it: pip install "seq2attn[export]"'
         raise Seq2AttnError(f"exporting a model needs the package {error.name}", hint=hint) from None
     model.eval()
-    try:
-        with _quietly():
-            examples = [
-                functions(model, (torch.arange(length) % 2 + 3).unsqueeze(0), steps) for length, steps in EXAMPLES
-            ]
-            graphs = [_export(model, *parts) for parts in zip(*examples, strict=True)]
-    except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-        names = ", ".join(map(described, foreign_parts()))
-        hint = f"Parts of plug-ins must be traceable by torch.export, without Python branches on values: {names}"
-        raise Seq2AttnError(f"torch cannot export this model: {reason}", hint=hint if names else None) from error
+    names = ", ".join(map(described, foreign_parts()))
+    hint = f"Parts of plug-ins must be traceable by torch.export, without Python branches on values: {names}"
+    with _exporting("torch cannot export this model", hint if names else None):
+        examples = [functions(model, (torch.arange(length) % 2 + 3).unsqueeze(0), steps) for length, steps in EXAMPLES]
+        graphs = [_export(model, *parts) for parts in zip(*examples, strict=True)]
     return Exported(examples[0], graphs)
 
 
@@ -75,17 +69,11 @@ def export_training(model: Model, config: Config, task: Task) -> list[onnx.Model
     """
     from seq2attn.pages.training import training_functions
 
-    try:
-        with _quietly():
-            with torch.enable_grad():
-                parts = training_functions(model, config, task)
-            return [_export(nn.Module(), part) for part in parts]
-    except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-        raise Seq2AttnError(
-            f"the page cannot train {config.score_name}: torch cannot export a training step: {reason}",
-            hint="`seq2attn train` trains it, and `seq2attn page` shows the run.",
-        ) from error
+    what = f"the page cannot train {config.score_name}: torch cannot export a training step"
+    with _exporting(what, "`seq2attn train` trains it, and `seq2attn page` shows the run."):
+        with torch.enable_grad():
+            parts = training_functions(model, config, task)
+        return [_export(nn.Module(), part) for part in parts]
 
 
 def export_answer(task: Task) -> onnx.ModelProto | None:
@@ -120,6 +108,17 @@ def _quietly() -> Iterator[None]:
             yield
     finally:
         logging.disable(level)
+
+
+@contextlib.contextmanager
+def _exporting(what: str, hint: str | None) -> Iterator[None]:
+    """Quietly; a failure is a `Seq2AttnError` that says what could not be done, and torch's reason."""
+    try:
+        with _quietly():
+            yield
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        raise Seq2AttnError(f"{what}: {reason}", hint=hint) from error
 
 
 class _Traced(nn.Module):

@@ -37,8 +37,8 @@ CPU = torch.device("cpu")
 
 
 def training_functions(model: Model, config: Config, task: Task) -> list[Function]:
-    """All shapes are fixed. `first`: random numbers -> the weights before training; `draw`: random numbers -> the examples of a
-    batch; `train`: examples, weights and the optimiser's state -> the same after a training step, and how right the model was.
+    """With fixed shapes. `first`: random numbers -> the weights before training; `draw`: the same -> a batch's examples;
+    `train`: examples, weights and the optimiser's state -> the same after a training step, and how right the model was.
     """
 
     def first(_: Tensors) -> Tensors:
@@ -78,30 +78,29 @@ def _named(examples: Examples) -> Tensors:
 
 
 @contextlib.contextmanager
-def _masked(attention: Any, mask: Tensor) -> Iterator[None]:
+def _masked(model: Model, mask: Tensor) -> Iterator[None]:
     """Hide padding from a model's attention where `mask`, a scalar, is True, whatever its config says."""
-    if not isinstance(attention, Attention):
-        yield
-        return
-    before, prepare = attention.mask_padding, attention.prepare
+    changed = [(one, one.mask_padding, one.prepare) for one in model.modules() if isinstance(one, Attention)]
+    for attention, _, prepare in changed:
 
-    def prepared(*inputs: Any) -> Memory:
-        memory = prepare(*inputs)
-        return memory._replace(valid=None if memory.valid is None else memory.valid | ~mask)
+        def prepared(*inputs: Any, prepare: Any = prepare) -> Memory:
+            memory = prepare(*inputs)
+            assert memory.valid is not None
+            return memory._replace(valid=memory.valid | ~mask)
 
-    attention.mask_padding = True
-    vars(attention)["prepare"] = prepared
+        attention.mask_padding = True
+        vars(attention)["prepare"] = prepared
     try:
         yield
     finally:
-        del vars(attention)["prepare"]
-        attention.mask_padding = before
+        for attention, before, _ in changed:
+            del vars(attention)["prepare"]
+            attention.mask_padding = before
 
 
 def _train(model: Model, config: Config, examples: Tensors) -> Function:
     trained = {name: one.detach().clone() for name, one in model.named_parameters() if one.requires_grad}
     state = TrainingStep(model, config, CPU).state
-    attention = getattr(getattr(model, "decoder", None), "attention", None)
 
     def train(tensors: Tensors) -> Tensors:
         random = generator(CPU)
@@ -109,7 +108,7 @@ def _train(model: Model, config: Config, examples: Tensors) -> Function:
         if config.training.word_dropout:
             batch = drop_words(batch, config.training.word_dropout, random)
         weights = {name: tensors[name].clone().requires_grad_() for name in trained}
-        with _reparametrize_module(model, weights), _masked(attention, tensors["mask"]):
+        with _reparametrize_module(model, weights), _masked(model, tensors["mask"]):
             step = TrainingStep(model, config, CPU)
             step.without_branches()
             for name, tensor in step.state.items():
@@ -163,9 +162,7 @@ class _Outside(fx.Interpreter):
         kept = super().get_attr(target, args, kwargs)
         if not isinstance(kept, Tensor):
             return kept
-        return torch.zeros(kept.shape, dtype=kept.dtype).copy_(
-            kept
-        )  # it may be changed in place: a weight is made, then drawn
+        return torch.zeros(kept.shape, dtype=kept.dtype).copy_(kept)  # a weight is made, then drawn in place
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         name = str(target).removeprefix("aten.")
