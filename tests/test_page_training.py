@@ -79,7 +79,9 @@ def replay(config, first, rows, rate):
         step.update(rate * share)
         losses.append(float(total.detach()))
     averages = [step.state[f"exp_avg.{name}"] for name, _ in model.named_parameters()]
-    return losses, *(torch.cat([one.detach().flatten() for one in some]) for some in (model.parameters(), averages))
+    return losses, *(
+        torch.cat([one.detach().flatten() for one in some]).numpy() for some in (model.parameters(), averages)
+    )
 
 
 def agree(browser, page, config, steps, rate=8e-3):
