@@ -176,7 +176,7 @@ EQUAL = (
 WIDE = "model.bidirectional=true model.attention.score=general"
 COMBINATIONS = [  # overrides, the key to change, the message
     (f"{TRANSFORMER} {WINDOW}=local_p", "model.attention", FOREIGN),
-    ("model.heads=2", "model.heads", "unknown key; allowed here: "),
+    ("model.heads=2", "model.heads", "unknown key; did you mean 'model.attention.heads'? "),
     (f"{TRANSFORMER} training.coverage_weight=0.5", "training.coverage_weight", NO_STATE),
     (f"{TRANSFORMER} model.hidden=30", "model.hidden", "30 is not a multiple of model.heads, 4; change one of them"),
     (f"{NONE} training.decoder_reset=0.2", "training.decoder_reset", "destroys all that is known of the source"),
