@@ -81,6 +81,7 @@ class Attention(nn.Module):
         self.history = history or NoHistory(score.query_width, score.key_width, score.feature_width)
         self.scalable_softmax = scalable_softmax
         self.mask_padding = mask_padding
+        self.value_width = score.value_width
         self.context_width = score.value_width + self.history.read_width
 
     def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
@@ -134,7 +135,7 @@ class Attention(nn.Module):
 class NoAttention(nn.Module):
     """`score: none`, the fixed-vector bottleneck: contexts have width 0, so decoders need no special case."""
 
-    context_width = 0
+    value_width = context_width = 0
     mask_padding = True
 
     def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:

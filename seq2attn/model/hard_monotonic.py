@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.data.vocabulary import PAD
-from seq2attn.model.attention import Attention, Memory, NoAttention
+from seq2attn.model.attention import Memory
 from seq2attn.model.cells import Cells, State
 from seq2attn.model.decoder import Decoder, DecoderState
+from seq2attn.model.heads import Attends
 from seq2attn.model.interface import Decoded, Reset
 
 NEVER = -1e30
@@ -38,17 +39,16 @@ class HardMonotonicDecoder(Decoder):
         self,
         vocabulary_size: int,
         embedding: int,
-        attention: Attention | NoAttention,
+        attention: Attends,
         cells: Cells,
         *,
         order: int = 1,
     ) -> None:
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=cells.width)
-        assert isinstance(attention, Attention), "rules.py refuses a model without attention"
         self.order = order
         self.cell = cells.stack(embedding)
         self.combine_state = nn.Linear(cells.width, cells.width)  # V, its columns of s, and of h
-        self.combine_value = nn.Linear(attention.score.value_width, cells.width, bias=False)
+        self.combine_value = nn.Linear(attention.value_width, cells.width, bias=False)
 
     def begin(self, first: State, memory: Memory) -> DecoderState:
         rows, width = memory.values.shape[:2]

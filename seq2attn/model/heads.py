@@ -26,6 +26,7 @@ class Heads(nn.Module):
         self.query_map = nn.Linear(query_width, queries, bias=False)
         self.key_map = nn.Linear(key_width, keys, bias=False)
         self.value_map = nn.Linear(key_width, keys, bias=False)
+        self.value_width = key_width  # of the memory
         self.context_width = sum(one.context_width for one in attentions)
 
     @property

@@ -6,9 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2attn.model.attention import Attention, Memory, NoAttention
+from seq2attn.model.attention import Memory
 from seq2attn.model.cells import Cells
 from seq2attn.model.decoder import LuongDecoder
+from seq2attn.model.heads import Attends
 from seq2attn.model.interface import Decoded
 
 
@@ -29,7 +30,7 @@ class PointerDecoder(LuongDecoder):
         self,
         vocabulary_size: int,
         embedding: int,
-        attention: Attention | NoAttention,
+        attention: Attends,
         cells: Cells,
         *,
         input_feeding: bool = False,
