@@ -161,7 +161,8 @@ class Inside(Model):
         return states if isinstance(encoded, Tensor) else encoded._replace(states=states)
 
     def _gated(self, cell: Any, inputs: tuple[Any, ...], _: Any) -> None:
-        self._gates += [gate[0] for gate in cell.gates(cell.read(inputs[0]), inputs[1])]
+        read = cell.read(inputs[0].flatten(1))  # (B, E) or (B, 1, E) -> (B, ...)
+        self._gates += [gate[0] for gate in cell.gates(read, inputs[1])]
 
     def _attended(self, _: nn.Module, inputs: tuple[Any, ...], attended: Attended) -> Attended:
         context = self._patched("attention.context", self._step, attended.context.squeeze(1)).unsqueeze(1)  # (B, 1, Dv)
