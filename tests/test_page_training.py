@@ -134,7 +134,7 @@ def test_steps_of_every_mechanism_are_those_of_pytorch(browser, tmp_path, own_sc
     ("words", "message"),
     [
         ("--train CONFIG --train CONFIG --train CONFIG", "--train takes one config or two"),
-        ("--train CONFIG --plugin odd.py --set model.attention.score=odd", "torch cannot export a training step"),
+        ("--train CONFIG --plugin odd.py --set model.attention.score=odd", "torch cannot export this model"),
         ("--train CONFIG --train dates.yaml", "vocabularies differ"),
         ("--train CONFIG --train other.yaml", "task and training.batch_size must be equal"),
     ],
