@@ -156,8 +156,8 @@ class Shift(History):
     channels = 2
     speed = 8.0
     """p = softmax(speed * logits): they change this many times as fast as other parameters"""
-    sharpness = 0.0
-    """the power's first value: g = 1 + softplus(sharpness)"""
+    settled = 1.0
+    """in evaluation the power is g times this"""
 
     def __init__(
         self, query_width: int, key_width: int, feature_width: int, *, reach: int = 2, rereading: bool = True
@@ -166,7 +166,7 @@ class Shift(History):
         self.reach = reach
         self.read_width = int(rereading)
         self.logits = nn.Parameter(torch.zeros(2 * reach + 1))  # of p, from d = -reach
-        self.power = nn.Parameter(torch.tensor(self.sharpness))
+        self.power = nn.Parameter(torch.tensor(0.0))
 
     def update(self, weights: Tensor, step: AttentionStep) -> Tensor:
         return torch.cat([weights, step.past[:, 1:2] + weights], dim=1)
@@ -181,7 +181,7 @@ class Shift(History):
         if step.allowed is not None:
             moved = moved.masked_fill(~step.allowed, 0.0)
         moved = torch.where(moved.sum(dim=2, keepdim=True) > 0.5, moved, weights)
-        sharp = moved ** (1 + F.softplus(self.power))
+        sharp = moved ** ((1 + F.softplus(self.power)) * (1.0 if self.training else self.settled))
         return sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
 
     def distribution(self, step: AttentionStep, lengths: Tensor) -> Tensor:
@@ -198,14 +198,15 @@ class ShiftByKey(Shift):
     moved_i = sum_d p_(i-d)(d) alpha_{t-1, i-d}, around the source as in `shift`: the weight leaves key j by the distances of
     p_j = softmax(b + W h_j + (F * [alpha_{t-1}; C_t; alpha_{t-2}])_j), h_j the encoder's state, F a convolution around the
     source, C_t the sum of all past weights. All are zero at first: p is uniform. Content chooses among a few distances;
-    it cannot scatter attention. Nothing depends on the query.
+    it cannot scatter attention. Nothing depends on the query. Training needs blurred weights, whose gradients tell distances
+    apart; evaluation raises them to 4g, as monotonic attention is trained soft and used hard (Raffel et al. 2017).
 
     kernel: the width of the convolution, odd.
     """
 
     channels = 3
     speed = 4.0
-    sharpness = 4.5  # g = 5.5: with less, weights blur among equal keys, whose distances depend on the weights alone
+    settled = 4.0  # with g alone, weights blur in long strings among equal keys, whose distances depend on the weights alone
 
     def __init__(
         self,
