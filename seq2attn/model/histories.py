@@ -206,9 +206,7 @@ class ShiftByKey(Shift):
 
     channels = 3
     speed = 4.0
-    settled = (
-        4.0  # with g alone, weights blur in long strings among equal keys, whose distances depend on the weights alone
-    )
+    settled = 4.0  # with g alone, weights blur among equal keys, whose distances depend on the weights alone
 
     def __init__(
         self,
