@@ -111,7 +111,7 @@ def assert_explained(browser):
             f"const here = (_, k) => k % views[0].now.width === {j};"
             f"return {kinds}.map(([part, name]) => [{last}, Array.from(step[name].data).filter(here)])"
         ):
-            assert any(value == pytest.approx(one, rel=1e-3) for one in numbers)
+            assert any(value == pytest.approx(one, rel=1e-3, abs=1e-4) for one in numbers)
 
 
 def assert_close(found):

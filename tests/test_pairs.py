@@ -268,7 +268,7 @@ def test_a_pointer_copies_what_the_target_has_and_shows_what_it_lacks(tmp_path):
     (one,) = searching.predict(["abé"])
     assert one.output.startswith("a a") and one.weights is None
     assert one.hypotheses[0].output == one.output
-    (one,) = replace(searching, search=None).predict(["abé"], changes=Changes(force={(0, 2): 0.5}))
+    (one,) = replace(searching, search=None, changes=Changes(force={(0, 2): 0.5})).predict(["abé"])
     assert one.output_symbols[:2] == ("é", "a")
     (answer,) = evaluate_pairs(searching, [("é", "é")]).answers
     assert set(answer.answer.split()) == {"é"}
