@@ -17,6 +17,7 @@ from seq2attn.config.plugins import described, foreign_parts
 from seq2attn.config.schema import Config
 from seq2attn.data.tasks import StringTask, Task
 from seq2attn.errors import Seq2AttnError
+from seq2attn.model.decoder import Reverser
 from seq2attn.model.interface import Model
 from seq2attn.pages.functions import Function, functions, right_answer
 
@@ -69,8 +70,10 @@ def export_training(model: Model, config: Config, task: Task) -> list[onnx.Model
     """
     from seq2attn.pages.training import training_functions
 
-    what = f"the page cannot train {config.score_name}: torch cannot export a training step"
-    with _exporting(what, "`seq2attn train` trains it, and `seq2attn page` shows the run."):
+    hint = "`seq2attn train` trains it, and `seq2attn page` shows the run."
+    if not isinstance(model, Reverser):
+        raise Seq2AttnError("the page cannot train a Transformer", hint=hint)
+    with _exporting(f"the page cannot train {config.score_name}: torch cannot export a training step", hint):
         with torch.enable_grad():
             parts = training_functions(model, config, task)
         return [_export(nn.Module(), part) for part in parts]
