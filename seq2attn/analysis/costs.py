@@ -24,8 +24,6 @@ class Sizes:
     source: int  # S
     target: int  # L
     hidden: int  # D
-    embedding: int  # E
-    vocabulary: int  # V
 
 
 class Counts(NamedTuple):
@@ -61,8 +59,7 @@ class CostRow:
     """One score at the given sizes; an operation is a floating-point operation."""
 
     score: str
-    total_parameters: int = column("parameters", ",")
-    attention_parameters: int = column("of attention", ",")
+    attention_parameters: int = column("parameters", ",")
     flops_scoring: int = column("")
     """operations to score one query against S keys"""
     flops_projecting: int = column("")
@@ -86,19 +83,6 @@ def score_costs(scores: Sequence[str], sizes: Sizes) -> Analysis[CostRow]:
     return Analysis(asdict(sizes), tuple(_row(name, sizes, known[name]) for name in scores))
 
 
-def reverser_parameters(n: Sizes) -> int:
-    """Parameters of the Reverser without attention: GRU, unidirectional encoder, initial state without parameters,
-    arrangement `bahdanau`, contexts of width D.
-
-    Two embeddings V E; an encoder GRU 3D (E + D + 2) and a decoder GRU 3D (E + D + D + 2), each with two bias vectors; an
-    output layer V (2D + 1).
-    """
-    embeddings = 2 * n.vocabulary * n.embedding
-    encoder = 3 * n.hidden * (n.embedding + n.hidden + 2)
-    decoder = 3 * n.hidden * (n.embedding + 2 * n.hidden + 2)
-    return embeddings + encoder + decoder + n.vocabulary * (2 * n.hidden + 1)
-
-
 def _row(name: str, n: Sizes, counts: Counts) -> CostRow:
     projecting = round(counts.projecting / n.target)
     rest = (
@@ -107,7 +91,6 @@ def _row(name: str, n: Sizes, counts: Counts) -> CostRow:
     kept = counts.projected + 2 * n.target * n.source  # scores and weights
     return CostRow(
         score=name,
-        total_parameters=reverser_parameters(n) + counts.parameters,
         attention_parameters=counts.parameters,
         flops_scoring=counts.scoring,
         flops_projecting=projecting,

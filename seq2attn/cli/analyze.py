@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields, replace
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from seq2attn import parts
 from seq2attn.cli import options
@@ -28,39 +27,75 @@ analyze = group(
     help="Measure attention before training, and whether it matters after.",
     epilog="Start with:  seq2attn analyze variance",
 )
-WITH_SCORE = tuple(name for name in parts.SCORES.names() if name != "none")
+WITH_SCORE = [name for name in parts.SCORES.names() if name != "none"]
 SCALES = [0.01, 0.1, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 20, 50]
 
-Scores = Annotated[
-    list[str],
-    option("NAME...", "Score functions; `seq2attn list scores` shows them.", autocompletion=parts.SCORES.names),
-]
-Widths = Annotated[list[int], option("D...", "Widths of queries and keys.", min=1, max=65_536)]
-Samples = Annotated[int, option("N", "Random draws.", min=2, max=10**7)]
+Ask = TypeVar("Ask", bound="Callable[..., Analysis[Any]]")
 Seed = Annotated[int, option("N", "Random seed.", min=0, max=2**63 - 1)]
-Keys = Annotated[int, option("N", "S, number of keys.", "--keys", "-S", min=2, max=4_096)]
-Batch = Annotated[int, option("N", "B, sequences.", "--batch", "-B", min=1)]
-Source = Annotated[int, option("N", "S, source positions.", "--source", "-S", min=1)]
-Target = Annotated[int, option("N", "L, output positions.", "--target", "-L", min=1)]
-Width = Annotated[int, option("N", "D, of queries and keys.", "--width", "-D", min=1)]
-Mean = Annotated[float, option("X", "Mean of each component.")]
-Deviation = Annotated[float, option("X", "Standard deviation of each component.", min=0)]
+OPTIONS: dict[str, Any] = {
+    "scores": Annotated[
+        list[str],
+        option("NAME...", "Score functions; `seq2attn list scores` shows them.", autocompletion=parts.SCORES.names),
+    ],
+    "widths": Annotated[list[int], option("D...", "Widths of queries and keys.", min=1, max=65_536)],
+    "scales": Annotated[list[float], option("C...", "Standard deviations of the scores.", min=1e-6, max=1e6)],
+    "keys": Annotated[int, option("N", "S, number of keys.", "--keys", "-S", min=2, max=4_096)],
+    "counts": Annotated[list[int], option("S...", "Numbers of keys.", "--keys", min=1, max=4_096)],
+    **dict.fromkeys(("query_mean", "key_mean"), Annotated[float, option("X", "Mean of each component.")]),
+    **dict.fromkeys(
+        ("query_sd", "key_sd"), Annotated[float, option("X", "Standard deviation of each component.", min=0)]
+    ),
+    "batch": Annotated[int, option("N", "B, sequences.", "--batch", "-B", min=1)],
+    "source": Annotated[int, option("N", "S, source positions.", "--source", "-S", min=1)],
+    "target": Annotated[int, option("N", "L, output positions.", "--target", "-L", min=1)],
+    "width": Annotated[int, option("N", "D, of queries and keys.", "--width", "-D", min=1)],
+    "radius": Annotated[int, option("N", "R; windows hold 2R+1.", "--radius", "-R", min=1)],
+    "samples": Annotated[int, option("N", "Random draws.", min=2, max=10**7)],
+    "seed": Seed,
+    "as_json": options.AsJson,
+    "plot": options.Plot,
+    "plugin": options.Plugins,
+}
 
 
-@analyze.command(cls=Command)
-def variance(
-    scores: Scores = ["dot", "scaled"],  # noqa: B006
-    widths: Widths = [16, 64, 256, 1024],  # noqa: B006
-    query_mean: Mean = 0.0,
-    query_sd: Deviation = 1.0,
-    key_mean: Mean = 0.0,
-    key_sd: Deviation = 1.0,
-    samples: Samples = 20_000,
-    seed: Seed = 0,
-    as_json: options.AsJson = False,
-    plot: options.Plot = None,
-    plugin: options.Plugins = None,
-) -> None:
+def command(**defaults: Any) -> Callable[[Ask], Ask]:
+    """The command of a function that asks for an analysis: these `OPTIONS`, with their defaults, and the analysis shown."""
+
+    def decorate(ask: Ask) -> Ask:
+        def show(as_json: bool, plot: Path | None, plugin: object = None, **asked: Any) -> None:
+            import torch
+
+            torch.set_num_threads(1)  # the tensors are small, and sums are reproducible on machines of the same kind
+            if "scores" in asked:
+                asked["scores"] = _names(asked["scores"])
+            result = ask(**asked)
+            _present(ask.__name__, result, as_json, plot)
+            if not all(getattr(row, "agree", True) for row in result.rows):
+                raise Seq2AttnError("the two forms differ by more than rounding", exit_code=1)
+
+        chosen = {**defaults, "as_json": False, "plot": None, **({"plugin": None} if "scores" in defaults else {})}
+        parameters = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=OPTIONS[name])
+            for name, default in chosen.items()
+        ]
+        show.__signature__, show.__doc__ = Signature(parameters), ask.__doc__  # type: ignore[attr-defined]
+        analyze.command(ask.__name__, cls=Command)(show)
+        return ask
+
+    return decorate
+
+
+@command(
+    scores=["dot", "scaled"],
+    widths=[16, 64, 256, 1024],
+    query_mean=0.0,
+    query_sd=1.0,
+    key_mean=0.0,
+    key_sd=1.0,
+    samples=20_000,
+    seed=0,
+)
+def variance(scores: list[str], widths: list[int], samples: int, seed: int, **components: float) -> Analysis[Any]:
     """Variance of a score over random queries s and keys h, against its formula.
 
     Components are normal and independent. The variance of a dot product is D (ss^2 sh^2 + ss^2 mh^2 + sh^2 ms^2), with
@@ -71,25 +106,13 @@ def variance(
 
       seq2attn analyze variance --scores dot general additive --widths 64 256 --plot variance.svg
     """
-    names = _names(scores)
     from seq2attn.analysis.variance import Components, score_variance
 
-    components = Components(query_mean, query_sd, key_mean, key_sd)
-    result = score_variance(names, widths, samples=samples, seed=seed, components=components)
-    _present("variance", result, as_json, plot)
+    return score_variance(scores, widths, samples=samples, seed=seed, components=Components(**components))
 
 
-@analyze.command(cls=Command)
-def saturation(
-    scores: Scores = ["dot", "scaled"],  # noqa: B006
-    widths: Widths = [16, 64, 256, 1024],  # noqa: B006
-    keys: Keys = 8,
-    samples: Samples = 2_000,
-    seed: Seed = 0,
-    as_json: options.AsJson = False,
-    plot: options.Plot = None,
-    plugin: options.Plugins = None,
-) -> None:
+@command(scores=["dot", "scaled"], widths=[16, 64, 256, 1024], keys=8, samples=2_000, seed=0)
+def saturation(**asked: Any) -> Analysis[Any]:
     """Attention weights over random keys as the width grows: raw scores saturate, scaled scores do not.
 
     "saturated" is the share of queries that give one key a weight above 0.99.
@@ -98,22 +121,13 @@ def saturation(
 
       seq2attn analyze saturation --scores dot scaled cosine --keys 32 --plot saturation.png
     """
-    names = _names(scores)
     from seq2attn.analysis.saturation import weight_saturation
 
-    result = weight_saturation(names, widths, keys=keys, samples=samples, seed=seed)
-    _present("saturation", result, as_json, plot)
+    return weight_saturation(**asked)
 
 
-@analyze.command(cls=Command)
-def gradient(
-    scales: Annotated[list[float], option("C...", "Standard deviations of the scores.", min=1e-6, max=1e6)] = SCALES,
-    keys: Keys = 8,
-    samples: Samples = 10_000,
-    seed: Seed = 0,
-    as_json: options.AsJson = False,
-    plot: options.Plot = None,
-) -> None:
+@command(scales=SCALES, keys=8, samples=10_000, seed=0)
+def gradient(**asked: Any) -> Analysis[Any]:
     """Norm of the gradient of the largest attention weight against the scale of the scores.
 
     Scores are c e with e ~ N(0, 1): c = 1 is a scaled dot product, c = sqrt(D) a raw one. The gradient is with respect to
@@ -123,23 +137,15 @@ def gradient(
 
       seq2attn analyze gradient --scales 0.5 1 2 4 8 16 --keys 64 --plot gradient.svg
     """
-    _use_one_thread()
     from seq2attn.analysis.saturation import gradient_by_scale
 
-    _present("gradient", gradient_by_scale(scales, keys=keys, samples=samples, seed=seed), as_json, plot)
+    return gradient_by_scale(**asked)
 
 
-@analyze.command(cls=Command)
-def entropy(
-    scores: Scores = ["dot", "scaled"],  # noqa: B006
-    widths: Widths = [4, 16, 64, 256, 1024, 4096],  # noqa: B006
-    keys: Annotated[list[int], option("S...", "Numbers of keys.", min=1, max=4_096)] = [16, 64],  # noqa: B006
-    samples: Samples = 500,
-    seed: Seed = 0,
-    as_json: options.AsJson = False,
-    plot: options.Plot = None,
-    plugin: options.Plugins = None,
-) -> None:
+@command(
+    scores=["dot", "scaled"], widths=[4, 16, 64, 256, 1024, 4096], counts=[16, 64], samples=500, seed=0, plugin=None
+)
+def entropy(counts: list[int], **asked: Any) -> Analysis[Any]:
     """Entropy of attention over random keys against the width, in nats: scaled scores keep it, raw scores lose it.
 
     "expected" is the entropy for independent normal scores of the same variance, the limit for large widths: for scaled
@@ -149,28 +155,16 @@ def entropy(
 
       seq2attn analyze entropy --keys 8 --widths 16 64 256 --samples 5000
     """
-    names = _names(scores)
     from seq2attn.analysis.entropy import entropy_by_width
 
-    _present("entropy", entropy_by_width(names, widths, keys=keys, samples=samples, seed=seed), as_json, plot)
+    return entropy_by_width(keys=counts, **asked)
 
 
-@analyze.command(cls=Command)
-def ledger(
-    scores: Scores = list(WITH_SCORE),  # noqa: B006
-    batch: Batch = 64,
-    source: Source = 12,
-    target: Target = 13,
-    width: Width = 96,
-    embedding: Annotated[int, option("N", "E, of characters.", "--embedding", "-E", min=1)] = 32,
-    vocabulary: Annotated[int, option("N", "V, tokens.", "--vocabulary", "-V", min=4)] = 29,
-    as_json: options.AsJson = False,
-    plot: options.Plot = None,
-) -> None:
+@command(scores=WITH_SCORE, batch=64, source=12, target=13, width=96)
+def ledger(scores: list[str], width: int, **sizes: int) -> Analysis[Any]:
     """What each score costs: parameters, operations per query, bytes of intermediates.
 
-    Parameters are counted for the whole model (one direction, arrangement bahdanau) and for its attention alone. A
-    multiplication and an addition count as two operations; projecting the keys happens once per sequence and is divided
+    A multiplication and an addition count as two operations; projecting the keys happens once per sequence and is divided
     among its queries. Bytes are those of projected keys, hidden layer, scores and weights in float32, with all queries
     scored at once and with one at a time. In a pipe and with --json the operations are also split.
 
@@ -178,21 +172,13 @@ def ledger(
 
       seq2attn analyze ledger --source 800 --target 801 --width 256
     """
-    names = _names(scores)
     from seq2attn.analysis.costs import Sizes, score_costs
 
-    result = score_costs(names, Sizes(batch, source, target, width, embedding, vocabulary))
-    _present("ledger", result, as_json, plot)
+    return score_costs(scores, Sizes(hidden=width, **sizes))
 
 
-@analyze.command(cls=Command)
-def masks(
-    source: Source = 12,
-    target: Target = 12,
-    radius: Annotated[int, typer.Option("--radius", "-R", min=1, help="R; windows hold 2R+1.")] = 2,
-    as_json: options.AsJson = False,
-    plot: options.Plot = None,
-) -> None:
+@command(source=12, target=12, radius=2)
+def masks(**asked: Any) -> Analysis[Any]:
     """Windows of attention as pictures: the source positions that each output position may attend to.
 
     global: all. monotonic and reversed (local_m): [p_t - R, p_t + R] with p_t = t and p_t = S-1-t. local_p: the same
@@ -205,21 +191,11 @@ def masks(
     """
     from seq2attn.analysis.masks import window_masks
 
-    _present("masks", window_masks(source, target, radius), as_json, plot)
+    return window_masks(**asked)
 
 
-@analyze.command(cls=Command)
-def forms(
-    scores: Scores = list(WITH_SCORE),  # noqa: B006
-    batch: Batch = 3,
-    source: Source = 8,
-    target: Target = 6,
-    width: Width = 96,
-    seed: Seed = 0,
-    as_json: options.AsJson = False,
-    plot: options.Plot = None,
-    plugin: options.Plugins = None,
-) -> None:
+@command(scores=WITH_SCORE, batch=3, source=8, target=6, width=96, seed=0)
+def forms(**asked: Any) -> Analysis[Any]:
     """Attention as loops over batch, queries and keys against attention as products of matrices.
 
     The two agree if no weight and no context differs by more than rounding explains.
@@ -228,13 +204,9 @@ def forms(
 
       seq2attn analyze forms --scores dot additive --width 256
     """
-    names = _names(scores)
     from seq2attn.analysis.forms import compare_forms
 
-    result = compare_forms(names, batch=batch, source=source, target=target, width=width, seed=seed)
-    _present("forms", result, as_json, plot)
-    if not all(row.agree for row in result.rows):
-        raise Seq2AttnError("the two forms differ by more than rounding", exit_code=1)
+    return compare_forms(**asked)
 
 
 @analyze.command(cls=Command)
@@ -286,18 +258,10 @@ def _names(words: Sequence[str]) -> list[str]:
     names = [parts.SCORES.get(word).name for word in words]
     if "none" in names:
         raise Seq2AttnError("--scores: 'none' has no score function; leave it out")
-    _use_one_thread()
     return list(dict.fromkeys(names))
 
 
-def _use_one_thread() -> None:
-    """The tensors are small, and sums are reproducible on machines of the same kind."""
-    import torch
-
-    torch.set_num_threads(1)
-
-
-def _present(command: str, result: Analysis[Any], as_json: bool, plot: Path | None) -> None:
+def _present(name: str, result: Analysis[Any], as_json: bool, plot: Path | None) -> None:
     """Print the rows, as a table with the columns that their fields name or as JSON, and draw the command's figure."""
     if as_json:
         write_json({**result.settings, "rows": list(map(asdict, result.rows))})
@@ -312,4 +276,4 @@ def _present(command: str, result: Analysis[Any], as_json: bool, plot: Path | No
     if plot is not None:
         from seq2attn.plotting import analysis
 
-        options.save_figure(getattr(analysis, f"{command}_figure")(result), plot)
+        options.save_figure(getattr(analysis, f"{name}_figure")(result), plot)
