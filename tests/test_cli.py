@@ -17,7 +17,7 @@ import seq2attn as package
 from seq2attn import __version__, parts
 from seq2attn.config import check_config, load_config
 from seq2attn.data.tasks import Answer
-from seq2attn.data.tasks.reverse import Reverse
+from seq2attn.data.tasks.strings import Reverse
 from seq2attn.parts import LONGEST
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
 from seq2attn.runs.create import run_name

@@ -11,8 +11,7 @@ from seq2attn.contract.models import Broken
 from seq2attn.contract.parts import check_part
 from seq2attn.contract.tasks import check_examples
 from seq2attn.data.tasks import Answer, Task
-from seq2attn.data.tasks.copy import Copy
-from seq2attn.data.tasks.reverse import Reverse
+from seq2attn.data.tasks.strings import Copy, Reverse
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.cells import LSTM, Cell

@@ -11,7 +11,7 @@ from seq2attn.data import batches
 from seq2attn.data.batches import EpochData, TrainingData, make_batch
 from seq2attn.data.padding import pad_rows
 from seq2attn.data.tasks import Examples
-from seq2attn.data.tasks.reverse import Reverse
+from seq2attn.data.tasks.strings import Reverse
 from seq2attn.parts import TASKS
 
 CPU = torch.device("cpu")

@@ -8,7 +8,7 @@ from models import as_batch, make_model
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config
-from seq2attn.data.tasks.copy import Copy
+from seq2attn.data.tasks.strings import Copy
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.decoding import BeamSearch, beam_decode
 from seq2attn.inference.ensemble import Ensemble, ensemble

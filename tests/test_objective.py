@@ -5,7 +5,7 @@ import torch
 
 from seq2attn.config import check_config
 from seq2attn.data.batches import TrainingData
-from seq2attn.data.tasks.reverse import Reverse
+from seq2attn.data.tasks.strings import Reverse
 from seq2attn.training.losses import coverage_loss, token_accuracy, token_cross_entropy
 from seq2attn.training.schedule import learning_rate
 

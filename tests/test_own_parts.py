@@ -46,7 +46,7 @@ from seq2attn.model.histories import History
 from seq2attn.model.cells import Cell
 from seq2attn.model.encoder import InitialState
 from seq2attn.model.decoder import BahdanauDecoder
-from seq2attn.data.tasks.reverse import Reverse
+from seq2attn.data.tasks.strings import Reverse
 
 @register("odd")
 class Odd({base}):

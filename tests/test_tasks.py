@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from seq2attn.data.tasks import Answer
-from seq2attn.data.tasks.duplicate import Duplicate
-from seq2attn.data.tasks.reverse import Reverse
+from seq2attn.data.tasks.strings import Duplicate, Reverse
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import TASKS

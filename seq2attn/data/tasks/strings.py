@@ -12,9 +12,10 @@ from torch import Tensor
 from seq2attn.data.padding import pad_rows, valid_mask
 from seq2attn.data.tasks.base import Answer, Examples, Task
 from seq2attn.data.vocabulary import PAD, SPECIAL, Vocabulary
-from seq2attn.parts import FAMILIES, RANDOM, SYMBOLS
+from seq2attn.parts import DIGITS, FAMILIES, RANDOM, SYMBOLS
 
-LONGEST_WORD, LONGEST_RUN = 8, 10
+LONGEST_WORD, LONGEST_RUN = 8, 10  # of families
+RUNS = (1, 3, 5)  # of `DeDupe`
 
 
 class StringTask(Task):
@@ -125,3 +126,130 @@ def draw_family(family: str, random: torch.Generator, count: int, length: int, s
         case _:
             raise KeyError(family)
     return ids + len(SPECIAL)
+
+
+# ---- the tasks ----
+
+
+class Copy(StringTask):
+    """The string itself: output t copies source t.
+
+    abc -> abc    a -> a
+    """
+
+    def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
+        return positions.expand(len(source), -1)
+
+
+class Reverse(StringTask):
+    """The string backwards: output t copies source n-1-t.
+
+    abc -> cba    a -> a
+    """
+
+    def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
+        return lengths.unsqueeze(1) - 1 - positions
+
+
+class Sort(StringTask):
+    """The characters in the alphabet's order; equal characters keep their order (stable argsort).
+
+    cab -> abc    banana -> aaabnn
+    """
+
+    def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
+        past_the_end = positions >= lengths.unsqueeze(1)  # (B, S)
+        return source.masked_fill(past_the_end, source.max() + 1).argsort(dim=1, stable=True)
+
+
+class Duplicate(StringTask):
+    """The string twice: output t copies source t mod n, t < 2n.
+
+    abc -> abcabc    a -> aa
+    """
+
+    expansion = 2
+
+    def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
+        return positions % lengths.unsqueeze(1)
+
+
+class OddsFirst(StringTask):
+    """The characters at odd positions, counted from 0, then those at even ones (Deletang et al. 2023).
+
+    abcde -> bdace    a -> a
+    """
+
+    def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
+        odd = lengths.unsqueeze(1) // 2  # (B, 1) how many there are
+        return 2 * torch.where(positions < odd, positions, positions - odd) + (positions < odd)
+
+
+class Flip(StringTask):
+    """The two characters of each pair exchanged (Grefenstette et al. 2015); of an odd length, the last one stays.
+
+    abcd -> badc    abcde -> badce    a -> a
+    """
+
+    def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
+        return torch.minimum(positions ^ 1, lengths.unsqueeze(1) - 1)
+
+
+class ReCopy(StringTask):
+    """Each digit as often as it says: 0 to 3 once, 4 to 6 three times, 7 to 9 five times (Ray Chowdhury & Caragea 2023).
+
+    240 -> 24440    8 -> 88888    reverse: 240 -> 04442
+    """
+
+    expansion = 5
+
+    def __init__(self, *, reverse: bool = False, min_length: int = 5, max_length: int = 10) -> None:
+        super().__init__(alphabet=DIGITS, min_length=min_length, max_length=max_length)
+        self.reverse = reverse
+
+    def target_lengths(self, source: Tensor, lengths: Tensor) -> Tensor:
+        return self._times(source).sum(dim=1)
+
+    def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
+        ends = self._times(source).cumsum(dim=1)  # (B, S) where the copies of each digit end
+        if self.reverse:
+            positions = ends[:, -1:] - 1 - positions  # from the last one on
+        return torch.searchsorted(ends, positions.expand(len(source), -1).contiguous(), right=True)
+
+    def _times(self, source: Tensor) -> Tensor:
+        """How often each digit is written, (B, S); 0 for padding."""
+        digits = source - len(SPECIAL)
+        return (digits >= 0).long() + 2 * (digits > 3) + 2 * (digits > 6)
+
+
+class DeDupe(StringTask):
+    """Each run of equal digits once (Ray Chowdhury & Caragea 2023).
+
+    7772 -> 72    44444 -> 4
+
+    Sources are runs of 1, 3 or 5 random digits, the last one cut to the source's length; neighbouring runs of one digit
+    are one run.
+    """
+
+    def __init__(self, *, min_length: int = 5, max_length: int = 30) -> None:
+        super().__init__(alphabet=DIGITS, min_length=min_length, max_length=max_length)
+
+    def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
+        drawn = super().examples(random, count, length)
+        times = torch.randint(len(RUNS), drawn.source.shape, generator=random, device=random.device)
+        ends = torch.tensor(RUNS, device=random.device)[times].cumsum(dim=1)  # (N, S)
+        places = torch.arange(drawn.source.size(1), device=random.device).expand_as(drawn.source).contiguous()
+        source = drawn.source.gather(1, torch.searchsorted(ends, places, right=True))
+        return self.solve(source.masked_fill(drawn.source == 0, 0), drawn.source_lengths)
+
+    def target_lengths(self, source: Tensor, lengths: Tensor) -> Tensor:
+        return self._starts(source).sum(dim=1)
+
+    def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
+        run = self._starts(source).cumsum(dim=1)  # (B, S) the number of each position's run, from 1
+        return torch.searchsorted(run, (positions + 1).expand(len(source), -1).contiguous())
+
+    def _starts(self, source: Tensor) -> Tensor:
+        """Where a run starts, (B, S); not in padding."""
+        before = torch.nn.functional.pad(source, (1, 0))[:, :-1]
+        return ((source != before) & (source != 0)).long()
