@@ -110,7 +110,7 @@ def test_problems_of_file_and_overrides_are_reported_together(mistake):
 
 NO_RUN = "no run 'tyny' in runs; did you mean 'tiny'? existing: tiny"
 LENGTHS = "allowed: whole numbers from 1 to 100,000 and ranges of them such as 3-10"
-NOT_A_FOLDER = "--runs-dir good.yaml: not a directory\nName the directory that holds the runs."
+NOT_A_FOLDER = "Invalid value for '--runs-dir' (env var: 'SEQ2ATTN_RUNS'): "
 OUTSIDE = "'{}' is not in the runs directory, runs\n"
 UNSEEN = "{} has characters the model never saw: {}; its alphabet is abcdefghijklmnopqrstuvwxyz"
 ZERO = "plugin plugin.py:2: ZeroDivisionError: division by zero"
@@ -154,7 +154,7 @@ MISTAKES = [  # with a run `tiny`
     (["predict", "Hello!"], UNSEEN.format("'Hello!'", "'!', 'H'")),
     (["predict", "abc", "héllo"], UNSEEN.format("'héllo'", "'é' (U+00E9)")),
     (["predict", "a b"], UNSEEN.format("'a b'", "' '")),
-    ("predict abc --map foo", "--map: unknown map 'foo'; allowed: colour, digits, none"),
+    ("predict abc --map foo", "Invalid value for '--map': 'foo' is not one of 'colour', 'digits', 'none'"),
     (["predict", "abc", ""], "the string is empty\nGive at least one symbol."),
     ("list score", "unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks, "),
     ("check dto", "'dto' is not the name of one part; did you mean 'dot'? allowed: score/dot, "),

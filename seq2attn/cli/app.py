@@ -76,7 +76,8 @@ def main() -> None:
             command = error.ctx.command_path if error.ctx else "seq2attn"
             names = getattr(error.ctx and error.ctx.command, "commands", ())
             allowed = f"Commands: {', '.join(names)}\n" if names else ""
-            print_error(Seq2AttnError(error.format_message(), hint=f"{allowed}See: {command} --help"))
+            message = error.format_message().replace("Value error, ", "")
+            print_error(Seq2AttnError(message, hint=f"{allowed}See: {command} --help"))
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     except BrokenPipeError:  # the reader closed the pipe, as `| head` does

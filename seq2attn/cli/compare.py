@@ -63,7 +63,7 @@ def compare(
         str | None, option("WHERE", "A Dask cluster, dask:tcp://HOST:8786. Default: processes of this machine.")
     ] = None,
     as_json: options.AsJson = False,
-    plot: Annotated[Path | None, option("FOLDER", "Also draw figures into it.")] = None,
+    plot: Annotated[Path | None, option("FOLDER", "Also draw figures into it.", file_okay=False)] = None,
     device: options.Device = "auto",
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
@@ -88,8 +88,6 @@ def compare(
     from seq2attn.comparison.plan import make_plan
     from seq2attn.comparison.run import run_comparison
 
-    if plot is not None and plot.is_file():
-        raise Seq2AttnError(f"--plot {plot}: not a folder")
     plugins = plugin or []
     chosen = compose_experiment(
         experiment,

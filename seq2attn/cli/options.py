@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 Parsed = TypeVar("Parsed")
 
 
-def _check_runs_dir(root: Path) -> Path:
-    if root.exists() and not root.is_dir():
-        raise Seq2AttnError(f"--runs-dir {root}: not a directory", hint="Name the directory that holds the runs.")
-    return root
-
-
 def _check_figure(path: Path | None) -> Path | None:
     if path is not None:
         from seq2attn.plotting.style import check_format
@@ -75,9 +69,7 @@ _FIGURE: Any = {"metavar": "FILE", "callback": _check_figure}
 RunArgument = Annotated[str | None, typer.Argument(help=NEWEST, **_RUN)]
 RunArguments = Annotated[list[str] | None, typer.Argument(help=f"{NEWEST} May be repeated.", **_RUN)]
 RunOptions = Annotated[list[str] | None, typer.Option("--run", "-r", help=f"{NEWEST} Several: an ensemble.", **_RUN)]
-RunsDir = Annotated[
-    Path, option("FOLDER", "The directory of the runs.", envvar="SEQ2ATTN_RUNS", callback=_check_runs_dir)
-]
+RunsDir = Annotated[Path, option("FOLDER", "The directory of the runs.", envvar="SEQ2ATTN_RUNS", file_okay=False)]
 CheckpointName = Annotated[
     str,
     option(

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -24,15 +24,6 @@ if TYPE_CHECKING:
     from seq2attn.inference.predictor import Prediction, Predictor
 
 
-MAPS = ("colour", "digits", "none")
-
-
-def _check_map(name: str | None) -> str | None:
-    if name not in (None, *MAPS):
-        raise Seq2AttnError(f"--map: unknown map {shown(name)}; allowed: {', '.join(MAPS)}")
-    return name
-
-
 def predict(
     texts: Annotated[list[str], argument("TEXT...", "Input strings; - reads them from standard input, one a line.")],
     run: options.RunOptions = None,
@@ -45,14 +36,8 @@ def predict(
     plot: options.Plot = None,
     ideal: Annotated[bool, typer.Option("--ideal", help="In the figure, outline the ideal alignment.")] = False,
     heat: Annotated[
-        str | None,
-        option(
-            "|".join(MAPS),
-            "The map that is printed. Default: on a terminal colour, in a pipe none.",
-            "--map",
-            autocompletion=lambda: list(MAPS),
-            callback=_check_map,
-        ),
+        Literal["colour", "digits", "none"] | None,
+        typer.Option("--map", help="The map that is printed. Default: on a terminal colour, in a pipe none."),
     ] = None,
     checkpoint: options.CheckpointName = "best",
     device: options.Device = "cpu",
