@@ -1,66 +1,16 @@
-"""Cells, layers and dropout: against torch's own, against their equations, and in whole models."""
+"""First weights as torch draws them, and dropout. `test_combinations` compares cells and layers with their formulas."""
 
 import pytest
 import torch
-from models import CELLS, as_batch, is_real, make_batch, make_cells, make_model
+from models import as_batch, make_batch, make_model
 from torch import nn
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config
-from seq2attn.model.encoder import Encoder
-
-TORCHS = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
-D, E = 4, 3
-LENGTHS = torch.tensor([5, 2, 4])
 
 
 def close(found, expected):
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-
-
-def torchs(name, cells, **options):
-    """torch's own layers with the weights of these cells, in torch's order: of each layer forwards, then backwards."""
-    made = TORCHS[name](cells[0].input_width, D, batch_first=True, **options).double()
-    weights = [weight for cell in cells for weight in cell.parameters()]
-    with torch.no_grad():
-        for theirs, ours in zip(made.parameters(), weights, strict=True):
-            theirs.copy_(ours)
-    return made
-
-
-def as_ours(state):
-    """torch's h (layers, B, D), or h and c -> ours: layer after layer, h then c."""
-    tensors = state if isinstance(state, tuple) else (state,)
-    return tuple(part for layer in zip(*(tensor.unbind(0) for tensor in tensors), strict=True) for part in layer)
-
-
-# ---- layers ----
-
-
-@pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize("layers", [1, 2, 3])
-@pytest.mark.parametrize("name", CELLS)
-def test_an_encoder_is_torchs_layers_on_packed_strings(name, layers, bidirectional):
-    torch.manual_seed(1)
-    encoder = Encoder(9, E, make_cells(name, D, layers), bidirectional=bidirectional).double()
-    cells = [
-        layer.get_submodule(cell) for layer in encoder.layers for cell in ("cell", "backward_cell")[: 1 + bidirectional]
-    ]
-    theirs = torchs(name, cells, num_layers=layers, bidirectional=bidirectional)
-    source = torch.randint(9, (3, 5), generator=torch.Generator().manual_seed(0))
-    packed = nn.utils.rnn.pack_padded_sequence(
-        encoder.embedding(source), LENGTHS, batch_first=True, enforce_sorted=False
-    )
-    expected, final = theirs(packed)
-    found = encoder(source, LENGTHS)
-    real = is_real(LENGTHS, 5)
-    close(found.states[real], nn.utils.rnn.pad_packed_sequence(expected, batch_first=True)[0][real])
-    parts, directions = cells[0].parts, 1 + bidirectional
-    last_direction = [  # of each layer the last direction's state
-        part for number, part in enumerate(as_ours(final)) if number // parts % directions == directions - 1
-    ]
-    close(found.final, tuple(last_direction))
-    assert found.states.shape == (3, 5, encoder.width) and encoder.width == directions * D
 
 
 # ---- names and first weights ----
@@ -156,15 +106,3 @@ def test_dropout_at_embeddings_between_layers_and_before_the_output():
     model.decoder.attention.register_forward_hook(lambda *call: contexts.append(call[2].context.squeeze(1).detach()))
     (read,) = seen_by(model.decoder.output, run)
     scaled_or_zero(read, torch.cat([torch.stack(features, dim=1), torch.stack(contexts, dim=1)], dim=2))
-
-
-def test_without_attention_there_are_no_weights():
-    model = make_model("none", initial_state="last", cell="lstm")
-    source, lengths, tokens = make_batch()
-    memory, state = model.encode(source, lengths)
-    rows = torch.tensor([2, 0])
-    found, _ = model.step(tokens[rows, 0], model.select(state, rows), model.select(memory, rows))
-    close(found.logits, model.step(tokens[:, 0], state, memory)[0].logits[rows])
-    assert found.weights is None and memory.values.shape == (3, 4, 0)
-    attended = model.decoder.attention(state.cell[0].unsqueeze(1), memory)
-    assert attended.context.shape == (3, 1, 0) and attended.weights is None and attended.scores is None

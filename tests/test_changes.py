@@ -17,7 +17,7 @@ from seq2attn.model.cells import GRU
 from seq2attn.model.decoder import BahdanauDecoder, Decoder, LuongDecoder
 from seq2attn.model.encoder import Bridge
 from seq2attn.model.histories import Location, Shift
-from seq2attn.model.scores import Additive, Scaled
+from seq2attn.model.scores import Additive
 from seq2attn.model.windows import LocalP, View
 from seq2attn.pages.functions import functions
 from seq2attn.registry import register
@@ -96,7 +96,7 @@ def assert_trained_is_used(model, config, plain):
     assert 0 <= evaluate(predictor, [3], samples=5, seed=1).get("exact_match", 3).value <= 1
 
 
-# ---- replaced on a class or on an object ----
+# ---- the matrix form, and hooks ----
 
 
 def changed(function, factor=1.5):
@@ -119,26 +119,6 @@ def position_and_features(function):
     return mine
 
 
-REPLACED = [  # class, method, how it is changed, the object in a model, the model
-    (GRU, "step", changed, "decoder.cell", {}),
-    (Scaled, "forward", changed, "decoder.attention.score", {"score": "scaled"}),
-    (Location, "combine", changed, "decoder.attention.history", {"history": "location"}),
-    (BahdanauDecoder, "advance", position_and_features, "decoder", {}),
-    (LuongDecoder, "advance", position_and_features, "decoder", {"decoder": "luong"}),
-]
-
-
-@pytest.mark.parametrize("where", ["class", "object"])
-@pytest.mark.parametrize(("kind", "method", "change", "part", "options"), REPLACED)
-def test_a_method_that_is_replaced_is_trained(kind, method, change, part, options, where, monkeypatch):
-    config = configured(**options)
-    model = build_model(config)
-    plain = trained_loss(model, config)
-    owner = kind if where == "class" else model.get_submodule(part)
-    monkeypatch.setattr(owner, method, change(getattr(owner, method)))
-    assert_trained_is_used(model, config, plain)
-
-
 def test_the_matrix_form_is_the_loop():
     config = configured("general", decoder="luong", window="local_p", initial_state="bridge")
     model, batch = build_model(config), build_training_data(config, CPU).batch(0)
@@ -153,18 +133,6 @@ def test_the_matrix_form_is_the_loop():
     assert after.position == end.position == batch.decoder_input.size(1)
 
 
-def test_values_without_their_gradient_have_none():
-    config = configured("dot", initial_state="bridge")
-    model = build_model(config)
-    model.decoder.attention.score.values = lambda states: states.detach()
-    step, batch = TrainingStep(model, config, CPU), build_training_data(config, CPU).batch(0)
-    step.prove(batch, 0)
-    totals = (training_losses(one, batch, config.training).total for one in (step.forward(batch, 0), model(batch)))
-    gradients = (torch.autograd.grad(total, list(model.parameters())) for total in totals)
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-7)
-
-
 def test_a_hook_on_no_attention():
     config = configured("none", initial_state="bridge")
     model, seen = build_model(config), []
@@ -172,20 +140,6 @@ def test_a_hook_on_no_attention():
     model.decoder.attention.register_forward_hook(lambda *_: seen.append(1))
     trained_loss(model, config)
     assert seen
-
-
-def test_a_shift_that_uses_content_is_predicted_as_it_was_trained():
-    class Content(Shift):
-        def combine(self, weights, logits, step):
-            return (super().combine(weights, logits, step) + weights) / 2
-
-    register("content")(Content)
-    config, plain = (configured("scaled", history=name) for name in ("content", "shift"))
-    model = build_model(config)
-    assert_trained_is_used(model, config, trained_loss(build_model(plain), config))
-    batch = build_training_data(config, CPU).batch(0)
-    with torch.no_grad():
-        torch.testing.assert_close(stepped(model, batch)[1].sum(dim=2), torch.ones(batch.decoder_input.shape))
 
 
 # ---- a plug-in that overrides one method of a base class ----
@@ -233,19 +187,6 @@ def test_a_plug_in_that_overrides_one_method(key, kind, method, options, change)
     register("mine")(mine)
     register("plain")(type("Plain", (kind,), {}))
     config, plain = (configured(**{"initial_state": "bridge", **options, key: name}) for name in ("mine", "plain"))
-    assert_trained_is_used(build_model(config), config, trained_loss(build_model(plain), config))
-
-
-def test_a_history_that_sees_the_keys():
-    class KeysInHistory(Location):
-        def prepare(self, keys):
-            return keys.mean(dim=2)  # (B, S)
-
-        def forward(self, step):
-            return super().forward(step) + step.prepared.view(len(step.past), 1, -1, 1)
-
-    register("keys")(KeysInHistory)
-    config, plain = (configured(history=name) for name in ("keys", "location"))
     assert_trained_is_used(build_model(config), config, trained_loss(build_model(plain), config))
 
 

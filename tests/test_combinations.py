@@ -113,6 +113,9 @@ def config_of(choices):
     attention = {key: choices[key] for key in ("history", "normaliser", "scalable_softmax", "mask_padding")}
     widths = {"additive": {"width": 4}, "key_value": {"key_size": 2, "value_size": 4}}
     attention["score"] = {"name": choices["score"], **widths.get(choices["score"], {})}
+    attention["history"] = (
+        {"name": "shift", "rereading": False} if choices["history"] == "shift" else choices["history"]
+    )
     attention["window"] = window.get(choices["window"], choices["window"])
     decoder = options.get(choices["arrangement"], choices["arrangement"])
     model |= {"decoder": decoder, "attention": attention, "hidden": 3, "embedding": 2}
