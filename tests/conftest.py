@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import sys
+import traceback
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,10 +23,13 @@ from seq2attn import parts
 
 @pytest.fixture(autouse=True, scope="session")
 def quick_commands():
-    """The tree of commands, which every call of `main` builds anew, is built once, and no write waits for the disk."""
+    """The tree of commands, which every call of `main` builds anew, is built once, no write waits for the disk, and
+    `torch.manual_seed` does not describe its callers, as it does for a device that is not there.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
         patch.setattr(os, "fsync", lambda descriptor: None)
+        patch.setattr(traceback, "format_stack", lambda *_: [])
         yield
 
 
@@ -62,6 +66,14 @@ def cli(tmp_path, monkeypatch):
         return Done(code, *(re.sub(r"\x1b\[[0-9;]*m", "", text) for text in printed))
 
     return call
+
+
+@pytest.fixture
+def one_place(monkeypatch):
+    """A part is tried against its contract in one tiny model instead of three."""
+    from seq2attn.contract import parts as contract
+
+    monkeypatch.setattr(contract, "MODELS", contract.MODELS[:1])
 
 
 @pytest.fixture

@@ -224,8 +224,10 @@ def wrong_gradients(logits):
     return logits.detach() + (logits - logits.detach()) / 2
 
 
-@pytest.mark.parametrize("wrong", [wrong_logits, wrong_gradients])
-@pytest.mark.parametrize("calls", [0, 3, 9, 15, 99])
+@pytest.mark.parametrize(
+    ("calls", "wrong"),
+    [(0, wrong_logits), (3, wrong_gradients), (9, wrong_gradients), (15, wrong_logits), (99, wrong_logits)],
+)
 def test_a_leaf_that_becomes_wrong_is_caught(calls, wrong, tmp_path, with_formulas):
     def leaf(model):
         count = []

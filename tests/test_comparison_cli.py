@@ -123,6 +123,7 @@ def test_each_trial_becomes_a_run_and_two_invocations_give_the_same_table(cli):
     assert [(row["group"], row["length"]) for row in rows] == [("none", "1"), ("none", "2"), ("dot", "1"), ("dot", "2")]
     assert [row["baseline"] for row in rows] == ["", "", "none", "none"]
     assert runs() == [f"compare-tiny-{score}-seed_{seed}" for score in ("dot", "none") for seed in (1, 2)]
+    assert [path.name for path in Path("runs").glob(".*")] == [".compare-tiny.comparison.json"]
     assert cli("predict", "ab", "--run", "compare-tiny-dot-seed_2").code == 0
     assert len(cli("runs").out.splitlines()) == 5
     again = compare(cli, *ASKED)

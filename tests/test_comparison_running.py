@@ -1,13 +1,12 @@
 """Trials on any Executor: resumed, failing alone, stopped, and never run twice."""
 
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -176,18 +175,6 @@ def test_two_threads_of_a_process_do_not_run_trials_at_once(trial):
 
 
 # ---- many ----
-
-
-def process_pool():
-    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
-
-
-@pytest.mark.parametrize("executor", [Inline, process_pool])
-def test_any_standard_executor_works(executor):
-    found = compare("seed=1-3", executor=executor, workers=2)
-    assert [trial.seed for trial in found.groups[0].trials] == [1, 2, 3]
-    assert (found.failed, found.busy, found.stopped_by) == ({}, (), None)
-    assert [path.name for path in Path("runs").glob(".*")] == [".e.comparison.json"]
 
 
 def test_a_trial_that_another_process_trains_is_left_to_it_and_named():

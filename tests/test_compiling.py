@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-import torch._inductor.config
 from outcomes import StopAt, same_tensors
 
 from seq2attn.build import build_model, build_training_data

@@ -103,7 +103,7 @@ def test_the_draws_of_a_seed_never_change(task):
 
 @pytest.mark.parametrize(
     ("made", "batch_size", "start"),
-    [(training_data, 16, 254), (training_data, 1500, 1), (training_data, 5000, 0), (epoch_data, 8, 9)],
+    [(training_data, 16, 254), (training_data, 1500, 0), (epoch_data, 8, 9)],
 )
 def test_a_batch_is_a_pure_function_of_seed_and_number_and_the_stream_is_the_batches_in_order(made, batch_size, start):
     data = made(batch_size=batch_size, seed=4)
@@ -120,7 +120,7 @@ def test_a_batch_is_a_pure_function_of_seed_and_number_and_the_stream_is_the_bat
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize(("made", "batch_size"), [(training_data, 16), (training_data, 5000), (epoch_data, 16)])
+@pytest.mark.parametrize(("made", "batch_size"), [(training_data, 16), (training_data, 1500), (epoch_data, 16)])
 def test_other_seeds_and_numbers_give_other_batches(made, batch_size):
     streams = [made(seed=seed, batch_size=batch_size) for seed in range(4)]
     found = [data.batch(index) for data in streams for index in (0, 1, 2, 3, 300, 301)]

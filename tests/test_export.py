@@ -6,17 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 from models import make_model
-from torch import nn
-
-from seq2attn.errors import Seq2AttnError
-from seq2attn.model.scores import Score
 
 pytest.importorskip("onnxscript", reason='needs the extra "export": pip install "seq2attn[export]"')
 
 import onnx
 
 from seq2attn.pages.functions import functions
-from seq2attn.pages.graphs import export_graphs
 
 
 @pytest.mark.usefixtures("runs_copy")
@@ -56,23 +51,6 @@ def test_what_is_exported_is_the_models_own_step():
     torch.testing.assert_close(found["context"], found["weights"] @ memory.values)
     torch.testing.assert_close(found["scores"], found["query"] @ memory.keys.mT)
     assert not model.decoder.attention._forward_hooks
-
-
-class Branching(Score):
-    """What it computes depends on a value, so that it cannot be traced."""
-
-    def __init__(self, query_width, key_width):
-        super().__init__(query_width, key_width)
-        self.map = nn.Linear(query_width, key_width)
-
-    def forward(self, query, keys):
-        scores = self.map(query) @ keys.mT
-        return scores if scores.sum() > 0 else -scores
-
-
-def test_a_model_that_cannot_be_traced_is_refused():
-    with pytest.raises(Seq2AttnError, match="torch cannot export this model: "):
-        export_graphs(make_model(Branching, dtype=torch.float32))
 
 
 @pytest.mark.slow

@@ -53,9 +53,14 @@ def module_name(path):
 TREES = {module_name(path): ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
 
 
+def is_statement(node):
+    """Whether there may be an import in it."""
+    return isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case)
+
+
 def imports(node, functions, types):
     """The names that `node` imports, inside functions and under `if TYPE_CHECKING:` where those are asked for."""
-    for child in ast.iter_child_nodes(node):
+    for child in filter(is_statement, ast.iter_child_nodes(node)):
         if isinstance(child, ast.Import):
             yield from (alias.name for alias in child.names)
         elif isinstance(child, ast.ImportFrom):
@@ -65,7 +70,7 @@ def imports(node, functions, types):
                 yield submodule if submodule in TREES else child.module
         elif not types and isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
             yield from imports(ast.Module(child.orelse, []), functions, types)
-        elif functions or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        elif functions or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from imports(child, functions, types)
 
 

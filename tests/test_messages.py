@@ -291,15 +291,6 @@ def test_the_shell_completes(monkeypatch, capsys, runs_copy, tmp_path, words, of
     assert capsys.readouterr().out.split() == offered
 
 
-def test_an_error_in_a_process_of_its_own(tmp_path, runs_copy):
-    done = process(tmp_path, "-m", "seq2attn", "predict", "Abc")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(
-        "run: runs/tiny (the newest; choose another with --run RUN)\nerror: 'Abc' has characters the model never saw: "
-    )
-    assert "Traceback" not in done.err
-
-
 LIGHT = {"--help": 0, "train --help": 0, "list": 0, "runs": 0, "train -c bad.yaml": 2, "inspect bad.yaml": 2,
          "eval --lengths 0": 2, "predict abc": 2}  # fmt: skip
 WATCH = """\

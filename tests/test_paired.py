@@ -62,4 +62,7 @@ def test_mcnemar_against_enumeration(only_one, only_other):
     splits = [sum(split) for split in itertools.product([0, 1], repeat=count)]
     expected = sum(abs(count - 2 * ones) >= uneven for ones in splits) / len(splits)
     assert mcnemar(only_one, only_other) == pytest.approx(expected)
+
+
+def test_mcnemar_of_many_words_is_nearly_normal():
     assert mcnemar(2000, 2100) == pytest.approx(0.122, abs=0.003)  # normal: z = 99 / sqrt(4100) = 1.546, p = 0.122

@@ -77,9 +77,9 @@ def test_figures_are_written(cli, tiny):
 
 def test_one_string_can_be_chosen(cli, tiny):
     source = read_attention(tiny)[-1][1][0].source
-    assert cli("plot", "attention", "--string", source, "--plot", "one.gif").code == 0
-    assert cli("plot", "attention", "--plot", "both.gif").code == 0
-    with Image.open("one.gif") as one, Image.open("both.gif") as both:
+    assert cli("plot", "attention", "--string", source, "--plot", "one.png").code == 0
+    assert cli("plot", "attention", "--plot", "both.png").code == 0
+    with Image.open("one.png") as one, Image.open("both.png") as both:
         assert one.size[0] < both.size[0]
 
 

@@ -37,7 +37,7 @@ class Mine(Score):
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_each_file_of_the_page_is_checked_trained_and_predicts(cli, tmp_path, line):
+def test_each_file_of_the_page_is_checked_trained_and_predicts(cli, tmp_path, one_place, line):
     words = shlex.split(line)
     name = words[words.index("--plugin") + 1]
     (tmp_path / name).write_text(FILES[name])

@@ -19,6 +19,7 @@ SHORT = [
     "training.batch_size=4",
     "training.validation_samples=1",
     "training.snapshots=0",
+    "model.hidden=16",
     "evaluation.lengths=[13]",  # of every task
 ]
 

@@ -362,19 +362,6 @@ def test_a_resumed_run_is_bit_identical(reference, tmp_path, stops):
     same_outcome(run, reference)
 
 
-def test_whatever_a_step_draws_is_drawn_again_after_resuming(tmp_path):
-    config = configured(
-        *("model.layers=2", "model.dropout=0.3", "training.word_dropout=0.5"),
-        *("training.encoder_reset=0.3", "training.decoder_reset=0.3"),
-    )
-    whole = trained(tmp_path / "whole", config).run
-    run = start(tmp_path, config, Watcher(("step", 7), send(signal.SIGINT))).run
-    assert go_on(run, config, Watcher(("step", 7), send(signal.SIGINT))).train() == signal.SIGINT
-    assert step_of(run, "last") == 7
-    go_on(run, config).train()
-    assert weights(run) == weights(whole)
-
-
 def crash(run, folder):
     """The directory of `run` as a power cut at this moment leaves it, with what was half written."""
     shutil.copytree(run.path, folder)

@@ -111,7 +111,7 @@ overrides = st.lists(
 )
 
 
-@pytest.mark.parametrize("count", [150, pytest.param(10_000, marks=SLOW)])
+@pytest.mark.parametrize("count", [50, pytest.param(10_000, marks=SLOW)])
 def test_any_file_as_a_config(tmp_path, record_figure, count):
     """It is read whole and comes back from its own dump, or it is refused in words."""
     path = tmp_path / "any.yaml"
@@ -130,7 +130,7 @@ def test_any_file_as_a_config(tmp_path, record_figure, count):
     record_figure(config_files=count)
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=SLOW)])
+@pytest.mark.parametrize("count", [50, pytest.param(10_000, marks=SLOW)])
 def test_any_values_as_a_config(record_figure, count):
     def check(values, extra):
         with no_hang(), contextlib.suppress(Seq2AttnError):
