@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from seq2attn.config import Config
 from seq2attn.config.load import Overrides, describe_errors, override_list, place_of, surrogates
-from seq2attn.config.schema import Families, Lengths, all_keys
+from seq2attn.config.schema import Count, Families, Lengths, all_keys
 from seq2attn.config.shipped import find_config
 from seq2attn.config.yaml_files import read_file, read_text
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, shown
@@ -70,7 +70,7 @@ class Settings(Section):
     """string lengths, as [3, 5, 7] or "1-12"; null: the config's"""
     families: Families | None = None
     """kinds of strings, as [random, unary], or all; null: the config's"""
-    samples: Annotated[int, Field(ge=1)] | None = None
+    samples: Count | None = None
     """strings per length; null: the config's"""
     checkpoint: Literal["best", "last"] = "best"
     """which weights are measured: best (by validation) or last"""

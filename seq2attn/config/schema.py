@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, NonNegativeFloat, PositiveFloat, model_validator
 from pydantic.fields import FieldInfo
 
 from seq2attn import parts
@@ -20,6 +20,8 @@ from seq2attn.registry import Options, Registry, Section, composed
 
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Share = Annotated[float, Field(ge=0, lt=1)]
+Heads = Annotated[int, Field(ge=1, le=256)]
+Count = Annotated[int, Field(ge=1, le=100_000_000)]
 _LENGTHS = f"allowed: whole numbers from 1 to {parts.LONGEST:,} and ranges of them such as 3-10"
 
 
@@ -78,7 +80,7 @@ class AttentionConfig(Section):
 
     score: Annotated[Options, parts.SCORES] = parts.SCORES.choose()
     """the score function; `seq2attn list` shows the formulas; `none` is no attention"""
-    heads: Annotated[int, Field(ge=1, le=256)] = 1
+    heads: Heads = 1
     """attentions at once, each of projections of width model.hidden / heads"""
     mask_padding: bool = True
     """give padding the weight 0; false repeats a common mistake, for study"""
@@ -134,7 +136,7 @@ class TransformerConfig(ModelConfig):
     """the kind of encoder and decoder: gru (recurrent) or transformer"""
     layers: Annotated[int, Field(ge=1, le=64)] = 2
     """layers of the encoder, and of the decoder"""
-    heads: Annotated[int, Field(ge=1, le=256)] = 4
+    heads: Heads = 4
     """heads of each attention; must divide model.hidden"""
     feedforward: Size = 384
     """width of each layer's feed-forward layer"""
@@ -151,11 +153,11 @@ ARCHITECTURES = Registry(
 class TrainingConfig(Section):
     """How the model is trained."""
 
-    steps: Annotated[int, Field(ge=1, le=100_000_000)] | None = 1500
+    steps: Count | None = 1500
     """optimiser steps; null: as many as `epochs` take"""
-    epochs: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    epochs: Count | None = None
     """passes through the training set, instead of `steps`, for a task that has one"""
-    batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 64
+    batch_size: Count = 64
     """B, strings per step"""
     word_dropout: Share = 0.0
     """share of the decoder's input characters that are replaced by <pad> in training"""
@@ -163,15 +165,15 @@ class TrainingConfig(Section):
     """share of the encoder's states that are replaced by noise in training, each as a whole"""
     decoder_reset: Share = 0.0
     """the same for the decoder's states, so that it cannot count steps"""
-    learning_rate: Annotated[float, Field(gt=0)] = 3e-3
+    learning_rate: PositiveFloat = 3e-3
     """Adam's peak learning rate"""
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    weight_decay: NonNegativeFloat = 0.0
     """decoupled: each step shrinks every weight by learning rate x this (AdamW, Loshchilov & Hutter 2019); 0: Adam"""
-    coverage_weight: Annotated[float, Field(ge=0)] = 0.0
+    coverage_weight: NonNegativeFloat = 0.0
     """weight of the coverage loss, sum_j min(alpha_tj, C_tj) per token, with any history (See et al. 2017, eq. 12, 13)"""
     label_smoothing: Share = 0.0
     """share of the target's probability that is spread over the whole vocabulary (Szegedy et al. 2016, section 7)"""
-    clip_norm: Annotated[float, Field(gt=0)] | None = 1.0
+    clip_norm: PositiveFloat | None = 1.0
     """gradients are clipped to this norm; null: no clipping"""
     compile: bool = False
     """compile the training step with torch.compile, a minute or more; for long trainings that the C does not do, and GPUs"""
@@ -179,11 +181,11 @@ class TrainingConfig(Section):
     """learning-rate schedule after the warm-up"""
     warmup: Annotated[int, Field(ge=0)] = 0
     """steps over which the learning rate rises linearly from 0"""
-    log_every: Annotated[int, Field(ge=1)] = 10
+    log_every: Count = 10
     """steps between two lines of metrics.jsonl"""
-    evaluate_every: Annotated[int, Field(ge=1)] = 500
+    evaluate_every: Count = 500
     """steps (with `epochs`, epochs; then 1 by default) between two evaluations; each also writes a checkpoint"""
-    validation_samples: Annotated[int, Field(ge=1, le=1_000_000)] = 100
+    validation_samples: Count = 100
     """strings per length in those evaluations"""
     watched: Annotated[tuple[str, ...] | None, Field(min_length=1, max_length=20), BeforeValidator(_texts)] = None
     """strings whose attention is recorded, as [hello, world]; null: hello, and two of the task's own"""
@@ -193,7 +195,7 @@ class TrainingConfig(Section):
     """keep the model's weights with each of them: checkpoints step-0, step-1, ..., for --checkpoint"""
     target: Annotated[float, Field(gt=0, le=1)] | None = None
     """stop early once greedy exact match at every trained length of `evaluation.lengths`, or on the dev set, reaches this"""
-    patience: Annotated[int, Field(ge=1)] | None = None
+    patience: Count | None = None
     """stop early after this many evaluations in a row without a better one; null: never"""
 
     @model_validator(mode="before")
@@ -210,7 +212,7 @@ class EvaluationConfig(Section):
 
     lengths: Lengths | None = None
     """string lengths, as [3, 5, 7] or "1-12"; null: every trained length"""
-    samples: Annotated[int, Field(ge=1, le=100_000_000)] = 1000
+    samples: Count = 1000
     """strings per length, and per family"""
     families: Families = (parts.RANDOM,)
     """kinds of strings to measure: [random, unary], or all; `seq2attn list families` shows them"""
