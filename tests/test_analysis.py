@@ -9,10 +9,9 @@ from models import make_score
 from torch.utils.flop_counter import FlopCounterMode
 
 from seq2attn.analysis.costs import Sizes, formulas, score_costs
-from seq2attn.analysis.entropy import entropy_by_width, expected_entropy
 from seq2attn.analysis.forms import attend_by_loops, compare_forms
 from seq2attn.analysis.masks import window_masks
-from seq2attn.analysis.saturation import gradient_by_scale, weight_saturation
+from seq2attn.analysis.saturation import entropy_by_width, expected_entropy, gradient_by_scale, weight_saturation
 from seq2attn.analysis.variance import Components, score_variance, theoretical_moments
 from seq2attn.build import build_model
 from seq2attn.config import check_config

@@ -8,7 +8,7 @@ from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.kernels import leaf_for
-from seq2attn.training import compiling
+from seq2attn.training import step as training_step
 from seq2attn.training.loop import Diverged
 from seq2attn.training.losses import training_losses
 from seq2attn.training.session import NewRun, train
@@ -52,7 +52,7 @@ def double():
 def graphs(monkeypatch):
     """The graphs that torch.compile has made, each computed by PyTorch's own operations instead of generated code."""
     found = []
-    monkeypatch.setattr(compiling, "BACKEND", lambda graph, _: found.append(graph) or graph.forward)
+    monkeypatch.setattr(training_step, "BACKEND", lambda graph, _: found.append(graph) or graph.forward)
     yield found
     torch._dynamo.reset()
 
@@ -107,7 +107,7 @@ def test_what_does_not_compile_is_one_sentence(tmp_path, monkeypatch):
     def backend(graph, inputs):
         raise RuntimeError("no C++ compiler\nand a long story")
 
-    monkeypatch.setattr(compiling, "BACKEND", backend)
+    monkeypatch.setattr(training_step, "BACKEND", backend)
     with pytest.raises(Seq2AttnError) as caught:
         train(made(PLAIN, {"compile": True}), NewRun(tmp_path, "run"), device="cpu")
     assert str(caught.value) == (

@@ -155,7 +155,7 @@ def entropy(counts: list[int], **asked: Any) -> Analysis[Any]:
 
       seq2attn analyze entropy --keys 8 --widths 16 64 256 --samples 5000
     """
-    from seq2attn.analysis.entropy import entropy_by_width
+    from seq2attn.analysis.saturation import entropy_by_width
 
     return entropy_by_width(keys=counts, **asked)
 

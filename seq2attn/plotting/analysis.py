@@ -13,12 +13,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from seq2attn.analysis.costs import CostRow
-    from seq2attn.analysis.entropy import EntropyRow
     from seq2attn.analysis.forms import FormsRow
     from seq2attn.analysis.importance import ImportanceRow
     from seq2attn.analysis.masks import MaskRow
     from seq2attn.analysis.result import Analysis
-    from seq2attn.analysis.saturation import GradientRow, SaturationRow
+    from seq2attn.analysis.saturation import EntropyRow, GradientRow, SaturationRow
     from seq2attn.analysis.variance import VarianceRow
 
 GREY = "0.45"
