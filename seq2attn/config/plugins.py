@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import shlex
 import sys
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 
 from seq2attn.config.load import flat_values
 from seq2attn.config.schema import PARTS, Config
@@ -40,29 +40,26 @@ def load_plugin(path: Path) -> list[type]:
         for registry in PARTS.values():
             registry.forget(name)
     before = foreign_parts()
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    if not path.is_file():
         raise Seq2AttnError(f"plugin {path}: no such Python file")
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # no __pycache__ among the user's files
+    code = path.read_bytes()
+    sys.modules[name] = module = ModuleType(name)
+    module.__file__ = file = str(path.absolute())
     try:
-        spec.loader.exec_module(module)
+        exec(compile(code, file, "exec", dont_inherit=True), vars(module))
     except (Exception, SystemExit) as error:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == spec.origin]
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
         message, hint = f"{type(error).__name__}: {error}", None
-        if isinstance(error, SyntaxError) and error.filename == spec.origin:
+        if isinstance(error, SyntaxError) and error.filename == file:
             lines, message = [error.lineno], f"{type(error).__name__}: {error.msg}"
         if isinstance(error, Seq2AttnError):
             message, hint = error.message, error.hint
         raise Seq2AttnError(f"plugin {path}{f':{lines[-1]}' if lines else ''}: {message}", hint=hint) from error
-    finally:
-        sys.dont_write_bytecode = writes
     added = [cls for cls in foreign_parts() if cls not in before]
     if not added:
         hint = 'from seq2attn import Score, register    and above your class, derived from Score: @register("name")'
         raise Seq2AttnError(f"plugin {path}: registered nothing", hint=hint)
-    loaded[path.resolve()] = digest
+    loaded[path.resolve()] = hashlib.sha256(code).hexdigest()
     return added
 
 

@@ -12,19 +12,13 @@ from seq2attn.plotting.style import HEAT, MARKERS, clean, legend, new_panels, sc
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from seq2attn.analysis.costs import CostRow
-    from seq2attn.analysis.forms import FormsRow
-    from seq2attn.analysis.importance import ImportanceRow
-    from seq2attn.analysis.masks import MaskRow
     from seq2attn.analysis.result import Analysis
-    from seq2attn.analysis.saturation import EntropyRow, GradientRow, SaturationRow
-    from seq2attn.analysis.variance import VarianceRow
 
 GREY = "0.45"
 POINTS: dict[str, Any] = {"ms": 5, "lw": 0, "elinewidth": 1.2, "capsize": 3}  # measured, with errors
 
 
-def variance_figure(result: Analysis[VarianceRow]) -> Figure:
+def variance_figure(result: Analysis[Any]) -> Figure:
     """Variance against width, both logarithmic: measured points with two standard errors, theory as a line."""
     figure, (panel,) = new_panels(title="Variance of a score over random queries and keys")
     _by_width(panel, result.rows, "variance", "variance_theory", "by formula")
@@ -33,7 +27,7 @@ def variance_figure(result: Analysis[VarianceRow]) -> Figure:
     return figure
 
 
-def saturation_figure(result: Analysis[SaturationRow]) -> Figure:
+def saturation_figure(result: Analysis[Any]) -> Figure:
     """Mean weight by rank: one panel per score, one line per width."""
     from matplotlib import colormaps
 
@@ -56,7 +50,7 @@ def saturation_figure(result: Analysis[SaturationRow]) -> Figure:
     return figure
 
 
-def gradient_figure(result: Analysis[GradientRow]) -> Figure:
+def gradient_figure(result: Analysis[Any]) -> Figure:
     """Mean and median norm against the scale, with the scales of unscaled dot products marked."""
     keys, rows = result.settings["keys"], sorted(result.rows, key=lambda row: row.scale)
     figure, (panel,) = new_panels(title=f"Gradient of the largest of {keys} weights with respect to the scores")
@@ -78,7 +72,7 @@ def gradient_figure(result: Analysis[GradientRow]) -> Figure:
     return figure
 
 
-def entropy_figure(result: Analysis[EntropyRow]) -> Figure:
+def entropy_figure(result: Analysis[Any]) -> Figure:
     """Entropy against width, a panel for each number of keys."""
     counts = _groups(result.rows, "keys")
     title = "Entropy of attention over random keys; dotted: log S, of uniform weights"
@@ -92,7 +86,7 @@ def entropy_figure(result: Analysis[EntropyRow]) -> Figure:
     return figure
 
 
-def ledger_figure(result: Analysis[CostRow]) -> Figure:
+def ledger_figure(result: Analysis[Any]) -> Figure:
     """Parameters, operations and bytes as bars, one colour per score."""
     labels = {
         "attention_parameters": "parameters of attention",
@@ -114,7 +108,7 @@ def ledger_figure(result: Analysis[CostRow]) -> Figure:
     return figure
 
 
-def masks_figure(result: Analysis[MaskRow]) -> Figure:
+def masks_figure(result: Analysis[Any]) -> Figure:
     """The windows side by side: rows are output positions, columns source positions."""
     masks, settings = _groups(result.rows, "mask"), result.settings
     high = 2.3 * max(0.35, min(2.0, settings["target"] / settings["source"]))
@@ -132,7 +126,7 @@ def masks_figure(result: Analysis[MaskRow]) -> Figure:
     return figure
 
 
-def forms_figure(result: Analysis[FormsRow]) -> Figure:
+def forms_figure(result: Analysis[Any]) -> Figure:
     """The largest difference between the two forms; dotted: the bound for rounding errors."""
     figure, (panel,) = new_panels(
         1, (7.2, 3.8), "Attention by loops and by matrices; dotted: bound for rounding errors"
@@ -148,7 +142,7 @@ def forms_figure(result: Analysis[FormsRow]) -> Figure:
     return figure
 
 
-def importance_figure(result: Analysis[ImportanceRow]) -> Figure:
+def importance_figure(result: Analysis[Any]) -> Figure:
     """Exact match by length with its intervals, a line for each kind of weights."""
     figure, (panel,) = new_panels(title=f"{result.settings['run']}: exact match with other attention weights")
     for (kind, rows), marker in zip(_groups(result.rows, "weights").items(), MARKERS, strict=False):
