@@ -47,9 +47,9 @@ def load_config(path: Path | str, overrides: Overrides = ()) -> Config:
     return _check(_absolute(document.value, file.parent), overrides, places, str(path))
 
 
-def check_config(values: Mapping[str, Any], overrides: Overrides = (), *, source: str = "config") -> Config:
+def check_config(values: Mapping[str, Any], overrides: Overrides = ()) -> Config:
     """Like `load_config`, for values in memory; the paths of data files are relative to the working directory."""
-    return _check(values, overrides, {}, source)
+    return _check(values, overrides, {}, "config")
 
 
 def read_config(config: str | Path | Mapping[str, Any] | Config, overrides: Overrides = ()) -> Config:
@@ -152,8 +152,9 @@ def _validated(values: Mapping[str, Any]) -> tuple[Config, list[Problem]]:
             config = Config.model_validate(values)
             break
         except ValidationError as error:
-            problems += describe_errors(error)
-            smaller = _without(values, {problem.path for problem in problems})
+            found = describe_errors(error)
+            problems += found
+            smaller = reduce(_without, [problem.path.split(".") for problem in found], values)
             values = smaller if smaller != values else {}
     wrong = [problem.path for problem in problems]
     for problem in combination_problems(config):
@@ -170,16 +171,13 @@ def surrogates(values: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(key, f"{shown(value)} holds U+{ord(found[0]):04X}, which is not a character; leave it out")
 
 
-def _without(values: Mapping[str, Any], wrong: set[str], prefix: str = "") -> dict[str, Any]:
-    """A copy of `values` without the keys that are wrong, or that hold something wrong in a list."""
-    rest = {}
-    for name, value in values.items():
-        key = f"{prefix}{name}"
-        if isinstance(value, Mapping) and key not in wrong:
-            rest[name] = _without(value, wrong, f"{key}.")
-        elif not any(_is_in(path, key) for path in wrong):
-            rest[name] = value
-    return rest
+def _without(values: Mapping[str, Any], path: Sequence[str]) -> Mapping[str, Any]:
+    """A copy of `values` without the key at `path`, or without the list that has something there."""
+    name, *below = path
+    value = values.get(name)
+    if below and isinstance(value, Mapping):
+        return {**values, name: _without(value, below)}
+    return {key: value for key, value in values.items() if key != name}
 
 
 def _is_in(key: str, section: str) -> bool:

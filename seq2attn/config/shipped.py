@@ -13,13 +13,12 @@ CONFIGS = "configs"
 _PACKAGE = Path(__file__).parent.parent
 
 
-def find_config(path: Path | str, folder: Path = Path()) -> Path:
-    """The file that `path` names, from `folder`: itself if it exists, otherwise the shipped one, otherwise `path` itself.
+def find_config(path: Path | str) -> Path:
+    """The file that `path` names: itself if it exists, otherwise the shipped one, otherwise `path` itself.
 
     A shipped config is named by its path in the repository, `configs/chapter/dot.yaml`, or in short: `chapter/dot`.
     """
-    own = folder / path
-    return own if os.path.isfile(own) else shipped_config(Path(path)) or own
+    return Path(path) if os.path.isfile(path) else shipped_config(Path(path)) or Path(path)
 
 
 def shipped_config(path: Path) -> Path | None:
