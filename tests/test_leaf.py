@@ -49,7 +49,7 @@ def loss_and_gradients(model, forward, batch, resets):
 def assert_leaf_agrees(model, batch=None, resets=None, *, reads=True, decodes=True):
     batch = batch or batch_for()
     leaf = leaf_for(model)
-    assert leaf is not None and (leaf._reads, leaf._decodes) == (reads, decodes)
+    assert leaf is not None and (leaf.reads, leaf.decodes) == (reads, decodes)
     tolerance = 1e-4 if next(model.parameters()).dtype == torch.float32 else 1e-10
     (loss, gradients), (expected_loss, expected) = (
         loss_and_gradients(model, forward, batch, resets) for forward in (leaf, model)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from measured import places
 
-from seq2attn.build import build_model
+from seq2attn.build import build_model, build_training_data
 from seq2attn.config import load_config
 from seq2attn.display.progress import Display
 from seq2attn.inference.evaluation import evaluate
@@ -19,7 +19,8 @@ def trained(tmp_path, config_file, overrides=()):
     """The shipped config, trained to the end by the trainer itself: a predictor with the final weights."""
     config = load_config(config_file, overrides)
     run = create_run(tmp_path, "recipe", config, {})
-    trainer = Trainer(run, config, build_model(config), torch.device("cpu"), Display())
+    cpu = torch.device("cpu")
+    trainer = Trainer(run, config, build_model(config), cpu, Display(), build_training_data(config, cpu))
     assert trainer.train() is None
     return trainer.predictor
 

@@ -88,11 +88,12 @@ class Signalled(Trainer):
 
 
 def start(root, config=CONFIG, display=None):
-    return Signalled(create_run(root, "tiny", config, {}), config, build_model(config), CPU, display or Watcher())
+    return go_on(create_run(root, "tiny", config, {}), config, display)
 
 
 def go_on(run, config=CONFIG, display=None):
-    return Signalled(run, config, build_model(config), CPU, display or Watcher())
+    data = build_training_data(config, CPU)
+    return Signalled(run, config, build_model(config), CPU, display or Watcher(), data)
 
 
 def trained(root, config=CONFIG, display=None):

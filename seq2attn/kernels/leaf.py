@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -57,30 +58,31 @@ def leaf_for(model: Model) -> Leaf | None:
     reads, decodes = _is_known_encoder(model.encoder), _is_known_decoder(model.decoder)
     if kind is not nn.Parameter or device != "cpu" or isinstance(kernels, str) or not (reads or decodes):
         return None
-    return Leaf(model, kernels, reads=reads, decodes=decodes)
+    return Leaf(model, kernels, reads, decodes)
 
 
+@dataclass(frozen=True)
 class Leaf:
     """The model with the first layer of its encoder (`reads`), its decoder (`decodes`) or both in C."""
 
-    def __init__(self, model: Reverser, kernels: Kernels, *, reads: bool, decodes: bool) -> None:
-        self.model = model
-        self._kernels = kernels
-        self._reads, self._decodes = reads, decodes
-        self._width = max(model.encoder.top.width, model.decoder.cell.width)
+    model: Reverser
+    kernels: Kernels
+    reads: bool
+    decodes: bool
 
     def __call__(self, batch: Batch, resets: Resets | None = None) -> Decoded:
         """As the model itself, up to rounding."""
         model, resets = self.model, resets or NO_RESETS
-        if len(batch.source) * self._width**2 >= LARGE and torch.get_num_threads() > 1:
+        width = max(model.encoder.top.width, model.decoder.cell.width)
+        if len(batch.source) * width**2 >= LARGE and torch.get_num_threads() > 1:
             return model.forward(batch, resets)
-        read = self._encode if self._reads else model.encoder
+        read = self._encode if self.reads else model.encoder
         encoded = read(batch.source, batch.source_lengths, resets)
         memory = model.decoder.attention.prepare(
             encoded.states, valid_mask(batch.source_lengths, batch.source.size(1)), batch.source
         )
         state = model.decoder.begin(model.initial_state(encoded), memory)
-        if self._decodes:
+        if self.decodes:
             return self._decode(batch, state, memory, *resets.decoder)
         return model.decoder(batch.decoder_input, state, memory, *resets.decoder)[0]
 
@@ -107,7 +109,7 @@ class Leaf:
         ends = attention.mask_padding and _is_descending(lengths, source.size(1))
         inputs = _embedded(embedding, layer.dropout, source) | _cell(cell, first, reset)
         inputs["lengths"] = lengths if ends else None
-        outputs, _ = gru(self._kernels, inputs)  # (B, S, D)
+        outputs, _ = gru(self.kernels, inputs)  # (B, S, D)
         return outputs, (outputs.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, cell.width)).squeeze(1),)
 
     def _decode(self, batch: Batch, state: DecoderState, memory: Memory, reset: Reset | None = None) -> Decoded:
@@ -122,7 +124,7 @@ class Leaf:
         combines = isinstance(decoder, LuongDecoder)
         if combines and attends:
             inputs["combine"] = decoder.combine.weight.roll(decoder.cell.width, 1)  # of [c; s] -> of [s; c]
-        features, weights = gru(self._kernels, inputs)
+        features, weights = gru(self.kernels, inputs)
         if combines and not attends:
             features = decoder.features(features[..., :0], features, features[..., :0])
         return decoder.decode(features, weights, memory)

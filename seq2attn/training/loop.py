@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 
 import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from seq2attn.build import build_training_data
 from seq2attn.config import Config
 from seq2attn.data.batches import Batch, TrainingData
 from seq2attn.display.progress import Display
@@ -45,6 +45,7 @@ class Diverged(Seq2AttnError):
         super().__init__(f"training diverged at step {step}: {reason}", hint=hint, exit_code=1)
 
 
+@dataclass
 class Trainer:
     """Trains `model`, just built from `config` and on `device`, from the start or from the run's last checkpoint.
 
@@ -52,32 +53,25 @@ class Trainer:
     `lock.training_lock(run)`.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        config: Config,
-        model: Model,
-        device: torch.device,
-        display: Display,
-        data: TrainingData | None = None,
-        *,
-        formulas: bool = False,
-    ) -> None:
-        self.run = run
-        self.config = config
-        self.device = device
-        self.display = display
-        self.model = model
-        self.data = data or build_training_data(config, device)
+    run: Run
+    config: Config
+    model: Model
+    device: torch.device
+    display: Display
+    data: TrainingData
+    formulas: bool = False  # from the first step on
+
+    def __post_init__(self) -> None:
+        config, run, task = self.config, self.run, self.data.task
         self.span = training_span(config.training, self.data)
-        self.predictor = Predictor(self.model, self.data.task, source_eos=config.model.source_eos, device=device)
-        self.step = TrainingStep(self.model, config, device)
+        self.predictor = Predictor(self.model, task, source_eos=config.model.source_eos, device=self.device)
+        self.step = TrainingStep(self.model, config, self.device)
         self._snapshot_steps = snapshot_steps(self.span.steps, config.training.snapshots)
-        self._watched = watched_strings(config, self.data.task)
+        self._watched = watched_strings(config, task)
         run.checkpoints.mkdir(exist_ok=True)  # a copy of a run may lack it
         remove_leftovers(run.path)
         self.progress = self._restore()
-        self.progress.formulas |= formulas
+        self.progress.formulas |= self.formulas
         if self.progress.formulas:
             self.step.use_formulas()
 

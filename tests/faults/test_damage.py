@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from seq2attn.build import build_model
+from seq2attn.build import build_model, build_training_data
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights, save_checkpoint
 from seq2attn.training.loop import Trainer
@@ -26,7 +26,8 @@ def read(run, which):
     """What `train --resume` (`last`) and `predict` (`best`) do with a checkpoint."""
     config = run.config()
     if which == "last":
-        return Trainer(run, config, build_model(config), torch.device("cpu"), SimpleNamespace())
+        cpu = torch.device("cpu")
+        return Trainer(run, config, build_model(config), cpu, SimpleNamespace(), build_training_data(config, cpu))
     path = run.checkpoint(which)
     return load_weights(path, load_checkpoint(path), build_model(config))
 
