@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2attn.config.shipped import find_config, shipped_folder
-from seq2attn.config.yaml_files import read_file, read_text
+from seq2attn.config.yaml_files import find_config, read_file, read_text, shipped_folder
 from seq2attn.errors import Seq2AttnError
 
 

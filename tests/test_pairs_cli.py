@@ -8,7 +8,7 @@ import pytest
 from measured import value_of
 
 import seq2attn
-from seq2attn.config.shipped import shipped_folder
+from seq2attn.config.yaml_files import shipped_folder
 from seq2attn.pages.page import shown_runs
 from seq2attn.runs.run import Run
 

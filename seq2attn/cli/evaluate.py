@@ -75,14 +75,11 @@ def evaluate(
     done = itertools.count(1)
     with make_display() as display:
         display.begin("", None)
-        evaluation = trained.evaluate(
-            wanted,
-            samples=samples,
-            seed=seed,
-            families=kinds,
-            data=data,
-            watch=lambda: display.step("", number := next(done), f"{number} lengths measured"),
-        )
+
+        def watch() -> None:
+            display.step("", number := next(done), f"{number} lengths measured")
+
+        evaluation = trained.evaluate(wanted, samples=samples, seed=seed, families=kinds, data=data, watch=watch)
     learned = (trained.task.learned() or {}).get("files", {})
     if evaluation.data and learned["train"]["sha256"] == evaluation.data["sha256"]:
         note("this is the file that the model was trained on: the rates show how well it remembers")

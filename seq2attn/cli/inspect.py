@@ -73,7 +73,7 @@ def inspect(
 def _config(target: str, overrides: list[str], runs_dir: Path) -> tuple[Config, Run | None]:
     """The config, and its run if `target` is one."""
     from seq2attn.config import load_config
-    from seq2attn.config.shipped import find_config
+    from seq2attn.config.yaml_files import find_config
 
     if target.endswith((".yaml", ".yml")) or find_config(target).is_file():
         return load_config(target, overrides), None

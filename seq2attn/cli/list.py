@@ -79,7 +79,7 @@ def config(
 
       seq2attn config pairs/small > mine.yaml
     """
-    from seq2attn.config.shipped import shipped_folder, shipped_names
+    from seq2attn.config.yaml_files import shipped_folder, shipped_names
 
     names = [one for one in shipped_names() if not one.startswith("experiments/")]  # those name files beside them
     wanted = name and name.removeprefix("configs/").removesuffix(".yaml")

@@ -15,8 +15,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from seq2attn.config import Config
 from seq2attn.config.load import Overrides, describe_errors, override_list, place_of, surrogates
 from seq2attn.config.schema import Count, Families, Lengths, all_keys
-from seq2attn.config.shipped import find_config
-from seq2attn.config.yaml_files import read_file, read_text
+from seq2attn.config.yaml_files import find_config, read_file, read_text
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, shown
 from seq2attn.inference.results import HEADINGS, RATES
 from seq2attn.registry import Section

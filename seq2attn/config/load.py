@@ -19,8 +19,7 @@ from pydantic import ValidationError
 
 from seq2attn.config.rules import combination_problems
 from seq2attn.config.schema import PARTS, Config, all_keys
-from seq2attn.config.shipped import find_config
-from seq2attn.config.yaml_files import DEEPEST, read_file, read_text, write_yaml
+from seq2attn.config.yaml_files import DEEPEST, find_config, read_file, read_text, write_yaml
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, shown
 from seq2attn.registry import Options
 

@@ -1,4 +1,5 @@
-"""Reads YAML safely: plain values only, with line numbers. Writes YAML that is read back unchanged.
+"""Finds a config: the user's own, or one that comes with seq2attn. Reads YAML safely: plain values only, with line numbers.
+Writes YAML that is read back unchanged.
 
 Differs from YAML 1.1 where that is surprising: `3e-3` is a number, `no` and `on` are words; duplicate keys, aliases and tags
 are refused. A file cannot execute code.
@@ -6,7 +7,10 @@ are refused. A file cannot execute code.
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import functools
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +18,11 @@ from typing import Any
 
 import yaml
 
-from seq2attn.config.shipped import hint_for_missing
-from seq2attn.errors import LARGEST_FILE, Seq2AttnError, shown
+from seq2attn.errors import LARGEST_FILE, Seq2AttnError, first_of, shown
 
 DEEPEST = 20  # levels
+CONFIGS = "configs"
+_PACKAGE = Path(__file__).parent.parent
 _SCALARS = (  # YAML 1.2's core schema
     (re.compile(r"null|Null|NULL|~|"), lambda text: None),
     (re.compile(r"true|True|TRUE|false|False|FALSE"), lambda text: text.lower() == "true"),
@@ -119,3 +124,44 @@ class _Dumper(yaml.SafeDumper):
 
 
 _Dumper.add_representer(str, _Dumper.represent_str)
+
+
+# ---- the user's own files, and those that come with seq2attn ----
+
+
+def find_config(path: Path | str) -> Path:
+    """The file that `path` names: itself if it exists, otherwise the shipped one, otherwise `path` itself.
+
+    A shipped config is named by its path in the repository, `configs/chapter/dot.yaml`, or in short: `chapter/dot`.
+    """
+    return Path(path) if os.path.isfile(path) else shipped_config(Path(path)) or Path(path)
+
+
+def shipped_config(path: Path) -> Path | None:
+    """The shipped file that `path` names, if there is one."""
+    parts = path.parts[1:] if path.parts[:1] == (CONFIGS,) else path.parts
+    if path.is_absolute() or not parts or ".." in parts or "\0" in str(path):
+        return None
+    named = shipped_folder().joinpath(*parts)
+    return next((file for file in (named, named.with_name(f"{named.name}.yaml")) if file.is_file()), None)
+
+
+def shipped_folder() -> Path:
+    """`configs/` beside the package, or its copy in an installed one."""
+    installed = _PACKAGE / CONFIGS
+    return installed if installed.is_dir() else _PACKAGE.parent / CONFIGS
+
+
+def shipped_names() -> list[str]:
+    """What `--config` calls the shipped configs from any directory: `scaled`, `pairs/small`."""
+    folder = shipped_folder()
+    return sorted(file.relative_to(folder).with_suffix("").as_posix() for file in folder.rglob("*.yaml"))
+
+
+def hint_for_missing(path: Path) -> str:
+    """A hint for a config that does not exist: the shipped ones and those in its folder, the most similar first."""
+    folder = path if path.is_dir() else path.parent
+    names = {f"{CONFIGS}/{name}.yaml" for name in shipped_names()}
+    with contextlib.suppress(OSError):
+        names |= set(map(str, folder.glob("*.yaml")))
+    return f"There are: {first_of(difflib.get_close_matches(str(path), sorted(names), len(names), 0))}"
