@@ -30,7 +30,8 @@ def measured(predictor, lengths):
     return {result.length: result for result in places(results)}
 
 
-ADDITIVE, ATTENTION = "model.attention.score=additive", "model.attention"
+ADDITIVE, ATTENTION, COPY = "model.attention.score=additive", "model.attention", "task.name=copy"
+FORWARD = ("monotonic", "gaussian", "dynamic_convolution")  # histories that never, or hardly ever, go back
 READ = [  # config, overrides, lengths: each is read without error
     *[(score, [f"seed={n}"], range(1, 13)) for score in ("scaled", "additive", "dot", "general") for n in range(1, 6)],
     ("mechanisms", [ADDITIVE, "model.bidirectional=true", "model.initial_state=bridge"], range(1, 13)),
@@ -42,8 +43,16 @@ READ = [  # config, overrides, lengths: each is read without error
     ("mechanisms", [f"{ATTENTION}.window={{name: local_m, centre: reversed}}"], range(1, 13)),
     ("mechanisms", [f"{ATTENTION}.window={{name: local_p, radius: 4}}"], range(1, 13)),
     ("mechanisms", [f"{ATTENTION}.scalable_softmax=true"], range(1, 13)),
+    *[
+        ("mechanisms", [f"{ATTENTION}.normaliser={name}"], range(1, 13))
+        for name in ("sparsemax", "entmax15", "sigmoid")
+    ],
+    ("mechanisms", [f"{ATTENTION}.heads=4"], range(1, 13)),
+    *[("mechanisms", [f"{ATTENTION}.history={name}", ADDITIVE, COPY], range(1, 13)) for name in FORWARD],
     ("mechanisms", ["model.decoder=luong"], range(1, 13)),
     ("mechanisms", ["model.decoder={name: luong, input_feeding: true}"], range(1, 13)),
+    ("mechanisms", ["model.decoder=pointer"], range(1, 13)),
+    ("mechanisms", ["model.decoder=hard_monotonic", COPY], range(1, 13)),
     ("transformer", [], range(1, 13)),
     *[("dates", [f"seed={n}"], range(8, 37)) for n in (1, 2, 3)],  # those that were held out
 ]
