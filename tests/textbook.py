@@ -341,10 +341,9 @@ class Textbook:
             for d in range(-radius, radius + 1):
                 if allowed[(j + d) % size]:
                     moved[(j + d) % size] += powers[d + radius] / sum(powers) * past[-1][j]
-        moved = moved if sum(moved) > 0.5 else weights
         gamma = 1 + math.log(1 + math.exp(float(own["power"])))
-        gamma *= 4 if self.attention.history.name == "shift_by_key" else 1  # in evaluation
-        sharp = [one**gamma for one in moved]
+        settled = 4 if self.attention.history.name == "shift_by_key" else 1  # in evaluation
+        sharp = [one ** (settled * gamma) for one in moved] if sum(moved) > 0.5 else [one**gamma for one in weights]
         return [one / sum(sharp) for one in sharp] if sum(sharp) else sharp
 
     def _distances(self, own: dict[str, Tensor], j: int, past: list[list[float]], keys: list[Tensor]) -> list[float]:

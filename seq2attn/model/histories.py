@@ -157,7 +157,7 @@ class Shift(History):
     speed = 8.0
     """p = softmax(speed * logits): they change this many times as fast as other parameters"""
     settled = 1.0
-    """in evaluation the power is g times this"""
+    """in evaluation the power of weights that have moved is g times this"""
 
     def __init__(
         self, query_width: int, key_width: int, feature_width: int, *, reach: int = 2, rereading: bool = True
@@ -180,8 +180,9 @@ class Shift(History):
         moved = F.conv1d(wrapped(leaving, lengths, self.reach), arriving)  # (B, 1, S): moved_i = sum_d leaving_(d, i-d)
         if step.allowed is not None:
             moved = moved.masked_fill(~step.allowed, 0.0)
-        moved = torch.where(moved.sum(dim=2, keepdim=True) > 0.5, moved, weights)
-        sharp = moved ** ((1 + F.softplus(self.power)) * (1.0 if self.training else self.settled))
+        moving = moved.sum(dim=2, keepdim=True) > 0.5
+        moved = torch.where(moving, moved ** (1.0 if self.training else self.settled), weights)
+        sharp = moved ** (1 + F.softplus(self.power))
         return sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
 
     def distribution(self, step: AttentionStep, lengths: Tensor) -> Tensor:
@@ -199,7 +200,7 @@ class ShiftByKey(Shift):
     p_j = softmax(b + W h_j + (F * [alpha_{t-1}; C_t; alpha_{t-2}])_j), h_j the encoder's state, F a convolution around the
     source, C_t the sum of all past weights. All are zero at first: p is uniform. Content chooses among a few distances;
     it cannot scatter attention. Nothing depends on the query. Training needs blurred weights, whose gradients tell distances
-    apart; evaluation raises them to 4g, as monotonic attention is trained soft and used hard (Raffel et al. 2017).
+    apart; evaluation raises what has moved to 4g, as monotonic attention is trained soft and used hard (Raffel et al. 2017).
 
     kernel: the width of the convolution, odd.
     """
