@@ -107,6 +107,15 @@ def test_labels_and_names_show_what_varies(base):
     assert plan(base, vary=vary).trials[-1].name == "e-hidden_16-additive-clip_norm_0.5-initial_state_last-seed_1"
 
 
+def test_the_label_of_a_section_leaves_out_what_all_have_and_names_do_not_change_with_the_others(base):
+    models = ("{layers: 1, attention: {score: dot}}", "{layers: 1, attention: {score: dot, window: {name: local_m}}}")
+    found = plan(base, vary=[f"model={','.join(models)}"])
+    assert list(found.groups) == ["layers=1, score=dot", "window=local_m"]
+    longer = plan(base, vary=[f"model={','.join(models)},{{cell: lstm}}"])
+    assert list(longer.groups)[:2] == ["layers=1, score=dot", "layers=1, score=dot, window=local_m"]
+    assert [trial.name for trial in found.trials] == [trial.name for trial in longer.trials[:2]]
+
+
 def test_names_are_valid_distinct_and_the_same_with_more_seeds(base):
     alphabets = "task.alphabet=abc,abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789,äöü,'a-b'"
     asked = ("model.attention.score.initial_std=null,0.1,0.2", alphabets, "model.attention.score=general")

@@ -23,7 +23,14 @@ from seq2attn.runs.create import run_word
 from seq2attn.runs.files import reading, write_atomically
 from seq2attn.runs.run import check_name, check_plain
 
-UNLABELLED = (CONFIG, "model.attention.score", "model.architecture", "task", "task.name")  # labels show only the value
+UNLABELLED = (
+    CONFIG,
+    "model",
+    "model.attention.score",
+    "model.architecture",
+    "task",
+    "task.name",
+)  # labels show only the value
 LONGEST_NAME = 80  # characters of a run's name; a longer one is cut and ends with a digest
 RECORD = ".{}.comparison.json"  # the file of a plan in the runs directory, by the comparison's name
 
@@ -87,8 +94,11 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any], root: Path) -
     settings, base = experiment.settings, values.get(CONFIG, next(iter(experiment.bases)))
     varied = {key: value for key, value in values.items() if key != CONFIG}
     config = load_config(experiment.bases[base], [*experiment.overrides, *override_list(varied)])
-    resolved = {key: base if key == CONFIG else _value(config, key, value) for key, value in values.items()}
-    resolved.pop(SEED, None)
+    given = {key: value for key, value in values.items() if key != SEED}
+    resolved = {key: base if key == CONFIG else _value(config, key, value) for key, value in given.items()}
+    shown = {
+        key: base if key == CONFIG else _value(config, key, value, experiment.axes[key]) for key, value in given.items()
+    }
     lengths = settings.lengths or config.evaluation.lengths or ()
     if not lengths and not config.data_files:
         from seq2attn.build import build_task
@@ -97,7 +107,7 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any], root: Path) -
     return Trial(
         name=_run_name(experiment.name, resolved, config.seed),
         experiment=experiment.name,
-        group=", ".join(name_values(resolved).values()) or base,
+        group=", ".join(name_values(shown).values()) or base,
         values=resolved,
         settings=config.model_dump(mode="json"),
         root=root,
@@ -109,15 +119,23 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any], root: Path) -
     )
 
 
-def _value(config: Config, key: str, default: Any) -> Any:
-    """The value at a dotted key, a part with options as `local_m(radius=3)`; the default if no chosen part has this key."""
+def _value(config: Config, key: str, given: Any, axis: Sequence[Any] = ()) -> Any:
+    """The value at a dotted key, the given one if no chosen part has this key; a part or a section with its options, as
+    `local_m(radius=3)` and `score=additive, history=shift`, without those that all values of the axis share.
+    """
+    if isinstance(given, dict):
+        options = flat_values(given)
+        others = [flat_values(other) if isinstance(other, dict) else {} for other in axis if other != given]
+        shared = [option for option in options if all(other.get(option, ...) == options[option] for other in others)]
+        name = options.pop("name", "")
+        if others and (name or len(shared) < len(options)):
+            options = {option: value for option, value in options.items() if option not in shared}
+        words = ", ".join(f"{option.rpartition('.')[2]}={_text(value)}" for option, value in options.items())
+        return f"{name}({words})" if name and words else name or words
     try:
         value = value_at(config, key)
     except KeyError:
-        value = default
-    if isinstance(value, dict) and "name" in value:
-        options = (f"{name}={_text(option)}" for name, option in value.items() if name != "name")
-        return f"{value['name']}({', '.join(options)})"
+        value = given
     return _text(value) if isinstance(value, dict | list) else value
 
 
