@@ -98,6 +98,11 @@ def make_model(
         return model if dtype == torch.get_default_dtype() else model.to(dtype)
 
 
+def close(found: Any, expected: Any, tolerance: float = 1e-11) -> None:
+    """Equal but for rounding in float64."""
+    torch.testing.assert_close(found, expected, rtol=0, atol=tolerance)
+
+
 def as_batch(source: Tensor, lengths: Tensor, tokens: Tensor, decoder_lengths: Tensor | None = None) -> Batch:
     """What a model is called with: source (B, S), lengths (B,), decoder input (B, L), of which by default all is real."""
     counts = torch.full_like(lengths, tokens.size(1)) if decoder_lengths is None else decoder_lengths

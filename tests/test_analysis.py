@@ -140,17 +140,6 @@ def test_loops_and_matrices_agree_for_every_score():
     assert all(row.rounding < 1e-13 for row in result.rows if row.precision == "float64")
 
 
-def test_loops_attend_by_hand():
-    score = make_score("dot", 2, 2).double()
-    query, keys = (
-        torch.tensor([[[1.0, 0.0]]]).double(),
-        torch.tensor([[[math.log(3), 1.0], [0.0, 5.0], [9.0, 9.0]]]).double(),
-    )
-    weights, contexts = attend_by_loops(score, query, keys, torch.tensor([2]))  # e^scores are 3 and 1
-    assert weights.tolist() == [[[pytest.approx(0.75), pytest.approx(0.25), 0.0]]]
-    assert contexts.tolist() == [[[pytest.approx(0.75 * math.log(3)), pytest.approx(2.0)]]]
-
-
 def test_a_difference_beyond_rounding_is_seen(monkeypatch):
     monkeypatch.setattr("seq2attn.analysis.forms.attend_by_loops", lambda *a: [x + 1e-9 for x in attend_by_loops(*a)])
     rows = compare_forms(["dot"], batch=1, source=2, target=2, width=4, seed=0).rows

@@ -2,16 +2,11 @@
 
 import pytest
 import torch
-from models import as_batch, make_batch, make_model
+from models import as_batch, close, make_batch, make_model
 from torch import nn
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config
-
-
-def close(found, expected):
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-
 
 # ---- names and first weights ----
 

@@ -252,29 +252,12 @@ def test_one_seed_has_no_intervals_and_its_order_may_be_chance(planned):
 def test_records_are_flat_and_the_same_in_every_output(comparison):
     records = comparison.records()
     assert [(one["group"], one["length"]) for one in records] == [(label, n) for label in EXACT for n in (3, 9)]
-    found = records[2]
-    expected = {
-        "model.attention.score": "scaled",
-        "family": "random",
-        "metric": "exact_match",
-        "trained": True,
-        "seeds": 3,
-        "mean": pytest.approx(0.8),
-        "mean_low": pytest.approx(0.5516, abs=1e-4),
-        "sd": pytest.approx(0.1),
-        "worst": 0.7,
-        "worst_seed": 2,
-        "best": 0.9,
-        "best_seed": 3,
-        "baseline": "dot",
-        "difference": pytest.approx(0.2),
-        "difference_high": pytest.approx(0.4484, abs=1e-4),
-        "published": None,
-        "rank": 1,
-        "overall": pytest.approx(0.5),
-        "loss": pytest.approx(0.4),
-        "parameters": 1234,
-    }
+    found, of = records[2], row(comparison, "scaled", 3)
+    expected = {name: getattr(of, name) for name in ("seeds", "sd", "worst", "worst_seed", "best", "best_seed")}
+    expected |= {"mean": of.mean.mean, "mean_low": of.mean.low, "difference": of.difference.mean, "baseline": "dot"}
+    expected |= {"difference_high": of.difference.high, "model.attention.score": "scaled", "metric": "exact_match"}
+    expected |= {"family": "random", "trained": True, "rank": 1, "overall": pytest.approx(0.5), "parameters": 1234}
+    expected |= {"loss": pytest.approx(0.4), "published": None}
     assert {key: found[key] for key in expected} == expected
     assert (records[0]["published"], records[0]["published_loss"], records[1]["trained"]) == (0.55, 0.15, False)
     assert (records[1]["published"], records[2]["published"]) == (None, None)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2attn.config import check_config, dump_config, load_config, value_at
+from seq2attn.config import check_config, load_config, value_at
 from seq2attn.config.schema import all_keys, parse_lengths
 from seq2attn.errors import ConfigError, Seq2AttnError, shown
 from seq2attn.parts import HISTORIES
@@ -230,11 +230,6 @@ def test_an_invalid_combination_is_reported_under_the_key_to_change(overrides, k
         "training.warmup=5 training.steps=5",
         "training.target=0.9 evaluation.lengths=12,20",
         "evaluation.lengths=[13]",
-        "model.bidirectional=true model.attention.score=additive model.initial_state=zeros",
-        "model.attention.score=none model.initial_state=last",
-        "model.architecture=transformer model.layers=1 model.heads=2",
-        "model.decoder={name: luong, input_feeding: true} model.cell=lstm model.layers=2 model.dropout=0.1",
-        f"{WINDOW}={{name: local_m, centre: reversed}} model.attention.history=location_coverage",
     ],
 )
 def test_valid_combinations_are_accepted(overrides):
@@ -303,22 +298,6 @@ def test_problems_have_the_place_where_they_are_written(file):
         "model.attention.score": f"{path}:6",  # needs equal widths
         "model.attention.score.width": f"{path}:6",
     }
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {},
-        {"task": {"alphabet": " #'\"é☃:"}, "evaluation": {"lengths": "1-4"}},
-        *({"task": {"alphabet": alphabet}} for alphabet in ("0123456789", "1e5", "~", "no")),
-        {"task": {"alphabet": "0"}, "training": {"clip_norm": None, "learning_rate": 1e-9}},
-        attention(score={"name": "additive", "width": 7}),
-        {"seed": 2**63 - 1, "model": {"architecture": "transformer"}},
-    ],
-)
-def test_a_dumped_config_is_read_back_equal(file, values):
-    config = check_config(values)
-    assert load_config(file(dump_config(config))) == config
 
 
 # ---- overrides ----

@@ -21,6 +21,8 @@ def model_with(score, **model):
         ("dot", {}, (37440, 0, 0, 65088, 192 * 29 + 29)),
         ("general", {"initial_state": "last"}, (37440, 0, 9216, 65088, 192 * 29 + 29)),
         ("additive", {}, (37440, 0, 18528, 65088, 192 * 29 + 29)),
+        ("additive", {"attention": {"score": {"name": "additive", "width": 10}}},
+         (37440, 0, 10 * 192 + 10, 65088, 192 * 29 + 29)),
         ("none", {"initial_state": "bridge"}, (37440, 9312, 0, 37440, 96 * 29 + 29)),
         ("additive", {"bidirectional": True, "initial_state": "bridge"},
          (74880, 9312, 96 * (96 + 192) + 96, 92736, 288 * 29 + 29)),
@@ -34,11 +36,6 @@ def test_exact_counts(score, model, parts):
     expected = {name: count for name, count in zip(names, parts, strict=True) if count or name == "attention"}
     assert parameter_ledger(built) == {**expected, "total": sum(parts)}
     assert sum(parts) == sum(parameter.numel() for parameter in built.parameters())
-
-
-def test_additive_width_option():
-    ledger = parameter_ledger(model_with("additive", attention={"score": {"name": "additive", "width": 10}}))
-    assert ledger["attention"] == 10 * (96 + 96) + 10
 
 
 @pytest.mark.parametrize(("columns", "parts"), [("60", 2), ("45", 3), ("80", 1)])

@@ -48,16 +48,6 @@ def test_low_scores_have_neither_weights_nor_gradients(name, power):
     assert normalise(torch.tensor([3e38, -3e38, 0.0]), None).tolist() == [1, 0, 0]
 
 
-def test_the_mask_broadcasts_over_queries_and_none_masks_nothing():
-    scores = torch.tensor([[[0.0, 1.0, 2.0], [5.0, 5.0, 9.0]]])
-    weights = masked_softmax(scores, torch.tensor([[[True, True, False]]]))
-    low, high = 1 / (1 + math.e), math.e / (1 + math.e)
-    torch.testing.assert_close(weights, torch.tensor([[[low, high, 0.0], [0.5, 0.5, 0.0]]]))
-    everything = torch.ones(1, 1, 3, dtype=torch.bool)
-    torch.testing.assert_close(masked_softmax(scores, None), masked_softmax(scores, everything))
-    assert (masked_softmax(scores, None) > 0).all()
-
-
 @pytest.mark.parametrize("name", NORMALISERS.names())
 @pytest.mark.parametrize("poison", [1e30, -1e30, math.inf, -math.inf, math.nan])
 def test_what_stands_at_a_masked_position_cannot_matter(poison, name):

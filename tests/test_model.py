@@ -4,15 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from models import as_batch, make_batch, make_model
+from models import as_batch, close, make_batch, make_model
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config, load_config
 from seq2attn.model.scores import Score
-
-
-def close(found, expected, tolerance=1e-12):
-    torch.testing.assert_close(found, expected, rtol=0, atol=tolerance)
 
 
 class Cosine(Score):

@@ -157,9 +157,6 @@ UNSAVED = 'self.register_buffer("n", torch.zeros(()), persistent=False)'
     ("text", "message"),
     [
         (score("return scores.double()"), "shape: scores: torch.float64, expected torch.float32"),
-        (score("query.mul_(2); return scores"), "steps: a step changes in place what it was given"),
-        (score("return scores - torch.inf"), "shape: scores: numbers that are not finite"),
-        (score("return F.dropout(scores, 0.5)"), "in evaluation the model is random"),
         (
             score("self.training and self.n.add_(1); return scores", UNSAVED),
             "training changes the buffer decoder.attention.score.n, which checkpoints leave out",
@@ -178,11 +175,6 @@ def test_a_broken_score_is_refused_before_a_run_is_made(plugin, text, message):
     ("base", "body", "message"),
     [
         ("Window", "def forward(self, *inputs): raise KeyError(7)", "shape: odd.py:12: KeyError"),
-        (
-            "Window",
-            "def forward(self, *inputs): pass",
-            "window Odd (odd.py:10): shape: raised TypeError: cannot unpack",
-        ),
         (
             "History",
             "def forward(self, step): return step.past.mT.unsqueeze(1)\n"

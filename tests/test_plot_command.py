@@ -12,14 +12,7 @@ from seq2attn.runs.logs import evaluations, read_attention, read_metrics
 from seq2attn.runs.records import parse
 from seq2attn.runs.run import Run
 
-WHOLE = {
-    "source": "a",
-    "output": "a",
-    "source_symbols": ["a"],
-    "output_symbols": ["a"],
-    "weights": [[1.0]],
-    "ideal": [0],
-}
+WHOLE = AttentionMap("a", "a", ("a",), ("a",), ((1.0,),), (0,)).to_json()
 DAMAGE = [{}, {"weights": [[1.0, 0.0]]}, {"weights": []}, {"weights": [[2.0]]}, {"weights": [[float("nan")]]},
           {"ideal": [1]}, {"output_symbols": [], "weights": []}]  # fmt: skip
 """{}: other strings than those recorded"""

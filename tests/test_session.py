@@ -1,6 +1,7 @@
 """A training session: what is checked and built, in which order, and how often."""
 
 import shutil
+from unittest import mock
 
 import pytest
 import torch
@@ -19,43 +20,22 @@ CONFIG = check_config(
 )
 
 
-class Recording(Display):
-    """Records the calls of a display."""
-
-    def __init__(self):
-        self.calls = []
-
-    def begin(self, trial, total, text=""):
-        self.calls.append(("begin", trial, total, text))
-
-    def evaluation(self, trial, text):
-        self.calls.append(("evaluation", trial, text.partition(":")[0]))
-
-    def end(self, trial, text=""):
-        self.calls.append(("end", trial))
-
-    def note(self, text):
-        self.calls.append(("note", text))
+def calls(display):
+    """What a display was told, but for the steps."""
+    return [told for told in display.method_calls if told[0] != "step"]
 
 
 def test_a_display_sees_the_start_and_every_evaluation(tmp_path):
-    display = Recording()
+    display, again = mock.create_autospec(Display, instance=True), mock.create_autospec(Display, instance=True)
     ended = train(CONFIG, NewRun(tmp_path, "a"), device="cpu", display=display)
     assert (ended.step, ended.stopped_by) == (3, None)
-    assert display.calls[-5:] == [
-        ("note", f"training {tmp_path / 'a'} on cpu from step 0"),
-        ("begin", "", 3, "step 0"),
-        ("evaluation", "", "step 2"),
-        ("evaluation", "", "step 3"),
-        ("end", ""),
-    ]
-    again = Recording()
+    *_, note, begin, second, third, end = calls(display)
+    assert note == mock.call.note(f"training {tmp_path / 'a'} on cpu from step 0")
+    assert (begin, end) == (mock.call.begin("", 3, "step 0"), mock.call.end("", mock.ANY))
+    assert [one.args[1].partition(":")[0] for one in (second, third)] == ["step 2", "step 3"]
     assert train(CONFIG, ended.run, device="cpu", display=again) == ended
-    assert again.calls == [
-        ("note", f"{tmp_path / 'a'} is finished: step 3 of 3"),
-        ("begin", "", 3, "step 3"),
-        ("end", ""),
-    ]
+    note = mock.call.note(f"{tmp_path / 'a'} is finished: step 3 of 3")
+    assert calls(again) == [note, mock.call.begin("", 3, "step 3"), mock.call.end("", mock.ANY)]
 
 
 def test_a_resumed_run_keeps_its_number_of_threads(tmp_path):

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from models import as_batch, is_real
+from models import as_batch, close, is_real
 from torch import nn
 
 from seq2attn.build import build_model
@@ -27,10 +27,6 @@ def batch(padding=0):
     source = torch.randint(3, 7, (3, 5), generator=random)
     tokens = torch.randint(3, 7, (3, 4), generator=random)
     return torch.cat([source, torch.full((3, padding), 4)], dim=1), tokens
-
-
-def close(found, expected, tolerance=1e-12):
-    torch.testing.assert_close(found, expected, rtol=0, atol=tolerance)
 
 
 def test_it_computes_what_pytorchs_decoder_computes():
@@ -68,34 +64,6 @@ def test_sinusoids_by_formula():
         for i in range(5):
             angle = position / 10_000 ** ((i - i % 2) / 5)
             assert float(table[row, i]) == pytest.approx(math.cos(angle) if i % 2 else math.sin(angle))
-
-
-def test_cached_decoding_from_any_rows_is_teacher_forcing():
-    model, rows = make().eval(), torch.tensor([2, 0, 0])
-    source, tokens = batch(padding=1)
-    forced = model(as_batch(source, LENGTHS, tokens))
-    memory, state = model.encode(source, LENGTHS)
-    for position in range(4):
-        selected, _ = model.step(tokens[rows, position], model.select(state, rows), model.select(memory, rows))
-        decoded, state = model.step(tokens[:, position], state, memory)
-        for found, of in ((decoded, slice(None)), (selected, rows)):
-            close(found.logits, forced.logits[of, position : position + 1])
-            close(found.weights, forced.weights[of, position : position + 1])
-        assert state.layers[0].shape == (3, position + 1, 2 * D)
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_a_string_is_answered_the_same_alone_padded_and_among_others(training):
-    model = make().train(training)
-    with torch.set_grad_enabled(training):
-        source, tokens = batch(padding=2)
-        together = model(as_batch(source, LENGTHS, tokens))
-        for row, length in enumerate(LENGTHS.tolist()):
-            alone = model(as_batch(source[row : row + 1, :length], LENGTHS[row : row + 1], tokens[row : row + 1]))
-            close(together.logits[row], alone.logits[0], 1e-11)
-            close(together.weights[row, :, :length], alone.weights[0], 1e-11)
-            assert (together.weights[row, :, length:] == 0).all()
-            close(together.weights[row].sum(dim=1), torch.ones(4, dtype=torch.float64))
 
 
 def test_every_parameter_is_in_one_part_of_the_ledger():
