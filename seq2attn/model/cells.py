@@ -91,7 +91,7 @@ class TorchCell(Cell):
 
         def drawn(*shape: int) -> nn.Parameter:
             bound = 1 / math.sqrt(width)
-            return nn.Parameter(nn.init.uniform_(torch.empty(shape), -bound, bound))
+            return cast(nn.Parameter, nn.init.uniform_(nn.Parameter(torch.empty(shape)), -bound, bound))
 
         rows = self.blocks * width
         self.weight_ih = drawn(rows, input_width)

@@ -17,7 +17,6 @@ from seq2attn.config.plugins import described, foreign_parts
 from seq2attn.config.schema import Config
 from seq2attn.data.tasks import StringTask, Task
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.decoder import Reverser
 from seq2attn.model.interface import Model
 from seq2attn.pages.functions import Function, functions, right_answer
 
@@ -71,8 +70,6 @@ def export_training(model: Model, config: Config, task: Task) -> list[onnx.Model
     from seq2attn.pages.training import training_functions
 
     hint = "`seq2attn train` trains it, and `seq2attn page` shows the run."
-    if not isinstance(model, Reverser):
-        raise Seq2AttnError("the page cannot train a Transformer", hint=hint)
     with _exporting(f"the page cannot train {config.score_name}: torch cannot export a training step", hint):
         with torch.enable_grad():
             parts = training_functions(model, config, task)

@@ -5,16 +5,18 @@ What is drawn at random comes in as inputs `random.N`, uniform in [0, 1): the pa
 
 from __future__ import annotations
 
-import contextlib
+import copy
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, fx
 from torch._decomp import get_decompositions
-from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.stateless import _reparametrize_module
+from torch.overrides import TorchFunctionMode
 
 from seq2attn.build import build_model
 from seq2attn.config.schema import Config
@@ -22,7 +24,7 @@ from seq2attn.data.batches import drop_words, generator, make_batch
 from seq2attn.data.tasks import Examples, Task
 from seq2attn.data.vocabulary import PAD
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.attention import Attention, Memory
+from seq2attn.model.attention import Attention
 from seq2attn.model.interface import Model
 from seq2attn.pages.functions import Function, Tensors
 from seq2attn.training.losses import training_losses
@@ -31,8 +33,6 @@ from seq2attn.training.step import TrainingStep
 
 CARRIED = 2000
 """examples that the page carries of a task whose drawing cannot be exported"""
-EXPORTED_WRONGLY = [torch.ops.aten.nll_loss_forward, torch.ops.aten.nll_loss_backward]
-"""to be taken apart by torch: the exporter loses the number of tokens, by which the gradient is divided"""
 CPU = torch.device("cpu")
 
 
@@ -77,38 +77,27 @@ def _named(examples: Examples) -> Tensors:
     return {name: getattr(examples, name) for name in names}
 
 
-@contextlib.contextmanager
-def _masked(model: Model, mask: Tensor) -> Iterator[None]:
-    """Hide padding from a model's attention where `mask`, a scalar, is True, whatever its config says."""
-    changed = [(one, one.mask_padding, one.prepare) for one in model.modules() if isinstance(one, Attention)]
-    for attention, _, prepare in changed:
-
-        def prepared(*inputs: Any, prepare: Any = prepare) -> Memory:
-            memory = prepare(*inputs)
-            assert memory.valid is not None
-            return memory._replace(valid=memory.valid | ~mask)
-
-        attention.mask_padding = True
-        vars(attention)["prepare"] = prepared
-    try:
-        yield
-    finally:
-        for attention, before, _ in changed:
-            del vars(attention)["prepare"]
-            attention.mask_padding = before
-
-
 def _train(model: Model, config: Config, examples: Tensors) -> Function:
+    model = copy.deepcopy(model)
+    for one in model.modules():
+        if isinstance(one, Attention):
+            one.mask_padding = True  # whatever the config says, `mask` decides
+    encode = model.encode
     trained = {name: one.detach().clone() for name, one in model.named_parameters() if one.requires_grad}
     state = TrainingStep(model, config, CPU).state
 
+    def encode_masked(mask: Tensor, *inputs: Any) -> Any:
+        memory, first = encode(*inputs)
+        return memory if memory.valid is None else memory._replace(valid=memory.valid | ~mask), first
+
     def train(tensors: Tensors) -> Tensors:
+        model.encode = partial(encode_masked, tensors["mask"])
         random = generator(CPU)
         batch = make_batch(Examples(*(tensors[name] for name in examples)), source_eos=config.model.source_eos)
         if config.training.word_dropout:
             batch = drop_words(batch, config.training.word_dropout, random)
         weights = {name: tensors[name].clone().requires_grad_() for name in trained}
-        with _reparametrize_module(model, weights), _masked(model, tensors["mask"]):
+        with _reparametrize_module(model, weights):
             step = TrainingStep(model, config, CPU)
             step.without_branches()
             for name, tensor in step.state.items():
@@ -130,25 +119,47 @@ def _train(model: Model, config: Config, examples: Tensors) -> Function:
 
 
 def given_random(name: str, call: Callable[[Tensors], Tensors], inputs: Tensors) -> Function:
-    """A function as one graph without side effects. Random numbers are not drawn, but given."""
-    with torch.random.fork_rng(devices=[]):
+    """A function whose random numbers are not drawn, but given; without gradients, which are among its operations."""
+    with torch.random.fork_rng(devices=[]), sdpa_kernel(SDPBackend.MATH), _Products():
         traced = make_fx(call)(inputs)
     draws = [node for node in traced.graph.nodes if _is_random(node.target)]
-    shapes = [((2,) if "normal" in str(node.target) else ()) + tuple(node.meta["val"].shape) for node in draws]
+    shapes = [(2,) * _is_normal(node.target) + tuple(node.meta["val"].shape) for node in draws]
     random = {f"random.{k}": torch.rand(shape, generator=generator(CPU, k)) for k, shape in enumerate(shapes)}
 
-    def pure(tensors: Tensors) -> Any:
+    def given(tensors: Tensors) -> Any:
         drawn = iter([tensors[name] for name in random])
         return _Outside(traced, drawn).run({name: tensors[name] for name in inputs})
 
-    everything = {**inputs, **random}
-    apart: Any = get_decompositions(EXPORTED_WRONGLY)
-    graph = make_fx(functionalize(pure), decomposition_table=apart)(everything)
-    return Function(name, graph, everything)
+    return Function(name, given, {**inputs, **random})
 
 
 def _is_random(target: Any) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
+
+
+def _is_normal(target: Any) -> bool:
+    return str(target).startswith(("aten.normal", "aten.randn"))
+
+
+class _Products(TorchFunctionMode):
+    """Convolutions as matrix products: the exporter lacks the gradient of a convolution."""
+
+    def __torch_function__(self, called: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return (_convolution if called is torch.conv1d else called)(*args, **(kwargs or {}))
+
+
+def _convolution(
+    x: Tensor, filters: Tensor, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Tensor:
+    """`torch.conv1d` of x (B, C, S) with filters (M, C, K): (B, M, L)."""
+    if groups > 1 or isinstance(padding, str):
+        return torch.conv1d(x, filters, bias, stride, padding, dilation, groups)
+    step, around, spread = (one if isinstance(one, int) else one[0] for one in (stride, padding, dilation))
+    within = spread * torch.arange(filters.size(2))  # (K,)
+    starts = torch.arange(-around, x.size(2) + around - spread * (filters.size(2) - 1), step)  # (L,)
+    read = torch.arange(x.size(2)).view(-1, 1, 1) == starts.unsqueeze(1) + within  # (S, L, K): what is read where
+    made = torch.einsum("bcs,slk,mck->bml", x, read.to(x.dtype), filters)
+    return made if bias is None else made + bias.unsqueeze(1)
 
 
 class _Outside(fx.Interpreter):
@@ -157,12 +168,15 @@ class _Outside(fx.Interpreter):
     def __init__(self, graph: fx.GraphModule, drawn: Iterator[Tensor]) -> None:
         super().__init__(graph)
         self.drawn = drawn
+        self.made: dict[Any, Any] = {}
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
-        kept = super().get_attr(target, args, kwargs)
-        if not isinstance(kept, Tensor):
-            return kept
-        return torch.zeros(kept.shape, dtype=kept.dtype).copy_(kept)  # a weight is made, then drawn in place
+        if target not in self.made:
+            kept = super().get_attr(target, args, kwargs)  # a weight: it is made, then drawn in place, and returned
+            self.made[target] = (
+                torch.zeros(kept.shape, dtype=kept.dtype).copy_(kept) if isinstance(kept, Tensor) else kept
+            )
+        return self.made[target]
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         name = str(target).removeprefix("aten.")
@@ -185,6 +199,8 @@ def _normal(uniform: Tensor, like: Tensor, mean: float = 0.0, deviation: float =
 
 
 DRAWN: dict[str, Callable[..., Tensor]] = {
+    "randn": lambda uniform, size, **_: _normal(uniform, torch.empty(size)),
+    "randn_like": _normal,
     "uniform_": lambda uniform, like, least=0.0, most=1.0: like.copy_(least + (most - least) * uniform),
     "normal_": _normal,
     "rand": lambda uniform, *_: uniform,
@@ -206,7 +222,9 @@ def _adamw(weights: Any, gradients: Any, averages: Any, squares: Any, _: Any, st
         weight.mul_(1 - rate * options["weight_decay"]).sub_(rate * size / spread)
 
 
+LOSSES: Any = [torch.ops.aten.nll_loss_forward, torch.ops.aten.nll_loss_backward]
 UNFUSED: dict[str, Callable[..., Any]] = {
+    **{str(one).removeprefix("aten."): formula for one, formula in get_decompositions(LOSSES).items()},
     "_fused_adamw_.tensor_lr": _adamw,
     "_foreach_norm.Scalar": lambda tensors: [tensor.square().sum().sqrt() for tensor in tensors],
     "_foreach_mul_.Tensor": lambda tensors, factor: [tensor.mul_(factor) for tensor in tensors],
