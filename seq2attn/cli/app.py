@@ -16,8 +16,7 @@ from seq2attn.cli.check import check
 from seq2attn.cli.commands import Command, UsageError, group
 from seq2attn.cli.compare import compare
 from seq2attn.cli.evaluate import evaluate
-from seq2attn.cli.inspect import inspect
-from seq2attn.cli.list import config, list_names
+from seq2attn.cli.list import config, inspect, list_names
 from seq2attn.cli.pages import export, page, report
 from seq2attn.cli.plot import plot
 from seq2attn.cli.predict import predict
