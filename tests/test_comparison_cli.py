@@ -63,7 +63,10 @@ def runs(folder="runs"):
         (["--vary", "model.attention.score=dot,scalde"], "did you mean 'scaled'"),
         (["--vary", "seed=1-9999", "--vary", "model.hidden=8,9"], "at most 10,000 trials"),
         (["--vary", "seed=1", "--vary", "seed=2"], "--vary names seed twice"),
-        (["--vary", "seed=1", "--checkpoint", "first"], "checkpoint (--checkpoint): should be 'best' or 'last', found"),
+        (
+            ["--vary", "seed=1", "--checkpoint", "first"],
+            "Invalid value for '--checkpoint': 'first' is not one of 'best', 'last'",
+        ),
         (["--vary", "seed=1", "--baseline", "seed"], "expected KEY=VALUE"),
         (["--vary", "seed=1", "--set", "sed=1"], "did you mean 'seed'"),
         (["--vary", "seed=1", "--name", "a/b"], "is not a valid run name"),

@@ -6,7 +6,7 @@ import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -45,12 +45,8 @@ def compare(
     families: options.Families = None,
     samples: options.Samples = None,
     checkpoint: Annotated[
-        str | None,
-        option(
-            "best|last",
-            "Which weights to measure: best (default, by validation) or last.",
-            autocompletion=lambda: ["best", "last"],
-        ),
+        Literal["best", "last"] | None,
+        typer.Option(help="Which weights to measure: best (default, by validation) or last."),
     ] = None,
     name: Annotated[
         str | None,

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from seq2attn.errors import LARGEST_FILE, CheckpointError, shown
 from seq2attn.runs.files import write_atomically
-from seq2attn.runs.records import Count, Progress, Record, reason_of
+from seq2attn.runs.records import Count, Record, reason_of
 
 FORMAT = "seq2attn-checkpoint"
 MODEL = "model."  # prefix of the model's tensors
@@ -52,16 +52,6 @@ class Checkpoint:
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
     """The model's tensors under their names in a checkpoint."""
     return {MODEL + name: tensor for name, tensor in model.state_dict().items()}
-
-
-def save_progress(
-    path: Path, model: nn.Module, progress: Progress, optimiser: Mapping[str, Tensor] | None = None
-) -> None:
-    """What a run's checkpoint contains: the model's weights, the progress of training and, to resume it, the optimiser's
-    tensors.
-    """
-    tensors = model_tensors(model) | {OPTIMISER + name: tensor for name, tensor in (optimiser or {}).items()}
-    save_checkpoint(path, tensors, progress.model_dump(exclude_none=True))
 
 
 def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: dict[str, Any]) -> None:

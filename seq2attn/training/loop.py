@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -23,7 +24,8 @@ from seq2attn.runs.checkpoint import (
     check_tensors,
     load_checkpoint,
     load_weights,
-    save_progress,
+    model_tensors,
+    save_checkpoint,
 )
 from seq2attn.runs.files import remove_leftovers, write_json
 from seq2attn.runs.records import Progress, Status, reason_of
@@ -184,7 +186,7 @@ class Trainer:
         progress.stale = 0 if rank > progress.best else progress.stale + 1
         if rank >= progress.best:  # on a tie the later one, which has trained for longer
             progress.best = rank
-            self._write_checkpoint("best")
+            self._write_checkpoint("best", progress.model_copy(update={"positions": None}), {})
         return results
 
     def _take_snapshot(self) -> None:
@@ -196,18 +198,19 @@ class Trainer:
         if maps:
             self._recorder.attention(step, maps)
         if self.config.training.snapshot_weights:
-            save_progress(self.run.checkpoint(f"step-{step}"), self.model, Progress(step=step))
+            self._write_checkpoint(f"step-{step}", Progress(step=step), {})
 
     # ---- saving and resuming ----
 
     def _save(self, state: str) -> None:
-        self._write_checkpoint("last")
+        progress = self.progress.model_copy(update={"positions": self._recorder.positions()})
+        self._write_checkpoint("last", progress, self.step.state)
         self.write_status(state)
 
-    def _write_checkpoint(self, which: str) -> None:
-        resumes = which == "last"  # `best` is the same whenever training was interrupted; the records' sizes are not
-        progress = self.progress.model_copy(update={"positions": self._recorder.positions() if resumes else None})
-        save_progress(self.run.checkpoint(which), self.model, progress, self.step.state if resumes else None)
+    def _write_checkpoint(self, which: str, progress: Progress, optimiser: Mapping[str, Tensor]) -> None:
+        """Only `last`, to resume from, has the optimiser and the sizes of the records, which change with interruptions."""
+        tensors = model_tensors(self.model) | {OPTIMISER + name: tensor for name, tensor in optimiser.items()}
+        save_checkpoint(self.run.checkpoint(which), tensors, progress.model_dump(exclude_none=True))
 
     def write_status(self, state: str) -> None:
         """Write status.json: training is in this state, after so many steps."""

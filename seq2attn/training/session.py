@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -83,8 +83,7 @@ def train(
                 stopped_by = trainer.train(stop)
             except LeafDiffers as difference:
                 display.note(f"{difference}; training continues from the last checkpoint, with the formulas")
-                model = build_model(config, task).to(chosen_device)
-                trainer = Trainer(run, config, model, chosen_device, display, data, formulas=True)
+                trainer = replace(trainer, model=build_model(config, task).to(chosen_device), formulas=True)
                 stopped_by = trainer.train(stop)
         except Exception as error:
             if isinstance(error, Diverged) or plugin_error(error):
