@@ -36,14 +36,12 @@ def saturation_figure(result: Analysis[Any]) -> Figure:
     figure, panels = new_panels(len(scores), (1.2 + 2.7 * len(scores), 3.5), title)
     for panel, (name, rows) in zip(panels, scores.items(), strict=True):
         for place, row in enumerate(sorted(rows, key=lambda row: row.width)):
-            look = {
-                "color": colormaps[HEAT](0.9 * place / max(1, len(rows) - 1)),
-                "marker": MARKERS[place % len(MARKERS)],
-            }
-            panel.plot(range(1, keys + 1), row.weights, ms=4, lw=1.4, label=f"D = {row.width:,}", **look)
+            colour, marker = colormaps[HEAT](0.9 * place / max(1, len(rows) - 1)), MARKERS[place % len(MARKERS)]
+            label = f"D = {row.width:,}"
+            panel.plot(range(1, keys + 1), row.weights, color=colour, marker=marker, ms=4, lw=1.4, label=label)
         panel.axhline(1 / keys, color=GREY, lw=1, ls=":", zorder=0)
         panel.set(title=name, xlabel="rank of the key", ylim=(-0.02, 1.02))
-        panel.xaxis.get_major_locator().set_params(integer=True)
+        panel.locator_params(axis="x", integer=True)
         clean(panel)
     panels[0].set_ylabel("mean weight")
     legend(panels[-1])
@@ -119,8 +117,7 @@ def masks_figure(result: Analysis[Any]) -> Figure:
         centres = [math.nan if row.centre is None else row.centre for row in rows]
         panel.plot(centres, range(len(rows)), color="#d55e00", marker=".", ms=3, lw=0.8)
         panel.set(title=name, xlabel="source position", xlim=(-0.5, settings["source"] - 0.5))
-        for axis in (panel.xaxis, panel.yaxis):
-            axis.get_major_locator().set_params(integer=True, nbins=6)
+        panel.locator_params(integer=True, nbins=6)
     panels[0].set_ylabel("output position")
     figure.colorbar(image, ax=panels, label="factor of the weight", shrink=0.8, aspect=18)
     return figure
@@ -151,7 +148,7 @@ def importance_figure(result: Analysis[Any]) -> Figure:
         look = POINTS | {"lw": 4 if kind == "unchanged" else 1.4}  # equal lines are both seen
         panel.errorbar(lengths, values, list(zip(*ends, strict=True)), label=kind, marker=marker, **look)
     panel.set(xlabel="length", ylabel="exact match", ylim=(-0.02, 1.05))
-    panel.xaxis.get_major_locator().set_params(integer=True)
+    panel.locator_params(axis="x", integer=True)
     legend(panel)
     clean(panel)
     return figure
