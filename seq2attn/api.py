@@ -118,16 +118,17 @@ def compare(
     `failed` has the reasons of failed trials, `busy` the trials that another process trains. The first Ctrl-C saves and
     raises `KeyboardInterrupt`.
     """
+    from seq2attn.comparison import run
     from seq2attn.comparison.experiment import compose_experiment
-    from seq2attn.comparison.plan import make_plan
-    from seq2attn.comparison.run import run_comparison
 
     loaded = load_plugins(plugins)
     file = None if experiment is None else Path(experiment)
     bases = [Path(one) for one in ([configs] if isinstance(configs, str | Path) else configs)]
-    plan = make_plan(compose_experiment(file, bases, override_list(vary), overrides, **options), Path(runs_dir))
-    with make_display(progress) as display:
-        found = run_comparison(plan, device=device, plugins=loaded, workers=workers, executor=executor, display=display)
+    chosen = compose_experiment(file, bases, override_list(vary), overrides, **options)
+    root = Path(runs_dir)
+    found = run.compare(
+        chosen, root, device=device, plugins=loaded, workers=workers, executor=executor, progress=progress
+    )
     if found.stopped_by is not None:
         raise KeyboardInterrupt("stopped; the same call continues")
     return found

@@ -14,6 +14,7 @@ import pytest
 from inline import Inline, call_main
 
 from seq2attn.cli.compare import compare as compare_command
+from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.results import gather
 
 TINY = """\
@@ -233,6 +234,6 @@ COMMANDS = re.findall(r"^ +(seq2attn compare .*)$|`(seq2attn compare [^`]*)`", f
 def test_documented_commands_name_valid_experiments(cli, work, monkeypatch, command):
     (work / "configs").symlink_to(ROOT / "configs")
     shutil.copy(work / "tiny.yaml", work / "my.yaml")
-    monkeypatch.setattr("seq2attn.comparison.run.run_comparison", lambda plan, **_: gather(plan))
+    monkeypatch.setattr("seq2attn.comparison.run.compare", lambda chosen, root, **_: gather(make_plan(chosen, root)))
     done = cli(*shlex.split(command)[1:])
     assert (done.code, done.out.strip()) == (0, ""), done.err

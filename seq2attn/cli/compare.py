@@ -13,7 +13,6 @@ import typer
 from seq2attn.cli import options
 from seq2attn.cli.options import argument, option
 from seq2attn.display.console import note, on_terminal, write_json
-from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, runs_dir_option
 
@@ -80,9 +79,8 @@ def compare(
 
       seq2attn compare -c configs/scaled.yaml --vary model.attention.score=dot,scaled,none --vary seed=1-5
     """
+    from seq2attn.comparison import run
     from seq2attn.comparison.experiment import compose_experiment
-    from seq2attn.comparison.plan import make_plan
-    from seq2attn.comparison.run import run_comparison
 
     plugins = plugin or []
     chosen = compose_experiment(
@@ -98,12 +96,8 @@ def compare(
         samples=samples,
         checkpoint=checkpoint,
     )
-    plan = make_plan(chosen, runs_dir)
-    with make_display() as display:
-        comparison = run_comparison(
-            plan, device=device, plugins=plugins, workers=workers, executor=executor, display=display
-        )
-    _note_unfinished(comparison, len(plan.trials))
+    comparison = run.compare(chosen, runs_dir, device=device, plugins=plugins, workers=workers, executor=executor)
+    _note_unfinished(comparison)
     if as_json:
         write_json(comparison.to_json())
     else:
@@ -119,19 +113,19 @@ def compare(
         suffix = f"{runs_dir_option(runs_dir)}{plugin_options(plugins)}"
         note(f"As one page: seq2attn report {comparison.name}{suffix}")
     if comparison.failed:
-        count = f"{len(comparison.failed):,} of {len(plan.trials):,} trials failed"
+        count = f"{len(comparison.failed):,} of {comparison.planned:,} trials failed"
         reasons = "\n".join(f"  {run}: {reason}" for run, reason in comparison.failed.items())
         raise Seq2AttnError(f"{count}\n{reasons}", hint="The same command retries them.", exit_code=1)
 
 
-def _note_unfinished(comparison: Comparison, planned: int) -> None:
+def _note_unfinished(comparison: Comparison) -> None:
     """Name the trials that others train. Exits if a signal stopped the comparison."""
     if comparison.busy:
         note(f"left to the processes that train them: {', '.join(comparison.busy)}")
         note("The same command shows them once they are done.")
     done = sum(len(group.trials) for group in comparison.groups)
-    if comparison.stopped_by is not None and done < planned:
+    if comparison.stopped_by is not None and done < comparison.planned:
         name = signal.Signals(comparison.stopped_by).name
-        note(f"stopped by {name}: {done:,} of {planned:,} trials are done; running ones are saved.")
+        note(f"stopped by {name}: {done:,} of {comparison.planned:,} trials are done; running ones are saved.")
         note(f"Continue with the same command: seq2attn {shlex.join(sys.argv[1:])}")
         raise typer.Exit(128 + comparison.stopped_by)

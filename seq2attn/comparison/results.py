@@ -39,6 +39,7 @@ class Comparison:
     failed: Mapping[str, str] = field(default_factory=dict)  # the trials that failed: run -> reason
     busy: tuple[str, ...] = ()  # the trials that another process trains, which are left to it
     stopped_by: int | None = None  # the number of the signal that stopped it
+    planned: int = 0  # trials
 
     def __repr__(self) -> str:
         return "\n\n".join(map(str, self.tables()))
@@ -150,7 +151,7 @@ class Comparison:
 
 def gather(plan: Plan) -> Comparison:
     """The results of the trials that are done."""
-    return Comparison(plan.name, plan.metric, read_groups(plan))
+    return Comparison(plan.name, plan.metric, read_groups(plan), planned=len(plan.trials))
 
 
 def _about(group: Group) -> dict[str, Any]:

@@ -22,12 +22,13 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from typing import Any
 
-from seq2attn.comparison.plan import Plan, save_plan
+from seq2attn.comparison.experiment import Experiment
+from seq2attn.comparison.plan import make_plan, save_plan
 from seq2attn.comparison.results import Comparison, gather
 from seq2attn.comparison.trial import Outcome, Trial, Workplace, find_evaluation, train_and_measure, versions
 from seq2attn.config.plugins import loaded
 from seq2attn.display.console import escape_streams
-from seq2attn.display.progress import Display
+from seq2attn.display.progress import Display, make_display
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.runs.files import writing
 from seq2attn.runs.lock import is_training
@@ -45,44 +46,46 @@ ExecutorWord = str | Callable[[], Executor] | None
 DASK = re.compile(r"dask:(inproc://.+|((tcp|tls|ucx|wss?)://)?(\[[^][/]+]|[^][:/\s]+):[0-9]{1,5})")
 
 
-def run_comparison(
-    plan: Plan,
+def compare(
+    experiment: Experiment,
+    root: Path,
     *,
-    device: str = "auto",
-    plugins: Sequence[str] = (),
-    workers: int | None = None,
-    executor: ExecutorWord = None,
-    display: Display | None = None,
+    device: str,
+    plugins: Sequence[str],
+    workers: int | None,
+    executor: ExecutorWord,
+    progress: bool | None = True,
 ) -> Comparison:
-    """Train and measure the trials of `plan` that are not done, and gather the results of all.
+    """Train and measure the trials of `experiment` that are not done, in `root`, and gather the results of all.
 
-    workers: trials at a time; by default one per core, or per Dask worker. The first signal stops: running trials are saved,
-    and the comparison has the signal's number. Raises `Seq2AttnError` for what keeps all trials from running.
+    workers: trials at a time; by default one per core, or per Dask worker. progress: as for `make_display`. The first signal
+    stops: running trials are saved, and the comparison has its number. Raises `Seq2AttnError` for what keeps all trials
+    from running.
     """
     if not (DASK.fullmatch(executor) if isinstance(executor, str) else executor is None or callable(executor)):
         expected = "dask:ADDRESS, such as dask:tcp://HOST:8786, or in Python a function that makes an Executor"
         raise Seq2AttnError(f"--executor: expected {expected}, found {shown(executor)}")
+    plan = make_plan(experiment, root)
     from seq2attn.training.step import why_slow
 
-    display = display or Display()
     trials = [trial for trial in plan.trials if find_evaluation(trial) is None]
-    name, root, done = plan.name, plan.trials[0].root, len(plan.trials) - len(trials)
-    if not trials:
-        save_plan(plan, root)
-        display.note(f"{name}: all {done:,} trials are done")
-        return gather(plan)
-    for line in filter(None, [*_read_tasks(trials), why_slow(choose_device(device))]):
-        display.note(line)
-    with (
-        _executors(executor, workers, len(trials)) as (make_executor, at_once),
-        _workplace(root.resolve(), device, plugins) as place,
-        stop_on_signals() as request,
-    ):
-        save_plan(plan, root)
-        counts = f"{len(plan.trials):,} trials, {done:,} done, {len(trials):,} to run, {at_once():,} at a time"
-        display.note(f"{name}: {counts}; runs in {root}")
-        ready = [replace(trial, root=root.resolve()) for trial in trials]
-        outcomes = run_trials(ready, place, make_executor, at_once, display, request)
+    name, done = plan.name, len(plan.trials) - len(trials)
+    with make_display(progress) as display, stop_on_signals() as request:
+        if not trials:
+            save_plan(plan, root)
+            display.note(f"{name}: all {done:,} trials are done")
+            return gather(plan)
+        for line in filter(None, [*_read_tasks(trials), why_slow(choose_device(device))]):
+            display.note(line)
+        with (
+            _executors(executor, workers, len(trials)) as (make_executor, at_once),
+            _workplace(root.resolve(), device, plugins) as place,
+        ):
+            save_plan(plan, root)
+            counts = f"{len(plan.trials):,} trials, {done:,} done, {len(trials):,} to run, {at_once():,} at a time"
+            display.note(f"{name}: {counts}; runs in {root}")
+            ready = [replace(trial, root=root.resolve()) for trial in trials]
+            outcomes = run_trials(ready, place, make_executor, at_once, display, request)
     failed = {name: outcome.reason for name, outcome in outcomes.items() if outcome.state == "failed"}
     busy = tuple(name for name, outcome in outcomes.items() if outcome.state == "busy")
     return replace(gather(plan), failed=failed, busy=busy, stopped_by=request.signal)
