@@ -458,18 +458,7 @@ def test_inspect_prints_the_whole_config_as_loadable_yaml(work):
     assert succeed("inspect", "runs/second") == succeed("inspect", "second")
 
 
-ALPHABETS = [
-    "'#: \"-'",
-    '"\\\\\'"',
-    '"\\u00e9\\u6587\\t"',
-    "'no'",
-    "'012'",
-    "'~'",
-    "' '",
-    "'[{&*!|>%@`'",
-    "'0123456789'",
-    "'1e5'",
-]
+ALPHABETS = ["'#: \"-'", '"\\\\\'"', '"\\u00e9\\u6587\\t"', "'0123456789'", "'1e5'", "'~'", "' '", "'[{&*!|>%@`'"]
 
 
 @pytest.mark.parametrize("alphabet", ALPHABETS)

@@ -104,13 +104,8 @@ COMMANDS = [  # a word after @ stands for a text
     "plot attention h --string @FORGED --plot a.png", "plot loss h p --plot @FORGED.png", "analyze forms --scores @FORGED",
     "plot loss x@FORGED --plot a.png", "analyze ledger", "@FORGED", "runs @FORGED",
 ]  # fmt: skip
-LONGER = [
-    "compare -c runs/h/config.yaml --vary seed=1",
-    "report h p",
-    "page h --to a.html",
-    "page p --to b.html",
-    "export h",
-]
+LONGER = ["compare -c runs/h/config.yaml --vary seed=1"]
+LONGER += ["report h p", "page h --to a.html", "page p --to b.html", "export h"]
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *(pytest.param(command, marks=pytest.mark.slow) for command in LONGER)])
