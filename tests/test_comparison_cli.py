@@ -74,10 +74,6 @@ def runs(folder="runs"):
         (["--vary", "seed=1", "--device", "tpu"], "--device: 'tpu' is not available"),
         (["--vary", "seed=1", "--metric", "wer"], "metric: wer is measured on files of pairs"),
         (["--vary", "seed=1", "--executor", "desk"], "--executor: expected dask:ADDRESS, such as dask:tcp"),
-        (
-            ["--vary", "training.learning_rate=log:1e-2..1e-4:8"],
-            "'log:1e-2..1e-4:8': expected log:FIRST..LAST:COUNT with",
-        ),
         (["--vary", "training.learning_rate=log:1e-4..1e-2:1"], "expected log:FIRST..LAST:COUNT with 0 < FIRST"),
         (["--vary", "model.attention.score=additive,concat"], "additive-seed_1 is there 2 times"),
         (["--vary", "seed=1,1-2"], "compare-tiny-seed_1 is there 2 times"),

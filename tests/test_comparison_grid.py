@@ -70,6 +70,7 @@ def test_values_are_read_as_yaml(base, text, values):
         ("seed=3-1", "'3-1': expected FIRST-LAST, counting up"),
         ("seed=0-99999999999999999", "at most 10,000 numbers"),
         ("seed=[1", "--vary 'seed=[1'"),
+        ("training.learning_rate=log:1e-2..1e-4:8", "'log:1e-2..1e-4:8': expected log:FIRST..LAST:COUNT with"),
         ("config=a,b", "not a config key; list base configs with --config FILE"),
     ],
 )

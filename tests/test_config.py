@@ -8,7 +8,6 @@ from seq2attn.config.schema import all_keys, parse_lengths
 from seq2attn.errors import ConfigError, Seq2AttnError, shown
 from seq2attn.parts import HISTORIES
 
-CONFIGS = Path(__file__).parent.parent / "configs"
 WINDOW = "model.attention.window"
 
 

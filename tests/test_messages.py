@@ -17,17 +17,6 @@ from seq2attn.runs.run import Run
 FILES = {
     "good.yaml": "model: {hidden: 8, embedding: 4}\ntraining: {steps: 1}\n",
     "plugin.py": "x = 1\n1 / 0\n",
-    "mine.py": """\
-from seq2attn.model.scores import Score, register
-
-
-@register("mine", formula="?")
-class Mine(Score):
-    def __init__(self, query_width, key_width):
-        raise ValueError("boom")
-
-    def forward(self, query, keys): ...
-""",
     "scaled.yaml": "seed: 1",
     "empty.yaml": "",
 }
@@ -135,10 +124,6 @@ MISTAKES = [  # with a run `tiny`
     ("runs --sort s", "--sort: unknown key 's'; allowed: run, state, "),  # state, step, steps, score or seed
     ("train -c good.yaml --name ../x", "'../x' is not a valid run name; allowed: letters, digits, '.', '_' and '-', "),
     ("train -c good.yaml --device gpu", "--device: 'gpu' is not available to torch "),
-    (
-        "train -c good.yaml --plugin mine.py --set model.attention.score=mine",
-        "mine.py:7: score 'mine' cannot be made: ",
-    ),
     *((f"{command} --plugin plugin.py", ZERO) for command in ("train -c good.yaml", "eval", "predict abc", "list")),
     ("eval --lengths --json", f"--lengths: '--json' is not a length; {LENGTHS}"),
     ("eval --lengths 3 tiny2", "no run 'tiny2' in runs; did you mean 'tiny'? existing: tiny"),

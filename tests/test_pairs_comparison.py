@@ -15,7 +15,7 @@ def work(cli, tmp_path, trials_here):
     """Files of pairs and their config in the working directory, and a pool that is this process."""
     write("train.tsv", WORDS)
     write("dev.tsv", ["bb", "aa", "ab", "bba", "aabb"])
-    Path("pairs.yaml").write_text(CONFIG.replace("epochs: 2", "epochs: 4"))
+    Path("pairs.yaml").write_text(CONFIG.replace("epochs: 2", "epochs: 8"))
     return tmp_path
 
 

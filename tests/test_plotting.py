@@ -226,11 +226,8 @@ def test_accuracy_is_drawn_at_each_length_with_its_interval():
     (axes,) = accuracy_figure(evaluation((3, 0.8, True), (5, 0.4, True), (9, 0.0, False)), "mine").axes
     exact, characters, forced = axes.containers
     assert exact.get_label() == "exact match (greedy)"
-    assert exact.lines[0].get_xydata().tolist() == [
-        [3 - 0.16, 0.8],
-        [5 - 0.16, 0.4],
-        [9 - 0.16, 0.0],
-    ]  # beside the others
+    beside = [[length - 0.16, value] for length, value in ((3, 0.8), (5, 0.4), (9, 0.0))]  # the others
+    assert exact.lines[0].get_xydata().tolist() == beside
     bars = [segment.tolist() for segment in exact.lines[2][0].get_segments()]
     np.testing.assert_allclose(bars[:2], [[[2.84, 0.6], [2.84, 0.9]], [[4.84, 0.3], [4.84, 0.7]]])
     assert characters.lines[0].get_ydata().tolist() == [1.0] * 3

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from models import as_batch, close, is_real
+from models import as_batch, close, is_real, make_batch
 from torch import nn
 
 from seq2attn.build import build_model
@@ -13,27 +13,18 @@ from seq2attn.model.interface import parameter_ledger
 from seq2attn.model.transformer import attend, project, sinusoids
 
 D, HEADS = 8, 2
-LENGTHS = torch.tensor([5, 3, 1])
 
 
-def make(dropout=0.0, layers=2):
-    sizes = {"layers": layers, "heads": HEADS, "feedforward": 12, "dropout": dropout}
-    model = {"architecture": "transformer", "hidden": D, **sizes}
+def make():
+    model = {"architecture": "transformer", "hidden": D, "layers": 2, "heads": HEADS, "feedforward": 12, "dropout": 0.0}
     return build_model(check_config({"task": {"alphabet": "abcd"}, "model": model})).double()
-
-
-def batch(padding=0):
-    random = torch.Generator().manual_seed(0)
-    source = torch.randint(3, 7, (3, 5), generator=random)
-    tokens = torch.randint(3, 7, (3, 4), generator=random)
-    return torch.cat([source, torch.full((3, padding), 4)], dim=1), tokens
 
 
 def test_it_computes_what_pytorchs_decoder_computes():
     model = make()
-    source, tokens = batch()
-    found = model(as_batch(source, LENGTHS, tokens))
-    valid = is_real(LENGTHS, 5)
+    source, lengths, tokens = make_batch((5, 3, 1), steps=4, vocabulary=7)
+    found = model(as_batch(source, lengths, tokens))
+    valid = is_real(lengths, 5)
     states = model.source_embedding(source) * math.sqrt(D) + sinusoids(0, 5, D)
     for layer in model.encoder:
         states = layer(states, src_key_padding_mask=~valid)

@@ -39,13 +39,16 @@ def test_every_distance_is_equally_probable_at_first():
 @torch.no_grad()
 @pytest.mark.parametrize(("mode", "times"), [(True, 1), (False, 4)], ids=["training", "evaluation"])
 def test_weights_by_key_are_soft_in_training_and_sharp_in_evaluation(mode, times):
-    history, content = ShiftByKey(D, D, 1).double().train(mode), torch.tensor([[[0.6, 0.4]]]).double()
-    past = torch.zeros(1, 3, 2).double()  # nothing to move: content is sharpened
-    weights = history.combine(
-        content, content, AttentionStep(None, past, history.prepare(torch.ones(1, 2, D).double()), None, None)
-    )
-    odds = (0.6 / 0.4) ** (times * (1 + math.log(2)))  # g = 1 + softplus(0)
-    assert weights.flatten().tolist() == pytest.approx([odds / (1 + odds), 1 / (1 + odds)])
+    history, before = ShiftByKey(D, D, 1).double().train(mode), torch.tensor([[[0.6, 0.4]]]).double()
+    history.logits[history.reach] = 99.0  # weights stay where they are
+    for past, power in (
+        (torch.zeros(1, 3, 2).double(), 1),
+        (before.expand(1, 3, 2), times),
+    ):  # content decides, or past
+        step = AttentionStep(None, past, history.prepare(torch.ones(1, 2, D).double()), None, None)
+        odds = (0.6 / 0.4) ** (power * (1 + math.log(2)))  # g = 1 + softplus(0)
+        found = history.combine(before, before, step).flatten().tolist()
+        assert found == pytest.approx([odds / (1 + odds), 1 / (1 + odds)])
 
 
 def advance(history, query=None, steps=1, size=3, logits=None):
