@@ -174,16 +174,17 @@ class Shift(History):
     def combine(self, weights: Tensor, logits: Tensor, step: AttentionStep) -> Tensor:
         past, valid = step.past, step.valid
         lengths = past.new_full((len(past), 1, 1), past.size(2)) if valid is None else valid.sum(dim=2, keepdim=True)
-        lengths = lengths.long().clamp(min=1)
-        leaving = self.distribution(step, lengths) * past[:, :1]  # (B, 2 reach + 1, S) of each key, by distance
-        arriving = torch.eye(leaving.size(1), dtype=past.dtype, device=past.device).flip(1).unsqueeze(0)
-        moved = F.conv1d(wrapped(leaving, lengths, self.reach), arriving)  # (B, 1, S): moved_i = sum_d leaving_(d, i-d)
+        moved = self.moved(step, lengths.long().clamp(min=1))
         if step.allowed is not None:
             moved = moved.masked_fill(~step.allowed, 0.0)
         moving = moved.sum(dim=2, keepdim=True) > 0.5
         moved = torch.where(moving, moved ** (1.0 if self.training else self.settled), weights)
         sharp = moved ** (1 + F.softplus(self.power))
         return sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
+
+    def moved(self, step: AttentionStep, lengths: Tensor) -> Tensor:
+        """The previous weights where they arrive (B, 1, S), around sources of these lengths (B, 1, 1)."""
+        return arrived(self.distribution(step, lengths) * step.past[:, :1], lengths)
 
     def distribution(self, step: AttentionStep, lengths: Tensor) -> Tensor:
         """p over the distances from -reach to reach: of all keys (2 reach + 1, 1), or of each key (B, 2 reach + 1, S)."""
@@ -233,6 +234,13 @@ class ShiftByKey(Shift):
     def distribution(self, step: AttentionStep, lengths: Tensor) -> Tensor:
         moves = F.conv1d(wrapped(step.past, lengths, self.by_past.size(2) // 2), self.by_past)  # (B, 2 reach + 1, S)
         return torch.softmax(self.speed * (step.prepared + moves), dim=1)
+
+
+def arrived(leaving: Tensor, lengths: Tensor) -> Tensor:
+    """sum_d leaving_(d, i-d) for each key i (B, 1, S), of what leaves each key by each distance (B, 2 reach + 1, S)."""
+    distances = leaving.size(1)
+    arriving = torch.eye(distances, dtype=leaving.dtype, device=leaving.device).flip(1).unsqueeze(0)
+    return F.conv1d(wrapped(leaving, lengths, distances // 2), arriving)
 
 
 def wrapped(values: Tensor, lengths: Tensor, reach: int) -> Tensor:

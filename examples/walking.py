@@ -1,0 +1,57 @@
+"""Plug-ins that change one thing in `shift_by_key`: what its distances depend on, and whether it may walk past keys.
+
+seq2attn train -c configs/records/by-key.yaml --plugin examples/walking.py --set model.attention.history=walk
+"""
+
+import torch
+from torch import nn
+
+from seq2attn import register
+from seq2attn.model.histories import ShiftByKey, arrived
+
+
+@register("shift_without", formula="shift_by_key, whose p does not depend on one of h_j, alpha_(t-1), C_t, alpha_(t-2)")
+class ShiftWithout(ShiftByKey):
+    """`shift_by_key` without one of its inputs.
+
+    what: keys (h_j), last (alpha_(t-1)), total (C_t) or before (alpha_(t-2))
+    """
+
+    def __init__(self, query_width, key_width, feature_width, *, what: str = "keys"):
+        super().__init__(query_width, key_width, feature_width)
+        kept = [float(one != what) for one in ("last", "total", "before")]
+        self.register_buffer("kept", torch.tensor(kept).view(1, 3, 1), persistent=False)
+        self.uses_keys = what != "keys"
+
+    def prepare(self, keys):  # (B, S, D)
+        return super().prepare(keys * self.uses_keys)  # (B, 2 reach + 1, S)
+
+    def distribution(self, step, lengths):
+        return super().distribution(step._replace(past=step.past * self.kept), lengths)  # (B, 2 reach + 1, S)
+
+
+@register("walk", formula="moved = sum_k q Move((1-q) ... Move((1-q) Move(alpha_(t-1)))), q_j = sigmoid(w h_j + b)")
+class Walk(ShiftByKey):
+    """Moves by the distance of the key, and on again from keys that do not want to be read.
+
+    hops: how many moves a step makes at most
+    """
+
+    def __init__(self, query_width, key_width, feature_width, *, hops: int = 6):
+        super().__init__(query_width, key_width, feature_width)
+        self.hops = hops
+        self.wants = nn.Linear(key_width, 1)
+        nn.init.zeros_(self.wants.weight)
+        nn.init.constant_(self.wants.bias, 0.5)
+
+    def prepare(self, keys):  # (B, S, D)
+        return super().prepare(keys), torch.sigmoid(self.speed * self.wants(keys)).mT  # (B, 2 reach + 1, S), (B, 1, S)
+
+    def moved(self, step, lengths):
+        distances, wanted = step.prepared
+        p = self.distribution(step._replace(prepared=distances), lengths)  # (B, 2 reach + 1, S)
+        here, read = arrived(p * step.past[:, :1], lengths), 0  # (B, 1, S)
+        for _ in range(self.hops - 1):
+            read = read + wanted * here
+            here = arrived(p * (1 - wanted) * here, lengths)
+        return read + here
