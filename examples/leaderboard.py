@@ -1,0 +1,56 @@
+"""The leaderboard's table, in Markdown, and its picture, from what `compare --json` printed.
+
+seq2attn compare configs/experiments/leaderboard.yaml --json > leaderboard.json
+python examples/leaderboard.py leaderboard.json --plot leaderboard.png
+
+A cell has the exact match at each length, worst of seeds and families; then the worst family at the first length below .99.
+"""
+
+import json
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import typer
+
+
+def main(file: Path, plot: str = ""):
+    """Print a row for each mechanism, in the order of the mean over tasks and lengths."""
+    trials = [row for row in json.loads(file.read_text())["trials"] if row["metric"] == "exact_match"]
+    tasks = list(dict.fromkeys(row["task"].split("(")[0] for row in trials))
+    lengths = sorted({row["length"] for row in trials})
+    worst, parameters = {}, {}
+    for row in trials:
+        mechanism, task = row["group"].rsplit(", ", 1)
+        cell = mechanism, task, row["length"]
+        worst[cell] = min(worst.get(cell, (2.0, "")), (row["value"], row["family"]))
+        parameters[mechanism] = row["parameters"]
+    values = {
+        mechanism: [worst.get((mechanism, task, length), (np.nan, ""))[0] for task in tasks for length in lengths]
+        for mechanism in parameters
+    }
+    ranked = sorted(values, key=lambda mechanism: -np.nanmean(values[mechanism]))
+    print("| mechanism | parameters |", " | ".join(tasks), "|")
+    print("|---" * (2 + len(tasks)) + "|")
+    for mechanism in ranked:
+        cells = []
+        for task in tasks:
+            found = [worst[mechanism, task, length] for length in lengths if (mechanism, task, length) in worst]
+            below = next((f" {family}" for value, family in found if value < 0.99), "")
+            cells.append(" ".join(f"{value:.2f}".removeprefix("0") for value, _ in found) + below)
+        print(f"| {mechanism} | {parameters[mechanism]:,} |", " | ".join(cells), "|")
+    if plot:
+        figure, axes = plt.subplots(figsize=(7, 0.24 * len(ranked) + 1), layout="constrained")
+        image = axes.imshow([values[mechanism] for mechanism in ranked], cmap="viridis", vmin=0, vmax=1, aspect="auto")
+        axes.set_yticks(range(len(ranked)), ranked, fontsize=8)
+        axes.set_xticks(range(len(tasks) * len(lengths)), lengths * len(tasks), fontsize=8)
+        for index, task in enumerate(tasks):
+            axes.text((index + 0.5) * len(lengths) - 0.5, -0.8, task, ha="center")
+            axes.axvline((index + 1) * len(lengths) - 0.5, color="white")
+        axes.set_xlabel("length of the source (trained on 3 to 8)")
+        figure.colorbar(image, label="exact match, worst of seeds and families")
+        figure.savefig(plot, dpi=120)
+
+
+if __name__ == "__main__":
+    typer.run(main)
