@@ -55,7 +55,8 @@ def main(names: list[str], folder: str = "runs", length: int = 12, strings: int 
         panel.imshow(np.stack([p for p, *_ in steps], axis=1), cmap="Greys", vmin=0, vmax=1, aspect="auto")
         panel.set_xticks(range(len(steps)), [symbol for _, symbol, *_ in steps])
         panel.set_yticks(range(2 * reach + 1), [f"{d:+d}" for d in range(-reach, reach + 1)])
-        panel.set_title(f"{name.removeprefix('by-key-').split('-min_')[0]}: {examples[0]}", loc="left", fontsize=9)
+        task = name.removeprefix("by-key-").split("-min_")[0] + ", reversed" * ("reverse_true" in name)
+        panel.set_title(f"{task}: {examples[0]}", loc="left", fontsize=9)
     figure.supylabel("distance")
     figure.supxlabel("symbol at the key that attention leaves, step by step")
     if plot:

@@ -21,8 +21,8 @@ def main(file: Path, plot: str = ""):
     lengths = sorted({row["length"] for row in trials})
     worst, parameters = {}, {}
     for row in trials:
-        mechanism, task = row["group"].rsplit(", ", 1)
-        cell = mechanism, task, row["length"]
+        task, mechanism = row["group"].split(", ", 1)
+        cell = mechanism, task.split("(")[0], row["length"]
         worst[cell] = min(worst.get(cell, (2.0, "")), (row["value"], row["family"]))
         parameters[mechanism] = row["parameters"]
     values = {

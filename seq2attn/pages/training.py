@@ -91,7 +91,7 @@ def _train(model: Model, config: Config, examples: Tensors) -> Function:
         return memory if memory.valid is None else memory._replace(valid=memory.valid | ~mask), first
 
     def train(tensors: Tensors) -> Tensors:
-        model.encode = partial(encode_masked, tensors["mask"])
+        model.encode = partial(encode_masked, tensors["mask"])  # type: ignore[method-assign]
         random = generator(CPU)
         batch = make_batch(Examples(*(tensors[name] for name in examples)), source_eos=config.model.source_eos)
         if config.training.word_dropout:
