@@ -49,7 +49,7 @@ def main(file: Path, plot: str = ""):
             axes.axvline((index + 1) * len(lengths) - 0.5, color="white")
         axes.set_xlabel("length of the source (trained on 3 to 8)")
         figure.colorbar(image, label="exact match, worst of seeds and families")
-        figure.savefig(plot, dpi=64)
+        figure.savefig(plot, dpi=60)
 
 
 if __name__ == "__main__":
