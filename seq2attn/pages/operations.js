@@ -14,6 +14,8 @@ function memory(length) {
   return arrays && arrays.length ? arrays.pop().fill(0) : new Float64Array(length);
 }
 
+const known = new Map();  // what `places` returned
+
 const axisOf = (axis, rank) => axis < 0 ? axis + rank : axis;
 const list = value => Array.from(value.data);
 
@@ -41,13 +43,19 @@ function broadcast(...shapes) {
   }, 1));
 }
 
-// Where each element of a result of this shape is found in an array with these steps for its dimensions.
+// Where each element of a result of this shape is found in an array with these steps for its dimensions. Kept, as the shapes
+// of training are always the same.
 function places(shape, steps, first = 0) {
-  const found = new Int32Array(product(shape)).fill(first);
-  for (let axis = shape.length - 1, filled = 1; axis >= 0; filled *= shape[axis--]) {
-    for (let n = 1, from = filled; n < shape[axis]; n++) for (let k = 0; k < filled; k++) found[from++] = found[k] + n * steps[axis];
+  const key = `${shape};${steps};${first}`;
+  if (!known.has(key)) {
+    if (known.size > 5000) known.clear();
+    const found = new Int32Array(product(shape)).fill(first);
+    for (let axis = shape.length - 1, filled = 1; axis >= 0; filled *= shape[axis--]) {
+      for (let n = 1, from = filled; n < shape[axis]; n++) for (let k = 0; k < filled; k++) found[from++] = found[k] + n * steps[axis];
+    }
+    known.set(key, found);
   }
-  return found;
+  return known.get(key);
 }
 
 const unary = compute => ([a]) => {
@@ -103,36 +111,12 @@ const reduction = (start, add, end = total => total) => ([a, axes], attributes) 
 
 // rows x inner times inner x columns, into out from outAt. Each array begins at its place, and has steps by row and by column.
 function multiply(x, xAt, [xRow, xColumn], y, yAt, [yRow, yColumn], out, outAt, rows, inner, columns) {
-  const tiled = rows > 3 && columns > 3;
-  for (let row = 0; row < rows; row += tiled ? 4 : 1) {
-    for (let column = 0; column < columns; column += tiled ? 4 : 1) {
-      if (!tiled) {
-        let total = 0;
-        for (let k = 0, p = xAt + row * xRow, q = yAt + column * yColumn; k < inner; k++, p += xColumn, q += yRow) total += x[p] * y[q];
-        out[outAt + row * columns + column] = total;
-        continue;
-      }
-      const i = Math.min(row, rows - 4), j = Math.min(column, columns - 4);  // sixteen results at once; the last ones again
-      let a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0, l = 0, m = 0, n = 0, o = 0, r = 0, s = 0, t = 0, u = 0;
-      for (let k = 0, p = xAt + i * xRow, q = yAt + j * yColumn; k < inner; k++, p += xColumn, q += yRow) {
-        const y0 = y[q], y1 = y[q + yColumn], y2 = y[q + 2 * yColumn], y3 = y[q + 3 * yColumn];
-        let value = x[p];
-        a += value * y0; b += value * y1; c += value * y2; d += value * y3;
-        value = x[p + xRow];
-        e += value * y0; f += value * y1; g += value * y2; h += value * y3;
-        value = x[p + 2 * xRow];
-        l += value * y0; m += value * y1; n += value * y2; o += value * y3;
-        value = x[p + 3 * xRow];
-        r += value * y0; s += value * y1; t += value * y2; u += value * y3;
-      }
-      let to = outAt + i * columns + j;
-      out[to] = a; out[to + 1] = b; out[to + 2] = c; out[to + 3] = d;
-      to += columns;
-      out[to] = e; out[to + 1] = f; out[to + 2] = g; out[to + 3] = h;
-      to += columns;
-      out[to] = l; out[to + 1] = m; out[to + 2] = n; out[to + 3] = o;
-      to += columns;
-      out[to] = r; out[to + 1] = s; out[to + 2] = t; out[to + 3] = u;
+  if (compiled && rows > 3 && columns > 3 && rows * inner * columns > 1000) return multiplyCompiled(...arguments);
+  for (let row = 0; row < rows; row++) {
+    for (let column = 0; column < columns; column++) {
+      let total = 0;
+      for (let k = 0, p = xAt + row * xRow, q = yAt + column * yColumn; k < inner; k++, p += xColumn, q += yRow) total += x[p] * y[q];
+      out[outAt + row * columns + column] = total;
     }
   }
 }
@@ -404,7 +388,7 @@ function topK([a, count], {axis = -1, largest = 1}) {
   return [values, indices];
 }
 
-const whole = arithmetic((x, y) => Math.trunc(x / y));
+const power = arithmetic((x, y) => x ** y), whole = arithmetic((x, y) => Math.trunc(x / y));
 
 const OPERATIONS = {
   Abs: unary(Math.abs), Neg: unary(x => -x), Sqrt: unary(Math.sqrt), Exp: unary(Math.exp), Log: unary(Math.log),
@@ -426,7 +410,7 @@ const OPERATIONS = {
   Add: plain(PLAIN.Add), Sub: plain(PLAIN.Sub), Mul: plain(PLAIN.Mul),
   Div: inputs => (integer(inputs[0]) ? whole : plain(PLAIN.Div))(inputs),
   Mod: (inputs, {fmod = 0}) => arithmetic(fmod ? (x, y) => x % y : (x, y) => x - y * Math.floor(x / y))(inputs),
-  Pow: arithmetic((x, y) => y === 2 ? x * x : x ** y),
+  Pow: ([a, b]) => b.data.length === 1 && b.data[0] === 2 ? OPERATIONS.Mul([a, a]) : power([a, b]),
   Max: several((x, y) => x > y || x !== x ? x : y), Min: several((x, y) => x < y || x !== x ? x : y),
   Sum: several((x, y) => x + y),
   Less: comparison((x, y) => x < y), LessOrEqual: comparison((x, y) => x <= y), Equal: comparison((x, y) => x === y),

@@ -35,7 +35,7 @@ from seq2attn.trained import load_run
 if TYPE_CHECKING:
     import onnx
 
-ENGINE = ("operations.js", "model.js", "worker.js")
+ENGINE = ("multiply.js", "operations.js", "model.js", "worker.js")
 """what runs models and trains them: in the page, and in its worker"""
 SCRIPTS = (
     "map.js", "view.js", "text.js", "explain.js", "step.js", "changes.js", "play.js", "tour.js", "link.js", "train.js",
@@ -124,7 +124,7 @@ def render(models: Sequence[Shown]) -> str:
         "style_hash": _hash(style),
         "engine": engine,
         "script": script,
-        "scripts": f"'{_hash(engine)}' '{_hash(script)}'{worker}",
+        "scripts": f"'{_hash(engine)}' '{_hash(script)}' 'wasm-unsafe-eval'{worker}",
         "data": _embedded({"models": [page_model(model) for model in models]}),
     }
     return filled("page.html", parts)
