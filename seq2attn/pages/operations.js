@@ -288,16 +288,19 @@ const softmax = logarithmic => ([a], {axis = -1}) => lines(a, axis, (data, first
 
 function layerNormalization([a, scale, bias], {axis = -1, epsilon = 1e-5}) {
   const at = axisOf(axis, a.shape.length), count = product(a.shape.slice(at)), result = tensor(a.type, a.shape);
+  const [means, factors] = [0, 1].map(() => tensor(a.type, a.shape.map((size, k) => k < at ? size : 1)));
   for (let first = 0; first < a.data.length; first += count) {
     let mean = 0, variance = 0;
     for (let k = 0; k < count; k++) mean += a.data[first + k] / count;
     for (let k = 0; k < count; k++) variance += (a.data[first + k] - mean) ** 2 / count;
     const factor = 1 / Math.sqrt(variance + epsilon);
+    means.data[first / count] = mean;
+    factors.data[first / count] = factor;
     for (let k = 0; k < count; k++) {
       result.data[first + k] = (a.data[first + k] - mean) * factor * scale.data[k] + (bias ? bias.data[k] : 0);
     }
   }
-  return result;
+  return [result, means, factors];
 }
 
 function conv([a, filters, bias], {pads = [0, 0], strides: [step] = [1], dilations: [spread] = [1], group = 1}) {
