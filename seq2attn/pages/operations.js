@@ -326,13 +326,15 @@ function conv([a, filters, bias], {pads = [0, 0], strides: [step] = [1], dilatio
   return result;
 }
 
-function pad([a, pads, value, axes], {mode = "constant"}) {
+function pad([whole, pads, value, axes], {mode = "constant"}) {
   if (mode !== "constant") throw new Error(`padding by ${mode} is not supported`);
-  const rank = a.shape.length, given = axes ? list(axes).map(axis => axisOf(axis, rank)) : [...a.shape.keys()];
+  const rank = whole.shape.length, given = axes ? list(axes).map(axis => axisOf(axis, rank)) : [...whole.shape.keys()];
+  const more = list(pads).map(count => Math.max(0, count)), less = list(pads).map(count => Math.max(0, -count));  // below 0: cut off
+  const a = slice(whole, given, less.slice(0, given.length), given.map((axis, k) => whole.shape[axis] - less[k + given.length]), given.map(() => 1));
   const before = new Array(rank).fill(0), shape = a.shape.slice();
   given.forEach((axis, k) => {
-    before[axis] = pads.data[k];
-    shape[axis] += pads.data[k] + pads.data[k + given.length];
+    before[axis] = more[k];
+    shape[axis] += more[k] + more[k + given.length];
   });
   const result = tensor(a.type, shape), steps = full(shape);
   if (value) result.data.fill(value.data[0]);
