@@ -9,7 +9,6 @@ from models import make_score
 from torch.utils.flop_counter import FlopCounterMode
 
 from seq2attn.analysis.costs import Sizes, formulas, score_costs
-from seq2attn.analysis.forms import attend_by_loops, compare_forms
 from seq2attn.analysis.masks import window_masks
 from seq2attn.analysis.saturation import entropy_by_width, expected_entropy, gradient_by_scale, weight_saturation
 from seq2attn.analysis.variance import Components, score_variance, theoretical_moments
@@ -128,24 +127,6 @@ def test_windows_by_hand():
     assert (rows[3].picture, rows[9].picture[4:]) == ("████    ", "░░██")
 
 
-# ---- forms ----
-
-
-def test_loops_and_matrices_agree_for_every_score():
-    result = compare_forms(NAMES, batch=3, source=5, target=4, width=16, seed=0)
-    assert [(row.score, row.precision) for row in result.rows] == [
-        (n, p) for n in NAMES for p in ("float32", "float64")
-    ]
-    assert all(row.agree for row in result.rows)
-    assert all(row.rounding < 1e-13 for row in result.rows if row.precision == "float64")
-
-
-def test_a_difference_beyond_rounding_is_seen(monkeypatch):
-    monkeypatch.setattr("seq2attn.analysis.forms.attend_by_loops", lambda *a: [x + 1e-9 for x in attend_by_loops(*a)])
-    rows = compare_forms(["dot"], batch=1, source=2, target=2, width=4, seed=0).rows
-    assert [row.agree for row in rows] == [True, False]
-
-
 # ---- costs ----
 
 SIZES = Sizes(batch=2, source=5, target=3, hidden=8)
@@ -199,7 +180,6 @@ CALLS = {
     "saturation": lambda seed: weight_saturation(["dot", "general"], [4, 8], keys=3, samples=50, seed=seed),
     "entropy": lambda seed: entropy_by_width(["dot", "additive"], [4, 8], keys=[2, 3], samples=50, seed=seed),
     "gradient": lambda seed: gradient_by_scale([0.1, 1.0, 10.0], keys=4, samples=50, seed=seed),
-    "forms": lambda seed: compare_forms(["dot", "general"], batch=1, source=2, target=2, width=4, seed=seed),
     "ledger": lambda _: score_costs(["dot", "additive"], SIZES),
     "masks": lambda _: window_masks(6, 5, 2),
 }
@@ -240,7 +220,6 @@ QUICK = {
     "entropy": ("--widths", "4", "--keys", "2", "3", "--samples", "50"),
     "ledger": ("-D", "8", "--scores", "dot", "additive"),
     "masks": ("-S", "4", "-L", "3", "-R", "1"),
-    "forms": ("-B", "1", "-S", "2", "-L", "2", "-D", "4", "--scores", "dot"),
 }
 
 

@@ -5,6 +5,7 @@ Jain & Wallace (2019) permute weights; Wiegreffe & Pinter (2019) ask whether uni
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -47,23 +48,18 @@ class OtherWeights(Changes):
     def during(self, source: Tensor, lengths: Tensor, dtype: torch.dtype) -> Callable[[int], Intervention]:
         plain = self.at(0, lengths, source.size(1), dtype)
         valid = valid_mask(lengths, source.size(1)).unsqueeze(1)  # (B, 1, S)
-        random = generator(source.device, self.seed, "permuted weights", source.size(1))
-        weights = (valid / lengths.view(-1, 1, 1)).to(dtype)  # (B, 1, S)
+        if self.kind == "permuted":
+            random = generator(source.device, self.seed, "permuted weights", source.size(1))
+            keys = (torch.rand(valid.shape, generator=random, device=source.device) for _ in itertools.count())
+            return lambda _: plain._replace(order=next(keys).masked_fill(~valid, 2.0).argsort(dim=2))  # padding stays
+        weights: Tensor | None = (valid / lengths.view(-1, 1, 1)).to(dtype)  # (B, 1, S)
         if self.other is not None:
             bound = output_bound(self.other.task, source.size(1) - self.other.source_eos)
-            frozen = self.other.decode(source, lengths, max_steps=bound, keep_weights=True).weights  # (B, T, S)
-            if frozen is None:
-                raise Seq2AttnError("the run named with --frozen has no attention (its score is `none`)")
-            weights = frozen
-
-        def at(step: int) -> Intervention:
-            if self.kind == "permuted":
-                drawn = torch.rand(valid.shape, generator=random, device=source.device)
-                return plain._replace(order=drawn.masked_fill(~valid, 2.0).argsort(dim=2))  # padding stays behind
-            row = min(step, weights.size(1) - 1)
-            return plain._replace(forced=torch.ones_like(valid), weights=weights[:, row : row + 1])
-
-        return at
+            weights = self.other.decode(source, lengths, max_steps=bound, keep_weights=True).weights  # (B, T, S)
+        if weights is None:
+            raise Seq2AttnError("the run named with --frozen has no attention (its score is `none`)")
+        rows = torch.split(weights, 1, dim=1)
+        return lambda step: plain._replace(forced=torch.ones_like(valid), weights=rows[min(step, len(rows) - 1)])
 
 
 def attention_importance(

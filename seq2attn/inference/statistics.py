@@ -104,10 +104,3 @@ def _t_probability(angle: float, freedom: int) -> float:
         term *= cosine**2 * (power + 1) / (power + 2)
     total *= math.sin(angle)
     return 2 / math.pi * (angle + total) if odd else total
-
-
-def mcnemar(only_one: int, only_other: int) -> float:
-    """The two-sided p-value of McNemar's exact test (McNemar 1947, with the binomial distribution, not chi-squared)."""
-    count = only_one + only_other
-    tail: int = sum(math.comb(count, k) for k in range(min(only_one, only_other) + 1))
-    return min(1.0, tail / 2 ** (count - 1)) if count else 1.0

@@ -20,6 +20,7 @@ from seq2attn.config.schema import AttentionConfig, Config, RecurrentConfig
 from seq2attn.data.batches import generator
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.ensemble import symbols_of
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.histories import History
 from seq2attn.pages import filled, read
@@ -44,6 +45,7 @@ SCRIPTS = (
 TYPES = {1: "float", 6: "int", 7: "int", 9: "bool", 10: "float", 11: "double"}  # ONNX's numbers, as in operations.js
 NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # in JSON, for JavaScript's Number()
 EXAMPLES = 5
+SIDES = ("source", "target")
 WORDS = ("hello", "attention", "banana", "level", "mississippi")
 
 
@@ -105,13 +107,10 @@ def untrained(configs: Mapping[str, Config], examples: Iterable[str] = ()) -> li
 
 def _check_vocabularies(models: Sequence[Shown]) -> None:
     for one, other in pairwise(models):
-        for side in ("source", "target"):
-            vocabularies = [vars(getattr(model.predictor.task, f"{side}_vocabulary")) for model in (one, other)]
-            if vocabularies[0] != vocabularies[1]:
-                raise Seq2AttnError(
-                    f"{one.name} and {other.name} do not fit on one page: their {side} vocabularies differ",
-                    hint="Make a page of each.",
-                )
+        for mine, theirs, side in zip(symbols_of(one.predictor), symbols_of(other.predictor), SIDES, strict=False):
+            if mine != theirs:
+                message = f"{one.name} and {other.name} do not fit on one page: their {side} vocabularies differ"
+                raise Seq2AttnError(message, hint="Make a page of each.")
 
 
 def render(models: Sequence[Shown]) -> str:

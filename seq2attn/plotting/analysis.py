@@ -123,22 +123,6 @@ def masks_figure(result: Analysis[Any]) -> Figure:
     return figure
 
 
-def forms_figure(result: Analysis[Any]) -> Figure:
-    """The largest difference between the two forms; dotted: the bound for rounding errors."""
-    figure, (panel,) = new_panels(
-        1, (7.2, 3.8), "Attention by loops and by matrices; dotted: bound for rounding errors"
-    )
-    precisions = _groups(result.rows, "precision").items()
-    for (precision, rows), colour in zip(precisions, ("#0072b2", "#d55e00"), strict=True):
-        differences = [max(row.weights, row.contexts, 1e-18) for row in rows]
-        panel.plot([row.score for row in rows], differences, "o", color=colour, label=precision)
-        panel.axhline(rows[0].rounding, color=colour, lw=1, ls=":")
-    panel.set(yscale="log", ylabel="largest difference")
-    legend(panel)
-    clean(panel)
-    return figure
-
-
 def importance_figure(result: Analysis[Any]) -> Figure:
     """Exact match by length with its intervals, a line for each kind of weights."""
     figure, (panel,) = new_panels(title=f"{result.settings['run']}: exact match with other attention weights")
