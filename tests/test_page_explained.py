@@ -24,6 +24,9 @@ HELPERS = (
 )
 
 
+TOLD = "by('tour').querySelector('.told').textContent"
+
+
 @pytest.fixture(scope="module")
 def pages():
     """Pages of a model with attention, of one without, and of both."""
@@ -120,7 +123,7 @@ def test_no_message_moves_the_layout_and_a_near_miss_is_offered(show):
     assert [one[:2] for one in said] == [
         ["", "false"],
         ["The model does not know C A B · use cab", "true"],
-        ["The model does not know ␣ · use cab", "true"],
+        ["The model does not know ␣ (a space) · use cab", "true"],
         ["The model does not know z Q 7 2028", "true"],
         ["Type a string.", "false"],
         ["", "false"],
@@ -158,6 +161,19 @@ def test_everything_to_use_has_a_name(show):
     assert show("both", fragment="tour=1")(f"return {unnamed}") == []
 
 
+def test_the_tour_hides_nothing_that_it_speaks_of(show):
+    for width, height in ((1024, 768), (1440, 900)):
+        run = show("scaled", width, height)
+        run("views[0].spec.most_steps.fill(6); visit(3); by('tour').querySelector('.press').click()")
+        shown = "[views[0].find('.answer'), views[0].canvas, views[0].find('.bars'), views[0].find('.likeliest')]"
+        card, *boxes = run(f"return [by('tour'), ...{shown}].map(one => [box(one).top, box(one).bottom])")
+        assert all(card[1] <= top and bottom <= height for top, bottom in boxes), (width, card, boxes)
+
+
+def test_an_answer_is_that_to_the_string_it_names(show):
+    assert show()("type_('cab'); type_('CAB'); return heading()") == "answer to cab"
+
+
 def test_playing_goes_through_the_parts_of_each_step(show):
     run = show()
     played = run("""
@@ -187,6 +203,9 @@ def test_the_tour_asks_acts_and_tells(show, name, stops):
     for number in range(stops):
         asked, told = run(f"visit({number}); by('tour').querySelector('.press').click(); {said}")
         assert "?" in asked and len(told) > 20 and "undefined" not in asked + told
+    guess = "visit(0); const one = by('tour').querySelector('.guesses button'); if (!one) return null; one.click();"
+    guessed = run(f"{guess} by('tour').querySelector('.press').click(); return [one.textContent, {TOLD}]")
+    assert guessed is None if name == "none" else guessed[1].startswith(f"You guessed: {guessed[0]}. It attends to ")
     key = "new KeyboardEvent('keydown', {key: 'Escape', bubbles: true})"
     left = run(f"document.activeElement.dispatchEvent({key}); return [state.tour, by('tour').hidden, isChanged()]")
     assert left == [None, True, False]

@@ -117,6 +117,56 @@ def small(tmp_path_factory):
     return file
 
 
+LIVE = """
+const wait = async what => { for (let k = 0; k < 600 && !what(); k++) await new Promise(done => setTimeout(done, 50)); };
+const now = () => by("train-now").textContent, said = [], weights = () => views.map(view => Array.from(view.learnt));
+return (async () => {
+  await wait(() => views.every(view => view.learnt));
+  said.push(now(), by("train-play").textContent);
+  const first = weights();
+  by("train-step").click();
+  await wait(() => training.step === 1);
+  said.push(now(), weights().every((one, k) => one.some((value, at) => value !== first[k][at])));
+  setWeight(0, 1, 1);
+  by("train-rate").value = -1.5;
+  by("train-rate").dispatchEvent(new Event("input"));
+  by("train-play").click();
+  said.push(by("train-play").textContent);
+  await wait(() => training.step > 20);
+  by("text").value = "ba";
+  by("text").dispatchEvent(new Event("input"));
+  said.push(state.rate, views[0].now.steps[0].weights.data[1], views[0].right.length);
+  by("train-play").click();
+  await new Promise(done => setTimeout(done, 500));
+  const stopped = training.step;
+  await new Promise(done => setTimeout(done, 500));
+  said.push(training.step === stopped, training.losses.map(losses => losses.length === stopped));
+  const [one, other] = training.right;
+  said.push([...one.keys()].every(length => one.get(length)[1] === other.get(length)[1]));
+  by("train-reset").click();
+  await wait(() => training.step === 0 && weights()[0][0] === first[0][0]);
+  said.push(now(), weights().every((one, k) => one.every((value, at) => value === first[k][at])));
+  by("train-seed").value = 7;
+  by("train-seed").dispatchEvent(new Event("change"));
+  await wait(() => weights()[0][0] !== first[0][0]);
+  return [...said, weights()[0][0] !== first[0][0]];
+})();
+"""
+
+
+def test_training_goes_on_while_a_person_types_and_changes(browser, small):
+    """The buttons; two models on the same batches; what a person sets stays set, and the answer follows."""
+    browser.console()
+    browser.open(small)
+    before, play, after, moved, pause, rate, weight, answer, stopped, counted, fair, again, same, other = browser.run(
+        LIVE
+    )
+    assert (before, play, after, pause, again) == ("untrained", "▶ Train", "after 1 batch", "❚❚ Pause", "untrained")
+    assert moved and stopped and counted == [True, True] and fair and same and other
+    assert (rate, answer) == (0.032, 2) and weight == pytest.approx(1, abs=1e-6)
+    assert browser.console() == []
+
+
 @pytest.mark.slow
 def test_fifty_steps_are_those_of_pytorch(browser, small):
     loss, weights, _, rows = agree(browser, small, load_config(CONFIGS / "scaled.yaml", SMALL), 50)

@@ -105,7 +105,12 @@ class View {
   session() { return this.now === this.before ? this.plain : this.changed; }
 
   draw(look) {
-    if (this.problem !== undefined || this.empty || !this.now) { this.root.classList.add("stale"); return; }
+    if (this.problem !== undefined || this.empty || !this.now) {
+      this.root.classList.add("stale");
+      if (this.shown) put(this.find(".answer h3"), "textContent", `answer to ${Array.from(this.shown, shownSymbol).join("")}`);
+      return;
+    }
+    this.shown = state.text;
     this.root.classList.remove("stale");
     const changed = this.now !== this.before;
     const beside = data.models.length > 1 ? 0.18 : 0.42, narrowest = this.sources.length * (state.numbers ? 38 : 14) + 60;

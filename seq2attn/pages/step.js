@@ -35,7 +35,7 @@ class Step {
   draw(look) {
     const {view, find} = this, {now} = view, t = Math.min(state.step, now.steps.length - 1), step = now.steps[t], {tokens} = view.spec.target;
     const read = t ? view.symbol(now.steps[t - 1].written) : shownSymbol(tokens[view.spec.sos]);
-    find(".heading h3").replaceChildren(`step ${t + 1} of ${now.steps.length}: reads `, make("b", {textContent: read}), ", writes ", make("b", {textContent: view.symbol(step.written)}));
+    find(".heading h3").replaceChildren(`step ${t + 1} of ${now.steps.length}: reads `, make("b", {textContent: read}), `${t ? "" : " (start)"}, writes `, make("b", {textContent: view.symbol(step.written)}));
     find(".previous").disabled = t === 0;
     find(".next").disabled = t === now.steps.length - 1;
     if (view.attends) this.bars(step, t);
@@ -160,8 +160,8 @@ class Step {
     const past = e.reads("scores", "state.past"), held = state.force.has(`${t},${j}`), kinds = (...parts) => parts.filter(part => part && part.formula && part.name !== "none" && part.name !== "global").map(part => `${part.name}: ${part.summary}, ${written(part.formula)}.`);
     const changers = [Array.from(state.force.keys()).some(key => key.startsWith(`${t},`)) ? "you" : "", window && window.name !== "global" ? `the window ${window.name}` : "", history && history.name !== "none" && !past ? `the history ${history.name}` : "", aligned ? `the decoder ${decoder.name}: how probable this position is after those before` : ""].filter(one => one);
     const query = Array.from(step.query.data.slice(head * step.query.data.length / heads, (head + 1) * step.query.data.length / heads)), context = Array.from(step.context.data);
-    this.say("query", "", [decoder ? `The decoder's state: what this step looks for. ${decoder.name}: ${decoder.summary}.` : "What this step looks for.", heads > 1 ? `Head ${head + 1} of ${heads} is shown.` : ""].join(" "), {"": query});
-    this.say("score", `${score ? `${written(score.formula)}: ` : ""}${equal(`e${n}`, scored, step.scores.data[cell])}`, [`How well the query fits the key${score ? `: ${score.name}, ${score.summary}` : ""}.`, ...kinds(past ? history : null)].join(" "), e.dot ? {...(e.dot.names[0] === "s" ? {} : {[e.dot.names[0]]: e.dot.left}), [e.dot.names[1]]: e.dot.right, [`their products, sum ${exact(e.dot.left.reduce((total, one, k) => total + one * e.dot.right[k], 0))}`]: e.dot.left.map((one, k) => one * e.dot.right[k])} : {});
+    this.say("query", "", [decoder ? `The decoder's state: what this step looks for. The decoder ${decoder.name}: ${decoder.summary}.` : "What this step looks for.", heads > 1 ? `Head ${head + 1} of ${heads} is shown.` : ""].join(" "), {"": query});
+    this.say("score", `${score ? `${written(score.formula)}: ` : ""}${equal(`e${n}`, scored, step.scores.data[cell])}`, [`How well the query fits the key${score ? `: ${score.name}, ${score.summary}` : ""}.`, ...kinds(past ? history : null)].join(" "), e.dot ? {...(e.dot.names[0] === "s" ? {} : {[e.dot.names[0]]: e.dot.left}), [e.dot.names[1]]: e.dot.right, [summed(e.dot.left.map((one, k) => one * e.dot.right[k]))]: e.dot.left.map((one, k) => one * e.dot.right[k])} : {});
     this.say("softmax", equal(`p${n}`, p, step.softmax.data[cell]), [normaliser && normaliser.name !== "softmax" ? kinds(normaliser)[0] : "The exponential of each score, as a share of their sum: all are positive and sum to 1.", ...kinds(window), scalable ? `Scalable: ${scalable.summary}.` : "", state.temperature === 1 ? "" : "Scores are divided by the temperature.", spec.mask_padding ? "" : "Padding is not masked in this model."].join(" "));
     this.say("weight", equal(`α${n}`, a, step.weights.data[j]), [held ? "You set this weight." : Math.abs(step.softmax.data[j] - step.weights.data[j]) < 1e-6 ? "What the step attends with: p, unchanged." : heads > 1 ? `The mean over ${heads} heads.` : `What the step attends with: p, changed by ${changers.join(" and ") || "you"}.`, ...kinds(past ? null : history)].join(" "));
     if (aligned) this.say("context", "", "There is no mean of positions: each one predicts a symbol by itself, and counts as much as its weight α.");
@@ -205,6 +205,11 @@ class Step {
       ];
     }));
   }
+}
+
+function summed(products) {
+  const parts = products.slice(0, 4).map((one, k) => `${one < 0 ? "− " : k ? "+ " : ""}${short(Math.abs(one))}`).join(" ");
+  return `their products, sum ${exact(products.reduce((total, one) => total + one, 0))} = ${parts}${products.length > 4 ? " + …" : ""}`;
 }
 
 function probabilities(logits) {
