@@ -22,7 +22,8 @@ pytest.importorskip("onnxscript", reason='needs the extra "export": pip install 
 DOCS = CONFIGS.parent / "docs" / "plugins.md"
 SMALL = ["model.hidden=8", "model.embedding=4", "task.max_length=3", "task.alphabet=abcd", "training.batch_size=4"]
 SMALL += ["training.warmup=2"]
-TINY = ["model.hidden=8", "task.max_length=2", "task.alphabet=abcd", "training.batch_size=4", "training.warmup=2"]
+TINY = ["model.hidden=8", "task.min_length=1", "task.max_length=2", "task.alphabet=abcd", "training.batch_size=4"]
+TINY += ["training.warmup=2"]
 RESETS = "model.dropout=0.5 model.layers=2 training.encoder_reset=0.3 training.decoder_reset=0.3"
 TRAINED = {
     **MECHANISMS,

@@ -200,7 +200,7 @@ def _normal(uniform: Tensor, like: Tensor, mean: float = 0.0, deviation: float =
 
 DRAWN: dict[str, Callable[..., Tensor]] = {
     "randn": lambda uniform, size, **_: _normal(uniform, torch.empty(size)),
-    "randn_like": _normal,
+    "randn_like": lambda uniform, like, **_: _normal(uniform, torch.zeros_like(like)),
     "uniform_": lambda uniform, like, least=0.0, most=1.0: like.copy_(least + (most - least) * uniform),
     "normal_": _normal,
     "rand": lambda uniform, *_: uniform,
