@@ -137,12 +137,14 @@ def main() -> None:
     parser.add_argument("--split", choices=("dev", "test"), default="test", help="default: test")
     parser.add_argument("--beam", type=int, default=1, metavar="N", help="the beam's width; default: greedy decoding")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="trainings at the same time")
+    parser.add_argument("--seeds", type=int, metavar="N", help="default: 5 of low, 3 of medium")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as for seq2attn train")
     parser.add_argument("--no-training", action="store_true", help="measure the runs that are there")
     options = parser.parse_args()
     jobs = [
-        Job(options.folder, options.runs_dir, size, language, seed, CHOSEN.get(language, ()))
+        Job(options.folder, options.runs_dir, size, language, seed, (*CHOSEN.get(language, ()), *options.set))
         for (size, (_, seeds)), languages in zip(RECIPES.items(), LANGUAGES, strict=True)
-        for seed in range(1, seeds + 1)
+        for seed in range(1, (options.seeds or seeds) + 1)
         for language in languages
         if size in (options.size or RECIPES) and language in (options.language or languages)
     ]
