@@ -1,4 +1,4 @@
-"""The page of a model in a browser: time from keystroke to redrawn map, size, requests and errors.
+"""The page of a model in a browser: time from keystroke to redrawn map, size, requests, errors, and how fast it trains.
 
 python -m benchmarks.page scaled.html
 """
@@ -41,6 +41,30 @@ MEASURE = """
   })();
 """
 
+TRAIN = """
+  const text = data.models[0].examples[0], pause = time => new Promise(done => setTimeout(done, time)), times = [];
+  return (async () => {
+    type(text);
+    const start = performance.now(), right = () => views[0].verdict(views[0].now).startsWith(" · ✓");
+    let learnt = null;
+    by("train-play").click();
+    while (performance.now() - start < 60000 && (learnt === null || training.step < 200)) {
+      await pause(100);
+      const before = performance.now();
+      by("text").dispatchEvent(new Event("input"));
+      times.push(performance.now() - before);
+      if (right()) learnt = learnt || (performance.now() - start) / 1000;
+      else learnt = null;
+    }
+    const {step: batches} = training, speed = batches / ((performance.now() - start) / 1000);
+    by("train-play").click();
+    times.sort((a, b) => a - b);
+    const keystroke = {median: times[times.length >> 1], most: times.at(-1)};
+    return {text, "right from then on, s": learnt,
+      "batches a second": speed, batches, "keystrokes meanwhile, ms": keystroke};
+  })();
+"""
+
 
 def measure(browser: Browser, page: Path, length: int) -> dict[str, Any]:
     """Milliseconds from a keystroke at the end of a string of this length until the frame with the new map is painted."""
@@ -48,6 +72,7 @@ def measure(browser: Browser, page: Path, length: int) -> dict[str, Any]:
     browser.resize(1400, 900)
     browser.open(page)
     found: dict[str, Any] = browser.run(MEASURE.replace("ARGUMENTS", json.dumps([length, WARM_UP, KEYSTROKES])))
+    found |= browser.run(f"if (!data.models[0].training) return {{}};{TRAIN}")
     requests = browser.run("return performance.getEntriesByType('resource').length")
     return {"bytes": page.stat().st_size, **found, "requests": requests, "errors": browser.console()}
 

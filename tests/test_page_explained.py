@@ -123,7 +123,7 @@ def test_no_message_moves_the_layout_and_a_near_miss_is_offered(show):
     assert [one[:2] for one in said] == [
         ["", "false"],
         ["The model does not know C A B · use cab", "true"],
-        ["The model does not know ␣ (a space) · use cab", "true"],
+        ["The model does not know ␣ (space) · use cab", "true"],
         ["The model does not know z Q 7 2028", "true"],
         ["Type a string.", "false"],
         ["", "false"],

@@ -191,7 +191,7 @@ class View {
     figure.querySelector("figcaption span").textContent = changed ? "with your changes" : "attention: a row per step";
     const rows = result => result.steps.map(step => this.symbol(step.written));
     const room = this.room(".maps"), count = this.longest = Math.max(this.spec.training ? this.longest : 0, this.now.steps.length);  // in training the map keeps its place while answers become shorter
-    const most = Math.max(24, Math.min(48, (inside.height - 430) / count));  // the cells of both maps, changed or not
+    const most = Math.max(24, Math.min(48, (inside.height - 430) / (this.spec.training ? this.sources.length + 2 : count)));  // the cells of both maps, changed or not
     const layoutOf = (columns, symbols) => mapLayout(columns, symbols, room, state.numbers, most);
     const weights = result => result.steps.map(step => step.weights.data);
     this.map = {

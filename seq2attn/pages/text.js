@@ -12,7 +12,7 @@ function tokenise(spec, text, features) {
   const strange = [...symbols, ...wanted].filter((_, k) => ids[k] < 0);
   if (strange.length && !source.unknown) {
     const offer = [text.trim(), text.toLowerCase(), text.trim().toLowerCase()].find(one => one && symbolsOf(source, one).every(symbol => source.symbols.includes(symbol)));
-    return {problem: `The model does not know ${[...new Set(strange)].map(symbol => symbol === " " ? "␣ (a space)" : shownSymbol(symbol)).join(" ")}`, offer};
+    return {problem: `The model does not know ${[...new Set(strange)].map(symbol => symbol === " " ? "␣ (space)" : shownSymbol(symbol)).join(" ")}`, offer};
   }
   if (!ids.length) return {};
   if (source.features && !wanted.length) return {problem: "Give the features, too."};
