@@ -53,7 +53,7 @@ graph.run = given => {
   return run.call(graph, given);
 };
 for (let step = 0; step < STEPS; step++) {
-  const {examples, each: [{loss}]} = race.advance(RATE, null);
+  const {examples, each: [{loss}]} = race.advance(RATE, MASK);
   rows.push([loss, Object.values(examples).map(whole), random.map(([, one]) => whole(one))]);
 }
 const averages = data.models[0].weights.flatMap(([name]) => Array.from(learner.values[`exp_avg.${name}`].data));
@@ -97,11 +97,13 @@ def replay(config, first, rows, rate):
     )
 
 
-def agree(browser, page, config, steps, rate=8e-3):
+def agree(browser, page, config, steps, rate=8e-3, mask="null"):
     """The largest differences of losses, weights and first moments; and the rows of the page's steps."""
     browser.console()
     browser.open(page)
-    first, rows, *last = browser.run(STEPS.replace("STEPS", str(steps)).replace("RATE", str(rate)))
+    first, rows, *last = browser.run(
+        STEPS.replace("STEPS", str(steps)).replace("RATE", str(rate)).replace("MASK", mask)
+    )
     losses, *expected = replay(config, first, rows, rate)
     assert browser.console() == []
     pairs = zip(([row[0] for row in rows], *last), (losses, *expected), strict=True)
@@ -194,6 +196,14 @@ def test_steps_of_every_mechanism_are_those_of_pytorch(browser, tmp_path, own_sc
     (tmp_path / "page.html").write_text(render(untrained({"model": config})))
     loss, _, averages, _ = agree(browser, tmp_path / "page.html", config, 2)
     assert loss < 1e-5 and averages < 1e-5
+
+
+@pytest.mark.slow
+def test_the_mask_can_be_left_out_of_training(browser, small):
+    unmasked = load_config(CONFIGS / "scaled.yaml", [*SMALL, "model.attention.mask_padding=false"])
+    loss, _, averages, _ = agree(browser, small, unmasked, 2, mask="false")
+    assert loss < 1e-5 and averages < 1e-5
+    assert agree(browser, small, unmasked, 1)[0] > 1e-4  # with the mask it is another loss
 
 
 @pytest.mark.parametrize(
