@@ -13,15 +13,13 @@ from typing import Any
 
 import torch
 
-from benchmarks import compiling, decoding, growth, peers, processes, training
+from benchmarks import decoding, growth, peers, processes, training
 
 PARTS: dict[str, Callable[[bool], list[dict[str, Any]]]] = {
     "training": lambda quick: training.measure(training.QUICK if quick else training.UNITS, repeats=5 if quick else 11),
     "cuda": lambda quick: training.measure(
         training.QUICK if quick else training.UNITS, repeats=5 if quick else 11, device=torch.device("cuda")
     ),
-    "cuda-compile": lambda quick: compiling.measure(repeats=5, device=torch.device("cuda")),
-    "compile": lambda quick: compiling.measure(repeats=5),
     "peers": lambda quick: peers.measure(quick=quick),
     "growth": lambda quick: growth.measure(quick=quick),
     "decoding": lambda quick: decoding.measure(repeats=3 if quick else 7),
@@ -76,7 +74,7 @@ def main() -> None:
         parser.error(f"unknown part {unknown[0]!r}; choose from {', '.join(PARTS)}")
     missing = {}
     if not torch.cuda.is_available():
-        missing |= dict.fromkeys(("cuda", "cuda-compile"), "a GPU, but none was found")
+        missing |= {"cuda": "a GPU, but none was found"}
     if not peers.installed():
         missing["peers"] = "JoeyNMT or yoyodyne, and neither is installed; see docs/performance.md"
     for name in missing.keys() & set(options.parts):

@@ -67,8 +67,6 @@ def _training(config: Config) -> Iterator[Rule]:
 
 def _files(config: Config) -> Iterator[Rule]:
     """What a task that reads its pairs from files needs."""
-    message = "is true, but the batches of a training set differ in length, and each length would be compiled anew"
-    yield "training.compile", config.training.compile, message, "task"
     options = dict(config.task)
     for name, use in (("train", "to train on"), ("dev", "to measure on during training")):
         message = f"is missing: name the file of pairs {use}, such as --set task.{name}={name}.tsv"

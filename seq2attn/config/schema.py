@@ -175,8 +175,6 @@ class TrainingConfig(Section):
     """share of the target's probability that is spread over the whole vocabulary (Szegedy et al. 2016, section 7)"""
     clip_norm: PositiveFloat | None = 1.0
     """gradients are clipped to this norm; null: no clipping"""
-    compile: bool = False
-    """compile the training step with torch.compile, a minute or more; for long trainings that the C does not do, and GPUs"""
     schedule: Annotated[Options, parts.SCHEDULES] = parts.SCHEDULES.choose()
     """learning-rate schedule after the warm-up"""
     warmup: Annotated[int, Field(ge=0)] = 0

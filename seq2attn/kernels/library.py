@@ -27,10 +27,8 @@ def load(dtype: torch.dtype) -> Kernels | str:
     return _load(dtype) if value == "on" else f"{SWITCH} is off"
 
 
-def describe(device: torch.device, *, compile: bool = False) -> str:
-    """Which compiled recurrence training on this device uses, or why it uses none; `compile` as in the config."""
-    if compile:
-        return "torch.compile"
+def describe(device: torch.device) -> str:
+    """Which compiled recurrence training on this device uses, or why it uses none."""
     if device.type != "cpu":
         return f"none for {device.type}"
     found = load(torch.float32)

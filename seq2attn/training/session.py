@@ -69,7 +69,7 @@ def train(
     if isinstance(where, Run):
         run = where
     else:
-        kernels = describe(chosen_device, compile=config.training.compile)
+        kernels = describe(chosen_device)
         environment = describe_environment(where, config, chosen_device, threads, kernels)
         run = create_run(where.root, where.name, config, environment, exact=where.exact, learned=task.learned())
     stopping = stop_on_signals() if request is None else contextlib.nullcontext(request)
@@ -106,9 +106,7 @@ def _notes(trainer: Trainer) -> Iterator[str]:
         yield f"{run.path} is finished: {trainer.span.place_of_all(step)}"
         return
     yield from trainer.data.task.notes
-    if trainer.config.training.compile:
-        yield "compiling the first step: a minute or more, or ten seconds if PyTorch has kept it from before"
-    elif trainer.config.model.architecture == "gru":
+    if trainer.config.model.architecture == "gru":
         slow = why_slow(trainer.device)
         if slow is not None:
             yield slow

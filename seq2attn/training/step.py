@@ -1,4 +1,4 @@
-"""One training step: the model, its faster form, proved as it goes, or its compiled one; gradients, clipping, AdamW."""
+"""One training step: the model, or its faster form, proved as it goes; gradients, clipping, AdamW."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from seq2attn.config import Config
 from seq2attn.data.batches import Batch, generator
-from seq2attn.errors import Seq2AttnError
 from seq2attn.kernels import describe, leaf_for, why_slow
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.interface import Decoded, Model, Resets
@@ -22,8 +21,6 @@ from seq2attn.training.losses import training_losses
 __all__ = ["LeafDiffers", "TrainingStep", "agree", "describe", "is_due", "unchanged", "why_slow"]
 
 Forward = Callable[[Batch, Resets | None], Decoded]
-BACKEND = "inductor"  # of torch.compile
-MOST_SHAPES = 1000  # of batches, for each of which the model is compiled
 ADAMW: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False, "maximize": False}  # as in torch
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}  # largest error, as a share of a parameter's largest gradient
 NOISE = 1e-2  # and what rounding may add, of this tolerance, as a share of the largest gradient of all, or of 1: a loss near
@@ -54,9 +51,7 @@ class TrainingStep:
         self._leaf: Forward | None = None
         self._forward: Forward = model
         self._compares = device.type == "cpu"  # elsewhere it would synchronise
-        if config.training.compile:
-            self._forward = compiled(model, device)
-        elif device.type == "cpu":
+        if device.type == "cpu":
             self._leaf = leaf_for(model)
             self._forward = self._leaf or model
 
@@ -133,35 +128,6 @@ class TrainingStep:
         tensors = (self._parameters, self._gradients, self._averages, self._squares)
         updates = [self._updates] * len(self._parameters)
         torch._fused_adamw_(*tensors, [], updates, lr=rate, weight_decay=self.config.training.weight_decay, **ADAMW)
-
-
-# ---- `training.compile` ----
-
-
-def compiled(forward: Forward, device: torch.device) -> Forward:
-    """`forward`, compiled by the first call, and again for each other shape of a batch; the same numbers up to rounding.
-
-    On a GPU it is also captured as a CUDA graph, which the host starts once instead of operation by operation.
-    """
-    captures = device.type == "cuda"
-    mode = "reduce-overhead" if captures else None
-    ready = torch.compile(forward, backend=BACKEND, fullgraph=True, dynamic=False, mode=mode)
-
-    def call(batch: Batch, resets: Resets | None) -> Decoded:
-        from torch._dynamo import config, exc
-
-        if captures:
-            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
-        try:
-            with config.patch(recompile_limit=MOST_SHAPES, accumulated_recompile_limit=MOST_SHAPES):
-                return ready(batch, resets)
-        except (exc.TorchDynamoException, exc.FailOnRecompileLimitHit) as error:
-            cause = getattr(error, "inner_exception", error)  # of the backend
-            reason = f"{type(cause).__name__}: {str(cause).strip().partition(chr(10))[0]}"
-            message = f"training.compile: torch.compile cannot compile this model: {reason}"
-            raise Seq2AttnError(message, hint="Set training.compile to false.", exit_code=1) from error
-
-    return call
 
 
 # ---- the proof that the faster form computes what the formulas say ----
