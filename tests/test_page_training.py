@@ -152,7 +152,13 @@ return (async () => {
   by("train-seed").value = 7;
   by("train-seed").dispatchEvent(new Event("change"));
   await wait(() => weights()[0][0] !== first[0][0]);
-  return [...said, weights()[0][0] !== first[0][0]];
+  said.push(weights()[0][0] !== first[0][0]);
+  by("train-until").value = 3;
+  by("train-until").dispatchEvent(new Event("change"));
+  by("train-play").click();
+  await wait(() => training.step === 3);
+  await new Promise(done => setTimeout(done, 300));
+  return [said, [training.step, training.playing, new URLSearchParams(fragment(true)).get("batch")]];
 })();
 """
 
@@ -161,12 +167,16 @@ def test_training_goes_on_while_a_person_types_and_changes(browser, small):
     """The buttons; two models on the same batches; what a person sets stays set, and the answer follows."""
     browser.console()
     browser.open(small)
-    before, play, after, moved, pause, rate, weight, answer, stopped, counted, fair, again, same, other = browser.run(
-        LIVE
-    )
+    said, end = browser.run(LIVE)
+    before, play, after, moved, pause, rate, weight, answer, stopped, counted, fair, again, same, other = said
     assert (before, play, after, pause, again) == ("untrained", "▶ Train", "after 1 batch", "❚❚ Pause", "untrained")
     assert moved and stopped and counted == [True, True] and fair and same and other
     assert (rate, answer) == (0.032, 2) and weight == pytest.approx(1, abs=1e-6)
+    assert end == [3, False, "3"]
+    browser.run("location.hash = 'text=ab&batch=2'; location.reload()")
+    moment = "const wait = async k => { while (k-- && training.step < 2) await new Promise(d => setTimeout(d, 50)); };"
+    arrived = browser.run(f"{moment} return wait(200).then(() => [training.step, training.playing, state.text])")
+    assert arrived == [2, False, "ab"]
     assert browser.console() == []
 
 

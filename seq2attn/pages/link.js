@@ -1,7 +1,8 @@
 "use strict";
 // The address, which has everything that is shown after its #; and the map as a file.
 
-function fragment() {
+// moment: with the batch that training has come to.
+function fragment(moment = false) {
   const fields = new URLSearchParams({text: state.text, step: state.step + 1});
   if (state.position !== null) fields.set("position", state.position + 1);
   if (state.features) fields.set("features", state.features);
@@ -10,6 +11,7 @@ function fragment() {
   if (state.mask !== null) fields.set("mask", Number(state.mask));
   const [{training: own}] = data.models;
   for (const name of ["rate", "seed"]) if (own && state[name] !== own[name]) fields.set(name, state[name]);
+  if (own && moment && training.step) fields.set("batch", training.step);
   if (state.numbers) fields.set("numbers", 1);
   if (state.tour !== null) fields.set("tour", state.tour + 1);
   if (state.force.size) fields.set("set", Array.from(state.force, ([cell, weight]) => `${cell},${weight}`).join(";"));
@@ -34,7 +36,7 @@ function restore(text) {
   state.padding = Math.floor(number("padding", 0, MOST_PADDING, 0));
   state.mask = fields.has("mask") ? fields.get("mask") === "1" : null;
   const {rate, seed} = data.models[0].training || {};
-  Object.assign(state, {rate: number("rate", 1e-4, 0.1, rate), seed: Math.floor(number("seed", 0, 99999, seed))});
+  Object.assign(state, {rate: number("rate", 1e-4, 0.1, rate), seed: Math.floor(number("seed", 0, 99999, seed)), until: Math.floor(number("batch", 1, 99999, 0)) || null});
   state.numbers = fields.get("numbers") === "1";
   state.tour = number("tour", 1, 99, null) === null ? null : Math.min(tourSteps().length, Math.floor(number("tour", 1, 99, 1))) - 1;
   state.force = new Map();
@@ -63,7 +65,7 @@ function toast(text) {
 }
 
 async function share() {
-  const address = `${location.href.split("#")[0]}#${fragment()}`;
+  const address = `${location.href.split("#")[0]}#${fragment(true)}`;
   try {
     await navigator.clipboard.writeText(address);
     toast("The link is in the clipboard. It opens this page with your string and your changes, for those who have the file.");

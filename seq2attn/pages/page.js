@@ -8,7 +8,7 @@ const UNKNOWN = 3, SHOWN_NEXT = 5, MOST_PADDING = 8, LONG = 22;  // LONG: source
 const state = {
   text: "", features: "", step: 0, position: null, numbers: false, temperature: 1, padding: 0, mask: null,
   force: new Map(), ban: new Set(), write: new Map(), snapshots: data.models.map(model => model.snapshots.length - 1),
-  part: null, tour: null, rate: null, seed: null,  // rate, seed: of training
+  part: null, tour: null, rate: null, seed: null, until: null,  // of training; until: the batch at which it pauses
 };
 const untouched = {temperature: 1, padding: 0, mask: null, force: new Map(), ban: new Set(), write: new Map()};
 const views = [];
@@ -255,6 +255,7 @@ function draw() {
   by("message").classList.toggle("problem", Boolean(problem));
   by("text").setAttribute("aria-invalid", String(Boolean(problem)));
   by("models").hidden = views.every(view => !view.now);
+  by("models").style.visibility = views.some(view => view.spec.training && !view.learnt) ? "hidden" : "";  // not trained by this page
   const steps = Math.max(1, ...views.map(view => view.now ? view.now.steps.length : 1));
   state.step = Math.min(state.step, steps - 1);
   by("temperature").value = Math.log10(state.temperature);

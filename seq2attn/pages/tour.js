@@ -7,7 +7,7 @@ const strongest = (view, t, {steps} = view.now) => { const row = Array.from(step
 const place = ({symbol, j}) => `${symbol}, position ${j + 1}`;
 // The first step that the changes made write something else, or the first.
 const changed = view => Math.max(0, view.now.steps.findIndex((step, t) => !view.before.steps[t] || step.written !== view.before.steps[t].written));
-const taught = view => view.right ? ` It was trained to answer ${view.right.map(view.symbol).join("")}.` : "";
+const taught = view => view.right ? ` The right answer is ${view.right.map(view.symbol).join("")}.` : "";
 const compared = view => answerOf(view, view.now) === answerOf(view, view.before) ? `The answer stays ${answerOf(view, view.now)}` : `The answer was ${answerOf(view, view.before)} and is now ${answerOf(view, view.now)}`;
 const positions = view => view.sources.map((symbol, j) => symbol + sub(j + 1));
 const longText = view => { const word = Array.from(data.models[0].examples[0].split("\t")[0]), wanted = view.spec.trained[1] + 6; return Array.from({length: wanted}, (_, k) => word[k % word.length]).join(view.spec.source.separator); };

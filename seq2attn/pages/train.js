@@ -4,7 +4,7 @@
 const RECENT = 0.9, LINES = [[], [6, 4]];  // how much an earlier batch counts; dashes of each model's curve
 const training = {worker: null, playing: false, round: 0, step: 0, losses: [], right: [], times: []};
 
-const tell = (kind, more = {}) => training.worker.postMessage({kind, rate: state.rate, seed: state.seed, mask: state.mask, round: training.round, ...more});
+const tell = (kind, more = {}) => training.worker.postMessage({kind, rate: state.rate, seed: state.seed, mask: state.mask, until: state.until, round: training.round, ...more});
 
 function prepareTraining() {
   for (const id of ["train", "train-help"]) by(id).hidden = false;
@@ -26,10 +26,16 @@ function prepareTraining() {
     remember();
     resetTraining();
   });
+  by("train-until").value = state.until || "";
+  by("train-until").addEventListener("change", () => {
+    state.until = Math.max(0, Math.floor(Number(by("train-until").value) || 0)) || null;
+    tell(training.playing ? "run" : "pause");
+  });
   clearCurves();
   showTraining();
   drawTraining();
   tell("start", {specs: data.models.map(({training, weights, snapshots, mask_padding}) => ({training, weights, snapshots, mask_padding}))});
+  if (state.until) setTraining(true);  // a link to a moment of training
 }
 
 function clearCurves() { Object.assign(training, {step: 0, losses: data.models.map(() => []), right: data.models.map(() => new Map()), times: []}); }
@@ -62,6 +68,7 @@ function learnt({round, step, news, weights}) {
     });
   }
   training.step = step;
+  if (step === state.until) training.playing = false;
   if (news.some(({losses}) => losses.some(loss => !Number.isFinite(loss)))) {
     training.playing = false;
     toast("The loss is not a number any more: Reset, and take a smaller learning rate.");

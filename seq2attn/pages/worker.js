@@ -91,7 +91,7 @@ function serve() {
   const once = () => {
     const {lengths, each} = race.advance(settings.rate, settings.mask);
     news.push({lengths, losses: each.map(({loss}) => loss), right: each.map(({right}) => Array.from(right))});
-    if (each.some(({loss}) => !Number.isFinite(loss))) playing = false;
+    if (race.step === settings.until || each.some(({loss}) => !Number.isFinite(loss))) playing = false;
   };
   const tick = () => {
     if (playing) {
