@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from seq2attn.model.scores import Score
     from seq2attn.model.windows import View, Window
     from seq2attn.registry import register
-    from seq2attn.trained import new_model, patch_map
+    from seq2attn.trained.model import new_model
+    from seq2attn.trained.patching import patch_map
 
 __version__ = "0.1.0"
 _MODULES = {
@@ -47,7 +48,8 @@ _MODULES = {
     "model.scores": ("Score",),
     "model.windows": ("View", "Window"),
     "registry": ("register",),
-    "trained": ("new_model", "patch_map"),
+    "trained.model": ("new_model",),
+    "trained.patching": ("patch_map",),
 }
 __all__ = [
     "Answer", "Cell", "Decoder", "History", "InitialState", "Normaliser", "Score", "Seq2AttnError", "StringTask", "Task",

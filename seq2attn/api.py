@@ -16,7 +16,7 @@ from seq2attn.inference.results import Evaluation
 from seq2attn.runs.create import prepare_training
 from seq2attn.runs.logs import save_evaluation
 from seq2attn.runs.run import Run, find_run
-from seq2attn.trained import TrainedModel, load_run
+from seq2attn.trained.model import TrainedModel, load_run
 
 if TYPE_CHECKING:
     from seq2attn.comparison.results import Comparison

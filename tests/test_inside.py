@@ -14,7 +14,7 @@ from seq2attn.inference.predictor import Predictor
 from seq2attn.model.cells import Cell
 from seq2attn.model.transformer import Transformer
 from seq2attn.parts import TASKS
-from seq2attn.trained import TrainedModel
+from seq2attn.trained.model import TrainedModel
 
 TEXT, OTHER = "abcd", "dcab"
 WHOLE = ("decoder.state", "encoder.states")  # what a step reads, besides the symbol before it

@@ -12,7 +12,7 @@ from seq2attn.config.plugins import load_plugin, plugin_error
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.parts import WINDOWS
 from seq2attn.runs.checkpoint import load_checkpoint
-from seq2attn.trained import load_run
+from seq2attn.trained.model import load_run
 from seq2attn.training.session import NewRun, train
 
 pytestmark = pytest.mark.usefixtures("own_scores")

@@ -21,7 +21,7 @@ from seq2attn.runs.checkpoint import load_checkpoint, load_weights
 from seq2attn.runs.create import create_run
 from seq2attn.runs.logs import read_attention
 from seq2attn.runs.run import Run
-from seq2attn.trained import load_run
+from seq2attn.trained.model import load_run
 from seq2attn.training import loop as trainer_module
 from seq2attn.training import session
 from seq2attn.training.loop import Diverged, Trainer

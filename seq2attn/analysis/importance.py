@@ -17,7 +17,7 @@ from seq2attn.data.batches import generator
 from seq2attn.data.padding import valid_mask
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.ensemble import symbols_of
-from seq2attn.inference.interventions import Changes
+from seq2attn.inference.interventions import UNCHANGED, Changes
 from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Intervention
@@ -70,7 +70,7 @@ def attention_importance(
     """
     if other is not None and symbols_of(other) != symbols_of(predictor):
         raise Seq2AttnError("the two runs read or write different symbols", hint="Name a run on the same task.")
-    changes: dict[str, Changes | None] = {"unchanged": None}
+    changes = {"unchanged": UNCHANGED}
     changes |= {kind: OtherWeights(kind=kind, seed=seed) for kind in ("permuted", "uniform")}
     changes |= {"frozen": OtherWeights(kind="frozen", other=other)} if other else {}
     rows = [

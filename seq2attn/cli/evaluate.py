@@ -65,7 +65,7 @@ def evaluate(
     kinds = None if families is None else options.parsed("--families", parse_families, families)
     search = options.beam_search(beam, length_penalty)
     members = options.find_runs(runs_dir, names)
-    from seq2attn.trained import load_ensemble
+    from seq2attn.trained.model import load_ensemble
 
     trained = load_ensemble(members, checkpoint, device)
     if errors is not None and trained.config.task.name != "pairs":

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
 
     from seq2attn.inference.decoding import BeamSearch
-    from seq2attn.trained import TrainedModel
+    from seq2attn.trained.model import TrainedModel
 
 Parsed = TypeVar("Parsed")
 

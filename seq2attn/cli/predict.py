@@ -66,7 +66,7 @@ def predict(
     search = options.beam_search(beam, length_penalty, n_best)
     chosen = options.find_runs(runs_dir, run, "--run RUN")
     from seq2attn.data.tasks.pairs import Pairs
-    from seq2attn.trained import load_ensemble
+    from seq2attn.trained.model import load_ensemble
 
     trained = load_ensemble(chosen, checkpoint, device)
     predictor, task = trained.predictor, trained.task

@@ -222,7 +222,7 @@ def _run(trial: Trial, place: Workplace) -> None:
 def _measure(trial: Trial, device: str, watch: _Watch) -> None:
     from seq2attn.build import read_task
     from seq2attn.model.interface import parameter_ledger
-    from seq2attn.trained import load_run
+    from seq2attn.trained.model import load_run
 
     run = trial.run
     trained = load_run(run, trial.checkpoint, device)

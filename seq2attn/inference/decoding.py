@@ -69,7 +69,7 @@ def greedy_decode(
         if intervene is not None and decoded.weights is None:
             raise Seq2AttnError("this model has no attention to change (its score is `none`)")
         token = decoded.logits.squeeze(1).argmax(dim=1)
-        if write is not None and position in write:
+        if write and position in write:
             token = torch.full_like(token, write[position])
         token = token.masked_fill(finished, EOS)
         emitted[:, position] = token

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from seq2attn.data.batches import Batch
 from seq2attn.errors import Seq2AttnError, shown
-from seq2attn.inference.interventions import Changes
+from seq2attn.inference.interventions import UNCHANGED
 from seq2attn.model.attention import Attended, Attention, NoAttention
 from seq2attn.model.cells import Cell
 from seq2attn.model.decoder import Reverser
@@ -84,7 +84,7 @@ class Inside(Model):
         self._begin()
         with self._hooked():
             memory, state = self.model.encode(source, lengths)
-        self._unchanged = Changes().at(0, lengths, source.size(1), next(self.parameters()).dtype)
+        self._unchanged = UNCHANGED.at(0, lengths, source.size(1), next(self.parameters()).dtype)
         keys = memory.keys if isinstance(self.model, Reverser) else memory.layers[-1].chunk(2, dim=2)[0]
         self._kept["attention.keys"] += keys[0]
         return memory, state
@@ -97,9 +97,7 @@ class Inside(Model):
             state = state._replace(cell=torch.split(joined, [part.size(1) for part in state.cell], dim=1))
         if ("attention.weights", self._step) in self.patch:
             change = memory.intervention or self._unchanged
-            weights = self._patched("attention.weights", self._step, change.weights.squeeze(1)).unsqueeze(
-                1
-            )  # (B, 1, S)
+            weights = self._patched("attention.weights", self._step, change.weights)  # (B, 1, S)
             memory = self.intervene(memory, change._replace(forced=torch.ones_like(change.forced), weights=weights))
         with self._hooked():
             if isinstance(self.model, Transformer):
@@ -108,9 +106,8 @@ class Inside(Model):
                 decoded, state = self.model.step(tokens, state, memory)
         if self.attended is not None and self.attended.weights is not None:
             for name in ("query", "scores", "weights", "context"):
-                kept[f"attention.{name}"].append(
-                    getattr(self.attended, name)[0].select(-2, 0)
-                )  # (B, ..., 1, D) -> (..., D)
+                rows = getattr(self.attended, name)  # (B, ..., 1, D)
+                kept[f"attention.{name}"].append(rows[0].select(-2, 0))  # (..., D)
         if self._gates:
             kept["decoder.gates"].append(torch.stack(self._gates))  # (G, D)
         kept["logits"].append(decoded.logits[0, 0])
@@ -139,14 +136,12 @@ class Inside(Model):
         """With forward hooks on the modules whose results are kept or patched."""
         model: Any = self.model
         if isinstance(model, Reverser):
-            hooks: dict[nn.Module, Any] = {
-                cell: self._gated for cell in model.decoder.cell.modules() if isinstance(cell, Cell)
-            }
-            hooks |= {model.encoder: self._encoded, model.decoder.attention: self._attended}
+            hooks: list[Any] = [(cell, self._gated) for cell in model.decoder.cell.modules() if isinstance(cell, Cell)]
+            hooks += [(model.encoder, self._encoded), (model.decoder.attention, self._attended)]
         else:
-            hooks = {model.encoder_norm: self._encoded}
+            hooks = [(model.encoder_norm, self._encoded)]
         stack = ExitStack()
-        for module, hook in hooks.items():
+        for module, hook in hooks:
             stack.callback(module.register_forward_hook(hook).remove)
         return stack
 
@@ -165,17 +160,17 @@ class Inside(Model):
         self._gates += [gate[0] for gate in cell.gates(read, inputs[1])]
 
     def _attended(self, _: nn.Module, inputs: tuple[Any, ...], attended: Attended) -> Attended:
-        context = self._patched("attention.context", self._step, attended.context.squeeze(1)).unsqueeze(1)  # (B, 1, Dv)
+        context = self._patched("attention.context", self._step, attended.context)  # (B, 1, Dv)
         query = inputs[0] if attended.query is None else attended.query
         self.attended = attended._replace(context=context, query=query)
         return self.attended
 
     def _patched(self, name: str, index: int, value: Tensor) -> Tensor:
-        """value (B, ...), or what is given in its place, for each row the same."""
+        """value (B, ..., D), or what is given in its place, D numbers, for each row the same."""
         if (name, index) not in self.patch:
             return value
         given = np.asarray(self.patch[name, index])
-        if given.shape != value.shape[1:] or given.dtype.kind not in "fiu":
-            wanted, found = (" x ".join(map(str, shape)) for shape in (value.shape[1:], given.shape))
-            raise Seq2AttnError(f"patch: {name} at {index} has {wanted} numbers; found {found or 'a single value'}")
+        if given.shape != value.shape[-1:] or given.dtype.kind not in "fiu":
+            found = " x ".join(map(str, given.shape)) or "a single value"
+            raise Seq2AttnError(f"patch: {name} at {index} has {value.size(-1)} numbers; found {found}")
         return torch.as_tensor(given).to(value).expand_as(value)

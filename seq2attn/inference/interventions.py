@@ -130,3 +130,6 @@ def _is_cell(value: Any) -> bool:
 
 def _is_number(value: Any, low: float, high: float) -> bool:
     return isinstance(value, Real) and low <= float(value) <= high
+
+
+UNCHANGED = Changes()

@@ -20,7 +20,7 @@ from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD, UNKNOWN
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.inference.decoding import BeamSearch, Decoding, beam_decode, greedy_decode
-from seq2attn.inference.interventions import Changes
+from seq2attn.inference.interventions import UNCHANGED, Changes
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.model.interface import Intervention, Model
 from seq2attn.parts import LONGEST
@@ -110,7 +110,7 @@ class Predictor:
     source_eos: bool
     device: torch.device
     search: BeamSearch | None = None  # None: greedy decoding
-    changes: Changes | None = None  # made while each string is decoded, greedily
+    changes: Changes = UNCHANGED  # made while each string is decoded, greedily
 
     def __post_init__(self) -> None:
         self.model.to(self.device).eval()
@@ -154,21 +154,19 @@ class Predictor:
         hypotheses = 1 if self.search is None else self.search.width
         return max(1, min(MAX_ROWS, tokens // (length + 1)) // hypotheses)
 
-    def decode(self, source: Tensor, lengths: Tensor, *, max_steps: int, **options: Any) -> Decoding:
+    def decode(self, source: Tensor, lengths: Tensor, *, max_steps: int, keep_weights: bool = False) -> Decoding:
         """The outputs for source (B, S), as the encoder reads it, lengths (B,), by the search or greedily.
 
-        options: those of `beam_decode` or `greedy_decode`. Raises `Seq2AttnError` for changes that do not fit the source.
+        Raises `Seq2AttnError` for changes that do not fit the source.
         """
         needed = self._copies and source.size(1) <= LONGEST_WITH_WEIGHTS
-        options["keep_weights"] = options.get("keep_weights", False) or needed
-        if self.search is not None:
-            if self.changes is not None:
-                raise Seq2AttnError("changes need greedy decoding, not a beam search")
-            return beam_decode(self.model, source, lengths, self.search, max_steps=max_steps, **options)
-        if self.changes is not None:
-            options["intervene"] = self.intervene(source, lengths)
-            options["write"] = self.changes.written(self.task.target_vocabulary)
-        return greedy_decode(self.model, source, lengths, max_steps=max_steps, **options)
+        options: dict[str, Any] = {"max_steps": max_steps, "keep_weights": keep_weights or needed}
+        if self.search is None:
+            intervene, write = self.intervene(source, lengths), self.changes.written(self.task.target_vocabulary)
+            return greedy_decode(self.model, source, lengths, intervene=intervene, write=write, **options)
+        if self.changes != UNCHANGED:
+            raise Seq2AttnError("changes need greedy decoding, not a beam search")
+        return beam_decode(self.model, source, lengths, self.search, **options)
 
     @property
     def _copies(self) -> bool:
@@ -190,7 +188,7 @@ class Predictor:
 
     def intervene(self, source: Tensor, lengths: Tensor) -> Callable[[int], Intervention] | None:
         """The interventions at each step of decoding source (B, S), lengths (B,); None if there are none."""
-        if self.changes is None:
+        if self.changes == UNCHANGED:
             return None
         return self.changes.during(source, lengths, next(self.model.parameters()).dtype)
 
@@ -199,8 +197,7 @@ class Predictor:
         read, write, length = self.task.source_vocabulary, self.task.target_vocabulary, len(sources[0][1])
         ids, lengths = pad_rows([ids for _, ids in sources], self.device)
         batch, lengths = read_sources(ids, lengths, source_eos=self.source_eos)
-        if self.changes is not None:
-            batch = F.pad(batch, (0, self.changes.padding), value=PAD)
+        batch = F.pad(batch, (0, self.changes.padding), value=PAD)
         shows, bound = keep_weights and length <= LONGEST_WITH_WEIGHTS, output_bound(self.task, length)
         decoding = self.decode(batch, lengths, max_steps=bound, keep_weights=shows)
         best = decoding.best()

@@ -13,7 +13,7 @@ from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.pages import read
 from seq2attn.pages.graphs import Exported, export_graphs
 from seq2attn.runs.files import write_atomically
-from seq2attn.trained import TrainedModel
+from seq2attn.trained.model import TrainedModel
 
 LONGEST = 500  # tokens of a source for which the number of steps is given
 VOCABULARY = ("symbols", "features", "separator", "unknown", "normalise", "split")

@@ -31,7 +31,7 @@ from seq2attn.parts import ARCHITECTURES, DECODERS, HISTORIES, NORMALISERS, SCOR
 from seq2attn.plotting.attention import spread
 from seq2attn.runs.logs import read_attention
 from seq2attn.runs.run import Run
-from seq2attn.trained import load_run
+from seq2attn.trained.model import load_run
 
 if TYPE_CHECKING:
     import onnx

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.build import build_model
+from seq2attn.build import build_model, build_task
 from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.figures import figures_of
 from seq2attn.comparison.plan import Plan, comparisons, load_plan, make_plan
@@ -25,7 +25,6 @@ from seq2attn.plotting.style import svg
 from seq2attn.runs.lock import state_of
 from seq2attn.runs.logs import latest_by_length, read_attention, read_metrics
 from seq2attn.runs.run import Run
-from seq2attn.trained import load_task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -119,7 +118,7 @@ def _summary(runs: Sequence[Run]) -> str:
             "exact match, worst": status.exact_match_worst,
             "mean": status.exact_match_mean,
             "entropy": status.attention_entropy,
-            "parameters": parameter_ledger(build_model(config, load_task(run, config)))["total"],
+            "parameters": parameter_ledger(build_model(config, build_task(config, run.learned_task(config))))["total"],
             "made": str(run.environment().created or "")[:16],
             "note": run.environment().note,
         })  # fmt: skip

@@ -1,4 +1,4 @@
-"""A run's trained model: strings in, answers with their attention out, and what it measures."""
+"""A trained model: the answers that it gives, and what is measured of it; and how it is loaded from a run's files."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ import datetime
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, overload
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Unpack, overload
 
 from seq2attn.build import build_model, build_task, build_training_data, read_task
 from seq2attn.config import Config
@@ -27,16 +23,13 @@ from seq2attn.inference.ensemble import ensemble
 from seq2attn.inference.evaluation import evaluate, evaluate_pairs
 from seq2attn.inference.inside import Cache, Inside, Patch
 from seq2attn.inference.interventions import AttentionChanges, Changes, Interventions
-from seq2attn.inference.maps import AttentionMap
-from seq2attn.inference.predictor import Prediction, Predictor
+from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Model
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights
 from seq2attn.runs.machine import choose_device
 from seq2attn.runs.run import Run, need_checkpoint
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from seq2attn.trained.answer import Answer
 
 
 class Options(Interventions, total=False):
@@ -108,7 +101,7 @@ class TrainedModel:
         texts = text if isinstance(text, Iterable) and not isinstance(text, str) else [text]
         search = self.predictor.search if beam is None else BeamSearch(beam, length_penalty)
         model = Inside(self.module, patch) if patch else self.module
-        predictor = replace(self.predictor, model=model, search=search, changes=_made(changes))
+        predictor = replace(self.predictor, model=model, search=search, changes=Changes(**changes))
         answers = [Answer(**vars(prediction)) for prediction in predictor.predict(texts, keep_weights=weights)]
         return answers[0] if isinstance(text, str) else answers
 
@@ -117,7 +110,7 @@ class TrainedModel:
     ) -> tuple[Answer, Cache]:
         """The answer to a string, decoded greedily with the interventions of `predict`, and what the model computed."""
         inside = Inside(self.module, patch)
-        predictor = replace(self.predictor, model=inside, search=None, changes=_made(changes))
+        predictor = replace(self.predictor, model=inside, search=None, changes=Changes(**changes))
         (prediction,) = predictor.predict([text], keep_weights=True)
         return Answer(**vars(prediction)), inside.cache()
 
@@ -138,7 +131,7 @@ class TrainedModel:
         watch: called after each length of a family. changes: `force`, `ban` and `temperature`, as for `predict`, in every
         string. Nothing is saved.
         """
-        predictor = replace(self.predictor, changes=_made(changes)) if changes else self.predictor
+        predictor = replace(self.predictor, changes=Changes(**changes)) if changes else self.predictor
         config, task, name = self.config, self.task, self.run.name
         if isinstance(task, Pairs):
             given = {"lengths": lengths, "samples": samples, "families": families, "seed": seed or None}
@@ -171,107 +164,6 @@ class TrainedModel:
         return f"TrainedModel({self.run.name!r}, checkpoint {self.checkpoint} of step {self.step:,})"
 
 
-def _made(changes: Interventions | AttentionChanges) -> Changes | None:
-    """What these keywords ask for; None: nothing."""
-    made = Changes(**changes)
-    return None if made == Changes() else made
-
-
-class Answer(Prediction):
-    """The output for one string. `str(answer)` is the output alone; a notebook shows the attention map.
-
-    `weights` is None without attention, and for sources of more than 1,000 characters.
-    """
-
-    def plot(self, ax: Axes | None = None, *, ideal: bool = False) -> Axes:
-        """Draw the attention map into `ax`, by default a new figure's, and return it. ideal: outline the ideal alignment."""
-        from seq2attn.plotting.attention import draw_map
-
-        if self.map is None:
-            reason = "the model has no attention, the string is too long, or weights=False was given"
-            raise Seq2AttnError(f"there is no attention to draw for {shown(self.source)}: {reason}")
-        ax = _axes(ax)
-        draw_map(ax, self.map, ideal=ideal)
-        return ax
-
-    def __str__(self) -> str:
-        return self.output
-
-    def __repr__(self) -> str:
-        return f"Answer({self.source!r} -> {self.output!r}{self._remark})"
-
-    def _repr_html_(self) -> str:
-        from seq2attn.plotting.html import html_map
-        from seq2attn.plotting.style import apart
-
-        if self.map is None:
-            return f"<div>{escape(f'{apart(self.source)} → {apart(self.output)}{self._remark}')}</div>"
-        return html_map(self.map, self._remark)
-
-    @property
-    def _remark(self) -> str:
-        wrong = f", expected {self.expected!r}" if self.correct is False and self.output != self.expected else ""
-        return wrong if self.finished else f"{wrong}, cut off"
-
-
-def _axes(ax: Axes | None) -> Axes:
-    """`ax`, or those of a new figure."""
-    if ax is None:
-        from matplotlib import pyplot
-
-        _, ax = pyplot.subplots(layout="constrained")
-    return ax
-
-
-@dataclass(frozen=True, eq=False)
-class PatchMap:
-    """What the rows of a quantity do for an answer: `effect` is by how much ln p of each of the answer's symbols falls, in
-    nats, where a row is taken from another string, (P, T): a row for each patched step or position, a column for each step.
-    """
-
-    quantity: str
-    answer: Answer
-    """to the string as it is"""
-    other: Answer
-    effect: NDArray[np.floating]
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the effects into `ax`, by default a new figure's, and return it."""
-        from seq2attn.plotting.attention import draw_map
-
-        symbols = self.answer.output_symbols
-        rows = (self.answer.source_symbols if self.quantity == "encoder.states" else symbols)[: len(self.effect)]
-        drawn = AttentionMap(
-            self.answer.source, self.answer.output, symbols, rows, tuple(map(tuple, self.effect.tolist()))
-        )
-        ax, most = _axes(ax), max(float(self.effect.max()), 1.0)
-        draw_map(ax, drawn, title=f"{self.quantity} of {self.other.source!r} in {self.answer.source!r}", most=most)
-        ax.set(xlabel="ln p lost at", ylabel="patched at")
-        ax.figure.colorbar(ax.collections[0], ax=ax, label="nats")
-        return ax
-
-
-def patch_map(model: TrainedModel, text: str, other: str, quantity: str) -> PatchMap:
-    """Answer `text` with each row of `quantity` in turn taken from the model that reads `other` (Meng et al. 2022).
-
-    quantity: as in `patch` of `predict`. Every step reads what the unpatched model wrote. Rows that one of the two strings
-    lacks are left out.
-    """
-    (answer, cache), (answered, source) = map(model.run_with_cache, (text, other))
-    symbols = cache["logits"].argmax(axis=1)
-    write = {step: model.task.target_vocabulary.symbol(symbol) for step, symbol in enumerate(symbols)}
-
-    def log_p(logits: NDArray[np.floating]) -> NDArray[np.floating]:
-        normal = logits - logits.max(axis=1, keepdims=True)
-        return (normal - np.log(np.exp(normal).sum(axis=1, keepdims=True)))[np.arange(len(symbols)), symbols]
-
-    patches = [
-        {(quantity, index): row} for index, (row, _) in enumerate(zip(source[quantity], cache[quantity], strict=False))
-    ]
-    patched = [log_p(model.run_with_cache(text, patch=patch, write=write)[1]["logits"]) for patch in patches]
-    return PatchMap(quantity, answer, answered, log_p(cache["logits"]) - np.array(patched))
-
-
 # ---- from a run's files ----
 
 
@@ -288,7 +180,7 @@ def load_run(run: Run, checkpoint: str = "best", device: str = "auto") -> Traine
     if checkpoint == "best" and not run.checkpoint("best").exists():
         checkpoint = "last"
     path = run.checkpoint(checkpoint)
-    task = load_task(run, config)
+    task = build_task(config, run.learned_task(config))
     model = build_model(config, task)
     saved = load_checkpoint(path, model)
     load_weights(path, saved, model)
@@ -324,8 +216,3 @@ def load_ensemble(runs: Sequence[Run], checkpoint: str = "best", device: str = "
     if len(loaded) == 1:
         return loaded[0]
     return replace(loaded[0], predictor=ensemble({trained.run.name: trained.predictor for trained in loaded}))
-
-
-def load_task(run: Run, config: Config) -> Task:
-    """The task of `run`, whose config this is, from what the run itself keeps: no data file is opened."""
-    return build_task(config, run.learned_task(config))

@@ -1,0 +1,1 @@
+"""A run's trained model: strings in, answers with their attention out, and what it measures."""
