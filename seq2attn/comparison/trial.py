@@ -111,7 +111,7 @@ def blocked_by(trial: Trial) -> str | None:
         return None
     try:
         changed = first_change(check_plain(run).config(), trial.config)
-        plugins = changed_plugins(trial.config, run.environment().plugin_contents) if run.environment().plugins else ()
+        plugins = changed_plugins(trial.config, run.environment().plugin_contents)
     except Seq2AttnError as error:
         return f"cannot be used: {error.message}"
     for file in plugins:

@@ -30,32 +30,27 @@ HINT = "`seq2attn inspect CONFIG` shows every key with its value. A part of your
 REPLACED = "A part that --set names keeps the options that the file has; --set 'KEY={name: NAME}' replaces them too."
 
 
-def load_config(path: Path | str, overrides: Overrides = ()) -> Config:
-    """Read a config file, the user's or a shipped one, and apply `overrides` to it; the last one of a key counts.
+def load_config(config: str | Path | Mapping[str, Any] | Config, overrides: Overrides = ()) -> Config:
+    """A config file, the user's or a shipped one, or a config in memory, with `overrides`; the last one of a key counts.
 
-    The paths of data files become absolute: they are relative to the config's file, in overrides to the working directory.
-    None of them is opened.
+    The paths of data files become absolute: they are relative to the config's file, in overrides and in memory to the
+    working directory. None of them is opened.
 
     Raises `ConfigError` with every problem found, or `Seq2AttnError` when the file cannot be read as YAML.
     """
-    file = find_config(path)
+    if not isinstance(config, str | Path):
+        return check_config(config.model_dump(mode="json") if isinstance(config, Config) else config, overrides)
+    file = find_config(config)
     document = read_file(file)
     if not isinstance(document.value, dict):
-        raise Seq2AttnError(f"{path}: expected keys and values", hint="One line is enough: seed: 1")
-    places = {".".join(map(str, key)): f"{path}:{line}" for key, line in document.lines.items()}
-    return _check(_absolute(document.value, file.parent), overrides, places, str(path))
+        raise Seq2AttnError(f"{config}: expected keys and values", hint="One line is enough: seed: 1")
+    places = {".".join(map(str, key)): f"{config}:{line}" for key, line in document.lines.items()}
+    return _check(_absolute(document.value, file.parent), overrides, places, str(config))
 
 
 def check_config(values: Mapping[str, Any], overrides: Overrides = ()) -> Config:
-    """Like `load_config`, for values in memory; the paths of data files are relative to the working directory."""
+    """The config of these keys and values, as `load_config` checks it."""
     return _check(values, overrides, {}, "config")
-
-
-def read_config(config: str | Path | Mapping[str, Any] | Config, overrides: Overrides = ()) -> Config:
-    """The config in a file, of keys and values, or itself, with `overrides` applied."""
-    if isinstance(config, str | Path):
-        return load_config(config, overrides)
-    return check_config(config.model_dump(mode="json") if isinstance(config, Config) else config, overrides)
 
 
 def dump_config(config: Config) -> str:

@@ -6,7 +6,7 @@ import hashlib
 import shlex
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -85,9 +85,9 @@ def how_to_check(cls: type) -> str:
     return f"seq2attn check --plugin {shlex.quote(_file_of(cls))}"
 
 
-def changed_plugins(config: Config, contents: Iterable[str | None]) -> list[str]:
-    """The files of plug-ins with a part that `config` chose, and with other contents than these, given as SHA-256."""
-    files = dict.fromkeys(map(_file_of, foreign_parts(config)))
+def changed_plugins(config: Config, contents: Sequence[str]) -> list[str]:
+    """The files of plug-ins with a part that `config` chose, and with other contents than these, given as SHA-256, if any."""
+    files = dict.fromkeys(map(_file_of, foreign_parts(config))) if contents else ()
     return [file for file in files if loaded.get(Path(file).resolve()) not in (None, *contents)]
 
 

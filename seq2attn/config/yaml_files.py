@@ -23,18 +23,13 @@ from seq2attn.errors import LARGEST_FILE, Seq2AttnError, first_of, shown
 DEEPEST = 20  # levels
 CONFIGS = "configs"
 _PACKAGE = Path(__file__).parent.parent
-_SCALARS = (  # YAML 1.2's core schema
-    (re.compile(r"null|Null|NULL|~|"), lambda text: None),
-    (re.compile(r"true|True|TRUE|false|False|FALSE"), lambda text: text.lower() == "true"),
-    (re.compile(r"[-+]?[0-9]{1,300}"), int),
-    (re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"), float),
-    (re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"), lambda text: float(text.replace(".", ""))),
-)
-
-
-def _plain(text: str) -> Any:
-    """The value of an unquoted scalar: `3e-3` is a number, `no` is text."""
-    return next((convert(text) for pattern, convert in _SCALARS if pattern.fullmatch(text)), text)
+_NUMBER = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+_SCALARS = {  # YAML 1.2's core schema: kind -> what an unquoted one looks like
+    "null": "null|Null|NULL|~|",
+    "bool": "true|True|TRUE|false|False|FALSE",
+    "int": "[-+]?[0-9]{1,300}",
+    "float": rf"{_NUMBER}|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+}
 
 
 @dataclass(frozen=True)
@@ -65,8 +60,9 @@ def read_text(text: str, source: str) -> Document:
     """Read a YAML text; `source` names it in messages. Do not change the value."""
     document = Document(None)
     try:
-        node = _Loader(text).get_single_node()
-        return Document(None if node is None else _value(node, (), document.lines), document.lines)
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        return Document(None if node is None else _value(loader, node, (), document.lines), document.lines)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         words = [getattr(error, name, None) for name in ("context", "problem")]
@@ -75,8 +71,9 @@ def read_text(text: str, source: str) -> Document:
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes of plain values only."""
+    """Composes nodes of plain values only: `3e-3` is a number, `no` is text."""
 
+    yaml_implicit_resolvers = {}  # noqa: RUF012  (filled below, instead of YAML 1.1's)
     depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
@@ -89,11 +86,11 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
-def _value(node: yaml.Node, path: tuple[str | int, ...], lines: dict[tuple[str | int, ...], int]) -> Any:
+def _value(loader: _Loader, node: Any, path: tuple[str | int, ...], lines: dict[tuple[str | int, ...], int]) -> Any:
     if isinstance(node, yaml.SequenceNode):
-        return [_value(item, (*path, index), lines) for index, item in enumerate(node.value)]
+        return [_value(loader, item, (*path, index), lines) for index, item in enumerate(node.value)]
     if isinstance(node, yaml.ScalarNode):
-        return node.value if node.style is not None else _plain(node.value)
+        return loader.construct_object(node)
     result: dict[str, Any] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
@@ -102,7 +99,7 @@ def _value(node: yaml.Node, path: tuple[str | int, ...], lines: dict[tuple[str |
         if here in lines:
             raise _refusal(key, f"duplicate key {shown(key.value)}, first on line {lines[here]}")
         lines[here] = key.start_mark.line + 1
-        result[key.value] = _value(value, here, lines)
+        result[key.value] = _value(loader, value, here, lines)
     return result
 
 
@@ -116,14 +113,13 @@ def write_yaml(value: Any, *, width: int = 110) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes text that would be read as something else: PyYAML leaves `0123456789` unquoted."""
-
-    def represent_str(self, text: str) -> yaml.ScalarNode:
-        style = None if isinstance(_plain(text), str) else "'"
-        return self.represent_scalar("tag:yaml.org,2002:str", text, style)
+    """Quotes text that would be read as something else, by `_Loader` too: PyYAML's own leaves `0123456789` unquoted."""
 
 
-_Dumper.add_representer(str, _Dumper.represent_str)
+for _kind, _pattern in _SCALARS.items():
+    for _side in (_Loader, _Dumper):
+        _side.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(rf"(?:{_pattern})\Z"), None)
+_Loader.add_constructor("tag:yaml.org,2002:int", lambda _, node: int(node.value))  # `010` is ten
 
 
 # ---- the user's own files, and those that come with seq2attn ----
@@ -134,16 +130,12 @@ def find_config(path: Path | str) -> Path:
 
     A shipped config is named by its path in the repository, `configs/chapter/dot.yaml`, or in short: `chapter/dot`.
     """
-    return Path(path) if os.path.isfile(path) else shipped_config(Path(path)) or Path(path)
-
-
-def shipped_config(path: Path) -> Path | None:
-    """The shipped file that `path` names, if there is one."""
+    path = Path(path)
     parts = path.parts[1:] if path.parts[:1] == (CONFIGS,) else path.parts
-    if path.is_absolute() or not parts or ".." in parts or "\0" in str(path):
-        return None
+    if os.path.isfile(path) or path.is_absolute() or not parts or ".." in parts or "\0" in str(path):
+        return path
     named = shipped_folder().joinpath(*parts)
-    return next((file for file in (named, named.with_name(f"{named.name}.yaml")) if file.is_file()), None)
+    return next((file for file in (named, named.with_name(f"{named.name}.yaml")) if file.is_file()), path)
 
 
 def shipped_folder() -> Path:

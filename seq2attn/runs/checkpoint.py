@@ -65,26 +65,25 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: dict[str, 
 
 def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
     """Read a checkpoint, which may not be far larger than that of `model`. Raises `CheckpointError` with file and reason."""
+    if not path.exists():
+        raise CheckpointError(f"{path}: no such checkpoint")
+    size, most = path.stat().st_size, LARGEST_FILE["checkpoint"]
+    if model is not None:  # its weights, and an optimiser's tensors for each
+        most = 10_000_000 + 4 * sum(tensor.nbytes for tensor in model.state_dict().values())
+    if size > most:
+        raise _damaged(path, f"its size is {size:,} bytes; at most {most:,} are read")
     try:
-        size, most = path.stat().st_size, LARGEST_FILE["checkpoint"]
-        if model is not None:  # its weights, and an optimiser's tensors for each
-            most = 10_000_000 + 4 * sum(tensor.nbytes for tensor in model.state_dict().values())
-        if size > most:
-            raise _damaged(path, f"its size is {size:,} bytes; at most {most:,} are read")
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            if FORMAT not in metadata:
-                raise CheckpointError(f"{path}: not a seq2attn checkpoint (its header does not say {FORMAT!r})")
-            header = _Header.model_validate_json(metadata[FORMAT])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no iterator of its own)
-    except FileNotFoundError:
-        raise CheckpointError(f"{path}: no such checkpoint") from None
-    except CheckpointError:
-        raise
-    except ValidationError as error:
-        raise _damaged(path, f"its header has {reason_of(error)}") from None
     except Exception as error:  # safetensors may raise anything
         raise _damaged(path, getattr(error, "strerror", None) or "it is cut short, or its header is wrong") from None
+    if FORMAT not in metadata:
+        raise CheckpointError(f"{path}: not a seq2attn checkpoint (its header does not say {FORMAT!r})")
+    try:
+        header = _Header.model_validate_json(metadata[FORMAT])
+    except ValidationError as error:
+        raise _damaged(path, f"its header has {reason_of(error)}") from None
     state = header.state.model_dump()
     if header.checksum != _checksum(tensors, state):
         raise _damaged(path, "its checksum does not match its contents")

@@ -20,8 +20,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.config import Config, dump_config, flat_values
-from seq2attn.config.load import Overrides, override_list, read_config
+from seq2attn.config import Config, dump_config, flat_values, load_config
+from seq2attn.config.load import Overrides, override_list
 from seq2attn.config.plugins import loaded
 from seq2attn.config.yaml_files import find_config
 from seq2attn.errors import Seq2AttnError, shown
@@ -178,13 +178,13 @@ def prepare_training(
             "--resume continues a run unchanged; --set, --name and --note are for new runs",
             hint=f"For a new run: seq2attn train --config {run.config_file} --set ...",
         )
-    changes, file = sorted(override_list(overrides)), Path(config if isinstance(config, str | Path) else "run")
-    settings = None if config is None else read_config(config, overrides)
+    settings = None if config is None else load_config(config, overrides)
     if run is not None:
         return config_to_resume(run, settings), run
     if settings is None:
         raise Seq2AttnError("give either --config FILE or --resume RUN", hint="See: seq2attn train --help")
-    chosen = run_name(file, changes) if name is None else name
+    file = Path(config if isinstance(config, str | Path) else "run")
+    chosen = run_name(file, sorted(override_list(overrides))) if name is None else name
     return settings, NewRun(root, chosen, exact=name is not None, plugins=plugins, note=note)
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, shown
+from seq2attn.runs.records import Environment, Status, read_record
 
-if TYPE_CHECKING:  # `--help` imports this module, but needs no config and no records
+if TYPE_CHECKING:  # `--help` imports this module, but needs no config
     from seq2attn.config import Config
-    from seq2attn.runs.records import Environment, Status
 
 DEFAULT_ROOT = Path("runs")
 MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
@@ -90,7 +90,7 @@ class Run:
                 again = f"{plugin_options(environment.plugins)}; in Python: plugins={list(environment.plugins)}"
                 error.hint = f"The run was made with{again}"
             raise
-        for file in changed_plugins(config, environment.plugin_contents) if environment.plugins else ():
+        for file in changed_plugins(config, environment.plugin_contents):
             note_once(  # a command reads a run's config several times
                 f"{file} has changed since run {self.name!r} was made: it may compute something else than was trained"
             )
@@ -98,24 +98,16 @@ class Run:
 
     def learned_task(self, config: Config) -> dict[str, Any] | None:
         """What the run keeps of a task that read files; None for any other task. Opens none of those files."""
-        if not config.data_files:
-            return None
-        from seq2attn.runs.records import read_record
-
-        return read_record(dict[str, Any], self.task_file)
+        return read_record(dict[str, Any], self.task_file) if config.data_files else None
 
     def status(self) -> Status:
         """The contents of status.json; nothing is known of one that cannot be read."""
-        from seq2attn.runs.records import Status, read_record
-
         with contextlib.suppress(Seq2AttnError):
             return read_record(Status, self.status_file, "status")
         return Status()
 
     def environment(self) -> Environment:
         """The contents of environment.json; nothing is known of one that cannot be read."""
-        from seq2attn.runs.records import Environment, read_record
-
         with contextlib.suppress(Seq2AttnError):
             return read_record(Environment, self.environment_file, "status")
         return Environment()
@@ -168,14 +160,13 @@ def find_run(root: Path, name: str | None) -> Run:
 
 def check_plain(run: Run) -> Run:
     """`run`, if it holds plain files and directories only: a link in somebody else's run could lead anywhere."""
-    for folder, folders, files in os.walk(run.path):
-        for path in (Path(folder, name) for name in (*folders, *files)):
-            with contextlib.suppress(FileNotFoundError):  # it may be gone by now
-                mode = path.lstat().st_mode
-                if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-                    kind = "a link" if stat.S_ISLNK(mode) else "not a plain file"
-                    message = f"{path} is {kind}; a run holds plain files and directories only"
-                    raise Seq2AttnError(message, hint="Put the file itself there, or remove it.")
+    for path in run.path.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):  # it may be gone by now
+            mode = path.lstat().st_mode
+            if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+                kind = "a link" if stat.S_ISLNK(mode) else "not a plain file"
+                message = f"{path} is {kind}; a run holds plain files and directories only"
+                raise Seq2AttnError(message, hint="Put the file itself there, or remove it.")
     return run
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Unpack, overload
 
 from seq2attn.build import build_model, build_task, build_training_data, read_task
-from seq2attn.config import Config
-from seq2attn.config.load import Overrides, read_config
+from seq2attn.config import Config, load_config
+from seq2attn.config.load import Overrides
 from seq2attn.config.plugins import load_plugins
 from seq2attn.config.schema import parse_families, parse_lengths
 from seq2attn.data.batches import Batch
@@ -200,7 +200,7 @@ def new_model(
     The model has no run: nothing is saved. The arguments are those of `train`.
     """
     load_plugins(plugins)
-    chosen, place = read_config(config, overrides), choose_device(device)
+    chosen, place = load_config(config, overrides), choose_device(device)
     task = read_task(chosen)
     predictor = Predictor(build_model(chosen, task), task, chosen.model.source_eos, place)
     model = TrainedModel(Run(Path("unsaved")), chosen, predictor, "none", 0)
