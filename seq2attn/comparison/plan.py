@@ -23,14 +23,8 @@ from seq2attn.runs.create import run_word
 from seq2attn.runs.files import reading, write_atomically
 from seq2attn.runs.run import check_name, check_plain
 
-UNLABELLED = (
-    CONFIG,
-    "model",
-    "model.attention.score",
-    "model.architecture",
-    "task",
-    "task.name",
-)  # labels show only the value
+UNLABELLED = (CONFIG, "model", "model.attention.score", "model.architecture", "task", "task.name")
+"""keys of which labels show only the value"""
 LONGEST_NAME = 80  # characters of a run's name; a longer one is cut and ends with a digest
 RECORD = ".{}.comparison.json"  # the file of a plan in the runs directory, by the comparison's name
 
@@ -58,18 +52,16 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
     Raises `ConfigError` with every problem of the whole grid: too many trials, invalid keys, values and combinations, a
     trial that is there twice, and existing runs with another config.
     """
-    settings, hint = experiment.settings, f"Nothing was run: {experiment}."
+    hint = f"Nothing was run: {experiment}."
     trials, problems = _make_trials(experiment, root)
     problems = problems or _problems(experiment, trials)
-    if not problems:
-        trials, problems = _with_baselines(trials, settings.baseline)
     if not problems and (problems := _blocked(trials)):
         hint += (
             f"\nChoose another --name, or remove those runs; seq2attn report {experiment.name} shows what was measured."
         )
     if problems:
         raise ConfigError(experiment.source, problems, hint=hint)
-    metric = settings.metric or ("wer" if all(trial.on_files for trial in trials) else "exact_match")
+    metric = experiment.settings.metric or ("wer" if all(trial.on_files for trial in trials) else "exact_match")
     return Plan(experiment.name, tuple(trials), metric)
 
 
@@ -87,7 +79,8 @@ def _make_trials(experiment: Experiment, root: Path) -> tuple[list[Trial], list[
                 written = problem.where and not problem.where.startswith("--set ")  # in the config's file
                 where = problem.where if written else place_of(problem, experiment.places) or problem.where
                 problems[replace(problem, where=where)] = None
-    return trials, list(problems)
+    baselines = _baselines(trials, experiment.settings.baseline)
+    return [replace(trial, baseline=baselines.get(trial.group, "")) for trial in trials], list(problems)
 
 
 def _make_trial(experiment: Experiment, values: Mapping[str, Any], root: Path) -> Trial:
@@ -125,12 +118,10 @@ def _value(config: Config, key: str, given: Any, axis: Sequence[Any] = ()) -> An
     """
     if isinstance(given, dict):
         options = flat_values(given)
-        others = [flat_values(other) if isinstance(other, dict) else {} for other in axis if other != given]
-        shared = [option for option in options if all(other.get(option, ...) == options[option] for other in others)]
         name = options.pop("name", "")
-        if others and (name or len(shared) < len(options)):
-            options = {option: value for option, value in options.items() if option not in shared}
-        words = ", ".join(f"{option.rpartition('.')[2]}={_text(value)}" for option, value in options.items())
+        others = [flat_values(other) if isinstance(other, dict) else {} for other in axis if other != given]
+        own = {key: value for key, value in options.items() if any(other.get(key, ...) != value for other in others)}
+        words = ", ".join(f"{key.rpartition('.')[2]}={_text(value)}" for key, value in (own or options).items())
         return f"{name}({words})" if name and words else name or words
     try:
         value = value_at(config, key)
@@ -174,14 +165,18 @@ def _published(figures: Sequence[Published], values: Mapping[str, Any]) -> Publi
 
 
 def _problems(experiment: Experiment, trials: Sequence[Trial]) -> list[Problem]:
-    """Trials that are there twice, error rates of strings that a task draws, chosen lengths of a file of pairs, and
-    published figures for keys that no config has.
+    """Trials that are there twice or have no baseline, error rates of strings that a task draws, chosen lengths of a file
+    of pairs, and published figures for keys that no config has.
     """
     settings, found = experiment.settings, list[Problem]()
     on_files = [trial.on_files for trial in trials]
     name, count = Counter(trial.name for trial in trials).most_common(1)[0]
     if count > 1:
         found.append(Problem("", f"{name} is there {count:,} times; list each value once, and no synonym"))
+    if alone := [trial.group for trial in trials if not trial.baseline]:
+        what = f"no group has {', '.join(override_list(settings.baseline))} and is otherwise {alone[0]}"
+        groups = "; ".join(dict.fromkeys(trial.group for trial in trials))
+        found.append(Problem("baseline", f"{what}; the groups are: {groups}"))
     if settings.metric in ERROR_RATES and not all(on_files):
         found.append(Problem("metric", f"{settings.metric} is measured on files of pairs (task: pairs)"))
     for option in ("lengths", "samples"):
@@ -205,18 +200,11 @@ def _blocked(trials: Sequence[Trial]) -> list[Problem]:
     ]
 
 
-def _with_baselines(trials: Sequence[Trial], baseline: Mapping[str, Any]) -> tuple[list[Trial], list[Problem]]:
-    """The trials with the group that each is compared with: the first one, or that of its own values and `baseline`'s."""
+def _baselines(trials: Sequence[Trial], baseline: Mapping[str, Any]) -> dict[str, str]:
+    """The group that each group is compared with: the first one, or that of its own values and `baseline`'s."""
     groups = {trial.group: trial.values for trial in trials}
-    made = []
-    for trial in trials:
-        wanted = {**trial.values, **baseline} if baseline else trials[0].values
-        group = next((name for name, values in groups.items() if values == wanted), None)
-        if group is None:
-            what = f"no group has {', '.join(override_list(baseline))} and is otherwise {trial.group}"
-            return [], [Problem("baseline", f"{what}; the groups are: {'; '.join(groups)}")]
-        made.append(replace(trial, baseline=group))
-    return made, []
+    wanted = {name: {**values, **baseline} if baseline else trials[0].values for name, values in groups.items()}
+    return {name: next((other for other in groups if groups[other] == wanted[name]), "") for name in groups}
 
 
 # ---- the record in the runs directory ----

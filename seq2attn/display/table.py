@@ -115,7 +115,7 @@ class Table:
             return f"<tr>{''.join(cells)}</tr>"
 
         caption = f"<caption>{html.escape(printable(self.title))}</caption>" if self.title else ""
-        head = row("th", (printable(column.heading) for column, _ in columns))
+        head = row("th", (column.heading for column, _ in columns))
         body = "\n".join(row("td", texts) for texts in zip(*(texts for _, texts in columns), strict=True))
         notes = "".join(f"<p>{html.escape(printable(text))}</p>\n" for text in self.notes)
         return f"<table>{caption}\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>\n{notes}"
@@ -126,7 +126,7 @@ class Table:
     def _texts(self) -> Texts:
         """The columns that are not empty."""
         return [
-            (column, [text_of(cell, column.form) for cell in cells])
+            (replace(column, heading=printable(column.heading)), [text_of(cell, column.form) for cell in cells])
             for column, cells in self._columns()
             if column.heading and (not cells or any(cell not in (None, "") for cell in cells))
         ]
@@ -168,8 +168,6 @@ class Table:
             if _least_width(columns) > console.width:
                 columns.remove(shown)
                 left_out.insert(0, shown[0].heading)
-        if _least_width(columns) > console.width:  # the last resort: headings of numbers are broken between words, too
-            columns = [(replace(column, heading="\n".join(column.heading.split())), texts) for column, texts in columns]
         parts = [columns[:1]]
         for shown in columns[1:]:
             if len(parts[-1]) > 1 and _least_width([*parts[-1], shown]) > console.width:
@@ -183,7 +181,7 @@ class Table:
             for column, texts in part:
                 justify: Any = "right" if column.right else "left"
                 whole = _is_whole(column, texts)
-                table.add_column(Text(printable(column.heading)), justify=justify, no_wrap=whole, overflow="fold")
+                table.add_column(Text(column.heading), justify=justify, no_wrap=whole, overflow="fold")
             for row in zip(*(texts for _, texts in part), strict=True):
                 table.add_row(*map(Text, row))  # as text: `[s;h]` is not markup
             tables.append(table)
@@ -202,8 +200,7 @@ def _least_width(columns: Texts) -> int:
     width = 1
     for column, texts in columns:
         lines = [column.heading, *texts]
-        parts = "\n".join(lines).splitlines() if _is_whole(column, texts) else " ".join(lines).split()
-        width += GAP + max(map(cell_len, parts), default=0)
+        width += GAP + max(map(cell_len, lines if _is_whole(column, texts) else " ".join(lines).split()))
     return width
 
 
