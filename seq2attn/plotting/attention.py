@@ -66,13 +66,12 @@ def save_animation(snapshots: Sequence[Snapshot], path: Path, *, ideal: bool = F
 
     chosen = [snapshots[place] for place in spread(snapshots, MOST_FRAMES)]
     frames = [[(cropped(one), f"{_short(one.source)}, step {step:,}") for one in maps] for step, maps in chosen]
-    cell = _cell([one for one, _ in frames[-1]])
-    figure = _sheet([frames[-1]], cell, ideal=ideal)
+    figure = _sheet([frames[-1]], _cell([one for one, _ in frames[-1]]), ideal=ideal)
     images = []
     for frame in frames:
         for axes, (one, title) in zip(figure.axes[1:], frame, strict=True):  # the first axes are the colour bar's
             axes.clear()
-            draw_map(axes, one, ideal=ideal, title=title, cell=cell)
+            draw_map(axes, one, ideal=ideal, title=title)
         images.append(Image.open(io.BytesIO(render(figure, "png", DPI))).convert("RGB"))
     times = [int(1000 * SECONDS)] * (len(images) - 1) + [int(1000 * LAST_SECONDS)]
     made = io.BytesIO()
@@ -81,19 +80,16 @@ def save_animation(snapshots: Sequence[Snapshot], path: Path, *, ideal: bool = F
 
 
 def draw_map(
-    axes: Axes, one: AttentionMap, *, ideal: bool = False, title: str | None = None, cell: float = 0, most: float = 1.0
+    axes: Axes, one: AttentionMap, *, ideal: bool = False, title: str | None = None, most: float = 1.0
 ) -> None:
-    """Draw a map into axes, in square cells.
+    """Draw a map into axes, in square cells, as large as these allow.
 
-    title: by default the source and its output. cell: the side of a cell in inches; 0: as large as the axes allow.
-    most: the value of the brightest cell.
+    title: by default the source and its output. most: the value of the brightest cell.
     """
     from matplotlib.patches import Rectangle
 
-    columns, rows = len(one.source_symbols), len(one.output_symbols)
-    if not cell:
-        box = axes.get_window_extent()
-        cell = min(box.width / columns, box.height / rows) / axes.figure.dpi
+    columns, rows, box = len(one.source_symbols), len(one.output_symbols), axes.get_window_extent()
+    cell = min(box.width / columns, box.height / rows) / axes.figure.dpi  # inches
     axes.pcolormesh(one.weights, cmap=HEAT, vmin=0.0, vmax=most, rasterized=max(columns, rows) > 60)
     axes.set(xlim=(0, columns), ylim=(rows, 0), aspect="equal", gid="attention")
     axes.set_xlabel("source", fontsize=8, color="0.35", loc="left")
@@ -199,7 +195,7 @@ def _sheet(lines: Sequence[Sequence[Panel]], cell: float, *, ideal: bool) -> Fig
         left = beside
         for (one, title), wide in zip(line, widths, strict=False):
             axes = place(left, top + above, cell * len(one.source_symbols), cell * len(one.output_symbols))
-            draw_map(axes, one, ideal=ideal, title=title, cell=cell)
+            draw_map(axes, one, ideal=ideal, title=title)
             left += wide
         top += high
     figure.colorbar(axes.collections[0], cax=bar, ticks=[0, 0.5, 1]).outline.set_visible(False)
