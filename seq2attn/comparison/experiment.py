@@ -167,8 +167,7 @@ def _replace(
         values.pop("published", None)
     for option, value in options.items():
         if value is not None:
-            values[option], places[option] = list(value) if isinstance(value, tuple) else value, f"--{option}"
-    before = {"vary": values.get("vary"), "baseline": None}
+            values[option], places[option] = value, f"--{option}"
     for section, texts, form in (("vary", vary, "KEY=VALUE,VALUE,..."), ("baseline", baseline, "KEY=VALUE")):
         given: dict[str, Any] = {}
         for text in texts:
@@ -181,7 +180,8 @@ def _replace(
             given[key] = read_text(f"[{value}]" if section == "vary" else value, where).value
             places[f"{section}.{key}"] = where
         if given:
-            values[section] = {**(before[section] or {}), **given}
+            kept = values.get(section) if section == "vary" else None
+            values[section] = {**(kept or {}), **given}
 
 
 def _checked(

@@ -17,7 +17,7 @@ from seq2attn.comparison.experiment import CONFIG, ERROR_RATES, METRICS
 from seq2attn.comparison.groups import TrialResult
 from seq2attn.comparison.plan import name_values
 from seq2attn.plotting.curves import draw_families, draw_lengths
-from seq2attn.plotting.style import Look, clean, logarithmic, looks, save_figure
+from seq2attn.plotting.style import Look, clean, logarithmic, looks, new_panels, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +32,7 @@ Draw = Callable[["Axes", Sequence[tuple["Group", str, Look]]], None]
 
 COLUMNS = 3  # panels side by side
 PANEL = (3.6, 3.0)  # inches
-LETTERS = 12  # of a title in an inch
+LETTERS = 11  # of a title in an inch
 SPREAD = 0.5  # of the room of a length, over which its groups are spread
 
 
@@ -128,29 +128,21 @@ def _from_zero(panel: Axes) -> None:
 
 def _figure(name: str, panels: Mapping[str, Sequence[Series]], draw: Draw, label: str, explanation: str) -> Figure:
     """Panels with titles, one legend, and one label of values."""
-    from matplotlib.figure import Figure
-
-    columns = min(COLUMNS, len(panels))
-    rows = math.ceil(len(panels) / columns)
-    size = (max(5.6, columns * PANEL[0]), rows * PANEL[1] + 1.0)
-    figure = Figure(figsize=size, layout="constrained")
-    axes = list(figure.subplots(rows, columns, squeeze=False, sharey=True).flat)
-    for panel, (title, series) in zip(axes, panels.items(), strict=False):
+    wide, high = min(COLUMNS, len(panels)), math.ceil(len(panels) / COLUMNS)
+    size = (max(5.6, wide * PANEL[0]), high * PANEL[1] + 1.0)
+    about = textwrap.fill(f"{name}: {explanation}", round(size[0] * LETTERS))
+    figure, axes = new_panels(len(panels), size, about, COLUMNS)
+    handles: dict[str, Any] = {}
+    for panel, (title, series) in zip(axes, panels.items(), strict=True):
         styles = looks([group.score for group, _ in series])
         draw(panel, [(*drawn, look) for drawn, look in zip(series, styles, strict=True)])
         panel.tick_params(labelsize=10, labelleft=True)
         clean(panel, title)
-    for panel in axes[len(panels) :]:
-        panel.set_axis_off()
-    handles: dict[str, Any] = {}
-    for panel in axes:
         handles |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
     style = {"ncols": min(5, max(1, len(handles))), "frameon": False, "fontsize": 10}
     names = sorted(handles, key=lambda name: name == "published")
     figure.legend([handles[name] for name in names], names, loc="outside lower center", **style)
     figure.supylabel(label, fontsize=11)
-    title = textwrap.fill(f"{name}: {explanation}", round(size[0] * LETTERS))
-    figure.suptitle(title, fontsize=10, x=0.01, ha="left", color="0.3")
     return figure
 
 

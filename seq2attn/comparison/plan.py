@@ -88,10 +88,8 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any], root: Path) -
     varied = {key: value for key, value in values.items() if key != CONFIG}
     config = load_config(experiment.bases[base], [*experiment.overrides, *override_list(varied)])
     given = {key: value for key, value in values.items() if key != SEED}
-    resolved = {key: base if key == CONFIG else _value(config, key, value) for key, value in given.items()}
-    shown = {
-        key: base if key == CONFIG else _value(config, key, value, experiment.axes[key]) for key, value in given.items()
-    }
+    resolved = {key: _value(config, key, value) for key, value in given.items()}
+    shown = {key: _value(config, key, value, experiment.axes[key]) for key, value in given.items()}
     lengths = settings.lengths or config.evaluation.lengths or ()
     if not lengths and not config.data_files:
         from seq2attn.build import build_task

@@ -86,7 +86,7 @@ def how_to_check(cls: type) -> str:
 
 
 def changed_plugins(config: Config, contents: Sequence[str]) -> list[str]:
-    """The files of plug-ins with a part that `config` chose, and with other contents than these, given as SHA-256, if any."""
+    """The files of plug-ins with a part that `config` chose, and other contents than these, given as SHA-256, if any."""
     files = dict.fromkeys(map(_file_of, foreign_parts(config))) if contents else ()
     return [file for file in files if loaded.get(Path(file).resolve()) not in (None, *contents)]
 

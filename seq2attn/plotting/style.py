@@ -84,14 +84,19 @@ def _shade(colour: str, lightness: float) -> str:
     return "#" + "".join(f"{round(part + (255 - part) * 0.5 * lightness):02x}" for part in parts)
 
 
-def new_panels(count: int = 1, size: tuple[float, float] = (6.4, 3.8), title: str = "") -> tuple[Figure, Any]:
-    """A figure with its panels, side by side with one axis of values. size: width and height in inches."""
+def new_panels(
+    count: int = 1, size: tuple[float, float] = (6.4, 3.8), title: str = "", columns: int = 99
+) -> tuple[Figure, Any]:
+    """A figure with its panels, at most so many side by side, with one axis of values. size: width and height in inches."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
     if title:
         figure.suptitle(title, fontsize=11, x=0.01, ha="left")
-    return figure, figure.subplots(1, count, sharey=True, squeeze=False)[0]
+    panels = figure.subplots(-(-count // columns), min(count, columns), sharey=True, squeeze=False).flat
+    for panel in panels[count:]:
+        panel.set_axis_off()
+    return figure, panels[:count]
 
 
 def clean(panel: Any, title: str = "") -> None:
