@@ -21,8 +21,7 @@ from seq2attn.data.tasks.strings import Reverse
 from seq2attn.parts import LONGEST
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
 from seq2attn.runs.create import run_name
-from seq2attn.runs.lock import training_lock
-from seq2attn.runs.run import Run, check_name
+from seq2attn.runs.run import Run, check_name, training_lock
 from seq2attn.training import session
 
 # Only six strings: learnt within a second for any seed.

@@ -22,8 +22,7 @@ from seq2attn.comparison.run import DIED, LOST
 from seq2attn.comparison.trial import Outcome, Workplace, find_evaluation, train_and_measure, versions
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.create import create_run
-from seq2attn.runs.lock import is_training, training_lock
-from seq2attn.runs.run import Run
+from seq2attn.runs.run import Run, is_training, training_lock
 from seq2attn.training.loop import Trainer
 from seq2attn.training.recorder import Recorder
 

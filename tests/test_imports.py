@@ -40,7 +40,7 @@ FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
 LIGHT = (  # these import nothing heavy when they are imported
     "errors", "registry", "parts", "config", "cli", "comparison", "display", "inference.statistics", "inference.maps",
-    "runs.create", "runs.files", "runs.lock", "runs.logs", "runs.machine", "runs.records", "runs.run",
+    "runs.create", "runs.files", "runs.logs", "runs.machine", "runs.records", "runs.run",
     "plotting.terminal", "plotting.html",
 )  # fmt: skip
 

@@ -11,8 +11,7 @@ from inline import process
 
 from seq2attn import __version__
 from seq2attn.cli.app import app, main
-from seq2attn.runs.lock import training_lock
-from seq2attn.runs.run import Run
+from seq2attn.runs.run import Run, training_lock
 
 FILES = {
     "good.yaml": "model: {hidden: 8, embedding: 4}\ntraining: {steps: 1}\n",

@@ -12,8 +12,7 @@ import typer
 from seq2attn.display.console import note
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import FAMILIES
-from seq2attn.runs.lock import is_training
-from seq2attn.runs.run import DEFAULT_ROOT, Run, all_runs, find_run
+from seq2attn.runs.run import DEFAULT_ROOT, Run, all_runs, find_run, is_training
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure

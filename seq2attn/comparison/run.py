@@ -31,8 +31,8 @@ from seq2attn.display.console import escape_streams
 from seq2attn.display.progress import Display, make_display
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.runs.files import writing
-from seq2attn.runs.lock import is_training
 from seq2attn.runs.machine import available_cores, choose_device
+from seq2attn.runs.run import is_training
 from seq2attn.training.signals import StopRequest, stop_on_signals
 
 POLL = 0.25  # seconds

@@ -19,9 +19,8 @@ from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import Evaluation
 from seq2attn.runs.create import NewRun, RunExists, check_same_files, first_change
-from seq2attn.runs.lock import BeingTrained, training_lock
 from seq2attn.runs.logs import evaluations, save_evaluation
-from seq2attn.runs.run import Run, check_plain
+from seq2attn.runs.run import BeingTrained, Run, check_plain, training_lock
 from seq2attn.training.signals import StopRequest
 
 EVALUATION_SEED = 0  # that of `eval`: the same strings

@@ -22,9 +22,8 @@ from seq2attn.plotting.attention import MOST_STEPS, cropped, spread
 from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, curves_figure, runs_figure
 from seq2attn.plotting.html import html_map
 from seq2attn.plotting.style import svg
-from seq2attn.runs.lock import state_of
 from seq2attn.runs.logs import latest_by_length, read_attention, read_metrics
-from seq2attn.runs.run import Run
+from seq2attn.runs.run import Run, state_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""Run directories: what is in them, and how to name and find one. Imports no torch."""
+"""Run directories: what is in them, and how to name, find and lock one. Imports no torch."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, shown
+from seq2attn.runs.files import writing
 from seq2attn.runs.records import Environment, Status, read_record
 
 if TYPE_CHECKING:  # `--help` imports this module, but needs no config
@@ -21,6 +22,7 @@ if TYPE_CHECKING:  # `--help` imports this module, but needs no config
 
 DEFAULT_ROOT = Path("runs")
 MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
+WAIT = 0.5  # seconds for a lock, because `is_training` holds it for a moment
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -196,3 +198,50 @@ def _newest(root: Path) -> Run:
     usable = [run for run in runs if run.has_checkpoint]
     run = next((run for run in usable if run.environment().experiment is None), None) or next(iter(usable or runs))
     return need_checkpoint(check_plain(run))
+
+
+# ---- one training per run: the operating system releases a lock when its process ends ----
+
+
+class BeingTrained(Seq2AttnError):
+    """Another process trains the run."""
+
+
+@contextlib.contextmanager
+def training_lock(run: Run, wait: float = WAIT) -> Iterator[None]:
+    """Keep other processes from training `run`. Raises `BeingTrained` if one of them does; a killed one holds nothing."""
+    from filelock import FileLock, Timeout  # not at the top: `--help` does not wait for it
+
+    lock = FileLock(run.lock_file, timeout=wait, thread_local=False)
+    with writing(run.lock_file):
+        try:
+            lock.acquire()
+        except Timeout:
+            raise BeingTrained(
+                f"run {run.name!r} is being trained by another process", hint="Wait for it, or stop it; then resume."
+            ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def is_training(run: Run) -> bool:
+    """Whether a live process trains `run`."""
+    if not run.lock_file.is_file():
+        return False
+    try:
+        with training_lock(run, wait=0):
+            return False
+    except Seq2AttnError as error:
+        return isinstance(error, BeingTrained)
+
+
+def state_of(run: Run, status: Status) -> str:
+    """The state of `run` in a word or two, from its `status` and its files."""
+    if is_training(run):
+        return "training"
+    if status.state is None:
+        unknown = "stopped" if run.has_checkpoint else "no checkpoint"
+        return "unreadable status.json" if run.status_file.exists() else unknown
+    return "stopped" if status.state == "training" else status.state

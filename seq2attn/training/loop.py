@@ -52,7 +52,7 @@ class Trainer:
     """Trains `model`, just built from `config` and on `device`, from the start or from the run's last checkpoint.
 
     Same seed, same machine, same threads: bit-identical weights, interrupted or not. Construct and use it only while holding
-    `lock.training_lock(run)`.
+    `training_lock(run)`.
     """
 
     run: Run

@@ -15,9 +15,8 @@ from seq2attn.contract.parts import check_parts
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.create import NewRun, check_same_files, create_run, describe_environment
-from seq2attn.runs.lock import training_lock
 from seq2attn.runs.machine import choose_device, keep_freed_memory
-from seq2attn.runs.run import Run, resume_command
+from seq2attn.runs.run import Run, resume_command, training_lock
 from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.recorder import watched_strings
 from seq2attn.training.schedule import training_span

@@ -14,8 +14,7 @@ import pytest
 from forks import TRAIN
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.lock import is_training, training_lock
-from seq2attn.runs.run import Run
+from seq2attn.runs.run import Run, is_training, training_lock
 
 ROOT = Path(__file__).parent.parent.parent
 SETTINGS = ("training.steps=1000000", "training.log_every=10", "training.evaluate_every=1000")
