@@ -41,7 +41,7 @@ HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
 LIGHT = (  # these import nothing heavy when they are imported
     "errors", "registry", "parts", "config", "cli", "comparison", "display", "inference.statistics", "inference.maps",
     "runs.create", "runs.files", "runs.logs", "runs.machine", "runs.records", "runs.run",
-    "plotting.terminal", "plotting.html",
+    "plotting.cells",
 )  # fmt: skip
 
 

@@ -18,10 +18,9 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.maps import AttentionMap, colour
 from seq2attn.inference.results import Evaluation
 from seq2attn.plotting.attention import attention_figure, cropped, evolution_figure, save_animation, spread
+from seq2attn.plotting.cells import heat_map, html_map, legend
 from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, curves_figure, runs_figure
-from seq2attn.plotting.html import html_map
 from seq2attn.plotting.style import looks, save_figure, score_colour
-from seq2attn.plotting.terminal import heat_map, legend
 
 WEIGHTS = ((0.0, 0.25, 0.75), (0.5, 0.5, 0.0))
 

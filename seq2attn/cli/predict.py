@@ -169,7 +169,7 @@ def _print(prediction: Prediction, heat: str, *, with_source: bool, with_rates: 
 def _print_map(prediction: Prediction, *, digits: bool) -> None:
     from rich.text import Text
 
-    from seq2attn.plotting.terminal import heat_map, legend
+    from seq2attn.plotting.cells import heat_map, legend
 
     console, attention = stdout(), prediction.map
     source = prediction.source.replace("\t", " ")  # before its features

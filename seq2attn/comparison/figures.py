@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.comparison.experiment import CONFIG, ERROR_RATES, METRICS
-from seq2attn.comparison.groups import TrialResult
 from seq2attn.comparison.plan import name_values
 from seq2attn.plotting.curves import draw_families, draw_lengths
 from seq2attn.plotting.style import Look, clean, logarithmic, looks, new_panels, save_figure
@@ -44,7 +43,7 @@ def figures_of(comparison: Comparison) -> dict[str, Figure]:
         ("loss", "training loss, nats"),
         ("entropy", "mean attention entropy over the trained lengths, nats"),
     ):
-        if any(len(_curve(trial, name)) > 1 for group in comparison.groups for trial in group.trials):
+        if any(len(trial.metrics.curve(name)) > 1 for group in comparison.groups for trial in group.trials):
             explanation = "median over seeds; band: lowest to highest seed"
             made[name] = _figure(comparison.name, panels, partial(_by_step, name), label, explanation)
     if comparison.groups:
@@ -68,19 +67,11 @@ def save_figures(comparison: Comparison, folder: Path) -> Iterator[Path]:
 # ---- what a panel shows ----
 
 
-def _curve(trial: TrialResult, name: str) -> list[tuple[int, float]]:
-    """The training loss by step, or what was measured in training, its mean over the lengths."""
-    if name == "loss":
-        return trial.metrics.curve(name)
-    means = ((step, evaluation.mean(name)) for step, evaluation in trial.metrics.evaluations)
-    return [(step, mean) for step, mean in means if mean is not None]
-
-
 def _by_step(name: str, panel: Axes, series: Sequence[tuple[Group, str, Look]]) -> None:
     """A number that was logged in training, over its steps."""
     for group, label, look in series:
         values: dict[int, list[float]] = {}
-        for step, value in (point for trial in group.trials for point in _curve(trial, name)):
+        for step, value in (point for trial in group.trials for point in trial.metrics.curve(name)):
             values.setdefault(step, []).append(value)
         steps, at = sorted(values), [values[step] for step in sorted(values)]
         panel.fill_between(steps, [*map(min, at)], [*map(max, at)], color=look.colour, alpha=0.15, lw=0)
@@ -92,8 +83,7 @@ def _by_step(name: str, panel: Axes, series: Sequence[tuple[Group, str, Look]]) 
 def _results(panel: Axes, series: Sequence[tuple[Group, str, Look]]) -> None:
     """The metric by length, or each error rate; groups beside one another where they would coincide."""
     rows = sorted((row for group, _, _ in series for row in group.main), key=lambda row: row.length or 0)
-    keys = dict.fromkeys(row.length or row.metric.upper() for row in rows)
-    places = {key: place for place, key in enumerate(keys)}
+    places = {key: place for place, key in enumerate(dict.fromkeys(row.length or row.metric.upper() for row in rows))}
     for number, (group, label, look) in enumerate(series):
         shift = SPREAD * ((number + 0.5) / len(series) - 0.5)
         at = [places[row.length or row.metric.upper()] + shift for row in group.main]
@@ -107,7 +97,7 @@ def _results(panel: Axes, series: Sequence[tuple[Group, str, Look]]) -> None:
             if row.published is not None:
                 style = {"mfc": "none", "mec": look.colour, "ms": 8, "mew": 1.4, "label": "published"}
                 panel.plot(place, row.published, "D", **style)
-    draw_lengths(panel, places, keys.keys() - {row.length or row.metric.upper() for row in rows if row.trained}, 12)
+    draw_lengths(panel, places, places.keys() - {row.length or row.metric.upper() for row in rows if row.trained}, 12)
     panel.set_xlabel("string length" if rows and rows[0].length else "")
     if rows and rows[0].metric in ("entropy", *ERROR_RATES):
         _from_zero(panel)

@@ -15,12 +15,11 @@ from seq2attn.comparison.results import gather
 from seq2attn.config import flat_values
 from seq2attn.display.table import Column, Table, WithInterval
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import parameter_ledger
 from seq2attn.pages import filled, read
 from seq2attn.plotting.attention import MOST_STEPS, cropped, spread
+from seq2attn.plotting.cells import html_map
 from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, curves_figure, runs_figure
-from seq2attn.plotting.html import html_map
 from seq2attn.plotting.style import svg
 from seq2attn.runs.logs import latest_by_length, read_attention, read_metrics
 from seq2attn.runs.run import Run, state_of
@@ -136,16 +135,9 @@ def _training(runs: Sequence[Run], scores: Sequence[str]) -> Iterable[Figure]:
     if any(losses.values()):
         yield curves_figure(losses, scores, "training loss, nats per token", log=True)
     for metric, label in MEASURED.items():
-        curves = {name: _measured(run.evaluations, metric) for name, run in metrics.items()}
+        curves = {name: run.curve(metric) for name, run in metrics.items()}
         if any(curves.values()):
             yield curves_figure(curves, scores, label)
-
-
-def _measured(evaluations: Sequence[tuple[int, Evaluation]], metric: str) -> list[tuple[int, float]]:
-    """A rate, or the mean of a metric over the trained lengths, by step."""
-    rates = ((step, results.get(metric), results.mean(metric)) for step, results in evaluations)
-    points = [(step, row.value if row else mean) for step, row, mean in rates]
-    return [(step, value) for step, value in points if value is not None]
 
 
 def _lengths(runs: Sequence[Run], scores: Sequence[str]) -> str:

@@ -124,8 +124,14 @@ class Metrics:
     """after which step, and what was measured"""
 
     def curve(self, name: str) -> list[tuple[int, float]]:
-        """A logged number by step, where there is one and it is finite."""
-        points = [(line.step, getattr(line, name)) for line in self.steps]
+        """A number by step, where there is one and it is finite: a logged one, otherwise what evaluations measured, an error
+        rate or the mean of a metric over the trained lengths.
+        """
+        if name in MetricsLine.model_fields:
+            points = [(line.step, getattr(line, name)) for line in self.steps]
+        else:
+            rates = ((step, one.get(name), one.mean(name)) for step, one in self.evaluations)
+            points = [(step, row.value if row else mean) for step, row, mean in rates]
         return [(step, value) for step, value in points if value is not None and abs(value) <= LARGEST_NUMBER]
 
 

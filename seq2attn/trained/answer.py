@@ -36,7 +36,7 @@ class Answer(Prediction):
         return f"Answer({self.source!r} -> {self.output!r}{self._remark})"
 
     def _repr_html_(self) -> str:
-        from seq2attn.plotting.html import html_map
+        from seq2attn.plotting.cells import html_map
         from seq2attn.plotting.style import apart
 
         if self.map is None:

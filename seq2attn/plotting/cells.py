@@ -1,21 +1,25 @@
-"""Attention in the terminal: one row per output token, one column per source token. Imports no torch."""
+"""Attention as coloured cells, one row per output token, one column per source token: in the terminal, and as HTML without
+scripts, for notebooks and the report. Imports neither torch nor matplotlib.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from seq2attn.inference.maps import AttentionMap, colour
-from seq2attn.plotting.style import sign
+from seq2attn.plotting.style import apart, sign
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _WIDEST = 8  # cells of a label; longer ones are cut
 _SIGNS = {"<eos>": "$", "<pad>": "0", "<sos>": "^", " ": "_"}  # every terminal has these
+LARGEST_CELL, SMALLEST_CELL, WIDEST, MOST_CELLS = 28, 4, 640, 20_000  # in HTML: pixels; cells of a map
 
 
 def heat_map(shown: AttentionMap, console: Console, *, digits: bool = False) -> Text | None:
@@ -60,3 +64,28 @@ def _labels(symbols: Sequence[str]) -> list[str]:
     width = 2 if widest <= 2 else min(_WIDEST, widest + 1)
     cut = [text if cell_len(text) <= width else f"{set_cell_size(text, width - 2)}… " for text in texts]
     return [set_cell_size(text, width) for text in cut]
+
+
+# ---- HTML ----
+
+
+def html_map(one: AttentionMap, note: str = "") -> str:
+    """The source and its output, with a `note` behind it, above a table of coloured cells; a tooltip has the weight."""
+    columns, rows = [[escape(sign(symbol)) for symbol in side] for side in (one.source_symbols, one.output_symbols)]
+    title = f"<div>{escape(f'{apart(one.source)} → {apart(one.output)}{note}')}</div>"
+    outer = '<div style="display:inline-block;margin:4px 20px 8px 0;vertical-align:top;max-width:100%;overflow-x:auto">'
+    if len(columns) * len(rows) > MOST_CELLS:
+        return f"{outer}{title}<em>a map of {len(rows):,} x {len(columns):,} cells</em></div>"
+    side = max(SMALLEST_CELL, min(LARGEST_CELL, WIDEST // len(columns)))
+    text = f"padding:1px;border:0;font:{min(13, 0.62 * side):.1f}px monospace"
+    turned = ";writing-mode:vertical-rl" if max(len(sign(symbol)) for symbol in one.source_symbols) > 2 else ""
+    lines = ["<th></th>" + "".join(f'<th style="{text};text-align:center{turned}">{label}</th>' for label in columns)]
+    for t, (row, weights) in enumerate(zip(rows, one.weights, strict=True)):
+        cells = (
+            f'<td title="{row} ({t}) to {column} ({j}): {weight:.3f}" style="padding:0;border:0;min-width:{side}px;'
+            f'height:{side}px;background:rgb{colour(weight)}"></td>'
+            for j, (column, weight) in enumerate(zip(columns, weights, strict=True))
+        )
+        lines.append(f'<th style="{text};text-align:right">{row}</th>{"".join(cells)}')
+    table = "".join(f'<tr style="background:none">{line}</tr>' for line in lines)
+    return f'{outer}{title}<table style="border-collapse:collapse">{table}</table></div>'
