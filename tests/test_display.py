@@ -150,6 +150,7 @@ def show_two(display):
         display.evaluation("", "exact match 0.5")
         display.begin("b", None, "step 0")
         display.step("", 2, "step 2 of 4")
+        display.step("", 2, "step 2 of 4")  # nothing new
         display.end("b", "done")
         display.end("")
 

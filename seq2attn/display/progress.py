@@ -74,11 +74,14 @@ def _replaced_line() -> Callable[[str], Any]:
 
 
 class Lines(Display):
-    """A line for each evaluation and each end; every few seconds one about the steps of all trials, by `show_steps`."""
+    """A line for each evaluation and each end; every few seconds one about the steps of all trials, by `show_steps`, if
+    there is anything new.
+    """
 
     def __init__(self, seconds: float = QUIET_SECONDS, show_steps: Callable[[str], Any] = note) -> None:
         self._seconds, self._show_steps, self._last = seconds, show_steps, time.monotonic()
         self._running: dict[str, str] = {}
+        self._shown = ""
 
     def begin(self, trial: str, total: int | None, text: str = "") -> None:
         self._running[trial] = text
@@ -86,8 +89,10 @@ class Lines(Display):
     def step(self, trial: str, step: int, text: str = "") -> None:
         self._running[trial] = text
         if time.monotonic() - self._last >= self._seconds:
-            self._last = time.monotonic()
-            self._show_steps("; ".join(_named(name, said) for name, said in self._running.items() if said))
+            self._last, before = time.monotonic(), self._shown
+            self._shown = "; ".join(_named(name, said) for name, said in self._running.items() if said)
+            if self._shown != before:
+                self._show_steps(self._shown)
 
     def end(self, trial: str, text: str = "") -> None:
         self._running.pop(trial, None)
