@@ -139,8 +139,13 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
 @pytest.mark.parametrize(
     ("make", "patch", "message"),
     [
-        (made, {("logits", 0): [0.0]}, r"\('logits', 0\) cannot be replaced in this model; allowed: .*decoder.state"),
-        (made, {"decoder.state": 0}, "'decoder.state' cannot be replaced"),
+        (made, {("logits", 0): [0.0]}, r"'logits' cannot be replaced in this model; allowed: .*decoder.state"),
+        (made, {("decoder.stat", 0): [0.0]}, r"did you mean 'decoder.state'\?"),
+        (made, {"decoder.state": 0}, r"expected \(name, step\), steps from 0, .*; found 'decoder.state'"),
+        (made, {("decoder.state", -1): [0.0] * 5}, r"found \('decoder.state', -1\)"),
+        (made, {("decoder.state", True): [0.0] * 5}, r"found \('decoder.state', True\)"),
+        (made, {("decoder.state", 0): [float("nan")] * 5}, "decoder.state at 0 must have finite numbers; found .nan"),
+        (made, [("decoder.state", 0, [0.0] * 5)], r"patch must be \(name, step\) -> a row"),
         (made, {("decoder.state", 0): [0.0] * 4}, "patch: decoder.state at 0 has 5 numbers; found 4"),
         (made, {("attention.weights", 1): "x"}, "attention.weights at 1 has 4 numbers; found a single value"),
         (made, {("encoder.states", 4): [0.0] * 5}, "unknown position 4; allowed: 0 to 3"),
@@ -154,6 +159,23 @@ def test_what_does_not_fit_is_refused(make, patch, message):
         make().run_with_cache(TEXT, patch=patch)
     with pytest.raises(Seq2AttnError, match=r"unknown quantity 'state'; this model has encoder.states, "):
         made().run_with_cache(TEXT)[1]["state"]
+
+
+def test_what_is_not_a_string_a_run_or_a_keyword_is_named():
+    model = made()
+    with pytest.raises(Seq2AttnError, match=r"run_with_cache takes one string; found \['abcd'\]"):
+        model.run_with_cache([TEXT])
+    for call in (model.predict, model.run_with_cache):
+        with pytest.raises(TypeError, match=rf"{call.__name__}\(\) got an unexpected keyword argument 'patches'"):
+            call(TEXT, patches={})
+    with pytest.raises(TypeError, match=r"evaluate\(\) got an unexpected keyword argument 'write'"):
+        model.evaluate([3], write={0: "a"})
+    for call in (seq2attn.load, seq2attn.evaluate):
+        with pytest.raises(Seq2AttnError, match="expected a run or its name; found a TrainedModel"):
+            call(model)
+    with pytest.raises(Seq2AttnError, match=r"expected a config: .*; found a TrainedModel"):
+        seq2attn.train(model)
+    assert "encoder.states (4, 5)" in repr(model.run_with_cache(TEXT)[1])
 
 
 def test_a_cell_of_one_s_own_is_inside():

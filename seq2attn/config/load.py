@@ -39,6 +39,9 @@ def load_config(config: str | Path | Mapping[str, Any] | Config, overrides: Over
     Raises `ConfigError` with every problem found, or `Seq2AttnError` when the file cannot be read as YAML.
     """
     if not isinstance(config, str | Path):
+        if not isinstance(config, Mapping | Config):
+            kind = type(config).__name__
+            raise Seq2AttnError(f"expected a config: a file's name, or its keys and values; found a {kind}")
         return check_config(config.model_dump(mode="json") if isinstance(config, Config) else config, overrides)
     file = find_config(config)
     document = read_file(file)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import ExitStack
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from seq2attn.data.batches import Batch
-from seq2attn.errors import Seq2AttnError, shown
-from seq2attn.inference.interventions import UNCHANGED
+from seq2attn.errors import Seq2AttnError, did_you_mean, shown
+from seq2attn.inference.interventions import UNCHANGED, is_index
 from seq2attn.model.attention import Attended, Attention, NoAttention
 from seq2attn.model.cells import Cell
 from seq2attn.model.decoder import Reverser
@@ -48,6 +47,9 @@ class Cache(dict[str, NDArray[np.floating]]):
         """The quantities that this model has."""
         return list(self)
 
+    def __repr__(self) -> str:
+        return f"Cache({', '.join(f'{name} {array.shape}' for name, array in self.items())})"
+
     def __missing__(self, name: object) -> NDArray[np.floating]:
         raise Seq2AttnError(f"unknown quantity {shown(name)}; this model has {', '.join(self)}")
 
@@ -62,6 +64,8 @@ class Inside(Model):
         if not isinstance(model, Reverser | Transformer):
             raise Seq2AttnError("an ensemble has an inside for each of its models", hint="Load one of its runs.")
         self.model: Model = model
+        if not isinstance(patch, Mapping | None):
+            raise Seq2AttnError('patch must be (name, step) -> a row, such as {("decoder.state", 3): row}')
         self.patch = dict(patch or {})
         self.copies = model.copies
         self.attended: Attended | None = None
@@ -74,11 +78,14 @@ class Inside(Model):
             names += ["decoder.state"] + ["attention.context"] * (not isinstance(attention, NoAttention))
             names += ["attention.weights"] * isinstance(attention, Attention)  # of heads, each has its own
         for key in self.patch:
-            if not (isinstance(key, tuple) and len(key) == 2 and key[0] in names and isinstance(key[1], Integral)):
+            if not (isinstance(key, tuple) and len(key) == 2 and is_index(key[1])):
                 raise Seq2AttnError(
-                    f"patch: {shown(key)} cannot be replaced in this model; allowed: (name, step) or, of encoder.states, "
-                    f"(name, position), with a name of {', '.join(names)}"
+                    f"patch: expected (name, step), steps from 0, of encoder.states positions; found {key!r}"
                 )
+            if key[0] not in names:
+                guess = did_you_mean(str(key[0]), names)
+                what = f"{shown(key[0])} cannot be replaced in this model; {guess}allowed: {', '.join(names)}"
+                raise Seq2AttnError(f"patch: {what}")
 
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[Any, Any]:
         self._begin()
@@ -172,5 +179,8 @@ class Inside(Model):
         given = np.asarray(self.patch[name, index])
         if given.shape != value.shape[-1:] or given.dtype.kind not in "fiu":
             found = " x ".join(map(str, given.shape)) or "a single value"
-            raise Seq2AttnError(f"patch: {name} at {index} has {value.size(-1)} numbers; found {found}")
+            hint = "It has a number for each position of the source." if name == "attention.weights" else None
+            raise Seq2AttnError(f"patch: {name} at {index} has {value.size(-1)} numbers; found {found}", hint=hint)
+        if not np.isfinite(given).all():
+            raise Seq2AttnError(f"patch: {name} at {index} must have finite numbers; found {shown(given.tolist())}")
         return torch.as_tensor(given).to(value).expand_as(value)

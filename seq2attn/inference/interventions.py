@@ -55,9 +55,9 @@ class Changes:
         force = isinstance(self.force, Mapping) and all(
             _is_cell(cell) and _is_number(weight, 0, 1) for cell, weight in self.force.items()
         )
-        ban = isinstance(self.ban, Collection) and all(_is_cell(place) or _is_index(place) for place in self.ban)
-        write = isinstance(self.write, Mapping) and all(map(_is_index, self.write))
-        padding = _is_index(self.padding) and self.padding <= MOST_PADDING
+        ban = isinstance(self.ban, Collection) and all(_is_cell(place) or is_index(place) for place in self.ban)
+        write = isinstance(self.write, Mapping) and all(map(is_index, self.write))
+        padding = is_index(self.padding) and self.padding <= MOST_PADDING
         for name, right, wanted in (
             ("force", force, "(step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}"),
             ("ban", ban, "positions, or (step, position), such as [2, (0, 4)]"),
@@ -69,11 +69,18 @@ class Changes:
                 message = f"{name} must be {wanted}; found {shown(getattr(self, name))}"
                 raise Seq2AttnError(message, hint="Steps and positions count from 0.")
 
+    @classmethod
+    def of(cls, call: str, known: type, given: Mapping[str, Any]) -> Changes:
+        """From the keywords of `call`, those of `known`. TypeError: another one."""
+        for name in given.keys() - known.__annotations__.keys():
+            raise TypeError(f"{call}() got an unexpected keyword argument {name!r}")
+        return cls(**given)
+
     def check(self, positions: int) -> None:
         """Raise `Seq2AttnError` unless they fit a source of this many tokens, with its padding."""
         for position in [*(at for _, at in self.force), *(at[1] if isinstance(at, tuple) else at for at in self.ban)]:
             if position >= positions:
-                raise Seq2AttnError(f"unknown position {position}; allowed: 0 to {positions - 1}")
+                raise Seq2AttnError(f"unknown position {position}; allowed: 0 to {positions - 1}, of this source")
         for step in {step for step, _ in self.force}:
             total = sum(weight for (at, _), weight in self.force.items() if at == step)
             if total > 1 + 1e-6:
@@ -119,13 +126,13 @@ class Changes:
         return Intervention(banned, forced, weights, temperature, valid)
 
 
-def _is_index(value: Any) -> bool:
+def is_index(value: Any) -> bool:
     """Whether it is a whole number from 0, NumPy's too."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
 def _is_cell(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and all(map(_is_index, value))
+    return isinstance(value, tuple) and len(value) == 2 and all(map(is_index, value))
 
 
 def _is_number(value: Any, low: float, high: float) -> bool:

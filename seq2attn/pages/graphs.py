@@ -226,7 +226,6 @@ def _optimise(exported: Any) -> None:
     fold_constants(exported.model)
     Sequential(
         common.RemoveUnusedNodesPass(),
-        common.RemoveUnusedFunctionsPass(),
         common.RemoveUnusedOpsetsPass(),
         common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0),
         common.DeduplicateInitializersPass(),

@@ -145,6 +145,9 @@ def find_run(root: Path, name: str | None) -> Run:
     """
     if name is None:
         return _newest(root)
+    if not isinstance(name, str | Path):
+        kind = type(name).__name__
+        raise Seq2AttnError(f"expected a run or its name; found a {kind}", hint="A model itself has `model.evaluate`.")
     path = Path(name)
     check_name(path.name)
     if path.parent != Path() and path.parent.resolve() != root.resolve():

@@ -101,7 +101,8 @@ class TrainedModel:
         texts = text if isinstance(text, Iterable) and not isinstance(text, str) else [text]
         search = self.predictor.search if beam is None else BeamSearch(beam, length_penalty)
         model = Inside(self.module, patch) if patch else self.module
-        predictor = replace(self.predictor, model=model, search=search, changes=Changes(**changes))
+        made = Changes.of("predict", Interventions, changes)
+        predictor = replace(self.predictor, model=model, search=search, changes=made)
         answers = [Answer(**vars(prediction)) for prediction in predictor.predict(texts, keep_weights=weights)]
         return answers[0] if isinstance(text, str) else answers
 
@@ -109,8 +110,10 @@ class TrainedModel:
         self, text: str, *, patch: Patch | None = None, **changes: Unpack[Interventions]
     ) -> tuple[Answer, Cache]:
         """The answer to a string, decoded greedily with the interventions of `predict`, and what the model computed."""
-        inside = Inside(self.module, patch)
-        predictor = replace(self.predictor, model=inside, search=None, changes=Changes(**changes))
+        if not isinstance(text, str):
+            raise Seq2AttnError(f"run_with_cache takes one string; found {shown(text)}")
+        made, inside = Changes.of("run_with_cache", Interventions, changes), Inside(self.module, patch)
+        predictor = replace(self.predictor, model=inside, search=None, changes=made)
         (prediction,) = predictor.predict([text], keep_weights=True)
         return Answer(**vars(prediction)), inside.cache()
 
@@ -131,7 +134,8 @@ class TrainedModel:
         watch: called after each length of a family. changes: `force`, `ban` and `temperature`, as for `predict`, in every
         string. Nothing is saved.
         """
-        predictor = replace(self.predictor, changes=Changes(**changes)) if changes else self.predictor
+        made = Changes.of("evaluate", AttentionChanges, changes)
+        predictor = replace(self.predictor, changes=made) if changes else self.predictor
         config, task, name = self.config, self.task, self.run.name
         if isinstance(task, Pairs):
             given = {"lengths": lengths, "samples": samples, "families": families, "seed": seed or None}

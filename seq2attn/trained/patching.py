@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,10 +28,10 @@ class PatchMap:
     answer: Answer
     """to the string as it is"""
     other: Answer
-    effect: NDArray[np.floating]
+    effect: NDArray[np.floating] = field(repr=False)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the effects into `ax`, by default a new figure's, and return it."""
+        """Draw the effects into `ax`, by default a new figure's, and return it; those below 0 look like 0."""
         from seq2attn.plotting.attention import draw_map
 
         answer, effect = self.answer, self.effect.tolist()
