@@ -39,8 +39,7 @@ def build_model(config: Config, task: Task | None = None) -> Model:
         model = _build_reverser(config.model, len(source), len(target))
     if isinstance(model.decoder, PointerDecoder):
         model.decoder.same = _same(source, target)
-    read, written = ([one.symbol(index) for index in range(len(one))] for one in (source, target))
-    if getattr(model.decoder, "needs_one_vocabulary", False) and read != written:
+    if getattr(model.decoder, "needs_one_vocabulary", False) and source.tokens != target.tokens:
         raise Seq2AttnError(
             f"model.decoder: {config.model.decoder.name!r} needs one vocabulary, but the sources of task "
             f"{config.task.name!r} use {abridged(source.symbols)} and its targets {abridged(target.symbols)}",
@@ -51,10 +50,10 @@ def build_model(config: Config, task: Task | None = None) -> Model:
 
 def _same(source: Vocabulary, target: Vocabulary) -> Tensor:
     """(V of the source, V of the target) 1 where both are the same symbol; what the target lacks is the same as `<unk>`."""
-    ids = {target.symbol(index): index for index in range(1, len(target))}
+    ids = {symbol: index for index, symbol in enumerate(target.tokens)}
     same = torch.zeros(len(source), len(target))
-    for index in range(1, len(source) - len(source.features or ())):
-        column = ids.get(source.symbol(index), ids.get(UNKNOWN))
+    for index in range(PAD + 1, len(source) - len(source.features or ())):
+        column = ids.get(source.tokens[index], ids.get(UNKNOWN))
         if column is not None:
             same[index, column] = 1
     return same
@@ -109,14 +108,12 @@ def build_task(config: Config, learned: Mapping[str, Any] | None = None) -> Task
     if config.data_files and learned is None:
         message = f"task {config.task.name!r} reads files, which no command opens unless you name a config that does"
         raise Seq2AttnError(message, hint="seq2attn train --config FILE")
-    task: Task = parts.TASKS.make(config.task, **({"learned": learned} if config.data_files else {}))
-    return task
+    return parts.TASKS.make(config.task, **({"learned": learned} if config.data_files else {}))
 
 
 def read_task(config: Config) -> Task:
     """The task of a config that the user named: where it reads files, they are opened."""
-    task: Task = parts.TASKS.make(config.task)
-    return task
+    return parts.TASKS.make(config.task)
 
 
 def build_training_data(config: Config, device: torch.device, task: Task | None = None) -> TrainingData:

@@ -85,9 +85,8 @@ def score_costs(scores: Sequence[str], sizes: Sizes) -> Analysis[CostRow]:
 
 def _row(name: str, n: Sizes, counts: Counts) -> CostRow:
     projecting = round(counts.projecting / n.target)
-    rest = (
-        4 * n.source + 2 * n.source * n.hidden
-    )  # softmax: subtract, exponential, sum, divide; context: S products of D
+    # softmax: subtract, exponential, sum, divide; context: S products of D
+    rest = 4 * n.source + 2 * n.source * n.hidden
     kept = counts.projected + 2 * n.target * n.source  # scores and weights
     return CostRow(
         score=name,

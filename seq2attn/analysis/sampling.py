@@ -18,8 +18,7 @@ def seeded_score(name: str, width: int, seed: int) -> Score:
     """A score for queries and keys of this width, its weights drawn from `seed`."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        score: Score = SCORES.make(SCORES.choose(name), width, width)
-        return score
+        return SCORES.make(SCORES.choose(name), width, width)
 
 
 def random_vectors(purpose: str, width: int, keys: int, samples: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:

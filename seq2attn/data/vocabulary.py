@@ -53,13 +53,13 @@ class Vocabulary:
         self.separator, self.unknown, self.split, self.normalise = separator, unknown, split, normalise
         self.features = None if features is None else tuple(features)
         special = (*SPECIAL, UNKNOWN) if unknown else SPECIAL
-        self._tokens = (*special, *self.symbols, *(self.features or ()))
+        self.tokens = (*special, *self.symbols, *(self.features or ()))  # each id as text
         self._first_feature = len(special) + len(self.symbols)
         self._ids = {symbol: index for index, symbol in enumerate(self.symbols, len(special))}
         self._feature_ids = {name: index for index, name in enumerate(self.features or (), self._first_feature)}
 
     def __len__(self) -> int:
-        return len(self._tokens)
+        return len(self.tokens)
 
     def encode(self, text: str) -> list[int]:
         """The ids of `text`.
@@ -80,8 +80,7 @@ class Vocabulary:
         unseen = [] if self.unknown else self.unseen(text)
         if unseen:
             kind = "symbols" if self.separator else "characters"
-            names = first_of([character_name(symbol) for symbol in unseen])
-            alphabet = abridged(self.symbols)
+            names, alphabet = first_of(list(map(character_name, unseen))), abridged(self.symbols)
             raise Seq2AttnError(f"{shown(text)} has {kind} the model never saw: {names}; its alphabet is {alphabet}")
         ids = [self._ids.get(symbol, UNK) for symbol in symbols]
         return ids + [self._feature_ids.get(feature, UNK) for feature in features]
@@ -103,8 +102,8 @@ class Vocabulary:
 
     def unseen(self, text: str) -> list[str]:
         """The symbols of `text` that are not in the vocabulary, each once, sorted."""
-        symbols, features = self.parts_of(text)
-        return sorted({*(set(symbols) - self._ids.keys()), *(set(features) - self._feature_ids.keys())})
+        symbols, features = map(set, self.parts_of(text))
+        return sorted((symbols - self._ids.keys()) | (features - self._feature_ids.keys()))
 
     def shown(self, text: str) -> str:
         """The text in the form in which it is shown."""
@@ -113,8 +112,8 @@ class Vocabulary:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`, special tokens as `<eos>`."""
-        text = self.text([self.symbol(index) for index in ids if index < self._first_feature])
-        features = [self.symbol(index) for index in ids if index >= self._first_feature]
+        text = self.text([self.tokens[index] for index in ids if index < self._first_feature])
+        features = [self.tokens[index] for index in ids if index >= self._first_feature]
         return f"{text}{FEATURES}{FEATURE.join(features)}" if features else text
 
     def text(self, symbols: Sequence[str]) -> str:
@@ -135,7 +134,7 @@ class Vocabulary:
 
     def symbol(self, index: int) -> str:
         """One id as text: a symbol, a feature, or a special token such as `<eos>`."""
-        return self._tokens[index]
+        return self.tokens[index]
 
     def _normal(self, text: str) -> str:
         as_written = not self.separator and not self.unknown and self._ids.keys() >= set(text)

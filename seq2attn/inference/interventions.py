@@ -88,7 +88,7 @@ class Changes:
 
     def written(self, vocabulary: Vocabulary) -> dict[int, int]:
         """step -> the id that is written there. `<eos>` ends the output."""
-        ids = {vocabulary.symbol(index): index for index in range(len(vocabulary))}
+        ids = {symbol: index for index, symbol in enumerate(vocabulary.tokens)}
         for step, symbol in self.write.items():
             if symbol not in ids:
                 message = f"step {step} cannot write {symbol!r}, which is not a symbol of the model's outputs"

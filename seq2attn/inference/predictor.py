@@ -177,7 +177,7 @@ class Predictor:
         weights (T, S) at its step, of those that the target's vocabulary lacks.
         """
         vocabulary = self.task.target_vocabulary
-        symbols = [vocabulary.symbol(token) for token in tokens]
+        symbols = [vocabulary.tokens[token] for token in tokens]
         if self._copies and weights is not None and UNKNOWN in symbols:
             read, known = self.task.source_vocabulary.parts_of(text)[0], set(vocabulary.symbols)
             lacking = [position for position, symbol in enumerate(read) if symbol not in known]

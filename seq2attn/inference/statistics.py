@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Z_95 = statistics.NormalDist().inv_cdf(0.975)
+RESAMPLES = 2000  # of a bootstrap
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def share(value: float, count: int) -> Estimate:
     return Estimate(value, max(0.0, min(value, centre - half)), min(1.0, max(value, centre + half)))
 
 
-def bootstrap(statistic: Callable[[Any], float], count: int, seed: int, resamples: int = 2000) -> Estimate:
+def bootstrap(statistic: Callable[[Any], float], count: int, seed: int) -> Estimate:
     """`statistic` of `count` words, with its 95 % percentile bootstrap interval over words (Efron 1979).
 
     It takes an array of indices of words: each resample draws as many as there are, with replacement. The interval depends
@@ -43,7 +44,7 @@ def bootstrap(statistic: Callable[[Any], float], count: int, seed: int, resample
 
     random = numpy.random.default_rng(seed)
     value = statistic(numpy.arange(count))
-    values = [statistic(random.integers(count, size=count)) for _ in range(resamples)]
+    values = [statistic(random.integers(count, size=count)) for _ in range(RESAMPLES)]
     low, high = (float(limit) for limit in numpy.quantile(values, [0.025, 0.975]))
     return Estimate(value, min(value, low), max(value, high))
 
@@ -82,15 +83,15 @@ def spread(values: Sequence[float], least: float = -math.inf, most: float = math
 
 
 @functools.cache
-def t_quantile(freedom: int, probability: float = 0.95) -> float:
-    """t such that |T| < t with this probability, T of Student's distribution with `freedom` degrees of freedom.
+def t_quantile(freedom: int) -> float:
+    """t such that |T| < t with probability 0.95, T of Student's distribution with `freedom` degrees of freedom.
 
     The angle atan(t / sqrt(freedom)) is found by bisection of the finite series of Abramowitz & Stegun 26.7.3 and 26.7.4.
     """
     low, high = 0.0, math.pi / 2
     for _ in range(100):
         angle = (low + high) / 2
-        low, high = (angle, high) if _t_probability(angle, freedom) < probability else (low, angle)
+        low, high = (angle, high) if _t_probability(angle, freedom) < 0.95 else (low, angle)
     return math.sqrt(freedom) * math.tan(low)
 
 

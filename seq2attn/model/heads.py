@@ -36,19 +36,16 @@ class Heads(nn.Module):
 
     def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
         """As `Attention.prepare`."""
-        heads = self._heads()
         keys, values = (self._split(one(states)) for one in (self.key_map, self.value_map))  # H times (B, S, d)
-        memories = tuple(head.prepare(own, valid, source) for head, own in zip(heads, keys, strict=True))
         memories = tuple(
-            memory._replace(values=head.score.values(own))
-            for head, memory, own in zip(heads, memories, values, strict=True)
+            head.prepare(own_keys, valid, source)._replace(values=head.score.values(own_values))
+            for head, own_keys, own_values in zip(self._heads(), keys, values, strict=True)
         )
         return Memory(states, states, source, memories[0].valid, prepared=memories)
 
     def begin(self, memory: Memory) -> Tensor | None:
         """As `Attention.begin`: the channels of one head after those of the other (B, H C, S)."""
-        past = [head.begin(own) for head, own in zip(self._heads(), memory.prepared, strict=True)]
-        return _joined(past)
+        return _joined([head.begin(own) for head, own in zip(self._heads(), memory.prepared, strict=True)])
 
     def forward(self, query: Tensor, memory: Memory, past: Tensor | None = None, first: Tensor | int = 0) -> Attended:
         """As `Attention.forward`."""

@@ -68,5 +68,5 @@ def _plain(tensor: Tensor) -> dict[str, Any]:
 
 
 def _vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
-    tokens = [vocabulary.symbol(index) for index in range(len(vocabulary))]
+    tokens = list(vocabulary.tokens)
     return {"tokens": tokens, **{name: getattr(vocabulary, name) for name in VOCABULARY}}

@@ -54,7 +54,7 @@ def patch_map(model: TrainedModel, text: str, other: str, quantity: str) -> Patc
     """
     (answer, cache), (answered, source) = map(model.run_with_cache, (text, other))
     symbols = cache["logits"].argmax(axis=1)  # (T,)
-    write = {step: model.task.target_vocabulary.symbol(symbol) for step, symbol in enumerate(symbols)}
+    write = {step: model.task.target_vocabulary.tokens[symbol] for step, symbol in enumerate(symbols)}
 
     def log_p(computed: Cache) -> NDArray[np.floating]:
         return torch.from_numpy(computed["logits"]).log_softmax(dim=1).numpy()[np.arange(len(symbols)), symbols]

@@ -106,9 +106,7 @@ def _notes(trainer: Trainer) -> Iterator[str]:
         return
     yield from trainer.data.task.notes
     if trainer.config.model.architecture == "gru":
-        slow = why_slow(trainer.device)
-        if slow is not None:
-            yield slow
+        yield from filter(None, [why_slow(trainer.device)])
         before, now = run.environment().kernels or "not compiled", describe(trainer.device)
         if step and before != now:
             yield f"{run.path} was started with other kernels ({before}) than it continues with ({now})"

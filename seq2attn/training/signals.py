@@ -7,7 +7,6 @@ import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # if the system has them
 
@@ -22,22 +21,15 @@ class StopRequest:
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
     """In this context the first signal sets the request; a second one acts immediately, as it would outside."""
-    request = StopRequest()
-    previous: dict[int, Any] = {}
-
-    def restore() -> None:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    request, own_handlers = StopRequest(), contextlib.ExitStack()
 
     def request_stop(number: int, frame: FrameType | None) -> None:
         request.signal = number
-        restore()
+        own_handlers.close()
 
-    with contextlib.suppress(ValueError):  # only the main thread can handle signals
-        for number in (getattr(signal, name) for name in NAMES if hasattr(signal, name)):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as under `nohup`
-                previous[number] = signal.signal(number, request_stop)
-    try:
+    with own_handlers:
+        with contextlib.suppress(ValueError):  # only the main thread can handle signals
+            for number in (getattr(signal, name) for name in NAMES if hasattr(signal, name)):
+                if signal.getsignal(number) is not signal.SIG_IGN:  # as under `nohup`
+                    own_handlers.callback(signal.signal, number, signal.signal(number, request_stop))
         yield request
-    finally:
-        restore()

@@ -44,25 +44,21 @@ class TrainingStep:
         self._parameters: list[Tensor] = list(trained.values())
         self._gradients: list[Tensor] = []
         self._updates = torch.zeros((), device=device)
-        self._averages, self._squares = ([torch.zeros_like(one) for one in self._parameters] for _ in range(2))
-        averages = {f"exp_avg.{name}": average for name, average in zip(trained, self._averages, strict=True)}
-        squares = {f"exp_avg_sq.{name}": square for name, square in zip(trained, self._squares, strict=True)}
-        self.state = {"step": self._updates, **averages, **squares}
-        self._leaf: Forward | None = None
-        self._forward: Forward = model
+        averages, squares = ({name: torch.zeros_like(one) for name, one in trained.items()} for _ in range(2))
+        self._moments = list(averages.values()), list(squares.values())
+        self.state = {"step": self._updates}
+        self.state |= {f"exp_avg.{name}": average for name, average in averages.items()}
+        self.state |= {f"exp_avg_sq.{name}": square for name, square in squares.items()}
         self._compares = device.type == "cpu"  # elsewhere it would synchronise
-        if device.type == "cpu":
-            self._leaf = leaf_for(model)
-            self._forward = self._leaf or model
+        self._leaf: Forward | None = leaf_for(model) if device.type == "cpu" else None
 
     def use_formulas(self) -> None:
         """From now on compute every step by the model itself."""
-        self._leaf, self._forward = None, self.model
+        self._leaf = None
 
     def without_branches(self) -> None:
         """From now on compute every step by the model itself, and so that a step can be traced as one graph."""
-        self.use_formulas()
-        self._compares = False
+        self._leaf, self._compares = None, False
 
     def prove(self, batch: Batch, number: int) -> None:
         """Raise `LeafDiffers` unless the leaf, if there is one, computes what the model does. Changes nothing.
@@ -89,7 +85,7 @@ class TrainingStep:
 
     def forward(self, batch: Batch, number: int) -> Decoded:
         """The model's outputs in step `number` (from 0). Its random numbers are a function of seed and step alone."""
-        return self._call(self._forward, batch, number)
+        return self._call(self._leaf or self.model, batch, number)
 
     def _call(self, forward: Forward, batch: Batch, number: int) -> Decoded:
         self.model.train()
@@ -125,7 +121,7 @@ class TrainingStep:
     def update(self, rate: float | Tensor) -> None:
         """Change the weights by their gradients, with this learning rate."""
         self._updates += 1
-        tensors = (self._parameters, self._gradients, self._averages, self._squares)
+        tensors = (self._parameters, self._gradients, *self._moments)
         updates = [self._updates] * len(self._parameters)
         torch._fused_adamw_(*tensors, [], updates, lr=rate, weight_decay=self.config.training.weight_decay, **ADAMW)
 

@@ -70,11 +70,10 @@ class Dates(Task):
 
     def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
         """Uniform over dates and styles; those of one `length` are of held-out dates."""
-        pool = self._pool(length)
+        pool, dates = self._pool(length), _dates(self.first_year, self.last_year)
         places = torch.randint(len(pool), (count,), generator=random, device=random.device).cpu()
-        first, last = _day_range(self.first_year, self.last_year)
-        drawn = [divmod(index, last - first + 1) for index in pool[places].tolist()]
-        dated = [(STYLES[style], datetime.date.fromordinal(first + day)) for style, day in drawn]
+        drawn = [divmod(index, len(dates)) for index in pool[places].tolist()]
+        dated = [(STYLES[style], dates[day]) for style, day in drawn]
         return self.encode([(write_date(date, style), date.isoformat()) for style, date in dated], random.device)
 
     def target_length(self, source_length: int) -> int:
@@ -96,10 +95,8 @@ class Dates(Task):
             wanted = f"held-out date is written in {length} characters"
         pool = chosen.flatten().nonzero().squeeze(1)
         if not len(pool):
-            raise Seq2AttnError(
-                f"task 'dates': no {wanted}",
-                hint=f"Dates of {self.first_year} to {self.last_year} have {int(lengths.min())} to {int(lengths.max())}.",
-            )
+            years, least, most = f"{self.first_year} to {self.last_year}", int(lengths.min()), int(lengths.max())
+            raise Seq2AttnError(f"task 'dates': no {wanted}", hint=f"Dates of {years} have {least} to {most}.")
         return pool
 
 
@@ -136,21 +133,20 @@ def read_date(text: str) -> datetime.date | None:
 @functools.lru_cache(maxsize=256)
 def _written(year: int) -> dict[str, datetime.date]:
     """Every date of a year in every style."""
-    first, last = _day_range(year, year)
-    dates = map(datetime.date.fromordinal, range(first, last + 1))
-    return {write_date(date, style): date for date in dates for style in STYLES}
+    return {write_date(date, style): date for date in _dates(year, year) for style in STYLES}
 
 
-def _day_range(first_year: int, last_year: int) -> tuple[int, int]:
-    """The first and the last day of these years, as ordinals."""
-    return datetime.date(first_year, 1, 1).toordinal(), datetime.date(last_year, 12, 31).toordinal()
+@functools.lru_cache(maxsize=4)
+def _dates(first_year: int, last_year: int) -> list[datetime.date]:
+    """Every date of these years, in order."""
+    first, last = datetime.date(first_year, 1, 1), datetime.date(last_year, 12, 31)
+    return list(map(datetime.date.fromordinal, range(first.toordinal(), last.toordinal() + 1)))
 
 
 @functools.lru_cache(maxsize=4)
 def _table(first_year: int, last_year: int, held_out: float) -> tuple[Tensor, Tensor]:
     """The length of each date in each style (styles, dates), and whether each date is held out (dates,)."""
-    first, last = _day_range(first_year, last_year)
-    dates = list(map(datetime.date.fromordinal, range(first, last + 1)))
+    dates = _dates(first_year, last_year)
     forms = [(date.month, date.day, date.weekday()) for date in dates]  # all that lengths depend on
     examples = dict(zip(forms, dates, strict=True))
     lengths = {form: [len(write_date(date, style)) for style in STYLES] for form, date in examples.items()}
