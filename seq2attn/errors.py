@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -96,14 +95,19 @@ def character_name(symbol: str) -> str:
     if symbol.isascii():
         return shown(symbol)
     points = " ".join(f"U+{ord(character):04X}" for character in symbol)
-    alone = symbol.isprintable() and not unicodedata.category(symbol[0]).startswith("M")  # not a combining mark
-    return f"{symbol!r} ({points})" if alone else points
+    return f"{symbol!r} ({points})" if is_visible(symbol) else points
+
+
+def is_visible(symbol: str) -> bool:
+    """Whether a symbol can be seen and stands alone: it is neither blank nor a combining mark."""
+    printable = symbol.isprintable() and not symbol.isspace()
+    return printable and not unicodedata.category(symbol[0]).startswith("M")
 
 
 def shown_path(name: str) -> str:
     """A file's path, relative if it is below the current directory."""
     path, here = Path(name), Path.cwd()
-    return os.path.relpath(path, here) if path.is_absolute() and path.is_relative_to(here) else name
+    return str(path.relative_to(here)) if path.is_relative_to(here) else name
 
 
 def shown(value: object, limit: int = 60) -> str:

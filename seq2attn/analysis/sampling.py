@@ -23,7 +23,7 @@ def seeded_score(name: str, width: int, seed: int) -> Score:
 
 def random_vectors(purpose: str, width: int, keys: int, samples: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
     """`samples` queries (n, 1, D) and `keys` keys for each (n, S, D) in blocks; all components are N(0, 1)."""
-    random = generator(torch.device("cpu"), seed, purpose, width, keys)
+    random = generator("cpu", seed, purpose, width, keys)
     block = max(1, BLOCK // (width * (keys + 1)))
     for first in range(0, samples, block):
         count = min(block, samples - first)

@@ -85,7 +85,7 @@ def entropy_by_width(
 @cache
 def expected_entropy(keys: int, deviation: float) -> float:
     """E[H(softmax(z))] for z_1..z_S independent N(0, deviation^2), nats: the mean over many draws."""
-    random = generator(torch.device("cpu"), "expected entropy", keys)
+    random = generator("cpu", "expected entropy", keys)
     scores = torch.randn(DRAWN // keys, keys, generator=random)
     return float(attention_entropy(torch.softmax(deviation * scores.double(), dim=1)).mean())
 
@@ -111,7 +111,7 @@ def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed:
     By formula, with p = softmax(z) and m the largest: p_m sqrt((1 - p_m)^2 + sum of p_j^2 over j != m).
     An unscaled dot product of N(0, 1) components has scale sqrt(D), a scaled one scale 1.
     """
-    random = generator(torch.device("cpu"), seed, "gradient", keys)
+    random = generator("cpu", seed, "gradient", keys)
     scores = torch.randn(samples, keys, generator=random, dtype=torch.float64)  # (n, S)
     rows = tuple(_gradient_row(scale, scores) for scale in scales)
     return Analysis({"keys": keys, "samples": samples, "seed": seed}, rows)

@@ -53,7 +53,7 @@ class Batch:
         return replace(self, **{name: function(tensor) for name, tensor in vars(self).items() if tensor is not None})
 
 
-def generator(device: torch.device, *key: int | str) -> torch.Generator:
+def generator(device: torch.device | str, *key: int | str) -> torch.Generator:
     """A generator whose stream depends only on `key`, such as (seed, "training", 17)."""
     digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
     return torch.Generator(device).manual_seed(int.from_bytes(digest, "big") >> 1)
@@ -163,7 +163,7 @@ class EpochData(TrainingData):
 
     def epoch_rows(self, epoch: int) -> list[Tensor]:
         """The pairs of each batch of an epoch, as rows of the training set: (b,) each."""
-        random = generator(torch.device("cpu"), self.seed, "epoch", epoch)
+        random = generator("cpu", self.seed, "epoch", epoch)
         order = torch.randperm(len(self.lengths), generator=random)  # (N,)
         left_over = len(order) % self.batch_size
         batches = [order[:left_over]] if left_over else []
@@ -174,10 +174,10 @@ class EpochData(TrainingData):
 
     def _make(self, rows: Tensor, index: int) -> Batch:
         pairs = [self.encoded[row] for row in self._longest_first(rows).tolist()]
-        source, target = (pad_rows(side, torch.device("cpu")) for side in zip(*pairs, strict=True))
+        source, target = (pad_rows(side, "cpu") for side in zip(*pairs, strict=True))
         batch = make_batch(Examples(*source, *target), source_eos=self.source_eos)
         if self.word_dropout:
-            random = generator(torch.device("cpu"), self.seed, "word dropout", index)
+            random = generator("cpu", self.seed, "word dropout", index)
             batch = drop_words(batch, self.word_dropout, random)
         return batch.to(self.device)
 

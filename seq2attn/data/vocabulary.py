@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from seq2attn.errors import Seq2AttnError, character_name, first_of, shown
+from seq2attn.errors import Seq2AttnError, character_name, first_of, is_visible, shown
 
 PAD, SOS, EOS, UNK = 0, 1, 2, 3
 SPECIAL = ("<pad>", "<sos>", "<eos>")
@@ -155,11 +155,6 @@ def composed(text: str, normalise: str) -> str:
 
 def abridged(alphabet: Sequence[str]) -> str:
     """An alphabet in one line, with spaces where symbols are longer, and code points for those that cannot be seen."""
-    names = [symbol if _is_visible(symbol) else character_name(symbol) for symbol in alphabet]
+    names = [symbol if is_visible(symbol) else character_name(symbol) for symbol in alphabet]
     text = ("" if all(len(name) == 1 for name in names) else " ").join(names)
     return text if len(text) <= 200 else f"{text[:197]}..."
-
-
-def _is_visible(character: str) -> bool:
-    printable = character.isprintable() and not character.isspace()
-    return printable and not unicodedata.category(character[0]).startswith("M")

@@ -42,9 +42,6 @@ class Ensemble(Model):
     def intervene(self, memory: Any, intervention: Intervention) -> Any:
         return tuple(model.intervene(part, intervention) for model, part in zip(self._members, memory, strict=True))
 
-    def select(self, state: Any, rows: Tensor) -> Any:
-        return tuple(model.select(part, rows) for model, part in zip(self._members, state, strict=True))
-
 
 def average(parts: Sequence[Decoded]) -> Decoded:
     """The mean probabilities, as log-probabilities (B, L, V), and the mean weights; None if one model has none."""

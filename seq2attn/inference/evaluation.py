@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from statistics import fmean
 
 import numpy as np
@@ -23,7 +24,6 @@ from seq2attn.inference.statistics import Estimate, bootstrap
 from seq2attn.model.interface import Decoded
 from seq2attn.parts import RANDOM
 
-TINY = 1e-30
 MAX_WEIGHTS = 2**24  # attention weights kept together: 64 MiB
 BLOCK = 1000  # examples drawn together at most
 CELLS = 2**20  # characters of their sources at most, except for a single example
@@ -47,17 +47,15 @@ def evaluate(
     """
     predictor.task.check_families(families)
     rows: list[Row] = []
-    for family in families:
-        for length in lengths:
-            totals: dict[str, float] = defaultdict(float)
-            for batch in _batches(predictor, family, length, samples, seed):
-                for name, values in _measure(predictor, batch)[1].items():
-                    totals[name] += float(values.double().sum())
-            means = {name: total / samples for name, total in totals.items() if name != "loss"}
-            trained = predictor.task.is_trained(length)
-            rows += rows_of(means, samples, length=length, trained=trained, family=family)
-            if watch is not None:
-                watch()
+    for family, length in product(families, lengths):
+        totals: dict[str, float] = defaultdict(float)
+        for batch in _batches(predictor, family, length, samples, seed):
+            for name, values in _measure(predictor, batch)[1].items():
+                totals[name] += float(values.double().sum())
+        means = {name: total / samples for name, total in totals.items() if name != "loss"}
+        rows += rows_of(means, samples, length=length, trained=predictor.task.is_trained(length), family=family)
+        if watch is not None:
+            watch()
     return Evaluation(tuple(rows))
 
 
@@ -106,7 +104,7 @@ def _batches(predictor: Predictor, family: str, length: int, samples: int, seed:
     block = max(1, min(BLOCK, CELLS // length))
     for first in range(0, samples, block):
         key = (length, first) if family == RANDOM else (family, length, first)
-        random = generator(torch.device("cpu"), seed, "evaluation", *key)
+        random = generator("cpu", seed, "evaluation", *key)
         drawn = make_batch(predictor.task.family(family, random, block, length), source_eos=predictor.source_eos)
         count = min(block, samples - first)
         for start in range(0, count, rows):
@@ -171,7 +169,7 @@ def _teacher_forcing(predictor: Predictor, batch: Batch) -> Iterator[tuple[slice
 
 def attention_entropy(weights: Tensor) -> Tensor:
     """weights (..., S) -> entropy (...) in nats, 0 ln 0 = 0."""
-    return -(weights * weights.clamp(min=TINY).log()).sum(dim=-1)
+    return torch.special.entr(weights).sum(dim=-1)
 
 
 def _answer(predictor: Predictor, pair: Pair, decoding: Decoding, row: int) -> PairAnswer:

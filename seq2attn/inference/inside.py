@@ -21,7 +21,7 @@ from seq2attn.inference.interventions import UNCHANGED, is_index
 from seq2attn.model.attention import Attended, Attention, NoAttention
 from seq2attn.model.cells import Cell
 from seq2attn.model.decoder import Reverser
-from seq2attn.model.interface import Decoded, Intervention, Model, Resets
+from seq2attn.model.interface import Decoded, Model, Resets
 from seq2attn.model.transformer import Transformer
 
 Patch = Mapping[tuple[str, int], ArrayLike]
@@ -123,12 +123,6 @@ class Inside(Model):
 
     def forward(self, batch: Batch, resets: Resets | None = None) -> Decoded:
         raise NotImplementedError("only decoding is looked into, step by step")
-
-    def intervene(self, memory: Any, intervention: Intervention) -> Any:
-        return self.model.intervene(memory, intervention)
-
-    def select(self, state: Any, rows: Tensor) -> Any:
-        return self.model.select(state, rows)
 
     def cache(self) -> Cache:
         """What was kept while the last string was decoded."""

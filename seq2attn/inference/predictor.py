@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -121,9 +121,7 @@ class Predictor:
             raise Seq2AttnError(f"predict takes a string, or several; found {shown(text)}")
         if len(text) > LONGEST:
             raise Seq2AttnError(f"the string is longer than {LONGEST:,} characters")
-        vocabulary = self.task.source_vocabulary
-        ids = vocabulary.encode(text)
-        return vocabulary.shown(text), ids
+        return self.task.source_vocabulary.shown(text), self.task.source_vocabulary.encode(text)
 
     def predict(self, texts: Iterable[str], *, keep_weights: bool = False) -> Iterator[Prediction]:
         """Predictions for a stream of texts, in order. Raises as `read` does, before any text of a block is decoded.
@@ -140,11 +138,9 @@ class Predictor:
 
     def decoded_together(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """The indices of sources of one length, at most as many as memory allows, of sources of `lengths` symbols."""
-        by_length: dict[int, list[int]] = defaultdict(list)
-        for index, length in enumerate(lengths):
-            by_length[length].append(index)
-        for length, indices in sorted(by_length.items()):
-            rows = self.rows_at_once(length)
+        shortest_first = sorted(range(len(lengths)), key=lengths.__getitem__)
+        for length, group in itertools.groupby(shortest_first, key=lengths.__getitem__):
+            indices, rows = list(group), self.rows_at_once(length)
             yield from (indices[start : start + rows] for start in range(0, len(indices), rows))
 
     def rows_at_once(self, length: int) -> int:
@@ -204,14 +200,15 @@ class Predictor:
         columns = (column.tolist() for column in (best.tokens, best.lengths, best.finished, batch))
         for row, ((text, _), tokens, count, finished, read_ids) in enumerate(zip(sources, *columns, strict=True)):
             steps = count + finished  # with its <eos>
-            symbols = self.written(text, tokens[:steps], None if best.weights is None else best.weights[row])
+            weights = None if best.weights is None else best.weights[row, :steps]
+            symbols = self.written(text, tokens[:steps], weights)
             yield Prediction(
                 text,
                 write.text(symbols[:count]),
                 finished,
                 source_symbols=tuple(map(read.symbol, read_ids)),
                 output_symbols=tuple(symbols),
-                weights=best.weights[row, :steps].cpu().numpy().copy() if shows and best.weights is not None else None,
+                weights=weights.cpu().numpy().copy() if shows and weights is not None else None,
                 hypotheses=() if decoding.scores is None else self._hypotheses(text, decoding, row),
                 task=self.task,
             )

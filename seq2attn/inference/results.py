@@ -6,7 +6,7 @@ import datetime
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import cached_property
 from statistics import fmean
 from typing import Any
@@ -69,7 +69,7 @@ def rows_of(
     """A row for each metric; none for a number that is not possible, such as the entropy of a model that has diverged."""
     for metric, number in measured.items():
         found = share(min(1.0, number), samples) if metric in SHARES and isinstance(number, float) else number
-        value, low, high = (found.value, found.low, found.high) if isinstance(found, Estimate) else (found, None, None)
+        value, low, high = astuple(found) if isinstance(found, Estimate) else (found, None, None)
         if math.isfinite(value) and value <= METRICS[metric]:
             yield Row(family, length, metric, value, low, high, samples, trained)
 
@@ -258,5 +258,5 @@ def worst_place(values: Mapping[Place, float]) -> Place | None:
     ranks = {family: (min(values_of), fmean(values_of)) for family, values_of in families.items()}
     if len(set(ranks.values())) < 2:
         return None
-    worst = min(ranks, key=lambda family: ranks[family])
-    return min((place for place in values if place[0] == worst), key=lambda place: values[place])
+    worst = min(ranks, key=ranks.__getitem__)
+    return min((place for place in values if place[0] == worst), key=values.__getitem__)

@@ -18,9 +18,10 @@ LEARNED = (
     *("embedding", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "initial", "keys", "values", "query_weight", "v"),
     *("past_weight", "power", "combine"),
 )
+INPUTS = (*FIXED, *LEARNED)
 # to the results, and to the gradients of three of these and of what is learned,
 RESULTS = ("gates", "before", "states", "vectors", "weights", "queries", "pasts")
-_POINTERS = len(FIXED) + len(LEARNED) + len(RESULTS) + 3 + len(LEARNED)
+_POINTERS = len(INPUTS) + len(RESULTS) + 3 + len(LEARNED)
 # to the workspace, and four that the C sets itself.
 _Recurrence = ctypes.c_int64 * (SIZES + _POINTERS + 1 + 4)  # each field has 8 bytes
 _TYPES = {torch.float32: "float", torch.float64: "double"}
@@ -72,7 +73,7 @@ def gru(kernels: Kernels, inputs: Mapping[str, Tensor | None]) -> tuple[Tensor, 
     weights (B, L, S).
     inputs: by the names above, with the shapes in recurrence.c; those that are not needed may be missing.
     """
-    return Recurrence.apply(kernels, *map(inputs.get, (*FIXED, *LEARNED)))  # type: ignore[no-untyped-call]
+    return Recurrence.apply(kernels, *map(inputs.get, INPUTS))  # type: ignore[no-untyped-call]
 
 
 class Recurrence(torch.autograd.Function):
@@ -81,7 +82,7 @@ class Recurrence(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, kernels: Kernels, *inputs: Any) -> tuple[Tensor, Tensor | None]:
         inputs = tuple(one if one is None else one.contiguous() for one in inputs)
-        of = dict(zip((*FIXED, *LEARNED), inputs, strict=True))
+        of = dict(zip(INPUTS, inputs, strict=True))
         like, keys, v, past, combine = (of[name] for name in ("weight_hh", "keys", "v", "past_weight", "combine"))
         (rows, steps), (vocabulary, embedded), width = of["tokens"].shape, of["embedding"].shape, like.size(1)
         fed = context = of["weight_ih"].size(1) - embedded
@@ -109,10 +110,8 @@ class Recurrence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_features: Tensor | None, grad_weights: Tensor | None) -> tuple[Tensor | None, ...]:
-        count = len(FIXED) + len(LEARNED)
-        saved = ctx.saved_tensors
-        inputs, results = saved[:count], saved[count:]
-        of = dict(zip(LEARNED, inputs[len(FIXED) :], strict=True))
+        inputs, results = ctx.saved_tensors[: len(INPUTS)], ctx.saved_tensors[len(INPUTS) :]
+        of = dict(zip(INPUTS, inputs, strict=True))
         _, _, states, vectors, *_ = results
         features = states if vectors is None else vectors
         grads = torch.zeros_like(features) if grad_features is None else torch.empty_like(features).copy_(grad_features)

@@ -18,7 +18,7 @@ from seq2attn.kernels.library import load
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.cells import GRU, State
 from seq2attn.model.decoder import BahdanauDecoder, DecoderState, LuongDecoder, Reverser
-from seq2attn.model.encoder import Encoded, Encoder, Layer, flip_index
+from seq2attn.model.encoder import Encoded, Encoder, Layer, flip, flip_index
 from seq2attn.model.histories import Coverage, Location, LocationCoverage, NoHistory, Shift
 from seq2attn.model.interface import NO_RESETS, Decoded, Model, Reset, Resets
 from seq2attn.model.normalisers import Softmax, log_count
@@ -94,7 +94,7 @@ class Leaf:
             index = flip_index(lengths, source.size(1))  # (B, S)
             turned = source.gather(1, index)
             back, final = self._read(bottom, bottom.backward_cell, turned, lengths, backward_reset)
-            states = torch.cat([states, back.gather(1, index.unsqueeze(2).expand_as(back))], dim=2)
+            states = torch.cat([states, flip(back, index)], dim=2)
         for layer, *reset in above:
             states, last = layer(states, lengths, *reset)
             final += last

@@ -89,11 +89,11 @@ class TorchCell(Cell):
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__(input_width, width)
 
-        def drawn(*shape: int) -> nn.Parameter:
-            bound = 1 / math.sqrt(width)
-            return cast(nn.Parameter, nn.init.uniform_(nn.Parameter(torch.empty(shape)), -bound, bound))
+        rows, bound = self.blocks * width, 1 / math.sqrt(width)
 
-        rows = self.blocks * width
+        def drawn(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
+
         self.weight_ih = drawn(rows, input_width)
         self.weight_hh = drawn(rows, width)
         self.bias_ih = drawn(rows)

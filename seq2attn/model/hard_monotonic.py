@@ -65,9 +65,9 @@ class HardMonotonicDecoder(Decoder):
         if tokens.size(1) > 1 and (state.past is not None or not torch.is_grad_enabled()):
             parts = []
             for position, token in enumerate(tokens.unbind(1)):  # (B,) each
-                here = slice(position, position + 1)
-                own = reset and Reset(reset.kept[:, here], reset.noise[:, here])
-                decoded, state = self(token.unsqueeze(1), state, memory, own)
+                if reset is not None:
+                    state = state._replace(cell=reset(state.cell, position))
+                decoded, state = self(token.unsqueeze(1), state, memory)
                 parts.append(decoded)
             logits, weights = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
             return Decoded(logits, weights), state

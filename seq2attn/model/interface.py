@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from seq2attn.data.batches import Batch
 
@@ -157,12 +158,7 @@ class Model(nn.Module):
 
     def select(self, state: Any, rows: Tensor) -> Any:
         """Memory or state of these rows (b,), which may repeat, as in beam search."""
-        if isinstance(state, Tensor):
-            return state if state.dim() == 0 else state.index_select(0, rows)
-        if isinstance(state, tuple):
-            parts = (self.select(part, rows) for part in state)
-            return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
-        return state
+        return tree_map_only(Tensor, lambda part: part.index_select(0, rows) if part.dim() else part, state)
 
 
 # ---- parameters ----

@@ -142,12 +142,9 @@ class Trainer:
         speed = float(self._tokens) / (time.perf_counter() - self._since)
         self._start_clock()
         values = {name: part.item() for name, part in losses.parts.items()}
-        values |= {
-            "accuracy": float(token_accuracy(logits, batch)),
-            "gradient_norm": norm.item(),
-            "learning_rate": rate,
-        }
-        self._recorder.step(step, values | {"tokens_per_second": speed})
+        values |= {"accuracy": float(token_accuracy(logits, batch)), "gradient_norm": norm.item()}
+        values |= {"learning_rate": rate, "tokens_per_second": speed}
+        self._recorder.step(step, values)
         said = f"loss {values['loss']:.4f}, accuracy {values['accuracy']:.3f}, {speed:,.0f} tokens/s"
         self.display.step("", step, f"{self.span.place_of_all(step)}: {said}")
 

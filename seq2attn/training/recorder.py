@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from PIL import Image
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
@@ -148,6 +147,6 @@ def _chosen_strings(task: Task) -> list[str]:
     lengths = task.trained_lengths
     for length in sorted({*lengths[len(lengths) // 2 :][:1], *lengths[-1:]}):
         with contextlib.suppress(Seq2AttnError):  # the task has no source of this length
-            examples = task.examples(generator(torch.device("cpu"), "watched", length), 1, length)
+            examples = task.examples(generator("cpu", "watched", length), 1, length)
             strings.append(vocabulary.decode(examples.source[0].tolist()))
     return strings

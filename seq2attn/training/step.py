@@ -89,7 +89,7 @@ class TrainingStep:
 
     def _call(self, forward: Forward, batch: Batch, number: int) -> Decoded:
         self.model.train()
-        seed = generator(torch.device("cpu"), self.config.seed, "dropout", number).initial_seed()
+        seed = generator("cpu", self.config.seed, "dropout", number).initial_seed()
         if batch.source.device.type == "cpu":
             torch.default_generator.manual_seed(seed)
         else:  # of every device, which takes longer

@@ -52,10 +52,9 @@ class Pairs(Task):
             self.training_set, self.dev_set = files["train"].pairs, files["dev"].pairs
             learned = self._learn(files)
         try:
-            self._learned = Learned.model_validate(learned)
+            kept = self._learned = Learned.model_validate(learned)
         except ValidationError as error:
             raise Seq2AttnError(f"what the task learned from its files is damaged: {error}") from None
-        kept = self._learned
         self.source_vocabulary, self.target_vocabulary = self._vocabularies(kept.source, kept.target, kept.features)
         self.min_length, self.max_length = kept.source_lengths
         self.notes = [*self._notes(self.training_set, self.dev_set)] if self.training_set else []

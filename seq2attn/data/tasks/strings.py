@@ -75,7 +75,7 @@ class StringTask(Task):
 
     def answer(self, text: str) -> Answer:
         """The target of `text`, which may only use the alphabet."""
-        solved = self.solve(*pad_rows([self.source_vocabulary.encode(text)], torch.device("cpu")))
+        solved = self.solve(*pad_rows([self.source_vocabulary.encode(text)], "cpu"))
         assert solved.alignment is not None
         length = int(solved.target_lengths)
         target, alignment = solved.target[0, :length].tolist(), solved.alignment[0, :length].tolist()
