@@ -36,20 +36,20 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _MODULES = {
-    "api": ("compare", "evaluate", "load", "train"),
-    "data.tasks": ("Answer", "StringTask", "Task"),
-    "data.vocabulary": ("Vocabulary",),
-    "errors": ("Seq2AttnError",),
-    "model.cells": ("Cell",),
-    "model.decoder": ("Decoder",),
-    "model.histories": ("History",),
-    "model.encoder": ("InitialState",),
-    "model.normalisers": ("Normaliser",),
-    "model.scores": ("Score",),
-    "model.windows": ("View", "Window"),
-    "registry": ("register",),
-    "trained.model": ("new_model",),
-    "trained.patching": ("patch_map",),
+    "api": "compare evaluate load train",
+    "data.tasks": "Answer StringTask Task",
+    "data.vocabulary": "Vocabulary",
+    "errors": "Seq2AttnError",
+    "model.cells": "Cell",
+    "model.decoder": "Decoder",
+    "model.histories": "History",
+    "model.encoder": "InitialState",
+    "model.normalisers": "Normaliser",
+    "model.scores": "Score",
+    "model.windows": "View Window",
+    "registry": "register",
+    "trained.model": "new_model",
+    "trained.patching": "patch_map",
 }
 __all__ = [
     "Answer", "Cell", "Decoder", "History", "InitialState", "Normaliser", "Score", "Seq2AttnError", "StringTask", "Task",
@@ -59,7 +59,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     for module, names in _MODULES.items():
-        if name in names:
+        if name in names.split():
             return getattr(importlib.import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

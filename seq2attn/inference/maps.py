@@ -33,9 +33,9 @@ class AttentionMap:
     weights: tuple[tuple[float, ...], ...]  # one row per output token, one column per source token
     ideal: tuple[int, ...] = ()  # the source position that each character of the right answer copies; empty if unknown
 
-    def to_json(self, digits: int = 4) -> dict[str, Any]:
-        """Plain values, weights to `digits` decimals."""
-        return {**asdict(self), "weights": [[round(weight, digits) for weight in row] for row in self.weights]}
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, weights to 4 decimals."""
+        return {**asdict(self), "weights": [[round(weight, 4) for weight in row] for row in self.weights]}
 
     def check(self) -> None:
         """Raise ValueError for a map that is not that of a source and its output."""

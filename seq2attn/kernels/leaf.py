@@ -49,14 +49,12 @@ def leaf_for(model: Model) -> Leaf | None:
     It reads the model's weights whenever it is called. Only for models of built-in parts without hooks, changed methods and
     parametrizations, on a CPU; the model must stay as it is.
     """
-    weights = list(model.parameters())
-    kinds = {(type(weight), weight.dtype, weight.device.type) for weight in weights}
-    if len(kinds) != 1 or type(model) is not Reverser or not _is_as_written(model) or _methods() != _WRITTEN:
+    if type(model) is not Reverser or not _is_as_written(model) or _methods() != _WRITTEN:
         return None
-    ((kind, dtype, device),) = kinds
-    kernels = load(dtype)
-    reads, decodes = _is_known_encoder(model.encoder), _is_known_decoder(model.decoder)
-    if kind is not nn.Parameter or device != "cpu" or isinstance(kernels, str) or not (reads or decodes):
+    dtype = next(model.parameters()).dtype
+    kinds = {(type(weight), weight.dtype, weight.device.type) for weight in model.parameters()}
+    kernels, reads, decodes = load(dtype), _is_known_encoder(model.encoder), _is_known_decoder(model.decoder)
+    if kinds != {(nn.Parameter, dtype, "cpu")} or isinstance(kernels, str) or not (reads or decodes):
         return None
     return Leaf(model, kernels, reads, decodes)
 

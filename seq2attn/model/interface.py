@@ -103,7 +103,7 @@ class Intervention(NamedTuple):
 
     def for_heads(self) -> Intervention:
         """The same with (B, 1, 1, ...) in place of (B, 1, ...), for scores (B, H, 1, S)."""
-        return Intervention(*(None if part is None else part.unsqueeze(1) for part in self))  # type: ignore[arg-type]
+        return tree_map_only(Tensor, lambda part: part.unsqueeze(1), self)
 
     def allowed(self, valid: Tensor | None) -> Tensor:
         """valid (B, 1, S), the memory's mask, None: all keys -> (B, 1, S), the keys that may be attended to."""

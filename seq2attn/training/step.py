@@ -68,15 +68,16 @@ class TrainingStep:
         """
         if self._leaf is None:
             return
-        numbers = []
-        for forward in (self.model, self._leaf):
+
+        def computed(forward: Forward) -> list[Tensor]:
             with unchanged(self.model):
-                decoded = self._call(forward, batch, number)
-                total = training_losses(decoded, batch, self.config.training).total
-                numbers.append([total.detach(), *self._differentiate(total)])
-        if agree(numbers[1], numbers[0]):
+                total = training_losses(self._call(forward, batch, number), batch, self.config.training).total
+                return [total.detach(), *self._differentiate(total)]
+
+        formulas, leaf = computed(self.model), computed(self._leaf)
+        if agree(leaf, formulas):
             return
-        if numbers[0][0].dtype == torch.float32 and agree(numbers[1], numbers[0], MOST_ROUNDING):
+        if formulas[0].dtype == torch.float32 and agree(leaf, formulas, MOST_ROUNDING):
             exact = TrainingStep(copy.deepcopy(self.model).double(), self.config, torch.device("cpu"))
             if exact._leaf is not None:
                 exact.prove(batch, number)
