@@ -18,7 +18,7 @@ from seq2attn.data.padding import valid_mask
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.ensemble import symbols_of
 from seq2attn.inference.interventions import UNCHANGED, Changes
-from seq2attn.inference.predictor import Predictor, output_bound
+from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Intervention
 
@@ -54,8 +54,7 @@ class OtherWeights(Changes):
             return lambda _: plain._replace(order=next(keys).masked_fill(~valid, 2.0).argsort(dim=2))  # padding stays
         weights: Tensor | None = (valid / lengths.view(-1, 1, 1)).to(dtype)  # (B, 1, S)
         if self.other is not None:
-            bound = output_bound(self.other.task, source.size(1) - self.other.source_eos)
-            weights = self.other.decode(source, lengths, max_steps=bound, keep_weights=True).weights  # (B, T, S)
+            weights = self.other.decode(source, lengths, keep_weights=True).weights  # (B, T, S)
         if weights is None:
             raise Seq2AttnError("the run named with --frozen has no attention (its score is `none`)")
         rows = torch.split(weights, 1, dim=1)

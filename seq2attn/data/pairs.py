@@ -65,18 +65,16 @@ class Format:
     def read(self, line: str) -> Pair:
         """The pair of one line, without its end. Raises `ValueError` with what is wrong with it."""
         if wrong := re.search("[\0\r\t\ud800-\udfff]", line.replace("\t", "") if self.delimiter == "\t" else line):
-            raise ValueError(
-                f"it contains {shown(wrong[0])}" if wrong[0] < "\ud800" else "not UTF-8 text; save it as UTF-8"
-            )
+            foreign = wrong[0] >= "\ud800"
+            raise ValueError("not UTF-8 text; save it as UTF-8" if foreign else f"it contains {shown(wrong[0])}")
         if not line.strip():
             raise ValueError("blank; remove it (only the last line may be blank)")
         if len(line) > LONGEST_LINE:
             raise ValueError(f"more than {LONGEST_LINE:,} characters")
         fields = self.fields(line)
         if len(fields) != self.width:
-            raise ValueError(
-                f"columns: found {len(fields)}, expected {self.width}" if fields else "unmatched quotation marks"
-            )
+            columns = f"columns: found {len(fields)}, expected {self.width}"
+            raise ValueError(columns if fields else "unmatched quotation marks")
         source = self._field("source", fields, self.source_column, self.source_separator)
         if self.features_column is not None:
             source += "\t" + self._field("features", fields, self.features_column, FEATURE)

@@ -18,7 +18,7 @@ from seq2attn.data.pairs import Pair
 from seq2attn.data.vocabulary import PAD
 from seq2attn.inference.decoding import Decoding
 from seq2attn.inference.edits import align
-from seq2attn.inference.predictor import Predictor, output_bound
+from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation, PairAnswer, Row, rows_of
 from seq2attn.inference.statistics import Estimate, bootstrap
 from seq2attn.model.interface import Decoded
@@ -117,8 +117,7 @@ def _measure(predictor: Predictor, batch: Batch, *, to_the_end: bool = False) ->
     Unless `to_the_end`, a greedy output may be cut off after the steps of the longest target: it is wrong by then.
     """
     steps = batch.decoder_output.size(1)  # of the longest target, with its <eos>
-    bound = output_bound(predictor.task, batch.source.size(1) - predictor.source_eos)
-    most = bound if to_the_end or predictor.search is not None else steps
+    most = None if to_the_end or predictor.search is not None else steps
     decoding = predictor.decode(batch.source, batch.source_lengths, max_steps=most).best()
     tokens = F.pad(decoding.tokens, (0, steps - decoding.tokens.size(1)), value=PAD)  # (B, L); longer outputs are cut
     right = tokens == batch.decoder_output

@@ -150,13 +150,16 @@ class Predictor:
         hypotheses = 1 if self.search is None else self.search.width
         return max(1, min(MAX_ROWS, tokens // (length + 1)) // hypotheses)
 
-    def decode(self, source: Tensor, lengths: Tensor, *, max_steps: int, keep_weights: bool = False) -> Decoding:
+    def decode(
+        self, source: Tensor, lengths: Tensor, *, max_steps: int | None = None, keep_weights: bool = False
+    ) -> Decoding:
         """The outputs for source (B, S), as the encoder reads it, lengths (B,), by the search or greedily.
 
-        Raises `Seq2AttnError` for changes that do not fit the source.
+        max_steps: None: the `output_bound` of the longest. Raises `Seq2AttnError` for changes that do not fit the source.
         """
+        most = max_steps or output_bound(self.task, int(lengths.max()) - self.source_eos)
         needed = self._copies and source.size(1) <= LONGEST_WITH_WEIGHTS
-        options: dict[str, Any] = {"max_steps": max_steps, "keep_weights": keep_weights or needed}
+        options: dict[str, Any] = {"max_steps": most, "keep_weights": keep_weights or needed}
         if self.search is None:
             intervene, write = self.intervene(source, lengths), self.changes.written(self.task.target_vocabulary)
             return greedy_decode(self.model, source, lengths, intervene=intervene, write=write, **options)
@@ -190,12 +193,12 @@ class Predictor:
 
     def _predict(self, sources: Sequence[Source], keep_weights: bool) -> Iterator[Prediction]:
         """Predictions for sources of one length."""
-        read, write, length = self.task.source_vocabulary, self.task.target_vocabulary, len(sources[0][1])
+        read, write = self.task.source_vocabulary, self.task.target_vocabulary
         ids, lengths = pad_rows([ids for _, ids in sources], self.device)
         batch, lengths = read_sources(ids, lengths, source_eos=self.source_eos)
         batch = F.pad(batch, (0, self.changes.padding), value=PAD)
-        shows, bound = keep_weights and length <= LONGEST_WITH_WEIGHTS, output_bound(self.task, length)
-        decoding = self.decode(batch, lengths, max_steps=bound, keep_weights=shows)
+        shows = keep_weights and ids.size(1) <= LONGEST_WITH_WEIGHTS
+        decoding = self.decode(batch, lengths, keep_weights=shows)
         best = decoding.best()
         columns = (column.tolist() for column in (best.tokens, best.lengths, best.finished, batch))
         for row, ((text, _), tokens, count, finished, read_ids) in enumerate(zip(sources, *columns, strict=True)):

@@ -18,11 +18,8 @@ def learning_rate(training: TrainingConfig, step: int, steps: int) -> float:
     if step < training.warmup:
         return training.learning_rate * (step + 1) / training.warmup
     progress = (step - training.warmup) / max(1, steps - training.warmup)
-    if training.schedule.name == "cosine":
-        return training.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
-    if training.schedule.name == "linear":
-        return training.learning_rate * (1 - progress)
-    return training.learning_rate
+    shares = {"cosine": 0.5 * (1 + math.cos(math.pi * progress)), "linear": 1 - progress, "constant": 1.0}
+    return training.learning_rate * shares[training.schedule.name]
 
 
 @dataclass(frozen=True)
@@ -56,10 +53,9 @@ def training_span(training: TrainingConfig, data: TrainingData) -> Span:
         raise Seq2AttnError("training.epochs: the task draws its examples without end; set training.steps instead")
     span = Span(training.epochs * data.per_epoch, training.evaluate_every * data.per_epoch, data.per_epoch)
     if training.warmup > span.steps:
+        found = f"training.warmup: {training.warmup:,} is above the {span.steps:,} steps of training"
         counted = f"{training.epochs:,} epochs of {data.per_epoch:,} batches are {span.steps:,} steps"
-        raise Seq2AttnError(
-            f"training.warmup: {training.warmup:,} is above the {span.steps:,} steps of training: {counted}"
-        )
+        raise Seq2AttnError(f"{found}: {counted}")
     return span
 
 
