@@ -34,11 +34,8 @@ class TransformerMemory(NamedTuple):
     """what a person changes at the next position; None: nothing"""
 
 
-class TransformerState(NamedTuple):
-    """The output so far."""
-
-    layers: tuple[Tensor, ...]
-    """(B, positions so far, 2D) keys beside values of each decoder layer's self-attention"""
+TransformerState = tuple[Tensor, ...]
+"""the output so far: (B, positions so far, 2D) keys beside values of each decoder layer's self-attention"""
 
 
 class Transformer(Model):
@@ -82,7 +79,7 @@ class Transformer(Model):
             states = layer(states, src_key_padding_mask=~valid)
         states = self.encoder_norm(states)
         layers = tuple(project(layer.multihead_attn, states) for layer in self._decoder_layers())
-        return TransformerMemory(layers, valid[:, None, None]), TransformerState(tuple(one[:, :0] for one in layers))
+        return TransformerMemory(layers, valid[:, None, None]), tuple(one[:, :0] for one in layers)
 
     def forward(self, batch: Batch, resets: Resets | None = None) -> Decoded:
         memory, state = self.encode(batch.source, batch.source_lengths)
@@ -101,12 +98,12 @@ class Transformer(Model):
 
         Between them the cross-attention of the last layer, whose weights and scores are (B, H, L, S).
         """
-        first = state.layers[0].size(1)
+        first = state[0].size(1)
         positions = torch.arange(first + tokens.size(1), device=tokens.device)
         earlier = positions <= positions[first:].unsqueeze(1)  # (L, first + L) True = not in the future
         states = self._embed(self.target_embedding, tokens, first)  # (B, L, D)
         kept = []
-        for layer, past, source in zip(self._decoder_layers(), state.layers, memory.layers, strict=True):
+        for layer, past, source in zip(self._decoder_layers(), state, memory.layers, strict=True):
             normed = layer.norm1(states)
             kept.append(torch.cat([past, project(layer.self_attn, normed)], dim=1))  # (B, first + L, 2D)
             states = states + layer.dropout1(attend(layer.self_attn, normed, kept[-1], earlier).context)
@@ -118,7 +115,7 @@ class Transformer(Model):
         logits = self.output(self.decoder_norm(states))  # (B, L, D) -> (B, L, V)
         assert attended.weights is not None
         decoded = Decoded(logits, attended.weights.mean(dim=1))  # of the last layer, averaged over its heads
-        return decoded, attended, TransformerState(tuple(kept))
+        return decoded, attended, tuple(kept)
 
     def _decoder_layers(self) -> list[nn.TransformerDecoderLayer]:
         return cast(list[nn.TransformerDecoderLayer], list(self.decoder))
