@@ -47,17 +47,26 @@ class Browser:
         except urllib.error.HTTPError as error:
             raise AssertionError(error.read().decode()) from None
 
-    def open(self, path: Path) -> None:
-        self._ask("POST", f"/session/{self._session}/url", {"url": path.as_uri()})
+    def open(self, path: Path, fragment: str = "") -> None:
+        self._ask("POST", f"/session/{self._session}/url", {"url": path.as_uri() + fragment})
 
     def run(self, script: str) -> Any:
         """Run the body of a JavaScript function and return its value."""
         return self._ask("POST", f"/session/{self._session}/execute/sync", {"script": script, "args": []})
 
+    def devtools(self, command: str, **parameters: Any) -> Any:
+        body = {"cmd": command, "params": parameters}
+        return self._ask("POST", f"/session/{self._session}/goog/cdp/execute", body)
+
     def resize(self, width: int, height: int) -> None:
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
-        body = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
-        self._ask("POST", f"/session/{self._session}/goog/cdp/execute", body)
+        self.devtools(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=True
+        )
+
+    def spoken(self) -> list[tuple[str, str]]:
+        """Role and name of what the browser tells a screen reader of."""
+        nodes = self.devtools("Accessibility.getFullAXTree")["nodes"]
+        return [(one["role"]["value"], one.get("name", {}).get("value", "")) for one in nodes if not one["ignored"]]
 
     def console(self) -> list[str]:
         """The errors logged since the last call, by the page or by its requests."""

@@ -63,12 +63,13 @@ def make_predictor(words: str, seed: int = 1) -> Predictor:
 
 
 def make_shown(name: str) -> Shown:
-    """The model of one of `MECHANISMS` for a page, with what the catalogue says of its parts."""
+    """The model of one of `MECHANISMS`, or of a file and its overrides, with what the catalogue says of its parts."""
     from seq2attn.pages.page import Shown, parts_of
 
-    file, *overrides = MECHANISMS[name].split()
+    words = MECHANISMS.get(name, name)
+    file, *overrides = words.split()
     parts = parts_of(load_config(CONFIGS / file, [*overrides, *SMALL]))
-    return Shown(name, make_predictor(MECHANISMS[name]), {}, ["abcde"], None, parts)
+    return Shown(name, make_predictor(words), {}, ["abcde"], None, parts)
 
 
 def random_texts(predictor: Predictor, count: int, seed: int = 0, longest: int = 40) -> list[str]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from inline import call_main
 from pages import CONFIGS, MECHANISMS
 
 from seq2attn.build import build_model
@@ -13,6 +14,7 @@ from seq2attn.config import load_config
 from seq2attn.config.plugins import load_plugin
 from seq2attn.data.batches import drop_words, make_batch
 from seq2attn.data.tasks import Examples
+from seq2attn.parts import TASKS
 from seq2attn.training.losses import training_losses
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.step import TrainingStep
@@ -112,11 +114,12 @@ def agree(browser, page, config, steps, rate=8e-3, mask="null"):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    from seq2attn.pages.page import render, untrained
-
+    """A race, as the command writes it."""
     file = tmp_path_factory.mktemp("training") / "page.html"
-    configs = {name: load_config(CONFIGS / f"{name}.yaml", SMALL) for name in ("scaled", "none")}
-    file.write_text(render(untrained(configs, ["abc"])))
+    configs = [word for name in ("scaled", "none") for word in ("--train", str(CONFIGS / f"{name}.yaml"))]
+    settings = [word for setting in SMALL for word in ("--set", setting)]
+    assert call_main(("page", *configs, *settings, "--text", "abc", "--to", str(file))).code == 0
+    assert file.stat().st_size < 1_500_000
     return file
 
 
@@ -131,6 +134,9 @@ return (async () => {
   await wait(() => training.step === 1);
   said.push(now(), weights().every((one, k) => one.some((value, at) => value !== first[k][at])));
   setWeight(0, 1, 1);
+  ban("0");
+  hold("write", 0, 4);
+  Object.assign(state, {temperature: 2, padding: 1});
   by("train-rate").value = -1.5;
   by("train-rate").dispatchEvent(new Event("input"));
   by("train-play").click();
@@ -139,16 +145,33 @@ return (async () => {
   by("text").value = "ba";
   by("text").dispatchEvent(new Event("input"));
   said.push(state.rate, views[0].now.steps[0].weights.data[1], views[0].right.length);
+  const [step, later] = views[0].now.steps, live = views[0].canvas.toDataURL();
+  said.push([step.written, later.weights.data[0], step.weights.data.length, by("changes").children.length]);
+  await wait(() => views[0].canvas.toDataURL() !== live);
+  said.push(views[0].canvas.toDataURL() !== live);
   by("train-play").click();
   await new Promise(done => setTimeout(done, 500));
   const stopped = training.step;
   await new Promise(done => setTimeout(done, 500));
   said.push(training.step === stopped, training.losses.map(losses => losses.length === stopped));
+  said.push([...by("train").querySelectorAll("canvas")].map(one => one.getAttribute("aria-label")));
+  said.push(by("train-loss").textContent);
   const [one, other] = training.right;
   said.push([...one.keys()].every(length => one.get(length)[1] === other.get(length)[1]));
   by("train-reset").click();
   await wait(() => training.step === 0 && weights()[0][0] === first[0][0]);
   said.push(now(), weights().every((one, k) => one.every((value, at) => value === first[k][at])));
+  const masked = [];
+  for (const kept of [true, false]) {
+    by("train-reset").click();
+    await wait(() => training.step === 0);
+    by("mask").checked = kept;
+    by("mask").dispatchEvent(new Event("change"));
+    by("train-step").click();
+    await wait(() => training.step === 1);
+    masked.push(training.losses[0][0]);
+  }
+  said.push(masked);
   by("train-seed").value = 7;
   by("train-seed").dispatchEvent(new Event("change"));
   await wait(() => weights()[0][0] !== first[0][0]);
@@ -168,11 +191,25 @@ def test_training_goes_on_while_a_person_types_and_changes(browser, small):
     browser.console()
     browser.open(small)
     said, end = browser.run(LIVE)
-    before, play, after, moved, pause, rate, weight, answer, stopped, counted, fair, again, same, other = said
+    before, play, after, moved, pause, rate, weight, answer, changes, live, stopped, counted, charts, *said = said
+    losses, fair, again, same, (masked, unmasked), other = said
     assert (before, play, after, pause, again) == ("untrained", "▶ Train", "after 1 batch", "❚❚ Pause", "untrained")
     assert moved and stopped and counted == [True, True] and fair and same and other
     assert (rate, answer) == (0.032, 2) and weight == pytest.approx(1, abs=1e-6)
+    assert changes == [4, 0, 3, 5] and live  # written; banned; padded; in the bar: also the weight and the temperature
+    assert (
+        re.search(r"after \d+ batches; of a guess 1\.9: ━ scaled \d.*┅ none", charts[0]) and "length 3: " in charts[1]
+    )
+    assert re.fullmatch(r"━ scaled \d\.\d{3}  ┅ none \d\.\d{3}", losses)
+    assert abs(masked - unmasked) > 1e-4
     assert end == [3, False, "3"]
+    told = browser.spoken()
+    kinds = {"button", "slider", "spinbutton", "checkbox", "image", "img", "region", "textbox"}
+    assert [one for one in told if one[0] in kinds and not one[1]] == [] and ("slider", "Learning rate") in told
+    assert (
+        browser.run("return performance.getEntriesByType('resource').filter(one => !one.name.startsWith('blob:'))")
+        == []
+    )
     browser.run("location.hash = 'text=ab&batch=2'; location.reload()")
     moment = "const wait = async k => { while (k-- && training.step < 2) await new Promise(d => setTimeout(d, 50)); };"
     arrived = browser.run(f"{moment} return wait(200).then(() => [training.step, training.playing, state.text])")
@@ -180,7 +217,6 @@ def test_training_goes_on_while_a_person_types_and_changes(browser, small):
     assert browser.console() == []
 
 
-@pytest.mark.slow
 def test_fifty_steps_are_those_of_pytorch(browser, small):
     loss, weights, _, rows = agree(browser, small, load_config(CONFIGS / "scaled.yaml", SMALL), 50)
     assert loss < 1e-3 and weights < 1e-2  # embeddings of symbols that no batch had, too
@@ -208,12 +244,46 @@ def test_steps_of_every_mechanism_are_those_of_pytorch(browser, tmp_path, own_sc
     assert loss < 1e-5 and averages < 1e-5
 
 
-@pytest.mark.slow
 def test_the_mask_can_be_left_out_of_training(browser, small):
     unmasked = load_config(CONFIGS / "scaled.yaml", [*SMALL, "model.attention.mask_padding=false"])
     loss, _, averages, _ = agree(browser, small, unmasked, 2, mask="false")
     assert loss < 1e-5 and averages < 1e-5
     assert agree(browser, small, unmasked, 1)[0] > 1e-4  # with the mask it is another loss
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dates", "pairs"])
+def test_what_the_page_cannot_draw_it_has_as_examples(browser, tmp_path, cli, name):
+    """Dates, and pairs of a file: each example that is drawn is right, and the page learns from them."""
+    (tmp_path / "pairs.tsv").write_text("ab\tx\nba\ty\nabba\tx y x\n")
+    files = "--set task.train=pairs.tsv --set task.dev=pairs.tsv" if name == "pairs" else ""
+    config = {"dates": CONFIGS / "dates.yaml", "pairs": CONFIGS / "pairs" / "small.yaml"}[name]
+    settings = "--set model.hidden=8 --set model.embedding=4 --set training.batch_size=4"
+    done = cli("page", "--train", str(config), *settings.split(), *files.split())
+    assert done.code == 0, done.err
+    browser.open(tmp_path / "page.html")
+    drawn, losses = browser.run("""
+      const race = new Race(data.models, 1), [{source, target}] = data.models, drawn = [], losses = [];
+      for (let step = 0; step < 5; step++) {
+        const {examples, each: [{loss}]} = race.advance(0.01, null), {source_lengths: {data: counts}} = examples;
+        losses.push(loss);
+        for (let k = 0; k < counts.length; k++) drawn.push(["source", "target"].map(side => {
+          const {shape, data: ids} = examples[side], {tokens} = data.models[0][side];
+          const count = examples[`${side}_lengths`].data[k];
+          return Array.from(ids.slice(k * shape[1], k * shape[1] + count), id => tokens[id]).join("");
+        }));
+      }
+      return [drawn, losses];
+    """)
+    task = TASKS.load("dates")()
+    known = {"ab": "x", "ba": "y", "abba": "xyx"}
+    examples = browser.run("return data.models[0].examples")
+    assert (
+        all(text in known or (name == "dates" and task.answer(text)) for text in examples) and "banana" not in examples
+    )
+    assert len(drawn) == 20 and len(set(map(tuple, drawn))) > 2 and all(map(np.isfinite, losses))
+    for source, target in drawn:
+        assert target == (known[source] if name == "pairs" else task.answer(source).text)
 
 
 @pytest.mark.parametrize(

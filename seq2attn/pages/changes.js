@@ -14,9 +14,7 @@ function hold(kind, key, value) {
   update();
 }
 
-function setWeight(t, j, weight) {
-  hold("force", `${t},${j}`, possible(t, j, weight));
-}
+function setWeight(t, j, weight) { hold("force", `${t},${j}`, possible(t, j, weight)); }
 
 // The weight of a cell, within what the other weights that are set in its row leave.
 function possible(t, j, weight) {
@@ -28,7 +26,7 @@ function possible(t, j, weight) {
 function ban(place) {
   if (!state.ban.delete(place)) {
     state.ban.add(place);
-    state.force.delete(place);
+    for (const cell of [...state.force.keys()]) if (cell === place || cell.endsWith(`,${place}`)) state.force.delete(cell);
   }
   update();
 }
@@ -47,12 +45,13 @@ function undoAll() {
 
 function mapKey(event) {
   const t = state.step, j = active.position(), moves = {ArrowUp: [t - 1, j], ArrowDown: [t + 1, j], ArrowLeft: [t, j - 1], ArrowRight: [t, j + 1]};
+  const undo = () => letGo(t, j), acts = {Enter: () => setWeight(t, j, 1), b: () => ban(`${t},${j}`), B: () => ban(`${j}`), Delete: undo, Backspace: undo};
+  const act = /^[0-9]$/.test(event.key) ? () => setWeight(t, j, Number(event.key) / 10) : acts[event.key];
   if (moves[event.key]) choose(moves[event.key][0], moves[event.key][1] === j ? state.position : moves[event.key][1]);
-  else if (event.key === "Enter") setWeight(t, j, 1);
-  else if (/^[0-9]$/.test(event.key)) setWeight(t, j, Number(event.key) / 10);
-  else if (event.key === "b") ban(`${t},${j}`);
-  else if (event.key === "B") ban(`${j}`);
-  else if (event.key === "Delete" || event.key === "Backspace") letGo(t, j);
-  else return;
+  else if (!act) return;
+  else {
+    state.position = j;
+    act();
+  }
   event.preventDefault();
 }

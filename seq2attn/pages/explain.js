@@ -85,14 +85,14 @@ class Explanation {
       return formula(within(part(0, repeated(0)), binding) + sign + within(part(1, repeated(1)), operation === "Sub" || operation === "Div" ? binding + 1 : binding), binding);
     }
     if (operation === "Where") return part(this.values[inputs[0]].data[repeated(0)[0]] ? 1 : 2, repeated(this.values[inputs[0]].data[repeated(0)[0]] ? 1 : 2));
-    if (operation === "Clip") return part(0);
     if (operation === "Split" || operation === "Slice") return this.names.has(this.root(inputs[0])) ? part(0) : undefined;
-    if (operation === "Expand") return part(0, repeated(0));
+    if (operation === "Clip" || operation === "Expand") return part(0, repeated(0));
     if (operation === "Abs") return formula(`|${part(0).text}|`);
     if (operation === "Softmax" && cells.length === 1) return formula(`exp(${part(0).text}) / Σ exp`, 2);
     if (operation in REDUCED) {  // along the last axis
       const from = this.values[inputs[0]].shape, axes = inputs[1] ? list(this.values[inputs[1]]) : [], width = from.at(-1), [before, after] = REDUCED[operation];
-      return axes.length === 1 && axisOf(axes[0], from.length) === from.length - 1 ? formula(before + part(0, Array.from({length: width}, (_, k) => cells[0] * width + k)).text + after) : undefined;
+      const {text} = part(0, Array.from({length: width}, (_, k) => cells[0] * width + k)), known = text !== this.source(inputs[0]);
+      return known && axes.length === 1 && axisOf(axes[0], from.length) === from.length - 1 ? formula(before + text + after) : undefined;
     }
     if (operation === "Transpose") {
       const from = this.values[inputs[0]].shape, perm = node.attributes.perm || [...from.keys()].reverse(), steps = full(from), moved = perm.map(axis => steps[axis]);
@@ -122,24 +122,19 @@ class Explanation {
     return node && node.operation === "Transpose" ? this.root(node.inputs[0]) : at;
   }
 
-  // What is not taken apart, by the module whose weights it comes from, or the input.
-  source(place, seen = new Set()) {
-    const at = this.root(place), node = this.graph.makers.get(at), name = this.graph.weightNames.get(at) || "";
-    if (name) return (/\.(history|window|score|cell)\./.exec(name) || ["", "…"])[1];
-    if (seen.has(at) || !node) return "…";
-    seen.add(at);
-    return node.inputs.filter(one => one).map(one => this.source(one, seen)).find(found => found !== "…") || "…";
+  // Every tensor that a tensor is made of, itself first.
+  origins(place) {
+    const found = new Set([place]);
+    for (const at of found) for (const one of (this.graph.makers.get(at) || {inputs: []}).inputs) found.add(one);
+    return found;
+  }
+
+  // What is not taken apart, by the module whose weights it comes from.
+  source(place) {
+    const modules = Array.from(this.origins(place), at => /\.(history|window|score|cell)\./.exec(this.graph.weightNames.get(at) || ""));
+    return (modules.find(found => found) || ["", "…"])[1];
   }
 
   // Whether a named tensor depends on an input.
-  reads(name, input) {
-    const wanted = this.graph.places.get(input), seen = new Set(), rest = [this.graph.places.get(name)];
-    while (rest.length) {
-      const place = rest.pop(), node = this.graph.makers.get(place);
-      if (place === wanted) return true;
-      if (node && !seen.has(place)) rest.push(...node.inputs);
-      seen.add(place);
-    }
-    return false;
-  }
+  reads(name, input) { return this.origins(this.graph.places.get(name)).has(this.graph.places.get(input)); }
 }

@@ -91,15 +91,10 @@ class Graph {
   }
 }
 
-function constant({type, shape, data}) {
-  return tensor(type, shape, Float64Array.from(data, Number));
-}
+const constant = ({type, shape, data}) => tensor(type, shape, Float64Array.from(data, Number));
 
 // Attributes that are tensors become tensors.
-function read(attributes) {
-  return Object.fromEntries(Object.entries(attributes).map(([name, value]) =>
-    [name, value && value.data ? constant(value) : value]));
-}
+const read = attributes => Object.fromEntries(Object.entries(attributes).map(([name, value]) => [name, value && value.data ? constant(value) : value]));
 
 function decodeBase64(text) {
   const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
@@ -242,6 +237,5 @@ class Session {
 }
 
 // The state after a call: for each `state.*` its `state.*.next`.
-function next(state, result) {
-  return Object.fromEntries(Object.keys(state).filter(name => name.startsWith("state.")).map(name => [name, result[`${name}.next`] || state[name]]));
-}
+const next = (state, result) => Object.fromEntries(
+  Object.keys(state).filter(name => name.startsWith("state.")).map(name => [name, result[`${name}.next`] || state[name]]));

@@ -362,20 +362,6 @@ function cumulative([a, axis], {exclusive = 0, reverse = 0}) {
   });
 }
 
-const extreme = better => ([a], {axis = 0, keepdims = 1, select_last_index = 0}) => {
-  const at = axisOf(axis, a.shape.length);
-  const places = lines(a, axis, (data, first, step, count, out) => {
-    let best = 0;
-    for (let k = 1; k < count; k++) {
-      const one = data[first + k * step], old = data[first + best * step];
-      if (better(one, old) || (select_last_index && one === old)) best = k;
-    }
-    out[first] = best;
-  }, "int");
-  const found = slice(places, [at], [0], [1], [1]);
-  return keepdims ? found : tensor("int", found.shape.filter((_, k) => k !== at), found.data);
-};
-
 const integer = ({type}) => type === "int";
 
 // The k largest or smallest along an axis; of equal ones, the earlier first.
@@ -392,6 +378,11 @@ function topK([a, count], {axis = -1, largest = 1}) {
   }
   return [values, indices];
 }
+
+const extreme = largest => ([a], {axis = 0, keepdims = 1}) => {
+  const [, places] = topK([a, {data: [1]}], {axis, largest});
+  return keepdims ? places : squeeze([places, {data: [axis]}]);
+};
 
 const power = arithmetic((x, y) => x ** y), whole = arithmetic((x, y) => Math.trunc(x / y));
 
@@ -431,10 +422,7 @@ const OPERATIONS = {
     const low = least ? least.data[0] : -Infinity, high = most ? most.data[0] : Infinity;
     return unary(x => x < low ? low : x > high ? high : x)([a]);
   },
-  Cast: ([a], {to}) => cast(a, TYPES[to]),
-  CastLike: ([a, b]) => cast(a, b.type),
-  Identity: ([a]) => a,
-  Dropout: ([a]) => a,
+  Cast: ([a], {to}) => cast(a, TYPES[to]), CastLike: ([a, b]) => cast(a, b.type), Identity: ([a]) => a, Dropout: ([a]) => a,
   Shape: ([a], {start = 0, end}) => {
     const sizes = a.shape.slice(start, end);
     return tensor("int", [sizes.length], Float64Array.from(sizes));
@@ -475,7 +463,7 @@ const OPERATIONS = {
   GatherElements: gatherElements, ScatterElements: scatterElements, ScatterND: scatterND,
   Pad: pad, MatMul: ([a, b]) => matmul(a, b), Gemm: gemm, Conv: conv,
   Softmax: softmax(false), LogSoftmax: softmax(true), LayerNormalization: layerNormalization,
-  TopK: topK, CumSum: cumulative, ArgMax: extreme((x, y) => x > y), ArgMin: extreme((x, y) => x < y),
+  TopK: topK, CumSum: cumulative, ArgMax: extreme(1), ArgMin: extreme(0),
   ReduceSum: reduction(0, plus), ReduceProd: reduction(1, (a, x) => a * x),
   ReduceMean: reduction(0, (a, x) => a + x, (a, n) => a / n),
   ReduceMax: reduction(-Infinity, Math.max), ReduceMin: reduction(Infinity, Math.min),

@@ -89,7 +89,7 @@ class View {
 
   compute() {
     const {ids, plain, count, bound, problem, offer} = tokenise(this.spec, state.text, state.features);
-    Object.assign(this, {problem, offer, empty: !ids && !problem, longest: this.text === state.text ? this.longest : 0, text: state.text});
+    Object.assign(this, {problem, offer, empty: !ids && !problem});
     if (!ids) return;
     Object.assign(this, {ids, count, right: rightAnswer(this.plain.model, state.text, plain)});
     this.before = this.plain.decode(ids, untouched, bound);
@@ -190,13 +190,13 @@ class View {
     beside.hidden = !changed;
     figure.querySelector("figcaption span").textContent = changed ? "with your changes" : "attention: a row per step";
     const rows = result => result.steps.map(step => this.symbol(step.written));
-    const room = this.room(".maps"), count = this.longest = Math.max(this.spec.training ? this.longest : 0, this.now.steps.length);  // in training the map keeps its place while answers become shorter
-    const most = Math.max(24, Math.min(48, (inside.height - 430) / (this.spec.training ? this.sources.length + 2 : count)));  // the cells of both maps, changed or not
+    const room = this.room(".maps"), count = this.right ? this.right.length + 1 : 0, tall = this.spec.training ? this.sources.length + 2 : this.now.steps.length;
+    const most = Math.max(24, Math.min(48, (inside.height - 430) / tall));  // the cells of both maps, changed or not
     const layoutOf = (columns, symbols) => mapLayout(columns, symbols, room, state.numbers, most);
     const weights = result => result.steps.map(step => step.weights.data);
     this.map = {
       columns: this.sources, rows: rows(this.now), weights: weights(this.now), chosen: [state.step, this.position()], held: new Set(state.force.keys()),
-      banned: (t, j) => state.ban.has(`${j}`) || state.ban.has(`${t},${j}`), different: changed ? this.differences : new Set(),
+      banned: (t, j) => !state.force.has(`${t},${j}`) && (state.ban.has(`${j}`) || state.ban.has(`${t},${j}`)), masked: j => j >= this.ids.length && masksPadding(), different: changed ? this.differences : new Set(),
     };
     this.layout = layoutOf(this.map.columns, this.map.rows);
     this.canvas.parentNode.style.minHeight = `${this.layout.top + count * this.layout.cell + 3}px`;
@@ -224,7 +224,7 @@ class View {
   cellTools() {
     const t = state.step, j = this.position(), row = this.map.weights[t], place = this.find(".cell"), cell = `${t},${j}`;
     if (!row || j >= this.sources.length) { place.replaceChildren(); return; }
-    const button = (text, act, pressed) => make("button", {type: "button", textContent: (pressed ? "✓ " : "") + text, onclick: act, className: pressed ? "changed" : "", ariaPressed: String(Boolean(pressed))});
+    const button = (text, act, pressed) => make("button", {type: "button", textContent: text, onclick: () => { state.position = j; act(); }, className: pressed ? "changed" : "", ariaPressed: String(Boolean(pressed))});
     place.replaceChildren(
       make("span", {}, `step ${t + 1} attends to ${j + 1}: `, make("b", {textContent: this.sources[j]}), " with ", make("b", {textContent: row[j].toFixed(3)})),
       button("all attention here", () => hold("force", cell, 1), state.force.get(cell) === 1),
@@ -235,9 +235,9 @@ class View {
   }
 }
 
-function describe(spec) {
-  return Object.entries(spec.about).map(([name, value]) => name ? `${name} ${value}` : value).join(" · ");
-}
+const masksPadding = () => state.mask === null ? data.models.every(model => model.mask_padding) : state.mask;
+
+const describe = ({about}) => Object.entries(about).map(([name, value]) => `${name} ${value}`).join(" · ");
 
 // ---- the whole page ----
 
@@ -261,7 +261,7 @@ function draw() {
   by("temperature").value = Math.log10(state.temperature);
   by("temperature-value").textContent = short(state.temperature);
   by("padding").value = state.padding;
-  by("mask").checked = state.mask === null ? data.models.every(model => model.mask_padding) : state.mask;
+  by("mask").checked = masksPadding();
   by("reset").disabled = !isChanged();
   by("numbers").setAttribute("aria-pressed", String(state.numbers));
   chips();
@@ -272,12 +272,16 @@ function draw() {
 function chips() {
   const cell = key => { const [t, j] = key.split(","); return j === undefined ? `position ${Number(t) + 1}` : `step ${Number(t) + 1}, position ${Number(j) + 1}`; };
   const parts = [
+    ...(state.temperature === 1 ? [] : [[`temperature ${short(state.temperature)}`, () => { state.temperature = 1; }]]),
+    ...(state.padding ? [[`padding ${state.padding}`, () => { state.padding = 0; }]] : []),
+    ...(state.mask === null ? [] : [[state.mask ? "masked" : "not masked", () => { state.mask = null; }]]),
     ...Array.from(state.force, ([key, weight]) => [`${cell(key)}: ${short(weight)}`, () => state.force.delete(key)]),
     ...Array.from(state.ban, key => [`${cell(key)}: banned`, () => state.ban.delete(key)]),
     ...Array.from(state.write, ([t, id]) => [`step ${t + 1} writes ${views[0].symbol(id)}`, () => state.write.delete(t)]),
   ];
   by("hint").hidden = parts.length > 0;
   by("changes").replaceChildren(...parts.map(([text, undo]) => make("button", {type: "button", textContent: `${text} ✕`, title: "undo", onclick: () => { undo(); update(); }})));
+  by("changes").scrollLeft = 1e6;  // to the latest
 }
 
 function start() {
@@ -309,6 +313,7 @@ function start() {
   by("features").value = state.features;
   listen();
   update();
+  by("take-tour").hidden = Boolean(first.training);  // it speaks of what was learnt
   if (first.training) prepareTraining();
   showPlaying();
   if (!matchMedia("(pointer: coarse)").matches) by("text").select();  // typing works at once
@@ -336,12 +341,8 @@ function listen() {
     state.mask = data.models.every(model => model.mask_padding === by("mask").checked) ? null : by("mask").checked;
     update();
   });
-  by("reset").addEventListener("click", undoAll);
+  for (const [id, act] of Object.entries({reset: undoAll, share, save, numbers: toggleNumbers, "take-tour": () => visit(0)})) by(id).addEventListener("click", act);
   for (const view of views) view.find("figcaption i").style.background = `linear-gradient(90deg, ${CIVIDIS.map(parts => `rgb(${parts.join()})`).join()})`;
-  by("share").addEventListener("click", share);
-  by("save").addEventListener("click", save);
-  by("numbers").addEventListener("click", toggleNumbers);
-  by("take-tour").addEventListener("click", () => visit(0));
   document.addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (event.key === "Escape" && state.tour !== null) leave();

@@ -18,7 +18,7 @@ from torch import Tensor
 from seq2attn.build import build_model, read_task
 from seq2attn.config.schema import AttentionConfig, Config, RecurrentConfig
 from seq2attn.data.batches import generator
-from seq2attn.data.tasks import Task
+from seq2attn.data.tasks import StringTask, Task
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.ensemble import symbols_of
 from seq2attn.inference.predictor import Predictor
@@ -38,10 +38,9 @@ if TYPE_CHECKING:
 
 ENGINE = ("multiply.js", "operations.js", "model.js", "worker.js")
 """what runs models and trains them: in the page, and in its worker"""
-SCRIPTS = (
-    "map.js", "view.js", "text.js", "explain.js", "step.js", "changes.js", "play.js", "tour.js", "link.js", "train.js",
-    "page.js",
-)  # fmt: skip
+SCRIPTS = [
+    f"{name}.js" for name in ["view", "text", "explain", "step", "changes", "play", "tour", "link", "train", "page"]
+]
 TYPES = {1: "float", 6: "int", 7: "int", 9: "bool", 10: "float", 11: "double"}  # ONNX's numbers, as in operations.js
 NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # in JSON, for JavaScript's Number()
 EXAMPLES = 5
@@ -263,10 +262,10 @@ def parts_of(config: Config) -> dict[str, dict[str, str]]:
 
 
 def _examples(task: Task) -> list[str]:
-    """Words, if they can be written in the task's alphabet; otherwise strings that it draws."""
+    """Words, if the task is one on strings in whose alphabet they can be written; otherwise strings that it draws."""
     vocabulary = task.source_vocabulary
-    plain = not vocabulary.separator and vocabulary.features is None
-    words = [word for word in WORDS if plain and len(word) <= task.max_length and set(word) <= set(vocabulary.symbols)]
+    letters = set(vocabulary.symbols) if isinstance(task, StringTask) else set()
+    words = [word for word in WORDS if len(word) <= task.max_length and set(word) <= letters]
     drawn = task.examples(generator(torch.device("cpu"), "page"), EXAMPLES)
     rows = zip(drawn.source.tolist(), drawn.source_lengths.tolist(), strict=True)
     return [*words, *(vocabulary.decode(row[:length]) for row, length in rows)][:EXAMPLES]

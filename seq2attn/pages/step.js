@@ -16,13 +16,12 @@ class Step {
     this.columns = [];
     const {spec} = view;
     this.parts = spec.attends ? PARTS : PARTS_WITHOUT;
-    this.find(".previous").addEventListener("click", () => choose(state.step - 1, state.position));
-    this.find(".next").addEventListener("click", () => choose(state.step + 1, state.position));
-    this.find(".play").addEventListener("click", togglePlay);
+    const move = count => () => choose(state.step + count, state.position);
+    for (const [name, act] of [[".previous", move(-1)], [".next", move(1)], [".play", togglePlay]]) this.find(name).addEventListener("click", act);
     this.find(".attending").hidden = !spec.attends;
     this.rows = {};
     for (const [part, [sign, name]] of Object.entries(this.parts)) {
-      const row = this.rows[part] = make("section", {className: "part", tabIndex: -1}, make("h4", {textContent: `${name} ${sign}`}), make("p", {className: "sum"}), make("p", {className: "why"}), make("div", {className: "vectors"}));
+      const row = this.rows[part] = make("div", {className: "part", role: "group", ariaLabel: name, tabIndex: -1}, make("h4", {textContent: `${name} ${sign}`}), make("p", {className: "sum"}), make("p", {className: "why"}), make("div", {className: "vectors"}));
       this.find(".parts").append(row);
       this.find(".stages").append(make("button", {type: "button", className: part, title: `${name}: to its row`, onclick: () => {
         light(part);
@@ -135,10 +134,10 @@ class Step {
   // Each part's row: how the number at the chosen position is made, by this model's graph, and in a sentence.
   explain(step, t) {
     const {view} = this, {spec, now} = view, {score, normaliser, window, history, decoder, scalable} = spec.parts, letter = view.symbol(step.written);
-    this.say("states", "", spec.layers.length ? `The encoder reads the source and leaves ${spec.layers.at(-1).length > 1 ? "a vector, from both directions," : "a vector"} at each position.` : "The encoder's positions attend to each other; a vector is left at each.");
+    const encoded = spec.layers.length ? `The encoder reads the source and leaves ${spec.layers.at(-1).length > 1 ? "a vector, from both directions," : "a vector"} at each position.` : "The encoder's positions attend to each other; a vector is left at each.";
     const chances = probabilities(step.logits.data);
     this.say("output", `p(${letter}) = ${short(chances[step.written])}`, `${view.attends ? "State and context give" : "The state gives"} each symbol a probability. The likeliest is written, and read at the next step.`);
-    if (!view.attends) return this.bottleneck();
+    if (!view.attends) return this.bottleneck(encoded);
     const j = view.position(), n = sub(j + 1), width = now.width, heads = step.scores.data.length / width;
     const ofHead = Array.from({length: heads}, (_, head) => step.softmax.data[head * width + j]), head = ofHead.indexOf(Math.max(...ofHead)), cell = head * width + j;
     const {graphs} = view.session().model, {places} = graphs.prepare;
@@ -148,6 +147,8 @@ class Step {
       const depth = product(prepared.values[places.get(name)].shape.slice(2));
       return prepared.term(places.get(name), Array.from({length: depth}, (_, k) => j * depth + k));
     };
+    const {shape: [, , depth], data: states} = prepared.values[places.get("states")] || {shape: []};
+    this.say("states", "", encoded, states ? {[`h${n}`]: Array.from(states.slice(j * depth, (j + 1) * depth))} : {});
     const key = made("memory.keys", `k${n}`), value = made("memory.values", `v${n}`);
     const at = sign => cells => formula(cells.length > 1 ? sign : sign + sub(cells[0] % width + 1));
     const values = step.trace(), layers = Object.keys(spec.graphs.step.inputs).filter(name => name.startsWith("memory.layers"));
@@ -160,8 +161,8 @@ class Step {
     const past = e.reads("scores", "state.past"), held = state.force.has(`${t},${j}`), kinds = (...parts) => parts.filter(part => part && part.formula && part.name !== "none" && part.name !== "global").map(part => `${part.name}: ${part.summary}, ${written(part.formula)}.`);
     const changers = [Array.from(state.force.keys()).some(key => key.startsWith(`${t},`)) ? "you" : "", window && window.name !== "global" ? `the window ${window.name}` : "", history && history.name !== "none" && !past ? `the history ${history.name}` : "", aligned ? `the decoder ${decoder.name}: how probable this position is after those before` : ""].filter(one => one);
     const query = Array.from(step.query.data.slice(head * step.query.data.length / heads, (head + 1) * step.query.data.length / heads)), context = Array.from(step.context.data);
-    this.say("query", "", [decoder ? `The decoder's state: what this step looks for. The decoder ${decoder.name}: ${decoder.summary}.` : "What this step looks for.", heads > 1 ? `Head ${head + 1} of ${heads} is shown.` : ""].join(" "), {"": query});
-    this.say("score", `${score ? `${written(score.formula)}: ` : ""}${equal(`e${n}`, scored, step.scores.data[cell])}`, [`How well the query fits the key${score ? `: ${score.name}, ${score.summary}` : ""}.`, ...kinds(past ? history : null)].join(" "), e.dot ? {...(e.dot.names[0] === "s" ? {} : {[e.dot.names[0]]: e.dot.left}), [e.dot.names[1]]: e.dot.right, [summed(e.dot.left.map((one, k) => one * e.dot.right[k]))]: e.dot.left.map((one, k) => one * e.dot.right[k])} : {});
+    this.say("query", "", [decoder ? `The decoder's state: what this step looks for (${decoder.name}: ${decoder.summary}).` : "What this step looks for.", heads > 1 ? `Head ${head + 1} of ${heads} is shown.` : ""].join(" "), {"": query});
+    this.say("score", `${score ? `${written(score.formula)}${/√D/.test(written(score.formula)) ? `, D = ${query.length}` : ""}: ` : ""}${equal(`e${n}`, scored, step.scores.data[cell])}`, [`How well the query fits the key${score ? `: ${score.name}, ${score.summary}` : ""}.`, ...kinds(past ? history : null)].join(" "), e.dot ? {...(e.dot.names[0] === "s" ? {} : {[e.dot.names[0]]: e.dot.left}), [e.dot.names[1]]: e.dot.right, [summed(e.dot.left.map((one, k) => one * e.dot.right[k]))]: e.dot.left.map((one, k) => one * e.dot.right[k])} : {});
     this.say("softmax", equal(`p${n}`, p, step.softmax.data[cell]), [normaliser && normaliser.name !== "softmax" ? kinds(normaliser)[0] : "The exponential of each score, as a share of their sum: all are positive and sum to 1.", ...kinds(window), scalable ? `Scalable: ${scalable.summary}.` : "", state.temperature === 1 ? "" : "Scores are divided by the temperature.", spec.mask_padding ? "" : "Padding is not masked in this model."].join(" "));
     this.say("weight", equal(`α${n}`, a, step.weights.data[j]), [held ? "You set this weight." : Math.abs(step.softmax.data[j] - step.weights.data[j]) < 1e-6 ? "What the step attends with: p, unchanged." : heads > 1 ? `The mean over ${heads} heads.` : `What the step attends with: p, changed by ${changers.join(" and ") || "you"}.`, ...kinds(past ? null : history)].join(" "));
     if (aligned) this.say("context", "", "There is no mean of positions: each one predicts a symbol by itself, and counts as much as its weight α.");
@@ -169,7 +170,8 @@ class Step {
   }
 
   // What a model without attention has instead.
-  bottleneck() {
+  bottleneck(encoded) {
+    this.say("states", "", encoded);
     const {first} = this.view.session().encoded, names = Object.keys(first).filter(name => name.startsWith("state.cell")), vector = names.flatMap(name => Array.from(first[name].data));
     this.say("vector", `${this.view.count} symbols → ${vector.length} numbers`, `This model has no attention. All that the decoder ever knows of the source is this one vector, the encoder's last state. However long the string is, it has to fit in here: a bottleneck.`, {"": vector});
   }
@@ -190,6 +192,8 @@ class Step {
   likeliest(step, before, t) {
     const {view} = this, chances = probabilities(step.logits.data), others = before && view.now !== view.before ? probabilities(before.logits.data) : null;
     const order = [...chances.keys()].sort((a, b) => chances[b] - chances[a]).slice(0, SHOWN_NEXT);
+    if (others && !order.includes(before.likeliest)) order[SHOWN_NEXT - 1] = before.likeliest;
+    put(this.find(".beside h4"), "textContent", `Likeliest next${others ? "; ❙ without your changes" : ""}`);
     this.find(".likeliest").replaceChildren(...order.flatMap(id => {
       const bar = make("i"), track = make("div", {className: "track"}, bar);
       bar.style.setProperty("--size", `${100 * chances[id]}%`);

@@ -10,6 +10,7 @@ function prepareTraining() {
   for (const id of ["train", "train-help"]) by(id).hidden = false;
   by("train-rate").value = Math.log10(state.rate);
   by("train-seed").value = state.seed;
+  by("intro").textContent = "Nothing is learnt yet: press Train, and watch the answer become right.";
   by("mask-name").textContent = "mask it, in training too";
   const source = `${by("engine").textContent}\nserve();`;
   training.worker = new Worker(URL.createObjectURL(new Blob([source], {type: "text/javascript"})));
@@ -97,11 +98,13 @@ function drawTraining() {
   const [curve, bars] = by("train").querySelectorAll("canvas"), room = curve.parentNode.clientWidth, height = 84, left = 26;
   const chance = Math.log(data.models[0].target.tokens.length), most = 1.1 * Math.max(chance, ...training.losses.map(([first]) => first || 0)), steps = Math.max(50, training.step);
   const pen = new CanvasPen(curve, room, height), y = loss => 8 + (height - 24) * (1 - Math.min(1, loss / most));
-  for (const value of [0, chance]) {
-    pen.line(left, y(value), room, y(value), look.line, 1);
-    pen.text(left - 4, y(value), value ? value.toFixed(1) : "0", 10, look.quiet, "end");
-  }
-  pen.text(room, y(chance) + 8, "a guess", 10, look.quiet, "end");
+  const mark = (on, value, width, text) => {
+    on.line(left, y(value), width, y(value), look.line, 1);
+    on.text(left - 4, y(value), text, 10, look.quiet, "end");
+  };
+  mark(pen, 0, room, "0");
+  mark(pen, chance, room, chance.toFixed(1));
+  pen.text(room, y(chance) - 7, "a guess", 10, look.quiet, "end");
   pen.text(room, height - 6, `batch ${steps}`, 10, look.quiet, "end");
   const colours_ = [look.positive, look.negative];
   training.losses.forEach((losses, k) => {
@@ -118,10 +121,8 @@ function drawTraining() {
   put(by("train-loss"), "textContent", names.join("  "));
   curve.setAttribute("aria-label", `loss, after ${training.step} batches; of a guess ${chance.toFixed(1)}: ${names.join(", ")}`);
   const [shortest, longest] = data.models[0].trained, count = longest - shortest + 1, wide = bars.parentNode.clientWidth, each = (wide - left) / count, board = new CanvasPen(bars, wide, height), said = [];
-  for (const value of [0, 1]) {
-    board.line(left, y(value * most), wide, y(value * most), look.line, 1);
-    board.text(left - 4, y(value * most), String(value), 10, look.quiet, "end");
-  }
+  mark(board, 0, wide, "0");
+  mark(board, most, wide, "1");
   for (let length = shortest; length <= longest; length++) {
     const at = left + (length - shortest) * each, size = each * 0.8 / data.models.length;
     if (each > 14 || length % 5 === 0) board.text(at + each / 2, height - 6, String(length), 10, look.quiet);

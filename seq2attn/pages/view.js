@@ -9,11 +9,20 @@ function colours() {
   return Object.fromEntries(["card", "text", "quiet", "line", "soft", "held", "positive", "negative"].map(name => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
+const CIVIDIS = [[0, 34, 78], [26, 56, 111], [67, 78, 108], [97, 101, 111], [125, 124, 120], [155, 148, 118], [188, 174, 108], [222, 201, 88], [254, 232, 56]];
+const SIGNS = {"<eos>": "⏎", "<pad>": "∅", "<sos>": "⊢", " ": "␣"};
+
+function heat(weight) {
+  const at = weight * (CIVIDIS.length - 1), low = Math.min(Math.floor(at), CIVIDIS.length - 2);
+  return `rgb(${CIVIDIS[low].map((part, i) => Math.round(part + (at - low) * (CIVIDIS[low + 1][i] - part))).join()})`;
+}
+
 const HEATS = Array.from({length: 256}, (_, level) => heat(level / 255));
 
 // How a symbol is shown: what cannot be seen gets a sign.
 function shownSymbol(symbol) {
-  return Array.from(sign(symbol), letter => {
+  const known = Object.hasOwn(SIGNS, symbol) ? SIGNS[symbol] : symbol.replace(/^(?=\p{M})/u, "◌");
+  return Array.from(known, letter => {
     const code = letter.codePointAt(0);
     if (code < 32) return String.fromCodePoint(0x2400 + code);
     if (code === 127) return "␡";
@@ -105,7 +114,7 @@ function mapLayout(columns, rows, room, numbers, most = 76) {
   return {left, top, cell, size, upright, width: left + columns.length * cell + 3, height: top + rows.length * cell + 3};
 }
 
-// map: {columns, rows (symbols as shown), weights: [row], chosen: [t, j] or null, held: Set "t,j", banned(t, j), different: Set t}
+// map: {columns, rows (symbols as shown), weights: [row], chosen: [t, j] or null, held: Set "t,j", banned(t, j), masked(j), different: Set t}
 function paintMap(pen, map, layout, look, numbers) {
   const {left, top, cell, size, upright} = layout;
   map.columns.forEach((symbol, j) => upright
@@ -121,6 +130,7 @@ function paintMap(pen, map, layout, look, numbers) {
         pen.line(x + cell * 0.25, y + cell * 0.25, x + cell * 0.75, y + cell * 0.75, look.held, 2);
         pen.line(x + cell * 0.75, y + cell * 0.25, x + cell * 0.25, y + cell * 0.75, look.held, 2);
       }
+      if (map.masked(j)) pen.line(x + cell * 0.3, y + cell * 0.7, x + cell * 0.7, y + cell * 0.3, "#9aa6b1", 2);
       if (map.held.has(`${t},${j}`)) pen.frame(x + 2, y + 2, cell - 4, cell - 4, look.held, 3);
     }
   });
@@ -135,7 +145,8 @@ function paintMap(pen, map, layout, look, numbers) {
 
 // A vector as rows of bars from a middle line: positive numbers upwards, negative ones downwards.
 function paintVector(canvas, values, look, room, numbers) {
-  const most = Math.max(1e-9, ...values.map(Math.abs)), columns = Math.max(1, Math.min(values.length, Math.floor(room / (numbers ? 40 : 5))));
+  const most = Math.max(1e-9, ...values.map(Math.abs)), fit = Math.max(1, Math.floor(room / (numbers ? 40 : 5)));
+  const columns = Math.ceil(values.length / Math.ceil(values.length / fit));  // rows of one length
   const width = Math.max(numbers ? 40 : 5, Math.min(12, Math.floor(room / columns))), bar = 22, height = bar + (numbers ? 16 : 2);
   const pen = new CanvasPen(canvas, columns * width, Math.ceil(values.length / columns) * height);
   values.forEach((value, k) => {

@@ -1,0 +1,167 @@
+"""The numbers of docs/lesson.md: those of formulas and analyses exactly, those of training within its tolerance."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parent.parent
+LESSON = (ROOT / "docs" / "lesson.md").read_text("utf-8")
+WITHIN = 0.15
+"""the tolerance that the lesson gives for weights and shares"""
+
+
+def part(heading):
+    return re.split(r"\n#+ ", LESSON.partition(f"## {heading}")[2])[0]
+
+
+def table(heading, first):
+    """The cells of the rows of a part's table, from the row that begins with `first`."""
+    rows = [
+        [cell.strip(" `") for cell in row.strip("|").split("|")] for row in re.findall(r"^\|.*\|$", part(heading), re.M)
+    ]
+    return rows[next(place for place, row in enumerate(rows) if row[0] == first) :]
+
+
+def test_its_first_line_says_what_to_install_and_its_answers_are_folded():
+    first = LESSON.split("\n\n")[1]
+    assert (
+        "make run" in first
+        and '-e ".[export]"' in first
+        and "parts 1 and 2 need nothing but a browser" in first.replace("\n", " ")
+    )
+    assert LESSON.index("scaled.html") < LESSON.index("seq2attn train")
+    assert LESSON.count("<details><summary>Answer") == LESSON.count("</details>") == 5
+    assert max(map(LESSON.index, ("## 6.", "## Advanced"))) < min(
+        map(LESSON.index, ("analyze ledger", "analyze variance"))
+    )
+
+
+def test_one_step_on_paper():
+    query, *keys = table("2. One step", "query s")
+    numbers = [torch.tensor(list(map(float, re.findall(r"-?\d+", row[1])))) for row in (query, *keys)]
+    products = torch.stack([numbers[0] @ one for one in numbers[1:]])
+    shares = torch.softmax(products / 2, dim=0)
+    expected = torch.stack([products, products / 2, (products / 2).exp(), shares], dim=1)
+    assert [list(map(float, row[2:])) for row in keys] == [pytest.approx(row, abs=6e-4) for row in expected.tolist()]
+    context = re.search(r"= \((.*?)\)\. seq2attn", part("2. One step"))[1].split(", ")
+    assert list(map(float, context)) == pytest.approx((shares @ torch.stack(numbers[1:])).tolist(), abs=6e-4)
+
+
+def rows_of(cli, letter):
+    """What the commands of an advanced question print, and its answer."""
+    asked, _, answers = part("Advanced").partition("<details>")
+    lines = re.findall(r"^    seq2attn (analyze .*)$", asked.partition(f"**{letter}. ")[2].partition("\n**")[0], re.M)
+    said = " ".join(answers.partition(f"**{letter}.** ")[2].partition("\n\n**")[0].split())
+    return [cli(*line.split()).rows() for line in lines], re.sub(r"```.*", "", said)
+
+
+def test_what_it_says_of_operations(cli):
+    ([[row]], said) = rows_of(cli, "A")
+    projecting, query = int(row["flops_projecting"]), int(row["flops_query"])
+    each_step = 2 * 800 * 256 * 256
+    times = (query - projecting + each_step) / query
+    for number in (f"{projecting:,} for each", f"{query:,} in all", f"{each_step:,} per query", f"{times:.0f} times"):
+        assert number in said, number
+
+
+def test_what_it_says_of_variances_entropies_and_gradients(cli):
+    ([[dot, scaled]], said) = rows_of(cli, "B")
+    assert (
+        f"= {float(dot['variance_theory']):.0f}$" in said
+        and f"{float(dot['variance']):.1f} ± {float(dot['variance_error']):.1f}" in said
+    )
+    assert f"leaves {scaled['variance_theory']}, measured {float(scaled['variance']):.2f}" in said
+    ([rows], said) = rows_of(cli, "C")
+    entropy = {(row["score"], row["width"]): float(row["entropy"]) for row in rows}
+    normal = float(rows[-1]["limit"])
+    assert (
+        f"ln 64 = {float(rows[0]['uniform']):.3f}" in said
+        and f"({normal:.3f})" in said
+        and f"$ = {2.718282**normal:.0f} keys" in said
+    )
+    assert {f"{one:.2f}" for (score, _), one in entropy.items() if score == "scaled"} == set(
+        re.search(r"give (\S+) to (\S+) at", said).groups()
+    )
+    unscaled = [entropy["dot", width] for width in ("16", "96", "256")]
+    assert "{:.2f}, {:.2f} and {:.2f} nats".format(*unscaled) in said
+    assert "{:.1f}, {:.1f} and {:.1f} keys".format(*(2.718282**one for one in unscaled)) in said
+    ([saturation, gradient], said) = rows_of(cli, "D")
+    widest = {row["score"]: row for row in saturation if row["width"] == "256"}
+    assert (
+        f"is {float(widest['dot']['largest']):.2f} on average, and {100 * float(widest['dot']['saturated']):.0f} %"
+        in said
+    )
+    assert f"{float(widest['scaled']['largest']):.2f} and {100 * float(widest['scaled']['saturated']):.0f} %" in said
+    medians = {row["scale"]: float(row["median"]) for row in gradient}
+    assert f"median {medians['16']:.4f}, at 1 it has {medians['1']:.2f}" in said
+
+
+# ---- what was trained: minutes each, so `make test-slow` ----
+
+
+def commands(heading, word):
+    return [line.split() for line in re.findall(rf"^    seq2attn ({word} .*)$", part(heading), re.M)]
+
+
+@pytest.fixture
+def lesson(cli, tmp_path):
+    """The lesson's own commands of a part, where its configs are."""
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+
+    def run(*words):
+        done = cli(*words)
+        assert done.code == 0, done.err
+        return done
+
+    return run
+
+
+def shares(done, metric="exact_match"):
+    return {int(row["length"]): float(row[metric]) for row in done.rows()}
+
+
+@pytest.mark.slow
+def test_training_through_its_steps(lesson):
+    for words in commands("3. Train", "train") + commands("4. Without", "train"):
+        lesson(*words)
+    measured = {
+        words[1]: shares(lesson(*words)) for words in commands("3. Train", "eval") + commands("4. Without", "eval")
+    }
+    for name, *cells in table("4. Without", "scaled"):
+        assert list(measured[name].values()) == pytest.approx(list(map(float, cells)), abs=WITHIN)
+    assert set(measured["scaled"].values()) == {1.0} and measured["none"][12] < 0.5
+    said = json.loads(lesson("predict", "cat", "--run", "scaled", "--json").out)
+    for row, (symbol, *cells) in zip(said["weights"], table("3. Train", "t"), strict=True):
+        assert row == pytest.approx(list(map(float, cells)), abs=WITHIN), symbol
+    answers = [
+        json.loads(lesson("predict", "hello", "--run", "scaled", "--checkpoint", f"step-{step}", "--json").out)
+        for step in table("5. Watch", "after step")[0][1:]
+    ]
+    outputs = [one["output"] for one in answers]
+    assert outputs[3:] == ["olleh", "olleh"] and len(set(outputs)) >= 3 and not {"olleh"} & set(outputs[:3])
+    assert max(map(max, answers[1]["weights"])) < 0.6  # still close to uniform
+
+
+@pytest.mark.slow
+def test_the_exercises(lesson, tmp_path):
+    readme = (ROOT / "README.md").read_text("utf-8")
+    (tmp_path / "distance.py").write_text(re.search(r"```python\n(# distance.py.*?)```", readme, re.DOTALL)[1])
+    for words in commands("6. Exercises", "train"):
+        lesson(*words)
+    assert json.loads(lesson("predict", "hello", "--run", "sort", "--json").out)["output"] == "ehllo"
+    sort = lesson("eval", "sort", "--lengths", "6")
+    assert shares(sort)[6] > 0.9 and shares(sort, "alignment")[6] < 0.6
+    lengths = list(map(str, range(1, 13)))
+    assert min(shares(lesson("eval", "distance", "--plugin", "distance.py", "--lengths", *lengths)).values()) > 0.99
+    (race,) = commands("6. Exercises", "page")
+    settings = [*race[race.index("--set") : race.index("--to")], "--set", "training.steps=400"]
+    for name in ("additive", "none"):
+        lesson("train", "-c", f"configs/{name}.yaml", "--name", f"race-{name}", *settings)
+        found = shares(lesson("eval", f"race-{name}", "--lengths", "1", "2", "3", "4", "5", "6"))
+        if name == "additive":
+            assert min(found.values()) > 0.99
+        else:
+            assert found[3] == pytest.approx(0.5, abs=WITHIN) and found[6] < WITHIN
