@@ -199,8 +199,7 @@ def _checked(
     except ValidationError as error:
         problems += describe_errors(error)
     if problems:
-        problems = [replace(problem, where=place_of(problem, places)) for problem in problems]
-        raise ConfigError(source, problems, hint=HINT)
+        raise ConfigError(source, [replace(one, where=place_of(one, places)) for one in problems], hint=HINT)
     return settings, axes
 
 

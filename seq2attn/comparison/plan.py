@@ -21,7 +21,7 @@ from seq2attn.config.load import flat_values, override_list, place_of
 from seq2attn.errors import LARGEST_FILE, ConfigError, Problem, Seq2AttnError
 from seq2attn.runs.create import run_word
 from seq2attn.runs.files import reading, write_atomically
-from seq2attn.runs.run import check_name, check_plain
+from seq2attn.runs.run import Run, check_name, check_plain
 
 UNLABELLED = (CONFIG, "model", "model.attention.score", "model.architecture", "task", "task.name")
 """keys of which labels show only the value"""
@@ -243,7 +243,5 @@ def load_plan(name: str, root: Path) -> Plan:
             raise Seq2AttnError(f"{file}: not a record of a comparison: {error}", exit_code=1) from None
     for trial in plan.trials:
         check_name(trial.name)  # before it becomes a path
-    plan = replace(plan, trials=tuple(replace(trial, root=root) for trial in plan.trials))
-    for trial in plan.trials:
-        check_plain(trial.run)
-    return plan
+        check_plain(Run(root / trial.name))
+    return replace(plan, trials=tuple(replace(trial, root=root) for trial in plan.trials))

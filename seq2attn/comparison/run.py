@@ -68,7 +68,7 @@ def compare(
     plan = make_plan(experiment, root)
     from seq2attn.training.step import why_slow
 
-    trials = [trial for trial in plan.trials if find_evaluation(trial) is None]
+    trials = [replace(trial, root=root.resolve()) for trial in plan.trials if find_evaluation(trial) is None]
     name, done = plan.name, len(plan.trials) - len(trials)
     with make_display(progress) as display, stop_on_signals() as request:
         if not trials:
@@ -84,8 +84,7 @@ def compare(
             save_plan(plan, root)
             counts = f"{len(plan.trials):,} trials, {done:,} done, {len(trials):,} to run, {at_once():,} at a time"
             display.note(f"{name}: {counts}; runs in {root}")
-            ready = [replace(trial, root=root.resolve()) for trial in trials]
-            outcomes = run_trials(ready, place, make_executor, at_once, display, request)
+            outcomes = run_trials(trials, place, make_executor, at_once, display, request)
     failed = {name: outcome.reason for name, outcome in outcomes.items() if outcome.state == "failed"}
     busy = tuple(name for name, outcome in outcomes.items() if outcome.state == "busy")
     return replace(gather(plan), failed=failed, busy=busy, stopped_by=request.signal)

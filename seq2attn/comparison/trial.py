@@ -124,14 +124,13 @@ def find_evaluation(trial: Trial) -> Evaluation | None:
     if status.state != "finished":
         return None
     wanted = {(family, length) for family in trial.families for length in trial.lengths}
-    how = (trial.checkpoint, trial.samples, EVALUATION_SEED)
     for _, saved in evaluations(trial.run, trial.checkpoint, skip_damaged=True):
         if saved.parameters is None or saved.trained_steps != status.step:
             continue
-        if trial.on_files and saved.answers:  # `compare` measures only on the dev file
-            return saved
-        measured = (saved.checkpoint, saved.rows[0].samples, saved.seed)
-        if not trial.on_files and measured == how and wanted <= set(saved.places):
+        if trial.on_files:
+            if saved.answers:  # `compare` measures only on the dev file
+                return saved
+        elif (saved.rows[0].samples, saved.seed) == (trial.samples, EVALUATION_SEED) and wanted <= set(saved.places):
             return replace(saved, rows=tuple(row for row in saved.rows if (row.family, row.length) in wanted))
     return None
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = ("#00429d", "#c2571a", "#3c7d4c", "#7a3b9a", "#8a6d1f", "#2b8a9d", "#b0306a")  # of families
+COLOURS = ("#00429d", "#c2571a", "#3c7d4c", "#7a3b9a", "#8a6d1f", "#2b8a9d", "#b0306a")  # of families, and of metrics
 WORST = "#c00000"
 SMOOTHED = 50  # points of a curve, about: neighbours are averaged
 SHIFT = 0.16  # of a length, between points that would coincide
@@ -74,9 +74,9 @@ def accuracy_figure(results: Evaluation, title: str) -> Figure:
         legend(panel, loc="upper left", bbox_to_anchor=(1, 1))
         return figure
     labels = {
-        "exact_match": ("exact match (greedy)", "o", "#00429d"),
-        "character_accuracy": ("characters (greedy)", "s", "#c2571a"),
-        "teacher_forced": ("characters (teacher-forced)", "^", "#3c7d4c"),
+        "exact_match": ("exact match (greedy)", "o", COLOURS[0]),
+        "character_accuracy": ("characters (greedy)", "s", COLOURS[1]),
+        "teacher_forced": ("characters (teacher-forced)", "^", COLOURS[2]),
     }
     return _lengths_figure([(*look, results.by_length(metric)) for metric, look in labels.items()], "accuracy", title)
 
