@@ -28,10 +28,9 @@ MOST_TRIALS = 10_000
 Metric = Literal[
     "exact_match", "character_accuracy", "correct_prefix", "teacher_forced", "alignment", "entropy", "wer", "ser"
 ]
-ERROR_RATES = ("wer", "ser")  # of runs on pairs, on their whole dev file; lower is better
-METRICS = (
-    HEADINGS | {"correct_prefix": "before the first error"} | {rate: RATES[rate] for rate in ERROR_RATES}
-)  # name -> how it is called in tables and figures
+ERROR_RATES = tuple(RATES)  # of runs on pairs, on their whole dev file; lower is better
+METRICS = HEADINGS | {"correct_prefix": "before the first error"} | RATES
+"""name -> how it is called in tables and figures"""
 HINT = "An experiment names base configs and what to vary; docs/comparing.md explains its keys."
 
 

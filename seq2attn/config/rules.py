@@ -25,11 +25,7 @@ def combination_problems(config: Config) -> list[Problem]:
     if isinstance(model, TransformerConfig):
         rules += _transformer(config, model)
     else:
-        rules += [
-            *_widths(model),
-            _normaliser(model),
-            *(_no_attention(config, model) if config.score_name == "none" else ()),
-        ]
+        rules += [*_widths(model), _normaliser(model), *_no_attention(config, model)]
     return [Problem(key, message, rests_on=tuple(others)) for key, wrong, message, *others in rules if wrong]
 
 
@@ -105,6 +101,8 @@ def _normaliser(model: RecurrentConfig) -> Rule:
 
 def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Rule]:
     """What has no effect, or cannot work, with the attention score `none`."""
+    if config.score_name != "none":
+        return
     for name, field in AttentionConfig.model_fields.items():
         changed = name != "score" and getattr(model.attention, name) != field.default
         yield f"model.attention.{name}", changed, "has no effect with attention score 'none'; leave it out", _SCORE
