@@ -32,18 +32,14 @@ def printable(text: str, also: str = "") -> str:
     return re.sub(f"[{_RAW}{re.escape(also)}]", lambda found: json.dumps(found[0])[1:-1], text)
 
 
-class _Stream:
-    """Another stream, with a `write` of its own."""
+class Screen:
+    """A standard stream that people may read: what is written is escaped, except by Rich, which escapes for itself."""
 
     def __init__(self, stream: Any) -> None:
         self.rich_proxied_file = stream  # Rich's name for the stream that it writes to instead
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.rich_proxied_file, name)
-
-
-class Screen(_Stream):
-    """A standard stream that people may read: what is written is escaped, except by Rich, which escapes for itself."""
 
     def write(self, text: str) -> int:
         self.rich_proxied_file.write(printable(text.expandtabs()))
@@ -144,13 +140,19 @@ def _console(stream: Any, through: Callable[[Any], Any] = lambda stream: stream)
     return Escaping(file=through(stream), highlight=False, soft_wrap=True)
 
 
-class _Messages(_Stream):
+class _Messages:
     """A stream whose `write` and `flush` ignore that it was closed."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
     def write(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):
-            self.rich_proxied_file.write(text)
+            self._stream.write(text)
 
     def flush(self) -> None:
         with contextlib.suppress(OSError, ValueError):
-            self.rich_proxied_file.flush()
+            self._stream.flush()

@@ -168,6 +168,8 @@ class Table:
             if _least_width(columns) > console.width:
                 columns.remove(shown)
                 left_out.insert(0, shown[0].heading)
+        if _least_width(columns) > console.width:  # the last resort: headings of numbers are broken between words, too
+            columns = [(replace(column, heading="\n".join(column.heading.split())), texts) for column, texts in columns]
         parts = [columns[:1]]
         for shown in columns[1:]:
             if len(parts[-1]) > 1 and _least_width([*parts[-1], shown]) > console.width:
@@ -200,7 +202,8 @@ def _least_width(columns: Texts) -> int:
     width = 1
     for column, texts in columns:
         lines = [column.heading, *texts]
-        width += GAP + max(map(cell_len, lines if _is_whole(column, texts) else " ".join(lines).split()))
+        parts = "\n".join(lines).splitlines() if _is_whole(column, texts) else " ".join(lines).split()
+        width += GAP + max(map(cell_len, parts), default=0)
     return width
 
 
