@@ -31,6 +31,7 @@ from seq2attn.display.console import escape_streams
 from seq2attn.display.progress import Display, make_display
 from seq2attn.errors import Seq2AttnError, shown
 from seq2attn.runs.files import writing
+from seq2attn.runs.logs import last_step
 from seq2attn.runs.machine import available_cores, choose_device
 from seq2attn.runs.run import is_training
 from seq2attn.training.signals import StopRequest, stop_on_signals
@@ -240,7 +241,7 @@ def run_trials(
                 display.end(trial.name, outcome.state + (f": {outcome.reason}" if outcome.reason else ""))
                 display.step(ALL, len(outcomes), f"{len(outcomes):,}/{count:,} trials")
             for trial in running.values():
-                step = trial.run.status().step or 0
+                step = last_step(trial.run)
                 display.step(trial.name, step, "measuring" if step == trial.config.training.steps else f"step {step:,}")
         if running:
             display.note("stopping: the running trials are saved")

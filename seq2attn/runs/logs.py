@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import re
 from pathlib import Path
 
 from seq2attn.errors import Seq2AttnError
@@ -13,12 +15,22 @@ from seq2attn.runs.files import write_json, writing
 from seq2attn.runs.records import Metrics, MetricsLine, Snapshot, read_record, read_records
 from seq2attn.runs.run import Run
 
+END = 100_000  # bytes of the metrics that hold a last line
+
 
 def read_metrics(run: Run) -> Metrics:
     """The run's metrics so far."""
     lines = list(read_records(MetricsLine, run.metrics_file))
     evaluations = [(line.step, Evaluation(line.evaluation)) for line in lines if line.evaluation]
     return Metrics([line for line in lines if line.evaluation is None], evaluations)
+
+
+def last_step(run: Run) -> int:
+    """The last step in the run's metrics, for a display of progress: 0 if there is none to read."""
+    with contextlib.suppress(OSError, IndexError), run.metrics_file.open("rb") as file:
+        file.seek(-min(END, file.seek(0, os.SEEK_END)), os.SEEK_END)
+        return int(re.findall(rb'"step": ([0-9]{1,18})', file.read())[-1])
+    return 0
 
 
 def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
