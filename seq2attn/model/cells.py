@@ -92,7 +92,8 @@ class TorchCell(Cell):
         rows, bound = self.blocks * width, 1 / math.sqrt(width)
 
         def drawn(*shape: int) -> nn.Parameter:
-            return nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
+            # drawn as a parameter: what is drawn before it is one is a constant to those who trace this
+            return cast(nn.Parameter, nn.init.uniform_(nn.Parameter(torch.empty(shape)), -bound, bound))
 
         self.weight_ih = drawn(rows, input_width)
         self.weight_hh = drawn(rows, width)

@@ -159,12 +159,7 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
 
 def _outputs(decoded: Decoded, attended: Attended | None, state: Any) -> Tensors:
     outputs = {"logits": decoded.logits, **named("state", state)}
-    if decoded.weights is not None and attended is not None:
-        shown = {
-            "scores": attended.scores,
-            "softmax": attended.softmax,
-            "weights": decoded.weights,
-            "query": attended.query,
-        }
-        outputs |= {"context": attended.context, **{name: part for name, part in shown.items() if part is not None}}
-    return outputs
+    if decoded.weights is None or attended is None:
+        return outputs
+    shown = {name: getattr(attended, name) for name in ("context", "scores", "softmax", "query")}
+    return outputs | {"weights": decoded.weights} | {name: one for name, one in shown.items() if one is not None}

@@ -223,7 +223,7 @@ def _optimise(exported: Any) -> None:
         del graph.initializers[name]
         graph.inputs.append(value)
     common.InlinePass()(exported.model)
-    fold_constants(exported.model)
+    fold_constants(exported.model, output_size_limit=64)  # larger ones would be written out, zeros among them
     Sequential(
         common.RemoveUnusedNodesPass(),
         common.RemoveUnusedOpsetsPass(),
