@@ -4,6 +4,7 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: workers with a thread a core each would wait
 
+import copy
 import functools
 import re
 import shutil
@@ -23,13 +24,25 @@ from seq2attn import parts
 
 @pytest.fixture(autouse=True, scope="session")
 def quick_commands():
-    """The tree of commands, which every call of `main` builds anew, is built once, no write waits for the disk, and
-    `torch.manual_seed` does not describe its callers, as it does for a device that is not there.
+    """The tree of commands, which every call of `main` builds anew, is built once, no write waits for the disk,
+    `torch.manual_seed` does not describe its callers, as it does for a device that is not there, and of the formulas that
+    torch's exporter knows, which it compiles for each graph, every graph gets a copy.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
         patch.setattr(os, "fsync", lambda descriptor: None)
         patch.setattr(traceback, "format_stack", lambda *_: [])
+        if "onnxscript" in sys.modules:
+            from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+            first = functools.cache(ONNXRegistry.from_torchlib)
+
+            def known(*_, **options):
+                registry = copy.copy(first(**options))
+                registry.functions = {name: [*some] for name, some in registry.functions.items()}
+                return registry
+
+            patch.setattr(ONNXRegistry, "from_torchlib", known)
         yield
 
 

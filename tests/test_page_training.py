@@ -298,8 +298,7 @@ def test_what_the_page_cannot_draw_it_has_as_examples(browser, tmp_path, cli, na
 )
 def test_what_the_page_cannot_train_is_refused(cli, tmp_path, own_scores, words, message):
     (tmp_path / "odd.py").write_text(ODD)
-    for name, changed in (("dates", "task:\n  name: dates\n"), ("other", "task:\n  max_length: 4\n")):
-        (tmp_path / f"{name}.yaml").write_text(changed)
-    (tmp_path / "CONFIG").write_text("task:\n  max_length: 3\n")
+    for name, task in (("CONFIG", "max_length: 1"), ("dates.yaml", "name: dates"), ("other.yaml", "max_length: 2")):
+        (tmp_path / name).write_text(f"{{model: {{hidden: 8}}, training: {{batch_size: 2}}, task: {{{task}}}}}\n")
     result = cli("page", *words.split())
     assert result.code == 2 and message in result.err and not list(tmp_path.glob("*.html"))
