@@ -26,12 +26,8 @@ class Browser:
     def __init__(self, port: int, profile: Path) -> None:
         self._base = f"http://127.0.0.1:{port}"
         options = {"binary": CHROMIUM, "args": [*FLAGS, f"--user-data-dir={profile}"]}
-        wanted = {
-            "browserName": "chrome",
-            "goog:chromeOptions": options,
-            "goog:loggingPrefs": {"browser": "ALL"},
-            "timeouts": {"script": 600_000},
-        }
+        wanted = {"browserName": "chrome", "goog:chromeOptions": options, "timeouts": {"script": 600_000}}
+        wanted["goog:loggingPrefs"] = {"browser": "ALL"}
         self._session = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
@@ -59,9 +55,8 @@ class Browser:
         return self._ask("POST", f"/session/{self._session}/goog/cdp/execute", body)
 
     def resize(self, width: int, height: int) -> None:
-        self.devtools(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=True
-        )
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
+        self.devtools("Emulation.setDeviceMetricsOverride", **size)
 
     def spoken(self) -> list[tuple[str, str]]:
         """Role and name of what the browser tells a screen reader of."""

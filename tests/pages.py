@@ -110,9 +110,8 @@ def random_changes(predictor: Predictor, text: str, seed: int, attends: bool = T
     def cell() -> tuple[int, int]:
         return drawn.randrange(min(width, 12) + 1), drawn.randrange(width)
 
-    write = {
-        drawn.randrange(10): tokens.symbol(drawn.randrange(2, len(tokens))) for _ in range(drawn.choice([0, 0, 1, 2]))
-    }
+    steps = range(drawn.choice([0, 0, 1, 2]))
+    write = {drawn.randrange(10): tokens.symbol(drawn.randrange(2, len(tokens))) for _ in steps}
     if not attends:
         return Changes(write=write, padding=padding)
     force: dict[tuple[int, int], float] = {}

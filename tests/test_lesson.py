@@ -26,17 +26,12 @@ def table(heading, first):
 
 
 def test_its_first_line_says_what_to_install_and_its_answers_are_folded():
-    first = LESSON.split("\n\n")[1]
-    assert (
-        "make run" in first
-        and '-e ".[export]"' in first
-        and "parts 1 and 2 need nothing but a browser" in first.replace("\n", " ")
-    )
+    first = LESSON.split("\n\n")[1].replace("\n", " ")
+    assert all(one in first for one in ("make run", '-e ".[export]"', "parts 1 and 2 need nothing but a browser"))
     assert LESSON.index("scaled.html") < LESSON.index("seq2attn train")
     assert LESSON.count("<details><summary>Answer") == LESSON.count("</details>") == 5
-    assert max(map(LESSON.index, ("## 6.", "## Advanced"))) < min(
-        map(LESSON.index, ("analyze ledger", "analyze variance"))
-    )
+    last = max(map(LESSON.index, ("## 6.", "## Advanced")))
+    assert last < min(map(LESSON.index, ("analyze ledger", "analyze variance")))
 
 
 def test_one_step_on_paper():
@@ -69,32 +64,23 @@ def test_what_it_says_of_operations(cli):
 
 def test_what_it_says_of_variances_entropies_and_gradients(cli):
     ([[dot, scaled]], said) = rows_of(cli, "B")
-    assert (
-        f"= {float(dot['variance_theory']):.0f}$" in said
-        and f"{float(dot['variance']):.1f} ± {float(dot['variance_error']):.1f}" in said
-    )
+    assert f"= {float(dot['variance_theory']):.0f}$" in said
+    assert f"{float(dot['variance']):.1f} ± {float(dot['variance_error']):.1f}" in said
     assert f"leaves {scaled['variance_theory']}, measured {float(scaled['variance']):.2f}" in said
     ([rows], said) = rows_of(cli, "C")
     entropy = {(row["score"], row["width"]): float(row["entropy"]) for row in rows}
     normal = float(rows[-1]["limit"])
-    assert (
-        f"ln 64 = {float(rows[0]['uniform']):.3f}" in said
-        and f"({normal:.3f})" in said
-        and f"$ = {2.718282**normal:.0f} keys" in said
-    )
-    assert {f"{one:.2f}" for (score, _), one in entropy.items() if score == "scaled"} == set(
-        re.search(r"give (\S+) to (\S+) at", said).groups()
-    )
+    numbers = (f"ln 64 = {float(rows[0]['uniform']):.3f}", f"({normal:.3f})", f"$ = {2.718282**normal:.0f} keys")
+    assert all(number in said for number in numbers)
+    scaled = {f"{one:.2f}" for (score, _), one in entropy.items() if score == "scaled"}
+    assert scaled == set(re.search(r"give (\S+) to (\S+) at", said).groups())
     unscaled = [entropy["dot", width] for width in ("16", "96", "256")]
     assert "{:.2f}, {:.2f} and {:.2f} nats".format(*unscaled) in said
     assert "{:.1f}, {:.1f} and {:.1f} keys".format(*(2.718282**one for one in unscaled)) in said
     ([saturation, gradient], said) = rows_of(cli, "D")
     widest = {row["score"]: row for row in saturation if row["width"] == "256"}
-    assert (
-        f"is {float(widest['dot']['largest']):.2f} on average, and {100 * float(widest['dot']['saturated']):.0f} %"
-        in said
-    )
-    assert f"{float(widest['scaled']['largest']):.2f} and {100 * float(widest['scaled']['saturated']):.0f} %" in said
+    for score, words in (("dot", "is {:.2f} on average, and {:.0f} %"), ("scaled", "{:.2f} and {:.0f} %")):
+        assert words.format(float(widest[score]["largest"]), 100 * float(widest[score]["saturated"])) in said
     medians = {row["scale"]: float(row["median"]) for row in gradient}
     assert f"median {medians['16']:.4f}, at 1 it has {medians['1']:.2f}" in said
 
@@ -127,9 +113,8 @@ def shares(done, metric="exact_match"):
 def test_training_through_its_steps(lesson):
     for words in commands("3. Train", "train") + commands("4. Without", "train"):
         lesson(*words)
-    measured = {
-        words[1]: shares(lesson(*words)) for words in commands("3. Train", "eval") + commands("4. Without", "eval")
-    }
+    evals = commands("3. Train", "eval") + commands("4. Without", "eval")
+    measured = {words[1]: shares(lesson(*words)) for words in evals}
     for name, *cells in table("4. Without", "scaled"):
         assert list(measured[name].values()) == pytest.approx(list(map(float, cells)), abs=WITHIN)
     assert set(measured["scaled"].values()) == {1.0} and measured["none"][12] < 0.5

@@ -48,12 +48,10 @@ NASTY = "</script><script>document.title='executed'</script><img src=x onerror=\
 STRANGE = ["</script>", "<b>", "&amp;", '"', "\\", "\x01", "\u202e", "שלום", "e\u0301\u0302", "{{data}}"]
 
 
-def open_page(browser, folder, models):
-    file = folder / "page.html"
-    file.write_text(render(models), "utf-8")
+def open_page(browser, folder, page):
+    (folder / "page.html").write_text(page, "utf-8")
     browser.console()
-    browser.open(file)
-    return file
+    browser.open(folder / "page.html")
 
 
 def agreement(browser, tmp_path, name, texts, changed, longest=40):
@@ -67,7 +65,7 @@ def agreement(browser, tmp_path, name, texts, changed, longest=40):
     exported = export_graphs(predictor.model)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_module, "export_graphs", lambda model: exported)
-        open_page(browser, tmp_path, [shown])
+        open_page(browser, tmp_path, render([shown]))
     described = manifest(predictor, exported)
     requests = [(text, None) for text in random_texts(predictor, texts, longest=longest)]
     requests += [
@@ -268,11 +266,8 @@ def rendered(predictor, exported):
 
 @pytest.fixture
 def shown(browser, tmp_path, rendered):
-    file = tmp_path / "page.html"
-    file.write_text(rendered)
-    browser.console()
     browser.resize(1400, 900)
-    browser.open(file)
+    open_page(browser, tmp_path, rendered)
     yield browser
     assert browser.console() == []
     assert browser.run("return performance.getEntriesByType('resource').length") == 0
@@ -283,11 +278,7 @@ KEY = (
     "const key = (name, place = views[0].canvas) => place.dispatchEvent("
     "new KeyboardEvent('keydown', {key: name, bubbles: true, cancelable: true}));"
 )
-ANSWER = (
-    "[...views[0].find('.answer .tiles').children].filter(one => one.tagName === 'BUTTON').map(one => one.textContent)"
-)
-
-
+ANSWER = "[...views[0].find('.answer .tiles').querySelectorAll(':scope > button')].map(one => one.textContent)"
 WEIGHTS_OF_STEPS = "views[0].now.steps.map(step => Array.from(step.weights.data))"
 
 
@@ -320,9 +311,8 @@ def test_the_answer_follows_each_keystroke_and_unknown_symbols_are_named(shown, 
 )
 def test_keys_change_a_weight(shown, predictor, keys, changes):
     presses = "".join(f"key({one!r});" for one in keys.split())
-    answer, weights, unchanged = shown.run(
-        f"{TYPE} {KEY} type_('cabd'); {presses} return [{ANSWER}, {WEIGHTS_OF_STEPS}, by('reset').disabled]"
-    )
+    found = f"[{ANSWER}, {WEIGHTS_OF_STEPS}, by('reset').disabled]"
+    answer, weights, unchanged = shown.run(f"{TYPE} {KEY} type_('cabd'); {presses} return {found}")
     assert answer == answer_of(predictor, "cabd", **changes)
     np.testing.assert_allclose(weights, predicted(predictor, "cabd", **changes).weights, atol=WEIGHTS)
     assert unchanged == (not changes)
@@ -334,10 +324,8 @@ def test_what_the_model_wrote_is_changed_beside_the_untouched_answer(shown, pred
     assert shown.run(f"{TYPE} type_('cab'); return {hidden}")
     changed = [False, answer_of(predictor, "cab"), answer_of(predictor, "cab", write={0: "e"})]
     assert shown.run(f"state.write.set(0, 7); update(); return [{hidden}, {beside}, {ANSWER}]") == changed
-    by_key = (
-        f"{KEY} state.write.clear(); update(); key('e', views[0].find('.answer .tiles').children[0]); return {ANSWER}"
-    )
-    assert shown.run(by_key) == changed[2]
+    by_key = f"{KEY} state.write.clear(); update(); key('e', views[0].find('.answer .tiles').children[0]);"
+    assert shown.run(f"{by_key} return {ANSWER}") == changed[2]
     assert shown.run(f"{KEY} key('Backspace', document.body); return state.write.size") == 0
 
 
@@ -358,17 +346,13 @@ def test_a_weight_is_dragged(shown):
 def test_a_position_is_banned_where_it_was_seen_and_loses_the_weight_that_was_set(shown):
     """Without a chosen cell a change is made at the largest weight, which stays chosen although it moves."""
     at, press = "[views[0].position(), [...state.ban], [...state.force]]", "views[0].find('.cell').children[3].click();"
-    (before, *_), once, twice = shown.run(
-        f"{TYPE} type_('cab'); return [{at}, (() => {{ {press} return {at} }})(), (() => {{ {press} return {at} }})()]"
-    )
+    pressed = f"(() => {{ {press} return {at} }})()"
+    (before, *_), once, twice = shown.run(f"{TYPE} type_('cab'); return [{at}, {pressed}, {pressed}]")
     assert once == [before, [str(before)], []] and twice == [before, [], []]
-    assert shown.run(
-        f"setWeight(0, 1, 0.6); setWeight(1, 1, 0.6); setWeight(0, 2, 0.1); ban('1'); return {at}.slice(1)"
-    ) == [["1"], [["0,2", 0.1]]]
-    assert shown.run("setWeight(0, 1, 0.5); return [views[0].map.banned(0, 1), views[0].map.banned(1, 1)]") == [
-        False,
-        True,
-    ]
+    change = "setWeight(0, 1, 0.6); setWeight(1, 1, 0.6); setWeight(0, 2, 0.1); ban('1');"
+    assert shown.run(f"{change} return {at}.slice(1)") == [["1"], [["0,2", 0.1]]]
+    banned = "setWeight(0, 1, 0.5); return [0, 1].map(t => views[0].map.banned(t, 1))"
+    assert shown.run(banned) == [False, True]
 
 
 def test_every_change_stands_in_the_bar_and_is_undone_there(shown):
@@ -377,10 +361,8 @@ def test_every_change_stands_in_the_bar_and_is_undone_there(shown):
     chips = shown.run(f"{TYPE} type_('cab'); {change} return [...by('changes').children].map(one => one.textContent)")
     assert chips[:3] == ["temperature 5.00 ✕", "padding 2 ✕", "not masked ✕"]
     assert chips[3:5] == ["step 1, position 2: 1.00 ✕", "position 3: banned ✕"] and chips[5].startswith("step 2 writes")
-    assert shown.run("return [views[0].map.masked(3), (state.mask = null, update(), views[0].map.masked(3))]") == [
-        False,
-        True,
-    ]
+    masked = "return [views[0].map.masked(3), (state.mask = null, update(), views[0].map.masked(3))]"
+    assert shown.run(masked) == [False, True]
     assert shown.run("while (by('changes').firstChild) by('changes').firstChild.click(); return isChanged()") is False
 
 
@@ -416,9 +398,8 @@ def test_a_link_restores_everything_and_a_damaged_one_is_harmless(shown):
         write: new Map([[1, 4]])});
       update();
     """
-    before, after = shown.run(
-        f"{TYPE} type_('cab'); {change} const before = {what}; restore(fragment()); return [before, {what}]"
-    )
+    then = f"const before = {what}; restore(fragment()); return [before, {what}]"
+    before, after = shown.run(f"{TYPE} type_('cab'); {change} {then}")
     assert before == after and dict(after)["text"] == "cab"
     assert shown.run("restore('set=0,1,0.8;0,2,0.7'); return [...state.force]") == [["0,1", 0.8], ["0,2", 0.2]]
     for fragment in (
@@ -426,18 +407,13 @@ def test_a_link_restores_everything_and_a_damaged_one_is_harmless(shown):
         "%",
         "text=%F0%9F%98%80",
     ):
-        shown.run(f"restore({fragment!r}); update();")
-        left = (
-            "return [state.force.size, state.ban.size, state.write.size, state.temperature, state.padding, state.step]"
-        )
-        assert shown.run(left) == [0, 0, 0, 1, 0, 0]
+        left = "[state.force.size, state.ban.size, state.write.size, state.temperature, state.padding, state.step]"
+        assert shown.run(f"restore({fragment!r}); update(); return {left}") == [0, 0, 0, 1, 0, 0]
 
 
 def test_through_training_and_side_by_side(shown):
     assert shown.run("return views.map(view => view.find('h2').textContent)") == ["first", "second"]
-    slide = (
-        "const slider = views[0].find('.snapshot input'); slider.value = 0; slider.dispatchEvent(new Event('input'));"
-    )
+    slide = "const one = views[0].find('.snapshot input'); one.value = 0; one.dispatchEvent(new Event('input'));"
     both = "views.map(view => Array.from(view.now.steps[0].logits.data))"
     before = shown.run(f"{TYPE} type_('cab'); return {both}")
     after = shown.run(f"{slide} return {both}")
@@ -480,23 +456,19 @@ def test_nothing_in_names_and_symbols_is_executed(browser, tmp_path):
     task.source_vocabulary = task.target_vocabulary = Vocabulary(STRANGE, separator=" ")
     strange = Predictor(model, task, source_eos=False, device=torch.device("cpu"))
     text = " ".join(STRANGE)
-    open_page(browser, tmp_path, [Shown(NASTY, strange, {"score": NASTY}, [text])])
+    open_page(browser, tmp_path, render([Shown(NASTY, strange, {"score": NASTY}, [text])]))
     browser.run("state.force.set('0,0', 1); state.numbers = true; update(); save(); return 1")
     assert browser.run("return [document.title, document.querySelector('h1').textContent]") == [NASTY, NASTY]
-    assert browser.run(
-        "return [document.scripts.length, document.images.length, document.querySelectorAll('b b').length]"
-    ) == [3, 0, 0]
+    counted = "[document.scripts.length, document.images.length, document.querySelectorAll('b b').length]"
+    assert browser.run(f"return {counted}") == [3, 0, 0]
     assert browser.run("return by('text').value") == text
-    assert browser.run("return views[0].sources")[:6] == ["</script>", "<b>", "&amp;", '"', "\\", "␁"]
-    assert browser.run("return views[0].sources")[6] == "202E"
+    assert browser.run("return views[0].sources")[:7] == ["</script>", "<b>", "&amp;", '"', "\\", "␁", "202E"]
     assert browser.console() == []
 
 
 def test_no_script_but_the_pages_own_runs(browser, tmp_path, rendered):
-    file = tmp_path / "page.html"
-    file.write_text(rendered.replace("</header>", "</header><script>document.title = 'executed'</script>"))
-    browser.console()
-    browser.open(file)
+    nasty = "</header><script>document.title = 'executed'</script>"
+    open_page(browser, tmp_path, rendered.replace("</header>", nasty))
     assert browser.run("return document.title") == "first and second"
     assert any("Content Security Policy" in line for line in browser.console())
 
@@ -521,18 +493,17 @@ def test_the_command_writes_a_page(cli, browser, tmp_path):
 
 def test_the_page_in_the_documentation_answers(browser):
     browser.console()
-    browser.open(Path(__file__).parent.parent / "docs" / "scaled.html")
+    docs = Path(__file__).parent.parent / "docs"
+    browser.open(docs / "scaled.html")
     assert browser.run(f"{TYPE} type_('attention'); return {ANSWER}") == [*"noitnetta", "⏎"]
     words = ["hello", "attention", "banana", "level", "mississippi"]
     assert browser.run("return [...by('examples').children].map(one => one.textContent)") == words
-    lesson = (Path(__file__).parent.parent / "docs" / "lesson.md").read_text("utf-8")
-    answers = re.findall(
-        r"^\| (?:none|step 1 attends.*|h banned|temperature 5|padding.*) \| (\w+) \|$", lesson, re.MULTILINE
-    )
+    rows = r"^\| (?:none|step 1 attends.*|h banned|temperature 5|padding.*) \| (\w+) \|$"
+    answers = re.findall(rows, (docs / "lesson.md").read_text("utf-8"), re.MULTILINE)
     changes = ["", "setWeight(0, 1, 1)", "ban('0')", "state.temperature = 5", "state.padding = 4; state.mask = false"]
     for change, answer in zip(changes, answers, strict=True):
         assert "".join(browser.run(f"undoAll(); type('hello'); {change}; update(); return {ANSWER}")[:-1]) == answer
-    browser.open(Path(__file__).parent.parent / "docs" / "scaled.html", "#tour=3")
+    browser.open(docs / "scaled.html", "#tour=3")
     assert browser.run("return by('tour').querySelector('h2').textContent") == "3 of 8: How a score is made"
     assert browser.run("return performance.getEntriesByType('resource').length") == 0
     assert browser.console() == []
@@ -559,7 +530,7 @@ def test_a_run_that_kept_its_weights_is_shown_through_training(cli, tmp_path):
 
 def test_mistakes_are_explained(cli, runs_copy):
     Path("b.yaml").write_text(
-        "task: {alphabet: xyz}\nmodel: {hidden: 8, embedding: 4}\ntraining: {steps: 1, warmup: 0, batch_size: 2}"
+        "{task: {alphabet: xyz}, model: {hidden: 8}, training: {steps: 1, batch_size: 2, warmup: 0}}"
     )
     Path("mine.html").write_text("<title>mine</title>")
     assert cli("train", "--config", "b.yaml", "--name", "other").code == 0

@@ -22,10 +22,8 @@ from seq2attn.training.step import TrainingStep
 pytest.importorskip("onnxscript", reason='needs the extra "export": pip install "seq2attn[export]"')
 
 DOCS = CONFIGS.parent / "docs" / "plugins.md"
-SMALL = ["model.hidden=8", "model.embedding=4", "task.max_length=3", "task.alphabet=abcd", "training.batch_size=4"]
-SMALL += ["training.warmup=2"]
-TINY = ["model.hidden=8", "task.min_length=1", "task.max_length=2", "task.alphabet=abcd", "training.batch_size=4"]
-TINY += ["training.warmup=2"]
+FEW = ["model.hidden=8", "task.alphabet=abcd", "training.batch_size=4", "training.warmup=2"]
+SMALL, TINY = [*FEW, "model.embedding=4", "task.max_length=3"], [*FEW, "task.min_length=1", "task.max_length=2"]
 RESETS = "model.dropout=0.5 model.layers=2 training.encoder_reset=0.3 training.decoder_reset=0.3"
 TRAINED = {
     **MECHANISMS,
@@ -94,18 +92,16 @@ def replay(config, first, rows, rate):
         step.update(rate * share)
         losses.append(float(total.detach()))
     averages = [step.state[f"exp_avg.{name}"] for name, _ in model.named_parameters()]
-    return losses, *(
-        torch.cat([one.detach().flatten() for one in some]).numpy() for some in (model.parameters(), averages)
-    )
+    ends = (model.parameters(), averages)
+    return losses, *(torch.cat([one.detach().flatten() for one in some]).numpy() for some in ends)
 
 
 def agree(browser, page, config, steps, rate=8e-3, mask="null"):
     """The largest differences of losses, weights and first moments; and the rows of the page's steps."""
     browser.console()
     browser.open(page)
-    first, rows, *last = browser.run(
-        STEPS.replace("STEPS", str(steps)).replace("RATE", str(rate)).replace("MASK", mask)
-    )
+    script = STEPS.replace("STEPS", str(steps)).replace("RATE", str(rate)).replace("MASK", mask)
+    first, rows, *last = browser.run(script)
     losses, *expected = replay(config, first, rows, rate)
     assert browser.console() == []
     pairs = zip(([row[0] for row in rows], *last), (losses, *expected), strict=True)
@@ -197,19 +193,16 @@ def test_training_goes_on_while_a_person_types_and_changes(browser, small):
     assert moved and stopped and counted == [True, True] and fair and same and other
     assert (rate, answer) == (0.032, 2) and weight == pytest.approx(1, abs=1e-6)
     assert changes == [4, 0, 3, 5] and live  # written; banned; padded; in the bar: also the weight and the temperature
-    assert (
-        re.search(r"after \d+ batches; of a guess 1\.9: ━ scaled \d.*┅ none", charts[0]) and "length 3: " in charts[1]
-    )
+    assert re.search(r"after \d+ batches; of a guess 1\.9: ━ scaled \d.*┅ none", charts[0])
+    assert "length 3: " in charts[1]
     assert re.fullmatch(r"━ scaled \d\.\d{3}  ┅ none \d\.\d{3}", losses)
     assert abs(masked - unmasked) > 1e-4
     assert end == [3, False, "3"]
     told = browser.spoken()
     kinds = {"button", "slider", "spinbutton", "checkbox", "image", "img", "region", "textbox"}
     assert [one for one in told if one[0] in kinds and not one[1]] == [] and ("slider", "Learning rate") in told
-    assert (
-        browser.run("return performance.getEntriesByType('resource').filter(one => !one.name.startsWith('blob:'))")
-        == []
-    )
+    others = "performance.getEntriesByType('resource').filter(one => !one.name.startsWith('blob:'))"
+    assert browser.run(f"return {others}") == []
     browser.run("location.hash = 'text=ab&batch=2'; location.reload()")
     moment = "const wait = async k => { while (k-- && training.step < 2) await new Promise(d => setTimeout(d, 50)); };"
     arrived = browser.run(f"{moment} return wait(200).then(() => [training.step, training.playing, state.text])")
@@ -278,9 +271,8 @@ def test_what_the_page_cannot_draw_it_has_as_examples(browser, tmp_path, cli, na
     task = TASKS.load("dates")()
     known = {"ab": "x", "ba": "y", "abba": "xyx"}
     examples = browser.run("return data.models[0].examples")
-    assert (
-        all(text in known or (name == "dates" and task.answer(text)) for text in examples) and "banana" not in examples
-    )
+    assert all(text in known or (name == "dates" and task.answer(text)) for text in examples)
+    assert "banana" not in examples
     assert len(drawn) == 20 and len(set(map(tuple, drawn))) > 2 and all(map(np.isfinite, losses))
     for source, target in drawn:
         assert target == (known[source] if name == "pairs" else task.answer(source).text)
