@@ -9,12 +9,9 @@ def row(metric, length, value, low=None, high=None, *, family="random", samples=
 
 def value_of(record, metric, length=None, family="random"):
     """The value of a row of the JSON of an evaluation."""
-    (value,) = (
-        one["value"]
-        for one in record["rows"]
-        if (one["metric"], one["length"], one["family"]) == (metric, length, family)
-    )
-    return value
+    place = (metric, length, family)
+    (found,) = (one for one in record["rows"] if (one["metric"], one["length"], one["family"]) == place)
+    return found["value"]
 
 
 class Place:

@@ -64,12 +64,8 @@ def exported(model, source, inputs):
         states.append(result.pop("output"))
         state = result
     final = {name.replace("state", "final"): tensor for name, tensor in state.items()}
-    known = {
-        "source": source.unsqueeze(0),
-        "states": torch.stack(states, dim=1),
-        "valid": torch.ones(1, len(source)) > 0,
-    }
-    kept, logits = prepare.call({**known, **final}), []
+    known = {"source": source.unsqueeze(0), "states": torch.stack(states, dim=1)}
+    kept, logits = prepare.call({**known, **final, "valid": torch.ones(1, len(source)) > 0}), []
     for token in inputs:
         result = step.call({**step.inputs, **kept, "token": token.view(1)})
         logits.append(result["logits"])

@@ -49,10 +49,8 @@ def is_allowed(choices):
     """Both directions only where the score, and the decoder's first state, may be wider than the decoder; other weights
     than the softmax's only where a history does not make them itself.
     """
-    if (
-        parts.HISTORIES.get(choices.get("history", "none")).own_weights
-        and choices.get("normaliser", "softmax") != "softmax"
-    ):
+    history = parts.HISTORIES.get(choices.get("history", "none"))
+    if history.own_weights and choices.get("normaliser", "softmax") != "softmax":
         return False
     equal_widths = SCORES.get(choices.get("score", "additive")).equal_widths
     return not (choices.get("bidirectional") and (equal_widths or choices.get("initial_state") == "last"))
@@ -71,10 +69,9 @@ def pairwise():
     }
     while missing:
         drawn = ({factor: draw.choice(values) for factor, values in FACTORS.items()} for _ in range(100))
-        chosen = max(
-            filter(is_allowed, drawn), key=lambda one: len(missing.intersection(itertools.combinations(one.items(), 2)))
-        )
-        missing.difference_update(itertools.combinations(chosen.items(), 2))
+        new = [(missing.intersection(itertools.combinations(one.items(), 2)), one) for one in filter(is_allowed, drawn)]
+        found, chosen = max(new, key=lambda pair: len(pair[0]))
+        missing -= found
         combinations.append(chosen)
     return combinations
 
@@ -100,12 +97,8 @@ def varied(model):
 def test_every_part_that_a_config_can_name_takes_part():
     assert set(FACTORS["score"]) == set(parts.SCORES.names()) - {"none"}
     assert {"local_m" if name == "reversed" else name for name in WINDOWS} == set(parts.WINDOWS.names())
-    for key, registry in (
-        ("history", parts.HISTORIES),
-        ("cell", parts.CELLS),
-        ("initial_state", parts.INITIAL_STATES),
-    ):
-        assert set(FACTORS[key]) == set(registry.names())
+    kinds = {"history": parts.HISTORIES, "cell": parts.CELLS, "initial_state": parts.INITIAL_STATES}
+    assert all(set(FACTORS[key]) == set(registry.names()) for key, registry in kinds.items())
     assert set(ARRANGEMENTS) - {"feeding", "order 0"} == set(parts.DECODERS.names())
 
 
@@ -120,9 +113,8 @@ def config_of(choices):
     attention = {key: choices[key] for key in ("history", "normaliser", "scalable_softmax", "mask_padding")}
     widths = {"additive": {"width": 4}, "key_value": {"key_size": 2, "value_size": 4}}
     attention["score"] = {"name": choices["score"], **widths.get(choices["score"], {})}
-    attention["history"] = (
-        {"name": "shift", "rereading": False} if choices["history"] == "shift" else choices["history"]
-    )
+    if choices["history"] == "shift":
+        attention["history"] = {"name": "shift", "rereading": False}
     attention["window"] = window.get(choices["window"], choices["window"])
     decoder = options.get(choices["arrangement"], choices["arrangement"])
     model |= {"decoder": decoder, "attention": attention, "hidden": 3, "embedding": 2}

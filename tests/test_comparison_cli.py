@@ -64,8 +64,8 @@ def runs(folder="runs"):
         (["--vary", "seed=1-9999", "--vary", "model.hidden=8,9"], "at most 10,000 trials"),
         (["--vary", "seed=1", "--vary", "seed=2"], "--vary names seed twice"),
         (
-            ["--vary", "seed=1", "--checkpoint", "first"],
-            "Invalid value for '--checkpoint': 'first' is not one of 'best', 'last'",
+            ["--vary", "seed=1", "--checkpoint", "x"],
+            "Invalid value for '--checkpoint': 'x' is not one of 'best', 'last'",
         ),
         (["--vary", "seed=1", "--baseline", "seed"], "expected KEY=VALUE"),
         (["--vary", "seed=1", "--name", "a/b"], "is not a valid run name"),

@@ -96,12 +96,8 @@ def test_trials_are_grouped_by_everything_but_the_seed_and_measured_as_the_confi
 
 
 def test_labels_and_names_show_what_varies(base):
-    vary = (
-        "model.hidden=8,16",
-        "model.attention.score=concat",
-        "training.clip_norm=null,0.5",
-        "model.initial_state=last",
-    )
+    vary = ("model.hidden=8,16", "model.attention.score=concat")
+    vary += ("training.clip_norm=null,0.5", "model.initial_state=last")
     found = plan(base, vary=(*vary, "model.attention.window={name: local_m, radius: 3}"))
     expected = "hidden=8, additive, clip_norm=null, initial_state=last, window=local_m(radius=3)"  # no synonym
     assert next(iter(found.groups)) == expected
@@ -218,9 +214,8 @@ def test_an_experiment_file_sets_everything(base, monkeypatch):
     monkeypatch.chdir("/")  # paths are from the file's folder
     found = make_plan(compose_experiment(written(base)), Path("none"))
     assert (found.name, found.metric) == ("mine", "teacher_forced")
-    assert [(trial.group, trial.seed) for trial in found.trials] == [
-        (s, n) for s in ("dot", "scaled") for n in (1, 2, 3)
-    ]
+    expected = [("dot", 1), ("dot", 2), ("dot", 3), ("scaled", 1), ("scaled", 2), ("scaled", 3)]
+    assert [(trial.group, trial.seed) for trial in found.trials] == expected
     for trial in found.trials:
         assert (trial.lengths, trial.samples, trial.checkpoint) == ((3, 4, 5), 10, "last")
         assert (trial.config.training.steps, trial.baseline) == (5, "scaled")
@@ -247,10 +242,7 @@ def test_an_experiment_file_sets_everything(base, monkeypatch):
         ),
         (
             "configs: base.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1]\n",
-            [
-                "mine.yaml:2): unknown key",
-                "mine.yaml:4): should be greater than or equal to 1, found -1",
-            ],
+            ["mine.yaml:2): unknown key", "mine.yaml:4): should be greater than or equal to 1, found -1"],
         ),
         (FILE.replace("where: {model.attention.score", "where: {model.score"), ["no config has the key model.score"]),
     ],

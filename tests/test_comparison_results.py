@@ -28,10 +28,8 @@ def records(group, length, exact, entropy=None):
     values = {"exact_match": exact, "character_accuracy": 1.0, "teacher_forced": exact / 2}
     if group != "none":
         values |= {"alignment": 0.75, "entropy": 2 * exact if entropy is None else entropy}
-    return [
-        asdict(measured.row(metric, length, value, samples=100, trained=length <= 8))
-        for metric, value in values.items()
-    ]
+    made = [measured.row(metric, length, value, samples=100, trained=length <= 8) for metric, value in values.items()]
+    return list(map(asdict, made))
 
 
 def finish(root, trial):
@@ -57,9 +55,8 @@ def finish(root, trial):
 @pytest.fixture
 def planned(tmp_path):
     """The plan of that experiment, and its runs directory with every trial done."""
-    (tmp_path / "base.yaml").write_text(
-        "model: {hidden: 8, initial_state: last}\ntask: {min_length: 3, max_length: 8}\n"
-    )
+    base = "model: {hidden: 8, initial_state: last}\ntask: {min_length: 3, max_length: 8}\n"
+    (tmp_path / "base.yaml").write_text(base)
 
     def make(vary=("model.attention.score=dot,scaled,none", "seed=1-3"), **settings):
         made = compose_experiment(None, [tmp_path / "base.yaml"], vary, name="e", lengths=(3, 9), **settings)

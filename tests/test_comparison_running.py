@@ -152,9 +152,8 @@ def test_each_trial_checks_where_it_is_run(trial, tmp_path, own_scores):
     assert "and the comparison seq2attn 0.0, torch 1.0" in refused(versions={"seq2attn": "0.0", "torch": "1.0"})
     assert f"{folder / 'p.py'}: no such Python file" in refused(plugins={folder / "p.py": ""})
     plugin = tmp_path / "plugin_of_a_trial.py"
-    plugin.write_text(
-        "from seq2attn import Score, register\n@register('mine')\nclass M(Score):\n    def forward(self): ...\n"
-    )
+    mine = "@register('mine')\nclass M(Score):\n    def forward(self): ...\n"
+    plugin.write_text(f"from seq2attn import Score, register\n{mine}")
     assert f"{plugin} has changed since the comparison" in refused(plugins={plugin: "another"})
 
 

@@ -172,7 +172,7 @@ EQUAL = (
     "'dot' needs encoder and decoder states of equal width, but a bidirectional encoder's are 2 x 96 wide and the decoder's "
     "96; use one of general, scaled_general, additive, key_value, or set model.bidirectional to false"
 )
-WIDE = "model.bidirectional=true model.attention.score=general"
+WIDE = "model.bidirectional=true model.attention.score=general model.initial_state=last"
 COMBINATIONS = [  # overrides, the key to change, the message
     (f"{TRANSFORMER} {WINDOW}=local_p", "model.attention", FOREIGN),
     ("model.heads=2", "model.heads", "unknown key; did you mean 'model.attention.heads'? "),
@@ -194,11 +194,7 @@ COMBINATIONS = [  # overrides, the key to change, the message
     ("training.warmup=6 training.steps=5", "training.warmup", "6 is above training.steps, 5; change one of them"),
     ("training.target=0.9 evaluation.lengths=13,20", "training.target", "no length of evaluation.lengths lies within"),
     ("model.bidirectional=true model.attention.score=dot", "model.attention.score", EQUAL),
-    (
-        f"{WIDE} model.initial_state=last",
-        "model.initial_state",
-        "'last' needs encoder and decoder states of equal width",
-    ),
+    (WIDE, "model.initial_state", "'last' needs encoder and decoder states of equal width"),
     (
         "model.attention.normaliser=sigmoid model.attention.history=shift",
         "model.attention.normaliser",

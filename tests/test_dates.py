@@ -45,11 +45,9 @@ def test_every_text_reads_as_its_date():
 
 
 def test_ordinals():
-    written = (
-        "1st 2nd 3rd 4th 5th 6th 7th 8th 9th 10th 11th 12th 13th 14th 15th 16th 17th 18th 19th 20th 21st 22nd 23rd 24th"
-    )
+    written = "1st 2nd 3rd 4th 5th 6th 7th 8th 9th 10th 11th 12th 13th 14th 15th 16th 17th 18th 19th 20th 21st 22nd"
     ordinals = [write_date(datetime.date(2000, 1, day), STYLES[6]).partition(" ")[0] for day in range(1, 32)]
-    assert " ".join(ordinals) == f"{written} 25th 26th 27th 28th 29th 30th 31st"
+    assert " ".join(ordinals) == f"{written} 23rd 24th 25th 26th 27th 28th 29th 30th 31st"
 
 
 def test_answers():

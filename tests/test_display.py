@@ -40,10 +40,7 @@ TABLE = Table(
         Column("change", right=True, form="+.2f", optional=True),
         Column("", key="seed"),
     ],
-    [
-        (3, Estimate(0.5, 0.25, 0.75), True, 0.123, 0.5, 1),
-        (1000, None, False, 1.0, -0.25, 2),
-    ],
+    [(3, Estimate(0.5, 0.25, 0.75), True, 0.123, 0.5, 1), (1000, None, False, 1.0, -0.25, 2)],
     title="results",
     notes=["* never seen in training"],
 )
@@ -71,9 +68,8 @@ def test_a_terminal_shows_numbers_for_people(shown):
 def test_a_narrow_terminal_drops_optional_columns(shown, width, missing):
     out, err = shown(TABLE, width)
     words = {word for line in lines(out) for word in line}
-    assert [heading for heading in ("share %", "change") if heading.split()[0] in missing] == re.findall(
-        r"share %|change", err
-    )
+    expected = [heading for heading in ("share %", "change") if heading.split()[0] in missing]
+    assert re.findall(r"share %|change", err) == expected
     assert {"length", "exact", "match", "trained", "share", "change"} - words == missing
     assert "[0.250," in words
     assert max(map(len, out.splitlines())) <= max(width, 43)

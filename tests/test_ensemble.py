@@ -69,7 +69,6 @@ def predictor(alphabet="ab", source_eos=True):
 
 def test_what_cannot_decode_together_is_refused():
     for other in (predictor("ac"), predictor(source_eos=False)):
-        with pytest.raises(
-            Seq2AttnError, match="one and two cannot form an ensemble: they read or write different symbols"
-        ):
+        says = "one and two cannot form an ensemble: they read or write different symbols"
+        with pytest.raises(Seq2AttnError, match=says):
             ensemble({"one": predictor(), "two": other})

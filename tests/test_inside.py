@@ -123,9 +123,8 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
     for name in ("decoder.state", "attention.context", "attention.weights"):
         write = dict(enumerate(answer.output_symbols))
         found = model.run_with_cache(TEXT, patch={(name, np.int64(2)): source[name][2]}, write=write)[1]
-        assert np.array_equal(found[name][2], source[name][2]) and np.array_equal(
-            found["logits"][:2], cache["logits"][:2]
-        )
+        assert np.array_equal(found[name][2], source[name][2])
+        assert np.array_equal(found["logits"][:2], cache["logits"][:2])
         drawn = seq2attn.patch_map(model, TEXT, OTHER, name)
         ids, steps = cache["logits"].argmax(axis=1), range(len(cache["logits"]))
         lost = np.log(softmax(cache["logits"])[steps, ids]) - np.log(softmax(found["logits"])[steps, ids])
@@ -191,9 +190,8 @@ def test_a_cell_of_one_s_own_is_inside():
             return ((state[0] + self.gates(read, state)[0]) / 2,)
 
     _, cache = made(cell=Leaky).run_with_cache(TEXT)
-    np.testing.assert_allclose(
-        cache["decoder.state"][1:], (cache["decoder.state"] + cache["decoder.gates"][:, 0])[:-1] / 2
-    )
+    states = cache["decoder.state"]
+    np.testing.assert_allclose(states[1:], (states + cache["decoder.gates"][:, 0])[:-1] / 2)
 
 
 SMALL = {

@@ -134,10 +134,8 @@ def test_a_mask_that_is_switched_off_or_on_is_that_of_the_config(scalable):
     source = torch.nn.functional.pad(SOURCE, (0, 2))
     models = [make_model("general", scalable_softmax=scalable, mask_padding=mask).eval() for mask in (True, False)]
     every = torch.ones(2, 1, 6, dtype=torch.bool)
-    real = torch.tensor([[[True] * 4 + [False] * 2]] * 2)
-    found = [
-        outputs(model, intervention(6, valid=valid), source) for model, valid in zip(models, (every, real), strict=True)
-    ]
+    pairs = zip(models, (every, torch.tensor([[[True] * 4 + [False] * 2]] * 2)), strict=True)
+    found = [outputs(model, intervention(6, valid=valid), source) for model, valid in pairs]
     expected = [outputs(model, None, source) for model in models[::-1]]
     torch.testing.assert_close(found, expected)
     assert not torch.allclose(found[0][0], found[1][0])

@@ -13,14 +13,8 @@ V = 8
 
 
 def make_batch():
-    data = TrainingData(
-        task=Reverse(alphabet="abcde", max_length=5),
-        source_eos=False,
-        batch_size=6,
-        seed=2,
-        device=torch.device("cpu"),
-    )
-    return data.batch(0)
+    task, cpu = Reverse(alphabet="abcde", max_length=5), torch.device("cpu")
+    return TrainingData(task=task, source_eos=False, batch_size=6, seed=2, device=cpu).batch(0)
 
 
 def make_logits(batch):

@@ -53,11 +53,7 @@ class Odd({base}):
     {body}
 """  # the body is in line 12
 TINY_FILE = "task: {max_length: 3}\nmodel: {hidden: 8}\ntraining: {steps: 50, batch_size: 4, validation_samples: 1}\n"
-KEYS = {
-    "Window": "model.attention.window",
-    "History": "model.attention.history",
-    "BahdanauDecoder": "model.decoder",
-}
+PLACES = {"Window": "attention.window", "History": "attention.history", "BahdanauDecoder": "decoder"}
 
 
 @pytest.fixture
@@ -190,7 +186,7 @@ def test_a_broken_score_is_refused_before_a_run_is_made(plugin, text, message):
 )
 def test_a_broken_part_of_any_kind_is_refused_before_a_run_is_made(plugin, base, body, message):
     plugin(PART.format(base=base, body=body))
-    told, hint = refusal(configured(f"{KEYS[base]}=odd", score="scaled"))
+    told, hint = refusal(configured(f"model.{PLACES[base]}=odd", score="scaled"))
     assert message in told
     assert hint == "Check it: seq2attn check --plugin odd.py"
 
@@ -282,18 +278,13 @@ def test_docstring_and_limits_describe_the_options(plugin):
         return View(self.inside(lengths.view(-1, 1, 1).expand(-1, query.size(1), 1), width))
 '''
     plugin(PART.format(base="Window", body=body))
-    assert WINDOWS.get("odd").meanings == {
-        "radius": "positions to each side, at most five",
-        "other": "default: 1.5",
-    }
+    meanings = {"radius": "positions to each side, at most five", "other": "default: 1.5"}
+    assert WINDOWS.get("odd").meanings == meanings
     with pytest.raises(ConfigError, match="should be less than or equal to 5, found 6"):
         configured("model.attention.window=odd", "model.attention.window.radius=6", score="scaled")
 
 
-@pytest.mark.parametrize(
-    ("base", "missing"),
-    [("Window", "forward"), ("Cell", "step"), ("InitialState", "forward")],
-)
+@pytest.mark.parametrize(("base", "missing"), [("Window", "forward"), ("Cell", "step"), ("InitialState", "forward")])
 def test_an_unfinished_part_is_refused_when_it_is_registered(plugin, base, missing):
     with pytest.raises(Seq2AttnError, match=f"odd.py:10: .* 'odd': class Odd does not define {missing}$"):
         plugin(PART.format(base=base, body="pass"))

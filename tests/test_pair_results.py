@@ -96,9 +96,8 @@ def test_error_rates_by_hand(tmp_path, split, logits, tokens, wrong_tokens):
     right = [("a", "a' b'"), ("bb", "c' d'"), ("c", "a'"), ("dd", "a' b' c'")]
     written = {"a": "a' b'", "bb": "c'", "c": "a' e'", "dd": "a' b' d'"}
     result = measured(tmp_path, right, written, split_targets=split)
-    assert [(one.source, one.answer, one.is_right) for one in result.answers] == [
-        (source, written[source], source == "a") for source, _ in right
-    ]
+    expected = [(source, written[source], source == "a") for source, _ in right]
+    assert [(one.source, one.answer, one.is_right) for one in result.answers] == expected
     assert [str(edit) for one in result.answers for edit in one.edits] == ["d'>", ">e'", "c'>d'"]
     assert {row.metric: row.value for row in result.rows if row.length is None} == {
         **{"wer": 3 / 4, "ser": 3 / 8},
@@ -112,9 +111,7 @@ def test_error_rates_by_hand(tmp_path, split, logits, tokens, wrong_tokens):
 def test_a_source_with_several_right_answers_is_one_word_and_any_of_them_counts(tmp_path):
     pairs = [("a", "b' b'"), ("b", "b'"), ("a", "a' b'"), ("b", "b' b'"), ("a", "a' b'")]
     result = measured(tmp_path, pairs, {"a": "a' b'", "b": "a'"})
-    assert [(one.source, one.right, one.is_right) for one in result.answers] == [
-        ("a", "a' b'", True),
-        ("b", "b'", False),
-    ]
+    expected = [("a", "a' b'", True), ("b", "b'", False)]
+    assert [(one.source, one.right, one.is_right) for one in result.answers] == expected
     assert (result.get("wer").value, result.get("ser").value) == (1 / 2, 1 / 3)
     assert [row.samples for row in result.by_length("exact_match")] == [2]

@@ -74,10 +74,7 @@ def test_columns_are_chosen_by_number(tmp_path):
 
 def test_texts_are_normalised_unless_asked_not_to(tmp_path):
     file = written(tmp_path / "a.tsv", "e\u0301\tx\né\ty\n한\tz\n")
-    read = {
-        form: [source for source, _ in read_pairs(file, Format(normalise=form)).pairs]
-        for form in ("nfc", "nfd", "none")
-    }
+    read = {form: [one for one, _ in read_pairs(file, Format(normalise=form)).pairs] for form in ("nfc", "nfd", "none")}
     assert read["none"] == ["e\u0301", "é", "한"]
     assert read["nfc"] == ["é", "é", "한"]
     assert read["nfd"] == ["é", "é", "한"], "the vocabulary takes them apart"
@@ -164,10 +161,8 @@ def test_a_file_that_no_options_read_gets_the_rules(tmp_path):
         assert caught.value.hint.startswith("Save it as UTF-8, one pair a line, a tab between columns.")
     assert "unmatched quotation marks: '\"ab,x'" in refused(tmp_path / "a.csv", 'b,y\n"ab,x\n', delimiter=",")
     assert "it contains '\\t'" in refused(tmp_path / "a.csv", "b,y\na\tb,x\n", delimiter=",")
-    rows = "# c\nword,ipa\nab,x\n"
-    assert read_pairs(written(tmp_path / "a.csv", rows), Format(delimiter=",", header=True, comment="#")).pairs == (
-        ("ab", "x"),
-    )
+    commented = written(tmp_path / "a.csv", "# c\nword,ipa\nab,x\n")
+    assert read_pairs(commented, Format(delimiter=",", header=True, comment="#")).pairs == (("ab", "x"),)
     assert read_pairs(written(tmp_path / "a.tsv", '"ab"\t"\n'), Format()).pairs == (('"ab"', '"'),), "as it is"
 
 

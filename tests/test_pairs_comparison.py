@@ -30,12 +30,10 @@ def measured(cli, run):
 
 
 def test_error_rates_over_seeds_in_every_output(cli):
-    rows = compare(cli, *LAYERS).rows()
-    assert [(row["group"], row["metric"]) for row in rows] == [
-        (f"hidden={width}", rate) for width in (8, 16) for rate in ("wer", "ser")
-    ]
+    rows, each = compare(cli, *LAYERS).rows(), [(width, rate) for width in (8, 16) for rate in ("wer", "ser")]
+    assert [(row["group"], row["metric"]) for row in rows] == [(f"hidden={width}", rate) for width, rate in each]
     rates = {width: [measured(cli, f"widths-hidden_{width}-seed_{seed}") for seed in (1, 2)] for width in (8, 16)}
-    for row, (width, rate) in zip(rows, ((width, rate) for width in (8, 16) for rate in ("wer", "ser")), strict=True):
+    for row, (width, rate) in zip(rows, each, strict=True):
         values = [one[rate] for one in rates[width]]
         assert float(row["mean"]) == pytest.approx(sum(values) / 2, rel=1e-5)
         assert float(row["worst"]) == pytest.approx(max(values), rel=1e-5)  # the highest error rate

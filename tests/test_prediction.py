@@ -63,9 +63,8 @@ def test_predictions_of_mixed_lengths_keep_their_order(source_eos):
     predictor = make_predictor(scripted(lambda ids: [*ids[::-1], EOS]), source_eos=source_eos)
     texts = ["abc", "h", "feed", "cab", "h", "gg", "badcafe", "a"]
     predictions = list(predictor.predict(texts))
-    assert [(one.source, one.output, one.finished) for one in predictions] == [
-        (text, text[::-1], True) for text in texts
-    ]
+    expected = [(text, text[::-1], True) for text in texts]
+    assert [(one.source, one.output, one.finished) for one in predictions] == expected
     assert all(one.weights is None and one.map is None and one.correct for one in predictions)
 
 

@@ -45,10 +45,8 @@ def test_a_single_file_needs_no_list(tmp_path, monkeypatch, trials_here, own_sco
     config.write_text(TINY)
     head = "from seq2attn import register\nfrom seq2attn.model.scores import Dot"
     Path("own.py").write_text(f'{head}\n@register("mine", equal_widths=True)\nclass Mine(Dot):\n    """s . h"""\n')
-    vary = "model.attention.score=mine,none"
-    found = seq2attn.compare(
-        configs=config, vary=vary, plugins="own.py", baseline="model.attention.score=none", device="cpu"
-    )
+    vary, baseline = "model.attention.score=mine,none", "model.attention.score=none"
+    found = seq2attn.compare(configs=config, vary=vary, plugins="own.py", baseline=baseline, device="cpu")
     assert [(group.label, group.baseline) for group in found.groups] == [("mine", "none"), ("none", None)]
     with pytest.raises(Seq2AttnError, match="or in Python a function that makes an Executor, found <concurrent"):
         seq2attn.compare(configs="tiny.yaml", vary=vary, plugins=Path("own.py"), executor=ThreadPoolExecutor())

@@ -55,22 +55,8 @@ def declared(model):
 
 def test_the_options_of_a_constructor_are_its_parameters_with_a_plain_default():
     class Mine:
-        def __init__(
-            self,
-            a,
-            b,
-            c=1,
-            *,
-            d=0.5,
-            e=True,
-            f="x",
-            g: int | None = None,
-            h=None,
-            i=(),
-            j: "str | None" = None,
-            copy=2,
-            _k=3,
-        ):
+        def __init__(self, a, b, c=1, *, d=0.5, e=True, f="x", g: int | None = None, h=None, i=(), copy=2, _k=3,
+                     j: "str | None" = None):  # fmt: skip
             pass
 
     class Unresolved:

@@ -163,15 +163,12 @@ def test_the_report_of_a_comparison(work):
     title, sections = report_of_comparison(load_plan("experiment", work / "runs"), work / "runs")
     assert title == "experiment"
     # scaled at 3: 0.8, 0.7, 0.9, which is 0.3, 0.1, 0.2 more than dot; 4.3027 x 0.1 / sqrt(3) = 0.248
-    assert ["3", "0.800 [0.552, 1.000]", "0.100", "0.700", "2", "0.900", "+0.200 [-0.048, +0.448]"] in cells(
-        sections["Summary"]
-    )
+    row = ["3", "0.800 [0.552, 1.000]", "0.100", "0.700", "2", "0.900", "+0.200 [-0.048, +0.448]"]
+    assert row in cells(sections["Summary"])
     assert "scaled: exact match, against dot" in sections["Summary"]
     assert sections["Figures"].count("<svg") == 2  # loss, results
-    assert cells(sections["Config"])[:2] == [
-        ["key", "dot", "scaled", "none"],
-        ["model.attention.score", "dot", "scaled", "none"],
-    ]
+    names = ["dot", "scaled", "none"]
+    assert cells(sections["Config"])[:2] == [["key", *names], ["model.attention.score", *names]]
     assert ["seed", "1, 2, 3"] in cells(sections["Config"])
     assert re.findall(r"<h3>(.*?)</h3>", sections["Attention"])[:2] == [
         "dot: experiment-dot-seed_1", "scaled: experiment-scaled-seed_1",

@@ -161,11 +161,8 @@ def measured(checkpoint, seed):
 def test_the_last_step_is_read_from_the_end_of_the_metrics(tmp_path):
     run = Run(tmp_path)
     assert last_step(run) == 0
-    for text, step in (
-        ("", 0),
-        ('{"step": 10, "loss": 1}\n', 10),
-        ('{"step": 10}\n' * 20_000 + '{"step": 20, "lo', 20),
-    ):
+    line = '{"step": 10, "loss": 1}\n'
+    for text, step in (("", 0), (line, 10), (line * 20_000 + '{"step": 20, "lo', 20)):
         run.metrics_file.write_text(text)
         assert last_step(run) == step
 

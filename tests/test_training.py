@@ -31,17 +31,11 @@ from seq2attn.training.signals import StopRequest, stop_on_signals
 
 CPU = torch.device("cpu")
 STEPS, EVERY = 20, 8  # evaluations, each with a checkpoint, after steps 8, 16 and 20
+FEW = {"validation_samples": 2, "snapshots": 1}
 TINY = {
     "task": {"alphabet": "abcdehlo", "max_length": 3},
     "model": {"hidden": 8, "embedding": 4},
-    "training": {
-        "steps": STEPS,
-        "batch_size": 4,
-        "log_every": 1,
-        "evaluate_every": EVERY,
-        "validation_samples": 2,
-        "snapshots": 1,
-    },
+    "training": {"steps": STEPS, "batch_size": 4, "log_every": 1, "evaluate_every": EVERY, **FEW},
 }
 
 
@@ -136,17 +130,17 @@ def test_metrics_hold_each_logged_step_and_each_evaluation(reference):
     evaluations = [line for line in lines if "evaluation" in line]
     assert [line["step"] for line in evaluations] == [8, 16, 20]
     assert [one["length"] for one in evaluations[0]["evaluation"] if one["metric"] == "entropy"] == [1, 2, 3]
-    values = {
-        metric: [one["value"] for one in evaluations[-1]["evaluation"] if one["metric"] == metric]
+    exact, entropy = (
+        [one["value"] for one in evaluations[-1]["evaluation"] if one["metric"] == metric]
         for metric in ("exact_match", "entropy")
-    }
+    )
     status = reference.status()
     assert (status.state, status.step, status.steps) == ("finished", STEPS, STEPS)
     assert (status.task, status.score, status.seed) == ("reverse", "scaled", 1)
     assert step_of(reference, "last") == STEPS
-    assert status.exact_match_worst == min(values["exact_match"])
-    assert status.exact_match_mean == pytest.approx(sum(values["exact_match"]) / 3)
-    assert status.attention_entropy == pytest.approx(sum(values["entropy"]) / 3)
+    assert status.exact_match_worst == min(exact)
+    assert status.exact_match_mean == pytest.approx(sum(exact) / 3)
+    assert status.attention_entropy == pytest.approx(sum(entropy) / 3)
 
 
 def test_tensorboard_holds_everything_that_was_measured(reference):
@@ -158,9 +152,8 @@ def test_tensorboard_holds_everything_that_was_measured(reference):
     for line in metrics(reference):
         for name, value in line.items():
             if "loss" in line and name != "step":
-                assert found[f"{'main' if name == 'loss' else 'train'}/{name}"][line["step"]] == pytest.approx(
-                    value, rel=1e-6
-                )
+                at = found[f"{'main' if name == 'loss' else 'train'}/{name}"]
+                assert at[line["step"]] == pytest.approx(value, rel=1e-6)
         for one in line.get("evaluation", ()):
             at = found[f"validation_{one['metric']}/{one['length']:03d}"]
             assert at[line["step"]] == pytest.approx(one["value"], rel=1e-6)
@@ -181,9 +174,9 @@ def test_attention_images_are_recorded(often_watched):
         rows, columns = image.height // len(weights), image.width // len(weights[0])
         for row, line in enumerate(weights):
             for column, weight in enumerate(line):  # from blue at 0 to yellow at 1, over (125, 124, 120) at 1/2
-                below, above, share = (
-                    ((0, 78), (125, 120), 2 * weight) if weight < 0.5 else ((125, 120), (254, 56), 2 * weight - 1)
-                )
+                upper = weight >= 0.5
+                below, above = ((125, 120), (254, 56)) if upper else ((0, 78), (125, 120))
+                share = 2 * weight - upper
                 red, _, blue = image.getpixel((column * columns + 1, row * rows + 1))
                 assert red == pytest.approx(below[0] + share * (above[0] - below[0]), abs=8)
                 assert blue == pytest.approx(below[1] + share * (above[1] - below[1]), abs=16)
@@ -430,11 +423,8 @@ def test_training_works_in_another_thread(reference, tmp_path):
 
 
 def test_divergence_keeps_the_last_good_checkpoint(reference, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        trainer_module,
-        "learning_rate",
-        lambda training, step, steps: learning_rate(training, step, steps) if step < 10 else 1e38,
-    )
+    rate = lambda training, step, steps: learning_rate(training, step, steps) if step < 10 else 1e38  # noqa: E731
+    monkeypatch.setattr(trainer_module, "learning_rate", rate)
     trainer = start(tmp_path)
     with pytest.raises(Diverged, match=r"diverged at step 1[12]: loss") as caught:
         trainer.train()
@@ -512,12 +502,11 @@ def test_training_stops_when_every_trained_length_is_at_the_target(tmp_path, mon
 
 @pytest.mark.parametrize(
     "overrides",
-    [
-        ["task.min_length=66", "task.max_length=66", "evaluation.lengths=[66]"],  # longer than any picture
-        ["task.name=duplicate", "task.max_length=50", "evaluation.lengths=[50]"],  # answers longer than any picture
+    [  # a source, and an answer, longer than any picture
+        "task.min_length=66 task.max_length=66 evaluation.lengths=[66]",
+        "task.name=duplicate task.max_length=50 evaluation.lengths=[50]",
     ],
-    ids=lambda overrides: overrides[0],
 )
 def test_every_kind_of_model_trains(tmp_path, overrides):
-    run = trained(tmp_path, configured("training.steps=1", "training.batch_size=2", *overrides)).run
+    run = trained(tmp_path, configured("training.steps=1", "training.batch_size=2", *overrides.split())).run
     assert run.status().state == "finished"

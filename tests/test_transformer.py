@@ -42,9 +42,8 @@ def test_attention_is_pytorchs_own():
     query, states = torch.randn(2, 3, 4, D, dtype=torch.float64)
     valid = is_real(torch.tensor([4, 2, 1]), 4)
     found, weights, *_ = attend(attention, query, project(attention, states), valid[:, None, None])
-    expected, expected_weights = attention(
-        query, states, states, key_padding_mask=~valid, need_weights=True, average_attn_weights=False
-    )
+    given = {"key_padding_mask": ~valid, "average_attn_weights": False}
+    expected, expected_weights = attention(query, states, states, need_weights=True, **given)
     close(found, expected)
     close(weights, expected_weights)
 

@@ -30,9 +30,8 @@ def test_a_shift_stays_sharp_over_many_steps():
 def test_every_distance_is_equally_probable_at_first():
     history = ShiftByKey(D, D, 1).double()
     past = torch.eye(10).double()[5].repeat(1, 3, 1)
-    p = history.distribution(
-        AttentionStep(None, past, history.prepare(torch.randn(1, 10, D).double()), None, None), torch.tensor([[[10]]])
-    )
+    prepared = history.prepare(torch.randn(1, 10, D).double())
+    p = history.distribution(AttentionStep(None, past, prepared, None, None), torch.tensor([[[10]]]))
     torch.testing.assert_close(p, torch.full((1, 7, 10), 1 / 7).double())
 
 

@@ -150,11 +150,8 @@ class Textbook:
             emitted = [self._emission(state[top], self._value(key)) for key in source.keys]
             written = (*step.written, (token, weights, emitted))
             logits, priors = self._over_all_alignments(written)
-            return (
-                logits,
-                priors,
-                Step(state, step.position + 1, [*past, weights], fed, [*step.queries, state[top]], written),
-            )
+            after = Step(state, step.position + 1, [*past, weights], fed, [*step.queries, state[top]], written)
+            return logits, priors, after
         if kind == "bahdanau":
             context, weights = self._attend(step.state[top], step, source)
             state = self._advance(torch.cat([x, context]), step.state)
@@ -324,10 +321,8 @@ class Textbook:
         bias, size = float(self.tensors["decoder.attention.history.bias"]), len(scores)
         last = past[-1] if past else [1.0] + [0.0] * (size - 1)
         stop = [inside / (1 + math.exp(-score - bias)) for score, inside in zip(scores, allowed, strict=True)]
-        return [
-            sum(last[k] * math.prod(1 - stop[i] for i in range(k, j)) * stop[j] for k in range(j + 1))
-            for j in range(size)
-        ]
+        passed = lambda k, j: math.prod(1 - stop[i] for i in range(k, j))  # noqa: E731
+        return [sum(last[k] * passed(k, j) * stop[j] for k in range(j + 1)) for j in range(size)]
 
     def _shifted(
         self, weights: list[float], past: list[list[float]], allowed: list[bool], keys: list[Tensor]

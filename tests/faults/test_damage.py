@@ -63,13 +63,9 @@ def changed(values, state):
     def write(run):
         path = run.checkpoint("last")
         checkpoint = load_checkpoint(path)
-        tensors = checkpoint.tensors | {
-            name: make and make(checkpoint.tensors.get(name, 1)) for name, make in values.items()
-        }
-        kept = [
-            {name: value for name, value in one.items() if value is not None}
-            for one in (tensors, checkpoint.state | state)
-        ]
+        made = {name: make and make(checkpoint.tensors.get(name, 1)) for name, make in values.items()}
+        both = (checkpoint.tensors | made, checkpoint.state | state)
+        kept = [{name: value for name, value in one.items() if value is not None} for one in both]
         save_checkpoint(path, *kept)
 
     return write
@@ -111,11 +107,8 @@ def sparse(run):
 
 
 WEIGHT, MOMENT = "model.encoder.embedding.weight", "optimiser.exp_avg.encoder.embedding.weight"
-STATE, FOREIGN, CUT = (
-    "cannot be resumed: its state has ",
-    "does not belong to this config: it ",
-    "damaged: it is cut short, or its header is wrong",
-)
+STATE, FOREIGN = "cannot be resumed: its state has ", "does not belong to this config: it "
+CUT, HEADER = "damaged: it is cut short, or its header is wrong", "damaged: its header has state"
 DAMAGE = {
     "cut": (overwritten(lambda whole: whole[: len(whole) // 2]), CUT),
     "one byte more": (overwritten(lambda whole: whole + b"\0"), CUT),
@@ -124,25 +117,16 @@ DAMAGE = {
     "one bit": (overwritten(lambda whole: whole[:-1] + bytes([whole[-1] ^ 1])), "damaged: its checksum does not match"),
     "a terabyte": (sparse, "damaged: its size is 1,099,511,"),
     "foreign": (foreign, "not a seq2attn checkpoint (its header does not say 'seq2attn-checkpoint')"),
-    "missing tensor": (
-        tensors_are({WEIGHT: None}),
-        FOREIGN + f"has nothing as '{WEIGHT}', expected torch.float32 (6, 4)",
-    ),
+    "no tensor": (tensors_are({WEIGHT: None}), FOREIGN + f"has nothing as '{WEIGHT}', expected torch.float32 (6, 4)"),
     "extra tensor": (tensors_are({"model.extra": torch.ones}), FOREIGN + "has torch.float32 (1,) as 'model.extra', "),
-    "extra of another kind": (
-        tensors_are({"extra": torch.ones}),
-        FOREIGN + "has torch.float32 (1,) as 'extra', expected ",
-    ),
+    "extra of any kind": (tensors_are({"extra": torch.ones}), FOREIGN + "has torch.float32 (1,) as 'extra', expected "),
     "wrong shape": (tensors_are({WEIGHT: lambda old: old[:-1]}), FOREIGN + f"has torch.float32 (5, 4) as '{WEIGHT}', "),
     "wrong dtype": (tensors_are({WEIGHT: torch.Tensor.double}), FOREIGN + f"has torch.float64 (6, 4) as '{WEIGHT}', "),
     "NaN weights": (tensors_are({WEIGHT: nan}), f"damaged: {WEIGHT} holds values that are not finite"),
     "missing moment": (tensors_are({MOMENT: None}), FOREIGN + f"has nothing as '{MOMENT.removeprefix('optimiser.')}'"),
     "NaN moment": (tensors_are({MOMENT: nan}), f"damaged: {MOMENT.removeprefix('optimiser.')} holds values that are"),
     "moment of wrong shape": (tensors_are({MOMENT: torch.Tensor.flatten}), FOREIGN + "has torch.float32 (24,) as "),
-    "step of -1": (
-        state_is(step=-1),
-        "damaged: its header has state.step: should be greater than or equal to 0, found -1",
-    ),
+    "step of -1": (state_is(step=-1), f"{HEADER}.step: should be greater than or equal to 0, found -1"),
     "best of words": (state_is(best=["a"]), STATE + "best.0: should be a valid number, found 'a'"),
     "formulas a number": (state_is(formulas=1), STATE + "formulas: should be a valid boolean, found 1"),
     "position of -1": (state_is(positions={"metrics.jsonl": -1}), STATE + "positions.metrics.jsonl: should be"),

@@ -206,9 +206,8 @@ def check_evaluation(config: Config, model: torch.nn.Module, book: Textbook) -> 
         for row in range(samples):
             source = [*drawn.source[row, :length].tolist(), *([2] if eos else [])]
             size = int(drawn.target_lengths[row])
-            measured.append(
-                book.measure(source, drawn.target[row, :size].tolist(), drawn.alignment[row, :size].tolist())
-            )
+            right = (drawn.target[row, :size].tolist(), drawn.alignment[row, :size].tolist())
+            measured.append(book.measure(source, *right))
         names = set.intersection(*map(set, measured))
         expected = {name: sum(one[name] for one in measured) / samples for name in names}
         ours = {row.metric: row.value for row in found.rows if row.metric in expected}
@@ -227,12 +226,8 @@ def check_kernels(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
         steps.append(TrainingStep(model, config, CPU))
     for number, batch in zip(range(STEPS), build_training_data(config, CPU).batches(), strict=False):
         found, expected = (training_losses(step.forward(batch, number), batch, config.training) for step in steps)
-        gradients = [
-            _flat(
-                torch.autograd.grad(one.total, parameters, retain_graph=True, allow_unused=True, materialize_grads=True)
-            )
-            for one in (found, expected)
-        ]
+        how = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
+        gradients = [_flat(torch.autograd.grad(one.total, parameters, **how)) for one in (found, expected)]
         torch.testing.assert_close(found.total, expected.total, **CLOSE)
         torch.testing.assert_close(*gradients, **CLOSE)
         steps[0].gradients(found.total)

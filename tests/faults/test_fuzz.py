@@ -28,9 +28,8 @@ SLOW = pytest.mark.slow
 
 def keys_of(values):
     """Every key of a config."""
-    return [
-        key for name, value in values.items() for key in (name, *(keys_of(value) if isinstance(value, dict) else ()))
-    ]
+    inside = [key for value in values.values() if isinstance(value, dict) for key in keys_of(value)]
+    return [*values, *inside]
 
 
 KEYS = [*keys_of(check_config({}).model_dump(mode="json")), "options", "hiden", "<<", "", "a.b", "__class__", "width"]
@@ -71,9 +70,8 @@ def no_hang():
 
 def fuzz(count, strategies, check):
     quick = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
-    chosen = settings(
-        max_examples=count, deadline=None, database=None, suppress_health_check=quick, phases=[Phase.generate]
-    )
+    few = {"max_examples": count, "suppress_health_check": quick, "phases": [Phase.generate]}
+    chosen = settings(deadline=None, database=None, **few)
     chosen(given(*strategies)(check))()
 
 

@@ -45,9 +45,8 @@ def strike(server, reference, work, *fault):
         assert status == 1 and err.endswith(hint) == run.checkpoint("last").exists()
     else:
         assert status == -signal.SIGKILL
-        assert not run.path.exists() or re.search(
-            "^tiny\t(stopped|no checkpoint)\t", server.call(work, "runs")[1], re.M
-        )
+        listed = server.call(work, "runs")[1]
+        assert not run.path.exists() or re.search("^tiny\t(stopped|no checkpoint)\t", listed, re.M)
     server.complete(work, reference)
 
 

@@ -39,10 +39,9 @@ def test_the_wheel_contains_only_the_package_and_the_configs(wheel):
     assert {name.partition("/")[0] for name in names if not name.startswith("seq2attn-")} == {"seq2attn"}
     shipped = {name.removeprefix("seq2attn/") for name in names if name.startswith("seq2attn/configs/")}
     assert shipped == {str(path.relative_to(ROOT)) for path in (ROOT / "configs").rglob("*.yaml")}
-    modules = {name for name in names if name.endswith((".py", ".c", ".h"))}
-    assert modules == {
-        str(path.relative_to(ROOT)) for path in (ROOT / "seq2attn").rglob("*.*") if path.suffix in (".py", ".c", ".h")
-    }
+    kinds, files = (".py", ".c", ".h"), (ROOT / "seq2attn").rglob("*.*")
+    modules = {name for name in names if name.endswith(kinds)}
+    assert modules == {str(path.relative_to(ROOT)) for path in files if path.suffix in kinds}
     assert "seq2attn/py.typed" in names
     assert ("seq2attn/kernels/recurrence.so" in names) is library.LIBRARY.is_file()  # as for this Python
     assert wheel.name.startswith("seq2attn-") and "-py3-none-" in wheel.name
@@ -53,14 +52,8 @@ def test_the_installed_wheel_finds_its_configs(wheel, work):
     place = work / "installed"
     done = process(work, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place), str(wheel))
     assert done.code == 0, done.err
-    words = [
-        "train",
-        "--config",
-        "configs/scaled.yaml",
-        "--name=mine",
-        "--set=training.steps=1",
-        "--set=training.warmup=0",
-    ]
+    changes = ("--set=training.steps=1", "--set=training.warmup=0")
+    words = ["train", "--config", "configs/scaled.yaml", "--name=mine", *changes]
     done = process(work, "-m", "seq2attn", *words, PYTHONPATH=str(place))
     assert (done.code, done.out) == (0, "runs/mine\n"), done.err
     done = process(work, "-m", "seq2attn", "inspect", "configs/chapter/dot.yaml", PYTHONPATH=str(place))
