@@ -3,7 +3,7 @@
 // A tensor is {type, shape, data}: type "float", "double", "int" or "bool". All are kept in doubles, int64 exact to 2^53:
 // loops that meet one kind of array only are compiled for it, and run three times as fast.
 
-const TYPES = {1: "float", 6: "int", 7: "int", 9: "bool", 10: "float", 11: "double"};  // ONNX's numbers of types
+const TYPES = {1: "float", 2: "int", 6: "int", 7: "int", 9: "bool", 10: "float", 11: "double"};  // ONNX's numbers of types
 
 const product = shape => shape.reduce((total, size) => total * size, 1);
 const tensor = (type, shape, data) => ({type, shape, data: data || memory(product(shape))});
