@@ -4,6 +4,7 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: workers with a thread a core each would wait
 
+import contextlib
 import copy
 import functools
 import re
@@ -32,18 +33,23 @@ def quick_commands():
         patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
         patch.setattr(os, "fsync", lambda descriptor: None)
         patch.setattr(traceback, "format_stack", lambda *_: [])
-        if "onnxscript" in sys.modules:
-            from torch.onnx._internal.exporter._registration import ONNXRegistry
-
-            first = functools.cache(ONNXRegistry.from_torchlib)
-
-            def known(*_, **options):
-                registry = copy.copy(first(**options))
-                registry.functions = {name: [*some] for name, some in registry.functions.items()}
-                return registry
-
-            patch.setattr(ONNXRegistry, "from_torchlib", known)
+        with contextlib.suppress(ImportError, AttributeError):  # of torch's own names, which may change
+            if "onnxscript" in sys.modules:
+                patch.setattr(*_quick_registry())
         yield
+
+
+def _quick_registry():
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    first = functools.cache(ONNXRegistry.from_torchlib)
+
+    def known(*_, **options):
+        registry = copy.copy(first(**options))
+        registry.functions = {name: [*some] for name, some in registry.functions.items()}
+        return registry
+
+    return ONNXRegistry, "from_torchlib", known
 
 
 @pytest.fixture(scope="session")
