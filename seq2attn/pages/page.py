@@ -41,7 +41,7 @@ ENGINE = ("multiply.js", "operations.js", "model.js", "worker.js")
 SCRIPTS = [
     f"{name}.js" for name in ["view", "text", "explain", "step", "changes", "play", "tour", "link", "train", "page"]
 ]
-TYPES = {1: "float", 2: "int", 6: "int", 7: "int", 9: "bool", 10: "float", 11: "double"}  # ONNX's numbers, as in operations.js
+TYPES = {1: "float", 2: "int", 6: "int", 7: "int", 9: "bool", 10: "float", 11: "double"}  # ONNX's, as in operations.js
 NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # in JSON, for JavaScript's Number()
 EXAMPLES = 5
 SIDES = ("source", "target")

@@ -15,8 +15,6 @@ from seq2attn.runs.files import write_json, writing
 from seq2attn.runs.records import Metrics, MetricsLine, Snapshot, read_record, read_records
 from seq2attn.runs.run import Run
 
-END = 100_000  # bytes of the metrics that hold a last line
-
 
 def read_metrics(run: Run) -> Metrics:
     """The run's metrics so far."""
@@ -28,7 +26,7 @@ def read_metrics(run: Run) -> Metrics:
 def last_step(run: Run) -> int:
     """The last step in the run's metrics, for a display of progress: 0 if there is none to read."""
     with contextlib.suppress(OSError, IndexError), run.metrics_file.open("rb") as file:
-        file.seek(-min(END, file.seek(0, os.SEEK_END)), os.SEEK_END)
+        file.seek(-min(100_000, file.seek(0, os.SEEK_END)), os.SEEK_END)
         return int(re.findall(rb'"step": ([0-9]{1,18})', file.read())[-1])
     return 0
 
