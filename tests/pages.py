@@ -239,12 +239,18 @@ function decodeAll(model, requests) {
 def largest_differences(
     found: Sequence[Mapping[str, Any]], expected: Sequence[Mapping[str, Any]]
 ) -> tuple[float, float]:
-    """The largest absolute difference of logits and of weights. Raises AssertionError where the outputs differ."""
+    """The largest absolute difference of logits and of weights. Raises AssertionError where the outputs differ, up to a step
+    whose two best symbols are so close that rounding decides.
+    """
     logits = weights = 0.0
     for one, other in zip(found, expected, strict=True):
-        assert one["tokens"] == other["tokens"]
-        logits = max(logits, float(np.abs(np.array(one["logits"]) - other["logits"]).max()))
+        second, best = np.sort(other["logits"], axis=1)[:, -2:].T
+        tied = next((step for step, gap in enumerate(best - second) if gap < 1e-6), len(best))
+        assert one["tokens"][:tied] == other["tokens"][:tied]
+        assert tied < len(best) or len(one["tokens"]) == len(other["tokens"])
         assert (one["weights"] is None) == (other["weights"] is None)
+        same = slice(tied + 1)  # the step of a tie itself, too
+        logits = max(logits, float(np.abs(np.array(one["logits"][same]) - other["logits"][same]).max()))
         if one["weights"] is not None:
-            weights = max(weights, float(np.abs(np.array(one["weights"]) - other["weights"]).max()))
+            weights = max(weights, float(np.abs(np.array(one["weights"][same]) - other["weights"][same]).max()))
     return logits, weights
