@@ -27,7 +27,7 @@ def table(heading, first):
 
 def test_its_first_line_says_what_to_install_and_its_answers_are_folded():
     first = LESSON.split("\n\n")[1].replace("\n", " ")
-    assert all(one in first for one in ("make run", '-e ".[export]"', "parts 1 and 2 need nothing but a browser"))
+    assert all(words in first for words in ("make run", '-e ".[export]"', "parts 1 and 2 need nothing but a browser"))
     assert LESSON.index("scaled.html") < LESSON.index("seq2attn train")
     assert LESSON.count("<details><summary>Answer") == LESSON.count("</details>") == 5
     last = max(map(LESSON.index, ("## 6.", "## Advanced")))

@@ -167,7 +167,7 @@ class Inside(Model):
         return self.attended
 
     def _patched(self, name: str, index: int, value: Tensor) -> Tensor:
-        """value (B, ..., D), or what is given in its place, D numbers, for each row the same."""
+        """value (B, ..., D), or the D numbers given in its place, the same for every row."""
         if (name, index) not in self.patch:
             return value
         given = np.asarray(self.patch[name, index])
