@@ -11,6 +11,12 @@ from seq2attn.model.histories import AttentionStep, Shift, ShiftByKey
 D = 4
 
 
+def step_of(past, prepared=None, query=None):
+    """A step whose keys are all real."""
+    valid = torch.ones(len(past), 1, past.size(2), dtype=torch.bool)
+    return AttentionStep(query, past, prepared, valid, valid)
+
+
 @torch.no_grad()
 def test_a_shift_stays_sharp_over_many_steps():
     history = Shift(D, D, 1).double()
@@ -19,7 +25,7 @@ def test_a_shift_stays_sharp_over_many_steps():
     past = torch.zeros(1, 2, 300).double()
     past[0, :, 299] = 1.0
     for number in range(1, 1000):
-        step, content = AttentionStep(None, past, None, None, None), torch.full((1, 1, 300), 1 / 300).double()
+        step, content = step_of(past), torch.full((1, 1, 300), 1 / 300).double()
         weights = history.combine(content, content, step)
         past = history.update(weights, step)
         assert int(weights.argmax()) == (299 - number) % 300
@@ -31,7 +37,7 @@ def test_every_distance_is_equally_probable_at_first():
     history = ShiftByKey(D, D, 1).double()
     past = torch.eye(10).double()[5].repeat(1, 3, 1)
     prepared = history.prepare(torch.randn(1, 10, D).double())
-    p = history.distribution(AttentionStep(None, past, prepared, None, None), torch.tensor([[[10]]]))
+    p = history.distribution(step_of(past, prepared), torch.tensor([[[10]]]))
     torch.testing.assert_close(p, torch.full((1, 7, 10), 1 / 7).double())
 
 
@@ -44,7 +50,7 @@ def test_weights_by_key_are_soft_in_training_and_sharp_in_evaluation(mode, times
         (torch.zeros(1, 3, 2).double(), 1),
         (before.expand(1, 3, 2), times),
     ):  # content decides, or past
-        step = AttentionStep(None, past, history.prepare(torch.ones(1, 2, D).double()), None, None)
+        step = step_of(past, history.prepare(torch.ones(1, 2, D).double()))
         odds = (0.6 / 0.4) ** (power * (1 + math.log(2)))  # g = 1 + softplus(0)
         found = history.combine(before, before, step).flatten().tolist()
         assert found == pytest.approx([odds / (1 + odds), 1 / (1 + odds)])
@@ -54,7 +60,7 @@ def advance(history, query=None, steps=1, size=3, logits=None):
     """The weights (S,) of each step without a mask, from the beginning, with these scores where the history makes none."""
     past, found = history.begin(torch.zeros(1, size, D)), []
     for number in range(steps):
-        step = AttentionStep(query, past, None, None, None)
+        step = step_of(past, query=query)
         scores = history.scores(step)
         scores = logits[number].view(1, 1, -1) if scores is None else scores
         weights = history.combine(torch.softmax(scores, dim=2), scores, step)
@@ -65,7 +71,7 @@ def advance(history, query=None, steps=1, size=3, logits=None):
 
 @pytest.mark.parametrize("training", [True, False])
 def test_a_monotonic_step_is_noisy_in_training_only(training):
-    history, step = Monotonic(D, D, 1).train(training), AttentionStep(None, torch.ones(1, 1, 4), None, None, None)
+    history, step = Monotonic(D, D, 1).train(training), step_of(torch.ones(1, 1, 4))
     one, other = (history.combine(step.past, step.past, step) for _ in "ab")
     assert torch.equal(one, other) != training
 

@@ -130,7 +130,6 @@ def _results(trial: Trial) -> Iterator[tuple[str, Any, tuple[int, ...]]]:
         yield "values", score.values(keys), (B, width, score.value_width)
     for normaliser in trial.parts(Normaliser):
         yield "weights", normaliser(draw(B, L, width), trial.valid.unsqueeze(1)), (B, L, width)
-        yield "weights of all keys", normaliser(draw(B, L, width), None), (B, L, width)
     for window in trial.parts(Window):
         allowed, factor = window(draw(B, L, window.query_width), batch.source_lengths, width, 0)
         yield "allowed", allowed * draw(1), (B, L, width)

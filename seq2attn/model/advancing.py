@@ -108,8 +108,7 @@ class Monotonic(History):
         if self.training and self.noise:
             logits = logits + self.noise * torch.randn_like(logits)
         stop, passed = torch.sigmoid(logits), F.logsigmoid(-logits)  # p, ln (1 - p)
-        if step.allowed is not None:
-            stop, passed = stop.masked_fill(~step.allowed, 0.0), passed.masked_fill(~step.allowed, 0.0)
+        stop, passed = stop.masked_fill(~step.allowed, 0.0), passed.masked_fill(~step.allowed, 0.0)
         before = torch.cat([torch.zeros_like(passed[..., :1]), passed[..., :-1]], dim=2)  # (B, 1, S) of the key before
         later = before.new_ones(before.size(2), before.size(2)).triu(1)  # (S, S)
         reached = (before * later).cumsum(dim=2).exp().triu()  # (B, S, S) from key k to key j

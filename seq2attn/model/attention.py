@@ -23,8 +23,8 @@ class Memory(NamedTuple):
     """(B, S, Dv) contexts are weighted averages of these"""
     source: Tensor | None
     """(B, S) ids of the source's tokens, where they are known"""
-    valid: Tensor | None
-    """(B, 1, S) True = real token; None: all keys are allowed"""
+    valid: Tensor
+    """(B, 1, S) True = real token; all are True where padding is not masked"""
     lengths: Tensor | None = None
     """(B,) real tokens of each source; None without a window"""
     prepared: Any = None
@@ -90,7 +90,7 @@ class Attention(nn.Module):
             keys=self.score.project(states),
             values=self.score.values(states),
             source=source,
-            valid=valid.unsqueeze(1) if self.mask_padding else None,  # (B, 1, S)
+            valid=(valid if self.mask_padding else torch.ones_like(valid)).unsqueeze(1),  # (B, 1, S)
             lengths=None if self.window is None else valid.sum(dim=1),
             prepared=self.history.prepare(states),
         )
@@ -110,7 +110,7 @@ class Attention(nn.Module):
         if self.window is not None:
             assert memory.lengths is not None
             inside, factor = self.window(query, memory.lengths, memory.values.size(1), first)
-            allowed = inside if allowed is None else inside & allowed  # (B, L, S)
+            allowed = inside & allowed  # (B, L, S)
         step = AttentionStep(query, past, memory.prepared, memory.valid, allowed)
         scores = self.history.scores(step)
         if scores is None:
@@ -141,7 +141,7 @@ class NoAttention(nn.Module):
     def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
         """As `Attention.prepare`, with keys and values of width 0."""
         empty = states[..., :0]
-        return Memory(keys=empty, values=empty, source=source, valid=None)
+        return Memory(keys=empty, values=empty, source=source, valid=valid.unsqueeze(1))
 
     def begin(self, memory: Memory) -> None:
         """There is no history."""

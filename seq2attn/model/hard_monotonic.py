@@ -90,7 +90,7 @@ class HardMonotonicDecoder(Decoder):
         """log w: weights (B, L, S), as the attention has them -> (B, L, S)."""
         assert weights is not None
         logs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
-        return logs if memory.valid is None else logs.masked_fill((weights == 0) & ~memory.valid, NEVER)
+        return logs.masked_fill((weights == 0) & ~memory.valid, NEVER)
 
     def _priors(self, logs: Tensor, emissions: Tensor, tokens: Tensor, joint: Tensor | None) -> Tensor:
         """log p: log w (B, L, S), log e (B, L, S, V), the tokens before (B, L), of which the first was written with `joint`

@@ -25,10 +25,10 @@ class AttentionStep(NamedTuple):
     """(B, C, S) as `begin` or the last step's `update` returned it"""
     prepared: Any
     """what `prepare` returned"""
-    valid: Tensor | None
-    """(B, 1, S) the real tokens; None: all"""
-    allowed: Tensor | None
-    """(B, 1, S) those that are in the window, too; None: all"""
+    valid: Tensor
+    """(B, 1, S) the real tokens"""
+    allowed: Tensor
+    """(B, 1, S) those that are in the window, too"""
 
 
 class History(nn.Module):
@@ -172,11 +172,8 @@ class Shift(History):
         return torch.cat([weights, step.past[:, 1:2] + weights], dim=1)
 
     def combine(self, weights: Tensor, logits: Tensor, step: AttentionStep) -> Tensor:
-        past, valid = step.past, step.valid
-        lengths = past.new_full((len(past), 1, 1), past.size(2)) if valid is None else valid.sum(dim=2, keepdim=True)
-        moved = self.moved(step, lengths.long().clamp(min=1))
-        if step.allowed is not None:
-            moved = moved.masked_fill(~step.allowed, 0.0)
+        lengths = step.valid.sum(dim=2, keepdim=True).clamp(min=1)
+        moved = self.moved(step, lengths).masked_fill(~step.allowed, 0.0)
         moving = moved.sum(dim=2, keepdim=True) > 0.5
         moved = torch.where(moving, moved ** (1.0 if self.training else self.settled), weights)
         sharp = moved ** (1 + F.softplus(self.power))
@@ -238,9 +235,10 @@ class ShiftByKey(Shift):
 
 def arrived(leaving: Tensor, lengths: Tensor) -> Tensor:
     """sum_d leaving_(d, i-d) for each key i (B, 1, S), of what leaves each key by each distance (B, 2 reach + 1, S)."""
-    distances = leaving.size(1)
-    arriving = torch.eye(distances, dtype=leaving.dtype, device=leaving.device).flip(1).unsqueeze(0)
-    return F.conv1d(wrapped(leaving, lengths, distances // 2), arriving)
+    reach, device = leaving.size(1) // 2, leaving.device
+    distances = torch.arange(-reach, reach + 1, device=device).unsqueeze(1)  # (2 reach + 1, 1)
+    origins = (torch.arange(leaving.size(2), device=device) - distances) % lengths  # (B, 2 reach + 1, S)
+    return leaving.gather(2, origins).sum(dim=1, keepdim=True)
 
 
 def wrapped(values: Tensor, lengths: Tensor, reach: int) -> Tensor:

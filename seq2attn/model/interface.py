@@ -105,10 +105,9 @@ class Intervention(NamedTuple):
         """The same with (B, 1, 1, ...) in place of (B, 1, ...), for scores (B, H, 1, S)."""
         return tree_map_only(Tensor, lambda part: part.unsqueeze(1), self)
 
-    def allowed(self, valid: Tensor | None) -> Tensor:
-        """valid (B, 1, S), the memory's mask, None: all keys -> (B, 1, S), the keys that may be attended to."""
-        valid = valid if self.valid is None else self.valid
-        return ~self.banned if valid is None else valid & ~self.banned
+    def allowed(self, valid: Tensor) -> Tensor:
+        """valid (B, 1, S), the memory's mask -> (B, 1, S), the keys that may be attended to."""
+        return (valid if self.valid is None else self.valid) & ~self.banned
 
     def set_weights(self, weights: Tensor) -> Tensor:
         """The weights (B, 1, S) with some set, and the others scaled to sum to what those leave of 1.

@@ -21,14 +21,12 @@ class Normaliser(nn.Module):
     sums_to_one: ClassVar[bool] = True
     """whether the weights of a row with an allowed key sum to 1"""
 
-    def forward(self, scores: Tensor, valid: Tensor | None) -> Tensor:
+    def forward(self, scores: Tensor, valid: Tensor) -> Tensor:
         """Weights over the valid entries of the last dimension.
 
-        scores (..., S); valid broadcasts to it, True = may be attended to, None = everything. Returns weights (..., S):
-        exactly 0 where not valid; a row without valid entries is all zeros, with zero gradients.
+        scores (..., S); valid broadcasts to it, True = may be attended to. Returns weights (..., S): exactly 0 where not
+        valid; a row without valid entries is all zeros, with zero gradients.
         """
-        if valid is None:
-            return self.normalise(scores)
         invalid = ~valid
         filled = scores.masked_fill(invalid, torch.finfo(scores.dtype).min)
         return self.normalise(filled).masked_fill(invalid, 0.0)
@@ -80,7 +78,7 @@ class Sigmoid(Normaliser):
 
     sums_to_one = False
 
-    def forward(self, scores: Tensor, valid: Tensor | None) -> Tensor:
+    def forward(self, scores: Tensor, valid: Tensor) -> Tensor:
         return super().forward(scores - log_count(valid, scores), valid)
 
     def normalise(self, scores: Tensor) -> Tensor:
@@ -102,8 +100,6 @@ def _ordered(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return ordered, ordered.cumsum(dim=-1), torch.arange(1, scores.size(-1) + 1, device=scores.device)
 
 
-def log_count(allowed: Tensor | None, scores: Tensor) -> Tensor:
-    """ln n, n the number of allowed keys of each query: (..., S) -> (..., 1); None: all S keys of `scores` (..., S)."""
-    if allowed is None:
-        return scores.new_full((*scores.shape[:-2], 1, 1), scores.size(-1)).log()
+def log_count(allowed: Tensor, scores: Tensor) -> Tensor:
+    """ln n, n the number of allowed keys of each query, at least 1: (..., S) -> (..., 1), of the type of `scores`."""
     return allowed.sum(dim=-1, keepdim=True).clamp(min=1).to(scores.dtype).log()

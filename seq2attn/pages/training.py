@@ -88,7 +88,7 @@ def _train(model: Model, config: Config, examples: Tensors) -> Function:
 
     def encode_masked(mask: Tensor, *inputs: Any) -> Any:
         memory, first = encode(*inputs)
-        return memory if memory.valid is None else memory._replace(valid=memory.valid | ~mask), first
+        return memory._replace(valid=memory.valid | ~mask), first
 
     def train(tensors: Tensors) -> Tensors:
         model.encode = partial(encode_masked, tensors["mask"])  # type: ignore[method-assign]
