@@ -53,6 +53,8 @@ records: $(READY)  ## train and evaluate the rows of docs/studies/length-general
 	$(BIN)/seq2attn compare configs/experiments/order.yaml
 	$(BIN)/seq2attn compare configs/experiments/digits.yaml
 	$(BIN)/seq2attn compare configs/experiments/content.yaml
+	$(BIN)/seq2attn compare configs/experiments/by-key.yaml
+	$(BIN)/seq2attn compare configs/experiments/symbols.yaml
 
 bench: $(READY)  ## measure speed against a plain loop (and peers, if installed); about an hour; writes benchmarks/results.json
 	$(BIN)/python -m benchmarks --json benchmarks/results.json

@@ -6,6 +6,7 @@ seq2attn train -c configs/records/by-key.yaml --plugin examples/walking.py --set
 import torch
 from torch import nn
 
+import seq2attn
 from seq2attn import register
 from seq2attn.model.histories import ShiftByKey, arrived
 
@@ -19,6 +20,8 @@ class ShiftWithout(ShiftByKey):
 
     def __init__(self, query_width, key_width, feature_width, *, what: str = "keys"):
         super().__init__(query_width, key_width, feature_width)
+        if what not in ("keys", "last", "total", "before"):
+            raise seq2attn.Seq2AttnError(f"shift_without: what is keys, last, total or before, found {what!r}")
         kept = [float(one != what) for one in ("last", "total", "before")]
         self.register_buffer("kept", torch.tensor(kept).view(1, 3, 1), persistent=False)
         self.uses_keys = what != "keys"
@@ -30,11 +33,13 @@ class ShiftWithout(ShiftByKey):
         return super().distribution(step._replace(past=step.past * self.kept), lengths)  # (B, 2 reach + 1, S)
 
 
-@register("walk", formula="moved = sum_k q Move((1-q) ... Move((1-q) Move(alpha_(t-1)))), q_j = sigmoid(w h_j + b)")
+@register(
+    "walk", formula="moved = q m_1 + q m_2 + ... + m_hops, m_(k+1) = Move((1-q) m_k), q_j = sigmoid(4 (w h_j + b))"
+)
 class Walk(ShiftByKey):
-    """Moves by the distance of the key, and on again from keys that do not want to be read.
+    """Moves by the distance of the key, m_1 = Move(alpha_(t-1)), and on again from keys that do not want to be read.
 
-    hops: how many moves a step makes at most
+    hops: how many moves a step makes at most; what it reaches last is read
     """
 
     def __init__(self, query_width, key_width, feature_width, *, hops: int = 6):

@@ -14,7 +14,7 @@ import traceback
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import (
@@ -292,7 +292,10 @@ def register(
         if "name" in fields:
             raise Seq2AttnError(f"{registry.kind} {name!r} has an option called 'name', which names the part itself")
         summary = inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0]
-        registry.add(Entry(name, formula, summary, source, cls, options(**fields), synonyms, equal_widths=equal_widths))
+        bases = {f"{parent.__module__.removeprefix('seq2attn')}:{parent.__qualname__}" for parent in cls.__mro__}
+        inherited = any(entry.own_weights for entry in registry if {entry.implementation} & {*bases, *cls.__mro__})
+        entry = Entry(name, formula, summary, source, cls, options(**fields), synonyms, equal_widths=equal_widths)
+        registry.add(replace(entry, own_weights=inherited))
         return cls
 
     return decorate

@@ -1,5 +1,6 @@
 """From --vary and experiment files to trials, all of them checked before anything runs."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,16 @@ def test_labels_and_names_show_what_varies(base):
     expected = "hidden=8, additive, clip_norm=null, initial_state=last, window=local_m(radius=3)"  # no synonym
     assert next(iter(found.groups)) == expected
     assert plan(base, vary=vary).trials[-1].name == "e-hidden_16-additive-clip_norm_0.5-initial_state_last-seed_1"
+
+
+def test_a_long_name_is_cut_before_its_seed(base):
+    vary = (
+        "model.attention.window={name: local_m, radius: 3}",
+        "task.alphabet=abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN",
+    )
+    first, second = (trial.name for trial in plan(base, vary=(*vary, "seed=1-2")).trials)
+    assert len(first) == 80 and re.fullmatch("e-window_local_m-radius_3-.+-seed_1-[0-9a-f]{8}", first)
+    assert first.split("-seed_1-")[0] == second.split("-seed_2-")[0]
 
 
 def test_the_label_of_a_section_leaves_out_what_all_have_and_names_do_not_change_with_the_others(base):

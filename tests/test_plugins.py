@@ -52,6 +52,18 @@ def test_each_file_of_the_page_is_checked_trained_and_predicts(cli, tmp_path, on
     assert cli("eval", "run", "--plugin", name).out.count("\texact_match\t") == (5 if "doubling" in name else 12)
 
 
+def test_a_part_that_changes_a_builtin_one_makes_its_own_weights_as_that_does(cli, tmp_path):
+    (tmp_path / "drifting.py").write_text(FILES["drifting.py"])
+    chosen = ("model.attention.history=drifting", "model.attention.normaliser=sparsemax")
+    done = cli("inspect", "configs/scaled.yaml", "--plugin", "drifting.py", "--set", chosen[0], "--set", chosen[1])
+    assert done.code == 2 and "'sparsemax' cannot work with history 'drifting', which makes its own" in done.err
+
+
+def test_the_plugin_of_the_examples_keeps_the_contract(cli):
+    done = cli("check", "--plugin", str(ROOT / "examples" / "walking.py"))
+    assert done.code == 0, done.out
+
+
 def test_the_page_has_a_file_of_each_kind():
     assert [line.partition("--plugin ")[2].split()[0] for line in COMMANDS] == list(FILES)
     for registry in EXTENSIBLE:

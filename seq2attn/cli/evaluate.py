@@ -77,7 +77,7 @@ def evaluate(
         display.begin("", None)
 
         def watch() -> None:
-            display.step("", number := next(done), f"{number} lengths measured")
+            display.step("", number := next(done), f"{number} sets of strings measured")
 
         evaluation = trained.evaluate(wanted, samples=samples, seed=seed, families=kinds, data=data, watch=watch)
     learned = (trained.task.learned() or {}).get("files", {})

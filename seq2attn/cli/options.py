@@ -93,7 +93,7 @@ Families = Annotated[
     list[str] | None,
     option(
         "NAME...",
-        "Kinds of strings: all, or some of `seq2attn list families`. Default: the config's, random.",
+        "Kinds of strings: all, or some of `seq2attn list families`. Default: the config's (random, unless it says more).",
         autocompletion=FAMILIES.names,
     ),
 ]

@@ -25,7 +25,7 @@ from seq2attn.runs.run import Run, check_name, check_plain
 
 UNLABELLED = (CONFIG, "model", "model.attention.score", "model.architecture", "task", "task.name")
 """keys of which labels show only the value"""
-LONGEST_NAME = 80  # characters of a run's name; a longer one is cut and ends with a digest
+LONGEST_NAME = 80  # characters of a run's name; a longer one is cut and ends with the seed and a digest
 RECORD = ".{}.comparison.json"  # the file of a plan in the runs directory, by the comparison's name
 
 
@@ -149,7 +149,8 @@ def _run_name(experiment: str, values: Mapping[str, Any], seed: int) -> str:
     if len(name) <= LONGEST_NAME and words == list(map(run_word, words)):
         return name
     digest = hashlib.blake2b(json.dumps([values, seed], sort_keys=True).encode(), digest_size=4).hexdigest()
-    return f"{name[: LONGEST_NAME - 9]}-{digest}"
+    end = f"-seed_{seed}-{digest}"
+    return name.removesuffix(f"-seed_{seed}")[: LONGEST_NAME - len(end)] + end
 
 
 def _published(figures: Sequence[Published], values: Mapping[str, Any]) -> Published:
