@@ -122,6 +122,10 @@ def test_the_label_of_a_section_leaves_out_what_all_have_and_names_do_not_change
     longer = plan(base, vary=[f"model={','.join(models)},{{cell: lstm}}"])
     assert list(longer.groups)[:2] == ["layers=1, score=dot", "layers=1, score=dot, window=local_m"]
     assert [trial.name for trial in found.trials] == [trial.name for trial in longer.trials[:2]]
+    tasks = (
+        "task={name: reverse, max_length: 8},{name: recopy, max_length: 8},{name: recopy, max_length: 8, reverse: true}"
+    )
+    assert list(plan(base, vary=[tasks]).groups) == ["reverse", "recopy", "recopy(reverse=true)"]
 
 
 def test_names_are_valid_distinct_and_the_same_with_more_seeds(base):

@@ -119,7 +119,8 @@ def _value(config: Config, key: str, given: Any, axis: Sequence[Any] = ()) -> An
         name = options.pop("name", "")
         others = [flat_values(other) if isinstance(other, dict) else {} for other in axis if other != given]
         own = {key: value for key, value in options.items() if any(other.get(key, ...) != value for other in others)}
-        words = ", ".join(f"{key.rpartition('.')[2]}={_text(value)}" for key, value in (own or options).items())
+        shown = own or ({} if name and others else options)  # of a named part, the name alone is a label
+        words = ", ".join(f"{key.rpartition('.')[2]}={_text(value)}" for key, value in shown.items())
         return f"{name}({words})" if name and words else name or words
     try:
         value = value_at(config, key)
