@@ -2,13 +2,13 @@
 
 #include <float.h>
 
-/* In place: scores (keys) -> softmax(scale scores) over the keys that are valid (keys), 0 for all others. */
+/* In place: scores (keys) -> softmax(scale scores) over the keys that are valid, 0 for all others; valid (keys) may be NULL. */
 static void softmax(size keys, real *weights, real scale, const unsigned char *valid)
 {
     real highest = -INFINITY, sum = 0;
     size count = 0;
     for (size k = 0; k < keys; k++) {
-        int counts = valid[k];
+        int counts = !valid || valid[k];
         weights[k] = counts ? scale * weights[k] : -INFINITY;
         highest = weights[k] > highest ? weights[k] : highest;
         count += counts;

@@ -24,7 +24,7 @@ typedef struct {
     const size *lengths;        /* (B) how many tokens of each row are read, the longest row first; NULL: all */
     const unsigned char *kept;  /* (B, L) 0 = the state is replaced by noise before this step; NULL: none is */
     const real *noise;          /* (B, L, D) */
-    const unsigned char *valid; /* (B, S) 1 = may be attended to */
+    const unsigned char *valid; /* (B, S) 1 = may be attended to; NULL: all */
     const real *scale;          /* (B) multiplies the scores; NULL: 1 */
     const real *embedding;      /* (V, E) */
     const real *weight_ih;      /* (3D, E + F) r, z, n, as the next three */
@@ -268,7 +268,7 @@ static void locate_backward(const Recurrence *r, const Shared *s, const real *pa
     }
 }
 
-static int is_valid(const Recurrence *r, size row, size k) { return r->valid[row * r->key_count + k]; }
+static int is_valid(const Recurrence *r, size row, size k) { return !r->valid || r->valid[row * r->key_count + k]; }
 
 /* Weights (S), before the history `shift` sharpens them. Returns whether they are moved ones, so that there are no scores. */
 static int weigh(const Recurrence *r, const Shared *s, size row, const real *query, const real *past, real *weights)
@@ -285,7 +285,7 @@ static int weigh(const Recurrence *r, const Shared *s, size row, const real *que
         weights[k] = r->query_weight ? additive_score(r->key_width, query, key, r->v)
                                      : product(r->key_width, query, key) + (past && !r->power ? s->located[k] : 0);
     }
-    softmax(r->key_count, weights, r->scale ? r->scale[row] : 1, r->valid + row * r->key_count);
+    softmax(r->key_count, weights, r->scale ? r->scale[row] : 1, r->valid ? r->valid + row * r->key_count : NULL);
     return 0;
 }
 
