@@ -48,7 +48,7 @@ def legend(shown: AttentionMap, console: Console, *, digits: bool = False) -> st
     used = {*shown.source_symbols, *shown.output_symbols}
     notes = [meaning for symbol, meaning in {"<eos>": "$ <eos>", " ": "_ space"}.items() if symbol in used]
     weights = ["bright: attended to"] if _has_colours(console) else []
-    weights += ["digits: tenths of the weight (9: .9 or more)"] if digits or not weights else []
+    weights += ["digits: tenths of the weight"] if digits or not weights else []
     return ", ".join(["rows: output", "columns: source", *notes, *weights])
 
 
