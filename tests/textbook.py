@@ -231,7 +231,8 @@ class Textbook:
         values = [self._value(key) for key in source.keys]
         context = sum(weight * value for weight, value in zip(weights, values, strict=True))
         if moving and self.attention.history.rereading:
-            again = sum(weight * sum(one[j] for one in step.past) for j, weight in enumerate(weights))
+            counting = 8 if self.attention.history.name == "shift_by_key" else 1
+            again = counting * sum(weight * sum(one[j] for one in step.past) for j, weight in enumerate(weights))
             context = torch.cat([context, torch.tensor([again], dtype=torch.float64)])
         return context, weights
 

@@ -158,6 +158,8 @@ class Shift(History):
     """p = softmax(speed * logits): they change this many times as fast as other parameters"""
     settled = 1.0
     """in evaluation the power of weights that have moved is g times this"""
+    counting = 1.0
+    """the context ends with this many times alpha_t.C_t"""
 
     def __init__(
         self, query_width: int, key_width: int, feature_width: int, *, reach: int = 2, rereading: bool = True
@@ -188,17 +190,17 @@ class Shift(History):
         return torch.softmax(self.speed * self.logits, dim=0).unsqueeze(1)
 
     def read(self, weights: Tensor, step: AttentionStep) -> Tensor:
-        return (weights * step.past[:, 1:2]).sum(dim=2, keepdim=True)
+        return self.counting * (weights * step.past[:, 1:2]).sum(dim=2, keepdim=True)
 
 
 class ShiftByKey(Shift):
     """`shift_by_key`: `shift`, with a distribution over distances for each key, which depends on what is read there.
 
     moved_i = sum_d p_(i-d)(d) alpha_{t-1, i-d}, around the source as in `shift`: the weight leaves key j by the distances of
-    p_j = softmax(b + W h_j + (F * [alpha_{t-1}; C_t; alpha_{t-2}])_j), h_j the encoder's state, F a convolution around the
-    source, C_t the sum of all past weights. All are zero at first: p is uniform. Content chooses among a few distances;
-    it cannot scatter attention. Nothing depends on the query. Training needs blurred weights, whose gradients tell distances
-    apart; evaluation raises what has moved to 4g, as monotonic attention is trained soft and used hard (Raffel et al. 2017).
+    p_j = softmax(4 (b + W h_j + (F * [alpha_{t-1}; C_t; alpha_{t-2}])_j)), h_j the encoder's state, F a convolution around
+    the source, C_t the sum of all past weights. All are zero at first: p is uniform. Content chooses among a few distances;
+    it cannot scatter attention. Nothing depends on the query. The context ends with 8 alpha_t.C_t. In evaluation the power
+    is 4g: blurred weights have gradients that tell distances apart (soft and hard, as in Raffel et al. 2017).
 
     kernel: the width of the convolution, odd.
     """
@@ -206,6 +208,7 @@ class ShiftByKey(Shift):
     channels = 3
     speed = 4.0
     settled = 4.0  # with g alone, weights blur among equal keys, whose distances depend on the weights alone
+    counting = 8.0  # where attention ends on a key read before, <eos> must outweigh the letter there
 
     def __init__(
         self,
