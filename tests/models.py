@@ -95,6 +95,9 @@ def make_model(
             )
         decoder = ARRANGEMENTS[arrangement](vocabulary, embedding, attention, cells)
         model = Reverser(encoder, INITIAL_STATES[initial_state](encoder, decoder.cell), decoder)
+        for weight in attention.parameters():
+            if not weight.any():  # some start at zero, where mistakes do not show
+                torch.nn.init.normal_(weight)
         return model if dtype == torch.get_default_dtype() else model.to(dtype)
 
 

@@ -33,7 +33,7 @@ def test_a_switch_turns_it_off(monkeypatch):
 
 @needs_the_library
 @pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
-@pytest.mark.parametrize("history", ["none", "location_coverage", "shift"])
+@pytest.mark.parametrize("history", ["none", "location_coverage", "shift", "shift_by_key"])
 def test_every_variant_that_this_processor_runs_computes_the_same(arrangement, history, monkeypatch):
     best = library.load(torch.float32)
     opened = ctypes.CDLL(str(library.LIBRARY))

@@ -116,7 +116,7 @@ sizes = st.integers(1, 40)
     embedding=sizes,
     score=st.sampled_from(KNOWN),
     arrangement=st.sampled_from(IN_C),
-    history=st.sampled_from(["none", "location", "coverage", "location_coverage", "shift"]),  # which the C knows
+    history=st.sampled_from(["none", "location", "coverage", "location_coverage", "shift", "shift_by_key"]),
     dtype=st.sampled_from([torch.float32, torch.float64]),
     seed=st.integers(0, 99),
 )

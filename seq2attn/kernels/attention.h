@@ -109,5 +109,6 @@ static void wrap_backward(size count, size reach, real *grads)
         grads[reach + count + e] = 0; /* no gradient of what was there before */
         grads[reach + e % count] += grad;
         grads[reach + count - 1 - e % count] += grads[reach - 1 - e];
+        grads[reach - 1 - e] = 0;
     }
 }

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 # The fields of `Recurrence` in recurrence.c, where each is described, in its order: sizes,
-#   steps rows width vocabulary embedding_width fed_width key_count key_width value_width context_width channels taps
-SIZES = 12
+# steps rows width vocabulary embedding_width fed_width key_count key_width value_width context_width channels taps distances
+SIZES = 13
 # pointers to the inputs, of which the first have no gradients,
-FIXED = ("tokens", "lengths", "kept", "noise", "valid", "scale")
+FIXED = ("tokens", "lengths", "kept", "noise", "valid", "scale", "counting")
 LEARNED = (
     *("embedding", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "initial", "keys", "values", "query_weight", "v"),
-    *("past_weight", "power", "combine"),
+    *("past_weight", "power", "moves", "combine"),
 )
 INPUTS = (*FIXED, *LEARNED)
 # to the results, and to the gradients of three of these and of what is learned,
@@ -86,7 +86,7 @@ class Recurrence(torch.autograd.Function):
         like, keys, v, past, combine = (of[name] for name in ("weight_hh", "keys", "v", "past_weight", "combine"))
         (rows, steps), (vocabulary, embedded), width = of["tokens"].shape, of["embedding"].shape, like.size(1)
         fed = context = of["weight_ih"].size(1) - embedded
-        attention, taps, vectors, weights, queries, pasts = (0, 0, 0), (0, 0), None, None, None, None
+        attention, taps, vectors, weights, queries, pasts = (0, 0, 0), (0, 0, 0), None, None, None, None
         if combine is not None:
             context = combine.size(1) - width
             vectors = like.new_zeros(rows, steps, width)
@@ -96,8 +96,8 @@ class Recurrence(torch.autograd.Function):
         if v is not None:
             queries = like.new_empty(rows * steps, v.numel())
         if past is not None:
-            taps = past.shape[:2]
-            pasts = like.new_zeros(rows * steps, 2, past.size(1) - 1 + keys.size(1))
+            taps = (*past.shape[:2], 0 if of["moves"] is None else past.size(2))
+            pasts = like.new_zeros(rows * steps, max(taps[0], 2), past.size(1) - 1 + keys.size(1))
         states = like.new_empty(rows, steps, width + context)
         gates, before = like.new_empty(rows * steps, 4 * width), like.new_empty(rows * steps, width)
         results = (gates, before, states, vectors, weights, queries, pasts)

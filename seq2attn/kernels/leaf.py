@@ -19,7 +19,7 @@ from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.cells import GRU, State
 from seq2attn.model.decoder import BahdanauDecoder, DecoderState, LuongDecoder, Reverser
 from seq2attn.model.encoder import Encoded, Encoder, Layer, flip, flip_index
-from seq2attn.model.histories import Coverage, Location, LocationCoverage, NoHistory, Shift
+from seq2attn.model.histories import Coverage, Location, LocationCoverage, NoHistory, Shift, ShiftByKey
 from seq2attn.model.interface import NO_RESETS, Decoded, Model, Reset, Resets
 from seq2attn.model.normalisers import Softmax, log_count
 from seq2attn.model.scores import Additive, Dot, General, KeyValue, Scaled, ScaledGeneral
@@ -29,7 +29,8 @@ LARGE = 2**25  # B x D^2 from which on PyTorch's products on several threads are
 PRODUCTS = (Dot, Scaled, General, ScaledGeneral, KeyValue)  # scores s.k of projected keys k
 KNOWN = (
     *(Reverser, Encoder, Layer, GRU, BahdanauDecoder, LuongDecoder, Attention, NoAttention, Additive, *PRODUCTS),
-    *(Coverage, Location, LocationCoverage, NoHistory, Shift, Softmax, nn.Linear, nn.Embedding, nn.Dropout, nn.Conv1d),
+    *(Coverage, Location, LocationCoverage, NoHistory, Shift, ShiftByKey, Softmax),
+    *(nn.Linear, nn.Embedding, nn.Dropout, nn.Conv1d),
 )
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
@@ -199,8 +200,13 @@ def _attention(attention: Attention, memory: Memory) -> dict[str, Any]:
     if isinstance(score, Additive):
         inputs |= {"query_weight": score.query_map.weight, "v": score.v.weight}
     if isinstance(history, Shift):
-        moves = torch.softmax(history.speed * history.logits, dim=0)
-        inputs |= {"past_weight": moves.flip(0).view(1, -1, 1), "power": 1 + F.softplus(history.power).view(1)}
+        counting = history.power.new_tensor([history.counting])
+        inputs |= {"power": 1 + F.softplus(history.power).view(1), "counting": counting}
+    if isinstance(history, ShiftByKey):
+        weight = history.speed * history.by_past.permute(1, 2, 0)  # (C, T, 2 reach + 1)
+        inputs |= {"past_weight": weight, "moves": history.speed * memory.prepared.mT}
+    elif isinstance(history, Shift):
+        inputs["past_weight"] = torch.softmax(history.speed * history.logits, dim=0).flip(0).view(1, -1, 1)
     elif isinstance(history, Coverage):  # 0 for the last weights
         inputs["past_weight"] = F.pad(history.map.weight.t().unsqueeze(0), (0, 0, 0, 0, 1, 0))
     elif isinstance(history, Location):

@@ -18,7 +18,7 @@
 typedef struct {
     size steps, rows, width, vocabulary, embedding_width, fed_width; /* L, B, D, V, E, F: what the cell reads beside these */
     size key_count, key_width, value_width, context_width; /* S, D or Da, Dv, Dc = Dv or, with a history's reading, Dv + 1 */
-    size channels, taps;                                   /* C, T of past_weight: with a history */
+    size channels, taps, distances;                        /* C, T of past_weight: with a history; M of moves, or 0 */
 
     const size *tokens;         /* (B, L) */
     const size *lengths;        /* (B) how many tokens of each row are read, the longest row first; NULL: all */
@@ -26,6 +26,7 @@ typedef struct {
     const real *noise;          /* (B, L, D) */
     const unsigned char *valid; /* (B, S) 1 = may be attended to; NULL: all */
     const real *scale;          /* (B) multiplies the scores; NULL: 1 */
+    const real *counting;       /* (1) multiplies what a history reads */
     const real *embedding;      /* (V, E) */
     const real *weight_ih;      /* (3D, E + F) r, z, n, as the next three */
     const real *weight_hh;      /* (3D, D) */
@@ -36,8 +37,9 @@ typedef struct {
     const real *values;         /* (B, S, Dv) */
     const real *query_weight;   /* (Da, D) for the additive score, as the next */
     const real *v;              /* (Da) */
-    const real *past_weight;    /* (C, T, Da or 1): of the convolution over the previous weights and, if C is 2, their sum */
-    const real *power;          /* (1) of the history `shift`: the convolution is what is attended with, to this power */
+    const real *past_weight;    /* (C, T, Da, M or 1): of the convolution over `pasts` */
+    const real *power;          /* (1) of the history `shift`: what has moved is attended with, to this power */
+    const real *moves;          /* (B, S, M) of `shift_by_key`: with the convolution, logits of the distances from each key */
     const real *combine;        /* (D, D + Dc) of the arrangement `luong`: step, then attend */
 
     real *gates;   /* (N, 4D), N the positions that are read */
@@ -46,7 +48,8 @@ typedef struct {
     real *vectors; /* (B, L, D) tanh of `combine` times these, as the next two not written where a row has ended */
     real *weights; /* (B, L, S) */
     real *queries; /* (N, Da) for the additive score */
-    real *pasts;   /* (N, 2, T - 1 + S) with a history: weights of the step before, and the sum of all; 0 before the call */
+    real *pasts;   /* (N, 2 or with `moves` 3, T - 1 + S) with a history: weights of the step before, the sum of all, weights
+                      of two steps before; 0 before the call */
 
     /* Gradients; all but the first three must be 0 before the call. */
     real *grad_states;        /* (B, L, D + Dc); overwritten, as the next: gradients from later steps are added */
@@ -54,7 +57,8 @@ typedef struct {
     const real *grad_weights; /* (B, L, S) or NULL */
     real *grad_embedding, *grad_weight_ih, *grad_weight_hh, *grad_bias_ih, *grad_bias_hh;
     real *grad_initial; /* (B, D) or NULL */
-    real *grad_keys, *grad_values, *grad_query_weight, *grad_v, *grad_past_weight, *grad_power, *grad_combine;
+    real *grad_keys, *grad_values, *grad_query_weight, *grad_v, *grad_past_weight, *grad_power, *grad_moves,
+        *grad_combine;
 
     real *workspace; /* `workspace_size` numbers, of which `index_positions` takes the next four */
     size *sizes;     /* (L) how many rows take part in each step: the first ones */
@@ -202,18 +206,20 @@ static void token_table_backward(const Recurrence *r, const real *weight, const 
 /* ---- Weights in panels, and memory that all steps share --------------------------------------------------------------------- */
 
 typedef struct {
-    const real *state, *fed, *query, *combine, *past[2], *past_backward[2]; /* of each channel */
-    real *located, *slopes;           /* (S, feature_width), (S, key_width) */
-    real *grad_past, *grad_before;    /* (B, 2, T - 1 + S), (B, D) */
+    const real *state, *fed, *query, *combine, *past[3], *past_backward[3]; /* of each channel */
+    real *located, *slopes;           /* (S, feature_width), (S, the larger of key_width and feature_width) */
+    real *moved;                      /* (S) */
+    real *grad_past, *grad_before;    /* (B, as `pasts`), (B, D) */
     real *grad_scores, *grad_queries; /* (B, L, S), (N, Da) */
     real *grad_combined;              /* (N, D) before the tanh */
     real *rest;                       /* for `multiply_transposed` */
 } Shared;
 
-/* What a history adds to each key: to its hidden layer for the additive score, else to its score. */
+/* What a history adds to each key: to its hidden layer for the additive score, to logits of distances, else to its score. */
 static int is_located(const Recurrence *r) { return r->taps && r->query_weight && !r->power; }
-static size feature_width(const Recurrence *r) { return is_located(r) ? r->key_width : 1; }
+static size feature_width(const Recurrence *r) { return is_located(r) ? r->key_width : larger(r->distances, 1); }
 static size past_width(const Recurrence *r) { return r->taps ? r->taps - 1 + r->key_count : 0; }
+static size past_size(const Recurrence *r) { return (r->moves ? 3 : 2) * past_width(r); }
 
 static Shared share(const Recurrence *r, int backward, const real *weight_ih, real *workspace)
 {
@@ -231,8 +237,9 @@ static Shared share(const Recurrence *r, int backward, const real *weight_ih, re
     }
     s.located = take(&workspace, r->key_count * features);
     if (backward) {
-        s.slopes = take(&workspace, r->key_count * r->key_width);
-        s.grad_past = take_zeros(&workspace, r->rows * 2 * past_width(r));
+        s.slopes = take(&workspace, r->key_count * larger(r->key_width, features));
+        s.moved = take(&workspace, r->key_count);
+        s.grad_past = take_zeros(&workspace, r->rows * past_size(r));
         s.grad_before = take(&workspace, r->rows * width);
         s.grad_scores = take(&workspace, count * r->key_count);
         s.grad_queries = take(&workspace, count * key);
@@ -246,12 +253,14 @@ static Shared share(const Recurrence *r, int backward, const real *weight_ih, re
 
 static const real *key_of(const Recurrence *r, size row, size k) { return r->keys + (row * r->key_count + k) * r->key_width; }
 
-/* s->located (S, feature_width): what the past makes of the keys; for the additive score, the keys with it. */
+/* s->located (S, feature_width): what the past makes of the keys; for the additive score and for moves, these with it. */
 static void locate(const Recurrence *r, const Shared *s, size row, const real *past)
 {
     size features = feature_width(r);
     if (is_located(r))
         copy(r->key_count * features, key_of(r, row, 0), s->located);
+    else if (r->moves)
+        copy(r->key_count * features, r->moves + row * r->key_count * features, s->located);
     else
         fill_with_zeros(r->key_count, s->located);
     for (size c = 0; c < r->channels; c++) /* rows of the left-hand side overlap: the convolution */
@@ -270,14 +279,61 @@ static void locate_backward(const Recurrence *r, const Shared *s, const real *pa
 
 static int is_valid(const Recurrence *r, size row, size k) { return !r->valid || r->valid[row * r->key_count + k]; }
 
+static size count_valid(const Recurrence *r, size row)
+{
+    size count = 0;
+    for (size k = 0; k < r->key_count; k++)
+        count += is_valid(r, row, k);
+    return larger(count, 1);
+}
+
+/* Which of `count` keys something that leaves key k by distance d, counted from the smallest, reaches. */
+static size reached(const Recurrence *r, size count, size k, size d)
+{
+    size to = (k + d - r->distances / 2) % count;
+    return to < 0 ? to + count : to;
+}
+
+/* Weights (S) that have moved by the distances of each key, whose logits in s->located become probabilities. */
+static void move(const Recurrence *r, const Shared *s, size row, const real *past, real *weights)
+{
+    size count = count_valid(r, row);
+    fill_with_zeros(r->key_count, weights);
+    for (size k = 0; k < count; k++) {
+        real *p = s->located + k * r->distances;
+        softmax(r->distances, p, 1, NULL);
+        for (size d = 0; d < r->distances; d++)
+            weights[reached(r, count, k, d)] += p[d] * past[r->taps / 2 + k];
+    }
+}
+
+/* From the gradients of what `move` returned (S). Adds to those of the past. */
+static void move_backward(const Recurrence *r, const Shared *s, size row, const real *past, const real *grads, real *grad_past)
+{
+    size count = count_valid(r, row), width = r->distances;
+    fill_with_zeros(r->key_count * width, s->slopes);
+    for (size k = 0; k < count; k++) {
+        const real *p = s->located + k * width;
+        real *slopes = s->slopes + k * width;
+        for (size d = 0; d < width; d++)
+            slopes[d] = grads[reached(r, count, k, d)];
+        grad_past[r->taps / 2 + k] += product(width, p, slopes);
+        softmax_backward(width, p, past[r->taps / 2 + k], slopes);
+    }
+    add_product(r->key_count * width, 1, s->slopes, r->grad_moves + row * r->key_count * width);
+    locate_backward(r, s, past, s->slopes, grad_past);
+}
+
 /* Weights (S), before the history `shift` sharpens them. Returns whether they are moved ones, so that there are no scores. */
 static int weigh(const Recurrence *r, const Shared *s, size row, const real *query, const real *past, real *weights)
 {
     real left = 0;
     if (past)
         locate(r, s, row, past);
+    if (r->moves)
+        move(r, s, row, past, weights);
     for (size k = 0; k < r->key_count && r->power; k++)
-        left += weights[k] = is_valid(r, row, k) ? s->located[k] : 0;
+        left += weights[k] = is_valid(r, row, k) ? r->moves ? weights[k] : s->located[k] : 0;
     if (left > (real)0.5)
         return 1;
     for (size k = 0; k < r->key_count; k++) {
@@ -289,17 +345,9 @@ static int weigh(const Recurrence *r, const Shared *s, size row, const real *que
     return 0;
 }
 
-static size count_valid(const Recurrence *r, size row)
-{
-    size count = 0;
-    for (size k = 0; k < r->key_count; k++)
-        count += is_valid(r, row, k);
-    return larger(count, 1);
-}
-
 static real *past_of(const Recurrence *r, size step, size row)
 {
-    return r->taps ? r->pasts + (r->offsets[step] + row) * 2 * past_width(r) : NULL;
+    return r->taps ? r->pasts + (r->offsets[step] + row) * past_size(r) : NULL;
 }
 
 /* Writes weights, context and what the next step knows of the past. */
@@ -313,14 +361,16 @@ static void attend_row(const Recurrence *r, const Shared *s, size step, size row
         sharpen(keys, *r->power, weights);
     average(keys, r->value_width, weights, r->values + row * keys * r->value_width, context);
     if (r->context_width > r->value_width)
-        context[r->value_width] = product(keys, weights, past + past_width(r) + reach);
+        context[r->value_width] = *r->counting * product(keys, weights, past + past_width(r) + reach);
     if (past && step + 1 < r->steps && row < r->sizes[step + 1]) {
         real *next = past_of(r, step + 1, row);
         copy(keys, weights, next + reach);
-        if (r->power)
-            wrap(count_valid(r, row), reach, next);
         copy(keys, past + past_width(r) + reach, next + past_width(r) + reach);
         add_product(keys, 1, weights, next + past_width(r) + reach);
+        if (r->moves)
+            copy(keys, past + reach, next + 2 * past_width(r) + reach);
+        for (size c = 0; c < r->channels && r->power; c++)
+            wrap(count_valid(r, row), reach, next + c * past_width(r));
     }
 }
 
@@ -330,7 +380,7 @@ static void attend_row_backward(const Recurrence *r, const Shared *s, size step,
     size keys = r->key_count, width = r->key_width, reach = r->taps / 2, place = (row * r->steps + step) * keys;
     const real *weights = r->weights + place, *past = past_of(r, step, row), *values = r->values + row * keys * r->value_width;
     const real *grad_context = r->grad_states + row * row_stride(r) + step * step_stride(r) + r->width;
-    real *grads = s->grad_scores + place, *grad_past = s->grad_past + row * 2 * past_width(r);
+    real *grads = s->grad_scores + place, *grad_past = s->grad_past + row * past_size(r);
     for (size k = 0; k < keys; k++) { /* without `power`, all that follows multiplies the gradient of a weight by it */
         grads[k] = r->grad_weights ? r->grad_weights[place + k] : 0;
         if (weights[k] != 0 || r->power)
@@ -341,21 +391,30 @@ static void attend_row_backward(const Recurrence *r, const Shared *s, size step,
         add_product(keys, 1, grad_past + reach, grads);
         add_product(keys, 1, grad_sum, grads);
         fill_with_zeros(past_width(r), grad_past);
+        if (r->moves) {
+            copy(keys, grad_sum + past_width(r), grad_past + reach);
+            fill_with_zeros(past_width(r), grad_past + 2 * past_width(r));
+        }
         if (r->context_width > r->value_width) {
-            add_product(keys, grad_context[r->value_width], past + past_width(r) + reach, grads);
-            add_product(keys, grad_context[r->value_width], weights, grad_sum);
+            real grad = *r->counting * grad_context[r->value_width];
+            add_product(keys, grad, past + past_width(r) + reach, grads);
+            add_product(keys, grad, weights, grad_sum);
         }
     }
     if (r->power) {
-        int moved = weigh(r, s, row, query, past, s->slopes);
-        sharpen_backward(keys, *r->power, s->slopes, weights, grads, r->grad_power);
-        weights = s->slopes;
+        int moved = weigh(r, s, row, query, past, s->moved);
+        sharpen_backward(keys, *r->power, s->moved, weights, grads, r->grad_power);
+        weights = s->moved;
         if (moved) {
             for (size k = 0; k < keys; k++)
-                s->slopes[k] = is_valid(r, row, k) ? grads[k] : 0;
+                s->moved[k] = is_valid(r, row, k) ? grads[k] : 0;
             fill_with_zeros(keys, grads);
-            locate_backward(r, s, past, s->slopes, grad_past);
-            wrap_backward(count_valid(r, row), reach, grad_past);
+            if (r->moves)
+                move_backward(r, s, row, past, s->moved, grad_past);
+            else
+                locate_backward(r, s, past, s->moved, grad_past);
+            for (size c = 0; c < r->channels; c++)
+                wrap_backward(count_valid(r, row), reach, grad_past + c * past_width(r));
             return;
         }
     } else if (past)
@@ -574,13 +633,14 @@ static size either(size a, size b) { return larger(packed_size(a, b), packed_siz
 size EXPORTED(workspace_size)(const Recurrence *r)
 {
     size width = r->width, keys = r->key_width, embedded = r->embedding_width, fed = r->fed_width, unit = step_stride(r);
-    size widest = larger(larger(unit, fed), larger(keys, embedded)), count = r->rows * r->steps, features = feature_width(r);
+    size count = r->rows * r->steps, features = feature_width(r);
+    size widest = larger(larger(larger(unit, fed), larger(keys, embedded)), features);
     size table = count < r->vocabulary ? count : r->vocabulary, per_index = sizeof(size) / sizeof(real);
     size panels = either(3 * width, width) + either(3 * width, fed) + either(keys, width) + either(width, unit) +
                   either(3 * width, embedded) + 2 * r->channels * either(features, r->taps) + packed_size(DEPTH, widest);
-    size backwards = count * (5 * width + keys + r->key_count) + r->rows * (2 * past_width(r) + width);
+    size backwards = count * (5 * width + keys + r->key_count) + r->rows * (past_size(r) + width);
     return per_index * 2 * (count + r->steps + 1) + 3 * width * (embedded + fed) + panels + backwards +
-           r->key_count * (features + keys + 1) + table * (4 * width + 2 * embedded) + 4 * width + 32 * 64;
+           r->key_count * (2 * features + keys + 2) + table * (4 * width + 2 * embedded) + 4 * width + 32 * 64;
 }
 
 /* `function.py` compares this with its own, so that neither reads beyond the other's fields. */
