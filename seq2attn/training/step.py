@@ -116,7 +116,9 @@ class TrainingStep:
         return norm
 
     def _differentiate(self, total: Tensor) -> list[Tensor]:
-        return list(torch.autograd.grad(total, self._parameters, allow_unused=True, materialize_grads=True))
+        gradients = torch.autograd.grad(total, self._parameters, allow_unused=True, materialize_grads=True)
+        pairs = zip(self._parameters, gradients, strict=True)  # the update goes through both as they lie in memory
+        return [slope if slope.stride() == one.stride() else torch.empty_like(one).copy_(slope) for one, slope in pairs]
 
     @torch.no_grad()
     def update(self, rate: float | Tensor) -> None:
