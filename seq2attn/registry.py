@@ -259,12 +259,7 @@ PartType = TypeVar("PartType", bound=type)
 
 
 def register(
-    name: str,
-    *,
-    formula: str = "",
-    source: str = "",
-    synonyms: tuple[str, ...] = (),
-    equal_widths: bool = False,
+    name: str, *, formula: str = "", source: str = "", synonyms: tuple[str, ...] = (), equal_widths: bool = False
 ) -> Callable[[PartType], PartType]:
     """Class decorator: register a part as `name`; its base class determines the kind.
 

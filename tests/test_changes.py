@@ -129,6 +129,20 @@ def test_the_matrix_form_is_the_loop():
     assert after.position == end.position == batch.decoder_input.size(1)
 
 
+def test_each_weight_follows_its_own_gradient():
+    mine = {"project": lambda self, keys: keys @ self.key_map.weight.T.contiguous()}
+    register("turned")(type("Turned", (Additive,), mine))
+    config = configured("turned")
+    model, batch = build_model(config), build_training_data(config, CPU).batch(0)
+    step, weight = TrainingStep(model, config, CPU), model.decoder.attention.score.key_map.weight
+    loss = training_losses(step.forward(batch, 0), batch, config.training).total
+    before, (slope,) = weight.detach().clone(), torch.autograd.grad(loss, [weight], retain_graph=True)
+    assert not slope.is_contiguous()  # its numbers lie in memory in another order than the weight's
+    step.gradients(loss)
+    step.update(0.1)
+    torch.testing.assert_close(before - weight, 0.1 * slope.sign(), rtol=0, atol=0.01)  # Adam's first step
+
+
 def test_a_hook_on_no_attention():
     config = configured("none", initial_state="bridge")
     model, seen = build_model(config), []

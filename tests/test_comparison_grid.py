@@ -251,17 +251,13 @@ def test_an_experiment_file_sets_everything(base, monkeypatch):
                 "mine.yaml:6): unknown key; did you mean 'values'?",
             ],
         ),
-        (
-            "configs: base.yaml\nvary:\n  seed: 3-1\n  model: {hidden: [1]}\n  model.hidden: []\n",
-            ["mine.yaml:3): '3-1': expected", "mine.yaml:4): expected a list of values", "mine.yaml:5): no values"],
-        ),
-        (
-            "configs: base.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1]\n",
-            ["mine.yaml:2): unknown key", "mine.yaml:4): should be greater than or equal to 1, found -1"],
-        ),
+        ("configs: base.yaml\nvary:\n  seed: 3-1\n  model: {hidden: [1]}\n  model.hidden: []\n",
+         ["mine.yaml:3): '3-1': expected", "mine.yaml:4): expected a list of values", "mine.yaml:5): no values"]),
+        ("configs: base.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1]\n",
+         ["mine.yaml:2): unknown key", "mine.yaml:4): should be greater than or equal to 1, found -1"]),
         (FILE.replace("where: {model.attention.score", "where: {model.score"), ["no config has the key model.score"]),
     ],
-)
+)  # fmt: skip
 def test_every_mistake_in_a_file_is_reported_with_its_line(base, text, lines):
     told = refusal(call=lambda: make_plan(compose_experiment(written(base, text)), Path("none")))
     assert all(line in told for line in lines), told

@@ -141,17 +141,13 @@ def test_a_run_alone_opens_no_file_and_continues_with_a_config_and_unchanged_fil
 @pytest.mark.parametrize(
     ("overrides", "says"),
     [
-        (
-            ["task.train=missing.tsv"],
-            "missing.tsv: no such file\nName your files: train takes --set task.train=FILE --set ",
-        ),
+        (["task.train=missing.tsv"],
+         "missing.tsv: no such file\nName your files: train takes --set task.train=FILE --set "),
         (["task.train=data/trian.tsv"], "data/trian.tsv: no such file; did you mean 'train.tsv'?\n"),
         (["task.delimiter=';;'"], "must be one character, such as ',' or ';'; found ';;'"),
         (["task.train=data"], "data: cannot be read: not a regular file"),
-        (
-            ["task.target_column=3"],
-            "18 of 18 lines cannot be read\n  18 lines (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...): columns: found 2, expected 3",
-        ),
+        (["task.target_column=3"],
+         "18 of 18 lines cannot be read\n  18 lines (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...): columns: found 2, expected 3"),
         (["task.target_column=1"], "1 is also task.source_column; name another column"),
         (["task.columns=1"], "1 is below the last column that is used, 2"),
         (["task.train=null"], "task.train (--set 'task.train=null'): is missing: name the file of pairs to train on"),
@@ -159,7 +155,7 @@ def test_a_run_alone_opens_no_file_and_continues_with_a_config_and_unchanged_fil
         (["training.steps=5"], "is set, and so is training.steps; set one of them to null"),
         (["training.warmup=16"], "training.warmup: 16 is above the 15 steps of training: 3 epochs of 5 batches"),
     ],
-)
+)  # fmt: skip
 def test_a_mistake_gives_one_message_and_no_run(work, cli, overrides, says):
     done = cli("train", "--config", "my.yaml", *(word for one in overrides for word in ("--set", one)))
     assert done.code == 2

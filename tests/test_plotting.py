@@ -273,10 +273,8 @@ DIAGONAL = ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 @pytest.mark.parametrize(
     ("one", "lines"),
     [
-        (
-            one_map("abcdefghijk", "x", (TENTHS, TENTHS[::-1])),
-            ["    a b c d e f g h i j k $", " x  . . 1 2 3 4 5 6 7 8 9 9", " $  9 9 8 7 6 5 4 3 2 1 . ."],
-        ),
+        (one_map("abcdefghijk", "x", (TENTHS, TENTHS[::-1])),
+         ["    a b c d e f g h i j k $", " x  . . 1 2 3 4 5 6 7 8 9 9", " $  9 9 8 7 6 5 4 3 2 1 . ."]),
         (one_map(columns=("<sos>", " ", "<pad>"), rows=(" ",), weights=((0, 0, 0),)), ["    ^ _ 0", " _  . . ."]),
         (one_map("文b", "é", DIAGONAL), ["    文b $", " é  . 9 .", " $  . . 9"]),  # 文 is two cells wide
         (one_map("x\u0303", "\u0303", DIAGONAL), ["    x \u25cc\u0303 $", " \u25cc\u0303  . 9 .", " $  . . 9"]),
@@ -284,12 +282,10 @@ DIAGONAL = ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
             one_map(columns=("a", "V;PST", "<eos>"), rows=("t͡ʃ", "<eos>"), weights=DIAGONAL),
             ["    a     V;PST $", " t͡ʃ .     9     .", " $  .     .     9"],
         ),
-        (
-            one_map(columns=("abcdefghijk", "b"), rows=("abcdefghijk",), weights=((1.0, 0.0),)),
-            ["          abcdef… b", " abcdef…  9       ."],
-        ),
+        (one_map(columns=("abcdefghijk", "b"), rows=("abcdefghijk",), weights=((1.0, 0.0),)),
+         ["          abcdef… b", " abcdef…  9       ."]),
     ],
-)
+)  # fmt: skip
 def test_without_colours_weights_are_digits_under_their_symbols(one, lines):
     for screen in (console(), console(colours="standard"), console(colours="256", NO_COLOR="1")):
         assert [line.rstrip() for line in heat_map(one, screen).plain.split("\n")] == lines

@@ -77,9 +77,7 @@ def list_names(
         everything.show()
 
 
-def config(
-    name: Annotated[str | None, argument("NAME", "As for --config. Default: list them.")] = None,
-) -> None:
+def config(name: Annotated[str | None, argument("NAME", "As for --config. Default: list them.")] = None) -> None:
     """Print a shipped config with its comments, to start from.
 
     Examples:

@@ -54,13 +54,7 @@ class Decoder(nn.Module):
     """the recurrent layers, which each arrangement makes"""
 
     def __init__(
-        self,
-        vocabulary_size: int,
-        embedding: int,
-        attention: Attends,
-        cells: Cells,
-        *,
-        output_width: int,
+        self, vocabulary_size: int, embedding: int, attention: Attends, cells: Cells, *, output_width: int
     ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary_size, embedding)
@@ -134,13 +128,7 @@ class LuongDecoder(Decoder):
     """
 
     def __init__(
-        self,
-        vocabulary_size: int,
-        embedding: int,
-        attention: Attends,
-        cells: Cells,
-        *,
-        input_feeding: bool = False,
+        self, vocabulary_size: int, embedding: int, attention: Attends, cells: Cells, *, input_feeding: bool = False
     ) -> None:
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=cells.width)
         self.input_feeding = input_feeding

@@ -36,13 +36,7 @@ class HardMonotonicDecoder(Decoder):
     needs_attention = True
 
     def __init__(
-        self,
-        vocabulary_size: int,
-        embedding: int,
-        attention: Attends,
-        cells: Cells,
-        *,
-        order: int = 1,
+        self, vocabulary_size: int, embedding: int, attention: Attends, cells: Cells, *, order: int = 1
     ) -> None:
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=cells.width)
         self.order = order

@@ -27,13 +27,7 @@ class PointerDecoder(LuongDecoder):
     copies = True
 
     def __init__(
-        self,
-        vocabulary_size: int,
-        embedding: int,
-        attention: Attends,
-        cells: Cells,
-        *,
-        input_feeding: bool = False,
+        self, vocabulary_size: int, embedding: int, attention: Attends, cells: Cells, *, input_feeding: bool = False
     ) -> None:
         super().__init__(vocabulary_size, embedding, attention, cells, input_feeding=input_feeding)
         self.generate = nn.Linear(attention.context_width + cells.width + embedding, 1)  # w_c, w_s, w_x and b

@@ -157,10 +157,7 @@ def page_model(shown: Shown) -> dict[str, Any]:
         "answers": {text: task.target_vocabulary.encode(one.text) for text, one in known.items() if one},
         "graphs": {graph.graph.name: plain_graph(graph, set(weights)) for graph in graphs},
         "training": shown.config
-        and {
-            **training_settings(shown.config),
-            **{graph.graph.name: plain_graph(graph, set()) for graph in steps},
-        },
+        and {**training_settings(shown.config), **{graph.graph.name: plain_graph(graph, set()) for graph in steps}},
         "weights": [[name, list(tensor.shape)] for name, tensor in weights.items()],
         "snapshots": [
             {"label": label, "weights": _base64([tensors[name] for name in weights])}
