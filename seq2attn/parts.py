@@ -209,7 +209,7 @@ HISTORIES = Registry("history", group="seq2attn.histories", entries=[
     Entry("shift", "moved^g / sum moved^g, moved_j = sum_d p_d alpha_{t-1, (j-d) mod n}; contexts end with alpha_t.C_t",
           "the previous weights, moved around the source by a learned distance; content decides only where to begin",
           "after Graves et al. 2014, eq. 8 and 9", ".model.histories:Shift", _shifting(2), own_weights=True),
-    Entry("shift_by_key", "shift, p_j = softmax(4 (b + W h_j + (F * [alpha_{t-1}; C_t; alpha_{t-2}])_j)); 8 alpha_t.C_t",
+    Entry("shift_by_key", "shift, p_j = softmax(4 (b + W h_j + (F * [alpha_{t-1}; C_t; alpha_{t-2}])_j))",
           "the previous weights, moved around the source by distances that depend on what is read",
           "ours, after Graves et al. 2014, eq. 8 and 9", ".model.histories:ShiftByKey", _shifting(
               3, kernel=option(int, 7, "kernel size of the convolution F, positions; odd", 1, 1001, check=_odd)),

@@ -231,8 +231,9 @@ class Textbook:
         values = [self._value(key) for key in source.keys]
         context = sum(weight * value for weight, value in zip(weights, values, strict=True))
         if moving and self.attention.history.rereading:
-            counting = 8 if self.attention.history.name == "shift_by_key" else 1
-            again = counting * sum(weight * sum(one[j] for one in step.past) for j, weight in enumerate(weights))
+            by_key, again = self.attention.history.name == "shift_by_key", 0.0
+            for weight, *before in zip(weights, *step.past, strict=True) if step.past else []:
+                again += weight * sum(before) * (8 * (1 - before[-1]) if by_key else 1)
             context = torch.cat([context, torch.tensor([again], dtype=torch.float64)])
         return context, weights
 

@@ -13,7 +13,7 @@ from torch import Tensor
 # steps rows width vocabulary embedding_width fed_width key_count key_width value_width context_width channels taps distances
 SIZES = 13
 # pointers to the inputs, of which the first have no gradients,
-FIXED = ("tokens", "lengths", "kept", "noise", "valid", "scale", "counting")
+FIXED = ("tokens", "lengths", "kept", "noise", "valid", "scale", "returning")
 LEARNED = (
     *("embedding", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "initial", "keys", "values", "query_weight", "v"),
     *("past_weight", "power", "moves", "combine"),

@@ -200,11 +200,11 @@ def _attention(attention: Attention, memory: Memory) -> dict[str, Any]:
     if isinstance(score, Additive):
         inputs |= {"query_weight": score.query_map.weight, "v": score.v.weight}
     if isinstance(history, Shift):
-        counting = history.power.new_tensor([history.counting])
-        inputs |= {"power": 1 + F.softplus(history.power).view(1), "counting": counting}
+        inputs["power"] = 1 + F.softplus(history.power).view(1)
     if isinstance(history, ShiftByKey):
         weight = history.speed * history.by_past.permute(1, 2, 0)  # (C, T, 2 reach + 1)
         inputs |= {"past_weight": weight, "moves": history.speed * memory.prepared.mT}
+        inputs["returning"] = weight.new_tensor([history.returning])
     elif isinstance(history, Shift):
         inputs["past_weight"] = torch.softmax(history.speed * history.logits, dim=0).flip(0).view(1, -1, 1)
     elif isinstance(history, Coverage):  # 0 for the last weights

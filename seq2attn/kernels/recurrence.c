@@ -26,7 +26,7 @@ typedef struct {
     const real *noise;          /* (B, L, D) */
     const unsigned char *valid; /* (B, S) 1 = may be attended to; NULL: all */
     const real *scale;          /* (B) multiplies the scores; NULL: 1 */
-    const real *counting;       /* (1) multiplies what a history reads */
+    const real *returning;      /* (1) of `shift_by_key`: multiplies what it reads */
     const real *embedding;      /* (V, E) */
     const real *weight_ih;      /* (3D, E + F) r, z, n, as the next three */
     const real *weight_hh;      /* (3D, D) */
@@ -350,6 +350,29 @@ static real *past_of(const Recurrence *r, size step, size row)
     return r->taps ? r->pasts + (r->offsets[step] + row) * past_size(r) : NULL;
 }
 
+/* How often what these weights read was read before; for `shift_by_key`, what attention stays on does not count. */
+static real read_again(const Recurrence *r, const real *weights, const real *past)
+{
+    const real *last = past + r->taps / 2, *sum = last + past_width(r);
+    real again = 0;
+    for (size k = 0; k < r->key_count; k++)
+        again += weights[k] * sum[k] * (r->moves ? *r->returning * (1 - last[k]) : 1);
+    return again;
+}
+
+static void read_again_backward(const Recurrence *r, real grad, const real *weights, const real *past, real *grads,
+                                real *grad_past)
+{
+    const real *last = past + r->taps / 2, *sum = last + past_width(r);
+    real *grad_last = grad_past + r->taps / 2, *grad_sum = grad_last + past_width(r);
+    for (size k = 0; k < r->key_count; k++) {
+        real slope = grad * (r->moves ? *r->returning * (1 - last[k]) : 1);
+        grads[k] += slope * sum[k];
+        grad_sum[k] += slope * weights[k];
+        grad_last[k] -= r->moves ? grad * *r->returning * weights[k] * sum[k] : 0;
+    }
+}
+
 /* Writes weights, context and what the next step knows of the past. */
 static void attend_row(const Recurrence *r, const Shared *s, size step, size row, const real *query)
 {
@@ -361,7 +384,7 @@ static void attend_row(const Recurrence *r, const Shared *s, size step, size row
         sharpen(keys, *r->power, weights);
     average(keys, r->value_width, weights, r->values + row * keys * r->value_width, context);
     if (r->context_width > r->value_width)
-        context[r->value_width] = *r->counting * product(keys, weights, past + past_width(r) + reach);
+        context[r->value_width] = read_again(r, weights, past);
     if (past && step + 1 < r->steps && row < r->sizes[step + 1]) {
         real *next = past_of(r, step + 1, row);
         copy(keys, weights, next + reach);
@@ -395,11 +418,8 @@ static void attend_row_backward(const Recurrence *r, const Shared *s, size step,
             copy(keys, grad_sum + past_width(r), grad_past + reach);
             fill_with_zeros(past_width(r), grad_past + 2 * past_width(r));
         }
-        if (r->context_width > r->value_width) {
-            real grad = *r->counting * grad_context[r->value_width];
-            add_product(keys, grad, past + past_width(r) + reach, grads);
-            add_product(keys, grad, weights, grad_sum);
-        }
+        if (r->context_width > r->value_width)
+            read_again_backward(r, grad_context[r->value_width], weights, past, grads, grad_past);
     }
     if (r->power) {
         int moved = weigh(r, s, row, query, past, s->moved);

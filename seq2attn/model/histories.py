@@ -158,8 +158,6 @@ class Shift(History):
     """p = softmax(speed * logits): they change this many times as fast as other parameters"""
     settled = 1.0
     """in evaluation the power of weights that have moved is g times this"""
-    counting = 1.0
-    """the context ends with this many times alpha_t.C_t"""
 
     def __init__(
         self, query_width: int, key_width: int, feature_width: int, *, reach: int = 2, rereading: bool = True
@@ -190,7 +188,7 @@ class Shift(History):
         return torch.softmax(self.speed * self.logits, dim=0).unsqueeze(1)
 
     def read(self, weights: Tensor, step: AttentionStep) -> Tensor:
-        return self.counting * (weights * step.past[:, 1:2]).sum(dim=2, keepdim=True)
+        return (weights * step.past[:, 1:2]).sum(dim=2, keepdim=True)
 
 
 class ShiftByKey(Shift):
@@ -199,8 +197,9 @@ class ShiftByKey(Shift):
     moved_i = sum_d p_(i-d)(d) alpha_{t-1, i-d}, around the source as in `shift`: the weight leaves key j by the distances of
     p_j = softmax(4 (b + W h_j + (F * [alpha_{t-1}; C_t; alpha_{t-2}])_j)), h_j the encoder's state, F a convolution around
     the source, C_t the sum of all past weights. All are zero at first: p is uniform. Content chooses among a few distances;
-    it cannot scatter attention. Nothing depends on the query. The context ends with 8 alpha_t.C_t. In evaluation the power
-    is 4g: blurred weights have gradients that tell distances apart (soft and hard, as in Raffel et al. 2017).
+    it cannot scatter attention. Nothing depends on the query. In evaluation the power is 4g: blurred weights have gradients
+    that tell distances apart (soft and hard, as in Raffel et al. 2017).
+    rereading: the context ends with 8 sum_j alpha_tj (1 - alpha_{t-1,j}) C_tj: staying is not reading again.
 
     kernel: the width of the convolution, odd.
     """
@@ -208,7 +207,7 @@ class ShiftByKey(Shift):
     channels = 3
     speed = 4.0
     settled = 4.0  # with g alone, weights blur among equal keys, whose distances depend on the weights alone
-    counting = 8.0  # where attention ends on a key read before, <eos> must outweigh the letter there
+    returning = 8.0  # where attention ends on a key read before, <eos> must outweigh the letter there
 
     def __init__(
         self,
@@ -234,6 +233,9 @@ class ShiftByKey(Shift):
     def distribution(self, step: AttentionStep, lengths: Tensor) -> Tensor:
         moves = F.conv1d(wrapped(step.past, lengths, self.by_past.size(2) // 2), self.by_past)  # (B, 2 reach + 1, S)
         return torch.softmax(self.speed * (step.prepared + moves), dim=1)
+
+    def read(self, weights: Tensor, step: AttentionStep) -> Tensor:
+        return self.returning * super().read(weights * (1 - step.past[:, :1]), step)
 
 
 def arrived(leaving: Tensor, lengths: Tensor) -> Tensor:
