@@ -63,10 +63,8 @@ def runs(folder="runs"):
     [
         (["--vary", "seed=1-9999", "--vary", "model.hidden=8,9"], "at most 10,000 trials"),
         (["--vary", "seed=1", "--vary", "seed=2"], "--vary names seed twice"),
-        (
-            ["--vary", "seed=1", "--checkpoint", "x"],
-            "Invalid value for '--checkpoint': 'x' is not one of 'best', 'last'",
-        ),
+        (["--vary", "seed=1", "--checkpoint", "x"],
+         "Invalid value for '--checkpoint': 'x' is not one of 'best', 'last'"),
         (["--vary", "seed=1", "--baseline", "seed"], "expected KEY=VALUE"),
         (["--vary", "seed=1", "--name", "a/b"], "is not a valid run name"),
         (["--vary", "seed=1", "--plot", "tiny.yaml"], "Invalid value for '--plot': "),
@@ -80,7 +78,7 @@ def runs(folder="runs"):
         (["--vary", "model.layers=log:1..3:8"], "compare-tiny-layers_1-seed_1 is there 3 times"),
         (["experiment.yaml"], "expected an experiment file, or --config"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_are_refused_before_anything_is_written(cli, arguments, reason):
     done = compare(cli, *arguments)
     assert done.code == 2

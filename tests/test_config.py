@@ -399,10 +399,7 @@ def test_a_lone_surrogate_in_a_file_is_refused_before_a_run_is_made(cli, tmp_pat
         (["inspect", "a.yaml"], "task.alphabet (a.yaml:2): "),
         (["train", "-c", "d\udcff/pairs.yaml"], "task.train (d\\udcff/pairs.yaml:1): "),
         (["compare", "grid.yaml"], f"description (grid.yaml:3): '\\ud800' {HALF.format('D800')}"),
-        (
-            ["compare", "-c", "configs/scaled.yaml", "--vary", 'task.alphabet="a\\ud800",b'],
-            "vary.task.alphabet (--vary ",
-        ),
+        (["compare", "-c", "scaled", "--vary", 'task.alphabet="a\\ud800",b'], "vary.task.alphabet (--vary "),
     ):
         done = cli(*words)
         assert done.code == 2 and where in done.err

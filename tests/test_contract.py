@@ -272,10 +272,8 @@ def without(name, value=None):
         (without("source_vocabulary"), "its constructor has to set source_vocabulary, a Vocabulary"),
         (without("min_length", 4), "min_length and max_length are 4 and 3; expected whole numbers, 1 <= min <= max"),
         (without("examples", lambda *_: None), "examples(random, 8, None) returned NoneType; expected Examples"),
-        (
-            without("target_length", lambda n: n),
-            "target_length(2) is 2, but examples(random, 8, None) has a target of 4",
-        ),
+        (without("target_length", lambda n: n),
+         "target_length(2) is 2, but examples(random, 8, None) has a target of 4"),
         (changed(source=lambda ids, _: ids.float()), "source is torch.float32 (8, 3); expected torch.int64 (8, T)"),
         (changed(target_lengths=lambda n, _: n[:2]), "target has 8 rows and 2 lengths; expected 8"),
         (changed(target_lengths=lambda n, _: n * 0), "target lengths are 0 to 0; expected 1 to 6, the width"),
@@ -284,7 +282,7 @@ def without(name, value=None):
         (changed(source=lambda ids, _: ids.clamp(min=1)), "source is not padded with 0"),
         (changed(alignment=lambda _, drawn: drawn.source), "alignment has shape (8, 3); expected (8, 6)"),
     ],
-)
+)  # fmt: skip
 def test_the_first_violation_is_reported(task, says):
     with pytest.raises(Broken) as caught:
         check_examples(task)

@@ -475,6 +475,11 @@ def test_no_script_but_the_pages_own_runs(browser, tmp_path, rendered):
 
 def test_an_operation_that_the_page_lacks_is_named(predictor, exported, monkeypatch):
     monkeypatch.setattr(page_module, "export_graphs", lambda model: exported)
+    rule = page_module.export_answer(predictor.task)
+    assert rule.graph.name in page_model(Shown("odd", predictor, {}, []))["graphs"]
+    rule.graph.node[0].op_type = "BitwiseXor"  # of the right answer: the page does without
+    monkeypatch.setattr(page_module, "export_answer", lambda task: rule)
+    assert rule.graph.name not in page_model(Shown("odd", predictor, {}, []))["graphs"]
     monkeypatch.setattr(page_module, "operations", lambda: operations() - {"Softmax"})
     with pytest.raises(Seq2AttnError, match="cannot run odd: it lacks the ONNX operation Softmax"):
         page_model(Shown("odd", predictor, {}, []))

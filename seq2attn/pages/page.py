@@ -137,8 +137,8 @@ def page_model(shown: Shown) -> dict[str, Any]:
     weights = {name: tensor for name, tensor in current.items() if name in used}
     task = shown.predictor.task
     steps = export_training(model, shown.config, task) if shown.config else []
-    missing = {node.op_type for graph in [*exported.graphs, *steps] for node in graph.graph.node} - operations()
-    rule = export_answer(task)
+    missing, rule = _missing(*exported.graphs, *steps), export_answer(task)
+    rule = None if rule is None or _missing(rule) else rule
     sources = [] if rule else [text.partition("\t")[0] for text in shown.examples]
     known = {text: task.answer(text) for text in sources}
     graphs = [*exported.graphs, *([rule] if rule else [])]
@@ -170,6 +170,11 @@ def operations() -> set[str]:
     """The ONNX operations that the page's interpreter knows."""
     table = read("operations.js").partition("const OPERATIONS = {")[2]
     return set(re.findall(r"(?:^  |, )([A-Z]\w+)(?:: |\()", table, re.MULTILINE))
+
+
+def _missing(*graphs: onnx.ModelProto) -> set[str]:
+    """The operations in these graphs that it does not know."""
+    return {node.op_type for graph in graphs for node in graph.graph.node} - operations()
 
 
 def plain_graph(model: onnx.ModelProto, weights: set[str]) -> dict[str, Any]:

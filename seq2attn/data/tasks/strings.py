@@ -192,7 +192,7 @@ class Flip(StringTask):
     """
 
     def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
-        return torch.minimum(positions ^ 1, lengths.unsqueeze(1) - 1)
+        return torch.minimum(positions + 1 - 2 * (positions % 2), lengths.unsqueeze(1) - 1)
 
 
 class ReCopy(StringTask):
