@@ -40,11 +40,13 @@ class FakeModel(nn.Module):
     def __init__(self, free, forced=None, weights=None, size=SIZE):
         super().__init__()
         self.free, self.forced, self.weights, self.size = free, forced or free, weights, size
-        self.asked, self.forced_input, self.fed = [], [], []
+        self.asked, self.forced_input, self.seen, self.fed = [], [], [], []
 
     def characters(self, source, lengths):
         rows = zip(source.tolist(), lengths.tolist(), strict=True)
-        return [[index for index in row[:length] if index != EOS] for row, length in rows]
+        strings = [[index for index in row[:length] if index != EOS] for row, length in rows]
+        self.length = len(strings[-1])
+        return strings
 
     def decoded(self, answers, steps, width):
         logits = torch.zeros(len(answers), len(steps), self.size)
@@ -53,8 +55,7 @@ class FakeModel(nn.Module):
                 logits[row, column, answer[min(t, len(answer) - 1)]] = 1
         if self.weights is None:
             return Decoded(logits, None)
-        length = len(self.asked[-1])
-        rows = torch.stack([self.weights(t, length, width) for t in steps])
+        rows = torch.stack([self.weights(t, self.length, width) for t in steps])
         return Decoded(logits, rows.expand(len(answers), -1, -1))
 
     def encode(self, source, lengths):
@@ -69,7 +70,9 @@ class FakeModel(nn.Module):
 
     def forward(self, batch, resets=None):
         self.forced_input.extend(batch.decoder_input.tolist())
-        answers = [self.forced(ids) for ids in self.characters(batch.source, batch.source_lengths)]
+        strings = self.characters(batch.source, batch.source_lengths)
+        self.seen.extend(strings)
+        answers = [self.forced(ids) for ids in strings]
         return self.decoded(answers, list(range(batch.decoder_input.size(1))), batch.source.size(1))
 
 
@@ -107,21 +110,25 @@ def wrong_at(position):
     return answer
 
 
+def goes_on(ids):
+    return [*ids[::-1], A]
+
+
 @pytest.mark.parametrize("source_eos", [False, True])
 @pytest.mark.parametrize(
     ("free", "forced", "expected"),
     [  # exact match, greedy characters, teacher-forced characters; strings of 4
         (reverse, reverse, [1, 1, 1]),
         (wrong_at(0), wrong_at(3), [0, 0.75, 0.75]),
-        (wrong_at(2), reverse, [0, 0.75, 1]),
-        (lambda ids: ids[::-1], reverse, [0, 1, 1]),  # never emits <eos>: goes on with the last character
-        (lambda ids: [*ids[::-1], A, EOS], reverse, [0, 1, 1]),  # one character too many
-        (lambda ids: [*ids[:0:-1], EOS], reverse, [0, 0.75, 1]),  # one too few
-        (lambda ids: [EOS], reverse, [0, 0, 1]),
-        (lambda ids: [ids[-1], EOS, *ids[-3::-1], EOS], reverse, [0, 0.25, 1]),  # right characters after its <eos>
+        (wrong_at(2), goes_on, [0, 0.75, 1]),
+        (lambda ids: ids[::-1], goes_on, [0, 1, 1]),  # never emits <eos>: goes on with the last character
+        (lambda ids: [*ids[::-1], A, EOS], goes_on, [0, 1, 1]),  # one character too many
+        (lambda ids: [*ids[:0:-1], EOS], goes_on, [0, 0.75, 1]),  # one too few
+        (lambda ids: [EOS], goes_on, [0, 0, 1]),
+        (lambda ids: [ids[-1], EOS, *ids[-3::-1], EOS], goes_on, [0, 0.25, 1]),  # right characters after its <eos>
         (lambda ids: [*reverse(ids), A], reverse, [1, 1, 1]),  # nothing counts after the <eos>
-        (lambda ids: [0], reverse, [0, 0, 1]),  # <pad> is not an answer
-        (reverse, lambda ids: [*ids[::-1], A], [1, 1, 1]),  # teacher forcing does not count the <eos>
+        (lambda ids: [0], goes_on, [0, 0, 1]),  # <pad> is not an answer
+        (reverse, goes_on, [1, 1, 1]),  # teacher forcing does not count the <eos>
     ],
 )
 def test_accuracies_by_hand(free, forced, expected, source_eos):
@@ -184,16 +191,17 @@ def test_alignment_and_entropy_by_hand(weights, alignment, entropy, source_eos):
 def test_many_samples_in_blocks_give_the_same_result(samples):
     model = FakeModel(lambda ids: reverse(ids) if ids[0] == A else [EOS], weights=look_back)
     (result,) = measure(model, lengths=(2,), samples=samples)
-    assert len(model.asked) == samples and result.samples == samples
-    share = sum(ids[0] == A for ids in model.asked) / samples
-    assert values_of(result)[:2] == [round(share, 6)] * 2
+    assert len(model.seen) == samples and result.samples == samples
+    right = sum(ids[0] == A for ids in model.seen)
+    assert len(model.asked) == samples - right  # what is right when it is given the right characters is not decoded again
+    assert values_of(result)[:2] == [round(right / samples, 6)] * 2
     assert (result.alignment.value, result.entropy) == pytest.approx((1, 0), abs=1e-9)
 
 
 def asked(lengths=(3, 6), **others):
     model = FakeModel(reverse, weights=others.pop("weights", None))
     measure(model, lengths, **others)
-    return model.asked
+    return model.seen
 
 
 def test_long_strings_are_drawn_in_smaller_blocks(monkeypatch):
@@ -206,9 +214,9 @@ def test_long_strings_are_drawn_in_smaller_blocks(monkeypatch):
     measure(few, (4,), 3)
     measure(many, (4,), 12)
     assert drawn == [5] * 4
-    assert many.asked[:3] == few.asked
-    assert len(many.asked) == 12
-    assert len(set(map(tuple, many.asked))) > 10
+    assert many.seen[:3] == few.seen
+    assert len(many.seen) == 12
+    assert len(set(map(tuple, many.seen))) > 10
 
 
 def test_every_model_is_tested_on_the_same_strings_which_never_change():
@@ -295,7 +303,7 @@ def test_each_string_counts_by_the_length_of_its_own_target():
     # with the right previous characters only the first could have been right, and <eos> everywhere after it is wrong
     model = FakeModel(first_is_wrong, lambda ids: [first_is_wrong(ids)[0], EOS])
     (result,) = measure(model, (2,), 50, task=Repeat())
-    targets = [spelled(ids) for ids in model.asked]
+    targets = [spelled(ids) for ids in model.seen]
     assert values_of(result) == [0, round(sum(1 - 1 / len(target) for target in targets) / 50, 6), 0]
     width = 1 + max(map(len, targets))
     assert model.forced_input == [[SOS, *target, *[0] * (width - 1 - len(target))] for target in targets]

@@ -103,9 +103,9 @@ def test_every_model_is_measured_on_the_same_strings_of_a_family():
     first, second = FakeModel(reverse), FakeModel(doubts_repetition)
     for model, samples in ((first, 1005), (second, 3)):  # a larger sample begins with a smaller one's strings
         measure(model, (4,), samples, families=("runs", "unary"))
-    assert first.asked[:3] == second.asked[:3]
-    assert first.asked[1005:1008] == second.asked[3:6]
-    assert first.asked[:3] != first.asked[1000:1003]
+    assert first.seen[:3] == second.seen[:3]
+    assert first.seen[1005:1008] == second.seen[3:6]
+    assert first.seen[:3] != first.seen[1000:1003]
 
 
 def test_the_worst_family_by_hand():

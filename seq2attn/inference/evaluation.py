@@ -50,7 +50,7 @@ def evaluate(
     for family, length in product(families, lengths):
         totals: dict[str, float] = defaultdict(float)
         for batch in _batches(predictor, family, length, samples, seed):
-            for name, values in _measure(predictor, batch)[1].items():
+            for name, values in _measure(predictor, batch).items():
                 totals[name] += float(values.double().sum())
         means = {name: total / samples for name, total in totals.items() if name != "loss"}
         rows += rows_of(means, samples, length=length, trained=predictor.task.is_trained(length), family=family)
@@ -71,7 +71,8 @@ def evaluate_pairs(predictor: Predictor, pairs: Sequence[Pair]) -> Evaluation:
     for indices in predictor.decoded_together([len(task.source_vocabulary.encode(source)) for source, _ in pairs]):
         chunk = [pairs[index] for index in indices]
         batch = make_batch(task.encode(chunk, predictor.device), source_eos=predictor.source_eos)
-        decoding, measured = _measure(predictor, batch, to_the_end=True)
+        decoding = predictor.decode(batch.source, batch.source_lengths).best()
+        measured = _measure(predictor, batch, decoding.tokens)
         loss += float(measured.pop("loss").double().sum())
         steps += int(batch.decoder_lengths.sum())
         columns = {name: values.tolist() for name, values in measured.items()}
@@ -111,34 +112,50 @@ def _batches(predictor: Predictor, family: str, length: int, samples: int, seed:
             yield drawn.select(slice(start, min(start + rows, count))).to(predictor.device)
 
 
-def _measure(predictor: Predictor, batch: Batch, *, to_the_end: bool = False) -> tuple[Decoding, dict[str, Tensor]]:
-    """The outputs, and per string (B,) what `Row` names: means over its characters, and the sum of its losses.
-
-    Unless `to_the_end`, a greedy output may be cut off after the steps of the longest target: it is wrong by then.
-    """
+def _measure(predictor: Predictor, batch: Batch, tokens: Tensor | None = None) -> dict[str, Tensor]:
+    """Per string (B,) what `Row` names: means over its characters, and the sum of its losses. tokens (B, T): the outputs."""
+    forced = _forced(predictor, batch)
+    mistakes = forced.pop("mistakes")
+    if tokens is None:
+        tokens = _outputs(predictor, batch, mistakes)
     steps = batch.decoder_output.size(1)  # of the longest target, with its <eos>
-    most = None if to_the_end or predictor.search is not None else steps
-    decoding = predictor.decode(batch.source, batch.source_lengths, max_steps=most).best()
-    tokens = F.pad(decoding.tokens, (0, steps - decoding.tokens.size(1)), value=PAD)  # (B, L); longer outputs are cut
+    tokens = F.pad(tokens, (0, steps - tokens.size(1)), value=PAD)  # (B, L); longer outputs are cut
     right = tokens == batch.decoder_output
-    inside = valid_mask(batch.target_lengths, steps)
-    exact = decoding.finished & (right | ~valid_mask(batch.decoder_lengths, steps)).all(dim=1)
-    right = right & inside
+    exact = (right | ~valid_mask(batch.decoder_lengths, steps)).all(dim=1)  # with the <eos>
+    right = right & valid_mask(batch.target_lengths, steps)
     shares = {"character_accuracy": right, "correct_prefix": right.cumprod(dim=1)}
     means = {name: one.sum(dim=1) / batch.target_lengths for name, one in shares.items()}
-    return decoding, {"exact_match": exact, **means, **_forced(predictor, batch)}
+    return {"exact_match": exact, **means, **forced}
+
+
+def _outputs(predictor: Predictor, batch: Batch, mistakes: Tensor) -> Tensor:
+    """The outputs (B, T). A greedy one may be cut off after the steps of the longest target: it is wrong by then.
+
+    A model that makes no mistakes (B,) when it is given the right characters writes them when it reads its own output
+    greedily, so that only the others are decoded.
+    """
+    if predictor.search is not None:
+        return predictor.decode(batch.source, batch.source_lengths).best().tokens
+    tokens, rows = batch.decoder_output.clone(), mistakes > 0
+    if rows.any():
+        asked, most = batch.select(rows), tokens.size(1)
+        decoded = predictor.decode(asked.source, asked.source_lengths, max_steps=most).tokens
+        tokens[rows] = F.pad(decoded, (0, most - decoded.size(1)), value=PAD)
+    return tokens
 
 
 def _forced(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
-    """The same with the right characters as input."""
+    """The same with the right characters as input, and the number of mistakes, of which one may be the `<eos>`."""
     inside = valid_mask(batch.target_lengths, batch.decoder_output.size(1))
     totals: dict[str, Tensor] = {}
     for part, decoded in _teacher_forcing(predictor, batch):
         targets, counted = batch.decoder_output[:, part], inside[:, part]  # (B, l)
         losses = F.cross_entropy(decoded.logits.transpose(1, 2), targets, reduction="none")
+        right = decoded.logits.argmax(dim=2) == targets
         values = {
             "loss": losses * (targets != PAD),
-            "teacher_forced": (decoded.logits.argmax(dim=2) == targets) & counted,
+            "mistakes": ~right & (targets != PAD),
+            "teacher_forced": right & counted,
         }
         if decoded.weights is not None:
             if batch.alignment is not None:
@@ -146,7 +163,8 @@ def _forced(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
             values["entropy"] = attention_entropy(decoded.weights) * counted
         for name, value in values.items():
             totals[name] = totals.get(name, 0) + value.sum(dim=1)
-    return {name: total if name == "loss" else total / batch.target_lengths for name, total in totals.items()}
+    sums = ("loss", "mistakes")
+    return {name: total if name in sums else total / batch.target_lengths for name, total in totals.items()}
 
 
 def _teacher_forcing(predictor: Predictor, batch: Batch) -> Iterator[tuple[slice, Decoded]]:
