@@ -72,8 +72,8 @@ class FakeModel(nn.Module):
         self.forced_input.extend(batch.decoder_input.tolist())
         strings = self.characters(batch.source, batch.source_lengths)
         self.seen.extend(strings)
-        answers = [self.forced(ids) for ids in strings]
-        return self.decoded(answers, list(range(batch.decoder_input.size(1))), batch.source.size(1))
+        steps = list(range(batch.decoder_input.size(1)))
+        return self.decoded([self.forced(ids) for ids in strings], steps, batch.source.size(1))
 
 
 def one_hot(index, width):
@@ -92,8 +92,7 @@ def measure(model, lengths=(4,), samples=20, *, task=None, source_eos=False, see
 
 
 def values_of(result):
-    metrics = (result.exact_match, result.character_accuracy, result.teacher_forced)
-    return [round(estimate.value, 6) for estimate in metrics]
+    return [round(one.value, 6) for one in (result.exact_match, result.character_accuracy, result.teacher_forced)]
 
 
 def other(index):
@@ -101,7 +100,7 @@ def other(index):
     return A if index == B else B
 
 
-def wrong_at(position):
+def wrong_at(position):  # position 4 of 4: the <eos>
     def answer(ids):
         right = reverse(ids)
         right[position] = other(right[position])
@@ -110,25 +109,21 @@ def wrong_at(position):
     return answer
 
 
-def goes_on(ids):
-    return [*ids[::-1], A]
-
-
 @pytest.mark.parametrize("source_eos", [False, True])
 @pytest.mark.parametrize(
     ("free", "forced", "expected"),
     [  # exact match, greedy characters, teacher-forced characters; strings of 4
         (reverse, reverse, [1, 1, 1]),
         (wrong_at(0), wrong_at(3), [0, 0.75, 0.75]),
-        (wrong_at(2), goes_on, [0, 0.75, 1]),
-        (lambda ids: ids[::-1], goes_on, [0, 1, 1]),  # never emits <eos>: goes on with the last character
-        (lambda ids: [*ids[::-1], A, EOS], goes_on, [0, 1, 1]),  # one character too many
-        (lambda ids: [*ids[:0:-1], EOS], goes_on, [0, 0.75, 1]),  # one too few
-        (lambda ids: [EOS], goes_on, [0, 0, 1]),
-        (lambda ids: [ids[-1], EOS, *ids[-3::-1], EOS], goes_on, [0, 0.25, 1]),  # right characters after its <eos>
-        (lambda ids: [*reverse(ids), A], reverse, [1, 1, 1]),  # nothing counts after the <eos>
-        (lambda ids: [0], goes_on, [0, 0, 1]),  # <pad> is not an answer
-        (reverse, goes_on, [1, 1, 1]),  # teacher forcing does not count the <eos>
+        (wrong_at(2), wrong_at(4), [0, 0.75, 1]),
+        (lambda ids: ids[::-1], wrong_at(4), [0, 1, 1]),  # never emits <eos>: goes on with the last character
+        (lambda ids: [*ids[::-1], A, EOS], wrong_at(4), [0, 1, 1]),  # one character too many
+        (lambda ids: [*ids[:0:-1], EOS], wrong_at(4), [0, 0.75, 1]),  # one too few
+        (lambda ids: [EOS], wrong_at(4), [0, 0, 1]),
+        (lambda ids: [ids[-1], EOS, *ids[-3::-1], EOS], wrong_at(4), [0, 0.25, 1]),  # right characters after its <eos>
+        (lambda ids: [*reverse(ids), A], wrong_at(4), [1, 1, 1]),  # nothing counts after the <eos>
+        (lambda ids: [0], wrong_at(4), [0, 0, 1]),  # <pad> is not an answer
+        (reverse, wrong_at(4), [1, 1, 1]),  # teacher forcing does not count the <eos>
     ],
 )
 def test_accuracies_by_hand(free, forced, expected, source_eos):
@@ -214,8 +209,7 @@ def test_long_strings_are_drawn_in_smaller_blocks(monkeypatch):
     measure(few, (4,), 3)
     measure(many, (4,), 12)
     assert drawn == [5] * 4
-    assert many.seen[:3] == few.seen
-    assert len(many.seen) == 12
+    assert many.seen[:3] == few.seen and len(many.seen) == 12
     assert len(set(map(tuple, many.seen))) > 10
 
 
