@@ -2,7 +2,7 @@
 // How a graph computes one of its numbers, read off its nodes. It knows the operations of ONNX, and no mechanism.
 
 const SHAPING = new Set(["Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Cast", "Dropout"]);  // the same elements in the same order
-const BETWEEN = {Add: [" + ", 1], Sub: [" − ", 1], Mul: [" × ", 2], Div: [" / ", 2], Pow: ["^", 3]};
+const BETWEEN = {Add: [" + ", 1], Sub: [" − ", 1], Mul: [" × ", 2], Div: [" / ", 2], Pow: ["^", 2.5]};
 const CALLED = {Log: "ln ", Sqrt: "√", Neg: "−", Tanh: "tanh", Sigmoid: "sigmoid", Exp: "exp"};
 const REDUCED = {ReduceL2: ["|", "|"], ReduceSum: ["Σ(", ")"], ReduceMean: ["mean(", ")"], ReduceMax: ["max(", ")"]};
 const LONGEST_FORMULA = 90;
@@ -21,7 +21,7 @@ function origin(cell, from, to) {
   return place;
 }
 
-// The text of a formula, and how tightly it binds: 1 sum, 2 product, 3 one thing.
+// The text of a formula, and how tightly it binds: 1 sum, 2 product, 2.5 power, 3 one thing.
 const formula = (text, binding = 3) => ({text, binding});
 const within = (part, least) => part.binding < least ? `(${part.text})` : part.text;
 
@@ -82,7 +82,8 @@ class Explanation {
       const [sign, binding] = BETWEEN[operation], neutral = binding === 1 ? 0 : 1;
       if (value(1) === neutral) return part(0, repeated(0));
       if (value(0) === neutral && (operation === "Add" || operation === "Mul")) return part(1, repeated(1));
-      return formula(within(part(0, repeated(0)), binding) + sign + within(part(1, repeated(1)), operation === "Sub" || operation === "Div" ? binding + 1 : binding), binding);
+      const least = Math.ceil(binding);
+      return formula(within(part(0, repeated(0)), least) + sign + within(part(1, repeated(1)), operation === "Sub" || operation === "Div" ? binding + 1 : least), binding);
     }
     if (operation === "Where") return part(this.values[inputs[0]].data[repeated(0)[0]] ? 1 : 2, repeated(this.values[inputs[0]].data[repeated(0)[0]] ? 1 : 2));
     if (operation === "Split" || operation === "Slice") return this.names.has(this.root(inputs[0])) ? part(0) : undefined;
