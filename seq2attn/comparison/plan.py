@@ -126,7 +126,7 @@ def _value(config: Config, key: str, given: Any, axis: Sequence[Any] = ()) -> An
         value = value_at(config, key)
     except KeyError:
         value = given
-    return _text(value) if isinstance(value, dict | list) else value
+    return value.get("name", given) if isinstance(value, dict) else _text(value) if isinstance(value, list) else value
 
 
 def _text(value: Any) -> str:
