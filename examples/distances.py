@@ -54,7 +54,7 @@ def load(name, folder):
 
 
 def main(names: list[str], folder: str = "runs", length: int = 12, strings: int = 50, plot: str = ""):
-    """Print for each run how often each move was made, by what it depends on, and the mean of its p."""
+    """Print for each run how often each move is the likeliest, by what it depends on, and the mean of its p."""
     figure, panels = plt.subplots(len(names), figsize=(7, 1.5 * len(names) + 0.5), layout="constrained", squeeze=False)
     for name, (panel,) in zip(names, panels, strict=True):
         model = load(name, folder)
@@ -64,11 +64,11 @@ def main(names: list[str], folder: str = "runs", length: int = 12, strings: int 
         examples = [model.task.source_vocabulary.decode(row) for row in drawn.tolist()]
         for text in examples:
             for p, symbol, read, before in moves(model, text):
-                found[(symbol if symbol.isdigit() else "any", read, before)].append(p)
+                move = signed(p.argmax() - reach)
+                found[(symbol if symbol.isdigit() else "any", read, before, move)].append(p.max())
         print(name, "symbol", "read", "move before", "move", "steps", "p", sep="\t")
         for key, rows in sorted(found.items(), key=str):
-            mean = np.mean(rows, axis=0)
-            print("", *key, signed(mean.argmax() - reach), len(rows), f"{mean.max():.3f}", sep="\t")
+            print("", *key, len(rows), f"{np.mean(rows):.3f}", sep="\t")
         steps = list(moves(model, examples[0]))
         panel.imshow(np.stack([p for p, *_ in steps], axis=1), cmap="Greys", vmin=0, vmax=1, aspect="auto")
         panel.set_xticks(range(len(steps)), [symbol for _, symbol, *_ in steps])
