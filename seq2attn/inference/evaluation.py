@@ -18,6 +18,7 @@ from seq2attn.data.pairs import Pair
 from seq2attn.data.vocabulary import PAD
 from seq2attn.inference.decoding import Decoding
 from seq2attn.inference.edits import align
+from seq2attn.inference.interventions import UNCHANGED
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation, PairAnswer, Row, rows_of
 from seq2attn.inference.statistics import Estimate, bootstrap
@@ -132,11 +133,11 @@ def _outputs(predictor: Predictor, batch: Batch, mistakes: Tensor) -> Tensor:
     """The outputs (B, T). A greedy one may be cut off after the steps of the longest target: it is wrong by then.
 
     A model that makes no mistakes (B,) when it is given the right characters writes them when it reads its own output
-    greedily, so that only the others are decoded.
+    greedily, so that only the others are decoded; with changes, all are.
     """
     if predictor.search is not None:
         return predictor.decode(batch.source, batch.source_lengths).best().tokens
-    tokens, rows = batch.decoder_output.clone(), mistakes > 0
+    tokens, rows = batch.decoder_output.clone(), (mistakes > 0) | (predictor.changes != UNCHANGED)
     if rows.any():
         asked, most = batch.select(rows), tokens.size(1)
         decoded = predictor.decode(asked.source, asked.source_lengths, max_steps=most).tokens
