@@ -197,8 +197,8 @@ class ShiftByKey(Shift):
     moved_i = sum_d p_(i-d)(d) alpha_{t-1, i-d}, around the source as in `shift`: the weight leaves key j by the distances of
     p_j = softmax(4 (b + W h_j + (F * [alpha_{t-1}; C_t; alpha_{t-2}])_j)), h_j the encoder's state, F a convolution around
     the source, C_t the sum of all past weights. All are zero at first: p is uniform. Content chooses among a few distances;
-    it cannot scatter attention. p does not depend on the query. In evaluation the power is 4g: blurred weights have gradients
-    that tell distances apart (soft and hard, as in Raffel et al. 2017).
+    it cannot scatter attention. p ignores the query. In evaluation the power is 4g: blurred weights have gradients that tell
+    distances apart (soft and hard, as in Raffel et al. 2017).
     rereading: the context ends with 8 sum_j alpha_tj (1 - alpha_{t-1,j}) C_tj: staying is not reading again.
 
     kernel: the width of the convolution, odd.
