@@ -1,6 +1,8 @@
 """Whatever is changed in a model trains, predicts, is evaluated and is exported; and a leaf that is wrong is caught."""
 
 import random
+import types
+from math import inf
 
 import pytest
 import torch
@@ -25,7 +27,7 @@ from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.training import step as training_step
 from seq2attn.training.losses import training_losses
 from seq2attn.training.session import NewRun, train
-from seq2attn.training.step import TrainingStep, agree, is_due, unchanged
+from seq2attn.training.step import TrainingStep, is_due, largest_error, unchanged
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("own_scores")
@@ -259,39 +261,37 @@ def test_a_leaf_that_becomes_wrong_is_caught(calls, wrong, tmp_path, with_formul
     assert sum('"learning_rate"' in line for line in run.metrics_file.read_text().splitlines()) == 12
 
 
-@pytest.mark.parametrize("rounding", [True, False])
-def test_a_small_difference_is_judged_in_float64(rounding, tmp_path):
-    def leaf(model):
-        def forward(batch, resets):
-            decoded = model(batch, resets)
-            exact = rounding and decoded.logits.dtype == torch.float64
-            return decoded if exact else decoded._replace(logits=decoded.logits * (1 + 5e-4))
+@pytest.mark.parametrize(
+    ("own", "error", "everywhere", "trusted"),  # of the formulas and of the leaf, in float32 or everywhere
+    [(0, 5e-4, False, True), (0, 5e-4, True, False), (0, 5e-3, False, False), (4e-3, 8e-3, False, True)],
+)
+def test_a_difference_is_judged_in_float64(own, error, everywhere, trusted, tmp_path):
+    def off(decoded, share):
+        share *= everywhere or decoded.logits.dtype == torch.float32
+        return decoded._replace(logits=decoded.logits * (1 + share))
 
-        return forward
+    def leaf(model):
+        plain = type(model).forward
+        model.forward = types.MethodType(lambda self, *given: off(plain(self, *given), own), model)
+        return lambda batch, resets: off(plain(model, batch, resets), error)
 
     _, found, said = run_with(leaf, tmp_path)
-    assert (found.state["formulas"], bool(said)) == (not rounding, not rounding)
+    assert (found.state["formulas"], bool(said)) == (not trusted, not trusted)
 
 
 # ---- the proof ----
 
 
-def test_when_it_is_due():
-    assert [step for step in range(40) if is_due(step)] == [0, 1, 2, 4, 8, 16, 32]
-
-
-def test_what_agrees():
+def test_when_it_is_due_and_what_agrees():
     """An error of 1e-4 of a parameter's largest gradient, or of 1e-6 of the largest of all, or of 1."""
+    assert [step for step in range(40) if is_due(step)] == [0, 1, 2, 4, 8, 16, 32]
     large, small = torch.tensor([1.0, -2.0]), torch.tensor([0.004, 0.0])
-    assert agree([large, small], [large, small])
-    assert agree([large + 1.9e-4, small], [large, small])
-    assert not agree([large + 2.1e-4, small], [large, small])
-    assert agree([large, small + 1.9e-6], [large, small])
-    assert not agree([large, small + 2.1e-6], [large, small])
-    assert not agree([large.double() + 1e-8], [large.double()])
-    nan = torch.tensor([1.0, float("nan")])
-    assert agree([nan], [nan]) and not agree([nan], [large]) and not agree([large], [nan])
-    assert agree([torch.zeros(0)], [torch.zeros(0)])
+    for wrong in ([large + 2e-4, small], [large, small + 2e-6], [large + 2e-4, small - 2e-6]):
+        assert largest_error(wrong, [large, small]) == pytest.approx(1, rel=1e-2)
+    assert largest_error([large.double() + 1e-8], [large.double()]) == pytest.approx(5)
+    nan, none = torch.tensor([1.0, float("nan")]), torch.zeros(0)
+    pairs = ((nan, nan), (nan, large), (large, nan), (none, none), (large, large))
+    assert [largest_error([one], [other]) for one, other in pairs] == [0, inf, inf, 0, 0]
 
 
 def test_a_proof_leaves_generators_and_buffers_as_they_were():

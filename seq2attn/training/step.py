@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -18,14 +19,13 @@ from seq2attn.model.decoder import Reverser
 from seq2attn.model.interface import Decoded, Model, Resets
 from seq2attn.training.losses import training_losses
 
-__all__ = ["LeafDiffers", "TrainingStep", "agree", "describe", "is_due", "unchanged", "why_slow"]
+__all__ = ["LeafDiffers", "TrainingStep", "describe", "is_due", "largest_error", "unchanged", "why_slow"]
 
 Forward = Callable[[Batch, Resets | None], Decoded]
 ADAMW: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False, "maximize": False}  # as in torch
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}  # largest error, as a share of a parameter's largest gradient
-NOISE = 1e-2  # and what rounding may add, of this tolerance, as a share of the largest gradient of all, or of 1: a loss near
-# 0 has gradients that are hardly larger than the rounding of probabilities near 1
-MOST_ROUNDING = 30.0  # times the tolerance; a larger difference in float32 is not judged in float64
+NOISE = 1e-2  # at least of this share of the largest gradient of all, or of 1, as probabilities near 1 are rounded
+MOST_ROUNDING = 30.0  # times the tolerance, or the formulas' own error: what the leaf's may be in float32
 
 
 class TrainingStep:
@@ -63,26 +63,27 @@ class TrainingStep:
     def prove(self, batch: Batch, number: int) -> None:
         """Raise `LeafDiffers` unless the leaf, if there is one, computes what the model does. Changes nothing.
 
-        The rounding of float32 may exceed the tolerance by itself where scores are large, as those of `dot` become: such a
-        difference is judged in float64.
+        Rounding in float32 exceeds the tolerance where scores are large, as those of `dot` become, and over many steps of
+        attention that moves: such a difference is judged in float64.
         """
         if self._leaf is None:
             return
-
-        def computed(forward: Forward) -> list[Tensor]:
-            with unchanged(self.model):
-                total = training_losses(self._call(forward, batch, number), batch, self.config.training).total
-                return [total.detach(), *self._differentiate(total)]
-
-        formulas, leaf = computed(self.model), computed(self._leaf)
-        if agree(leaf, formulas):
+        formulas, leaf = (self._computed(forward, batch, number) for forward in (self.model, self._leaf))
+        if largest_error(leaf, formulas) <= 1:
             return
-        if formulas[0].dtype == torch.float32 and agree(leaf, formulas, MOST_ROUNDING):
-            exact = TrainingStep(copy.deepcopy(self.model).double(), self.config, torch.device("cpu"))
-            if exact._leaf is not None:
-                exact.prove(batch, number)
+        exact = TrainingStep(copy.deepcopy(self.model).double(), self.config, torch.device("cpu"))
+        if formulas[0].dtype == torch.float32 and exact._leaf is not None:
+            exact.prove(batch, number)
+            right = [one.float() for one in exact._computed(exact.model, batch, number)]
+            if largest_error(leaf, right) <= MOST_ROUNDING * max(1.0, largest_error(formulas, right)):
                 return
         raise LeafDiffers(number)
+
+    def _computed(self, forward: Forward, batch: Batch, number: int) -> list[Tensor]:
+        """The loss and the gradient of each parameter."""
+        with unchanged(self.model):
+            total = training_losses(self._call(forward, batch, number), batch, self.config.training).total
+            return [total.detach(), *self._differentiate(total)]
 
     def forward(self, batch: Batch, number: int) -> Decoded:
         """The model's outputs in step `number` (from 0). Its random numbers are a function of seed and step alone."""
@@ -162,18 +163,17 @@ def unchanged(model: nn.Module) -> Iterator[None]:
                 buffer.copy_(before)
 
 
-def agree(leaf: Sequence[Tensor], formulas: Sequence[Tensor], times: float = 1.0) -> bool:
-    """Whether each tensor of `leaf`, a loss or the gradient of a parameter, is that of `formulas` up to rounding.
+def largest_error(found: Sequence[Tensor], right: Sequence[Tensor]) -> float:
+    """Of each tensor of `found`, a loss or the gradient of a parameter: 1 is what `TOLERANCE` and `NOISE` allow.
 
-    times: of the tolerance. Where the formulas' numbers are not finite, so must the leaf's be; training then fails for
-    that reason.
+    Where the right numbers are not finite, so must those found be; training then fails for that reason.
     """
-    largest = max([1.0, *(float(one.abs().max()) for one in formulas if one.numel())])
-    return all(_is_close(one, other, largest, times) for one, other in zip(leaf, formulas, strict=True))
+    largest = max([1.0, *(float(one.abs().max()) for one in right if one.numel())])
+    return max(_error(one, other, largest) for one, other in zip(found, right, strict=True))
 
 
-def _is_close(leaf: Tensor, formula: Tensor, largest: float, times: float) -> bool:
-    if not formula.isfinite().all():
-        return not leaf.isfinite().all()
-    own = float(formula.abs().max()) if formula.numel() else 0.0
-    return torch.allclose(leaf, formula, rtol=0, atol=times * TOLERANCE[formula.dtype] * max(own, NOISE * largest))
+def _error(found: Tensor, right: Tensor, largest: float) -> float:
+    if not right.isfinite().all():
+        return math.inf if found.isfinite().all() else 0.0
+    own, error = (float(one.abs().nan_to_num(math.inf).max()) if one.numel() else 0.0 for one in (right, found - right))
+    return error / (TOLERANCE[right.dtype] * max(own, NOISE * largest))
