@@ -79,7 +79,7 @@ def test_a_task_that_draws_its_own_strings_has_no_families():
 
     assert Mine().families == ("random",)
     with pytest.raises(Seq2AttnError, match="cannot be measured on unary, runs; its families: random"):
-        Mine().check_families(["random", "unary", "runs"])
+        Mine().check_evaluation(["random", "unary", "runs"], ())
 
 
 # ---- measuring ----
@@ -178,13 +178,15 @@ def test_compare_measures_families(cli, trials_here, tmp_path):
     assert cli("report", "t").code == 0
 
 
-def test_a_task_without_families_is_refused_before_anything_is_trained(tmp_path, cli):
+def test_what_a_task_cannot_be_measured_on_is_refused_before_anything_is_trained(tmp_path, cli):
     (tmp_path / "dates.yaml").write_text("task: dates\ntraining: {steps: 2, validation_samples: 1}\n")
-    for command in (
-        ("compare", "-c", "dates.yaml", "--vary", "seed=1-2", "--families", "unary"),
-        ("train", "-c", "dates.yaml", "--set", "evaluation.families=[unary]"),
+    families, lengths = "the task Dates cannot be measured on unary; its families: random", "no source has 8 characters"
+    for says, *command in (
+        (families, "compare", "--vary", "seed=1-2", "--families", "unary"),
+        (families, "train", "--set", "evaluation.families=[unary]"),
+        (lengths, "compare", "--vary", "seed=1-2", "--set", "task=addition", "--lengths", "7,8"),
+        (lengths, "train", "--set", "task=addition", "--set", "evaluation.lengths=[7, 8]"),
     ):
-        done = cli(*command)
-        says = "the task Dates cannot be measured on unary; its families: random"
+        done = cli(*command, "-c", "dates.yaml")
         assert done.code == 2 and done.err.count(says) == 1 and not done.out
     assert not (tmp_path / "runs").exists()

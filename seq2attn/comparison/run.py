@@ -96,9 +96,9 @@ def _read_tasks(trials: Sequence[Trial]) -> list[str]:
     from seq2attn.build import read_task
 
     notes: list[str] = []
-    for trial in {(str(trial.config.task), trial.families): trial for trial in trials}.values():
+    for trial in {(str(trial.config.task), trial.families, trial.lengths): trial for trial in trials}.values():
         task = read_task(trial.config)
-        task.check_families(trial.families)
+        task.check_evaluation(trial.families, trial.lengths)
         notes += task.notes
     return list(dict.fromkeys(notes))
 

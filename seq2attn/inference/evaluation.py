@@ -46,7 +46,7 @@ def evaluate(
     with `samples`. `watch` is called after each length of a family. Raises `Seq2AttnError` for a family that the task
     does not have.
     """
-    predictor.task.check_families(families)
+    predictor.task.check_evaluation(families, lengths)
     rows: list[Row] = []
     for family, length in product(families, lengths):
         totals: dict[str, float] = defaultdict(float)
@@ -164,7 +164,7 @@ def _forced(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
             values["entropy"] = attention_entropy(decoded.weights) * counted
         for name, value in values.items():
             totals[name] = totals.get(name, 0) + value.sum(dim=1)
-    sums = ("loss", "mistakes")
+    sums = {"loss", "mistakes"}
     return {name: total if name in sums else total / batch.target_lengths for name, total in totals.items()}
 
 

@@ -230,8 +230,7 @@ class Predictor:
 
 def _next_block(sources: Iterator[Source], size: int) -> list[Source]:
     """The next sources, until they have `size` symbols."""
-    block: list[Source] = []
-    held = 0
+    block, held = list[Source](), 0
     for source in sources:
         block.append(source)
         held += len(source[1])

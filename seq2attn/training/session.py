@@ -58,7 +58,7 @@ def train(
     chosen_device = choose_device(device)
     task = read_task(config)
     check_parts(config, task, chosen_device)  # raises before a run is created, as the others do
-    task.check_families(config.evaluation.families)
+    task.check_evaluation(config.evaluation.families, config.evaluation.lengths or ())
     if isinstance(where, Run):
         check_same_files(where, config, build_task(config, where.learned_task(config)), task)
     model = build_model(config, task).to(chosen_device)

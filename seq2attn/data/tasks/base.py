@@ -73,18 +73,19 @@ class Task(ABC):
 
     def family(self, name: str, random: torch.Generator, count: int, length: int) -> Examples:
         """`count` examples with sources of `length` of one of `families`; `random` is what `examples` draws."""
-        assert name == RANDOM, "check_families refuses others"
+        assert name == RANDOM, "check_evaluation refuses others"
         return self.examples(random, count, length)
 
-    def check_families(self, names: Sequence[str]) -> None:
-        """Raise `Seq2AttnError` unless the task can be measured on these families."""
-        missing = [name for name in names if name not in self.families]
-        if missing:
+    def check_evaluation(self, names: Sequence[str], lengths: Sequence[int]) -> None:
+        """Raise `Seq2AttnError` unless the task can be measured on these families and, if it draws them, lengths."""
+        if missing := [name for name in names if name not in self.families]:
             name, own = type(self).__name__, ", ".join(self.families)
             raise Seq2AttnError(
                 f"the task {name} cannot be measured on {', '.join(missing)}; its families: {own}",
                 hint="Families of strings need a task on free strings over one alphabet, such as reverse or copy.",
             )
+        for length in lengths if self.training_set is None else ():
+            self.examples(torch.Generator(), 1, length)
 
     def answer(self, text: str) -> Answer | None:
         """The right answer to `text`; None if the task does not know it."""
