@@ -8,7 +8,7 @@ from torch import nn
 
 import seq2attn
 from seq2attn import register
-from seq2attn.model.histories import ShiftByKey, arrived
+from seq2attn.model.histories import Shift, ShiftByKey, arrived
 
 
 @register("shift_without", formula="shift_by_key, whose p does not depend on one of h_j, alpha_(t-1), C_t, alpha_(t-2)")
@@ -60,3 +60,6 @@ class Walk(ShiftByKey):
             read = read + wanted * here
             here = arrived(p * (1 - wanted) * here, lengths)
         return read + here
+
+    def read(self, weights, step):
+        return Shift.read(self, weights, step)  # (B, 1, 1): counted eight times, as in shift_by_key, dedupe gets worse
