@@ -124,7 +124,7 @@ class RecurrentConfig(ModelConfig):
     initial_state: Annotated[Options, parts.INITIAL_STATES] = parts.INITIAL_STATES.choose()
     """the decoder's first state: zeros, last or bridge"""
     decoder: Annotated[Options, parts.DECODERS] = parts.DECODERS.choose()
-    """the order of attention and recurrence: bahdanau or luong"""
+    """the order of attention and recurrence; `seq2attn list decoders` shows them"""
     attention: AttentionConfig = AttentionConfig()
     """the attention"""
 
