@@ -143,12 +143,6 @@ class Entry:
         return getattr(importlib.import_module(module, "seq2attn"), attribute)
 
     @property
-    def meanings(self) -> dict[str, str]:
-        """What each option means."""
-        fields = self.options.model_fields.items()
-        return {name: one.description or "" for name, one in fields if name != "name"}
-
-    @property
     def files(self) -> tuple[str, ...]:
         """The options that name a data file; empty for a part that reads none."""
         return tuple(name for name, one in self.options.model_fields.items() if one.json_schema_extra)

@@ -98,7 +98,7 @@ STATISTICS = [  # group, length; mean, sd and ends of the interval, which stay f
 def test_statistics_over_seeds(comparison):
     for label, length, expected, seeds, difference in STATISTICS:
         found = row(comparison, label, length)
-        assert (found.mean.mean, found.sd, found.mean.low, found.mean.high) == pytest.approx(expected, abs=1e-6)
+        assert (found.mean.value, found.sd, found.mean.low, found.mean.high) == pytest.approx(expected, abs=1e-6)
         assert (found.seeds, found.worst_seed, found.best_seed, found.trained) == (3, *seeds, length == 3)
         assert (found.worst, found.best) == (found.mean.least, found.mean.most)
         assert group(comparison, label).baseline == (None if label == "dot" else "dot")
@@ -107,7 +107,7 @@ def test_statistics_over_seeds(comparison):
             mean, deviation = difference
             ends = (mean, deviation, mean - deviation * T, mean + deviation * T)
             change = found.difference
-            assert (change.mean, change.deviation, change.low, change.high) == pytest.approx(ends, abs=1e-6)
+            assert (change.value, change.deviation, change.low, change.high) == pytest.approx(ends, abs=1e-6)
 
 
 def test_intervals_of_differences_stay_within_what_is_possible(planned):
@@ -122,7 +122,7 @@ def test_intervals_of_differences_stay_within_what_is_possible(planned):
                 one |= {"value": 3 * value if one["metric"] == "entropy" else value, "low": None, "high": None}
             path.write_text(json.dumps(record))
     found = row(gather(make()), "scaled", 3).difference  # t of 2 degrees of freedom, deviation sqrt(1/3), over sqrt(3)
-    assert (found.mean, found.low, found.high) == pytest.approx((2 / 3, 2 / 3 - 4.302653 / 3, 1.0), abs=1e-6)
+    assert (found.value, found.low, found.high) == pytest.approx((2 / 3, 2 / 3 - 4.302653 / 3, 1.0), abs=1e-6)
     swapped = gather(make(baseline=["model.attention.score=scaled"]))
     assert row(swapped, "dot", 3).difference.low == -1.0 and group(swapped, "scaled").baseline is None
     found = row(
@@ -137,9 +137,9 @@ def test_a_missing_trial_is_excluded_from_both_sides(planned):
     (root / "e-dot-seed_3" / "status.json").unlink()
     found = gather(make())
     assert (len(group(found, "dot").trials), group(found, "dot").planned) == (2, 3)
-    means = [row(found, label, 3).mean.mean for label in ("dot", "scaled")]
+    means = [row(found, label, 3).mean.value for label in ("dot", "scaled")]
     assert means == pytest.approx([0.55, 0.8])
-    assert row(found, "scaled", 3).difference.mean == pytest.approx((0.3 + 0.1) / 2)
+    assert row(found, "scaled", 3).difference.value == pytest.approx((0.3 + 0.1) / 2)
     for number in (1, 2):
         (root / f"e-dot-seed_{number}" / "status.json").unlink()
     found = gather(make())
@@ -149,9 +149,9 @@ def test_a_missing_trial_is_excluded_from_both_sides(planned):
 
 def test_other_metrics_and_missing_ones(planned):
     make, _ = planned
-    assert row(gather(make(metric="teacher_forced")), "dot", 3).mean.mean == pytest.approx(0.3)
+    assert row(gather(make(metric="teacher_forced")), "dot", 3).mean.value == pytest.approx(0.3)
     found = gather(make(metric="entropy"))
-    assert row(found, "scaled", 3).mean.mean == pytest.approx(1.6)
+    assert row(found, "scaled", 3).mean.value == pytest.approx(1.6)
     assert row(found, "scaled", 3).mean.high > 1.6  # no share: not cut at 1
     assert group(found, "none").rows == ()
 
@@ -172,11 +172,11 @@ def test_removed_metrics_lose_only_the_losses(planned):
 def test_groups_are_ranked_by_their_mean_over_the_lengths(comparison):
     dot, scaled, none = (group.ranked for group in comparison.groups)
     assert (scaled.rank, none.rank, dot.rank) == (1, 2, 3)
-    assert [one.overall.mean for one in (scaled, none, dot)] == pytest.approx([0.5, 0.45, 0.35])
+    assert [one.overall.value for one in (scaled, none, dot)] == pytest.approx([0.5, 0.45, 0.35])
     assert scaled.behind is None
     half = 4.302653 * math.sqrt(0.03) / math.sqrt(3)  # none - scaled: .05, .05, -.25
     found = none.behind
-    assert (found.mean, found.low, found.high) == pytest.approx((-0.05, -0.05 - half, -0.05 + half), abs=1e-6)
+    assert (found.value, found.low, found.high) == pytest.approx((-0.05, -0.05 - half, -0.05 + half), abs=1e-6)
     half = 4.302653 * 0.05 / math.sqrt(3)  # dot - scaled: -.15, -.1, -.2
     assert (dot.behind.low, dot.behind.high) == pytest.approx((-0.15 - half, -0.15 + half), abs=1e-6)
     assert [one.may_be_best for one in (scaled, none, dot)] == [True, True, False]
@@ -185,7 +185,7 @@ def test_groups_are_ranked_by_their_mean_over_the_lengths(comparison):
 def test_ranks_of_numbers_by_seed():
     found = rank({"a": {1: 0.5, 2: 0.6}, "b": {1: 0.1, 2: 0.2}, "c": {1: 0.9, 2: 0.1}}, lowest_first=True)
     assert {name: one.rank for name, one in found.items()} == {"b": 1, "c": 2, "a": 3}
-    assert found["a"].behind.mean == pytest.approx(0.4)  # by 0.4 with both seeds
+    assert found["a"].behind.value == pytest.approx(0.4)  # by 0.4 with both seeds
     assert [one.may_be_best for one in found.values()] == [True, True, False]
     best, worst = rank({"a": {1: 1.0, 2: 0.7}, "b": {1: 0.0, 2: 0.4}}).values()
     assert (best.overall.low, best.overall.high, worst.behind.low, worst.behind.high) == (0.0, 1.0, -1.0, 1.0)
@@ -251,7 +251,7 @@ def test_records_are_flat_and_the_same_in_every_output(comparison):
     assert [(one["group"], one["length"]) for one in records] == [(label, n) for label in EXACT for n in (3, 9)]
     found, of = records[2], row(comparison, "scaled", 3)
     expected = {name: getattr(of, name) for name in ("seeds", "sd", "worst", "worst_seed", "best", "best_seed")}
-    expected |= {"mean": of.mean.mean, "mean_low": of.mean.low, "difference": of.difference.mean, "baseline": "dot"}
+    expected |= {"mean": of.mean.value, "mean_low": of.mean.low, "difference": of.difference.value, "baseline": "dot"}
     expected |= {"difference_high": of.difference.high, "model.attention.score": "scaled", "metric": "exact_match"}
     expected |= {"family": "random", "trained": True, "rank": 1, "overall": pytest.approx(0.5), "parameters": 1234}
     expected |= {"loss": pytest.approx(0.4), "published": None}

@@ -279,7 +279,8 @@ def test_docstring_and_limits_describe_the_options(plugin):
 '''
     plugin(PART.format(base="Window", body=body))
     meanings = {"radius": "positions to each side, at most five", "other": "default: 1.5"}
-    assert WINDOWS.get("odd").meanings == meanings
+    fields = WINDOWS.get("odd").options.model_fields
+    assert {name: one.description for name, one in fields.items() if name != "name"} == meanings
     with pytest.raises(ConfigError, match="should be less than or equal to 5, found 6"):
         configured("model.attention.window=odd", "model.attention.window.radius=6", score="scaled")
 

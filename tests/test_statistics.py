@@ -74,12 +74,12 @@ def test_student_1908_sleep_data():
     gains = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]
     found = spread(gains)
     assert (found.count, found.least, found.most) == (10, 0.0, 4.6)
-    assert found.mean == pytest.approx(1.58)
+    assert found.value == pytest.approx(1.58)
     assert found.deviation == pytest.approx(1.2300, abs=5e-5)
     assert (found.low, found.high) == pytest.approx((0.7001, 2.4599), abs=5e-5)
 
 
 def test_an_interval_is_cut_to_the_range_of_possible_means_and_one_number_has_none():
     found = spread([0.0, 1.0], 0.0, 1.0)  # 0.5 +- 6.35
-    assert (found.mean, found.low, found.high) == (0.5, 0.0, 1.0)
+    assert (found.value, found.low, found.high) == (0.5, 0.0, 1.0)
     assert spread([0.25]) == Spread(1, 0.25, None, None, None, 0.25, 0.25)

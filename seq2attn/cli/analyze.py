@@ -139,9 +139,7 @@ def gradient(**asked: Any) -> Analysis[Any]:
     return gradient_by_scale(**asked)
 
 
-@command(
-    scores=["dot", "scaled"], widths=[4, 16, 64, 256, 1024, 4096], counts=[16, 64], samples=500, seed=0, plugin=None
-)
+@command(scores=["dot", "scaled"], widths=[4, 16, 64, 256, 1024, 4096], counts=[16, 64], samples=500, seed=0)
 def entropy(counts: list[int], **asked: Any) -> Analysis[Any]:
     """Entropy of attention over random keys against the width, in nats: scaled scores keep it, raw scores lose it.
 

@@ -181,7 +181,7 @@ def _table(kind: str) -> Table:
     key, registry = KINDS[kind]
     installed = [(name, source) for name, source in registry.installed().items() if name not in registry.names()]
     records = [
-        vars(one) | {"kind": kind, "synonyms": one.synonyms or None, "options": list(one.meanings) or None}
+        vars(one) | {"kind": kind, "synonyms": one.synonyms or None, "options": [*one.options.model_fields][1:] or None}
         for one in (*registry, *(Entry(name, source=source) for name, source in installed))
     ]
     return Table.of_records(records, COLUMNS, f"{kind}  ({key})")

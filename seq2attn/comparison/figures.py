@@ -90,7 +90,7 @@ def _results(panel: Axes, series: Sequence[tuple[Group, str, Look]]) -> None:
         over = [row.mean for row in group.main]
         panel.fill_between(at, [of.least for of in over], [of.most for of in over], color=look.colour, alpha=0.15, lw=0)
         style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "label": label, "lw": 1.2, "ms": 5}
-        panel.plot(at, [of.mean for of in over], look.dash, **style)
+        panel.plot(at, [of.value for of in over], look.dash, **style)
         for place, row in zip(at, group.main, strict=True):
             if row.mean.low is not None and row.mean.high is not None:
                 panel.vlines(place, row.mean.low, row.mean.high, color=look.colour, lw=2.4)

@@ -188,10 +188,10 @@ def rank(
     """Groups with their numbers (0 to `most`) by seed -> their ranks, the best first: the largest, or the smallest."""
     sign = 1 if lowest_first else -1
     means = {group: spread(list(by_seed.values()), 0.0, most) for group, by_seed in values.items() if by_seed}
-    order = sorted(means, key=lambda group: sign * means[group].mean)
+    order = sorted(means, key=lambda group: sign * means[group].value)
     ranks = {}
     for group in order:
-        place = 1 + sum(sign * other.mean < sign * means[group].mean for other in means.values())
+        place = 1 + sum(sign * other.value < sign * means[group].value for other in means.values())
         behind = None if group == order[0] else _difference(values[group], values[order[0]], most)
         end = None if behind is None else behind.low if lowest_first else behind.high
         ranks[group] = Ranked(place, means[group], behind, place == 1 or end is None or sign * end <= 0)

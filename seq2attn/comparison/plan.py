@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from seq2attn.comparison.experiment import CONFIG, ERROR_RATES, MOST_TRIALS, SEED, Experiment, Published
 from seq2attn.comparison.trial import Trial, blocked_by
-from seq2attn.config import Config, load_config, value_at
+from seq2attn.config import Config, load_config
 from seq2attn.config.load import flat_values, override_list, place_of
 from seq2attn.errors import LARGEST_FILE, ConfigError, Problem, Seq2AttnError
 from seq2attn.runs.create import run_word
@@ -122,11 +122,8 @@ def _value(config: Config, key: str, given: Any, axis: Sequence[Any] = ()) -> An
         shown = own or ({} if name and others else options)  # of a named part, the name alone is a label
         words = ", ".join(f"{key.rpartition('.')[2]}={_text(value)}" for key, value in shown.items())
         return f"{name}({words})" if name and words else name or words
-    try:
-        value = value_at(config, key)
-    except KeyError:
-        value = given
-    return value.get("name", given) if isinstance(value, dict) else _text(value) if isinstance(value, list) else value
+    value = flat_values(config).get(key, given)
+    return _text(value) if isinstance(value, list) else value
 
 
 def _text(value: Any) -> str:
@@ -227,12 +224,6 @@ def save_plan(plan: Plan, root: Path) -> None:
         plan = replace(plan, trials=(*plan.trials, *others))
     with contextlib.suppress(Seq2AttnError):
         write_atomically(root / RECORD.format(plan.name), TypeAdapter(Plan).dump_json(plan))
-
-
-def comparisons(root: Path) -> list[str]:
-    """The names of the comparisons that the runs directory has records of."""
-    before, after = RECORD.split("{}")
-    return sorted(path.name[len(before) : -len(after)] for path in root.glob(RECORD.format("*")))
 
 
 def load_plan(name: str, root: Path) -> Plan:

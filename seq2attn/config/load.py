@@ -21,7 +21,6 @@ from seq2attn.config.rules import combination_problems
 from seq2attn.config.schema import PARTS, Config, all_keys
 from seq2attn.config.yaml_files import DEEPEST, find_config, read_file, read_text, write_yaml
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError, shown
-from seq2attn.registry import Options
 
 Overrides = str | Sequence[str] | Mapping[str, Any]
 """`"model.hidden=64"`, several of them, or `{"model.hidden": 64}`"""
@@ -66,15 +65,6 @@ def override_list(overrides: Overrides) -> list[str]:
     if isinstance(overrides, Mapping):
         return [f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in overrides.items()]
     return [overrides] if isinstance(overrides, str) else list(overrides)
-
-
-def value_at(config: Config, key: str) -> Any:
-    """The value at a dotted key, as plain JSON. Raises `KeyError` if there is none.
-
-    A part is its name if all its options have their defaults, otherwise a mapping of its name and the other options.
-    """
-    plain, value = flat_values(config)[key], reduce(getattr, key.split("."), config)
-    return value.model_dump(mode="json", exclude_defaults=True) if isinstance(value, Options) else plain
 
 
 def flat_values(config: Config | Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

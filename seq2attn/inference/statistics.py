@@ -54,17 +54,12 @@ class Spread:
     """How a number varies from seed to seed."""
 
     count: int
-    mean: float
+    value: float  # the mean, as a table shows it
     deviation: float | None  # standard deviation over seeds (n - 1); None for one seed
     low: float | None
     high: float | None  # 95 % confidence interval of the mean, Student's; None for one seed
     least: float
     most: float
-
-    @property
-    def value(self) -> float:
-        """The mean, as a table shows it."""
-        return self.mean
 
 
 def spread(values: Sequence[float], least: float = -math.inf, most: float = math.inf) -> Spread:

@@ -28,11 +28,7 @@ class Heads(nn.Module):
         self.value_map = nn.Linear(key_width, keys, bias=False)
         self.value_width = key_width  # of the memory
         self.context_width = sum(one.context_width for one in attentions)
-
-    @property
-    def mask_padding(self) -> bool:
-        """Whether padding has the weight 0."""
-        return self._heads()[0].mask_padding
+        self.mask_padding = attentions[0].mask_padding
 
     def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
         """As `Attention.prepare`."""

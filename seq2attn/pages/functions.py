@@ -8,16 +8,17 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves_with_path, tree_map_with_path
 
-from seq2attn.data.padding import valid_mask
 from seq2attn.data.tasks import StringTask
 from seq2attn.data.vocabulary import SOS, SPECIAL
 from seq2attn.inference.inside import Inside
+from seq2attn.inference.interventions import Changes
 from seq2attn.model.attention import Attended, NoAttention
 from seq2attn.model.cells import Cell, State
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.encoder import Encoded, Layer
-from seq2attn.model.interface import Decoded, Intervention, Model
+from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.transformer import Transformer
 
 Tensors = dict[str, Tensor]
@@ -55,24 +56,16 @@ def right_answer(task: StringTask, length: int) -> Function:
 
 def named(prefix: str, value: Any) -> Tensors:
     """The tensors of a nested tuple: `memory.keys`, `state.cell.0`."""
-    if isinstance(value, Tensor):
-        return {prefix: value}
-    if not isinstance(value, tuple):
-        return {}
-    names = getattr(value, "_fields", range(len(value)))
-    parts = (named(f"{prefix}.{name}", part) for name, part in zip(names, value, strict=True))
-    return {name: tensor for part in parts for name, tensor in part.items()}
+    return {_name(prefix, path): one for path, one in tree_leaves_with_path(value) if isinstance(one, Tensor)}
 
 
 def rebuilt(prefix: str, like: Any, tensors: Tensors) -> Any:
     """The nested tuple that `like` is, with the tensors that have its names."""
-    if isinstance(like, Tensor):
-        return tensors[prefix]
-    if not isinstance(like, tuple):
-        return like
-    names = getattr(like, "_fields", range(len(like)))
-    parts = [rebuilt(f"{prefix}.{name}", part, tensors) for name, part in zip(names, like, strict=True)]
-    return type(like)(*parts) if hasattr(like, "_fields") else tuple(parts)
+    return tree_map_with_path(lambda path, one: tensors[_name(prefix, path)] if isinstance(one, Tensor) else one, like)
+
+
+def _name(prefix: str, path: Any) -> str:
+    return ".".join([prefix, *(str(getattr(key, "name", None) or key.idx) for key in path)])
 
 
 def _encoder_functions(model: Reverser, source: Tensor) -> Iterator[Function]:
@@ -133,14 +126,7 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
     token, state = torch.tensor([SOS]), first
     for _ in range(steps):
         _, state = model.step(token, state, memory)
-    width = source.size(1)
-    change = Intervention(
-        banned=torch.zeros(1, 1, width, dtype=torch.bool),
-        forced=torch.zeros(1, 1, width, dtype=torch.bool),
-        weights=torch.zeros(1, 1, width),
-        temperature=torch.ones(1, 1, 1),
-        valid=valid_mask(lengths, width).unsqueeze(1),
-    )
+    change = Changes(mask_padding=True).at(0, lengths, source.size(1), torch.float32)
     attends = not (isinstance(model, Reverser) and isinstance(model.decoder.attention, NoAttention))
     inputs = {"token": token, **named("state", state), **named("memory", memory)}
     if attends:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from seq2attn.build import build_model, build_task
 from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.figures import figures_of
-from seq2attn.comparison.plan import Plan, comparisons, load_plan, make_plan
+from seq2attn.comparison.plan import RECORD, Plan, load_plan, make_plan
 from seq2attn.comparison.results import gather
 from seq2attn.config import flat_values
 from seq2attn.display.table import Column, Table, WithInterval
@@ -44,7 +44,7 @@ def find_comparison(names: Sequence[str], root: Path) -> Plan | None:
         return None
     if names[0].lower().endswith((".yaml", ".yml")):
         return make_plan(compose_experiment(Path(names[0])), root)
-    return load_plan(names[0], root) if names[0] in comparisons(root) else None
+    return load_plan(names[0], root) if (root / RECORD.format(names[0])).is_file() else None
 
 
 def report_of_runs(runs: Sequence[Run]) -> tuple[str, Sections]:

@@ -121,7 +121,7 @@ def draw_config(seed: int) -> Config:
         given = [f"seed={seed}"]
         for key, value in drawn.items():
             owner = key.rpartition(".")[0]
-            if owner not in PARTS or key.split(".")[-1] in PARTS[owner].get(drawn[owner]).meanings:
+            if owner not in PARTS or key.split(".")[-1] in PARTS[owner].get(drawn[owner]).options.model_fields:
                 given.append(f"{key}{'.name' if key in PARTS else ''}={json.dumps(value)}")
         try:
             return check_config(BASE, given)

@@ -119,12 +119,10 @@ def draw_family(family: str, random: torch.Generator, count: int, length: int, s
             ids = characters(length).gather(1, torch.minimum(positions, length - 1 - positions))
         case "sorted":
             ids = characters(length).sort(dim=1).values
-        case "runs":
+        case _:  # runs
             ends = between(1, LONGEST_RUN, length).cumsum(dim=1)  # (N, S) where each run stops
             run = torch.searchsorted(ends, positions, right=True)  # (N, S) the run of each position
             ids = characters(length).gather(1, run)
-        case _:
-            raise KeyError(family)
     return ids + len(SPECIAL)
 
 
