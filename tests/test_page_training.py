@@ -24,12 +24,10 @@ pytest.importorskip("onnxscript", reason='needs the extra "export": pip install 
 DOCS = CONFIGS.parent / "docs" / "plugins.md"
 FEW = ["model.hidden=8", "task.alphabet=abcd", "training.batch_size=4", "training.warmup=2"]
 SMALL, TINY = [*FEW, "model.embedding=4", "task.max_length=3"], [*FEW, "task.min_length=1", "task.max_length=2"]
-RESETS = (
-    "model.dropout=0.5 model.layers=2 training.word_dropout=0.3 training.encoder_reset=0.3 training.decoder_reset=0.3"
-)
+RESETS = "training.word_dropout=0.3 training.encoder_reset=0.3 training.reset_first=false training.decoder_reset=0.3"
 TRAINED = {
     **MECHANISMS,
-    "dropout, resets": f"mechanisms.yaml model.cell=lstm {RESETS}",
+    "dropout, resets": f"mechanisms.yaml model.cell=lstm model.dropout=0.5 model.layers=2 {RESETS}",
     "a plug-in's score": "scaled.yaml model.attention.score=metric",
 }
 ODD = """

@@ -17,12 +17,12 @@ SOURCE = torch.tensor([[3, 4, 5, 6, 2], [7, 3, 2, 0, 0]])
 def test_a_share_of_the_states_is_reset_to_noise_between_minus_1_and_1():
     reset, above = layer_resets(generator(CPU, "test"), torch.zeros(2000, 6), 8, 2, 0.3)
     assert above.kept is reset.kept and not torch.equal(above.noise, reset.noise)
-    assert reset.kept.shape == (2000, 6)
-    assert reset.noise.shape == (2000, 6, 8)
+    assert reset.kept.shape == (2000, 6) and reset.noise.shape == (2000, 6, 8)
     assert 1 - reset.kept.float().mean() == pytest.approx(0.3, abs=0.017)  # 12,000 draws: 4 standard errors
-    assert reset.noise.abs().max() <= 1
-    assert reset.noise.mean() == pytest.approx(0, abs=0.01)
+    assert reset.noise.abs().max() <= 1 and reset.noise.mean() == pytest.approx(0, abs=0.01)
     assert reset.noise.var() == pytest.approx(1 / 3, abs=0.01)  # of a uniform one in [-1, 1]
+    other = layer_resets(generator(CPU, "test"), torch.zeros(2000, 6), 8, 2, 0.3, first=False)[0]
+    assert other.kept[:, 0].all() and torch.equal(other.kept[:, 1:], reset.kept[:, 1:])
 
 
 TINY = {
@@ -76,4 +76,7 @@ def test_resets_are_a_function_of_seed_and_step():
     assert torch.equal(first.decoder[0].noise, again.decoder[0].noise)
     assert not torch.equal(first.decoder[0].noise, next_step.decoder[0].noise)
     assert not torch.equal(first.forward[0].noise, first.backward[0].noise)
+    (spared,) = drawn_in_training(configured(encoder_reset=0.5, decoder_reset=0.5, reset_first=False), batch, 0)
+    firsts = [one.kept[:, 0] for drawn in (first, spared) for one in (*drawn.forward, *drawn.backward, *drawn.decoder)]
+    assert [bool(one.all()) for one in firsts] == [False] * 3 + [True, True, False]
     assert drawn_in_training(configured(), batch, 0) == []

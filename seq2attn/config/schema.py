@@ -163,6 +163,8 @@ class TrainingConfig(Section):
     """share of the decoder's input characters that are replaced by <pad> in training"""
     encoder_reset: Share = 0.0
     """share of the encoder's states that are replaced by noise in training, each as a whole"""
+    reset_first: bool = True
+    """whether the encoder's first state, in each direction, may be; false: a string's first and last letter can be told"""
     decoder_reset: Share = 0.0
     """the same for the decoder's states, so that it cannot count steps"""
     learning_rate: PositiveFloat = 3e-3

@@ -209,16 +209,24 @@ class Reverser(Model):
         return self.decoder(tokens.unsqueeze(1), state, memory)
 
     def draw_resets(
-        self, random: torch.Generator, source: Tensor, decoder_input: Tensor, *, encoder: float, decoder: float
+        self,
+        random: torch.Generator,
+        source: Tensor,
+        decoder_input: Tensor,
+        *,
+        encoder: float,
+        decoder: float,
+        first: bool = True,
     ) -> Resets:
-        """Resets of a batch, source (B, S) and decoder_input (B, L), with these probabilities for each state.
+        """Resets of a batch, source (B, S) and decoder_input (B, L), with these probabilities for each state; the encoder's
+        first ones only if `first`.
 
         Nothing is drawn where the probability is 0, nor for a direction that the encoder does not read in.
         """
         top, cell, layers = self.encoder.top, self.decoder.cell, len(self.encoder.layers)
         backward = encoder if self.encoder.bidirectional else 0.0
         return Resets(
-            forward=layer_resets(random, source, top.parts * top.width, layers, encoder),
-            backward=layer_resets(random, source, top.parts * top.width, layers, backward),
+            forward=layer_resets(random, source, top.parts * top.width, layers, encoder, first),
+            backward=layer_resets(random, source, top.parts * top.width, layers, backward, first),
             decoder=layer_resets(random, decoder_input, cell.parts * cell.width, 1, decoder),
         )

@@ -63,16 +63,20 @@ class Resets:
 NO_RESETS = Resets()
 
 
-def layer_resets(random: torch.Generator, tokens: Tensor, width: int, layers: int, share: float) -> tuple[Reset, ...]:
+def layer_resets(
+    random: torch.Generator, tokens: Tensor, width: int, layers: int, share: float, first: bool = True
+) -> tuple[Reset, ...]:
     """Reset each state with probability `share`, for layers with states of this width that read tokens (B, L). All layers
     are reset at the same places. Nothing is drawn if the share is 0.
 
-    The initial state too, so that positions cannot be recognised by their distance from the start.
+    first: the initial state too, so that positions cannot be recognised by their distance from the start.
     """
     if share == 0:
         return ()
     device, (rows, steps) = random.device, tokens.shape
     kept = torch.rand(rows, steps, generator=random, device=device) >= share
+    if not first:
+        kept |= torch.arange(steps, device=device) == 0
     noise = 2 * torch.rand(rows, steps, layers * width, generator=random, device=device) - 1
     return tuple(Reset(kept, part) for part in noise.chunk(layers, dim=2))
 

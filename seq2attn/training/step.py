@@ -96,12 +96,14 @@ class TrainingStep:
             torch.default_generator.manual_seed(seed)
         else:  # of every device, which takes longer
             torch.manual_seed(seed)
-        shares = {"encoder": self.config.training.encoder_reset, "decoder": self.config.training.decoder_reset}
+        settings = self.config.training
+        shares = {"encoder": settings.encoder_reset, "decoder": settings.decoder_reset}
         if not any(shares.values()):
             return forward(batch, None)
         assert isinstance(self.model, Reverser), "rules.py refuses resets for other models"
         resets = generator(batch.source.device, self.config.seed, "resets", number)
-        return forward(batch, self.model.draw_resets(resets, batch.source, batch.decoder_input, **shares))
+        drawn = self.model.draw_resets(resets, batch.source, batch.decoder_input, **shares, first=settings.reset_first)
+        return forward(batch, drawn)
 
     def gradients(self, total: Tensor) -> Tensor:
         """Differentiate the sum of the losses, and clip. Returns the gradient's norm before, a scalar."""
