@@ -164,9 +164,9 @@ class TrainingConfig(Section):
     encoder_reset: Share = 0.0
     """share of the encoder's states that are replaced by noise in training, each as a whole"""
     reset_first: bool = True
-    """whether the encoder's first state, in each direction, may be; false: a string's first and last letter can be told"""
+    """whether that includes the initial state of each direction; false: a string's ends stay recognisable"""
     decoder_reset: Share = 0.0
-    """the same for the decoder's states, so that it cannot count steps"""
+    """encoder_reset for the decoder's states, so that it cannot count steps"""
     learning_rate: PositiveFloat = 3e-3
     """Adam's peak learning rate"""
     weight_decay: NonNegativeFloat = 0.0
