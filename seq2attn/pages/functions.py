@@ -65,7 +65,7 @@ def rebuilt(prefix: str, like: Any, tensors: Tensors) -> Any:
 
 
 def _name(prefix: str, path: Any) -> str:
-    return ".".join([prefix, *(str(getattr(key, "name", None) or key.idx) for key in path)])
+    return ".".join([prefix, *(str(key).strip(".[]'") for key in path)])
 
 
 def _encoder_functions(model: Reverser, source: Tensor) -> Iterator[Function]:
