@@ -68,10 +68,6 @@ class ConfigError(Seq2AttnError):
         super().__init__("\n".join([f"{source}: {count}", *lines]), hint=hint)
 
 
-class CheckpointError(Seq2AttnError):
-    """A checkpoint that is missing, damaged, or belongs to something else."""
-
-
 def is_out_of_memory(error: BaseException) -> bool:
     """torch raises a RuntimeError: its own class on a GPU, recognisable only by its message on a CPU."""
     if isinstance(error, RuntimeError):

@@ -6,7 +6,7 @@ from safetensors.torch import save_file
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config
-from seq2attn.errors import CheckpointError
+from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights, save_checkpoint
 
 CONFIG = check_config({"model": {"hidden": 4, "embedding": 3, "attention": {"score": "general"}}})
@@ -47,7 +47,7 @@ def whole(path, model):
 
 def refusal(path, *, model=None):
     """The message with which the checkpoint at `path` is refused: one line that starts with the file."""
-    with pytest.raises(CheckpointError) as caught:
+    with pytest.raises(Seq2AttnError) as caught:
         load_checkpoint(path) if model is None else load_weights(path, load_checkpoint(path), model)
     assert caught.value.message.startswith(f"{path}: ")
     assert "\n" not in caught.value.message
@@ -99,17 +99,13 @@ def test_an_altered_header_is_refused(path, whole, old, new):
     assert "damaged" in refusal(path)
 
 
-def save_header(path, header):
-    save_file({}, path, {"seq2attn-checkpoint": header})
-
-
 STATES = ["", "{", "[]", "{}", '{"step": "3"}', '{"step": 3.5}', '{"step": -1}', 5000 * "9", 100_000 * "["]
 HEADERS = ["", "[]", "{}", 100_000 * "[", *(f'{{"checksum": "", "state": {state}}}' for state in STATES)]
 
 
 @pytest.mark.parametrize("header", HEADERS, ids=range(len(HEADERS)))
 def test_an_unusable_header_is_refused(path, header):
-    save_header(path, header)
+    save_file({}, path, {"seq2attn-checkpoint": header})
     assert "damaged: its header has" in refusal(path)
     assert len(refusal(path)) < 400
 

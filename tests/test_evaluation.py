@@ -132,6 +132,17 @@ def test_accuracies_by_hand(free, forced, expected, source_eos):
     assert result.alignment is None and result.entropy is None
 
 
+@pytest.mark.parametrize("source_eos", [False, True])
+def test_wrong_answers_are_kept_if_wanted(source_eos):
+    model, task = FakeModel(lambda ids: reverse(ids) if ids[0] == A else [A, EOS]), TASKS.get("reverse").load()
+    predictor = Predictor(model, task(alphabet="abcdef"), source_eos, CPU)
+    result = evaluate(predictor, (2,), samples=99, seed=0, errors=True)
+    assert 0 < 99 * (1 - result.get("exact_match", 2).value) == len(result.answers) < 99
+    assert {(one.source[0] == "a", one.right == one.source[::-1], one.answer) for one in result.errors()} == {
+        (False, True, "a")
+    }
+
+
 def test_decoding_position_by_position_gives_the_same_result(monkeypatch):
     config = check_config({"model": {"hidden": 8, "attention": {"score": "additive"}}, "task": {"alphabet": "abc"}})
     predictor = Predictor(build_model(config).double(), build_task(config), source_eos=True, device=CPU)
@@ -147,10 +158,6 @@ def test_decoding_position_by_position_gives_the_same_result(monkeypatch):
     by_steps = results()
     assert by_steps.entropy == pytest.approx(at_once.entropy, rel=1e-9)
     assert (by_steps.teacher_forced, by_steps.alignment) == (at_once.teacher_forced, at_once.alignment)
-
-
-def look_forward(t, n, width):
-    return one_hot(min(t, width - 1), width)
 
 
 def look_mostly_back(t, n, width):
@@ -170,7 +177,7 @@ SPREAD = -(0.7 * math.log(0.7) + 0.3 * math.log(0.3))
     [
         (look_back, 1.0, lambda width: 0.0),
         (lambda t, n, width: look_back(t if t else 1, n, width), 0.75, lambda width: 0.0),
-        (look_forward, 0.0, lambda width: 0.0),  # t = 3 - t has no solution
+        (lambda t, n, width: one_hot(min(t, width - 1), width), 0.0, lambda width: 0.0),  # t = 3 - t has no solution
         (look_mostly_back, 1.0, lambda width: SPREAD),
         (look_everywhere_first, None, lambda width: math.log(width) / 4),
     ],

@@ -17,16 +17,12 @@ def make_batch():
     return TrainingData(task=task, source_eos=False, batch_size=6, seed=2, device=cpu).batch(0)
 
 
-def make_logits(batch):
-    random = torch.Generator().manual_seed(0)
-    return torch.randn(*batch.decoder_output.shape, V, generator=random, dtype=torch.float64)
-
-
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_is_the_mean_over_real_tokens_by_hand(smoothing):
     """The target distribution is 1 - e on the right token plus e / V on each token, the right one included."""
     batch = make_batch()
-    logits = make_logits(batch)
+    random = torch.Generator().manual_seed(0)
+    logits = torch.randn(*batch.decoder_output.shape, V, generator=random, dtype=torch.float64)
     total, count = 0.0, 0
     for row, tokens in zip(logits.tolist(), batch.decoder_output.tolist(), strict=True):
         for scores, token in zip(row, tokens, strict=True):

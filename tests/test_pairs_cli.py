@@ -132,12 +132,11 @@ def test_mistakes(cli, run, arguments, says):
     assert done.code == 2 and says in done.err and "Traceback" not in done.err and not done.out
 
 
-@pytest.mark.parametrize(
-    ("option", "says"), [("--data", "run 'tiny' is on task 'reverse'"), ("--errors", "'tiny' is not")]
-)
-def test_other_tasks_have_no_files(cli, runs_copy, option, says):
-    done = cli("eval", option, "dev")
-    assert done.code == 2 and says in done.err
+def test_other_tasks_have_no_files_but_errors(cli, runs_copy):
+    done = cli("eval", "--data", "dev")
+    assert done.code == 2 and "run 'tiny' is on task 'reverse'" in done.err
+    assert cli("eval", "--lengths", "3", "--samples", "9", "--errors", "errors.tsv").code == 0
+    assert len(Path("errors.tsv").read_text().splitlines()) == 1 + 9  # the run gets none right
 
 
 # ---- predict ----

@@ -11,7 +11,6 @@ from seq2attn.cli.options import option
 from seq2attn.display.console import note, on_terminal, write_json
 from seq2attn.display.progress import make_display
 from seq2attn.display.table import Table
-from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import DEFAULT_ROOT
 
@@ -68,8 +67,6 @@ def evaluate(
     from seq2attn.trained.model import load_ensemble
 
     trained = load_ensemble(members, checkpoint, device)
-    if errors is not None and trained.config.task.name != "pairs":
-        raise Seq2AttnError(f"--errors is for runs on pairs of strings; run {trained.run.name!r} is not such a run")
     options.note_checkpoint(trained.run, checkpoint, trained)
     trained.predictor.search = search
     done = itertools.count(1)
@@ -79,7 +76,9 @@ def evaluate(
         def watch() -> None:
             display.step("", number := next(done), f"{number} sets of strings measured")
 
-        evaluation = trained.evaluate(wanted, samples=samples, seed=seed, families=kinds, data=data, watch=watch)
+        evaluation = trained.evaluate(
+            wanted, samples=samples, seed=seed, families=kinds, data=data, errors=errors is not None, watch=watch
+        )
     learned = (trained.task.learned() or {}).get("files", {})
     if evaluation.data and learned["train"]["sha256"] == evaluation.data["sha256"]:
         note("this is the file that the model was trained on: the rates show how well it remembers")

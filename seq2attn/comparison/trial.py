@@ -128,7 +128,7 @@ def find_evaluation(trial: Trial) -> Evaluation | None:
         if saved.parameters is None or saved.trained_steps != status.step:
             continue
         if trial.on_files:
-            if saved.answers:  # `compare` measures only on the dev file
+            if saved.get("wer"):  # `compare` measures only on the dev file
                 return saved
         elif (saved.rows[0].samples, saved.seed) == (trial.samples, EVALUATION_SEED) and wanted <= set(saved.places):
             return replace(saved, rows=tuple(row for row in saved.rows if (row.family, row.length) in wanted))

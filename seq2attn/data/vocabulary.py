@@ -132,10 +132,6 @@ class Vocabulary:
                 whole.append(symbol)
         return tuple(composed(symbol, self.normalise) for symbol in whole)
 
-    def symbol(self, index: int) -> str:
-        """One id as text: a symbol, a feature, or a special token such as `<eos>`."""
-        return self.tokens[index]
-
     def _normal(self, text: str) -> str:
         as_written = not self.separator and not self.unknown and self._ids.keys() >= set(text)
         return text if as_written else normal_form(text, self.normalise)

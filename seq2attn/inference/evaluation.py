@@ -38,26 +38,31 @@ def evaluate(
     samples: int,
     seed: int | str,
     families: Sequence[str] = (RANDOM,),
+    errors: bool = False,
     watch: Callable[[], None] | None = None,
 ) -> Evaluation:
     """Measure `samples` strings of each family and length.
 
     The strings depend only on seed, task, family and length: every model is tested on the same ones. Memory does not grow
-    with `samples`. `watch` is called after each length of a family. Raises `Seq2AttnError` for a family that the task
-    does not have.
+    with `samples`, unless the wrong answers, `errors`, are kept. `watch` is called after each length of a family. Raises
+    `Seq2AttnError` for a family that the task does not have.
     """
     predictor.task.check_evaluation(families, ())
     rows: list[Row] = []
+    wrong: list[PairAnswer] = []
     for family, length in product(families, lengths):
         totals: dict[str, float] = defaultdict(float)
         for batch in _batches(predictor, family, length, samples, seed):
-            for name, values in _measure(predictor, batch).items():
+            measured = _measure(predictor, batch)
+            for name, values in measured.items():
                 totals[name] += float(values.double().sum())
+            if errors and not measured["exact_match"].all():
+                wrong += _answers(predictor, batch.select(~measured["exact_match"]))
         means = {name: total / samples for name, total in totals.items() if name != "loss"}
         rows += rows_of(means, samples, length=length, trained=predictor.task.is_trained(length), family=family)
         if watch is not None:
             watch()
-    return Evaluation(tuple(rows))
+    return Evaluation(tuple(rows), tuple(wrong))
 
 
 @torch.no_grad()
@@ -188,6 +193,16 @@ def _teacher_forcing(predictor: Predictor, batch: Batch) -> Iterator[tuple[slice
 def attention_entropy(weights: Tensor) -> Tensor:
     """weights (..., S) -> entropy (...) in nats, 0 ln 0 = 0."""
     return torch.special.entr(weights).sum(dim=-1)
+
+
+def _answers(predictor: Predictor, batch: Batch) -> Iterator[PairAnswer]:
+    """The answers to sources of one length."""
+    read, write = predictor.task.source_vocabulary, predictor.task.target_vocabulary
+    decoding = predictor.decode(batch.source, batch.source_lengths).best()
+    sources = batch.source[:, : batch.source.size(1) - predictor.source_eos].tolist()
+    columns = zip(sources, batch.decoder_output.tolist(), batch.target_lengths.tolist(), strict=True)
+    for row, (source, target, length) in enumerate(columns):
+        yield _answer(predictor, (read.decode(source), write.decode(target[:length])), decoding, row)
 
 
 def _answer(predictor: Predictor, pair: Pair, decoding: Decoding, row: int) -> PairAnswer:

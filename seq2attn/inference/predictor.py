@@ -209,7 +209,7 @@ class Predictor:
                 text,
                 write.text(symbols[:count]),
                 finished,
-                source_symbols=tuple(map(read.symbol, read_ids)),
+                source_symbols=tuple(map(read.tokens.__getitem__, read_ids)),
                 output_symbols=tuple(symbols),
                 weights=weights.cpu().numpy().copy() if shows and weights is not None else None,
                 hypotheses=() if decoding.scores is None else self._hypotheses(text, decoding, row),

@@ -97,7 +97,8 @@ class Evaluation:
     """What was measured of one model, on strings that a task draws or on the pairs of a file."""
 
     rows: tuple[Row, ...]  # by family, length and metric
-    answers: tuple[PairAnswer, ...] = ()  # of pairs: one per different source, in the order of the pairs
+    answers: tuple[PairAnswer, ...] = ()
+    """of pairs: one per different source, in the order of the pairs; of strings that a task draws: those that are wrong"""
     checkpoint: str = ""  # best, last or step-N, whichever was measured
     step: int | None = None  # after which the checkpoint was written
     seed: int = 0  # of the strings
@@ -157,7 +158,7 @@ class Evaluation:
 
     def summary(self) -> dict[str, float]:
         """What status.json records."""
-        if self.answers:
+        if self.get("wer"):
             names = {"wer": "wer", "ser": "ser", "dev_loss": "loss"}
             return {name: row.value for name, metric in names.items() if (row := self.get(metric)) is not None}
         means = {"exact_match_mean": self.mean("exact_match"), "attention_entropy": self.mean("entropy")}
@@ -206,13 +207,13 @@ class Evaluation:
         """For people: of pairs the error rates, then accuracy by length, or exact match by family and length."""
         exact_match = self.by_length("exact_match")
         notes = [] if all(row.trained for row in exact_match) else ["* never seen in training"]
-        if not self.answers and self.families != [RANDOM]:
+        if set(self.families) - {RANDOM}:
             return [self._families(notes)]
         metrics = {metric: heading for metric, heading in HEADINGS.items() if self.by_length(metric)}
         columns = [Column(heading, optional=metric != "exact_match") for metric, heading in metrics.items()]
         rows = [[_length(row), *(self.get(metric, row.length) for metric in metrics)] for row in exact_match]
         by_length = Table([Column("length", right=True), *columns], rows, notes=notes)
-        if not self.answers:
+        if not self.get("wer"):
             return [by_length]
         counts = Counter(edit for answer in self.answers for edit in answer.edits).most_common(MOST_CONFUSIONS)
         edits = ", ".join(f"{edit} {count:,}" for edit, count in counts)

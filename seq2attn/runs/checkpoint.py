@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from seq2attn.errors import LARGEST_FILE, CheckpointError, shown
+from seq2attn.errors import LARGEST_FILE, Seq2AttnError, shown
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.records import Count, Record, reason_of
 
@@ -64,9 +64,9 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: dict[str, 
 
 
 def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
-    """Read a checkpoint, which may not be far larger than that of `model`. Raises `CheckpointError` with file and reason."""
+    """Read a checkpoint, which may not be far larger than that of `model`. Raises `Seq2AttnError` with file and reason."""
     if not path.exists():
-        raise CheckpointError(f"{path}: no such checkpoint")
+        raise Seq2AttnError(f"{path}: no such checkpoint")
     size, most = path.stat().st_size, LARGEST_FILE["checkpoint"]
     if model is not None:  # its weights, and an optimiser's tensors for each
         most = 10_000_000 + 4 * sum(tensor.nbytes for tensor in model.state_dict().values())
@@ -79,7 +79,7 @@ def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
     except Exception as error:  # safetensors may raise anything
         raise _damaged(path, getattr(error, "strerror", None) or "it is cut short, or its header is wrong") from None
     if FORMAT not in metadata:
-        raise CheckpointError(f"{path}: not a seq2attn checkpoint (its header does not say {FORMAT!r})")
+        raise Seq2AttnError(f"{path}: not a seq2attn checkpoint (its header does not say {FORMAT!r})")
     try:
         header = _Header.model_validate_json(metadata[FORMAT])
     except ValidationError as error:
@@ -101,12 +101,12 @@ def load_weights(path: Path, checkpoint: Checkpoint, model: nn.Module) -> None:
 def check_tensors(
     path: Path, found: Mapping[str, Tensor], expected: Mapping[str, Tensor], finite: Collection[str]
 ) -> None:
-    """Raise `CheckpointError` unless names, shapes and types are the expected ones, and the values of `finite` finite."""
+    """Raise `Seq2AttnError` unless names, shapes and types are the expected ones, and the values of `finite` finite."""
     for name in sorted(found.keys() | expected.keys()):
         here, wanted = (_describe(tensors.get(name)) for tensors in (found, expected))
         if here != wanted:
             reason = f"it has {here} as {shown(name)}, expected {wanted}"
-            raise CheckpointError(f"{path}: does not belong to this config: {reason}")
+            raise Seq2AttnError(f"{path}: does not belong to this config: {reason}")
         if name in finite and not torch.isfinite(found[name]).all():
             raise _damaged(path, f"{name} holds values that are not finite")
 
@@ -124,7 +124,7 @@ def _checksum(tensors: Mapping[str, Tensor], state: dict[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def _damaged(path: Path, reason: str) -> CheckpointError:
+def _damaged(path: Path, reason: str) -> Seq2AttnError:
     other = "last" if path.stem == "best" else "best"
     hint = f"The run's other checkpoint may be intact: eval and predict take --checkpoint {other}."
-    return CheckpointError(f"{path}: damaged: {' '.join(reason.split())[:200]}", hint=hint)
+    return Seq2AttnError(f"{path}: damaged: {' '.join(reason.split())[:200]}", hint=hint)

@@ -125,12 +125,14 @@ class TrainedModel:
         families: Sequence[object] | None = None,
         seed: int = 0,
         data: str | Path | None = None,
+        errors: bool = False,
         watch: Callable[[], None] | None = None,
         **changes: Unpack[AttentionChanges],
     ) -> Evaluation:
         """Accuracy on new strings of each length, such as `[3, 5]` or `["1-12"]`; the config has the defaults.
 
         data: of a model trained on pairs of strings, the file of pairs to measure it on; nothing else is then chosen.
+        errors: keep the wrong answers to strings that the task draws; those to pairs are always kept.
         watch: called after each length of a family. changes: `force`, `ban` and `temperature`, as for `predict`, in every
         string. Nothing is saved.
         """
@@ -159,6 +161,7 @@ class TrainedModel:
                 samples=samples or config.evaluation.samples,
                 seed=seed,
                 families=parse_families(config.evaluation.families if families is None else families),
+                errors=errors,
                 watch=watch,
             )
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")

@@ -14,7 +14,7 @@ from torch import Tensor
 from seq2attn.config import Config
 from seq2attn.data.batches import Batch, TrainingData
 from seq2attn.display.progress import Display
-from seq2attn.errors import CheckpointError, Seq2AttnError
+from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate, evaluate_pairs
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation
@@ -230,4 +230,4 @@ class Trainer:
         try:
             return Progress.model_validate(checkpoint.state)
         except ValidationError as error:
-            raise CheckpointError(f"{path}: cannot be resumed: its state has {reason_of(error)}") from None
+            raise Seq2AttnError(f"{path}: cannot be resumed: its state has {reason_of(error)}") from None
