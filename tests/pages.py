@@ -51,15 +51,15 @@ MECHANISMS = {
 
 
 def make_predictor(words: str, seed: int = 1) -> Predictor:
-    """The model of a config as it is drawn, with larger weights and no liking for `<eos>`, so that its answers differ."""
+    """The model of a config as it is drawn, with larger weights, none 0, and no liking for `<eos>`: answers differ."""
     file, *overrides = words.split()
     config = load_config(CONFIGS / file, [*overrides, *SMALL, f"seed={seed}"])
     task = build_task(config)
-    model = build_model(config, task)
+    model, drawn = build_model(config, task), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "norm" not in name:
-                parameter *= 1.5
+                parameter.mul_(1.5) if parameter.any() else parameter.normal_(std=0.3, generator=drawn)
     return Predictor(model, task, source_eos=config.model.source_eos, device=torch.device("cpu"))
 
 
@@ -112,7 +112,7 @@ def random_changes(predictor: Predictor, text: str, seed: int, attends: bool = T
         return drawn.randrange(min(width, 12) + 1), drawn.randrange(width)
 
     steps = range(drawn.choice([0, 0, 1, 2]))
-    write = {drawn.randrange(10): tokens.symbol(drawn.randrange(2, len(tokens))) for _ in steps}
+    write = {drawn.randrange(10): tokens.tokens[drawn.randrange(2, len(tokens))] for _ in steps}
     if not attends:
         return Changes(write=write, padding=padding)
     force: dict[tuple[int, int], float] = {}

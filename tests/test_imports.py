@@ -53,14 +53,10 @@ def module_name(path):
 TREES = {module_name(path): ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def is_statement(node):
-    """Whether there may be an import in it."""
-    return isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case)
-
-
 def imports(node, functions, types):
     """The names that `node` imports, inside functions and under `if TYPE_CHECKING:` where those are asked for."""
-    for child in filter(is_statement, ast.iter_child_nodes(node)):
+    statements = ast.stmt | ast.ExceptHandler | ast.match_case  # there may be an import in them
+    for child in (one for one in ast.iter_child_nodes(node) if isinstance(one, statements)):
         if isinstance(child, ast.Import):
             yield from (alias.name for alias in child.names)
         elif isinstance(child, ast.ImportFrom):

@@ -59,7 +59,7 @@ def test_quantities_are_those_of_the_formulas(arrangement):
     np.testing.assert_allclose(cache["attention.weights"], softmax(cache["attention.scores"]))
     np.testing.assert_allclose(cache["attention.context"], cache["attention.weights"] @ states)
     vocabulary = model.task.target_vocabulary
-    assert [vocabulary.symbol(index) for index in cache["logits"].argmax(axis=1)] == list(answer.output_symbols)
+    assert [vocabulary.tokens[index] for index in cache["logits"].argmax(axis=1)] == list(answer.output_symbols)
     state, (_, z, n) = cache["decoder.state"], cache["decoder.gates"].transpose(1, 0, 2)
     np.testing.assert_allclose(state[0], states[-1])  # the initial state is the encoder's last
     np.testing.assert_allclose(state[1:], ((1 - z) * n + z * state)[:-1])

@@ -125,13 +125,13 @@ def test_the_numbers_of_every_formula_are_those_of_plain_arithmetic(show):
         powers = torch.where(near, torch.exp(scores * count), 0)
         shares = powers / powers.sum()
         if words == GENERAL:
+            moves = (memory.prepared, parts.history.by_past)
             sharper = 1 + torch.nn.functional.softplus(parts.history.power)
             factor = shares ** (sharper - 1) / (shares**sharper).sum()
         assert score[1].startswith(formula) and sentence in score[2] and "decoder's state" in query[2]
         assert float(score[1].split(" = ")[-1]) == pytest.approx(scores[j].item(), rel=1e-3)
-        assert float(re.search(r"their products, sum (\S+) =", score[3])[1]) == pytest.approx(
-            products[j].item(), rel=1e-3
-        )
+        added = float(re.search(r"their products, sum (\S+) =", score[3])[1])
+        assert added == pytest.approx(products[j].item(), rel=1e-3)
         shown = re.search(r": 12 numbers, (.*) …", key)[1].split(", ")
         assert list(map(float, shown)) == pytest.approx(mapped[j][:4].tolist(), rel=1e-3)
         chain = map(float, re.fullmatch(r".* = (\S+) / (\S+) = (\S+)", softmax[1]).groups())
@@ -140,9 +140,16 @@ def test_the_numbers_of_every_formula_are_those_of_plain_arithmetic(show):
         if words == ADDITIVE:
             assert last == pytest.approx([shares[j].item(), factor[j].item()], rel=1e-3)
         assert float(weight[1].split(" = ")[-1]) == pytest.approx((shares * factor)[j].item(), rel=1e-3)
-    moved, said = run(f"choose(1, {j}); return [row('weight')[1], row('score', 2)[1]]")
+    label = "views[0].panel.rows.weight.querySelector('canvas').ariaLabel"
+    (_, moved, why, _), said, label = run(f"choose(1, {j}); return [row('weight'), row('score', 2)[1], {label}]")
     assert re.match(r"α₂ = \([\d.]+\^4\)\^\(softplus\(", moved)
-    assert float(moved.split(" = ")[-1]) == pytest.approx(in_pytorch(predictors[0], text)["weights"][1][j], rel=1e-3)
+    first, second = torch.tensor(in_pytorch(predictors[0], text)["weights"][:2])
+    assert float(moved.split(" = ")[-1]) == pytest.approx(second[j].item(), rel=1e-3)
+    at, around = int(first.argmax()), torch.stack([first, first, 0 * first]).repeat(1, 3)  # alpha, C, alpha before
+    p = (4 * (moves[0][0, :, at] + (moves[1] * around[:, at + 1 : at + 8]).sum(dim=(1, 2)))).softmax(dim=0)
+    assert re.search(rf"looked at {text[at]}; .* move is .?{abs(int(p.argmax()) - 3)}\.$", why)
+    shown = re.fullmatch(r"p.: moves by .3 to \+3: 7 numbers, (.*) …", label)[1].split(", ")
+    assert list(map(float, shown)) == pytest.approx(p[:4].tolist(), rel=1e-3)
     slope, past = re.search(rf"\+ {NUMBER} \u00d7 {NUMBER} = ", said).groups()
     assert float(slope) == pytest.approx(parts.history.map.weight.item(), rel=1e-3)
     assert float(past) == pytest.approx(in_pytorch(predictors[2], text)["weights"][0][j], rel=1e-3)

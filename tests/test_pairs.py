@@ -257,7 +257,7 @@ def test_a_pointer_copies_what_the_target_has_and_shows_what_it_lacks(tmp_path):
         found = model.step(torch.tensor([SOS]), state, memory)[0].logits.exp().squeeze()
         copied, size = {"b": 1 / 6, "<unk>": 1 / 3} if vocabulary.unknown else {"b": 1 / 6}, len(vocabulary)
         rest = (1 - sum(copied.values())) / size
-        expected = [copied.get(vocabulary.symbol(index), 0) + rest for index in range(size)]
+        expected = [copied.get(vocabulary.tokens[index], 0) + rest for index in range(size)]
         torch.testing.assert_close(found, torch.tensor(expected))
     searching = Predictor(Ensemble([model, model]), task, False, cpu, BeamSearch(2))
     (one,) = searching.predict(["abé"])

@@ -13,7 +13,7 @@ def test_specials_come_first_then_the_alphabet_in_order():
     assert (PAD, SOS, EOS) == (0, 1, 2)
     assert len(vocabulary) == 29
     assert vocabulary.encode(LETTERS) == list(range(3, 29))
-    assert [vocabulary.symbol(index) for index in (0, 1, 2, 3, 28)] == ["<pad>", "<sos>", "<eos>", "a", "z"]
+    assert [vocabulary.tokens[index] for index in (0, 1, 2, 3, 28)] == ["<pad>", "<sos>", "<eos>", "a", "z"]
     assert vocabulary.decode(vocabulary.encode("zxy")) == "zxy"
     assert vocabulary.decode([1, 3, 5, 2, 0]) == "<sos>ac<eos><pad>"
 

@@ -165,7 +165,10 @@ class Step {
     this.say("query", "", [decoder ? `The decoder's state: what this step looks for (${decoder.name}: ${decoder.summary}).` : "What this step looks for.", heads > 1 ? `Head ${head + 1} of ${heads} is shown.` : ""].join(" "), {"": query});
     this.say("score", `${score ? `${written(score.formula)}${/√D/.test(written(score.formula)) ? `, D = ${query.length}` : ""}: ` : ""}${equal(`e${n}`, scored, step.scores.data[cell])}`, [`How well the query fits the key${score ? `: ${score.name}, ${score.summary}` : ""}.`, ...kinds(past ? history : null)].join(" "), e.dot ? {...(e.dot.names[0] === "s" ? {} : {[e.dot.names[0]]: e.dot.left}), [e.dot.names[1]]: e.dot.right, [summed(e.dot.left.map((one, k) => one * e.dot.right[k]))]: e.dot.left.map((one, k) => one * e.dot.right[k])} : {});
     this.say("softmax", equal(`p${n}`, p, step.softmax.data[cell]), [normaliser && normaliser.name !== "softmax" ? kinds(normaliser)[0] : "The exponential of each score, as a share of their sum: all are positive and sum to 1.", ...kinds(window), scalable ? `Scalable: ${scalable.summary}.` : "", state.temperature === 1 ? "" : "Scores are divided by the temperature.", spec.mask_padding ? "" : "Padding is not masked in this model."].join(" "));
-    this.say("weight", equal(`α${n}`, a, step.weights.data[j]), [held ? "You set this weight." : Math.abs(step.softmax.data[j] - step.weights.data[j]) < 1e-6 ? "What the step attends with: p, unchanged." : heads > 1 ? `The mean over ${heads} heads.` : `What the step attends with: p, changed by ${changers.join(" and ") || "you"}.`, ...kinds(past ? null : history)].join(" "));
+    const moves = t && heads === 1 ? e.distribution("weights", "softmax") : null, from = peak(now.steps[Math.max(0, t - 1)].weights.data, width);
+    const leaving = moves && Array.from({length: moves.shape.at(-2)}, (_, d) => moves.data[d * moves.shape.at(-1) + from % moves.shape.at(-1)]), reach = moves && (leaving.length - 1) / 2;
+    const signed = distance => `${distance > 0 ? "+" : distance < 0 ? "−" : ""}${Math.abs(distance)}`;
+    this.say("weight", equal(`α${n}`, a, step.weights.data[j]), [held ? "You set this weight." : Math.abs(step.softmax.data[j] - step.weights.data[j]) < 1e-6 ? "What the step attends with: p, unchanged." : heads > 1 ? `The mean over ${heads} heads.` : `What the step attends with: p, changed by ${changers.join(" and ") || "you"}.`, ...kinds(past ? null : history), moves ? `The step before looked at ${view.sources[from]}; from there, the likeliest move is ${signed(peak(leaving) - reach)}.` : ""].join(" "), moves ? {[`p${moves.shape.at(-1) > 1 ? sub(from + 1) : ""}: moves by ${signed(-reach)} to ${signed(reach)}`]: leaving} : {});
     if (aligned) this.say("context", "", "There is no mean of positions: each one predicts a symbol by itself, and counts as much as its weight α.");
     else this.say("context", `c = Σ α ${value.text.includes("h") ? "h" : "v"} = ${short(step.weights.data[j])} × ${within(value, 3)} + …`, `The mean of what stands at each position, weighted by α${reread ? `, and how often what it reads was read before (the history ${history.name})` : ""}. It is all that this step sees of the source.`, {"": context});
   }
@@ -216,6 +219,9 @@ function summed(products) {
   const parts = products.slice(0, 4).map((one, k) => `${one < 0 ? "− " : k ? "+ " : ""}${short(Math.abs(one))}`).join(" ");
   return `their products, sum ${exact(products.reduce((total, one) => total + one, 0))} = ${parts}${products.length > 4 ? " + …" : ""}`;
 }
+
+// The place of the largest of the first numbers.
+const peak = (numbers, count = numbers.length) => numbers.slice(0, count).reduce((best, one, k, all) => one > all[best] ? k : best, 0);
 
 function probabilities(logits) {
   const most = Math.max(...logits), powers = Array.from(logits, logit => Math.exp(logit - most)), total = powers.reduce((a, b) => a + b);
