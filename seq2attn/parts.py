@@ -86,12 +86,12 @@ _CONVOLUTION = options(
 _FEEDING = options(input_feeding=option(bool, False, "the cell also reads the previous attentional vector, a_{t-1}"))
 
 
-def _shifting(reach: int, **more: Any) -> Any:
-    """The options of a history that moves the weights, with this longest distance."""
+def _shifting(reach: int, power: float, **more: Any) -> Any:
+    """The options of a history that moves the weights: its longest distance, its power in evaluation, and `more`."""
     rereading = option(bool, True, "the context ends with how often what is read now was read before")
-    return options(
-        reach=option(int, reach, "longest distance moved in a step, positions", 1, 500), **more, rereading=rereading
-    )
+    sharper = option(float, power, "in evaluation, moved weights are sharpened by the power g times this", 1, 100)
+    reaching = option(int, reach, "longest distance moved in a step, positions", 1, 500)
+    return options(reach=reaching, **more, rereading=rereading, evaluation_power=sharper)
 
 
 # Tables, laid out by hand: a name, its formula, what it is, its source, where its class is; then its options.
@@ -208,11 +208,11 @@ HISTORIES = Registry("history", group="seq2attn.histories", entries=[
           "after Shen et al. 2018, section 2.2", ".model.histories:LocationCoverage", _CONVOLUTION),
     Entry("shift", "moved^g / sum moved^g, moved_j = sum_d p_d alpha_{t-1, (j-d) mod n}; contexts end with alpha_t.C_t",
           "the previous weights, moved around the source by a learned distance; content decides only where to begin",
-          "after Graves et al. 2014, eq. 8 and 9", ".model.histories:Shift", _shifting(2), own_weights=True),
+          "after Graves et al. 2014, eq. 8 and 9", ".model.histories:Shift", _shifting(2, 1.0), own_weights=True),
     Entry("shift_by_key", "shift, p_j = softmax(4 (b + W h_j + (F * [alpha_{t-1}; C_t; alpha_{t-2}])_j))",
           "the previous weights, moved around the source by distances that depend on what is read",
           "ours, after Graves et al. 2014, eq. 8 and 9", ".model.histories:ShiftByKey", _shifting(
-              3, kernel=option(int, 7, "kernel size of the convolution F, positions; odd", 1, 1001, check=_odd)),
+              3, 4.0, kernel=option(int, 7, "kernel size of the convolution F, positions; odd", 1, 1001, check=_odd)),
           own_weights=True),
     Entry("monotonic", "p_j sum_k<=j alpha_{t-1,k} prod_k<=l<j (1 - p_l), p = sigmoid(e + r)",
           "from where attention was, key after key is passed or attended to; it never goes back",

@@ -114,7 +114,7 @@ def config_of(choices):
     widths = {"additive": {"width": 4}, "key_value": {"key_size": 2, "value_size": 4}}
     attention["score"] = {"name": choices["score"], **widths.get(choices["score"], {})}
     if choices["history"] == "shift":
-        attention["history"] = {"name": "shift", "rereading": False}
+        attention["history"] = {"name": "shift", "rereading": False, "evaluation_power": 2.5}
     attention["window"] = window.get(choices["window"], choices["window"])
     decoder = options.get(choices["arrangement"], choices["arrangement"])
     model |= {"decoder": decoder, "attention": attention, "hidden": 3, "embedding": 2}

@@ -339,7 +339,7 @@ class Textbook:
                 if allowed[(j + d) % size]:
                     moved[(j + d) % size] += powers[d + radius] / sum(powers) * past[-1][j]
         gamma = 1 + math.log(1 + math.exp(float(own["power"])))
-        settled = 4 if self.attention.history.name == "shift_by_key" else 1  # in evaluation
+        settled = self.attention.history.evaluation_power
         sharp = [one ** (settled * gamma) for one in moved] if sum(moved) > 0.5 else [one**gamma for one in weights]
         return [one / sum(sharp) for one in sharp] if sum(sharp) else sharp
 

@@ -150,20 +150,25 @@ class Shift(History):
     influence afterwards. alpha_t = moved^g / sum_j moved_j^g, g >= 1 learned. Unlike in Graves et al., p and g do not
     depend on the query.
     rereading: the context ends with sum_j alpha_tj C_tj, C_t the sum of all past weights: 0 in the first pass, 1 in the
-        second.
+        second. evaluation_power: in evaluation, the power of weights that have moved is this times g.
     """
 
     channels = 2
     speed = 8.0
     """p = softmax(speed * logits): they change this many times as fast as other parameters"""
-    settled = 1.0
-    """in evaluation the power of weights that have moved is g times this"""
 
     def __init__(
-        self, query_width: int, key_width: int, feature_width: int, *, reach: int = 2, rereading: bool = True
+        self,
+        query_width: int,
+        key_width: int,
+        feature_width: int,
+        *,
+        reach: int = 2,
+        rereading: bool = True,
+        evaluation_power: float = 1.0,
     ) -> None:
         super().__init__(query_width, key_width, feature_width)
-        self.reach = reach
+        self.reach, self.evaluation_power = reach, evaluation_power
         self.read_width = int(rereading)
         self.logits = nn.Parameter(torch.zeros(2 * reach + 1))  # of p, from d = -reach
         self.power = nn.Parameter(torch.tensor(0.0))
@@ -175,7 +180,7 @@ class Shift(History):
         lengths = step.valid.sum(dim=2, keepdim=True).clamp(min=1)
         moved = self.moved(step, lengths).masked_fill(~step.allowed, 0.0)
         moving = moved.sum(dim=2, keepdim=True) > 0.5
-        moved = torch.where(moving, moved ** (1.0 if self.training else self.settled), weights)
+        moved = torch.where(moving, moved ** (1.0 if self.training else self.evaluation_power), weights)
         sharp = moved ** (1 + F.softplus(self.power))
         return sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
 
@@ -198,7 +203,8 @@ class ShiftByKey(Shift):
     p_j = softmax(4 (b + W h_j + (F * [alpha_{t-1}; C_t; alpha_{t-2}])_j)), h_j the encoder's state, F a convolution around
     the source, C_t the sum of all past weights. All are zero at first: p is uniform. Content chooses among a few distances;
     it cannot scatter attention. p ignores the query. In evaluation the power is 4g: blurred weights have gradients that tell
-    distances apart (soft and hard, as in Raffel et al. 2017).
+    distances apart (soft and hard, as in Raffel et al. 2017), but would go on blurring among equal keys, whose distances
+    depend on the weights alone.
     rereading: the context ends with 8 sum_j alpha_tj (1 - alpha_{t-1,j}) C_tj: staying is not reading again.
 
     kernel: the width of the convolution, odd.
@@ -206,7 +212,6 @@ class ShiftByKey(Shift):
 
     channels = 3
     speed = 4.0
-    settled = 4.0  # with g alone, weights blur among equal keys, whose distances depend on the weights alone
     returning = 8.0  # where attention ends on a key read before, <eos> must outweigh the letter there
 
     def __init__(
@@ -218,8 +223,10 @@ class ShiftByKey(Shift):
         reach: int = 3,
         kernel: int = 7,
         rereading: bool = True,
+        evaluation_power: float = 4.0,
     ) -> None:
-        super().__init__(query_width, key_width, feature_width, reach=reach, rereading=rereading)
+        shared: Any = {"reach": reach, "rereading": rereading, "evaluation_power": evaluation_power}
+        super().__init__(query_width, key_width, feature_width, **shared)
         distances = len(self.logits)  # b
         self.by_key = nn.Parameter(torch.zeros(distances, key_width))  # W
         self.by_past = nn.Parameter(torch.zeros(distances, self.channels, kernel))  # F
