@@ -106,8 +106,7 @@ HEADERS = ["", "[]", "{}", 100_000 * "[", *(f'{{"checksum": "", "state": {state}
 @pytest.mark.parametrize("header", HEADERS, ids=range(len(HEADERS)))
 def test_an_unusable_header_is_refused(path, header):
     save_file({}, path, {"seq2attn-checkpoint": header})
-    assert "damaged: its header has" in refusal(path)
-    assert len(refusal(path)) < 400
+    assert "damaged: its header has" in refusal(path) and len(refusal(path)) < 400
 
 
 # ---- checkpoints of another model ----

@@ -102,8 +102,7 @@ def test_the_draws_of_a_seed_never_change(task):
 
 
 @pytest.mark.parametrize(
-    ("made", "batch_size", "start"),
-    [(training_data, 16, 254), (training_data, 1500, 0), (epoch_data, 8, 9)],
+    ("made", "batch_size", "start"), [(training_data, 16, 254), (training_data, 1500, 0), (epoch_data, 8, 9)]
 )
 def test_a_batch_is_a_pure_function_of_seed_and_number_and_the_stream_is_the_batches_in_order(made, batch_size, start):
     data = made(batch_size=batch_size, seed=4)

@@ -135,8 +135,7 @@ def test_accuracies_by_hand(free, forced, expected, source_eos):
 @pytest.mark.parametrize("source_eos", [False, True])
 def test_wrong_answers_are_kept_if_wanted(source_eos):
     model, task = FakeModel(lambda ids: reverse(ids) if ids[0] == A else [A, EOS]), TASKS.get("reverse").load()
-    predictor = Predictor(model, task(alphabet="abcdef"), source_eos, CPU)
-    result = evaluate(predictor, (2,), samples=99, seed=0, errors=True)
+    result = evaluate(Predictor(model, task(alphabet="abcdef"), source_eos, CPU), (2,), samples=99, seed=0, errors=True)
     assert 0 < round(99 * (1 - result.get("exact_match", 2).value)) == len(result.answers) < 99
     assert {(one.source[0] == "a", one.right == one.source[::-1], one.answer) for one in result.errors()} == {
         (False, True, "a")

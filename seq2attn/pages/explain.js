@@ -136,11 +136,13 @@ class Explanation {
     return (modules.find(found => found) || ["", "…"])[1];
   }
 
-  // A distribution per key, (1, D, S) or (D, 1), of which a named tensor is made and `before` is not; undefined if there is none.
+  // A distribution per key, (1, D, S), or one of all keys, (D, 1), of which a named tensor is made and `before` is not; undefined if there is none.
   distribution(name, before) {
     const earlier = this.origins(this.graph.places.get(before)), made = Array.from(this.origins(this.graph.places.get(name)));
     const found = made.filter(at => !earlier.has(at) && (this.graph.makers.get(at) || {}).operation === "Softmax");
-    return found.length === 1 ? this.values[found[0]] : undefined;
+    if (found.length !== 1) return undefined;
+    const {shape, data} = this.values[found[0]];
+    return {shape: shape.length === 1 ? [...shape, 1] : shape, data};
   }
 
   // Whether a named tensor depends on an input.
