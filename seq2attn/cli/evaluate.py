@@ -47,7 +47,8 @@ def evaluate(
     right answers to one source, any counts.
 
     --families measures other kinds of strings than random ones, such as one letter repeated, and prints exact match by
-    family and length.
+    family and length. --errors writes each wrong answer beside the right one, with its edits: a>b is b written for a, a>
+    left out, >b added.
 
     Brackets hold 95 % confidence intervals over the strings drawn; an asterisk marks lengths never seen in training.
 
@@ -82,10 +83,6 @@ def evaluate(
     learned = (trained.task.learned() or {}).get("files", {})
     if evaluation.data and learned["train"]["sha256"] == evaluation.data["sha256"]:
         note("this is the file that the model was trained on: the rates show how well it remembers")
-    if errors is not None:
-        table = evaluation.errors_table()
-        write_atomically(errors, "".join(f"{line}\n" for line in table.tsv()).encode())
-        note(f"{len(table.rows):,} wrong answers: {errors}")
     title = " + ".join(run.name for run in members)
     try:
         if len(members) == 1 and search is None:
@@ -98,3 +95,7 @@ def evaluate(
                 table.print()
         else:
             Table.of_records(evaluation.records()).show()
+    if errors is not None:
+        table = evaluation.errors_table()
+        write_atomically(errors, "".join(f"{line}\n" for line in table.tsv()).encode())
+        note(f"{len(table.rows):,} wrong answers: {errors}")

@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from seq2attn.display.table import Column, Table, text_of
+from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.edits import Edit
 from seq2attn.inference.statistics import Estimate, share
 from seq2attn.parts import FAMILIES, RANDOM
@@ -178,7 +179,12 @@ class Evaluation:
         return f"exact match {mean:.3f} on average; worst: {worst.value:.3f} at length {worst.length}"
 
     def errors(self) -> list[PairAnswer]:
-        """The wrong answers, for reading: few edits first, and the same edits together, frequent ones first."""
+        """The wrong answers, for reading: few edits first, and the same edits together, frequent ones first.
+
+        Raises `Seq2AttnError` if there are some that were not kept.
+        """
+        if not self.answers and any(row.value < 1 for row in self.by_length("exact_match")):
+            raise Seq2AttnError("the wrong answers were not kept", hint="Keep them: evaluate(..., errors=True)")
         wrong = [answer for answer in self.answers if not answer.is_right]
         counts = Counter(answer.edits for answer in wrong)
         return sorted(wrong, key=lambda answer: (len(answer.edits), -counts[answer.edits], answer.edits, answer.source))
