@@ -96,7 +96,7 @@ def option(
     to itself. Other text is kept in Unicode's normal form C.
     """
     form = composed if kind is str and not is_file else lambda value: value
-    kind = Annotated[kind, Field(ge=least, le=most, gt=above), AfterValidator(form), AfterValidator(check)]
+    kind = Annotated[kind, Field(ge=least, le=most, gt=above), AfterValidator(lambda value: check(form(value)))]
     extra: Any = {"is_file": True} if is_file else None
     return kind | None if default is None else kind, Field(default, description=meaning, json_schema_extra=extra)
 
