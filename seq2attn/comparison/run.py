@@ -97,8 +97,9 @@ def _read_tasks(trials: Sequence[Trial]) -> list[str]:
 
     notes: list[str] = []
     for trial in {(str(trial.config.task), trial.families, trial.lengths): trial for trial in trials}.values():
-        task = read_task(trial.config)
+        task, while_training = read_task(trial.config), trial.config.evaluation
         task.check_evaluation(trial.families, trial.lengths)
+        task.check_evaluation(while_training.families, while_training.lengths or ())
         notes += task.notes
     return list(dict.fromkeys(notes))
 
