@@ -22,7 +22,7 @@ def signed(distance):
 
 def moves(model, text):
     """For each step but the first: p (2 reach + 1,) of the key that is left, its symbol, how often it has been read, and the
-    likeliest distance of the move before (None: it was the first step).
+    likeliest distance of the move before (none: attention had just begun).
     """
     history, kept = model.module.decoder.attention.history, []
     compute = history.distribution
@@ -34,7 +34,7 @@ def moves(model, text):
     history.distribution = distribution
     weights = model.run_with_cache(text)[1]["attention.weights"]  # (T, S)
     del history.distribution
-    keys, before = weights.argmax(axis=1), None
+    keys, before = weights.argmax(axis=1), "none"
     for t in range(1, len(keys)):
         left = keys[t - 1]
         p = kept[t][0, :, left].detach().numpy()
