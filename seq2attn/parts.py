@@ -267,7 +267,8 @@ DECODERS = Registry("decoder", group="seq2attn.decoders", entries=[
 
 INITIAL_STATES = Registry("initial state", default="bridge", group="seq2attn.initial_states", entries=[
     Entry("zeros", "s_0 = 0", "the decoder starts from a zero state", implementation=".model.encoder:Zeros"),
-    Entry("last", "s_0 = h_S", "the encoder's final state; widths must be equal", implementation=".model.encoder:Last"),
+    Entry("last", "s_0 = h_S", "the encoder's final state; of a bidirectional encoder, the backward one",
+          implementation=".model.encoder:Last"),
     Entry("bridge", "s_0 = tanh(W h + b)",
           "h: the encoder's final state, or of a bidirectional encoder the backward state at position 1",
           "Bahdanau et al. 2015, appendix A.2.2", ".model.encoder:Bridge"),

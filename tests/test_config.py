@@ -170,17 +170,17 @@ EQUAL = (
     "'dot' needs encoder and decoder states of equal width, but a bidirectional encoder's are 2 x 96 wide and the decoder's "
     "96; use one of general, scaled_general, additive, key_value, or set model.bidirectional to false"
 )
-WIDE = "model.bidirectional=true model.attention.score=general model.initial_state=last"
+WIDE = "model.bidirectional=true model.attention.score"
 COMBINATIONS = [  # overrides, the key to change, the message
     (f"{TRANSFORMER} {WINDOW}=local_p", "model.attention", FOREIGN),
     ("model.heads=2", "model.heads", "unknown key; did you mean 'model.attention.heads'? "),
-    (f"{TRANSFORMER} training.coverage_weight=0.5", "training.coverage_weight", NO_STATE),
+    (f"{TRANSFORMER} training.encoder_reset=0.5", "training.encoder_reset", NO_STATE),
     (f"{TRANSFORMER} model.hidden=30", "model.hidden", "30 is not a multiple of model.heads, 4; change one of them"),
     (f"{NONE} training.decoder_reset=0.2", "training.decoder_reset", "destroys all that is known of the source"),
     (f"{NONE} {WINDOW}=local_m", WINDOW, NO_WEIGHTS),
     (f"{NONE} model.attention.scalable_softmax=true", "model.attention.scalable_softmax", NO_WEIGHTS),
     (f"{NONE} training.coverage_weight=1", "training.coverage_weight", "has no effect, with attention score 'none'"),
-    (f"{NONE} model.bidirectional=true", "model.bidirectional", "has no effect: the bridge reads the backward"),
+    (f"{NONE} model.bidirectional=true", "model.bidirectional", "trains a forward direction that nothing reads"),
     (f"{NONE} model.initial_state=zeros", "model.initial_state", "leaves the decoder no way to see the source, with"),
     ("model.decoder.input_feeding=true", "model.decoder.input_feeding", "unknown key of 'bahdanau'; allowed"),
     ("model.attention.history={name: location, kernel: 4}", "model.attention.history.kernel", "must be odd, so that"),
@@ -191,8 +191,7 @@ COMBINATIONS = [  # overrides, the key to change, the message
     ("task.symbols=129", "task.symbols", "should be less than or equal to 128, found 129"),
     ("training.warmup=6 training.steps=5", "training.warmup", "6 is above training.steps, 5; change one of them"),
     ("training.target=0.9 evaluation.lengths=13,20", "training.target", "no length of evaluation.lengths lies within"),
-    ("model.bidirectional=true model.attention.score=dot", "model.attention.score", EQUAL),
-    (WIDE, "model.initial_state", "'last' needs encoder and decoder states of equal width"),
+    (f"{WIDE}=dot", "model.attention.score", EQUAL),
     (
         "model.attention.normaliser=sigmoid model.attention.history=shift",
         "model.attention.normaliser",
@@ -223,6 +222,9 @@ def test_an_invalid_combination_is_reported_under_the_key_to_change(overrides, k
         "training.warmup=5 training.steps=5",
         "training.target=0.9 evaluation.lengths=12,20",
         "evaluation.lengths=[13]",
+        f"{TRANSFORMER} training.coverage_weight=0.5",
+        f"{WIDE}=none model.layers=2",
+        f"{WIDE}=general model.initial_state=last",
     ],
 )
 def test_valid_combinations_are_accepted(overrides):

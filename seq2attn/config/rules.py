@@ -25,7 +25,7 @@ def combination_problems(config: Config) -> list[Problem]:
     if isinstance(model, TransformerConfig):
         rules += _transformer(config, model)
     else:
-        rules += [*_widths(model), _normaliser(model), *_no_attention(config, model)]
+        rules += [_widths(model), _normaliser(model), *_no_attention(config, model)]
     return [Problem(key, message, rests_on=tuple(others)) for key, wrong, message, *others in rules if wrong]
 
 
@@ -76,19 +76,14 @@ def _files(config: Config) -> Iterator[Rule]:
     yield "task.columns", most is not None and most < last, message, *columns
 
 
-def _widths(model: RecurrentConfig) -> Iterator[Rule]:
+def _widths(model: RecurrentConfig) -> Rule:
     """What needs encoder and decoder states of equal width, of a bidirectional encoder."""
     score, width = SCORES.get(model.attention.score.name), model.hidden
     others = ", ".join(entry.name for entry in SCORES if not entry.equal_widths and entry.name != "none")
-    for key, name, needs, allowed in (  # heads project both
-        (_SCORE, score.name, score.equal_widths and model.attention.heads == 1, others),
-        ("model.initial_state", "last", model.initial_state.name == "last", "bridge, zeros"),
-    ):
-        message = f"{name!r} needs encoder and decoder states of equal width, but a bidirectional encoder's are "
-        message += (
-            f"2 x {width} wide and the decoder's {width}; use one of {allowed}, or set model.bidirectional to false"
-        )
-        yield key, model.bidirectional and needs, message, "model.bidirectional"
+    message = f"{score.name!r} needs encoder and decoder states of equal width, but a bidirectional encoder's are "
+    message += f"2 x {width} wide and the decoder's {width}; use one of {others}, or set model.bidirectional to false"
+    wrong = model.bidirectional and score.equal_widths and model.attention.heads == 1  # heads project both
+    return _SCORE, wrong, message, "model.bidirectional"
 
 
 def _normaliser(model: RecurrentConfig) -> Rule:
@@ -108,10 +103,11 @@ def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Rule]:
         yield f"model.attention.{name}", changed, "has no effect with attention score 'none'; leave it out", _SCORE
     decoder = DECODERS.get(model.decoder.name)
     needs_attention = decoder.needs_attention or getattr(decoder.implementation, "needs_attention", False)
+    one_sided = model.bidirectional and model.layers == 1  # a second layer reads both directions of the first
     for key, wrong, reason in (
         ("training.coverage_weight", config.training.coverage_weight, "has no effect"),
         ("training.decoder_reset", config.training.decoder_reset, "destroys all that is known of the source"),
-        ("model.bidirectional", model.bidirectional, "has no effect: the bridge reads the backward direction alone"),
+        ("model.bidirectional", one_sided, "trains a forward direction that nothing reads"),
         ("model.decoder", needs_attention, "cannot work"),
         ("model.initial_state", model.initial_state.name == "zeros", "leaves the decoder no way to see the source"),
     ):
@@ -119,6 +115,6 @@ def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Rule]:
 
 
 def _transformer(config: Config, model: TransformerConfig) -> Iterator[Rule]:
-    for key in ("coverage_weight", "encoder_reset", "decoder_reset"):
+    for key in ("encoder_reset", "decoder_reset"):
         message = "has no effect with architecture 'transformer', which has no recurrent state; leave it out"
         yield f"training.{key}", getattr(config.training, key), message, "model.architecture"

@@ -118,7 +118,7 @@ class RecurrentConfig(ModelConfig):
     layers: Annotated[int, Field(ge=1, le=8)] = 1
     """cells on top of each other, in the encoder and in the decoder"""
     dropout: Share = 0.0
-    """share of each layer's output to the next that is dropped in training"""
+    """share of embeddings, of each layer's output to the next and of the last one's that is dropped in training"""
     bidirectional: bool = False
     """read the source in both directions; keys and values are then 2D wide"""
     initial_state: Annotated[Options, parts.INITIAL_STATES] = parts.INITIAL_STATES.choose()
@@ -141,7 +141,7 @@ class TransformerConfig(ModelConfig):
     feedforward: Size = 384
     """width of each layer's feed-forward layer"""
     dropout: Share = 0.0
-    """share of each sublayer's output that is dropped in training"""
+    """share of each sublayer's output, of weights, and inside each feed-forward layer that is dropped in training"""
 
 
 _SECTIONS: Any = zip(parts.ARCHITECTURES, (RecurrentConfig, TransformerConfig), strict=True)

@@ -114,7 +114,7 @@ class Zeros(InitialState):
 
 
 class Last(InitialState):
-    """s_0 = the encoder's final state, layer by layer; the widths must be equal."""
+    """s_0 = the encoder's final state, layer by layer: of a bidirectional encoder the backward state."""
 
     def forward(self, encoded: Encoded) -> State:
         return encoded.final

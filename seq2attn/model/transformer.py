@@ -155,7 +155,7 @@ def attend(
     width = attention.embed_dim
     mapped = F.linear(query, attention.in_proj_weight[:width], attention.in_proj_bias[:width])
     parts = (mapped, *projected.chunk(2, dim=2))  # (B, L, D), (B, S, D), (B, S, D)
-    queries, keys, values = (_split_heads(part, attention.num_heads) for part in parts)
+    queries, keys, values = (part.view(*part.shape[:2], attention.num_heads, -1).transpose(1, 2) for part in parts)
     logits = scores = queries @ keys.mT / math.sqrt(keys.size(3))  # (B, H, L, S)
     if change is not None:
         change = change.for_heads()
@@ -163,10 +163,6 @@ def attend(
     softmax = weights = masked_softmax(logits, allowed)
     if change is not None:
         weights = change.set_weights(weights)
-    mixed = (weights @ values).transpose(1, 2).flatten(2)  # (B, H, L, d) -> (B, L, D)
+    mixed = F.dropout(weights, attention.dropout, attention.training) @ values
+    mixed = mixed.transpose(1, 2).flatten(2)  # (B, H, L, d) -> (B, L, D)
     return Attended(attention.out_proj(mixed), weights, scores, softmax=softmax, query=queries)
-
-
-def _split_heads(states: Tensor, heads: int) -> Tensor:
-    """(B, S, D) -> (B, H, S, d)"""
-    return states.view(*states.shape[:2], heads, -1).transpose(1, 2)

@@ -26,7 +26,7 @@ class Addition(Task):
         self.min_length, self.max_length = 2 * min_digits + 1, 2 * max_digits + 1
 
     def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
-        """Numbers of uniformly many digits; no number begins with 0, except 0 itself."""
+        """Numbers of uniformly many digits; none begins with 0."""
         if length is not None and (length % 2 == 0 or length < 3):
             hint = "Of two numbers with n digits each: 2n + 1, such as 21."
             raise Seq2AttnError(f"task addition: no source has {length} characters", hint=hint)
