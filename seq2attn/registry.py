@@ -70,7 +70,7 @@ class Options(Section):
     Each part that has options has a subclass with a field for each. A config writes a part without any as its name alone.
     """
 
-    model_config = ConfigDict(use_attribute_docstrings=False)  # it has none to search the source for
+    model_config = ConfigDict(use_attribute_docstrings=False, validate_default=True)  # there is no source to search
     name: str
 
     @model_serializer(mode="wrap")
@@ -257,9 +257,9 @@ def register(
 ) -> Callable[[PartType], PartType]:
     """Class decorator: register a part as `name`; its base class determines the kind.
 
-    Its options are the parameters of the constructor that have a plain default: a bool, int, float or str, or None with an
-    annotation such as `width: int | None = None`. A line of the class's docstring such as `width: the hidden layer's width`
-    is an option's meaning; a class attribute `limits = {"width": (1, None)}` its smallest and largest value.
+    Its options are the parameters of the constructor that have a default, and are bool, int, float or str by annotation or,
+    without it, by their default: `width: int | None = None`. A line of the class's docstring such as `width: the hidden
+    layer's width` is an option's meaning; a class attribute `limits = {"width": (1, None)}` its smallest and largest value.
     The summary is the docstring's first line. `equal_widths`, for a score function, refuses configs whose queries and keys
     differ in width.
     """
@@ -312,15 +312,15 @@ def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
         signature = inspect.signature(cls, eval_str=True)
     except Exception:  # an annotation that names something not imported at run time
         signature = inspect.signature(cls)
-    fields, limits = {}, getattr(cls, "limits", {})
+    fields, limits, basic = {}, getattr(cls, "limits", {}), (bool, int, float, str)
     unknown = [name for name in limits if name not in signature.parameters]
     if unknown:
         raise Seq2AttnError(f"limits of {cls.__name__} name {', '.join(unknown)}, which its constructor does not take")
     for name, parameter in signature.parameters.items():
         default = parameter.default
-        kinds = get_args(parameter.annotation) if default is None else (type(default),)
-        plain = [kind for kind in kinds if kind in (bool, int, float, str)]
-        if len(plain) == 1 and not name.startswith("_"):
+        kinds = (parameter.annotation, *get_args(parameter.annotation))
+        plain = [kind for kind in basic if kind in kinds] or [kind for kind in basic if kind is type(default)]
+        if len(plain) == 1 and default is not parameter.empty and not name.startswith("_"):
             described = re.search(rf"^ *{name}: *(.+(?:\n +.+)*)", inspect.cleandoc(cls.__doc__ or ""), re.MULTILINE)
             meaning = " ".join(described[1].split()) if described else f"default: {json.dumps(default)}"
             fields[name] = option(plain[0], default, meaning, *limits.get(name, ()))

@@ -164,7 +164,7 @@ SEES_ROWS = scored(lambda query, keys: query @ (keys - keys.mean(dim=0)).mT)
 SEES_QUERIES = scored(lambda query, keys: query.cumsum(dim=1) @ keys.mT)
 WRONG_GRADIENT = scored(lambda query, keys: HalfTheGradient.apply(query @ keys.mT))
 WRONG_ANSWER = changed_part(Reverse, "answer", lambda self, text: Answer(text))
-SEED = itertools.count().__next__
+SEED, KEPT = itertools.count().__next__, []
 BROKEN = [
     ("shape", "scores: shape (3, 6, 4), expected (3, 4, 6)", scored(lambda query, keys: keys @ query.mT)),
     ("shape", "scores: numbers that are not finite", scored(lambda query, keys: (query @ keys.mT).sqrt())),
@@ -175,7 +175,9 @@ BROKEN = [
         lambda query, keys: (query @ keys.mT) - (query @ keys.mT).amax(dim=2, keepdim=True))),
     ("steps", "position 1 differs between teacher forcing and single steps", SEES_QUERIES),
     ("gradients", "finite differences give", WRONG_GRADIENT),
-    ("randomness", "in evaluation the model is random", scored(lambda query, keys: query @ keys.mT + torch.rand(()).item())),
+    ("steps", "position 0 differs", changed_part(
+        scored(lambda query, _: query @ KEPT[-1].mT), "project", lambda _, keys: KEPT.append(keys) or keys)),
+    ("randomness", "the same strings give another", scored(lambda query, keys: query @ keys.mT + torch.rand(()).item())),
     ("shape", "allowed: shape (3, 1, 6), expected (3, 4, 6)", changed_part(
         LocalM, "forward", lambda self, *given: View(LocalM.forward(self, *given).allowed[:, :1], None))),
     ("shape", "not finite", InfiniteOutside),

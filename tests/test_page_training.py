@@ -33,11 +33,11 @@ TRAINED = {
 ODD = """
 import torch
 from seq2attn import Score, register
-@register("odd", formula="s . h, unless it is large")
+@register("odd", formula="s . h + j")
 class Odd(Score):
     def forward(self, query, keys):
-        scores = query @ keys.mT
-        return scores if scores.max() < 9 else scores / 2
+        places = [float(place) for place in range(keys.size(1))]
+        return query @ keys.mT + torch.tensor(places)
 @register("noisy", formula="s . h, with noise in training")
 class Noisy(Score):
     def forward(self, query, keys):
@@ -281,8 +281,8 @@ def test_what_the_page_cannot_draw_it_has_as_examples(browser, tmp_path, cli, na
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--train CONFIG --train CONFIG --train CONFIG", "--train takes one config or two"),
-        ("--train CONFIG --plugin odd.py --set model.attention.score=odd", "torch cannot export this model"),
+        ("--train CONFIG --train CONFIG", "--train takes one config, or two of different names, and no runs"),
+        ("--train CONFIG --plugin odd.py --set model.attention.score=odd", "of a source of length 1, step gives other"),
         ("--train CONFIG --plugin odd.py --set model.attention.score=noisy", "it draws random numbers by exponential"),
         ("--train CONFIG --train dates.yaml", "vocabularies differ"),
         ("--train CONFIG --train other.yaml", "task and training.batch_size must be equal"),

@@ -86,21 +86,18 @@ def page(
     _check_page(to, "page")
     if len(names or ()) > MOST:
         raise Seq2AttnError(f"{len(names or ())} runs are too many for one page; at most {MOST} are allowed")
-    if train and (names or len(train) > MOST):
-        raise Seq2AttnError("--train takes one config or two, and no runs", hint="Make a page of the runs.")
+    if train and (names or len(train) > MOST or len({path.stem for path in train}) < len(train)):
+        raise Seq2AttnError("--train takes one config, or two of different names, and no runs")
     if overrides and not train:
         raise Seq2AttnError("--set changes a config that --train names; a run keeps its own")
-    if train:
-        from seq2attn.config import load_config
+    from seq2attn.config import load_config
 
-        configs = {path.stem: load_config(path, overrides or []) for path in train}
-        from seq2attn.pages.page import render, untrained
+    configs = {path.stem: load_config(path, overrides or []) for path in train or ()}
+    runs = [] if train else options.find_runs(runs_dir, names)
+    from seq2attn.pages.page import render, shown_runs, untrained
 
-        _write(to, render(untrained(configs, text or ())))
-        return
-    from seq2attn.pages.page import render, shown_runs
-
-    _write(to, render(shown_runs(options.find_runs(runs_dir, names), checkpoint, text or (), snapshots)))
+    shown = untrained(configs, text or ()) if train else shown_runs(runs, checkpoint, text or (), snapshots)
+    _write(to, render(shown))
 
 
 def export(

@@ -92,7 +92,7 @@ def _broken(
             if is_out_of_memory(error):
                 raise
             where = "" if part is None else f"{place_of(part, error)}: "
-            raised = "" if isinstance(error, Seq2AttnError) else f"raised {type(error).__name__}: "
+            raised = "" if isinstance(error, Seq2AttnError | models.Broken) else f"raised {type(error).__name__}: "
             explained = plugin_error(error)
             return explained.message if explained else f"{where}{raised}{error}".partition("\n")[0]
     return ""

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves_with_path, tree_map_with_path
 
 from seq2attn.data.tasks import StringTask
 from seq2attn.data.vocabulary import SOS, SPECIAL
 from seq2attn.inference.inside import Inside
 from seq2attn.inference.interventions import Changes
-from seq2attn.model.attention import Attended, NoAttention
+from seq2attn.model.attention import NoAttention
 from seq2attn.model.cells import Cell, State
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.encoder import Encoded, Layer
-from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.interface import Model
 from seq2attn.model.transformer import Transformer
 
 Tensors = dict[str, Tensor]
@@ -80,7 +81,7 @@ def _encoder_functions(model: Reverser, source: Tensor) -> Iterator[Function]:
                 last = first
                 yield Function(
                     f"encoder_{number}_{direction}",
-                    _reading(model, cell, first, embeds=number == 0),
+                    partial(_read, nn.Identity() if number else encoder.embedding, cell, first),
                     {"input": inputs, **named("state", first)},
                     named("state", first),
                 )
@@ -98,15 +99,9 @@ def _encoder_functions(model: Reverser, source: Tensor) -> Iterator[Function]:
     yield Function("prepare", prepare, {"source": source, "states": states, "valid": valid, **named("final", final)})
 
 
-def _reading(model: Reverser, cell: Cell, like: State, *, embeds: bool) -> Callable[[Tensors], Tensors]:
-    encoder = model.encoder
-
-    def read(tensors: Tensors) -> Tensors:
-        inputs = encoder.embedding(tensors["input"]) if embeds else tensors["input"]
-        output, state = cell(inputs, rebuilt("state", like, tensors))
-        return {"output": output, **named("state", state)}
-
-    return read
+def _read(embed: nn.Module, cell: Cell, like: State, tensors: Tensors) -> Tensors:
+    output, state = cell(embed(tensors["input"]), rebuilt("state", like, tensors))
+    return {"output": output, **named("state", state)}
 
 
 def _encode_whole(model: Model, source: Tensor) -> Function:
@@ -138,14 +133,10 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
             kept = model.intervene(kept, rebuilt("change", change, tensors))
         inside = Inside(model)
         decoded, after = inside.step(tensors["token"], rebuilt("state", state, tensors), kept)
-        return _outputs(decoded, inside.attended, after)
+        outputs = {"logits": decoded.logits, **named("state", after)}
+        if decoded.weights is None:
+            return outputs
+        shown = {name: getattr(inside.attended, name) for name in ("context", "scores", "softmax", "query")}
+        return outputs | {"weights": decoded.weights} | {name: one for name, one in shown.items() if one is not None}
 
     return Function("step", step, inputs, named("state", first) if isinstance(model, Transformer) else {})
-
-
-def _outputs(decoded: Decoded, attended: Attended | None, state: Any) -> Tensors:
-    outputs = {"logits": decoded.logits, **named("state", state)}
-    if decoded.weights is None or attended is None:
-        return outputs
-    shown = {name: getattr(attended, name) for name in ("context", "scores", "softmax", "query")}
-    return outputs | {"weights": decoded.weights} | {name: one for name, one in shown.items() if one is not None}

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from seq2attn.build import build_model, read_task
 from seq2attn.config.schema import AttentionConfig, Config, RecurrentConfig
 from seq2attn.data.batches import generator
 from seq2attn.data.tasks import StringTask, Task
@@ -31,7 +30,7 @@ from seq2attn.parts import ARCHITECTURES, DECODERS, HISTORIES, NORMALISERS, SCOR
 from seq2attn.plotting.attention import spread
 from seq2attn.runs.logs import read_attention
 from seq2attn.runs.run import Run
-from seq2attn.trained.model import load_run
+from seq2attn.trained.model import load_run, new_model
 
 if TYPE_CHECKING:
     import onnx
@@ -77,7 +76,7 @@ def shown_runs(
     Raises `Seq2AttnError` if two models read or write different symbols: they get the same string.
     """
     models = [_shown(run, checkpoint, list(examples), snapshots) for run in runs]
-    _check_vocabularies(models)
+    _check(models, examples)
     return models
 
 
@@ -88,13 +87,10 @@ def untrained(configs: Mapping[str, Config], examples: Iterable[str] = ()) -> li
     """
     models = []
     for name, config in configs.items():
-        task = read_task(config)
-        for text in examples:
-            task.source_vocabulary.encode(text)
-        predictor = Predictor(build_model(config, task), task, config.model.source_eos, torch.device("cpu"))
-        texts = [*examples, *_examples(task)]
+        predictor = new_model(config)[0].predictor
+        texts = [*examples, *_examples(predictor.task)]
         models.append(Shown(name, predictor, _about(config, predictor), texts, None, parts_of(config), config))
-    _check_vocabularies(models)
+    _check(models, examples)
     for one, other in pairwise(configs.values()):
         if (one.task, one.training.batch_size) != (other.task, other.training.batch_size):
             raise Seq2AttnError(
@@ -104,12 +100,14 @@ def untrained(configs: Mapping[str, Config], examples: Iterable[str] = ()) -> li
     return models
 
 
-def _check_vocabularies(models: Sequence[Shown]) -> None:
+def _check(models: Sequence[Shown], examples: Iterable[str]) -> None:
     for one, other in pairwise(models):
         for mine, theirs, side in zip(symbols_of(one.predictor), symbols_of(other.predictor), SIDES, strict=False):
             if mine != theirs:
                 message = f"{one.name} and {other.name} do not fit on one page: their {side} vocabularies differ"
                 raise Seq2AttnError(message, hint="Make a page of each.")
+    for text in examples:
+        models[0].predictor.task.source_vocabulary.encode(text)
 
 
 def render(models: Sequence[Shown]) -> str:
@@ -214,8 +212,6 @@ def plain_graph(model: onnx.ModelProto, weights: set[str]) -> dict[str, Any]:
 def _shown(run: Run, checkpoint: str, examples: list[str], snapshots: int) -> Shown:
     trained = load_run(run, checkpoint, "cpu")
     config, task = run.config(), trained.predictor.task
-    for text in examples:
-        task.source_vocabulary.encode(text)
     recorded = read_attention(run)
     of_files = [one.source for _, maps in recorded[-1:] for one in maps]  # a run on files keeps no other strings
     more = of_files if config.data_files else _examples(task)

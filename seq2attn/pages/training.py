@@ -73,8 +73,7 @@ def _draw(config: Config, task: Task) -> Function:
 
 
 def _named(examples: Examples) -> Tensors:
-    names = ("source", "source_lengths", "target", "target_lengths")
-    return {name: getattr(examples, name) for name in names}
+    return {name: one for name, one in vars(examples).items() if name != "alignment"}
 
 
 def _train(model: Model, config: Config, examples: Tensors) -> Function:
@@ -99,7 +98,7 @@ def _train(model: Model, config: Config, examples: Tensors) -> Function:
         weights = {name: tensors[name].clone().requires_grad_() for name in trained}
         with _reparametrize_module(model, weights):
             step = TrainingStep(model, config, CPU)
-            step.without_branches()
+            step.use_formulas(traced=True)
             for name, tensor in step.state.items():
                 tensor.copy_(tensors[name])
             decoded = step.forward(batch, 0)
